@@ -16,29 +16,29 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 /// Longest request: a WRITE of 128 KiB and its header.
-const LONGEST: usize = (128 << 10) + 4096;
+pub(crate) const LONGEST: usize = (128 << 10) + 4096;
 
-const ROOT: u64 = 1;
+pub(crate) const ROOT: u64 = 1;
 const FILE: u64 = 2;
 
 /// Requests of the kernel (`linux/fuse.h`).
-mod opcode {
-    pub(super) const LOOKUP: u32 = 1;
-    pub(super) const FORGET: u32 = 2;
-    pub(super) const GETATTR: u32 = 3;
-    pub(super) const SETATTR: u32 = 4;
-    pub(super) const OPEN: u32 = 14;
-    pub(super) const READ: u32 = 15;
-    pub(super) const WRITE: u32 = 16;
-    pub(super) const STATFS: u32 = 17;
-    pub(super) const RELEASE: u32 = 18;
-    pub(super) const FSYNC: u32 = 20;
-    pub(super) const FLUSH: u32 = 25;
-    pub(super) const INIT: u32 = 26;
-    pub(super) const OPENDIR: u32 = 27;
-    pub(super) const RELEASEDIR: u32 = 29;
-    pub(super) const INTERRUPT: u32 = 36;
-    pub(super) const BATCH_FORGET: u32 = 42;
+pub(crate) mod opcode {
+    pub(crate) const LOOKUP: u32 = 1;
+    pub(crate) const FORGET: u32 = 2;
+    pub(crate) const GETATTR: u32 = 3;
+    pub(crate) const SETATTR: u32 = 4;
+    pub(crate) const OPEN: u32 = 14;
+    pub(crate) const READ: u32 = 15;
+    pub(crate) const WRITE: u32 = 16;
+    pub(crate) const STATFS: u32 = 17;
+    pub(crate) const RELEASE: u32 = 18;
+    pub(crate) const FSYNC: u32 = 20;
+    pub(crate) const FLUSH: u32 = 25;
+    pub(crate) const INIT: u32 = 26;
+    pub(crate) const OPENDIR: u32 = 27;
+    pub(crate) const RELEASEDIR: u32 = 29;
+    pub(crate) const INTERRUPT: u32 = 36;
+    pub(crate) const BATCH_FORGET: u32 = 42;
 }
 
 /// What becomes of the file when it is read.
@@ -175,16 +175,43 @@ fn serve(requests: &File, stop: &OwnedFd, state: &Mutex<State>) {
 }
 
 /// Requests that are never answered.
-fn is_silent(opcode: u32) -> bool {
+pub(crate) fn is_silent(opcode: u32) -> bool {
     matches!(opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT)
 }
 
-fn number(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn number(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-fn long(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// Answers the request `id`. Fails silently when nobody waits for the answer any more.
+pub(crate) fn send_reply(device: &File, id: u64, error: i32, body: &[u8]) {
+    let mut reply = u32::try_from(16 + body.len()).unwrap().to_ne_bytes().to_vec();
+    reply.extend(error.to_ne_bytes());
+    reply.extend(id.to_ne_bytes());
+    reply.extend(body);
+    let _ = rustix::io::write(device, &reply);
+}
+
+/// The answer to INIT: version 7.31, no read-ahead, big writes, longest write of 128 KiB.
+pub(crate) fn init_reply() -> Vec<u8> {
+    let words = [7, 31, 0, 1 << 5, 0, 128 << 10, 1, 0];
+    let mut body: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
+    body.resize(64, 0);
+    body
+}
+
+/// The attributes of a file, or of a directory.
+pub(crate) fn attributes(node: u64, size: u64, mode: u32) -> Vec<u8> {
+    // Inode, size, blocks, three times; then their nanoseconds, mode, links, owner, group, device, block size, flags.
+    let mut all: Vec<u8> =
+        [node, size, size.div_ceil(512), 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let words: [u32; 10] = [0, 0, 0, mode, 1, 0, 0, 0, 4096, 0];
+    all.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+    all
 }
 
 impl State {
@@ -198,24 +225,13 @@ impl State {
             Ok(body) => (0, body),
             Err(errno) => (-errno.raw_os_error(), Vec::new()),
         };
-        let mut reply = u32::try_from(16 + body.len()).unwrap().to_ne_bytes().to_vec();
-        reply.extend(error.to_ne_bytes());
-        reply.extend(id.to_ne_bytes());
-        reply.extend(body);
-        // Fails when nobody waits for the answer any more.
-        let _ = rustix::io::write(&self.device, &reply);
+        send_reply(&self.device, id, error, &body);
     }
 
     fn result(&mut self, opcode: u32, node: u64, fields: &[u8]) -> Result<Vec<u8>, rustix::io::Errno> {
         use rustix::io::Errno;
         Ok(match opcode {
-            opcode::INIT => {
-                // Version 7.31, no read-ahead, big writes, longest write of 128 KiB.
-                let words = [7, 31, 0, 1 << 5, 0, 128 << 10, 1, 0];
-                let mut body: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
-                body.resize(64, 0);
-                body
-            }
+            opcode::INIT => init_reply(),
             opcode::LOOKUP if node == ROOT && fields == b"file\0" => {
                 let mut body = FILE.to_ne_bytes().to_vec();
                 // Generation, how long the entry and the attributes may be cached: not at all.
@@ -266,11 +282,6 @@ impl State {
 
     fn attributes(&self, node: u64) -> Vec<u8> {
         let (size, mode) = if node == FILE { (self.content.len() as u64, 0o100_644) } else { (0, 0o040_755) };
-        // Inode, size, blocks, three times; then their nanoseconds, mode, links, owner, group, device, block size, flags.
-        let mut all: Vec<u8> =
-            [node, size, size.div_ceil(512), 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let words: [u32; 10] = [0, 0, 0, mode, 1, 0, 0, 0, 4096, 0];
-        all.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-        all
+        attributes(node, size, mode)
     }
 }

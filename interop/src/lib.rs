@@ -27,6 +27,7 @@ pub mod recipe;
 mod scene;
 mod server;
 pub mod sharing;
+pub mod slow_home;
 pub mod tunnel;
 mod x11;
 

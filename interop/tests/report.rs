@@ -154,6 +154,53 @@ fn report_fits_phones_and_screens() {
     assert_eq!(shown.console.len(), 1, "{:?}", shown.console);
 }
 
+/// A file of metrics of one end: a sample in each second, where `None` is a time without connection.
+fn metrics(side: &str, segments: &[Option<u64>]) -> String {
+    let about = serde_json::json!({
+        "longhaul_metrics": 1, "run": "1", "side": side, "start": "2026-01-01T00:00:00Z", "host": "h", "peer": "p",
+        "cipher": "c",
+    });
+    let sample = |(at, segments): (usize, &Option<u64>)| {
+        let ssh = serde_json::json!({ "bytes_in": at * 1_000_000, "bytes_out": 100 });
+        let mut sample = serde_json::json!({ "run": "1", "seconds": at, "ssh": ssh });
+        if let Some(count) = segments {
+            sample["tcp"] = serde_json::json!({ "segs_out": count, "rtt": 9000, "total_retrans": 3 });
+        }
+        format!("{sample}\n")
+    };
+    format!("{about}\n{}", segments.iter().enumerate().map(sample).collect::<String>())
+}
+
+#[test]
+fn report_leaves_a_gap_where_the_connection_was_lost() {
+    let lab = Lab::new();
+    let segments = [Some(1), Some(5), Some(9), None, None, None, Some(2), Some(4), Some(6)];
+    lab.write("m.local", &metrics("local", &segments));
+    lab.write("none.local", &metrics("local", &[]));
+    report(&lab, &["-o", "page.html", "m.local"]).ok("report");
+    let page = lab.read("page.html");
+    assert!(page.contains("was interrupted for 4.0 s, from 2.0 s to 6.0 s, and went on"), "{page}");
+    // A run without samples says so, and draws nothing.
+    report(&lab, &["-o", "none.html", "none.local"]).ok("report");
+    let none = lab.read("none.html");
+    assert!(none.contains("No verdict: there is no sample") && !none.contains("id=\"throughput\""), "{none}");
+    assert!(none.contains("data-label=\"Average\">–<"), "{none}");
+    let test = "report_leaves_a_gap_where_the_connection_was_lost";
+    let Some([chromium]) = peers(test, ["chromium-headless-shell"]) else { return };
+    let dom = lab.drawn(&chromium, "page.html");
+    let section = texts(&dom, "id=\"throughput\">", "</section>")[0];
+    assert!(section.contains("class=\"outage\""), "{section}");
+    let lines = texts(section, " points=\"", "\"");
+    assert_eq!(lines.len(), 4, "received and sent, before and after: {section}");
+    for name in ["page.html", "none.html"] {
+        for width in [360, 768, 1400] {
+            let shown = lab.shown(&chromium, name, width);
+            assert_eq!((shown.too_wide.as_str(), shown.faint.as_str()), ("", ""), "{name} {width}");
+            assert!(shown.console.is_empty(), "{name} {width}: {:?}", shown.console);
+        }
+    }
+}
+
 #[test]
 fn the_default_file_and_standard_output() {
     let (lab, _server) = measured();

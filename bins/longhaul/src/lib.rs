@@ -9,6 +9,7 @@ mod bench;
 mod csv;
 mod doctor;
 mod fault;
+mod outage;
 mod output;
 mod page;
 mod pairs;

@@ -7,6 +7,7 @@ use lh_instrument::bench::escape;
 use lh_metrics::Side;
 use serde_json::{Value, json};
 
+use crate::outage::{Outage, outages};
 use crate::pairs::Connection;
 use crate::series::{PLOTS, Plot};
 use crate::summary::{Summary, summary};
@@ -46,16 +47,19 @@ pub(crate) fn page(connections: &[Connection]) -> String {
         };
         let _ = writeln!(
             verdicts,
-            "<li><span class=\"key k{}\"></span><b>{}</b> {}{settings}</li>",
+            "<li><span class=\"key k{}\"></span><b>{}</b> {}{}{settings}</li>",
             index % COLOURS,
             escape(&title),
+            sum.outage.map_or_else(String::new, |outage| format!("{outage} ")),
             escape(&sum.verdict)
         );
     }
     let headings: String = HEADINGS.iter().map(|name| heading(name)).collect();
     let mut plots = String::new();
     let mut data: Vec<Value> = Vec::new();
-    for plot in PLOTS {
+    let has_samples = connections.iter().flat_map(Connection::ends).any(|(_, run)| !run.points.is_empty());
+    // Empty plots would tell nothing more than the table.
+    for plot in PLOTS.iter().filter(|_| has_samples) {
         let lines = lines(plot, connections);
         let values = values(plot, &lines);
         let _ = writeln!(
@@ -113,6 +117,9 @@ fn row(index: usize, connection: &Connection, title: &str, sum: &Summary, out: &
 /// The cells of a row, in the order of [`HEADINGS`].
 fn cells(sum: &Summary) -> [String; HEADINGS.len()] {
     let unknown = || "–".to_owned();
+    if !sum.has_samples {
+        return HEADINGS.map(|_| unknown());
+    }
     let cpu = sum.cpu.map(|cpu| cpu.map_or_else(unknown, |seconds| format!("{seconds:.2} s")));
     let congestion_control = match &sum.congestion_control {
         [None, None] => unknown(),
@@ -141,6 +148,7 @@ struct Line {
     style: usize,
     is_pale: bool,
     points: Vec<(f64, f64)>,
+    outages: Vec<Outage>,
 }
 
 impl Line {
@@ -148,6 +156,7 @@ impl Line {
         json!({
             "run": self.run, "name": self.name, "colour": self.colour, "style": self.style,
             "pale": self.is_pale, "points": self.points,
+            "gaps": self.outages.iter().map(|outage| [outage.from, outage.to]).collect::<Vec<_>>(),
         })
     }
 }
@@ -157,9 +166,11 @@ fn lines(plot: &Plot, connections: &[Connection]) -> Vec<Line> {
     for (index, connection) in connections.iter().enumerate() {
         for (side, run) in connection.ends() {
             let title = end_title(connections, index, side);
+            let outages = outages(run);
             for (style, (name, points)) in plot.draw(run).into_iter().enumerate() {
                 let (colour, is_pale) = (index % COLOURS, side == Side::Remote);
-                lines.push(Line { run: title.clone(), name, colour, style, is_pale, points });
+                let outages = outages.clone();
+                lines.push(Line { run: title.clone(), name, colour, style, is_pale, points, outages });
             }
         }
     }

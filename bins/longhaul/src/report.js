@@ -40,6 +40,17 @@
     return low > 0 && x - points[low - 1][0] < points[low][0] - x ? points[low - 1] : points[low];
   };
 
+  // Where the line is interrupted: its connection was.
+  const gapped = (line, before, now) => line.gaps.some(([from, to]) => before <= from && now >= to);
+  const parts = (line) => {
+    const all = [[]];
+    line.points.forEach((point, at) => {
+      if (at > 0 && gapped(line, line.points[at - 1][0], point[0])) all.push([]);
+      all[all.length - 1].push(point);
+    });
+    return all;
+  };
+
   const draw = (plot) => {
     const chart = document.querySelector("#" + plot.id + " .chart");
     if (!plot.lines.length) {
@@ -71,18 +82,32 @@
     for (const mark of marks(last, 0)) {
       node("text", { x: x(mark), y: HEIGHT - 8, "text-anchor": "middle" }, svg).textContent = +mark.toFixed(3) + " s";
     }
+    // The client's samples show how long an outage lasted.
+    const shaded = plot.lines.filter((line) => !line.pale);
+    const seen = new Set();
+    for (const [from, to] of (shaded.length ? shaded : plot.lines).flatMap((line) => line.gaps)) {
+      if (seen.has(from)) continue;
+      seen.add(from);
+      const box = { class: "outage", x: x(from), y: TOP, width: x(to) - x(from), height: HEIGHT - TOP - BOTTOM };
+      node("rect", box, svg);
+      if (box.width < 84) continue;
+      const middle = { x: box.x + box.width / 2, y: TOP + 16, "text-anchor": "middle" };
+      node("text", middle, svg).textContent = "no connection";
+    }
     const cursor = node("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM }, svg);
     const legend = document.createElement("div");
     legend.className = "legend";
     chart.appendChild(legend);
     const values = plot.lines.map((line) => {
       const style = "stroke: var(--c" + line.colour + ")";
-      const points = line.points.map(([at, value]) => x(at).toFixed(1) + "," + y(value).toFixed(1)).join(" ");
       const look = "line s" + line.style + (line.pale ? " pale" : "");
       const group = node("g", {}, svg);
-      node("polyline", { class: look, style, points }, group);
-      if (line.points.length === 1) {
-        node("circle", { cx: x(line.points[0][0]), cy: y(line.points[0][1]), r: 3, style: "fill: var(--c" + line.colour + ")" }, group);
+      for (const part of parts(line)) {
+        const points = part.map(([at, value]) => x(at).toFixed(1) + "," + y(value).toFixed(1)).join(" ");
+        node("polyline", { class: look, style, points }, group);
+        if (part.length === 1) {
+          node("circle", { cx: x(part[0][0]), cy: y(part[0][1]), r: 3, style: "fill: var(--c" + line.colour + ")" }, group);
+        }
       }
       const entry = document.createElement("button");
       entry.type = "button";
@@ -102,7 +127,10 @@
       return value;
     });
     const point = (at) => {
-      plot.lines.forEach((line, index) => { values[index].textContent = text(nearest(line.points, at)[1]); });
+      plot.lines.forEach((line, index) => {
+        const isOut = line.gaps.some(([from, to]) => at > from && at < to);
+        values[index].textContent = isOut ? "–" : text(nearest(line.points, at)[1]);
+      });
     };
     point(last);
     svg.addEventListener("pointermove", (event) => {

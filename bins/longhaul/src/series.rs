@@ -3,6 +3,8 @@
 use lh_metrics::threads::Usage;
 use lh_metrics::{Point, Run};
 
+use crate::outage::outages;
+
 /// Upper limit of points in a line: about the columns of a screen.
 const MOST_POINTS: usize = 1500;
 
@@ -84,11 +86,14 @@ pub(crate) static PLOTS: &[Plot] = &[
 ];
 
 impl Plot {
-    /// The lines of a run that have values.
+    /// The lines of a run that have values. Times without a connection have none.
     pub(crate) fn draw(&self, run: &Run) -> Vec<Drawn> {
+        let outages = outages(run);
+        let is_connected =
+            |before: &Point, now: &Point| !outages.iter().any(|outage| outage.is_between(before, now));
         let draw = |(name, value): &Line| {
             let pairs = run.points.windows(2).filter_map(|pair| match pair {
-                [before, now] => Some((now.seconds, value(before, now)?)),
+                [before, now] if is_connected(before, now) => Some((now.seconds, value(before, now)?)),
                 _ => None,
             });
             (*name, thin(pairs.collect()))
@@ -119,9 +124,18 @@ pub(crate) fn congestion_window(point: &Point) -> Option<f64> {
     Some(point.sample.tcp("snd_cwnd")? as f64 * point.sample.tcp("snd_mss")? as f64)
 }
 
-/// Increase of a counter between two samples.
+/// Increase of a counter between two samples. A counter that is lower than before has begun again.
 pub(crate) fn difference(before: &Point, now: &Point, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
-    Some(value(now)?.saturating_sub(value(before)?) as f64)
+    let (before, now) = (value(before)?, value(now)?);
+    Some(now.checked_sub(before).unwrap_or(now) as f64)
+}
+
+/// Increase of a counter over a run, over all of its connections.
+pub(crate) fn grown(run: &Run, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
+    let known: Vec<&Point> = run.points.iter().filter(|point| value(point).is_some()).collect();
+    known.first()?;
+    let pairs = known.windows(2);
+    Some(pairs.filter_map(|pair| difference(pair.first()?, pair.last()?, &value)).sum())
 }
 
 /// Increase of a counter per second.

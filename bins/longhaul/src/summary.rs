@@ -3,8 +3,9 @@
 use lh_metrics::threads::{TAKES_PART, Usage};
 use lh_metrics::{Point, Run};
 
+use crate::outage::{in_words, longest_part, outages};
 use crate::pairs::Connection;
-use crate::series::{difference, rate, received, sent};
+use crate::series::{grown, rate, received, sent};
 use crate::units::size;
 use crate::verdict;
 
@@ -31,6 +32,10 @@ pub(crate) struct Summary {
     pub(crate) cpu: [Option<f64>; 2],
     /// Names of the congestion control of the client and of the server.
     pub(crate) congestion_control: [Option<String>; 2],
+    /// Whether an end has a sample.
+    pub(crate) has_samples: bool,
+    /// When the connection was interrupted, in a sentence.
+    pub(crate) outage: Option<String>,
     /// The limit of the connection, in sentences.
     pub(crate) verdict: String,
     /// Active settings that can limit a connection, and the busiest thread of each end, one phrase each.
@@ -45,8 +50,9 @@ pub(crate) fn summary(connection: &Connection) -> Summary {
     let [came, went] = match ends {
         [Some(client), _] => [grown(client, received), grown(client, sent)],
         [None, Some(server)] => [grown(server, sent), grown(server, received)],
-        [None, None] => [0.0, 0.0],
+        [None, None] => [None, None],
     };
+    let [came, went] = [came.unwrap_or(0.0), went.unwrap_or(0.0)];
     let is_upload = went >= came;
     let moved = came.max(went);
     let peak = match ends {
@@ -54,17 +60,26 @@ pub(crate) fn summary(connection: &Connection) -> Summary {
         [None, Some(server)] => peak(server, if is_upload { received } else { sent }),
         [None, None] => 0.0,
     };
-    let cpu = ends.map(|end| {
-        let run = end?;
-        let (first, last) = (run.points.first()?, run.points.last()?);
-        difference(first, last, |point| point.sample.ssh("cpu_micros")).map(|micros| micros / 1e6)
-    });
+    let cpu = ends.map(|end| grown(end?, |point| point.sample.ssh("cpu_micros")).map(|micros| micros / 1e6));
     let congestion_control = ends.map(|end| {
         let points = &end?.points;
         points.iter().rev().find_map(|point| point.sample.congestion_control.clone())
     });
     let average = if seconds > 0.0 { moved / seconds } else { 0.0 };
-    let (sender, receiver) = if is_upload { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+    // Both ends know of an outage; the client's samples show its length.
+    let outages = ends.into_iter().flatten().map(outages).find(|all| !all.is_empty()).unwrap_or_default();
+    // The kernel's counters are those of one connection.
+    let parts = ends.map(|end| end.map(longest_part));
+    let judged = parts.each_ref().map(Option::as_ref);
+    let judged_seconds = longest(judged, |first, last| Some(last.seconds - first.seconds)).unwrap_or(0.0);
+    let judged_moved = if outages.is_empty() {
+        moved
+    } else {
+        let [client, server] = judged.map(|end| end.map(|run| [grown(run, received), grown(run, sent)]));
+        let of_server = server.map(|[received, sent]| [sent, received]);
+        client.or(of_server).and_then(|counts| counts[usize::from(is_upload)]).unwrap_or(0.0)
+    };
+    let (sender, receiver) = if is_upload { (judged[0], judged[1]) } else { (judged[1], judged[0]) };
     let rekeys = ends.into_iter().flatten().filter_map(|run| run.points.last()?.sample.ssh("rekeys")).max();
     Summary {
         seconds,
@@ -73,17 +88,19 @@ pub(crate) fn summary(connection: &Connection) -> Summary {
         average,
         peak,
         least_rtt: ends.into_iter().flatten().filter_map(least_rtt).reduce(f64::min),
-        retransmitted: ends.into_iter().flatten().map(|run| grown(run, retransmitted)).sum(),
+        retransmitted: ends.into_iter().flatten().filter_map(|run| grown(run, retransmitted)).sum(),
         rekeys: rekeys.unwrap_or(0),
         cpu,
         congestion_control,
+        has_samples: ends.into_iter().flatten().any(|run| !run.points.is_empty()),
+        outage: in_words(&outages),
         verdict: verdict::verdict(&verdict::Evidence {
             sender,
             receiver,
             is_upload,
-            average,
-            moved,
-            seconds,
+            average: if judged_seconds > 0.0 { judged_moved / judged_seconds } else { 0.0 },
+            moved: judged_moved,
+            seconds: judged_seconds,
         }),
         settings: settings(ends),
     }
@@ -97,11 +114,6 @@ fn retransmitted(point: &Point) -> Option<u64> {
 fn longest(ends: [Option<&Run>; 2], value: fn(&Point, &Point) -> Option<f64>) -> Option<f64> {
     let each = ends.into_iter().flatten();
     each.filter_map(|run| value(run.points.first()?, run.points.last()?)).reduce(f64::max)
-}
-
-fn grown(run: &Run, value: fn(&Point) -> Option<u64>) -> f64 {
-    let (Some(first), Some(last)) = (run.points.first(), run.points.last()) else { return 0.0 };
-    difference(first, last, value).unwrap_or(0.0)
 }
 
 fn peak(run: &Run, direction: fn(&Point) -> Option<u64>) -> f64 {

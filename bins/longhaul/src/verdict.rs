@@ -104,6 +104,9 @@ pub(crate) fn verdict(evidence: &Evidence<'_>) -> String {
             size(limit)
         );
     }
+    if [evidence.sender, evidence.receiver].iter().flatten().all(|run| run.points.is_empty()) {
+        return "No verdict: there is no sample, for the connection ended before the first one.".to_owned();
+    }
     if evidence.moved < LEAST_MOVED || evidence.seconds < LEAST_SECONDS {
         return format!(
             "No verdict: {} in {:.1} s are too little to tell.",

@@ -61,6 +61,8 @@ const SAMPLE: Duration = Duration::from_millis(50);
 const PING: Duration = Duration::from_millis(200);
 /// Part of a flow that is not counted: TCP's slow start.
 pub(crate) const WARM_UP: f64 = 0.3;
+/// Key exchanges in a flow from which it is compared with one without.
+pub(crate) const MANY_REKEYS: u64 = 3;
 /// Send credit below which the peer's window counts as closed, bytes: one packet.
 const CLOSED: u64 = 32_768;
 /// Parts of a flow whose windows are compared.
@@ -161,6 +163,26 @@ impl Flow {
     /// True where the samples suffice for a verdict.
     pub(crate) fn is_significant(&self) -> bool {
         self.samples >= 10 && self.rate > 0.0
+    }
+
+    /// Segments that were sent again.
+    pub(crate) fn resent(&self) -> f64 {
+        self.sender.as_ref().map_or(0.0, |sender| sender.resent)
+    }
+
+    /// Adds what another flow in this direction lost. The rate becomes that of both, in the time of both.
+    pub(crate) fn add_losses(&mut self, other: &Self) {
+        let (Some(mine), Some(others)) = (self.sender.as_mut(), other.sender.as_ref()) else { return };
+        if !other.is_significant() {
+            return;
+        }
+        mine.segments += others.segments;
+        mine.resent += others.resent;
+        let seconds = self.seconds + other.seconds;
+        self.rate = (self.rate * self.seconds + other.rate * other.seconds) / seconds;
+        self.seconds = seconds;
+        self.samples += other.samples;
+        self.rekeys += other.rekeys;
     }
 
     /// Share of segments that were sent again.

@@ -106,6 +106,9 @@ pub(crate) fn sh(script: &str) -> Vec<u8> {
     format!("exec /bin/sh -c {}", quoted(script.trim())).into_bytes()
 }
 
+/// Characters of an answer that are shown.
+const LONGEST_ANSWER: usize = 100;
+
 impl Remote {
     /// Runs a short script; its output is kept.
     pub(crate) fn script(&mut self, script: &str, limit: Duration) -> Shown {
@@ -130,13 +133,22 @@ impl Remote {
             Some(failure) => Err(Fault::NoCommands(failure)),
             None if shown.received == 0 => {
                 let status = shown.status.unwrap_or(255);
-                Err(Fault::NoCommands(format!("commands give no output (status {status})")))
+                let said = first_line(&shown.err_text());
+                Err(Fault::NoCommands(format!("commands give no output (status {status}){said}")))
             }
             None => Some(System::parse(&shown.text())).filter(System::is_told).ok_or_else(|| {
-                Fault::NoCommands("another program answers in place of the shell (ForceCommand?)".to_owned())
+                let said = first_line(&shown.text());
+                Fault::NoCommands(format!("another program answers in place of the shell{said}"))
             }),
         }
     }
+}
+
+/// The first words of an answer, quoted, after a colon; nothing where it has none.
+fn first_line(answer: &str) -> String {
+    let line = answer.lines().map(str::trim).find(|line| !line.is_empty());
+    let short = |line: &str| lh_client::sanitise(&line.chars().take(LONGEST_ANSWER).collect::<String>());
+    line.map_or_else(String::new, |line| format!(": \"{}\"", short(line)))
 }
 
 /// Processor time in a line of `/proc/PID/stat`, seconds.
@@ -163,6 +175,14 @@ fn times_of_stat(line: &str) -> Option<[f64; 4]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_of_other_programs_are_quoted() {
+        let said = first_line("\n  This service allows sftp connections only.\r\n");
+        assert_eq!(said, ": \"This service allows sftp connections only.\"");
+        assert_eq!(first_line(" \n"), "");
+        assert!(first_line("\x1b[31mred\n").starts_with(": \"\\"), "{}", first_line("\x1b[31mred"));
+    }
 
     #[test]
     fn quotes_reach_the_inner_shell() {

@@ -50,11 +50,51 @@ pub enum ReadError {
         /// Line number.
         line: usize,
         /// The fault.
-        what: String,
+        what: BadLine,
     },
     /// The file is empty.
     #[error("no metrics in this file")]
     Empty,
+}
+
+/// What is wrong with a line that is JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadLine {
+    /// It is of another kind of file.
+    #[error("neither the beginning of a run nor a sample: this is no file of metrics")]
+    Foreign,
+    /// The format has a later version.
+    #[error("a version of the format that this program does not know (it knows {VERSION})")]
+    Version,
+    /// The beginning of a run lacks a member.
+    #[error("no {0}")]
+    Lacks(&'static str),
+    /// The side is neither `local` nor `remote`.
+    #[error("side is {0:?}")]
+    Side(String),
+    /// A run that the file has already begins again.
+    #[error("run {0} begins twice")]
+    Twice(String),
+    /// A sample of a run that has not begun.
+    #[error("sample of the unknown run {0}")]
+    UnknownRun(String),
+    /// A sample that is earlier than the one before it.
+    #[error("time goes backwards in run {0}")]
+    Backwards(String),
+    /// A group of figures is no JSON object.
+    #[error("{0} is no object")]
+    NoObject(&'static str),
+    /// A figure is negative or has a fraction.
+    #[error("{group}.{name} is no whole number")]
+    NoNumber {
+        /// The group of figures, `tcp` or `ssh`.
+        group: &'static str,
+        /// Name of the figure.
+        name: String,
+    },
+    /// A thread lacks a member.
+    #[error("threads: one without id, name and cpu_micros")]
+    Thread,
 }
 
 /// Reads the runs of a file.
@@ -95,20 +135,20 @@ impl LineReader {
         }
         let object: Map<String, Value> = serde_json::from_slice(text)
             .map_err(|error| ReadError::Json { line, cut: error.is_eof() && text.starts_with(b"{") })?;
-        let content = |what: String| ReadError::Content { line, what };
+        let content = |what: BadLine| ReadError::Content { line, what };
         let runs = &mut self.runs;
         if object.contains_key(MARK) {
             let run = begin(&object).map_err(content)?;
             if runs.iter().any(|known| known.about.run == run.about.run && known.side == run.side) {
-                return Err(content(format!("run {} begins twice", run.about.run)));
+                return Err(content(BadLine::Twice(run.about.run)));
             }
             runs.push(run);
         } else {
             let (name, point) = point(&object).map_err(content)?;
             let run = runs.iter_mut().rev().find(|run| run.about.run == name);
-            let run = run.ok_or_else(|| content(format!("sample of the unknown run {name}")))?;
+            let Some(run) = run else { return Err(content(BadLine::UnknownRun(name))) };
             if run.points.last().is_some_and(|last| last.seconds > point.seconds) {
-                return Err(content(format!("time goes backwards in run {name}")));
+                return Err(content(BadLine::Backwards(name)));
             }
             run.points.push(point);
         }
@@ -116,18 +156,18 @@ impl LineReader {
     }
 }
 
-fn text(object: &Map<String, Value>, key: &str) -> Result<String, String> {
-    object.get(key).and_then(Value::as_str).map(str::to_owned).ok_or_else(|| format!("no {key}"))
+fn text(object: &Map<String, Value>, key: &'static str) -> Result<String, BadLine> {
+    object.get(key).and_then(Value::as_str).map(str::to_owned).ok_or(BadLine::Lacks(key))
 }
 
-fn begin(object: &Map<String, Value>) -> Result<Run, String> {
+fn begin(object: &Map<String, Value>) -> Result<Run, BadLine> {
     if object.get(MARK).and_then(Value::as_u64) != Some(VERSION) {
-        return Err(format!("a version of the format that this program does not know (it knows {VERSION})"));
+        return Err(BadLine::Version);
     }
     let side = match text(object, "side")?.as_str() {
         "local" => Side::Local,
         "remote" => Side::Remote,
-        other => return Err(format!("side is {other:?}")),
+        other => return Err(BadLine::Side(other.to_owned())),
     };
     let about = About {
         run: text(object, "run")?,
@@ -139,17 +179,18 @@ fn begin(object: &Map<String, Value>) -> Result<Run, String> {
     Ok(Run { about, side, points: Vec::new() })
 }
 
-fn point(object: &Map<String, Value>) -> Result<(String, Point), String> {
+fn point(object: &Map<String, Value>) -> Result<(String, Point), BadLine> {
     let (Ok(run), Some(seconds)) = (text(object, "run"), object.get("seconds").and_then(Value::as_f64))
     else {
-        return Err("neither the beginning of a run nor a sample: this is no file of metrics".to_owned());
+        return Err(BadLine::Foreign);
     };
     let mut sample = Sample::default();
     for (key, tcp) in [("tcp", true), ("ssh", false)] {
         let Some(values) = object.get(key) else { continue };
-        let values = values.as_object().ok_or_else(|| format!("{key} is no object"))?;
+        let values = values.as_object().ok_or(BadLine::NoObject(key))?;
         for (name, value) in values {
-            let value = value.as_u64().ok_or_else(|| format!("{key}.{name} is no whole number"))?;
+            let value = value.as_u64();
+            let value = value.ok_or_else(|| BadLine::NoNumber { group: key, name: name.clone() })?;
             sample.take(tcp, name, value);
         }
     }
@@ -163,7 +204,7 @@ fn point(object: &Map<String, Value>) -> Result<(String, Point), String> {
             thread.get("name").and_then(Value::as_str),
             number("cpu_micros"),
         ) else {
-            return Err("threads: one without id, name and cpu_micros".to_owned());
+            return Err(BadLine::Thread);
         };
         sample.take_thread(id, name, cpu_micros);
     }

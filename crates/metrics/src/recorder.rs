@@ -52,6 +52,16 @@ pub struct About {
     pub cipher: String,
 }
 
+/// A file that cannot be opened for writing.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {error}", .path.display())]
+pub struct OpenError {
+    /// The file.
+    pub path: PathBuf,
+    /// The system's error.
+    pub error: io::Error,
+}
+
 /// Writer of one of the files.
 #[derive(Debug)]
 pub struct Recorder {
@@ -67,8 +77,8 @@ impl Recorder {
     /// only with the first sample.
     ///
     /// # Errors
-    /// A message that names the file.
-    pub fn open(prefix: &Path, side: Side, about: About) -> Result<Self, String> {
+    /// The file cannot be opened.
+    pub fn open(prefix: &Path, side: Side, about: About) -> Result<Self, OpenError> {
         let mut path = prefix.as_os_str().to_owned();
         path.push(".");
         path.push(side.name());
@@ -76,7 +86,7 @@ impl Recorder {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
         match file {
             Ok(file) => Ok(Self { file, path, about, side, begun: false }),
-            Err(error) => Err(format!("{}: {error}", path.display())),
+            Err(error) => Err(OpenError { path, error }),
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) struct Suite {
 /// HPN-SSH's NONE: no encryption behind the login. Only where both ends permit it.
 pub(super) const NONE: Suite = suite("none", None);
 
-/// Ciphers and MACs of a full run; a quick one takes the first three.
+/// Ciphers and MACs of a long run. A quick one takes that of the connection and another.
 pub(super) const SUITES: &[Suite] = &[
     suite("aes128-gcm@openssh.com", None),
     suite("chacha20-poly1305@openssh.com", None),
@@ -82,23 +82,76 @@ impl Cell {
     }
 }
 
-/// The cells of a run.
-pub(super) fn cells(setups: Vec<Setup>, quick: bool, clients: &[Client], has_port: bool) -> Vec<Cell> {
-    let most = if quick { 3 } else { SUITES.len() };
-    let suites = SUITES.iter().copied().take(most);
+/// The cells of a run, and how many of the first ones it is about: the others have the time that these leave.
+#[derive(Debug)]
+pub(super) struct Cells {
+    pub(super) all: Vec<Cell>,
+    pub(super) main: usize,
+}
+
+/// What a quick run leaves to a long one.
+pub(super) const LEFT_TO_LONG_RUN: &str = "left to a run without --quick: further ciphers and MACs, host keys, user keys, \
+     forwards, keystrokes, small files, ceilings, disks";
+
+/// The cells of a long run.
+pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool) -> Cells {
     let mut all = vec![Cell::Latency];
-    for suite in suites.clone() {
+    for suite in SUITES.iter().copied() {
         all.extend(Direction::BOTH.map(|direction| Cell::Stream(suite, direction)));
     }
     all.extend(Direction::BOTH.map(if has_port { Cell::Tcp } else { Cell::Open }));
-    all.extend(suites.map(Cell::Seal));
+    all.extend(SUITES.iter().copied().map(Cell::Seal));
     all.extend(setups.into_iter().map(Cell::Setup));
     for job in Job::ALL {
-        if quick && job.is_long() {
-            continue;
-        }
         all.extend(clients.iter().map(|client| Cell::Child(client.clone(), job)));
     }
     all.push(Cell::Disks);
-    all
+    Cells { all, main: 0 }
+}
+
+/// The cells of a quick run: few enough for rounds from which something follows. `usual` is the suite that both ends
+/// have agreed on.
+pub(super) fn quick(setups: Vec<Setup>, clients: &[Client], has_port: bool, usual: Suite) -> Cells {
+    let stream = |suite: Suite| Direction::BOTH.map(|direction| Cell::Stream(suite, direction));
+    let of_clients = |job: Job| clients.iter().map(move |client| Cell::Child(client.clone(), job));
+    let mut setups = setups.into_iter().map(Cell::Setup);
+    let mut all = vec![Cell::Latency];
+    all.extend(stream(usual));
+    all.extend([Job::FileUp, Job::FileDown].into_iter().flat_map(of_clients));
+    all.extend(setups.next());
+    all.extend(of_clients(Job::Login));
+    // Other clients are there to be compared.
+    if clients.len() > 1 {
+        all.extend([Job::Up, Job::Down].into_iter().flat_map(of_clients));
+    }
+    let main = all.len();
+    if has_port {
+        all.extend(Direction::BOTH.map(Cell::Tcp));
+    }
+    all.extend(setups);
+    all.extend(SUITES.iter().copied().find(|suite| *suite != usual).into_iter().flat_map(stream));
+    Cells { all, main }
+}
+
+/// The suite of a connection, where it is one of [`SUITES`]; else the first of them.
+pub(super) fn usual(cipher: &str, mac: &str) -> Suite {
+    let is_it = |suite: &&Suite| suite.cipher == cipher && suite.mac.is_none_or(|name| name == mac);
+    *SUITES.iter().find(is_it).unwrap_or(&SUITES[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quick_run_begins_with_the_cipher_of_the_connection() {
+        assert_eq!(usual("chacha20-poly1305@openssh.com", "<implicit>"), SUITES[1]);
+        assert_eq!(usual("aes128-ctr", "umac-64-etm@openssh.com"), SUITES[5]);
+        assert_eq!(usual("aes192-ctr", "hmac-sha2-256"), SUITES[0]);
+        let Cells { all, main } = quick(Vec::new(), &[], false, SUITES[1]);
+        assert!(matches!(all[1], Cell::Stream(suite, Direction::Up) if suite == SUITES[1]), "{all:?}");
+        // Another one to compare, where there is time.
+        assert!(matches!(all[main], Cell::Stream(suite, Direction::Up) if suite == SUITES[0]), "{all:?}");
+        assert_eq!((main, all.len()), (3, 5));
+    }
 }

@@ -101,11 +101,6 @@ impl Job {
         Self::List,
     ];
 
-    /// True for what a quick run leaves out.
-    pub(super) const fn is_long(self) -> bool {
-        self.copies()
-    }
-
     pub(super) const fn table(self) -> &'static str {
         match self {
             Self::Login => "clients: login and a command that does nothing",

@@ -157,7 +157,7 @@ fn verdicts(runs: &[Run<'_>], out: &mut String) {
     for (index, run) in runs.iter().enumerate() {
         let _ = writeln!(
             out,
-            "<h2>{}</h2>\n<p>{}, {}, {} in {:.0} s. Medians, ± half the spread; ~ marks figures from which \
+            "<h2>{}</h2>\n<p>{}, {}, {} in {:.0}\u{a0}s. Medians, ± half the spread; ~ marks figures from which \
              nothing follows.</p>\n<ul>",
             escape(&title(runs, index)),
             escape(&run.results.server),
@@ -226,6 +226,8 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
                 })
             };
             let most = of_all().fold(0.0, f64::max);
+            // One figure has nothing to be compared with.
+            let is_alone = names.len() == 1 && runs.len() == 1;
             for (index, run) in runs.iter().enumerate() {
                 let label = label(column, index);
                 match run.results.rows.find(table, name, column) {
@@ -234,9 +236,11 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
                         let class = if row.is_noise() { " class=\"noise\"" } else { "" };
                         let beside = runs.first().filter(|_| index > 0 && run.from.is_none());
                         let beside = beside.and_then(|first| first.results.rows.find(table, name, column));
+                        let bar = format!("<span class=\"bar\" style=\"width:{width:.0}%\"></span>");
+                        let bar = if is_alone { "" } else { &bar };
                         let _ = write!(
                             out,
-                            "<td role=\"cell\"{class} data-label=\"{label}\" data-value=\"{}\"><span>{}{}</span><span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
+                            "<td role=\"cell\"{class} data-label=\"{label}\" data-value=\"{}\"><span>{}{}</span>{bar}</td>",
                             row.median(),
                             whole(&escape(&row.show())),
                             beside.map_or_else(String::new, |first| against(row, first))

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use lh_crypto::PublicKey;
 
-use super::cells::{Cell, NONE, SUITES, Suite, cells};
+use super::cells::{Cell, Cells, LEFT_TO_LONG_RUN, NONE, SUITES, Suite, long, quick, usual};
 use super::child::{Bench, Client, Job};
 use super::far_end::FarEnd;
 use super::keeper::{Keeper, MANY};
 use super::offer::Offer;
 use super::results::{Plan, Results};
-use super::row::{Rows, Unit};
+use super::row::{LEAST_VALUES, Rows, Unit};
 use super::schedule::Schedule;
 use super::seal::seal_rate;
 use super::server_cpu::Acceptor;
@@ -26,6 +26,8 @@ use crate::target::{Remote, Target};
 
 /// Rounds that the time is planned for.
 const ROUNDS: u32 = 4;
+/// Rounds of what a quick run is about, before all else: from fewer nothing follows.
+const LEAST_ROUNDS: u32 = LEAST_VALUES as u32;
 /// Shortest and longest time of one transfer.
 const SLICES: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(3)];
 /// Part of the time that is left for measuring in any case, however long the login took.
@@ -82,6 +84,7 @@ pub(super) fn run(
     let limit = plan.time.max(login + plan.time.mul_f64(AFTER_LOGIN)).saturating_sub(clean_up(plan.time));
     let transport = first.client.driver().link().transport_ref();
     let server = lh_client::sanitise(transport.peer_identification().unwrap_or_default());
+    let suite = transport.negotiated().map_or(SUITES[0], |names| usual(&names.cipher_c2s, &names.mac_c2s));
     let host = first.options.config.host.clone();
     let mut missing = Vec::new();
     first.system()?;
@@ -91,12 +94,22 @@ pub(super) fn run(
         missing.push("lhssh, lhscp and lhsftp as clients: they are not beside this program".to_owned());
     }
     clients.extend(plan.peers.iter().map(|(name, path)| Client::peer(name, path)));
-    tell("starting a TCP end at the server");
-    let (far, why) = far_end(target, plan, &first);
-    missing.extend(why);
+    let has_port = plan.tcp_port.is_some();
+    let mut far = None;
+    if has_port || !plan.quick {
+        tell("starting a TCP end at the server");
+        let (end, why) = far_end(target, plan, &first);
+        far = end;
+        missing.extend(why);
+    }
     tell("asking for the server's algorithms");
     let setups = setups(&first.options, &Offer::of(target), plan.quick);
-    let cells = cells(setups, plan.quick, &clients, plan.tcp_port.is_some());
+    let Cells { all: cells, main } = if plan.quick {
+        missing.push(LEFT_TO_LONG_RUN.to_owned());
+        quick(setups, &clients, has_port, suite)
+    } else {
+        long(setups, &clients, has_port)
+    };
     let slices = |cell: &Cell| match cell {
         Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => 1,
         Cell::Child(_, job) => job.slices(),
@@ -140,6 +153,7 @@ pub(super) fn run(
     first.client.close();
     let login = login.min(MOST_LOGIN);
     let mut schedule = Schedule::new(limit, cells.iter().map(|cell| guess(cell, slice, login)));
+    schedule.reserve(main, LEAST_ROUNDS);
     rounds(&mut run, &cells, &bench, &mut schedule, begun, stop, tell);
     let mut left_out: Vec<String> =
         schedule.left_out().into_iter().filter_map(|index| cells.get(index)).map(Cell::what).collect();

@@ -3,6 +3,8 @@
 //! What does not fit into the time is left out in this order: first rounds, then cells that were not measured yet, the
 //! last of the list first. A cell is not begun unless the time that it is expected to take is left: the time that it took
 //! last or, for the first time, a guess that grows with how much longer the others took than guessed.
+//!
+//! The first cells of the list may have rounds reserved: others are not begun unless the time for those is left.
 
 use std::time::Duration;
 
@@ -11,6 +13,8 @@ pub(super) struct Schedule {
     /// When the last cell has to be done.
     limit: Duration,
     cells: Vec<Timing>,
+    /// How many of the first cells have how many rounds reserved.
+    reserved: (usize, u32),
     /// Rounds that are complete.
     rounds: usize,
     /// Cells of this round that had their turn.
@@ -24,6 +28,7 @@ pub(super) struct Schedule {
 struct Timing {
     guess: Duration,
     last: Option<Duration>,
+    measured: u32,
     /// It failed, or is measured once.
     is_done: bool,
 }
@@ -31,16 +36,33 @@ struct Timing {
 impl Schedule {
     /// A schedule of cells with the guesses of the time that each takes, until `limit`.
     pub(super) fn new(limit: Duration, guesses: impl IntoIterator<Item = Duration>) -> Self {
-        let cells = guesses.into_iter().map(|guess| Timing { guess, last: None, is_done: false });
+        let cells =
+            guesses.into_iter().map(|guess| Timing { guess, last: None, measured: 0, is_done: false });
         Self {
             limit,
             cells: cells.collect(),
+            reserved: (0, 0),
             rounds: 0,
             step: 0,
             has_begun: false,
             taken: Duration::ZERO,
             guessed: Duration::ZERO,
         }
+    }
+
+    /// Reserves the time for this many rounds of the first `count` cells.
+    pub(super) fn reserve(&mut self, count: usize, rounds: u32) {
+        self.reserved = (count, rounds);
+    }
+
+    /// Time that the reserved rounds still take, apart from the next one of `index`.
+    fn still_reserved(&self, index: usize) -> Duration {
+        let (count, rounds) = self.reserved;
+        let left = |(number, cell): (usize, &Timing)| {
+            let rounds = rounds.saturating_sub(cell.measured + u32::from(number == index));
+            if cell.is_done { Duration::ZERO } else { self.expected(cell) * rounds }
+        };
+        self.cells.iter().take(count).enumerate().map(left).sum()
     }
 
     /// The cell to measure at this time; `None` where none fits any more. The caller reports it with
@@ -58,10 +80,12 @@ impl Schedule {
             let index =
                 if self.rounds.is_multiple_of(2) { self.step } else { self.cells.len() - 1 - self.step };
             self.step += 1;
+            // Reserved cells go on as long as there is time for the next one.
+            let reserved = if index < self.reserved.0 { Duration::ZERO } else { self.still_reserved(index) };
             if self
                 .cells
                 .get(index)
-                .is_some_and(|cell| !cell.is_done && now + self.expected(cell) <= self.limit)
+                .is_some_and(|cell| !cell.is_done && now + self.expected(cell) + reserved <= self.limit)
             {
                 self.has_begun = true;
                 return Some(index);
@@ -80,6 +104,7 @@ impl Schedule {
     pub(super) fn on_measured(&mut self, index: usize, took: Duration, again: bool) {
         let Some(cell) = self.cells.get_mut(index) else { return };
         cell.last = Some(took);
+        cell.measured += 1;
         cell.is_done |= !again;
         self.taken += took;
         self.guessed += cell.guess;
@@ -95,8 +120,12 @@ impl Schedule {
         self.step
     }
 
-    /// Complete rounds, with the one that has just ended.
+    /// Complete rounds, with the one that has just ended; of the reserved cells, where there are any.
     pub(super) fn complete(&self) -> usize {
+        let reserved = self.cells.iter().take(self.reserved.0).filter(|cell| !cell.is_done);
+        if let Some(rounds) = reserved.map(|cell| cell.measured).min() {
+            return rounds as usize;
+        }
         self.rounds + usize::from(self.step == self.cells.len() && self.has_begun)
     }
 
@@ -143,6 +172,21 @@ mod tests {
         let (end, order, left_out) = run(|_| GUESS * 8);
         assert!(end <= LIMIT, "{end:?}");
         assert_eq!((order, left_out), ((0..5).collect(), (5..10).collect::<Vec<usize>>()));
+    }
+
+    #[test]
+    fn reserved_rounds_come_before_other_cells() {
+        let mut schedule = Schedule::new(LIMIT, [GUESS; 10]);
+        schedule.reserve(4, 3);
+        let (mut now, mut counts) = (Duration::ZERO, [0; 10]);
+        while let Some(index) = schedule.next(now) {
+            // Three times what was guessed: ten cells would have one round, and a part of the second.
+            now += GUESS * 3;
+            counts[index] += 1;
+            schedule.on_measured(index, GUESS * 3, true);
+        }
+        assert_eq!(schedule.complete(), counts[..4].iter().copied().min().unwrap());
+        assert!(now <= LIMIT && counts[..4].iter().all(|count| *count >= 3), "{now:?} {counts:?}");
     }
 
     #[test]

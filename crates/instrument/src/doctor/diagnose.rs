@@ -2,8 +2,10 @@
 
 use super::facts::Facts;
 use super::finding::Finding;
+use super::home;
+use super::judged::Judged;
 use super::packets;
-use super::throughput::Judged;
+use super::throughput;
 use super::waits;
 use crate::flow::Direction;
 
@@ -18,7 +20,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         for direction in Direction::BOTH {
             if let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) {
                 let judged = Judged { facts, direction, flow };
-                found.extend(judged.causes());
+                found.extend(throughput::causes(&judged));
                 found.extend(packets::policer(&judged));
                 found.extend(packets::small_packets(&judged));
             }
@@ -29,6 +31,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     }
     waits::logins(facts, &mut found);
     waits::shell(facts, &mut found);
+    found.extend(home::slow_home(facts));
     waits::noise(facts, &mut found);
     // Stable: at equal weight, what was judged first stays first.
     found.sort_by(|a, b| b.weight.total_cmp(&a.weight));

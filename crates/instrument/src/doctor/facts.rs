@@ -26,6 +26,8 @@ pub(crate) struct Facts {
     pub(crate) server: String,
     pub(crate) cipher: String,
     pub(crate) reached: Option<Reached>,
+    /// The host is reached through a jump host or a proxy command: TCP at the server ends there.
+    pub(crate) is_proxied: bool,
     pub(crate) segments: Option<Segments>,
     /// Stages of each login, seconds.
     pub(crate) logins: Vec<Vec<(Stage, f64)>>,
@@ -43,12 +45,14 @@ pub(crate) struct Facts {
     pub(crate) disk_here: Option<Disk>,
     pub(crate) disk_there: Option<Disk>,
     pub(crate) shell: Option<Shell>,
+    /// How fast the server opens files of the user's home directory.
+    pub(crate) home: Option<Home>,
     /// Time of the server's reverse lookup of this machine's address, seconds.
     pub(crate) reverse_lookup: Option<f64>,
     /// Rate of an upload with another cipher, where the cipher may be the limit.
     pub(crate) other_cipher: Option<(String, f64)>,
-    /// Rate of an upload with another congestion control, where segments are lost.
-    pub(crate) other_control: Option<(String, f64)>,
+    /// An upload with another congestion control, where segments are lost.
+    pub(crate) other_control: Option<OtherControl>,
     /// Rate of an upload with compression, where the configuration asks for it, bytes/s. The others are without.
     pub(crate) compressed: Option<f64>,
     /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
@@ -60,6 +64,15 @@ pub(crate) struct Facts {
     pub(crate) missing: Vec<String>,
 }
 
+/// What came of asking the system for another congestion control.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum OtherControl {
+    /// The rate of an upload with it, bytes/s.
+    Measured { name: String, rate: f64 },
+    /// The system kept its own: a route with `congctl` overrules programs.
+    Overruled { name: String },
+}
+
 /// Uploads with and without a DSCP mark, in turns.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mark {
@@ -69,6 +82,20 @@ pub(crate) struct Mark {
     pub(crate) used_for: &'static str,
     pub(crate) with: Vec<f64>,
     pub(crate) without: Vec<f64>,
+}
+
+/// The files of the home directory that a login reads, beside as many of `/etc`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Home {
+    pub(crate) directory: String,
+    /// Type of the file system and its source, where the server tells.
+    pub(crate) file_system: Option<String>,
+    /// Files that were opened in each of the directories.
+    pub(crate) files: usize,
+    /// Seconds for those of the home directory: the fastest run.
+    pub(crate) seconds: f64,
+    /// Seconds for those of `/etc`.
+    pub(crate) elsewhere: f64,
 }
 
 /// How long a login shell takes.

@@ -7,27 +7,31 @@ use std::time::Duration;
 use lh_client::{Pty, SessionSetup, Start};
 use lh_sys::errno_text;
 
-use super::facts::{Facts, Mark, Shell, Wanted};
+use super::facts::{Facts, Home, Mark, OtherControl, Shell, Wanted};
+use super::losses::{LEAST_RESENT, losses_may_limit};
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::fault::Fault;
-use crate::flow::{Direction, Flow};
+use crate::flow::{Direction, Flow, MANY_REKEYS};
 use crate::probe::{largest_segment, reach};
 use crate::shell::{SHORT, System, quoted};
 use crate::stage::Stage;
 use crate::target::{NoConnection, Remote, Target};
-use crate::task::{Data, Task};
+use crate::task::{Data, Shown, Task};
 
 /// Length of the flow that is judged.
 const FLOW: Duration = Duration::from_millis(4000);
 /// Length of the flows that are compared with it.
 const SHORT_FLOW: Duration = Duration::from_millis(2000);
+/// Round trips of a flow behind whose first part TCP has started, and the longest flow for it.
+const START: f64 = 20.0;
+const LONGEST_FLOW: Duration = Duration::from_millis(6000);
+/// Further flows of that length where too few segments were lost for a verdict, at most.
+const MORE_FLOWS: usize = 2;
 /// Connections at a time in the comparison.
 const TOGETHER: usize = 4;
 /// Time after which a login that neither fails nor succeeds is given up.
 const LOGIN_LIMIT: Duration = Duration::from_secs(45);
 const LOGIN_LATE: &str = "the login was not complete after 45 s";
-/// Key exchanges in a flow from which it is compared with one without.
-pub(super) const MANY_REKEYS: u64 = 3;
 /// Runs of a shell, and of those that are slow: the fastest one counts, and a loaded machine has slow moments.
 const SHELLS: [usize; 2] = [2, 4];
 /// A shell that takes longer than this beyond a round trip has its start-up files traced, seconds.
@@ -49,6 +53,7 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
             return Ok(facts);
         }
     } else {
+        facts.is_proxied = true;
         facts.missing.push("the path below TCP: the host is reached through a proxy".to_owned());
     }
     tell("login");
@@ -80,7 +85,10 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
     match remote.system() {
         Ok(system) => facts.there = system,
         Err(why) => {
-            facts.missing.push(format!("what needs a command at the server: {why}"));
+            facts.missing.push(format!(
+                "what needs a command at the server, transfers among it: {why}. What holds up copies over SFTP, lhscp -v \
+                 says at their end"
+            ));
             return Ok(facts);
         }
     }
@@ -171,17 +179,56 @@ fn shell(remote: &mut Remote, facts: &mut Facts) {
         found.slowest = slowest_line(remote, &facts.there);
     }
     facts.shell = Some(found);
+    facts.home = home(remote);
     // Servers that look up the client's name (UseDNS, PAM, TCP wrappers) wait as long as this takes.
     let shown =
         remote.script("set -- $SSH_CONNECTION; echo begin; getent hosts $1 >/dev/null; echo end", SHORT);
-    let at = |word: &[u8]| {
-        shown
-            .pieces
-            .iter()
-            .find(|(_, piece)| piece.windows(word.len()).any(|part| part == word))
-            .map(|(at, _)| *at)
-    };
-    facts.reverse_lookup = at(b"end").zip(at(b"begin")).map(|(end, begin)| end - begin);
+    facts.reverse_lookup = at(&shown, "end").zip(at(&shown, "begin")).map(|(end, begin)| end - begin);
+}
+
+/// When the output with this word came, seconds.
+fn at(shown: &Shown, word: &str) -> Option<f64> {
+    let has = |piece: &[u8]| piece.windows(word.len()).any(|part| part == word.as_bytes());
+    shown.pieces.iter().find(|(_, piece)| has(piece)).map(|(at, _)| *at)
+}
+
+/// Opens the files of the home directory that a login reads, then as many of `/etc`, and says what it has opened.
+/// Between the two, the output says how far it is.
+const OPEN_FILES: &str = r#"cd || exit
+all=".ssh/authorized_keys .ssh/rc .profile .bash_profile .bash_login .bashrc .zshenv .zprofile .zshrc .zlogin .kshrc"
+set -- /etc/passwd /etc/group /etc/hosts /etc/profile /etc/services /etc/protocols /etc/nsswitch.conf
+d=$(pwd); s=$(stat -f -c %T . 2>/dev/null); f=$(df -P . 2>/dev/null | { read x; read x y; echo "$x"; }); n=0
+echo "begin"
+for x in $all; do [ $n -lt 4 ] && { true <$x; } 2>/dev/null && n=$((n+1)); done
+echo "middle"
+i=0
+while [ $i -lt $n ]; do { true <$1; } 2>/dev/null; shift; i=$((i+1)); done
+echo "end"
+echo "directory=$d"; echo "files=$n"; echo "system=$s, $f""#;
+
+/// Times the files of the home directory. Once more where it is slow: an automounter may have been at work.
+fn home(remote: &mut Remote) -> Option<Home> {
+    let mut best: Option<Home> = None;
+    for _ in 0..2 {
+        let shown = remote.script(OPEN_FILES, SHORT);
+        let text = shown.text();
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        let [begin, middle, end] = ["begin", "middle", "end"].map(|word| at(&shown, word));
+        let (seconds, elsewhere) = (middle? - begin?, end? - middle?);
+        let file_system = value("system").map(|text| lh_client::sanitise(text.trim_matches([',', ' '])));
+        let now = Home {
+            directory: lh_client::sanitise(value("directory")?),
+            file_system: file_system.filter(|text| !text.is_empty()),
+            files: value("files")?.parse().ok()?,
+            seconds,
+            elsewhere,
+        };
+        best = best.filter(|best| best.seconds <= now.seconds).or(Some(now));
+        if best.as_ref().is_some_and(|best| best.seconds < SLOW_SHELL / 2.0) {
+            break;
+        }
+    }
+    best
 }
 
 /// Has the shell show the lines of its start-up files as it runs them. The line after which nothing came for
@@ -227,7 +274,17 @@ fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<
 fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Result<(), Fault> {
     for direction in Direction::BOTH {
         tell(direction.name());
-        let flow = one_flow(target, &[], direction, FLOW)?;
+        let mut flow = one_flow(target, &[], direction, FLOW)?;
+        // A handful of lost segments may be chance.
+        for _ in 0..MORE_FLOWS {
+            let is_in_doubt = (1.0..LEAST_RESENT).contains(&flow.resent());
+            if !is_in_doubt || !losses_may_limit(&flow, facts.round_trip()) {
+                break;
+            }
+            tell(&format!("{}, again", direction.name()));
+            let Ok(again) = one_flow(target, &[], direction, FLOW) else { break };
+            flow.add_losses(&again);
+        }
         match direction {
             Direction::Up => facts.up = Some(flow),
             Direction::Down => facts.down = Some(flow),
@@ -235,7 +292,14 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
     }
     for direction in Direction::BOTH {
         tell(&format!("{} over {TOGETHER} connections", direction.name()));
-        let rate = together(target, direction);
+        let rate = together(target, direction, short_flow(facts.round_trip()));
+        if rate.is_none() {
+            facts.missing.push(format!(
+                "{}s over {TOGETHER} connections at a time, with which each is compared: one was refused or broke off \
+                 (MaxStartups, PerSourceMaxStartups, a firewall)",
+                direction.name()
+            ));
+        }
         match direction {
             Direction::Up => facts.up_together = rate,
             Direction::Down => facts.down_together = rate,
@@ -262,8 +326,16 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
     if lossy && facts.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr") {
         tell("another congestion control");
         let other = one_flow(target, &[("TcpCongestion", "bbr")], Direction::Up, FLOW);
-        facts.other_control =
-            other.ok().filter(Flow::is_significant).map(|flow| ("bbr".to_owned(), flow.rate));
+        facts.other_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
+            let name = "bbr".to_owned();
+            let used = flow.sender?.congestion_control?;
+            let is_used = used == name;
+            Some(if is_used {
+                OtherControl::Measured { name, rate: flow.rate }
+            } else {
+                OtherControl::Overruled { name }
+            })
+        });
     }
     tell("packet marks");
     marks(target, facts)?;
@@ -294,9 +366,14 @@ fn one_flow(
     Ok(flow)
 }
 
+/// Length of the flows of a comparison over a round trip, seconds: TCP's slow start takes several.
+fn short_flow(round_trip: f64) -> Duration {
+    SHORT_FLOW.max(Duration::from_secs_f64(START * round_trip)).min(LONGEST_FLOW)
+}
+
 /// The rates of several connections at a time, added up.
-fn together(target: &Target, direction: Direction) -> Option<f64> {
-    let run = || one_flow(target, &[], direction, SHORT_FLOW).ok().filter(|flow| flow.rate > 0.0);
+fn together(target: &Target, direction: Direction, time: Duration) -> Option<f64> {
+    let run = || one_flow(target, &[], direction, time).ok().filter(|flow| flow.rate > 0.0);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..TOGETHER).map(|_| scope.spawn(run)).collect();
         let rates: Vec<Option<f64>> =

@@ -1,9 +1,13 @@
 //! What limits the path to a host now: measurements of half a minute, and the causes that they show.
 
+mod buffers;
 mod diagnose;
 mod facts;
 mod finding;
 mod gather;
+mod home;
+mod judged;
+mod losses;
 mod packets;
 mod page;
 mod processor;

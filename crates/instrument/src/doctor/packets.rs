@@ -1,7 +1,8 @@
 //! Causes that packets meet on the way: a policer, which drops what exceeds a rate, and small packets.
 
 use super::finding::{Finding, weight_of_factor};
-use super::throughput::{EACH_IS_LIMITED, Judged, LEAST_RESENT, LEAST_SEGMENTS};
+use super::judged::{EACH_IS_LIMITED, Judged};
+use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
 use crate::flow::Direction;
 use crate::stats::{percent, rate, time};
 

@@ -180,6 +180,12 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "shell_seconds": facts.shell.as_ref().map(|shell| shell.interactive.clone()),
             "command_seconds": facts.shell.as_ref().map(|shell| shell.command.clone()),
             "reverse_lookup_seconds": facts.reverse_lookup,
+            "home": facts.home.as_ref().map(|home| json!({
+                "directory": home.directory,
+                "files": home.files,
+                "seconds_per_file": (home.files > 0).then(|| home.seconds / home.files as f64),
+                "seconds_per_file_of_etc": (home.files > 0).then(|| home.elsewhere / home.files as f64),
+            })),
             "disk_here": disk(&facts.disk_here),
             "disk_there": disk(&facts.disk_there),
             "path_mtu_bytes": facts.segments.map(Segments::path_mtu),

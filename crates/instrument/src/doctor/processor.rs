@@ -3,7 +3,7 @@
 use lh_metrics::threads::Usage;
 
 use super::finding::{Finding, weight_of_factor};
-use super::throughput::{Judged, MUCH};
+use super::judged::{Judged, MUCH};
 use crate::flow::Turns;
 use crate::quota::Quota;
 use crate::stats::{percent, rate};

@@ -1,7 +1,8 @@
 //! Causes from facts.
 
 use super::diagnose::diagnose;
-use super::facts::{Facts, Mark, Shell};
+use super::facts::{Facts, Home, Mark, OtherControl, Shell};
+use super::losses::losses_may_limit;
 use super::page;
 use crate::disk::Disk;
 use crate::flow::{Flow, Sender, Turns};
@@ -97,6 +98,17 @@ fn fixed_ssh_window_is_named_with_its_size() {
         first(&facts),
         ("ssh_window", "The server's fixed SSH window of 2.1 MB limits uploads.".to_owned())
     );
+    // Several at a time were refused, or had no time to start.
+    facts.up_together = None;
+    assert_eq!(first(&facts).0, "ssh_window");
+    assert!(diagnose(&facts)[0].gain.contains("not measured"), "{facts:?}");
+    facts.up_together = Some(30e6);
+    assert_eq!(first(&facts).0, "ssh_window");
+    // A full queue uses the window up, and several connections are no faster.
+    sender(&mut facts).loaded_rtt = Some(0.07);
+    assert_ne!(first(&facts).0, "ssh_window");
+    sender(&mut facts).loaded_rtt = Some(0.052);
+    facts.up_together = Some(140e6);
     // A window that is closed at a tenth of what it allows waits for the receiver.
     up(&mut facts).rate = 4e6;
     assert_ne!(first(&facts).0, "ssh_window");
@@ -263,6 +275,57 @@ fn loss_is_named_only_where_more_connections_are_faster() {
 }
 
 #[test]
+fn route_that_keeps_its_congestion_control_is_named() {
+    let mut facts = good();
+    *sender(&mut facts) = Sender { resent: 300.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    up(&mut facts).rate = 0.35e6;
+    facts.up_together = Some(1.2e6);
+    facts.here = System::from_pairs(&[("tcp_available_congestion_control", "reno cubic bbr")]);
+    facts.other_control = Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 3.5e6 });
+    let found = diagnose(&facts).remove(0);
+    assert!(found.gain.starts_with("10.0 times, measured with bbr"), "{found:?}");
+    assert!(found.change[0].contains("tcp_congestion_control=bbr"), "{found:?}");
+    facts.other_control = Some(OtherControl::Overruled { name: "bbr".to_owned() });
+    let found = diagnose(&facts).remove(0);
+    assert!(!found.gain.contains("measured with"), "{found:?}");
+    assert!(found.change[0].contains("congctl bbr") && !found.change[0].contains("sysctl -w"), "{found:?}");
+}
+
+#[test]
+fn slow_proxy_is_no_fault_of_a_buffer() {
+    let mut facts = good();
+    facts.is_proxied = true;
+    facts.here = System::from_pairs(&[("tcp_rmem", "4096 131072 33554432")]);
+    let down = facts.down.as_mut().unwrap();
+    down.rate = 1.8e6;
+    let sender = down.sender.as_mut().unwrap();
+    (sender.receive_window, sender.window) = (Some(0.92), Some(82_000.0));
+    facts.down_together = Some(7.9e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "proxy" && title.contains("1.8 MB/s for each connection on downloads"), "{title}");
+    // Without a proxy it is this machine's buffer.
+    facts.is_proxied = false;
+    assert_eq!(first(&facts).0, "receive_buffer");
+}
+
+#[test]
+fn few_losses_are_added_up_over_flows() {
+    let mut facts = good();
+    // Three of 900 segments may be chance, though the rate is what such a loss allows.
+    *sender(&mut facts) =
+        Sender { segments: 900.0, resent: 3.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    *up(&mut facts) = Flow { rate: 0.4e6, seconds: 4.0, ..facts.up.clone().unwrap() };
+    facts.up_together = Some(1.5e6);
+    assert!(losses_may_limit(facts.up.as_ref().unwrap(), 0.05));
+    assert_ne!(first(&facts).0, "loss");
+    let again = Flow { rate: 0.6e6, ..facts.up.clone().unwrap() };
+    up(&mut facts).add_losses(&again);
+    assert!((up(&mut facts).rate - 0.5e6).abs() < 1.0, "{facts:?}");
+    let (cause, title) = first(&facts);
+    assert!(cause == "loss" && title.contains("0.33 %"), "{title}");
+}
+
+#[test]
 fn policer_is_told_from_loss_and_from_a_full_queue() {
     let mut facts = good();
     sender(&mut facts).resent = 600.0;
@@ -355,6 +418,42 @@ fn slow_line_of_a_start_up_file_is_named() {
     assert!(cause == "shell_startup" && title.contains("\"sleep 3\" in .bashrc line 7"), "{title}");
     facts.shell = Some(Shell { interactive: vec![2.2, 2.2], command: vec![2.1, 2.1], slowest: None });
     assert_eq!(first(&facts).0, "command_start");
+}
+
+#[test]
+fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
+    let mut facts = good();
+    let home = Home {
+        directory: "/home/u".to_owned(),
+        file_system: Some("nfs, filer:/home".to_owned()),
+        files: 3,
+        seconds: 1.5,
+        elsewhere: 0.002,
+    };
+    facts.home = Some(home.clone());
+    // The keys are read for the question about the key and for the signature; the shell reads two files.
+    for login in &mut facts.logins {
+        login.extend([(Stage::Credential, 0.56)]);
+    }
+    facts.shell = Some(Shell {
+        interactive: vec![1.15, 1.15],
+        command: vec![0.6, 0.6],
+        slowest: Some((". /home/u/.bashrc".to_owned(), None, 0.5)),
+    });
+    let found = diagnose(&facts);
+    assert!(found[0].cause == "slow_home" && found[0].title.contains("500 ms to open a file"), "{found:?}");
+    assert!(found[0].evidence.iter().any(|line| line.contains("nfs, filer:/home")), "{found:?}");
+    let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
+    assert!(!causes.contains(&"login_approval") && !causes.contains(&"shell_startup"), "{causes:?}");
+    // A line that takes longer than all of its files is one more cause.
+    facts.shell.as_mut().unwrap().interactive = vec![4.2, 4.2];
+    facts.shell.as_mut().unwrap().slowest =
+        Some(("sleep 3".to_owned(), Some(".profile line 1".to_owned()), 3.0));
+    assert_eq!(first(&facts).0, "shell_startup");
+    // The server itself is slow: it is no fault of the home directory.
+    facts.home = Some(Home { elsewhere: 1.4, ..home });
+    let causes: Vec<_> = diagnose(&facts).iter().map(|finding| finding.cause).collect();
+    assert!(!causes.contains(&"slow_home") && causes.contains(&"login_approval"), "{causes:?}");
 }
 
 #[test]

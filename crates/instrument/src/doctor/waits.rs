@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
+use super::home;
 use crate::disk::Disk;
 use crate::flow::Direction;
 use crate::stage::Stage;
@@ -37,7 +38,7 @@ pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
                 .iter()
                 .any(|(each, seconds)| *each == stage && *seconds > SLOW + stage.round_trips() * round_trip)
         });
-        if all_slow {
+        if all_slow && !home::explains_stage(facts, stage, excess) {
             out.push(slow_stage(facts, stage, took, excess));
         }
     }
@@ -146,6 +147,11 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
         return;
     }
     let excess = interactive - 2.0 * round_trip;
+    // What the home directory takes is a finding of its own.
+    let of_home = home::part_of_shell(facts);
+    if of_home > 0.0 && excess - of_home < SLOW {
+        return;
+    }
     let mut evidence = vec![format!(
         "a login shell that ends at once took {}, a command that does nothing {} (the fastest of {})",
         time(interactive),

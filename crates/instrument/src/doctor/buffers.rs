@@ -1,0 +1,184 @@
+//! Limits of TCP's windows and buffers at either end.
+
+use super::finding::Finding;
+use super::judged::{Judged, MUCH};
+use crate::shell::System;
+use crate::stats::{percent, size};
+
+/// Part of the time from which waiting counts as the limit even where the system allows more.
+const MOST: f64 = 0.6;
+/// Windows below this may be unscaled ones: the largest that fits 16 bits (RFC 9293), bytes.
+const LARGEST_UNSCALED: f64 = 65_536.0;
+
+/// A buffer that this path would not fill, bytes.
+fn wanted_buffer(judged: &Judged<'_>, now: f64) -> u64 {
+    let together = judged.facts.together(judged.direction).unwrap_or(0.0);
+    let wanted = (3.0 * together * judged.facts.round_trip()).max(4.0 * now).max(6_291_456.0);
+    (wanted as u64).next_power_of_two().min(1 << 30)
+}
+
+/// Share of the time in which TCP waited for the receiver's window, and that window in bytes, where it was filled
+/// in each round trip. One that is small without being full belongs to a slow receiver.
+fn full_window(judged: &Judged<'_>) -> Option<(f64, f64)> {
+    let sender = judged.sender()?;
+    let share = sender.receive_window.filter(|share| *share >= MUCH)?;
+    let window = sender.window.unwrap_or_else(|| judged.in_flight());
+    (judged.in_flight() >= 0.4 * window).then_some((share, window))
+}
+
+fn waited_for_window(judged: &Judged<'_>, share: f64, window: f64) -> String {
+    format!(
+        "TCP of {} waited for the other end's window {} of the time; the largest window was {}",
+        judged.direction.sender(),
+        percent(share),
+        size(window)
+    )
+}
+
+/// Windows end at 64 KiB, even where the buffers are larger.
+pub(super) fn window_scaling(judged: &Judged<'_>) -> Option<Finding> {
+    if judged.flow.scales_windows? {
+        return None;
+    }
+    let (share, window) = full_window(judged).filter(|(_, window)| *window < LARGEST_UNSCALED)?;
+    let is_off = |system: &System| system.text("tcp_window_scaling") == Some("0");
+    let ends = [("this machine", &judged.facts.here), ("the server", &judged.facts.there)];
+    let mut change: Vec<String> = ends
+        .into_iter()
+        .filter(|(_, system)| is_off(system))
+        .map(|(end, _)| {
+            format!("on {end}: sysctl -w net.ipv4.tcp_window_scaling=1 (and in /etc/sysctl.d to keep it)")
+        })
+        .collect();
+    if change.is_empty() {
+        change.push("have the firewalls on the way let TCP's window scale option pass".to_owned());
+    }
+    Some(Finding {
+        cause: "window_scaling",
+        title: format!(
+            "TCP's windows are not scaled: {}s have at most 64 KiB under way in a round trip.",
+            judged.direction.name()
+        ),
+        evidence: vec![
+            judged.measured(),
+            waited_for_window(judged, share, window),
+            "the ends of the connection have not agreed on window scaling".to_owned(),
+        ],
+        gain: judged.gain(),
+        change,
+        weight: judged.weight(),
+    })
+}
+
+pub(super) fn receive_window(judged: &Judged<'_>) -> Option<Finding> {
+    let (share, window) = full_window(judged)?;
+    let limit = judged.facts.receiving(judged.direction).buffer_limit("tcp_rmem");
+    let receiver = judged.direction.receiver();
+    let known =
+        limit.map_or_else(String::new, |limit| format!("; net.ipv4.tcp_rmem allows {} there", size(limit)));
+    let evidence = vec![judged.measured(), waited_for_window(judged, share, window) + &known];
+    // A window far below what the system allows was not limited by it.
+    let is_own = limit.is_some_and(|limit| window < 0.2 * limit);
+    if is_own && !is_held_back(judged, share, window) {
+        return None;
+    }
+    let name = judged.direction.name();
+    let (title, change) = if is_own {
+        let file = if receiver == "this machine" { "ssh_config" } else { "sshd_config" };
+        (
+            format!(
+                "The receive buffer of {receiver} limits {name}s: a program has set it to about {}.",
+                size(window)
+            ),
+            vec![
+                format!("take TcpRcvBuf out of {file}: the system then lets the buffer grow with the path"),
+                format!("or have what else sets SO_RCVBUF on {receiver} leave it alone"),
+            ],
+        )
+    } else {
+        let most = limit.map_or_else(String::new, |limit| format!(" ({} at most)", size(limit)));
+        let wanted = wanted_buffer(judged, limit.unwrap_or(window));
+        (
+            format!("The receive buffer of {receiver} limits {name}s{most}."),
+            vec![format!(
+                "on {receiver}: sysctl -w net.ipv4.tcp_rmem='4096 131072 {wanted}' (and in /etc/sysctl.d to keep it)"
+            )],
+        )
+    };
+    Some(Finding {
+        cause: "receive_buffer",
+        title,
+        evidence,
+        gain: judged.gain(),
+        change,
+        weight: judged.weight(),
+    })
+}
+
+/// True where a buffer of this size, for which TCP waited for this share of the time, limits each connection:
+/// it was full in each round trip, and several connections are faster.
+fn is_held_back(judged: &Judged<'_>, share: f64, buffer: f64) -> bool {
+    share >= MOST && judged.in_flight() >= 0.3 * buffer && judged.factor().is_some_and(|factor| factor >= 1.5)
+}
+
+pub(super) fn send_buffer(judged: &Judged<'_>) -> Option<Finding> {
+    let sender = judged.sender()?;
+    let limit = judged.facts.sending(judged.direction).buffer_limit("tcp_wmem");
+    let told = sender.send_buffer.filter(|share| *share >= MUCH);
+    let full = limit.is_some_and(|limit| {
+        let flight = judged.in_flight();
+        let could = sender.congestion_window.is_some_and(|window| window > 1.5 * flight);
+        (0.15..=1.3).contains(&(flight / limit))
+            && could
+            && judged.factor().is_some_and(|factor| factor >= 1.5)
+            && sender.receive_window.is_none_or(|share| share < MUCH)
+    });
+    if told.is_none() && !full {
+        return None;
+    }
+    // The system's limit is more than this flow could fill.
+    let is_own = limit.is_some_and(|limit| judged.in_flight() < 0.1 * limit);
+    if is_own && !told.is_some_and(|share| is_held_back(judged, share, judged.in_flight())) {
+        return None;
+    }
+    let (end, name) = (judged.direction.sender(), judged.direction.name());
+    let waited = told.map(|share| {
+        format!("TCP of {end} waited for space in its send buffer {} of the time", percent(share))
+    });
+    let under_way = format!(
+        "{} were under way in each round trip{}",
+        size(judged.in_flight()),
+        limit.map_or_else(String::new, |limit| format!(
+            "; net.ipv4.tcp_wmem allows buffers of {}",
+            size(limit)
+        ))
+    );
+    let (title, change) = if is_own {
+        (
+            format!(
+                "The send buffer of {end} limits {name}s: a program has set it to about {}.",
+                size(judged.in_flight())
+            ),
+            format!(
+                "have what sets SO_SNDBUF on {end} leave it alone: the system then lets the buffer grow with the path"
+            ),
+        )
+    } else {
+        let most = limit.map_or_else(String::new, |limit| format!(" ({} at most)", size(limit)));
+        let wanted = wanted_buffer(judged, limit.unwrap_or_else(|| judged.in_flight()));
+        (
+            format!("The send buffer of {end} limits {name}s{most}."),
+            format!(
+                "on {end}: sysctl -w net.ipv4.tcp_wmem='4096 16384 {wanted}' (and in /etc/sysctl.d to keep it)"
+            ),
+        )
+    };
+    Some(Finding {
+        cause: "send_buffer",
+        title,
+        evidence: [Some(judged.measured()), waited, Some(under_way)].into_iter().flatten().collect(),
+        gain: judged.gain(),
+        change: vec![change],
+        weight: judged.weight(),
+    })
+}

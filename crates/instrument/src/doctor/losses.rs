@@ -1,0 +1,117 @@
+//! Lost segments that hold a congestion control back.
+
+use lh_metrics::loss::{is_bbr, limits_rate};
+
+use super::facts::OtherControl;
+use super::finding::{Finding, weight_of_factor};
+use super::judged::{EACH_IS_LIMITED, Judged};
+use crate::flow::{Direction, Flow};
+use crate::stats::{percent, rate};
+
+/// Lower limits of segments sent, and sent again, for a verdict about loss.
+pub(super) const LEAST_SEGMENTS: f64 = 300.0;
+pub(super) const LEAST_RESENT: f64 = 5.0;
+
+/// True where the share of segments that were lost explains the flow's rate, however few they were. `idle` is the
+/// round trip without load, seconds.
+pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
+    let (Some(sender), Some(part)) = (flow.sender.as_ref(), flow.loss()) else { return false };
+    let round_trip = sender.loaded_rtt.unwrap_or(idle);
+    limits_rate(part, sender.segment, round_trip, flow.rate, sender.congestion_control.as_deref())
+}
+
+pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
+    let sender = judged.sender()?;
+    let part = judged.flow.loss()?;
+    if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
+        return None;
+    }
+    if !losses_may_limit(judged.flow, judged.facts.round_trip()) {
+        return None;
+    }
+    let control = sender.congestion_control.as_deref();
+    let round_trip = sender.loaded_rtt.unwrap_or_else(|| judged.facts.round_trip());
+    // Where several connections are no faster, the segments were lost in a full queue: the path is full.
+    let tried = judged.facts.other_control.as_ref().filter(|_| judged.direction == Direction::Up);
+    let other = match tried {
+        Some(OtherControl::Measured { rate, .. }) => rate / judged.flow.rate.max(1.0),
+        Some(OtherControl::Overruled { .. }) | None => 1.0,
+    };
+    let factor = judged.factor().unwrap_or(1.0);
+    if factor < EACH_IS_LIMITED && other < EACH_IS_LIMITED {
+        return None;
+    }
+    let name = control.unwrap_or("the congestion control");
+    let mut change = selective_acks(judged);
+    let is_selective = change.is_empty();
+    let sending = judged.facts.sending(judged.direction);
+    if let Some(OtherControl::Overruled { name: other }) = tried {
+        change.push(format!(
+            "on {}: ip route change PREFIX … congctl {other} (the route to the server has a congctl, which overrules \
+             the sysctl and TcpCongestion)",
+            judged.direction.sender()
+        ));
+    } else if !is_bbr(control) {
+        let load = if sending.has_congestion_control("bbr") { "" } else { "modprobe tcp_bbr; " };
+        change.push(format!(
+            "on {}: {load}sysctl -w net.ipv4.tcp_congestion_control=bbr (or TcpCongestion bbr in {})",
+            judged.direction.sender(),
+            if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" }
+        ));
+    }
+    change.push("copy with lhscp -j 4: several connections share the losses".to_owned());
+    let gain = match tried {
+        Some(OtherControl::Measured { name, .. }) if other >= EACH_IS_LIMITED => {
+            format!("{other:.1} times, measured with {name}; {}", judged.gain())
+        }
+        _ => judged.gain(),
+    };
+    Some(Finding {
+        cause: "loss",
+        title: format!(
+            "Loss of {} of the segments holds {name} back on {}s.",
+            percent(part),
+            judged.direction.name()
+        ),
+        evidence: [
+            Some(judged.measured()),
+            (!is_selective).then(|| {
+                "the ends have not agreed on selective acknowledgements (SACK): each loss costs more"
+                    .to_owned()
+            }),
+            Some(format!(
+                "{} sent {:.0} of {:.0} segments again ({})",
+                judged.direction.sender(),
+                sender.resent,
+                sender.segments,
+                percent(part)
+            )),
+            Some(format!(
+                "at that loss {name} reaches about {}",
+                rate(sender.segment / round_trip.max(1e-6) * 1.22 / part.sqrt())
+            )),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        gain,
+        change,
+        weight: weight_of_factor(factor.max(other)),
+    })
+}
+
+/// How to have selective acknowledgements, where the ends have not agreed on them.
+fn selective_acks(judged: &Judged<'_>) -> Vec<String> {
+    if judged.flow.acknowledges_selectively != Some(false) {
+        return Vec::new();
+    }
+    let ends = [("this machine", &judged.facts.here), ("the server", &judged.facts.there)];
+    let off = ends.into_iter().filter(|(_, system)| system.text("tcp_sack") == Some("0"));
+    let mut change: Vec<String> = off
+        .map(|(end, _)| format!("on {end}: sysctl -w net.ipv4.tcp_sack=1 (and in /etc/sysctl.d to keep it)"))
+        .collect();
+    if change.is_empty() {
+        change.push("have the firewalls on the way let TCP's SACK option pass".to_owned());
+    }
+    change
+}

@@ -1,0 +1,220 @@
+//! The control of a task: takes samples, and ends the data in time.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use lh_client::{SessionNote, answer_by_default};
+use lh_driver::{ChannelId, ConnectionStats, Control, ControlCx, ControlEvent};
+use lh_metrics::{Counters, Point, REQUEST, Sample, Source};
+use lh_wire::Reader;
+
+use super::shared::{Data, Hold, Shared};
+
+/// A request that no server knows, so that each answers it with a failure. The driver takes the answers to
+/// `keepalive@openssh.com` for its own.
+const PING: &str = "ping@longhaul";
+/// Time between looks at whether a held command goes on.
+const HOLD: Duration = Duration::from_millis(100);
+/// Time that a command has to end after its data.
+pub(super) const GRACE: Duration = Duration::from_secs(8);
+
+/// What the control waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The data.
+    Data,
+    /// The end of the command, after the data.
+    End,
+}
+
+/// The control: takes samples, and ends the data in time.
+pub(super) struct Watch {
+    pub(super) shared: Rc<RefCell<Shared>>,
+    pub(super) channel: Option<ChannelId>,
+    pub(super) begun: Instant,
+    pub(super) data: Data,
+    pub(super) phase: Phase,
+    /// End of the phase.
+    pub(super) ends: Instant,
+    pub(super) sample: Option<(Duration, Instant)>,
+    pub(super) ping: Option<(Duration, Instant)>,
+    /// When unanswered pings were sent.
+    pub(super) pings: VecDeque<Instant>,
+    /// Answers to wait for, where pings are all there is.
+    pub(super) pings_left: Option<usize>,
+    pub(super) asks: bool,
+    pub(super) asked: bool,
+    pub(super) rate_limit: Option<u64>,
+    /// What holds a command, and when it is asked next.
+    pub(super) hold: Option<(Hold, Instant)>,
+}
+
+impl Watch {
+    /// When the phase ends.
+    fn phase_end(&self) -> Instant {
+        match (self.phase, self.data, self.shared.borrow().ready) {
+            (Phase::Data, Data::Send(time, _) | Data::Receive(time), Some(ready)) => {
+                self.begun + Duration::from_secs_f64(ready) + time
+            }
+            (Phase::Data, Data::Hold, Some(_)) => self.begun + Duration::from_secs(24 * 3600),
+            _ => self.ends,
+        }
+    }
+
+    fn take_sample(&mut self, cx: &mut ControlCx<'_>) {
+        let ConnectionStats { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
+            cx.stats();
+        let counters =
+            Counters { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys };
+        let source = Source {
+            counters,
+            tcp: cx.tcp_info(),
+            congestion_control: cx.congestion_control(),
+            rate_limit: self.rate_limit,
+        };
+        let sample = Sample::of(source).0;
+        let seconds = self.begun.elapsed().as_secs_f64();
+        self.shared.borrow_mut().shown.local.push(Point { seconds, sample });
+        if self.asks && !self.asked {
+            self.asked = true;
+            cx.global_request(REQUEST, true, b"");
+        }
+    }
+
+    /// Ends the data: the command gets the end of its input, or a line that tells it to stop.
+    fn end_data(&mut self, cx: &mut ControlCx<'_>) {
+        let now = cx.now();
+        {
+            let mut shared = self.shared.borrow_mut();
+            shared.sending = false;
+            let (from, to) = (shared.ready.unwrap_or(0.0), shared.now());
+            shared.shown.data.get_or_insert((from, to));
+        }
+        self.phase = Phase::End;
+        self.ends = now + GRACE;
+        if let Some(mut channel) = self.channel.and_then(|id| cx.channel(id)) {
+            if matches!(self.data, Data::Receive(_)) {
+                channel.send(b"stop\n");
+            }
+            channel.eof();
+        }
+    }
+}
+
+impl Control for Watch {
+    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        match event {
+            ControlEvent::Note { note, .. } => {
+                let Some(note) = note.downcast_ref::<SessionNote>() else { return };
+                let mut shared = self.shared.borrow_mut();
+                let now = shared.now();
+                let shown = &mut shared.shown;
+                match note {
+                    SessionNote::Opened => shown.opened = Some(now),
+                    SessionNote::Started => shown.started = Some(now),
+                    SessionNote::ExitStatus(status) => shown.status = Some(*status),
+                    SessionNote::OpenFailed { description, .. } => {
+                        shown.failure = Some(lh_client::sanitise(description));
+                        cx.stop(0);
+                    }
+                    SessionNote::StartRefused { request } => {
+                        shown.failure = Some(format!("{request} request failed on channel 0"));
+                        cx.stop(0);
+                    }
+                    _ => {}
+                }
+            }
+            ControlEvent::ChannelGone { id, .. } if Some(id) == self.channel => {
+                let mut shared = self.shared.borrow_mut();
+                let now = shared.now();
+                shared.shown.ended = Some(now);
+                let from = shared.ready.unwrap_or(0.0);
+                shared.shown.data.get_or_insert((from, now));
+                drop(shared);
+                if self.sample.is_some() {
+                    self.take_sample(cx);
+                }
+                cx.stop(0);
+            }
+            ControlEvent::GlobalReply { name, .. } if name == PING => {
+                let Some(sent) = self.pings.pop_front() else { return };
+                let took = sent.elapsed().as_secs_f64();
+                let at = sent.saturating_duration_since(self.begun).as_secs_f64();
+                self.shared.borrow_mut().shown.pings.push((at, took));
+                if let Some(left) = &mut self.pings_left {
+                    *left = left.saturating_sub(1);
+                    if *left == 0 {
+                        cx.stop(0);
+                    }
+                }
+            }
+            ControlEvent::GlobalReply { name, ok, fields } if name == REQUEST => {
+                self.asked = false;
+                let sample = Reader::new(&fields).string().ok().map(lh_metrics::read_answer);
+                match sample {
+                    Some(Ok(sample)) if ok => {
+                        let seconds = self.begun.elapsed().as_secs_f64();
+                        self.shared.borrow_mut().shown.remote.push(Point { seconds, sample });
+                    }
+                    _ => self.asks = false,
+                }
+            }
+            event => answer_by_default(event, cx),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let due = [self.sample, self.ping].map(|each| each.map(|(_, due)| due));
+        let held = self.hold.as_ref().map(|(_, due)| *due);
+        due.into_iter().flatten().chain(held).chain([self.phase_end()]).min()
+    }
+
+    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        let now = cx.now();
+        if let Some((every, due)) = self.sample
+            && due <= now
+        {
+            self.sample = Some((every, now + every));
+            self.take_sample(cx);
+        }
+        if let Some((every, due)) = self.ping
+            && due <= now
+        {
+            self.ping = Some((every, now + every));
+            // One at a time where only pings are sent; under load a few, so that a full queue is seen.
+            if self.pings.len() < if self.pings_left.is_some() { 1 } else { 4 } {
+                self.pings.push_back(Instant::now());
+                cx.global_request(PING, true, b"");
+            }
+        }
+        let is_ready = self.shared.borrow().ready.is_some();
+        if let Some((hold, due)) = &mut self.hold
+            && *due <= now
+        {
+            *due = now + HOLD;
+            let goes_on = hold(&self.shared.borrow().shown.out);
+            if !goes_on {
+                self.hold = None;
+                self.end_data(cx);
+            }
+        }
+        if self.phase_end() <= now {
+            match (self.phase, self.data) {
+                (Phase::Data, Data::Send(..) | Data::Receive(_)) if is_ready => self.end_data(cx),
+                _ => {
+                    let mut shared = self.shared.borrow_mut();
+                    if self.pings_left.is_none() {
+                        shared
+                            .shown
+                            .failure
+                            .get_or_insert_with(|| "the command did not end in time".to_owned());
+                    }
+                    drop(shared);
+                    cx.stop(0);
+                }
+            }
+        }
+    }
+}

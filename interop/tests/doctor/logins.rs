@@ -1,0 +1,177 @@
+//! Stages of the login that are slow.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use lh_link::path::Side;
+
+use super::site::{Plan, Site, first, has_iptables, spec};
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_slow_pam_modules() {
+    let test = "doctor_names_slow_pam_modules";
+    let slow = "pam_exec.so quiet /bin/sleep 2";
+    for (kind, cause) in [("account", "login_approval"), ("session", "session_opening")] {
+        let rules = format!(
+            "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n{kind} optional {slow}\n"
+        );
+        let plan = Plan { spec: spec(100, 20), pam: Some(&rules), ..Plan::default() };
+        let Some(site) = Site::start(test, &plan) else { return };
+        first(&site.examine(&[], cause), cause, &["/etc/pam.d/sshd", "2."]);
+    }
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_reverse_lookup_without_answer() {
+    let test = "doctor_names_a_reverse_lookup_without_answer";
+    if !has_iptables(test) {
+        return;
+    }
+    let resolver = format!("nameserver {}\noptions timeout:1 attempts:2\n", Side::Near.ipv4());
+    let plan = Plan {
+        spec: spec(100, 20),
+        config: "UseDNS yes",
+        resolver: Some((Side::Far, &resolver)),
+        ..Plan::default()
+    };
+    let Some(site) = Site::start(test, &plan) else { return };
+    site.at(Side::Near, &["iptables", "-A", "INPUT", "-p", "udp", "--dport", "53", "-j", "DROP"]);
+    first(&site.examine(&[], "reverse_dns"), "reverse_dns", &["UseDNS no", "2."]);
+}
+
+/// Answers each question for an IPv4 address with this one, and each other question with nothing, late.
+fn answer_late(socket: UdpSocket, address: Ipv4Addr, delay: Duration) {
+    let mut buffer = [0; 512];
+    while let Ok((length, client)) = socket.recv_from(&mut buffer) {
+        let question = buffer[..length].to_vec();
+        let socket = socket.try_clone().unwrap();
+        std::thread::spawn(move || {
+            std::thread::sleep(delay);
+            if let Some(answer) = answer(&question, address) {
+                let _ = socket.send_to(&answer, client);
+            }
+        });
+    }
+}
+
+/// The answer to a DNS question (RFC 1035, 4.1).
+fn answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
+    let name = question.get(12..)?.iter().position(|&byte| byte == 0)? + 12;
+    let kind = question.get(name + 1..name + 5)?;
+    let has_address = kind == [0, 1, 0, 1];
+    let mut answer = question[..2].to_vec();
+    // A response with recursion, one question, and no or one answer.
+    answer.extend([0x81, 0x80, 0, 1, 0, u8::from(has_address), 0, 0, 0, 0]);
+    answer.extend(&question[12..name + 5]);
+    if has_address {
+        // The name of the question; type A, class IN, 0 s, 4 bytes.
+        answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
+        answer.extend(address.octets());
+    }
+    Some(answer)
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_resolver_of_this_machine() {
+    let test = "doctor_names_a_slow_resolver_of_this_machine";
+    let resolver = format!("nameserver {}\noptions timeout:9\n", Side::Near.ipv4());
+    let plan = Plan { spec: spec(100, 20), resolver: Some((Side::Near, &resolver)), ..Plan::default() };
+    let Some(mut site) = Site::start(test, &plan) else { return };
+    let far: Ipv4Addr = Side::Far.ipv4().parse().unwrap();
+    let bind = || UdpSocket::bind((Side::Near.ipv4(), 53));
+    let socket = lh_link::netns::within(site.wan.netns(Side::Near), bind).expect("port 53");
+    std::thread::spawn(move || answer_late(socket, far, Duration::from_millis(1500)));
+    site.reach_by("slow.example", site.port);
+    first(&site.examine(&[], "resolve"), "resolve", &["resolving the host's name", "1.", "/etc/resolv.conf"]);
+}
+
+/// Relays connections to the server, and holds back what comes from it once: before it passes on the data of
+/// its read number `from`. Returns the port to connect to.
+fn hold_back(site: &Site, from: usize, delay: Duration) -> u16 {
+    let netns = site.wan.netns(Side::Far).to_owned();
+    let listener =
+        lh_link::netns::within(&netns, || TcpListener::bind((Side::Far.ipv4(), 0))).expect("a port");
+    let (port, server) = (listener.local_addr().unwrap().port(), site.port);
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let netns = netns.clone();
+            std::thread::spawn(move || {
+                let connect = || TcpStream::connect((Side::Far.ipv4(), server));
+                let Ok(server) = lh_link::netns::within(&netns, connect) else { return };
+                let _ = (client.set_nodelay(true), server.set_nodelay(true));
+                std::thread::scope(|scope| {
+                    scope.spawn(|| relay(&client, &server, None));
+                    relay(&server, &client, Some((from, delay)));
+                });
+            });
+        }
+    });
+    port
+}
+
+fn relay(mut from: &TcpStream, mut to: &TcpStream, hold: Option<(usize, Duration)>) {
+    let mut buffer = vec![0; 256 << 10];
+    for number in 0.. {
+        let Ok(count @ 1..) = from.read(&mut buffer) else { break };
+        if let Some((_, delay)) = hold.filter(|(from, _)| *from == number) {
+            std::thread::sleep(delay);
+        }
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = (to.shutdown(Shutdown::Write), from.shutdown(Shutdown::Read));
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_server_that_greets_late() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(mut site) = Site::start("doctor_names_a_server_that_greets_late", &plan) else { return };
+    let port = hold_back(&site, 0, Duration::from_millis(1500));
+    site.reach_by(Side::Far.ipv4(), port);
+    first(&site.examine(&[], "greeting"), "greeting", &["needs long to greet", "1.", "MaxStartups"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_key_exchange() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(mut site) = Site::start("doctor_names_a_slow_key_exchange", &plan) else { return };
+    // The first read from the server is its greeting, the next its proposal; then comes the reply.
+    let port = hold_back(&site, 2, Duration::from_millis(1500));
+    site.reach_by(Side::Far.ipv4(), port);
+    let large = ["-o", "KexAlgorithms=diffie-hellman-group18-sha512"];
+    let diagnosis = site.examine(&large, "key_exchange");
+    first(&diagnosis, "key_exchange", &["key exchange takes long", "curve25519-sha256 in ssh_config"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_authorized_keys_command() {
+    let test = "doctor_names_a_slow_authorized_keys_command";
+    let command = "/bin/sh -c \"sleep 1.5; cat {keys}\"";
+    let plan = Plan { spec: spec(100, 20), keys_command: Some(command), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let diagnosis = site.examine(&[], "login_approval");
+    first(&diagnosis, "login_approval", &["AuthorizedKeysCommand", "to approve the login"]);
+}
+
+#[test]
+fn doctor_names_a_slow_home_directory() {
+    let test = "doctor_names_a_slow_home_directory";
+    let files = [(".bash_profile", "# comment\n. ~/.bashrc\n"), (".bashrc", "umask 022\n")];
+    let slow_home = Some((Duration::from_millis(400), &files[..]));
+    let plan = Plan { spec: spec(100, 20), slow_home, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let diagnosis = site.examine(&["--remote-dir", "/tmp"], "slow_home");
+    first(&diagnosis, "slow_home", &["ms to open a file", "fuse", "AuthorizedKeysFile"]);
+    let each = diagnosis["measured"]["home"]["seconds_per_file"].as_f64().unwrap();
+    assert!((0.39..0.8).contains(&each), "planted 0.4 s: {diagnosis:#}");
+    let text = diagnosis["findings"].to_string();
+    assert!(!text.contains("PAM") && !text.contains("start-up files take"), "{diagnosis:#}");
+}

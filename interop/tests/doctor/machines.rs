@@ -1,0 +1,208 @@
+//! Processors and disks of either end.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lh_interop::held_fs::HeldFs;
+use lh_interop::{Inetd, Lab, TestUser, find, is_root, our, peers, skip};
+
+use super::site::{Plan, Site, diagnosis, first, spec};
+
+/// Loops that keep one processor busy.
+struct Loops(Vec<Child>);
+
+impl Loops {
+    fn start(count: usize) -> Self {
+        // Where each session has a share of the processor, each loop has as much as the server.
+        let line = "exec taskset -c 0 setsid sh -c 'while :; do :; done'";
+        let start = |_| Command::new("sh").args(["-c", line]).stdin(Stdio::null()).spawn().expect("a loop");
+        Self((0..count).map(start).collect())
+    }
+}
+
+impl Drop for Loops {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A suite that takes much of the processor at the server.
+const SLOW_SUITE: &[&str] = &["-o", "Ciphers=aes256-ctr", "-o", "MACs=hmac-sha2-512-etm@openssh.com"];
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_processor_shared_with_loops() {
+    let test = "doctor_names_a_processor_shared_with_loops";
+    if find("taskset").is_none() {
+        return skip(test, "taskset is not installed");
+    }
+    let prefix = ["taskset", "-c", "0"];
+    let plan = Plan { spec: spec(600, 10), prefix: &prefix, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let _loops = Loops::start(6);
+    let diagnosis = site.examine(SLOW_SUITE, "processor");
+    first(&diagnosis, "processor", &["Other programs on the server", "for its turn", "renice"]);
+}
+
+/// A control group whose processes have a part of one processor together.
+struct Quota(PathBuf);
+
+impl Quota {
+    /// `percent` of a processor, by version 1 or 2 of control groups.
+    fn new(name: &str, percent: u32) -> Result<Self, String> {
+        let (root, limits) = if Path::new("/sys/fs/cgroup/cpu").is_dir() {
+            let limits = [
+                ("cpu.cfs_period_us", 100_000.to_string()),
+                ("cpu.cfs_quota_us", (percent * 1000).to_string()),
+            ];
+            ("/sys/fs/cgroup/cpu", limits.to_vec())
+        } else {
+            ("/sys/fs/cgroup", vec![("cpu.max", format!("{} 100000", percent * 1000))])
+        };
+        let quota = Self(Path::new(root).join(name));
+        std::fs::create_dir(&quota.0).map_err(|error| format!("{}: {error}", quota.0.display()))?;
+        for (file, value) in limits {
+            std::fs::write(quota.0.join(file), value).map_err(|error| format!("{file}: {error}"))?;
+        }
+        Ok(quota)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        // Processes that end leave the group a moment later.
+        let patience = std::time::Instant::now() + Duration::from_secs(10);
+        while std::fs::remove_dir(&self.0).is_err() && std::time::Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_small_processor_quota() {
+    let test = "doctor_names_a_small_processor_quota";
+    if !is_root() {
+        return skip(test, "control groups need root");
+    }
+    let quota = match Quota::new(&format!("longhaul-doctor-{}", std::process::id()), 15) {
+        Ok(quota) => quota,
+        Err(why) => return lh_interop::skip_unavailable(test, &why),
+    };
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    // Control groups are not visible in a namespace of `ip netns`, so there is no emulated path.
+    let lab = Lab::new();
+    let server = Inetd::openssh(&lab, &sshd, "");
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(quota.0.join("cgroup.procs"));
+    command.arg(our("longhaul")).args(["doctor", "--json", "--local-dir", &lab.arg(".")]);
+    command.args(["--remote-dir", &lab.arg(".")]).args(lab.client_options());
+    command.args(["-o", "Ciphers=chacha20-poly1305@openssh.com", "-P", &server.port_arg()]);
+    command.arg(format!("{}@127.0.0.1", lh_interop::me()));
+    let diagnosis = diagnosis(&mut command, "processor_quota");
+    let place = quota.0.to_string_lossy().into_owned();
+    first(
+        &diagnosis,
+        "processor_quota",
+        &["0.15 cores", "this machine", &place, "15000 µs of each 100000 µs"],
+    );
+    let told = &diagnosis["measured"]["upload"]["client_quota"];
+    let number = |name: &str| told[name].as_f64().unwrap();
+    assert!((number("cores") - 0.15).abs() < 1e-9, "{diagnosis:#}");
+    assert!(number("throttled_periods") > 0.3 * number("periods"), "{diagnosis:#}");
+    let cores = diagnosis["measured"]["upload"]["client_cores"].as_f64().unwrap();
+    assert!((0.02..0.25).contains(&cores), "planted 0.15: {diagnosis:#}");
+}
+
+/// A file system whose disk takes 128 KiB in 30 ms, that is 4.4 MB/s; unmounted when dropped.
+struct SlowDisk {
+    point: PathBuf,
+    backing: HeldFs,
+}
+
+impl SlowDisk {
+    fn mount(lab: &Lab) -> Result<Self, String> {
+        let image = lab.path("image");
+        std::fs::File::create(&image)
+            .and_then(|file| file.set_len(48 << 20))
+            .map_err(|error| error.to_string())?;
+        let run = |program: &str, args: &[&str]| {
+            let done = lab.run(Path::new(program), args);
+            if done.code == 0 { Ok(()) } else { Err(format!("{program}: {}", done.err)) }
+        };
+        run("mkfs.ext2", &["-q", "-F", "-b", "4096", &lab.arg("image")])?;
+        let content = std::fs::read(&image).map_err(|error| error.to_string())?;
+        let backing = HeldFs::mount(&lab.path("backing"), &content).map_err(|error| error.to_string())?;
+        let point = lab.path("slow");
+        std::fs::create_dir(&point).map_err(|error| error.to_string())?;
+        run(
+            "mount",
+            &["-t", "ext2", "-o", "loop", &backing.file().to_string_lossy(), &point.to_string_lossy()],
+        )?;
+        let disk = Self { point, backing };
+        std::fs::set_permissions(&disk.point, std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .map_err(|error| error.to_string())?;
+        disk.backing.slow_writes(Duration::from_millis(30));
+        Ok(disk)
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        self.backing.slow_writes(Duration::ZERO);
+        let _ = Command::new("umount").arg(&self.point).output();
+    }
+}
+
+#[test]
+fn doctor_names_a_slow_disk_of_the_server() {
+    let test = "doctor_names_a_slow_disk_of_the_server";
+    if !is_root() {
+        return skip(test, "mounting needs root");
+    }
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let disk = match SlowDisk::mount(&lab) {
+        Ok(disk) => disk,
+        Err(why) => return lh_interop::skip_unavailable(test, &why),
+    };
+    let authorized = user.home.join(".ssh/authorized_keys");
+    let server = Inetd::openssh(&lab, &sshd, &format!("AuthorizedKeysFile {}\n", authorized.display()));
+    let place = disk.point.to_string_lossy().into_owned();
+    let mut command = Command::new(our("longhaul"));
+    command.args(["doctor", "--json", "--local-dir", &lab.arg("."), "--remote-dir", &place]);
+    command.args(lab.client_options()).args(["-P", &server.port_arg()]);
+    let diagnosis = diagnosis(command.arg(format!("{}@127.0.0.1", user.name)), "disk");
+    first(&diagnosis, "disk", &["The disk of the server", &place]);
+    let rate = diagnosis["measured"]["disk_there"]["bytes_per_second"].as_f64().unwrap();
+    assert!((1e6..6e6).contains(&rate), "planted 4.4 MB/s: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_disk_of_this_machine() {
+    let test = "doctor_names_a_slow_disk_of_this_machine";
+    if !is_root() {
+        return skip(test, "mounting needs root");
+    }
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    let lab = Lab::new();
+    let disk = match SlowDisk::mount(&lab) {
+        Ok(disk) => disk,
+        Err(why) => return lh_interop::skip_unavailable(test, &why),
+    };
+    let server = Inetd::openssh(&lab, &sshd, "");
+    let place = disk.point.to_string_lossy().into_owned();
+    let mut command = Command::new(our("longhaul"));
+    command.args(["doctor", "--json", "--local-dir", &place, "--remote-dir", &lab.arg(".")]);
+    command.args(lab.client_options()).args(["-P", &server.port_arg()]);
+    let diagnosis = diagnosis(command.arg(format!("{}@127.0.0.1", lh_interop::me())), "disk");
+    first(&diagnosis, "disk", &["The disk of this machine", &place]);
+    let rate = diagnosis["measured"]["disk_here"]["bytes_per_second"].as_f64().unwrap();
+    assert!((1e6..6e6).contains(&rate), "planted 4.4 MB/s: {diagnosis:#}");
+}

@@ -1,0 +1,221 @@
+//! Causes on the path: loss, queues, marks, the size of packets, a proxy.
+
+use lh_interop::peers;
+use lh_link::path::{Side, Spec};
+
+use super::site::{Plan, Site, first, has_iptables, of_direction, spec};
+
+#[test]
+fn doctor_names_loss() {
+    let plan = Plan { spec: Spec { loss: 0.004, ..spec(100, 60) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_loss", &plan) else { return };
+    let diagnosis = site.examine(&[], "loss");
+    first(&diagnosis, "loss", &["cubic"]);
+    let loss = diagnosis["measured"]["upload"]["loss"].as_f64().unwrap();
+    assert!((0.001..0.012).contains(&loss), "planted 0.004: {diagnosis:#}");
+    assert!(diagnosis["measured"]["upload"]["ping_seconds"].as_f64().unwrap() >= 0.06, "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_measures_another_congestion_control() {
+    let test = "doctor_measures_another_congestion_control";
+    let with = |name: &str| {
+        let congestion = name.to_owned();
+        let plan = Plan { spec: Spec { loss: 0.005, congestion, ..spec(100, 60) }, ..Plan::default() };
+        Site::start(test, &plan)
+    };
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    if !known.split_whitespace().any(|name| name == "bbr") {
+        return lh_interop::skip_unavailable(test, "the kernel has no BBR");
+    }
+    let Some(site) = with("reno") else { return };
+    // The emulated path sets its control on the route, which overrules what programs ask for.
+    let diagnosis = site.examine(&[], "loss");
+    first(&diagnosis, "loss", &["holds reno back on uploads", "congctl bbr", "overrules"]);
+    assert!(!diagnosis.to_string().contains("measured with bbr"), "{diagnosis:#}");
+    for side in [Side::Near, Side::Far] {
+        site.at(side, &["ip", "route", "replace", "10.88.0.0/24", "dev", "wan0", "src", side.ipv4()]);
+        site.sysctl(side, "tcp_congestion_control", "reno");
+    }
+    let diagnosis = site.examine(&[], "loss");
+    let up = of_direction(&diagnosis, "loss", "uploads");
+    assert!(up["gain"].as_str().unwrap().contains("measured with bbr"), "{diagnosis:#}");
+    assert!(up["change"][0].as_str().unwrap().contains("tcp_congestion_control=bbr"), "{diagnosis:#}");
+    // The server's congestion control comes from `ss` there, and is changed there.
+    let down = of_direction(&diagnosis, "loss", "downloads");
+    assert!(down["change"][0].as_str().unwrap().starts_with("on the server: "), "{diagnosis:#}");
+    // With BBR, so little loss is no limit.
+    drop(site);
+    let Some(site) = with("bbr") else { return };
+    let diagnosis = site.examine(&[], "path");
+    let found = diagnosis["findings"].as_array().unwrap();
+    assert!(found.iter().all(|finding| finding["cause"] != "loss"), "{diagnosis:#}");
+}
+
+/// What drops packets at random on the way to the server.
+const LOSSY: [&str; 12] = [
+    "iptables",
+    "-A",
+    "INPUT",
+    "-p",
+    "tcp",
+    "-m",
+    "statistic",
+    "--mode",
+    "random",
+    "--probability",
+    "0.01",
+    "-j",
+];
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_the_cause_of_each_direction() {
+    let test = "doctor_names_the_cause_of_each_direction";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(200, 40), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    // Uploads lose segments, downloads wait for a small buffer of this machine.
+    site.at(Side::Far, &[&LOSSY[..], &["DROP"]].concat());
+    site.sysctl(Side::Near, "tcp_rmem", "4096 65536 131072");
+    let diagnosis = site.examine(&[], "loss");
+    of_direction(&diagnosis, "loss", "uploads");
+    let down = of_direction(&diagnosis, "receive_buffer", "downloads");
+    assert!(down["title"].as_str().unwrap().contains("this machine"), "{diagnosis:#}");
+    let others = |cause: &str, direction: &str| {
+        let text = diagnosis["findings"].to_string();
+        !text.contains(&format!("{cause} limits {direction}"))
+    };
+    assert!(others("buffer of the server", "uploads"), "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_selective_acknowledgements_that_are_off() {
+    let test = "doctor_names_selective_acknowledgements_that_are_off";
+    let plan = Plan { spec: Spec { loss: 0.005, ..spec(100, 60) }, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    site.sysctl(Side::Far, "tcp_sack", "0");
+    first(&site.examine(&[], "loss"), "loss", &["SACK", "on the server: sysctl -w net.ipv4.tcp_sack=1"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_bufferbloat() {
+    // 1.25 MB behind 20 Mb/s are 500 ms.
+    let plan = Plan { spec: Spec { queue: Some(1_250_000), ..spec(20, 20) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_bufferbloat", &plan) else { return };
+    let diagnosis = site.examine(&[], "bufferbloat");
+    first(&diagnosis, "bufferbloat", &["tc qdisc replace"]);
+    let loaded = diagnosis["measured"]["upload"]["loaded_rtt_seconds"].as_f64().unwrap();
+    assert!((0.15..0.7).contains(&loaded), "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_finds_no_fault_where_the_path_is_full() {
+    let plan = Plan { spec: Spec { queue: Some(100_000), ..spec(40, 30) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_finds_no_fault_where_the_path_is_full", &plan) else { return };
+    let diagnosis = site.examine(&[], "path");
+    assert_eq!(diagnosis["findings"][0]["cause"], "path", "{diagnosis:#}");
+}
+
+#[test]
+fn doctor_names_a_path_that_swallows_large_packets() {
+    let test = "doctor_names_a_path_that_swallows_large_packets";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    for side in [Side::Near, Side::Far] {
+        site.at(side, &["iptables", "-A", "INPUT", "-m", "length", "--length", "1381:65535", "-j", "DROP"]);
+        site.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
+    }
+    first(
+        &site.examine(&[], "mtu_black_hole"),
+        "mtu_black_hole",
+        &["more than 1380 bytes", "tcp_mtu_probing=1"],
+    );
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_throttled_dscp_mark() {
+    let test = "doctor_names_a_throttled_dscp_mark";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(60, 20), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let limit = ["-m", "hashlimit", "--hashlimit-above", "200kb/s", "--hashlimit-name", "ef", "-j", "DROP"];
+    let rule = ["iptables", "-A", "INPUT", "-m", "dscp", "--dscp-class", "EF"];
+    site.at(Side::Far, &[&rule[..], &limit[..]].concat());
+    first(&site.examine(&["-o", "IPQoS=ef ef"], "dscp"), "dscp", &["DSCP 46", "IPQoS none"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_policer() {
+    let test = "doctor_names_a_policer";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(200, 20), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    // What exceeds 2 MB/s is dropped, and nothing is queued.
+    let limit = ["-m", "hashlimit", "--hashlimit-above", "2000kb/s", "--hashlimit-name", "police"];
+    let rule = ["iptables", "-A", "INPUT", "-p", "tcp"];
+    site.at(Side::Far, &[&rule[..], &limit[..], &["-j", "DROP"]].concat());
+    let diagnosis = site.examine(&[], "policer");
+    first(&diagnosis, "policer", &["on uploads", "--pace"]);
+    let rates = &diagnosis["measured"]["upload"];
+    let rate = rates["bytes_per_second"].as_f64().unwrap_or(0.0);
+    assert!((0.3e6..2.6e6).contains(&rate), "planted 2.05 MB/s: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_small_packets() {
+    let plan = Plan { spec: Spec { mtu: 576, ..spec(100, 20) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_small_packets", &plan) else { return };
+    first(
+        &site.examine(&[], "small_mtu"),
+        "small_mtu",
+        &["Packets hold 576 bytes at most", "524 bytes of data"],
+    );
+}
+
+/// A proxy command that passes on 2 MB/s in each direction.
+const SLOW_PROXY: &str = r#"import os, socket, sys, threading, time
+server = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def relay(read, write, end):
+    while data := read(32768):
+        write(data)
+        time.sleep(len(data) / 2e6)
+    end()
+up = lambda: relay(lambda count: os.read(0, count), server.sendall, lambda: server.shutdown(socket.SHUT_WR))
+threading.Thread(target=up, daemon=True).start()
+relay(server.recv, lambda data: os.write(1, data), lambda: None)
+"#;
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_proxy() {
+    let test = "doctor_names_a_slow_proxy";
+    let Some([python]) = peers(test, ["python3"]) else { return };
+    let plan = Plan { spec: spec(400, 20), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    site.lab.write("proxy.py", SLOW_PROXY);
+    let proxy = format!("ProxyCommand={} {} %h %p", python.display(), site.lab.arg("proxy.py"));
+    let diagnosis = site.examine(&["-o", &proxy], "proxy");
+    first(&diagnosis, "proxy", &["jump host or proxy command moves", "for each connection"]);
+    for direction in ["uploads", "downloads"] {
+        of_direction(&diagnosis, "proxy", direction);
+    }
+    let found = diagnosis["findings"].to_string();
+    assert!(!found.contains("receive_buffer"), "{diagnosis:#}");
+}

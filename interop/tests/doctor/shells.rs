@@ -1,0 +1,58 @@
+//! Shells that start slowly or print, and programs in their place.
+
+use std::process::{Command, Stdio};
+
+use lh_interop::{Inetd, Lab, our, peers};
+use serde_json::Value;
+
+use super::site::{Plan, Site, first, spec};
+
+#[test]
+fn doctor_names_the_slow_line_of_a_start_up_file() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_the_slow_line_of_a_start_up_file", &plan) else { return };
+    std::fs::write(site.user.home.join(".bash_profile"), "# comment\nsleep 2.5\n").unwrap();
+    let diagnosis = site.examine(&[], "shell_startup");
+    first(&diagnosis, "shell_startup", &["sleep 2.5", ".bash_profile line 2"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_start_up_files_that_print() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_start_up_files_that_print", &plan) else { return };
+    std::fs::write(site.user.home.join(".bashrc"), "echo 'Welcome to the cluster'\n").unwrap();
+    first(&site.examine(&[], "shell_output"), "shell_output", &["Welcome to the cluster", ".bashrc"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_forced_command_that_starts_slowly() {
+    let config = "ForceCommand sleep 2; exec ${SHELL} -c \"${SSH_ORIGINAL_COMMAND:-exit}\"";
+    let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_forced_command_that_starts_slowly", &plan) else { return };
+    first(&site.examine(&[], "command_start"), "command_start", &["ForceCommand", "2.0 s"]);
+}
+
+#[test]
+fn doctor_quotes_what_answers_in_place_of_a_shell() {
+    let lab = Lab::new();
+    for (config, words) in [
+        ("ForceCommand internal-sftp\n", "This service allows sftp connections only."),
+        (
+            "ForceCommand echo git only; exit 3\n",
+            "another program answers in place of the shell: \\\"git only\\\"",
+        ),
+        ("ForceCommand echo no >&2; exit 3\n", "commands give no output (status 3): \\\"no\\\""),
+    ] {
+        let Some([sshd]) = peers("doctor_quotes_what_answers_in_place_of_a_shell", ["sshd"]) else { return };
+        let server = Inetd::openssh(&lab, &sshd, config);
+        let mut command = Command::new(our("longhaul"));
+        command.args(["doctor", "--json"]).args(lab.client_options()).args(["-P", &server.port_arg()]);
+        let done = command.arg("127.0.0.1").stdin(Stdio::null()).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let value: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+        assert!(value["missing"].to_string().contains(words), "{words}: {value:#}");
+        assert!(value["measured"]["logins_seconds"][0]["key_exchange"].is_number(), "{value:#}");
+    }
+}
