@@ -4,6 +4,8 @@
 //! Everything else is as in `lhscp`: the loop, the tickets, the logins, real servers, and a path on which an
 //! additional connection helps or does not.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -54,8 +56,10 @@ impl Report for Told {
     }
 }
 
-fn request(lab: &Lab, port: u16) -> Request {
-    let mut words = lab.client_options();
+/// `options` go before those of the lab: the first value of a keyword counts.
+fn request(lab: &Lab, port: u16, options: &[&str]) -> Request {
+    let mut words: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+    words.extend(lab.client_options());
     words.extend(["from", "to"].map(str::to_owned));
     let parsed = SCP.parse(words.into_iter().map(Into::into)).expect("a command line");
     let account = local_account().expect("an account");
@@ -69,11 +73,16 @@ const fn losing(lost: f64) -> Load {
 
 /// Uploads a file over a narrow path, with this load reported for its one connection.
 fn upload(lab: &Lab, server: u16, shared: bool, load: Load) -> String {
+    upload_with(lab, server, shared, load, &[])
+}
+
+/// The same with these options.
+fn upload_with(lab: &Lab, server: u16, shared: bool, load: Load, options: &[&str]) -> String {
     make_blob(&lab.path("big"), SIZE);
     let path = Path::to(server, Traits { delay: Duration::from_millis(5), rate: Some(RATE), shared });
     lab.know(path.port);
     let mut ui = TerminalUi::default();
-    let mut connection = Connection::log_in(&request(lab, path.port), &mut ui).expect("logged in");
+    let mut connection = Connection::log_in(&request(lab, path.port, options), &mut ui).expect("logged in");
     connection.measured_by(Arc::new(move || load));
     let plan = Plan {
         direction: Direction::Upload,
@@ -159,6 +168,37 @@ fn heavy_loss_adds_a_login_to_openssh_sshd() {
     }
 }
 
+/// A key with a passphrase cannot be used again without the user, so no login is tried.
+#[test]
+fn a_login_that_needed_the_user_is_not_repeated() {
+    const NAME: &str = "a_login_that_needed_the_user_is_not_repeated";
+    let Some([sshd]) = peers("additional connections to OpenSSH's sshd", ["sshd"]) else { return };
+    let lab = Lab::new();
+    if std::env::var_os("SSH_ASKPASS").is_none_or(|path| !path.to_string_lossy().ends_with(NAME)) {
+        // Once more, in a process of its own whose questions a script answers.
+        let script = lab.path(NAME);
+        lab.write(NAME, "#!/bin/sh\necho secret\n");
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("executable");
+        let me = std::env::current_exe().expect("this program");
+        let mut again = Command::new(me);
+        again.args(["--exact", NAME, "--nocapture"]);
+        again.env("SSH_ASKPASS", &script).env("SSH_ASKPASS_REQUIRE", "force");
+        let output = again.output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let words = ["-q", "-p", "-N", "secret", "-f"].map(str::to_owned);
+    lab.run(&our("lhssh-keygen"), &[&words[..], &[lab.arg("user_ed25519")]].concat()).ok("a passphrase");
+    let server = Inetd::openssh(&lab, &sshd, "");
+    let told = upload_with(&lab, server.port, false, losing(0.01), &["-o", "BatchMode=no"]);
+    assert!(told.contains("asking for an additional connection: 1.00 % is lost on the way"), "{told}");
+    assert!(told.contains("and another login would need you"), "{told}");
+    let log = server.log();
+    assert_eq!(log.matches("Accepted publickey").count(), 1, "{log}");
+    assert_eq!(log.matches("Connection from").count(), 1, "{log}");
+}
+
 /// With a distant server that grants 2 MiB per channel, `lhscp` and `lhsftp` open more channels by
 /// themselves.
 ///
@@ -212,7 +252,7 @@ fn a_ticket_admits_one_connection_only() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let mut ui = TerminalUi::default();
-    let options = ClientOptions::load(&request(&lab, server.port)).expect("a configuration");
+    let options = ClientOptions::load(&request(&lab, server.port, &[])).expect("a configuration");
     let mut first = connect(&options, &mut ui).expect("logged in");
     let [ticket, unknown] =
         [(); 2].map(|()| Ticket::request(&mut first.driver().control()).expect("a ticket"));

@@ -13,6 +13,7 @@ use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::DISCONNECT_TIMEOUT;
 use crate::log::Logger;
+use crate::login::Needed;
 use crate::login_setup::session_proof;
 use crate::metrics::{Metered, Metrics};
 use crate::options::Options;
@@ -37,6 +38,8 @@ pub struct Client {
     update: Option<HostKeyUpdate>,
     /// Connection metrics (`Metrics`).
     metrics: Option<Metrics>,
+    /// What the login has needed, jump hosts included; `None` before it.
+    needed: Option<Needed>,
     /// The login that is still to be done; `None` afterwards.
     pending: Option<Box<Pending>>,
     relayed: bool,
@@ -62,6 +65,7 @@ impl Client {
             untrusted_host: pending.untrusted,
             update,
             metrics: None,
+            needed: None,
             pending: Some(Box::new(pending)),
             relayed: false,
             resuming: None,
@@ -79,6 +83,7 @@ impl Client {
             untrusted_host: false,
             update: None,
             metrics: None,
+            needed: None,
             pending: None,
             relayed: true,
             resuming: None,
@@ -93,7 +98,7 @@ impl Client {
     pub fn log_in(&mut self, ui: &mut dyn UserInterface) -> Result<(), ClientError> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         self.driver.send_early_data();
-        pending.log_in(self.driver.link(), &mut pending.options.log(ui))?;
+        self.needed = Some(pending.log_in(self.driver.link(), &mut pending.options.log(ui))?);
         self.driver.logged_in();
         self.resuming = Resuming::new(&pending.options, self.driver.link(), pending.connect_again);
         if self.resuming.is_some() {
@@ -111,6 +116,12 @@ impl Client {
     /// server opens.
     pub const fn is_relayed(&self) -> bool {
         self.relayed
+    }
+
+    /// True if another login to the same host needs nobody, as far as this one tells: it took a key without a
+    /// passphrase, an agent or Kerberos, not a password or a touch, at jump hosts too.
+    pub fn may_log_in_again(&self) -> bool {
+        self.needed == Some(Needed::Nobody)
     }
 
     /// The event loop, to open channels, add sources and run.

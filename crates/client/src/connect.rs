@@ -147,6 +147,7 @@ fn connect_link(
         untrusted,
         flight,
         resumes,
+        needed: reached.needed,
         connect_again,
     };
     Ok(ConnectedLink { link, proxy: reached.proxy, update, pending })
@@ -195,11 +196,11 @@ fn through_hop(
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
     let ConnectedLink { mut link, proxy, pending, .. } = connect_link(&hop_options, depth + 1, None, log)?;
-    pending.log_in(&mut link, log)?;
+    let needed = pending.log_in(&mut link, log)?;
     let workers = Workers::configured(*hop_options.config.disable_mt_aes);
     let hop_channels = channels(&hop_options.config);
     let target = (options.config.host.as_str(), options.config.port());
     let stream = carry(link, proxy, hop_channels, workers, target)
         .map_err(|error| ClientError::Local(format!("jump host {}: {}", hop.host, errno_text(&error))))?;
-    Ok(Reached { stream, proxy: None, address: None, fallen_back: None })
+    Ok(Reached { stream, proxy: None, address: None, fallen_back: None, needed })
 }

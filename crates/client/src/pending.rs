@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{DISCONNECT_TIMEOUT, LinkPackets};
 use crate::log::Log;
-use crate::login::log_in;
+use crate::login::{Needed, log_in};
 use crate::login_setup::{login_config, session_proof};
 use crate::options::Options;
 use crate::resumable::keep_messages;
@@ -28,6 +28,8 @@ pub(crate) struct Pending {
     pub(crate) untrusted: bool,
     /// The server's `first-flight@longhaul` promise, if it may be used.
     pub(crate) flight: Option<FirstFlight>,
+    /// What the logins at the jump hosts have needed.
+    pub(crate) needed: Needed,
     /// We have offered to resume the session.
     pub(crate) resumes: bool,
     /// Makes another link for the session.
@@ -35,9 +37,10 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Logs in, then switches to what `NoneSwitch` asks for.
-    pub(crate) fn log_in(&self, link: &mut Link, log: &mut Log<'_>) -> Result<(), ClientError> {
-        let Self { options, peer, address, untrusted, flight, resumes, connect_again: _ } = self;
+    /// Logs in, then switches to what `NoneSwitch` asks for. Returns what this login and those at the jump hosts
+    /// have needed.
+    pub(crate) fn log_in(&self, link: &mut Link, log: &mut Log<'_>) -> Result<Needed, ClientError> {
+        let Self { options, peer, address, untrusted, flight, resumes, needed, connect_again: _ } = self;
         let config = &options.config;
         let mut login = login_config(options, *address, *untrusted)?;
         login.identities.session = session_proof(link);
@@ -52,16 +55,21 @@ impl Pending {
         let host_key = link.transport_ref().host_key().unwrap_or_default().to_vec();
         let packets = &mut LinkPackets { link, peer, host_bound, flight: *flight, early: Default::default() };
         let result = match &options.ticket {
-            Some(ticket) => crate::ticket::join(packets, machine, ticket, &host_key, log),
+            Some(ticket) => {
+                crate::ticket::join(packets, machine, ticket, &host_key, log).map(|()| Needed::Nobody)
+            }
             None => log_in(packets, machine, &login, log),
         };
-        if let Err(error) = result {
-            if matches!(error, ClientError::Denied(_)) {
-                let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;
-                link.disconnect(reason, "No more authentication methods available", DISCONNECT_TIMEOUT);
+        let own = match result {
+            Ok(own) => own,
+            Err(error) => {
+                if matches!(error, ClientError::Denied(_)) {
+                    let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;
+                    link.disconnect(reason, "No more authentication methods available", DISCONNECT_TIMEOUT);
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         link.transport().set_authenticated();
         // The offer may have come late; nothing of the session was sent then.
         if *resumes {
@@ -71,7 +79,7 @@ impl Pending {
             unencrypted::switch(link, wanted, peer, config.connect_timeout.duration(), log)?;
         }
         link.transport().release_early();
-        Ok(())
+        Ok(own.and(*needed))
     }
 }
 

@@ -11,6 +11,7 @@ use lh_sys::tuning::Tuning;
 use crate::dial::{Dial, Shortfall, UnusableSource};
 use crate::error::ClientError;
 use crate::log::Log;
+use crate::login::Needed;
 use crate::options::{Options, SystemEnvironment};
 use crate::proxy::ProxyCommand;
 use crate::resolve::{family, resolve};
@@ -23,6 +24,8 @@ pub(crate) struct Reached {
     pub(crate) address: Option<SocketAddr>,
     /// The port from `FallbackPort`, if the connection uses it.
     pub(crate) fallen_back: Option<u16>,
+    /// What the logins at jump hosts have needed.
+    pub(crate) needed: Needed,
 }
 
 /// Through `ProxyCommand`.
@@ -42,12 +45,12 @@ pub(crate) fn through_command(
         let socket = crate::fdpass::dial(&command).map_err(|error| ClientError::Local(errno_text(&error)))?;
         let address = lh_sys::socket::peer_address(&socket);
         let stream = Stream::socket(socket).map_err(|error| ClientError::Local(errno_text(&error)))?;
-        return Ok(Reached { stream, proxy: None, address, fallen_back: None });
+        return Ok(Reached { stream, proxy: None, address, fallen_back: None, needed: Needed::Nobody });
     }
     log.debug(|| format!("Executing proxy command: exec {command}"));
     let (proxy, stream) = ProxyCommand::start(&command)
         .map_err(|error| ClientError::Local(format!("proxy command: {}", errno_text(&error))))?;
-    Ok(Reached { stream, proxy: Some(proxy), address: None, fallen_back: None })
+    Ok(Reached { stream, proxy: Some(proxy), address: None, fallen_back: None, needed: Needed::Nobody })
 }
 
 /// Connects by TCP; if the port cannot be reached, tries `FallbackPort` where that is enabled.
@@ -118,7 +121,7 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
         log.info(&refused.to_string());
     }
     let stream = Stream::socket(socket.into()).map_err(|error| ClientError::Local(errno_text(&error)))?;
-    Ok(Reached { stream, proxy: None, address: Some(address), fallen_back: None })
+    Ok(Reached { stream, proxy: None, address: Some(address), fallen_back: None, needed: Needed::Nobody })
 }
 
 /// `HappyDelay`. HPN-SSH uses its default for 0.

@@ -1,9 +1,9 @@
 //! Additional connections of a copy, as many as `-j` says, or as are found to help.
 //!
 //! A server that gives tickets (a Longhaul server) is joined by them: no login, no question, and each connection has a process
-//! of its own there. To others additional channels come first, and an ordinary login without
-//! questions (`BatchMode`) only when the server allows no more of them, or when one connection is what holds
-//! the copy up.
+//! of its own there. To others additional channels come first, and an ordinary login only when the server allows
+//! no more of them, or when one connection is what holds the copy up; and only where the first login has needed nobody:
+//! a login that fails is a warning in the server's log, and a key that has to be touched blinks for a reason.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,6 +79,8 @@ pub struct Connector {
     /// The program or subsystem of their channels.
     start: Start,
     asked: Asked,
+    /// Another login needs nobody; false before the first one.
+    may_log_in: AtomicBool,
     worker: Mutex<Worker>,
     me: Weak<Self>,
     gauge: Mutex<Gauge>,
@@ -110,11 +112,17 @@ impl Connector {
             options,
             start,
             asked,
+            may_log_in: AtomicBool::new(false),
             worker: Mutex::new(Worker::None),
             me: me.clone(),
             gauge: Mutex::new(load),
             running: Mutex::default(),
         })
+    }
+
+    /// The first connection is logged in; `again`: another login needs nobody.
+    pub(crate) fn logged_in(&self, again: bool) {
+        self.may_log_in.store(again, Ordering::Release);
     }
 
     /// The server has answered about a ticket.
@@ -219,6 +227,11 @@ impl Connector {
         client.close();
     }
 
+    /// Has another login made, where it needs nobody; false otherwise. The job may be locked.
+    fn log_in(&self, purpose: Purpose, channels: usize) -> bool {
+        self.may_log_in.load(Ordering::Acquire) && self.want(Want { purpose, ticket: None, channels })
+    }
+
     /// Asks for a ticket.
     fn ask(&self, purpose: Purpose, cx: &mut ControlCx<'_>) -> bool {
         let ticket = Ticket::request(cx);
@@ -234,13 +247,12 @@ impl AdditionalConnections for Connector {
     }
 
     fn beyond(&self) -> bool {
-        self.want(Want { purpose: Purpose::Channel, ticket: None, channels: 1 })
+        self.log_in(Purpose::Channel, 1)
     }
 
     fn another(&self, channels: usize, cx: &mut ControlCx<'_>) -> bool {
         let channels = channels.clamp(1, CHANNELS);
-        self.ask(Purpose::Another, cx)
-            || self.want(Want { purpose: Purpose::Another, ticket: None, channels })
+        self.ask(Purpose::Another, cx) || self.log_in(Purpose::Another, channels)
     }
 
     fn load(&self) -> Load {

@@ -92,7 +92,12 @@ impl Connection {
         self.client.log_in(ui).map_err(|error| {
             tell(&error, &self.options, ui);
             NoConnection::of(&error)
-        })
+        })?;
+        // What was begun before the login goes out with it.
+        if let Some((_, Some(connector))) = &self.begun {
+            connector.logged_in(self.client.may_log_in_again());
+        }
+        Ok(())
     }
 
     /// True when the connection ended by itself while something ran: not when the server had nothing to run.
@@ -162,6 +167,9 @@ impl Connection {
             let load = Gauge::new(socket, side, measure.clone());
             Connector::new(job, side, options, start.clone(), load, asked.clone())
         });
+        if let Some(connector) = &connector {
+            connector.logged_in(client.may_log_in_again());
+        }
         let additional = connector.clone().map(|connector| connector as Arc<dyn AdditionalConnections>);
         let handler =
             job.handler(side).with_more_channels(as_session(start.clone())).with_additional(additional);

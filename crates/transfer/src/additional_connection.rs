@@ -11,7 +11,8 @@ use crate::Load;
 
 /// Makes additional connections for a copy, on threads of its own. Each ends in a call of the
 /// [`Job`](crate::Job): a channel of [`Job::additional_handler`](crate::Job::additional_handler) opens, or
-/// [`Job::connection_failed`](crate::Job::connection_failed).
+/// [`Job::connection_failed`](crate::Job::connection_failed). The job may be locked during these calls: they must not
+/// call it themselves.
 pub trait AdditionalConnections: Send + Sync {
     /// A connection in place of an additional channel, where that does better. True: it is under way.
     fn instead(&self, cx: &mut ControlCx<'_>) -> bool;

@@ -31,6 +31,8 @@ pub(crate) struct Identities {
     /// The library with the keys of tokens.
     tokens: Option<Provider>,
     config: IdentityConfig,
+    /// Signing with one of them has needed the user: a passphrase, a PIN, or a touch.
+    needed_user: bool,
 }
 
 impl Identities {
@@ -87,7 +89,7 @@ impl Identities {
                 log.debug(|| format!("Will attempt key: {line}"));
             }
         }
-        Self { list, agent, tokens, config }
+        Self { list, agent, tokens, config, needed_user: false }
     }
 
     /// The identity that signs for the one at `index`: itself, or for a certificate the one with its private
@@ -118,6 +120,12 @@ impl Identities {
         signer.is_some_and(|identity| matches!(identity.from, Source::Loaded(FileKey::Plain(_), _)))
     }
 
+    /// True if signing has needed the user: a passphrase, a PIN, or a touch. Whether an agent asks for each
+    /// use of a key it does not tell.
+    pub(crate) const fn needed_user(&self) -> bool {
+        self.needed_user
+    }
+
     /// Signs with the identity at `index`; asks for a passphrase where one is needed.
     pub(crate) fn sign(
         &mut self,
@@ -130,6 +138,13 @@ impl Identities {
         let signer = self.signer(index).ok_or(SignFailure::Skip)?;
         let Some(identity) = self.list.get_mut(signer) else {
             return Err(SignFailure::Skip);
+        };
+        let is_hardware = |key: &PublicKey| key.key_type().starts_with("sk-");
+        self.needed_user |= match &identity.from {
+            Source::Agent(_) => identity.public.as_ref().is_some_and(is_hardware),
+            Source::Loaded(key, _) => matches!(key, FileKey::Security(_)),
+            Source::File(..) | Source::Token => true,
+            Source::Certificate | Source::Broken(_) | Source::Useless => false,
         };
         if matches!(identity.from, Source::File(..) | Source::Broken(_)) {
             identity.unlock(config, log)?;

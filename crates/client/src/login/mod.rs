@@ -28,6 +28,25 @@ use kerberos::{Kerberos, Next};
 use password::Passwords;
 use publickey::PublicKeys;
 
+/// What a login has needed, and so would another one to the same host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// Nothing: keys without a passphrase, an agent, Kerberos, the host's own key.
+    Nobody,
+    /// The user: a password, a passphrase, a code, a touch.
+    User,
+}
+
+impl Needed {
+    /// What two logins have needed together.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        match self {
+            Self::Nobody => other,
+            Self::User => Self::User,
+        }
+    }
+}
+
 /// Logs in.
 ///
 /// # Errors
@@ -37,7 +56,7 @@ pub(crate) fn log_in(
     machine: Machine,
     config: &LoginConfig,
     log: &mut Log<'_>,
-) -> Result<(), ClientError> {
+) -> Result<Needed, ClientError> {
     Login {
         exchange: Exchange { packets, machine, config },
         spent: Vec::new(),
@@ -48,6 +67,7 @@ pub(crate) fn log_in(
         interactive: Interactive::default(),
         host_based: None,
         kerberos: Kerberos::default(),
+        needed: Needed::Nobody,
     }
     .run(log)
 }
@@ -66,6 +86,8 @@ struct Login<'a> {
     /// The keys left for host-based authentication; found at its first use.
     host_based: Option<HostBased>,
     kerberos: Kerberos,
+    /// By the methods that were accepted.
+    needed: Needed,
 }
 
 const PUBLICKEY: &str = publickey::METHOD;
@@ -74,7 +96,7 @@ const INTERACTIVE: &str = "keyboard-interactive";
 const HOSTBASED: &str = "hostbased";
 
 impl Login<'_> {
-    fn run(mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
+    fn run(mut self, log: &mut Log<'_>) -> Result<Needed, ClientError> {
         self.exchange.machine.start(self.exchange.packets.sink());
         let ahead = self.exchange.packets.handles_several_requests(log)?;
         if ahead {
@@ -104,7 +126,7 @@ impl Login<'_> {
                         "Authenticated to {} ({peer}) using \"{method}\".",
                         self.exchange.config.host
                     ));
-                    return Ok(());
+                    return Ok(self.needed);
                 }
                 Event::ChooseMethod { methods, partial_success } => {
                     self.exchange.packets.early_dropped();
@@ -164,9 +186,12 @@ impl Login<'_> {
     }
 
     /// After the last request was accepted.
-    fn on_accepted(&self, log: &mut Log<'_>) {
+    fn on_accepted(&mut self, log: &mut Log<'_>) {
         if self.method == PUBLICKEY {
             self.keys.on_accepted(log);
+        }
+        if matches!(self.method, PASSWORD | INTERACTIVE) || self.keys.needed_user() {
+            self.needed = Needed::User;
         }
     }
 

@@ -53,6 +53,11 @@ impl PublicKeys {
         self.offer_one(exchange, log)
     }
 
+    /// True if a signature has needed the user.
+    pub(super) fn needed_user(&self) -> bool {
+        self.identities.as_ref().is_some_and(Identities::needed_user)
+    }
+
     /// After a request with a key was accepted: a key from a file may be added to the agent.
     pub(super) fn on_accepted(&self, log: &mut Log<'_>) {
         if let (Some(index), Some(identities)) = (self.used, &self.identities) {

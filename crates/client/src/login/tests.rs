@@ -133,6 +133,12 @@ fn config() -> LoginConfig {
 
 /// Logs in to the scripted server, with these answers from the user.
 fn run(script: &mut Script, config: &LoginConfig, answers: &[&str]) -> (Result<(), String>, FakeUi) {
+    let (result, ui) = needed(script, config, answers);
+    (result.map(drop), ui)
+}
+
+/// The same; returns what the login has needed.
+fn needed(script: &mut Script, config: &LoginConfig, answers: &[&str]) -> (Result<Needed, String>, FakeUi) {
     let mut ui = FakeUi::answering(answers);
     let machine = Machine::new(&config.user, b"session", None);
     let result = log_in(script, machine, config, &mut Log::new(&mut ui, LogLevel::Info, false));
@@ -167,6 +173,44 @@ fn password_is_asked_for_three_times() {
     assert_eq!(ui.asked, ["me@h.example's password: "; 3]);
     assert_eq!(ui.messages, ["Permission denied, please try again."; 2]);
     assert_eq!(script.methods(), ["none", "password", "password", "password"]);
+}
+
+/// Additional connections log in again without the user.
+#[test]
+fn a_login_knows_whether_it_has_needed_the_user() {
+    let directory = tempfile::tempdir().expect("directory");
+    let mut with_keys = config();
+    with_keys.identities.files =
+        vec![key_file(&directory, "locked", Some("secret")), key_file(&directory, "open", None)];
+    let refused = |methods| failure(methods, false);
+    for (replies, config, answers, expected) in [
+        (vec![success()], config(), &[][..], Needed::Nobody),
+        (vec![refused("password"), success()], config(), &["right"], Needed::User),
+        (vec![refused("keyboard-interactive"), question("", &[]), success()], config(), &[], Needed::User),
+        // Both keys are tried: the first is not wanted.
+        (vec![refused("publickey"), refused("publickey"), success()], with_keys.clone(), &[], Needed::Nobody),
+        // A password after a key, as a second factor.
+        (
+            vec![refused("publickey"), refused("publickey"), failure("password", true), success()],
+            with_keys.clone(),
+            &["right"],
+            Needed::User,
+        ),
+    ] {
+        let mut script = Script::new(replies);
+        let (result, _) = needed(&mut script, &config, answers);
+        assert_eq!(result, Ok(expected), "{:?}", script.methods());
+    }
+    // The key with a passphrase is the one that the server takes.
+    let file = key_file(&directory, "only", Some("secret"));
+    let text = std::fs::read(&file).expect("key file");
+    let public = PrivateKey::parse_public(&text).expect("public half");
+    let accepted = UserauthPkOk::new(b"ssh-ed25519", public.blob()).to_payload();
+    let mut locked = config();
+    locked.identities.files = vec![file];
+    let mut script = Script::new(vec![refused("publickey"), accepted, success()]);
+    let (result, ui) = needed(&mut script, &locked, &["secret"]);
+    assert_eq!((result, ui.asked.len()), (Ok(Needed::User), 1), "{:?}", ui.asked);
 }
 
 #[test]

@@ -10,10 +10,10 @@ use lh_driver::{
 };
 use lh_sys::signals::Signals;
 
-use crate::Side;
 use crate::additional::LOOK;
 use crate::additional_connection::{AdditionalConnections, Waker};
 use crate::remote_stderr::RemoteStderr;
+use crate::{Event, Side};
 
 use super::{AsSession, Job, Open, State};
 
@@ -210,6 +210,9 @@ impl JobHandler {
             let channels = state.channels.iter().filter(|open| open.connection == self.connection).count();
             if !additional.another(channels, &mut cx.control()) {
                 state.engine.connection_refused();
+                let text =
+                    "no additional connection: the server gives no ticket, and another login would need you";
+                state.report.event(Event::Notice { text: text.to_owned() }, now);
             }
         }
     }
