@@ -49,7 +49,7 @@ impl HostileClients {
     }
 }
 
-/// The process of [`HostileClients`]: runs until its standard input is closed.
+/// The process of `HostileClients`: runs until its standard input is closed.
 ///
 /// # Errors
 /// The process cannot have as many descriptors as it needs.
