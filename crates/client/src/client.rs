@@ -94,7 +94,7 @@ impl Client {
     /// Logs in, unless that is done already or the connection belongs to a mux master.
     ///
     /// # Errors
-    /// As [`connect`].
+    /// As [`connect`](crate::connect()).
     pub fn log_in(&mut self, ui: &mut dyn UserInterface) -> Result<(), ClientError> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         self.driver.send_early_data();

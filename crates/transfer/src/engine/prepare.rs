@@ -1,4 +1,4 @@
-//! What the command line's paths mean: [`Prepare`](crate::plan::Prepare) finds out, and the sources that it hands on are copied.
+//! What the command line's paths mean: [`Prepare`] finds out, and the sources that it hands on are copied.
 
 use crate::end::Outcome;
 use crate::engine::Engine;
