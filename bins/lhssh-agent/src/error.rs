@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use lh_cli::helper::MemoryUnprotected;
-use lh_config::token::ExpandError;
+use lh_config::ExpandError;
 use lh_crypto::VerifyError;
 use lh_security_key::SkError;
 use lh_security_key::pkcs11::TokenError;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::token::ExpandError;
+use crate::expand_error::ExpandError;
 
 /// Why the criteria of a `Match` line are invalid. `Display` gives OpenSSH's words.
 #[derive(Debug, Clone, PartialEq, Eq)]

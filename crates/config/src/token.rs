@@ -1,10 +1,10 @@
 //! Expansion of `%h`, `${HOME}` and `~` in paths, commands and names.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use crate::environment::{Account, Environment};
-use crate::names::{BAD_HOST, BAD_USER, host_is_safe, user_is_safe_in_shell};
+use crate::expand_error::ExpandError;
+use crate::names::{host_is_safe, user_is_safe_in_shell};
 
 /// Tokens of `ssh_config`: the letter, its value, and a note on the keywords that accept it.
 ///
@@ -53,45 +53,6 @@ pub static SERVER_TOKENS: &[(char, &str, &str)] = &[
     ('s', "the certificate's serial number", "AuthorizedPrincipalsCommand"),
     ('T', "type of the authority's key", "AuthorizedPrincipalsCommand"),
 ];
-
-/// A text whose tokens, variables or `~user` cannot be expanded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExpandError {
-    /// `${}`.
-    NamelessVariable,
-    /// `${NAME` without its brace.
-    UnclosedVariable,
-    /// A `%` at the end.
-    UnfinishedToken,
-    /// `%x` for a letter without a value here.
-    UnknownToken(char),
-    /// `~user` for a user that does not exist.
-    UnknownUser(String),
-    /// `%h` or `%n` in a command is a host name with shell syntax.
-    UnsafeHost,
-    /// `%r` in a command is a user name with shell syntax.
-    UnsafeUser,
-    /// `${NAME}` for a variable that is not set.
-    UnsetVariable(String),
-}
-
-impl fmt::Display for ExpandError {
-    /// The error in OpenSSH's words.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NamelessVariable => f.write_str("zero-length environment variable"),
-            Self::UnclosedVariable => f.write_str("environment variable missing closing '}'"),
-            Self::UnfinishedToken => f.write_str("invalid format"),
-            Self::UnknownToken(key) => write!(f, "unknown key %{key}"),
-            Self::UnknownUser(user) => write!(f, "tilde_expand: No such user {user}"),
-            Self::UnsafeHost => f.write_str(BAD_HOST),
-            Self::UnsafeUser => f.write_str(BAD_USER),
-            Self::UnsetVariable(name) => write!(f, "env var ${{{name}}} has no value"),
-        }
-    }
-}
-
-impl std::error::Error for ExpandError {}
 
 /// Values of `%` tokens.
 #[derive(Debug, Clone, Default)]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::dialect::Dialect;
-use crate::token::ExpandError;
+use crate::expand_error::ExpandError;
 
 /// A value that its keyword refuses. `Display` gives the message for after `FILE line N: `.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use crate::client_table::ClientSettings;
 use crate::environment::{Account, Environment};
 use crate::error::ConfigError;
+use crate::expand_error::ExpandError;
 use crate::forward::Endpoint;
 use crate::special::ForwardAgent;
-use crate::token::{ExpandError, Tokens, expand_environment, expand_tilde};
+use crate::token::{Tokens, expand_environment, expand_tilde};
 
 /// The client's configuration for one destination. Dereferences to [`ClientSettings`], which has one field
 /// per keyword.

@@ -7,8 +7,9 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use lh_config::ExpandError;
 use lh_config::line::split_words;
-use lh_config::token::{ExpandError, Tokens};
+use lh_config::token::Tokens;
 use lh_sys::child::Ended;
 use lh_sys::ids::Ids;
 use lh_sys::users::{self, User};

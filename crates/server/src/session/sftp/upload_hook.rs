@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use lh_config::ExpandError;
 use lh_config::line::split_words;
-use lh_config::token::{ExpandError, Tokens};
+use lh_config::token::Tokens;
 use lh_crypto::{Random as _, SystemRandom};
 use lh_sftp::server::{Upload, UploadCheck, Verdict};
 use lh_sys::child::Ended;
