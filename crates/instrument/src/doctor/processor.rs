@@ -11,6 +11,10 @@ use crate::stats::{percent, rate};
 /// Cores from which a process counts as limited by its processor.
 const BUSY_CORE: f64 = 0.85;
 
+/// Part of the periods from which a control group that is stopped in them is what limits, whatever its processes waited for
+/// meanwhile: they used up their time again and again.
+const NEARLY_EACH: f64 = 0.9;
+
 impl Judged<'_> {
     /// The processor, by a limit of a control group, the cipher, or other programs.
     pub(super) fn any_processor(&self) -> Option<Finding> {
@@ -63,7 +67,8 @@ impl Judged<'_> {
             // Newer kernels do not count the time for which a group is stopped as waiting.
             let stopped = (quota.seconds / flow.seconds.max(0.1)).min(1.0 - turns.ran);
             let wanted = turns.wanted().max(turns.ran + stopped);
-            (quota.share() >= MUCH && wanted >= BUSY_CORE).then_some((end, quota, turns.ran))
+            let is_limit = quota.share() >= MUCH && wanted >= BUSY_CORE || quota.share() >= NEARLY_EACH;
+            is_limit.then_some((end, quota, turns.ran))
         };
         // The one that was stopped in more of its periods.
         let (end, quota, ran) = ends
