@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use lh_cli::copying::log_level;
+use lh_cli::copying::{assign, log_level};
 use lh_cli::flags::Parsed;
 use lh_cli::identity::identity_warning;
 use lh_client::destination::DestinationError;
@@ -139,7 +139,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
         let lines = &mut request.command_line;
         for (_, keyword, fixed) in FIXED.iter().filter(|(each, ..)| each == flag) {
-            assign(lines, keyword, (*fixed).to_owned());
+            assign(lines, keyword, fixed);
         }
         match flag {
             'i' => match identity_warning(&text(), &request.account) {
@@ -169,7 +169,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 );
             }
             'S' => {
-                assign(lines, "ControlPath", text());
+                assign(lines, "ControlPath", &text());
             }
             'c' | 'm' => {
                 let (keyword, algorithms, kind) = match flag {
@@ -181,7 +181,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 if !list.trim_start_matches(['+', '-', '^']).split(',').all(known) {
                     return Err(CommandLineError::Algorithm { kind, list });
                 }
-                assign(lines, keyword, list);
+                assign(lines, keyword, &list);
             }
             'p' => {
                 let port = text();
@@ -195,14 +195,14 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 if character.parse::<EscapeChar>().is_err() {
                     return Err(CommandLineError::Escape(character));
                 }
-                assign(lines, "EscapeChar", character);
+                assign(lines, "EscapeChar", &character);
             }
             'w' => {
                 let spec = text();
                 if !is_tunnel(&spec) {
                     return Err(CommandLineError::Tunnel(spec));
                 }
-                assign(lines, "TunnelDevice", spec);
+                assign(lines, "TunnelDevice", &spec);
             }
             'N' => lines.push(CommandLine::Flag("SessionType", vec!["none".to_owned()])),
             's' => lines.push(CommandLine::Flag("SessionType", vec!["subsystem".to_owned()])),
@@ -220,7 +220,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             }
             _ => {
                 for (_, keyword) in VALUED.iter().filter(|(each, _)| each == flag) {
-                    assign(lines, keyword, text());
+                    assign(lines, keyword, &text());
                 }
             }
         }
@@ -246,14 +246,14 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     }
     match parsed.count('M') {
         0 => {}
-        1 => assign(lines, "ControlMaster", "yes".to_owned()),
-        _ => assign(lines, "ControlMaster", "ask".to_owned()),
+        1 => assign(lines, "ControlMaster", "yes"),
+        _ => assign(lines, "ControlMaster", "ask"),
     }
     if let Some(terminal) = terminal {
-        assign(lines, "RequestTTY", terminal.to_owned());
+        assign(lines, "RequestTTY", terminal);
     }
     if let Some(level) = log_level(parsed) {
-        assign(lines, "LogLevel", level.to_owned());
+        assign(lines, "LogLevel", level);
     }
     lines.extend(user);
     if let Some(port) = destination.port {
@@ -272,13 +272,6 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         stdio,
         warnings,
     })
-}
-
-/// Sets a keyword as most of ssh's flags do: the last flag wins, and stands above every `-o`. So an alias like `ssh -A` can be
-/// taken back with `-a`.
-fn assign(lines: &mut Vec<CommandLine>, keyword: &'static str, value: String) {
-    lines.retain(|line| !matches!(line, CommandLine::Flag(name, _) if *name == keyword));
-    lines.insert(0, CommandLine::Flag(keyword, vec![value]));
 }
 
 /// Error of an `-o` on a command line without a host: programs use such a call to probe for options (`ssh -o

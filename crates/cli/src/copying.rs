@@ -114,8 +114,9 @@ impl Connecting {
     }
 }
 
-/// Sets a keyword as ssh does for these flags: the last one wins, and stands above every `-o`.
-fn assign(lines: &mut Vec<CommandLine>, keyword: &'static str, value: &str) {
+/// Sets a keyword as most of ssh's flags do: the last flag wins, and stands above every `-o`. So an alias like `ssh -A` can be
+/// taken back with `-a`.
+pub fn assign(lines: &mut Vec<CommandLine>, keyword: &'static str, value: &str) {
     lines.retain(|line| !matches!(line, CommandLine::Flag(name, _) if *name == keyword));
     lines.insert(0, fixed(keyword, value));
 }
