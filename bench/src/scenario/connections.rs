@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::measured::{rate, size_text};
-use super::transfer::{same, same_len, warmed};
-use crate::bench::{Bench, remove};
+use super::transfer::{check_and_remove, warmed};
+use crate::bench::Bench;
 use crate::contestant::{Contestant, Contestants, Task, Variation};
 use crate::job::{self, Client, Program};
 use crate::table::{Entry, Role, Table, interleave};
@@ -70,9 +70,8 @@ fn copy<'a>(
     let role = if who.role() == Role::Ours && number.is_none() { Role::Ours } else { Role::Peer };
     let copy = Entry::new(name, role, move || {
         let sample = job::run(bench, Some(&server), &client)?;
-        let same = if std::mem::take(&mut first) { same(blob, target) } else { same_len(blob, target) };
-        remove(target);
-        if same { Ok(rate(&sample, bench.options.size)) } else { Err("the copy differs".to_owned()) }
+        check_and_remove(&mut first, blob, target)?;
+        Ok(rate(&sample, bench.options.size))
     });
     Some(warmed(copy, blob, target))
 }
@@ -88,11 +87,11 @@ fn ceiling<'a>(bench: &'a Bench, blob: &'a Path, target: &'a Path, size: u64) ->
         target.display()
     );
     let client = Client::new(Program::new(Path::new("/bin/sh"), ["-c".to_owned(), script]));
+    let mut first = true;
     let entry = Entry::new(format!("dd, {PARTS} processes"), Role::Ceiling, move || {
         let sample = job::run(bench, None, &client)?;
-        let same = same_len(blob, target);
-        remove(target);
-        if same { Ok(rate(&sample, size)) } else { Err("the copy differs".to_owned()) }
+        check_and_remove(&mut first, blob, target)?;
+        Ok(rate(&sample, size))
     });
     warmed(entry, blob, target)
 }

@@ -91,10 +91,8 @@ pub(super) fn copy(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Str
                 let mut first = true;
                 let (blob, target) = (&blob, &target);
                 let one = entry(bench, who, &with, &task, move |sample| {
-                    let same =
-                        if std::mem::take(&mut first) { same(blob, target) } else { same_len(blob, target) };
-                    remove(target);
-                    if same { Ok(rate(sample, size)) } else { Err("the copy differs".to_owned()) }
+                    check_and_remove(&mut first, blob, target)?;
+                    Ok(rate(sample, size))
                 });
                 entries.extend(one.map(|one| warmed(one, blob, target)));
             }
@@ -130,11 +128,18 @@ fn path(path: &Path) -> String {
     path.display().to_string()
 }
 
-pub(super) fn same_len(left: &Path, right: &Path) -> bool {
+/// Removes a copy. Fails where it differs from `blob`: the `first` one by any byte, later ones by length.
+pub(super) fn check_and_remove(first: &mut bool, blob: &Path, target: &Path) -> Result<(), String> {
+    let same = if std::mem::take(first) { same(blob, target) } else { same_len(blob, target) };
+    remove(target);
+    if same { Ok(()) } else { Err("the copy differs".to_owned()) }
+}
+
+fn same_len(left: &Path, right: &Path) -> bool {
     matches!((fs::metadata(left), fs::metadata(right)), (Ok(a), Ok(b)) if a.len() == b.len())
 }
 
-pub(super) fn same(left: &Path, right: &Path) -> bool {
+fn same(left: &Path, right: &Path) -> bool {
     let compare = || -> std::io::Result<bool> {
         let (mut a, mut b) = (fs::File::open(left)?, fs::File::open(right)?);
         let (mut x, mut y) = (vec![0; 1 << 18], vec![0; 1 << 18]);
