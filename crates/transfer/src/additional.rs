@@ -195,12 +195,8 @@ impl Connections {
             return Verdict::Nothing;
         }
         let Some(limit) = self.lasting() else { return Verdict::Nothing };
-        let recent = self.last(2 * limit.patience());
-        let Some((earlier, latest)) =
-            recent.split_at_checked(limit.patience()).filter(|(_, latest)| latest.len() == limit.patience())
-        else {
-            return Verdict::Nothing;
-        };
+        let Some(from) = self.rates.len().checked_sub(2 * limit.patience()) else { return Verdict::Nothing };
+        let (earlier, latest) = self.rates[from..].split_at(limit.patience());
         let rate = mean(latest);
         let rising = encouraged != Some(limit) && rate > mean(earlier) * 1.1;
         if rising || rate <= 0.0 || (left as f64) < rate * limit.least_left().as_secs_f64() {
