@@ -49,8 +49,5 @@ impl UserInterface for FakeUi {
 
 /// A host key without a private half.
 pub(crate) fn key() -> lh_crypto::PublicKey {
-    let mut blob = Vec::new();
-    lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
-    lh_wire::Writer::put_string(&mut blob, &[7; 32]);
-    lh_crypto::PublicKey::from_blob(&blob).expect("a public key")
+    crate::known::testing::key(7)
 }

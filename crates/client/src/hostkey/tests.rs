@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use lh_crypto::FingerprintHash;
 
 use super::policy::known_name;
@@ -16,23 +18,15 @@ fn place() -> Place {
 }
 
 fn policy(strict: Strict) -> Policy {
+    let directory = Path::new("/home/u/.ssh");
     Policy {
         strict,
-        name: "[h.example]:2222".to_owned(),
-        portless: Some("h.example".to_owned()),
-        principal: "h.example".to_owned(),
-        ca_algorithms: vec!["ssh-ed25519".to_owned()],
         address: Some("[192.0.2.1]:2222".to_owned()),
-        user_files: vec!["/home/u/.ssh/known_hosts".into()],
-        ssh_directory: "/home/u/.ssh".into(),
-        skip_localhost: false,
+        user_files: vec![directory.join("known_hosts")],
+        ssh_directory: directory.to_owned(),
         global_files: vec![],
         revoked_files: vec![],
-        hash: false,
-        fingerprint: FingerprintHash::Sha256,
-        visual: false,
-        checks: Checks::default(),
-        session: None,
+        ..crate::known::testing::policy(directory, false)
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::hostkey::{Checks, Strict};
+use crate::hostkey::Strict;
 use crate::testing::FakeUi;
 use lh_crypto::{KeyType, PrivateKey};
 
@@ -15,16 +15,11 @@ fn policy(directory: &std::path::Path) -> Policy {
         principal: "h".to_owned(),
         ca_algorithms: vec![],
         address: Some("[192.0.2.1]:2222".to_owned()),
-        skip_localhost: false,
         user_files: vec![directory.join("known")],
         ssh_directory: directory.to_path_buf(),
         global_files: vec![],
         revoked_files: vec![],
-        hash: false,
-        fingerprint: FingerprintHash::Sha256,
-        visual: false,
-        checks: Checks::default(),
-        session: None,
+        ..crate::known::testing::policy(directory, false)
     }
 }
 
