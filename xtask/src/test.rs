@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::busy::Ticks;
 use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
 use crate::{
     bench, campaign, disk, executables, fuzz, layers, minimal, miri, msrv, names, peers, processors, systems,
@@ -73,9 +74,13 @@ pub(crate) fn run(args: &[String]) -> Outcome {
             continue;
         }
         println!("\n=== {name} ({} free on disk)", disk::free()?);
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), Ticks::now());
         step().map_err(|error| format!("step {name} failed: {error}"))?;
-        times.push(format!("{name} {} s", start.elapsed().as_secs()));
+        let mut time = format!("{name} {} s", start.elapsed().as_secs());
+        if let Some((before, now)) = before.zip(Ticks::now()) {
+            time.push_str(&format!(" ({})", now.since(before)));
+        }
+        times.push(time);
         if only.is_none() && *name == "tests" {
             disk::sweep()?;
         }

@@ -1,0 +1,61 @@
+//! How busy the processors were during a step: a step that leaves them idle waits, and may run beside another.
+
+use std::fs;
+
+/// Time of all processors together since the machine started, in clock ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    all: u64,
+    /// Without work, or waiting for a disk.
+    idle: u64,
+    /// Wanted, but given to another virtual machine.
+    stolen: u64,
+}
+
+impl Ticks {
+    /// What the kernel has counted so far; `None` where it does not say.
+    pub(crate) fn now() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and two that the
+    /// first ones contain (proc(5)).
+    fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).take(8).collect();
+        let idle = ticks.get(3)? + ticks.get(4)?;
+        Some(Self { all: ticks.iter().sum(), idle, stolen: ticks.get(7).copied().unwrap_or(0) })
+    }
+
+    /// How busy the processors were since `before`, for a person: "82 % busy", with what was stolen if it was a
+    /// hundredth or more.
+    pub(crate) fn since(self, before: Self) -> String {
+        let all = self.all.saturating_sub(before.all);
+        if all == 0 {
+            return "too short to tell".to_owned();
+        }
+        let share = |now: u64, then: u64| now.saturating_sub(then) * 100 / all;
+        let busy = 100_u64.saturating_sub(share(self.idle, before.idle));
+        match share(self.stolen, before.stolen) {
+            0 => format!("{busy} % busy"),
+            stolen => format!("{busy} % busy, {stolen} % of it stolen"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_those_of_the_time_between() {
+        let parse = |text| Ticks::parse(text).unwrap();
+        let before = parse("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n");
+        let after = parse("cpu  150 5 65 820 60 0 0 0 0 0\n");
+        assert_eq!(after.since(before), "70 % busy");
+        let stolen = parse("cpu  150 5 65 820 60 0 0 25 0 0\n");
+        assert_eq!(stolen.since(before), "76 % busy, 20 % of it stolen");
+        assert_eq!(before.since(before), "too short to tell");
+        assert_eq!(Ticks::parse("intr 1 2"), None);
+    }
+}
