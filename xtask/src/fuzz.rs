@@ -18,7 +18,7 @@ const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sani
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Ccodegen-units=1";
 
 /// Default seconds per target.
-const SHORT: u64 = 8;
+const SHORT: u64 = 5;
 
 /// Returns the names of the targets, from the file names in `fuzz/fuzz_targets`.
 fn targets() -> Result<Vec<String>, String> {
