@@ -249,6 +249,22 @@ pub(crate) enum SyncStep {
     Attributes,
 }
 
+impl SyncStep {
+    /// The end that is asked.
+    pub(crate) const fn side(self) -> Side {
+        match self {
+            Self::Source | Self::SourceLink | Self::SourceXattrs => Side::Source,
+            Self::Target
+            | Self::TargetLink
+            | Self::Cleared
+            | Self::TargetXattrs
+            | Self::Owner
+            | Self::Xattrs
+            | Self::Attributes => Side::Target,
+        }
+    }
+}
+
 /// Which question about a deletion an answer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RemovalStep {
