@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::end::{Entry, Info, Kind};
 use crate::select::Selection;
-use crate::sync::deletions::is_deletable;
+use crate::sync::extraneous::is_deletable;
 use crate::sync::terms::Terms;
 
 /// The entries of both ends, in the order of their names, each name once.

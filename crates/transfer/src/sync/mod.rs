@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod comparisons;
 pub(crate) mod deletions;
+pub(crate) mod extraneous;
 pub(crate) mod listings;
 pub(crate) mod same;
 pub(crate) mod terms;

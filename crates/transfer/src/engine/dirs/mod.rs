@@ -6,7 +6,7 @@ use crate::end::{Done, FaultKind, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::{Item, There};
 use crate::names::{display_name, join};
-use crate::sync::deletions::Extraneous;
+use crate::sync::extraneous::Extraneous;
 use crate::sync::listings::{Compared, EntryVerdict};
 use crate::sync::terms::Terms;
 use crate::table::Key;
