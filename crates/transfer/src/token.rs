@@ -215,7 +215,7 @@ pub(crate) enum Whose {
 }
 
 /// Which question an answer belongs to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreserveStep {
     Owner,
     /// The group alone, after the owner was refused.

@@ -16,7 +16,7 @@
 //! | [`batch`], [`batch_answers`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`mod@requests`] | how much may be asked for or sent |
-//! | [`preserve`] | owner and extended attributes, which have requests of their own |
+//! | [`preserve`] | owner and extended attributes: carries out their requests |
 //! | [`names`] | symbolic links, and other names of a file |
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |

@@ -1,12 +1,12 @@
 //! The scheduler: acts on answers, and begins what may be begun.
 
-use crate::Event;
 use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::item::Item;
 use crate::sync::terms::Terms;
 use crate::token::{Side, Token, Whose};
 use crate::tree::Dir;
 use crate::tree::walk::TreeLimits;
+use crate::{Event, capabilities};
 
 impl Engine {
     /// Acts on answers until there are none.
@@ -35,7 +35,9 @@ impl Engine {
                         }
                     }
                 }
-                Token::Renames => self.renames_answer(&outcome),
+                Token::Renames => {
+                    capabilities::on_renames_answer(&outcome, &mut self.ends.facts, &mut self.report);
+                }
                 Token::Us(step) => self.user_answer(step, outcome),
                 Token::Removed(key) => self.leftovers.part_removed(key, &outcome, &mut self.report),
                 Token::Probe(side, channel) => self.probe_answered(side, channel),
@@ -48,8 +50,7 @@ impl Engine {
     pub(in crate::engine) fn begin_work(&mut self) {
         let ready = self.ends.are_ready();
         if ready && !std::mem::replace(&mut self.ends.facts.asked_for_more, true) {
-            self.ask_for_full_attrs();
-            self.ask_about_renames();
+            capabilities::ask(&self.options, &mut self.ends, &mut self.report);
         }
         if !self.prepare.finished() {
             self.prepare_more();
