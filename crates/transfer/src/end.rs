@@ -305,6 +305,12 @@ impl Fault {
         ["No space left on device", "Disk quota exceeded"].contains(&self.text.as_str())
     }
 
+    /// Returns true where the end does not let us do such things.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        ["Permission denied", "Operation not permitted", "Operation unsupported"]
+            .contains(&self.text.as_str())
+    }
+
     /// Another user or program has put something else under the name of a file that is copied.
     pub(crate) fn replaced() -> Self {
         // As of a name that is gone: nothing else can be tried.

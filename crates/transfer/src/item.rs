@@ -2,6 +2,7 @@
 
 use crate::end::Info;
 use crate::table::Key;
+use crate::token::Side;
 
 /// Something to copy.
 #[derive(Debug, Clone)]
@@ -44,6 +45,14 @@ pub(crate) enum There {
 }
 
 impl Item {
+    /// Its path at the end `side`.
+    pub(crate) fn path_at(&self, side: Side) -> &[u8] {
+        match side {
+            Side::Source => &self.source,
+            Side::Target => &self.target,
+        }
+    }
+
     pub(crate) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
         Self {
             source,

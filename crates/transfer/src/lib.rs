@@ -28,6 +28,7 @@ mod additional;
 mod additional_connection;
 mod answers;
 mod batch;
+mod capabilities;
 mod changed;
 mod channels;
 mod content;

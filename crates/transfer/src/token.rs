@@ -215,7 +215,7 @@ pub(crate) enum Whose {
 }
 
 /// Which question an answer belongs to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreserveStep {
     Owner,
     /// The group alone, after the owner was refused.
@@ -247,6 +247,22 @@ pub(crate) enum SyncStep {
     Owner,
     Xattrs,
     Attributes,
+}
+
+impl SyncStep {
+    /// The end that is asked.
+    pub(crate) const fn side(self) -> Side {
+        match self {
+            Self::Source | Self::SourceLink | Self::SourceXattrs => Side::Source,
+            Self::Target
+            | Self::TargetLink
+            | Self::Cleared
+            | Self::TargetXattrs
+            | Self::Owner
+            | Self::Xattrs
+            | Self::Attributes => Side::Target,
+        }
+    }
 }
 
 /// Which question about a deletion an answer belongs to.

@@ -29,6 +29,11 @@ pub(crate) enum Deed {
     ListTarget,
 }
 
+/// The line for what cannot be removed although a copy is to have its name.
+pub(crate) fn in_the_way(target: &[u8], fault: &Fault) -> String {
+    format!("\"{}\" is in the way of a copy and cannot be removed: {}", display_name(target), fault.text)
+}
+
 /// The line for `fault` while doing `deed` to `path`.
 pub(crate) fn failed(direction: Direction, deed: Deed, path: &[u8], fault: &Fault) -> String {
     let path = display_name(path);

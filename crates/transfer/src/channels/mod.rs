@@ -1,6 +1,7 @@
 //! The additional channels of a copy.
 
 pub(crate) mod unfinished;
+pub(crate) mod wanted;
 
 use std::time::Duration;
 

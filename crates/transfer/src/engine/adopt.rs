@@ -65,6 +65,7 @@ impl Engine {
             given_up += self.tree.abandon_dir(key);
         }
         given_up += self.drop_batch();
+        self.sync.comparisons.stop();
         self.stop_deletions();
         for key in self.tree.dirs.keys() {
             self.tree.list_more(key, &mut self.ends);

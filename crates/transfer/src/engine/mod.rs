@@ -16,7 +16,7 @@
 //! | [`batch`], [`batch_answers`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`mod@requests`] | how much may be asked for or sent |
-//! | [`preserve`] | owner and extended attributes, which have requests of their own |
+//! | [`preserve`] | owner and extended attributes: carries out their requests |
 //! | [`names`] | symbolic links, and other names of a file |
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
@@ -134,7 +134,7 @@ impl Engine {
             batches: Batches::new(),
             channels: Channels::default(),
             links: Links::new(kept, options.max_shared_files),
-            sync: SyncState::new(options.tree_sync.as_ref(), options.dry_run),
+            sync: SyncState::new(&options),
             leftovers: Leftovers::new(journal),
             report: Reporter::new(&options),
             progress: Progress::new(now),
@@ -402,7 +402,8 @@ impl Engine {
             waiting += self.tree.abandon_dir(key);
         }
         waiting += self.drop_batch();
-        self.leave_comparisons();
+        self.sync.comparisons.abandon();
+        self.carry_out_comparisons();
         self.stop_deletions();
         for key in self.tree.dirs.keys() {
             self.finish_dir_if_done(key);

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::item::Item;
 use crate::plan::Prepare;
 use crate::plan::preparing::Surroundings;
-use crate::sync::deletions::same_top;
+use crate::sync::extraneous::same_top;
 use crate::token::PrepareStep;
 
 impl Engine {

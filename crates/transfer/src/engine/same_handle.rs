@@ -56,7 +56,7 @@ impl Engine {
                     self.move_on(key);
                 }
                 Token::Dir(key, DirStep::TargetList | DirStep::TargetMore(_)) if !holder.gone => {
-                    self.list_target_again(key);
+                    self.tree.list_target_again(key, &mut self.ends);
                 }
                 Token::Dir(key, _) if !holder.gone => self.tree.list_again(key, &mut self.ends),
                 Token::Prepare(PrepareStep::GlobOpen(key)) if !holder.gone => {

@@ -2,9 +2,11 @@
 
 use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::item::Item;
+use crate::sync::terms::Terms;
 use crate::token::{Side, Token, Whose};
 use crate::tree::Dir;
 use crate::tree::walk::TreeLimits;
+use crate::{Event, capabilities};
 
 impl Engine {
     /// Acts on answers until there are none.
@@ -16,7 +18,11 @@ impl Engine {
                 Token::File(key, step) => self.file_answer(key, step, outcome),
                 Token::Batch(key) => self.batch_answer(key, outcome),
                 Token::Name(key, step) => self.name_answer(key, step, outcome),
-                Token::Sync(key, step) => self.sync_answer(key, step, outcome),
+                Token::Sync(key, step) => {
+                    let terms = Terms::new(&self.options, &self.ends);
+                    self.sync.comparisons.on_answer(key, step, outcome, &terms);
+                    self.carry_out_comparisons();
+                }
                 Token::Removal(key, step) => self.removal_answer(key, step, outcome),
                 Token::Backup(key) => {
                     self.sync.backups.answered(&mut self.ends, &self.plan.target, key, outcome)
@@ -29,7 +35,9 @@ impl Engine {
                         }
                     }
                 }
-                Token::Renames => self.renames_answer(&outcome),
+                Token::Renames => {
+                    capabilities::on_renames_answer(&outcome, &mut self.ends.facts, &mut self.report);
+                }
                 Token::Us(step) => self.user_answer(step, outcome),
                 Token::Removed(key) => self.leftovers.part_removed(key, &outcome, &mut self.report),
                 Token::Probe(side, channel) => self.probe_answered(side, channel),
@@ -42,8 +50,7 @@ impl Engine {
     pub(in crate::engine) fn begin_work(&mut self) {
         let ready = self.ends.are_ready();
         if ready && !std::mem::replace(&mut self.ends.facts.asked_for_more, true) {
-            self.ask_for_full_attrs();
-            self.ask_about_renames();
+            capabilities::ask(&self.options, &mut self.ends, &mut self.report);
         }
         if !self.prepare.finished() {
             self.prepare_more();
@@ -61,7 +68,8 @@ impl Engine {
     pub(in crate::engine) fn begin_items(&mut self) {
         loop {
             let most = self.max_open().min(self.worth_open());
-            let room = self.tasks.files.len() < most && self.flow.may_open() && self.sync.has_room();
+            let room =
+                self.tasks.files.len() < most && self.flow.may_open() && self.sync.comparisons.has_room();
             if !room || !self.batch_room() {
                 break;
             }
@@ -74,6 +82,19 @@ impl Engine {
         }
         // When there will be more for it is not known.
         self.send_batch();
+    }
+
+    fn begin_item(&mut self, item: Item) {
+        if self.options.announce && item.parent.is_none() && !item.again && !item.in_place && !item.fresh {
+            let (source, target) = (item.source.clone(), item.target.clone());
+            self.report.event(Event::Started { source, target });
+        }
+        if self.options.tree_sync.is_some() && !item.compared {
+            let terms = Terms::new(&self.options, &self.ends);
+            self.sync.comparisons.begin(item, &self.plan.target, &terms);
+            return self.carry_out_comparisons();
+        }
+        self.copy_item(item);
     }
 
     /// The next item to be started: directories first, as long as few are open and little waits.
@@ -109,7 +130,7 @@ impl Engine {
             && self.tasks.files.len() == 0
             && self.batches.is_empty()
             && self.links.names.is_empty()
-            && self.sync.compares.len() == 0
+            && self.sync.comparisons.is_empty()
             && self.leftovers.removing.len() == 0
             && self.ends.all_answered()
             && self.tree.dirs.values().all(Dir::only_waits)

@@ -81,11 +81,6 @@ impl Backups {
         Self { directory, under_way: Table::new() }
     }
 
-    /// Returns true where what is replaced or deleted is to be moved away.
-    pub(crate) const fn are_wanted(&self) -> bool {
-        self.directory.is_some()
-    }
-
     /// The directory that backups go to.
     pub(crate) fn root(&self, top: &[u8]) -> Option<Vec<u8>> {
         let directory = self.directory.as_deref()?;

@@ -5,30 +5,23 @@
 //! link is followed. What was left out of the copy on purpose, and the unfinished files of copies, stay, and with them the
 //! directories that they are in.
 
+mod removal;
+
 use std::collections::{HashSet, VecDeque};
 
 use crate::TreeSync;
 use crate::end::{Done, Entry, Fault, FaultKind, Handle, Kind, Outcome, Times, fault_of};
 use crate::item::{Item, There};
-use crate::names::{display_name, is_safe_name, join};
+use crate::names::join;
 use crate::select::Selection;
+use crate::sync::deletions::removal::{Parent, Pending, Removal};
+use crate::sync::extraneous::{Extraneous, is_deletable};
 use crate::table::{Key, Table};
-use crate::task::place::is_part_name;
 use crate::token::RemovalStep;
 use crate::wording::Deed;
 
 /// Deletions under way at a time.
 const AT_A_TIME: usize = 64;
-
-/// What a directory of the target has and the source has not.
-#[derive(Debug)]
-pub(crate) struct Extraneous {
-    /// The directory, its path from the top of the tree, and its times.
-    pub(crate) directory: Vec<u8>,
-    pub(crate) relative: Vec<u8>,
-    pub(crate) times: Option<Times>,
-    pub(crate) entries: Vec<Entry>,
-}
 
 /// What the caller does next.
 #[derive(Debug)]
@@ -67,46 +60,6 @@ enum Stage {
     Deleting,
     /// Nothing is to be deleted, or no more.
     Done,
-}
-
-/// Something to delete.
-#[derive(Debug)]
-struct Pending {
-    path: Vec<u8>,
-    /// Its path from the top of the tree.
-    relative: Vec<u8>,
-    is_dir: bool,
-    parent: Parent,
-}
-
-/// What goes on when something is deleted.
-#[derive(Debug)]
-enum Parent {
-    /// The directory that it is in: extraneous too, or one that stays.
-    Removal(Key),
-    /// This is copied to where it was.
-    Item(Box<Item>),
-}
-
-/// Something being deleted, or a directory that stays while what is in it is deleted.
-#[derive(Debug)]
-struct Removal {
-    path: Vec<u8>,
-    relative: Vec<u8>,
-    /// None for a directory that stays.
-    parent: Option<Parent>,
-    /// Its listing.
-    handle: Option<Handle>,
-    entries: Vec<Entry>,
-    /// Things in it, and answers.
-    open: u32,
-    /// Something in it stays, and so does it.
-    keeps: bool,
-    /// Its deletion is asked for.
-    asked: bool,
-    /// Something in it was deleted.
-    touched: bool,
-    times: Option<Times>,
 }
 
 /// What is to be deleted, and what is being deleted.
@@ -454,39 +407,6 @@ impl Deletions {
             Parent::Item(item) => self.steps.push_back(DeletionStep::DoNotCopy(*item)),
         }
     }
-}
-
-impl Removal {
-    const fn new(path: Vec<u8>, relative: Vec<u8>, parent: Option<Parent>) -> Self {
-        Self {
-            path,
-            relative,
-            parent,
-            handle: None,
-            entries: Vec::new(),
-            open: 0,
-            keeps: false,
-            asked: false,
-            touched: false,
-            times: None,
-        }
-    }
-}
-
-/// Returns true where an entry that the source does not have is neither left out on purpose nor the unfinished file of a copy. `relative` is
-/// the path of its directory from the top of the tree.
-pub(crate) fn is_deletable(select: &Selection, relative: &[u8], entry: &Entry) -> bool {
-    let path = join(relative, &entry.name);
-    !matches!(&*entry.name, b"." | b"..")
-        && is_safe_name(&entry.name)
-        && !is_part_name(&entry.name)
-        && select.wants(&path, entry.info.kind == Kind::Dir)
-}
-
-/// The message where two sources of a command have the same target.
-pub(crate) fn same_top(target: &[u8]) -> String {
-    let path = display_name(target);
-    format!("\"{path}\": --delete needs another place for each of several sources")
 }
 
 #[cfg(test)]

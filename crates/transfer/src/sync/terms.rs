@@ -17,7 +17,7 @@ pub(crate) struct Terms {
     /// Extended attributes and ACLs of files that are otherwise unchanged are compared.
     pub(crate) xattrs: bool,
     /// Both ends have times in full.
-    times_are_full: bool,
+    pub(crate) times_are_full: bool,
     /// The target has refused to change the owner of a file.
     owner_refused: bool,
 }

@@ -8,6 +8,7 @@
 //! | [`ending`] | what has to be done to end it |
 //! | [`preserve`] | owner and extended attributes |
 //! | [`mod@file`] | the file itself |
+//! | [`found`] | what follows from what is there under its names |
 //! | [`handles`] | its handles, of both ends and on additional channels |
 //! | [`holes`] | where its data and its holes are |
 //! | [`owner`] | whether what is under that name is ours |
@@ -27,6 +28,7 @@ pub(crate) mod content;
 pub(crate) mod data_ranges;
 pub(crate) mod ending;
 mod file;
+pub(crate) mod found;
 pub(crate) mod handles;
 pub(crate) mod holes;
 pub(crate) mod owner;

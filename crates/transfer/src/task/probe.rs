@@ -1,6 +1,6 @@
 //! What the target has under the two names of a copy, the final one and that of its part file, before one is opened.
 
-use crate::end::{Done, FaultKind, Info, Kind, Outcome};
+use crate::end::{AsFound, Done, FaultKind, Info, Kind, Outcome};
 
 /// A part file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,14 @@ impl Probe {
         there
     }
 
+    /// How our name is opened. `remote`: the target is on a server.
+    pub(crate) fn opening(&self, as_found: AsFound, remote: bool) -> OpeningPart {
+        let found = self.found.filter(|_| as_found == AsFound::Kept).map(|found| found.size);
+        let removed = as_found == AsFound::Fresh && self.left_over;
+        // A server does not say whether another copy writes it, which would rename what has its name then.
+        OpeningPart { found, left_over: self.left_over, removed, random: removed && remote }
+    }
+
     /// Takes in what the end says of the part file's name.
     pub(crate) fn on_part(&mut self, outcome: &Outcome) {
         if let Ok(Done::Info(info)) = outcome {
@@ -85,7 +93,7 @@ impl Probe {
 }
 
 /// Opening a part file.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct OpeningPart {
     /// Bytes that are there and may be continued.
     pub(crate) found: Option<u64>,
@@ -129,6 +137,18 @@ mod tests {
         assert_eq!(at_target(link, NONE), AtTarget::Link);
         assert_eq!(Probe::behind_link().on_target(&Ok(Done::Info(link)), NONE), AtTarget::InPlace);
         assert_eq!(at_target(link, Replacing { links: true, ..NONE }), AtTarget::Free);
+    }
+
+    #[test]
+    fn what_is_left_over_and_not_continued_is_removed() {
+        let found = Some(FoundPart { size: 5, ids: None });
+        let probe = Probe { found, left_over: true, ..Probe::default() };
+        let left = OpeningPart { left_over: true, ..OpeningPart::default() };
+        assert_eq!(probe.opening(AsFound::Kept, true), OpeningPart { found: Some(5), ..left });
+        assert_eq!(probe.opening(AsFound::Empty, false), left);
+        assert_eq!(probe.opening(AsFound::Fresh, false), OpeningPart { removed: true, ..left });
+        assert_eq!(probe.opening(AsFound::Fresh, true), OpeningPart { removed: true, random: true, ..left });
+        assert_eq!(Probe::default().opening(AsFound::Fresh, true), OpeningPart::default());
     }
 
     #[test]

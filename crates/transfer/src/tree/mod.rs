@@ -2,6 +2,7 @@
 
 pub(crate) mod listing;
 pub(crate) mod target;
+pub(crate) mod target_listing;
 pub(crate) mod twin_copies;
 pub(crate) mod twins;
 pub(crate) mod walk;
@@ -13,12 +14,9 @@ use crate::item::{Item, There};
 use crate::seen::Seen;
 use crate::sync::same::same_time;
 use crate::task::preserve::Preserved;
+pub use crate::tree::target::MAX_LISTS;
 use crate::tree::target::{Comparing, TargetList};
 use crate::tree::twins::Twins;
-
-/// READDIRs in flight for one directory at most: begins with 2, one more with each answer. OpenSSH's server sends 100
-/// entries in each answer.
-pub const MAX_LISTS: u32 = 64;
 
 /// A directory being copied.
 #[derive(Debug)]

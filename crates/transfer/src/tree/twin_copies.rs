@@ -1,6 +1,6 @@
 //! Copies names that differ by case only last, on servers that may take them for one ([`Twins`](super::twins::Twins)).
 
-use crate::end::{FaultKind, Kind, Op, Outcome};
+use crate::end::{FaultKind, Op, Outcome};
 use crate::ends::Ends;
 use crate::item::There;
 use crate::names::{display_name, join};
@@ -37,12 +37,7 @@ impl Tree {
             report.fail(format!("\"{path}\" is not copied: {text}"));
             return report.missed(Some(relative));
         }
-        let (list, waiting) = match entry.info.kind {
-            Kind::Dir => (&mut dir.subdirs, &mut self.waiting.subdirs),
-            _ => (&mut dir.files, &mut self.waiting.files),
-        };
-        list.push_back(entry);
-        *waiting += 1;
+        self.queue_entry(key, entry);
         if !self.walk.contains(&key) {
             self.walk.push(key);
         }
@@ -55,7 +50,7 @@ mod tests {
     use std::collections::HashSet;
     use std::fs;
 
-    use crate::end::{Entry, Info};
+    use crate::end::{Entry, Info, Kind};
     use crate::item::Item;
     use crate::tree::Dir;
     use crate::{Direction, Event, Options};

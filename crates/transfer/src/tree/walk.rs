@@ -6,7 +6,6 @@ use crate::end::{Entry, Kind};
 use crate::item::{Item, There};
 use crate::names::{base_name, join};
 use crate::table::{Key, Table};
-use crate::tree::target::ListState;
 use crate::tree::{Dir, Waiting};
 
 /// Directories being made and listed at a time.
@@ -157,6 +156,17 @@ impl Tree {
         }
     }
 
+    /// An entry of the directory waits to be started.
+    pub(crate) fn queue_entry(&mut self, key: Key, entry: Entry) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let (list, waiting) = match entry.info.kind {
+            Kind::Dir => (&mut dir.subdirs, &mut self.waiting.subdirs),
+            _ => (&mut dir.files, &mut self.waiting.files),
+        };
+        list.push_back(entry);
+        *waiting += 1;
+    }
+
     /// Drops what has not been started of a directory; returns how many entries that were.
     pub(crate) fn abandon_dir(&mut self, key: Key) -> usize {
         let Some(dir) = self.dirs.get_mut(key) else { return 0 };
@@ -178,7 +188,7 @@ impl Tree {
     /// The directory is new: there is nothing in it.
     pub(crate) fn target_is_new(&mut self, key: Key) {
         if let Some(dir) = self.dirs.get_mut(key).filter(|dir| dir.at_target.comparing.is_some()) {
-            dir.at_target.list.state = ListState::Whole;
+            dir.at_target.list.set_empty();
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod files;
 mod fs;
+pub mod syncing;
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;

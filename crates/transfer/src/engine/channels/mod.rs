@@ -14,24 +14,18 @@ mod large_files;
 mod loss;
 mod remotes;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use lh_sftp::extension;
 use lh_wire::Output;
 
+use crate::channels::wanted::Demand;
 use crate::channels::{AdditionalChannel, Turn};
 use crate::engine::Engine;
 use crate::file_work::SendWork;
 use crate::remote::Remote;
-use crate::token::Side;
 use crate::{Direction, Event};
-
-/// On a shorter path a closed window means that the server is busy, and several would make it busier.
-const LEAST_RTT: Duration = Duration::from_millis(2);
-
-/// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
-const MOST: usize = 10;
 
 impl Engine {
     /// The user has not said how many channels there are to be.
@@ -42,59 +36,25 @@ impl Engine {
     /// How many more channels would help now. Each is to be answered by [`Engine::open_channel`] or
     /// [`Engine::channel_refused`].
     pub fn channels_wanted(&mut self) -> usize {
-        let big =
-            self.tasks.sending.front().and_then(|&key| self.tasks.files.get(key)).is_some_and(Self::is_big);
+        let front = self.tasks.sending.front().and_then(|&key| self.tasks.files.get(key));
         let many = self.options.channels.is_some() && self.batches_to_share();
-        let one_open =
-            self.ends.remote(self.plan.side_with_channels()).is_some_and(|remote| remote.one_at_a_time());
-        if self.plan.direction == Direction::Relay || !(big || many) || self.channels.asked > 0 || one_open {
+        let shared = front.is_some_and(Self::is_big) || many;
+        let first = self.ends.get(self.plan.side_with_channels());
+        let one_open = first.is_some_and(Remote::one_at_a_time);
+        if self.plan.direction == Direction::Relay || !shared || one_open {
             return 0;
         }
-        let have = self.channels.all.len();
-        let goal = match self.options.channels {
-            Some(channels) => channels.max(1) - 1,
-            None => self.channels_by_measure(have),
+        let demand = Demand {
+            channels: self.options.channels,
+            window_grows: first.is_some_and(|remote| remote.session().supports(extension::PUT_FILES)),
+            rate_limited: self.flow.has_rate(),
         };
-        let most = self.channels.most.unwrap_or(usize::MAX);
-        let wanted = goal.min(most).saturating_sub(have);
+        let wanted = self.channels.ask_for_more(demand);
         if wanted > 0 {
-            self.channels.asked = wanted;
-            self.report_channels(have + wanted + 1);
+            let text = self.channels.notice(self.plan.direction, wanted, demand);
+            self.report.event(Event::Notice { text });
         }
         wanted
-    }
-
-    /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
-    /// one.
-    fn channels_by_measure(&self, have: usize) -> usize {
-        let first = if self.plan.side_with_channels() == Side::Source {
-            &self.ends.source
-        } else {
-            &self.ends.target
-        };
-        let grows = first.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
-        let long = self.channels.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
-        let all_shut = self.channels.shut.count_ones() as usize > have;
-        match (have + 1) * 2 {
-            _ if grows || !long || !all_shut || self.flow.has_rate() => have,
-            2 => 3,
-            twice => twice.min(MOST) - 1,
-        }
-    }
-
-    fn report_channels(&mut self, channels: usize) {
-        let (deed, why) = match self.plan.direction {
-            Direction::Download => ("downloading", "one takes no more requests"),
-            Direction::Upload | Direction::Relay => ("uploading", "the server's window is shut"),
-        };
-        let text = match (self.options.channels, self.channels.rtt) {
-            (None, Some(rtt)) => format!(
-                "{deed} over {channels} channels: {why}, at a round trip of {:.1} ms",
-                rtt.as_secs_f64() * 1e3
-            ),
-            _ => format!("{deed} over {channels} channels"),
-        };
-        self.report.event(Event::Notice { text });
     }
 
     /// What channels that have nothing to do may be waiting for to change.

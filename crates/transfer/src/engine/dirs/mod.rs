@@ -1,12 +1,14 @@
 //! Directories: made before their files, listed while others are copied, finished after their last file.
 
 mod finish;
-mod target;
 
 use crate::end::{Done, FaultKind, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::{Item, There};
 use crate::names::{display_name, join};
+use crate::sync::extraneous::Extraneous;
+use crate::sync::listings::{Compared, EntryVerdict};
+use crate::sync::terms::Terms;
 use crate::table::Key;
 use crate::token::{DirStep, Side, Token};
 use crate::tree::Dir;
@@ -51,7 +53,7 @@ impl Engine {
             if let Some(dir) = self.tree.dirs.get_mut(key) {
                 dir.answered();
             }
-            self.list_target(key);
+            self.tree.list_target(key, &mut self.ends);
         } else if self.options.dry_run {
             self.ends.answer((Token::Dir(key, DirStep::Mkdir), Ok(Done::Ok)));
         } else {
@@ -119,8 +121,14 @@ impl Engine {
                 tree.listed(key, round, outcome, &mut lister);
             }
             DirStep::Twin => self.tree.twin_answer(key, &outcome, &mut self.report),
-            DirStep::TargetList => self.target_list_begun(key, outcome),
-            DirStep::TargetMore(round) => self.target_listed(key, round, outcome),
+            DirStep::TargetList => {
+                let (tree, mut lister) = self.lister();
+                tree.target_list_begun(key, outcome, &mut lister);
+            }
+            DirStep::TargetMore(round) => {
+                let (tree, mut lister) = self.lister();
+                tree.target_listed(key, round, outcome, &mut lister);
+            }
             DirStep::Finish => {
                 if let Err(fault) = outcome
                     && fault.kind != FaultKind::Lost
@@ -135,6 +143,46 @@ impl Engine {
         }
         self.compare_if_listed(key);
         self.finish_dir_if_done(key);
+    }
+
+    /// Both ends have listed the directory: what differs waits to be copied, in the order of names.
+    fn compare_if_listed(&mut self, key: Key) {
+        let Some(listings) = self.tree.take_listings(key) else { return };
+        let Some(dir) = self.tree.dirs.get(key) else { return };
+        let may_fold = !self.options.dry_run && self.ends.may_fold_names();
+        let (source, directory) = (dir.item.source.clone(), dir.item.target.clone());
+        if self.options.deletes() {
+            let found = listings.not_at_source(&self.options.select, dir.relative(), may_fold);
+            for twin in found.twins {
+                let path = display_name(&join(&directory, &twin.name));
+                let why = "the source has a name that differs by case only";
+                self.report.skip(format!("\"{path}\" is not deleted: {why}"));
+            }
+            if !found.to_delete.is_empty() {
+                let times = dir.item.info.times.filter(|_| self.options.preserve);
+                let (relative, entries) = (dir.relative.clone(), found.to_delete);
+                let directory = directory.clone();
+                self.sync.deletions.add(Extraneous { directory, relative, times, entries });
+            }
+        }
+        let terms = Terms::new(&self.options, &self.ends);
+        let leaves_links = !self.options.follow_links && !self.options.keep.links;
+        for compared in listings.compare(&terms, leaves_links) {
+            let Some(Compared { entry, verdict, .. }) = self.tree.queue_compared(key, compared, may_fold)
+            else {
+                continue;
+            };
+            let path = || join(&source, &entry.name);
+            if verdict == EntryVerdict::Skip {
+                self.report.skip(wording::skipped(self.plan.direction, &path()));
+                continue;
+            }
+            self.report.summary.unchanged += 1;
+            if self.options.sums.is_some() {
+                let target = join(&directory, &entry.name);
+                self.report.unchanged(&self.plan.target, path(), target, &entry.info, None);
+            }
+        }
     }
 
     const fn lister(&mut self) -> (&mut Tree, Lister<'_>) {
@@ -152,7 +200,7 @@ impl Engine {
                 dir.making.ready = true;
                 if dir.at_target.comparing.is_some() {
                     dir.item.there = There::Found(info);
-                    self.list_target(key);
+                    self.tree.list_target(key, &mut self.ends);
                 }
                 // Another process has made it.
                 return doubts.into_iter().for_each(|text| self.report.fail(text));

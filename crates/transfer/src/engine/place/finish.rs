@@ -1,46 +1,20 @@
 //! Gives a file its final name, writes it in place where that is impossible, and notes both in the journal.
 
-use lh_sftp::extension;
-
 use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::local;
 use crate::names::display_name;
-use crate::remote::Remote;
 use crate::sync::backup::Replaced;
 use crate::table::Key;
 use crate::task::File;
 use crate::task::ending::PartEnd;
-use crate::task::place::part_name;
 use crate::task::state::State;
 use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::wording::Deed;
 
 impl Engine {
-    /// Asks the target's server, before there is anything to lose by it, whether it permits renames: by renaming what is not there.
-    pub(in crate::engine) fn ask_about_renames(&mut self) {
-        // A server of ours offers what it lets one do, and no more.
-        let offers = |remote: &Remote| {
-            let offers = |name| remote.session().supports(name);
-            offers(extension::PUT_FILES) && offers(extension::POSIX_RENAME)
-        };
-        let in_doubt = self.ends.target.as_ref().is_some_and(|remote| !offers(remote));
-        if self.options.atomic && !self.options.dry_run && in_doubt {
-            let [old, new] = [[0; 16], [0xff; 16]].map(|tag| part_name(b"nothing", &tag));
-            self.ends.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Renames);
-        }
-    }
-
-    pub(in crate::engine) fn renames_answer(&mut self, outcome: &Outcome) {
-        if matches!(outcome, Err(fault) if is_forbidden(fault)) {
-            self.ends.facts.renames_barred = true;
-            let text = "the server permits no rename: files are written in place".to_owned();
-            self.report.event(Event::Notice { text });
-        }
-    }
-
     /// Everything is written and closed: gives the file its name, or clears up behind a failure. False when there is
     /// nothing (more) to do.
     pub(in crate::engine) fn finish_place(&mut self, key: Key) -> bool {
@@ -102,7 +76,7 @@ impl Engine {
             }
             _ => outcome,
         };
-        let forbidden = matches!(&outcome, Err(fault) if is_forbidden(fault));
+        let forbidden = matches!(&outcome, Err(fault) if fault.is_forbidden());
         match (step, outcome) {
             (PlaceStep::RemoveOld, _) if !forbidden => {
                 file.outstanding += 1;
@@ -197,9 +171,4 @@ impl Engine {
             self.report.event(Event::Notice { text });
         }
     }
-}
-
-/// The end does not let us do such things.
-fn is_forbidden(fault: &Fault) -> bool {
-    ["Permission denied", "Operation not permitted", "Operation unsupported"].contains(&fault.text.as_str())
 }

@@ -1,4 +1,4 @@
-//! Copying only what differs ([`crate::TreeSync`]): what is remembered of it.
+//! Copying only what differs ([`crate::TreeSync`]): carries out what [`crate::sync`] decides.
 //!
 //! The entries of a directory are compared when both ends have listed it, by size and time of modification, so that what
 //! is unchanged costs no request ([`super::dirs`] does that). What a listing does not decide is asked for, item by

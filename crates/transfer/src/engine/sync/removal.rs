@@ -93,7 +93,7 @@ impl Engine {
     fn not_replaced(&mut self, item: &Item) {
         if !self.report.is_over() {
             let fault = Fault::other("it is a directory that stays");
-            self.report.fail(super::compare::not_cleared(item, &fault));
+            self.report.fail(wording::in_the_way(&item.target, &fault));
         }
         self.child_finished(item.parent);
     }

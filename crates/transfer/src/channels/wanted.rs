@@ -1,0 +1,123 @@
+//! How many channels a copy is worth.
+
+use std::time::Duration;
+
+use crate::Direction;
+use crate::channels::Channels;
+
+/// On a shorter path a closed window means that the server is busy, and several would make it busier.
+const LEAST_RTT: Duration = Duration::from_millis(2);
+
+/// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
+const MOST: usize = 10;
+
+/// What is to be known of a copy that channels could share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demand {
+    /// Channels that the user wants; by default they are measured.
+    pub(crate) channels: Option<usize>,
+    /// The server's window grows with what is sent.
+    pub(crate) window_grows: bool,
+    /// The user limits the rate.
+    pub(crate) rate_limited: bool,
+}
+
+impl Channels {
+    /// How many more channels would help now. They count as asked for.
+    pub(crate) fn ask_for_more(&mut self, demand: Demand) -> usize {
+        if self.asked > 0 {
+            return 0;
+        }
+        let have = self.count();
+        let goal = match demand.channels {
+            Some(channels) => channels.max(1) - 1,
+            None => self.goal_by_measure(have, demand),
+        };
+        self.asked = goal.min(self.most.unwrap_or(usize::MAX)).saturating_sub(have);
+        self.asked
+    }
+
+    /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
+    /// one.
+    fn goal_by_measure(&self, have: usize, demand: Demand) -> usize {
+        let long = self.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
+        let all_shut = self.shut.count_ones() as usize > have;
+        match (have + 1) * 2 {
+            _ if demand.window_grows || demand.rate_limited || !long || !all_shut => have,
+            2 => 3,
+            twice => twice.min(MOST) - 1,
+        }
+    }
+
+    /// Says that there are to be `wanted` more, and why.
+    pub(crate) fn notice(&self, direction: Direction, wanted: usize, demand: Demand) -> String {
+        let channels = self.count() + wanted + 1;
+        let (deed, why) = match direction {
+            Direction::Download => ("downloading", "one takes no more requests"),
+            Direction::Upload | Direction::Relay => ("uploading", "the server's window is shut"),
+        };
+        match (demand.channels, self.rtt) {
+            (None, Some(rtt)) => {
+                let milliseconds = rtt.as_secs_f64() * 1e3;
+                format!("{deed} over {channels} channels: {why}, at a round trip of {milliseconds:.1} ms")
+            }
+            _ => format!("{deed} over {channels} channels"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::channels::AdditionalChannel;
+    use crate::remote::Remote;
+
+    use super::*;
+
+    const MEASURED: Demand = Demand { channels: None, window_grows: false, rate_limited: false };
+
+    fn channels(additional: usize, shut: u64, milliseconds: u64) -> Channels {
+        let channel = || AdditionalChannel { remote: Remote::new(), unfinished: None };
+        let all = std::iter::repeat_with(channel).take(additional).collect();
+        Channels { all, shut, rtt: Some(Duration::from_millis(milliseconds)), ..Channels::default() }
+    }
+
+    #[test]
+    fn channels_are_doubled_while_all_are_full_on_a_long_path() {
+        for (additional, shut, milliseconds, wanted) in [
+            (0, 0b1, 50, 3),
+            (3, 0b1111, 50, 4),
+            (7, 0xff, 50, 2),
+            (9, 0x3ff, 50, 0),
+            (3, 0b111, 50, 0),
+            (0, 1, 1, 0),
+        ] {
+            let wants = channels(additional, shut, milliseconds).ask_for_more(MEASURED);
+            assert_eq!(wants, wanted, "{additional} channels, {shut:b} shut, {milliseconds} ms");
+        }
+        for demand in [Demand { window_grows: true, ..MEASURED }, Demand { rate_limited: true, ..MEASURED }] {
+            assert_eq!(channels(0, 1, 50).ask_for_more(demand), 0, "{demand:?}");
+        }
+    }
+
+    #[test]
+    fn more_are_asked_for_when_the_last_ones_are_answered() {
+        let mut some = channels(0, 0, 0);
+        let demand = Demand { channels: Some(4), ..MEASURED };
+        assert_eq!((some.ask_for_more(demand), some.ask_for_more(demand)), (3, 0));
+        some.asked = 0;
+        some.most = Some(1);
+        assert_eq!(some.ask_for_more(demand), 1, "the server allows one");
+    }
+
+    #[test]
+    fn the_reason_is_given_where_it_was_measured() {
+        let some = channels(0, 1, 50);
+        let text = some.notice(Direction::Upload, 3, MEASURED);
+        assert_eq!(
+            text,
+            "uploading over 4 channels: the server's window is shut, at a round trip of 50.0 ms"
+        );
+        let demand = Demand { channels: Some(4), ..MEASURED };
+        assert_eq!(some.notice(Direction::Download, 3, demand), "downloading over 4 channels");
+    }
+}

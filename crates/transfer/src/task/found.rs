@@ -1,0 +1,273 @@
+//! What follows from what the target has under the two names of a copy: whether it is complete, continued or replaced.
+
+use crate::end::{AsFound, Info};
+use crate::ends::Ends;
+use crate::leftovers::Leftovers;
+use crate::task::File;
+use crate::task::probe::Probe;
+use crate::{Direction, Options};
+
+/// What decides besides what is there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundRules {
+    /// The target is on a server.
+    pub(crate) remote: bool,
+    /// The target permits no rename.
+    renames_barred: bool,
+    /// The contents of what has the final name were found to be others.
+    differs: bool,
+    /// Times are kept.
+    preserve: bool,
+    /// A complete copy is worth nothing without a sum of it.
+    needs_sum: bool,
+    /// What something else has left is continued.
+    adopts_partial: bool,
+}
+
+/// What is to be done when both names are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterProbe {
+    /// Writes under the final name.
+    InPlace,
+    /// What is there is the copy.
+    KeepComplete,
+    /// Asks for our name, too.
+    LookAtPart,
+    /// Compares what has the final name. `whole`: it is as long as the source.
+    Adopt { whole: bool },
+    /// Opens our name.
+    Open(AsFound),
+    /// Opens our name, with what is there if that belongs to this user. These are its owner and group.
+    OpenIfOurs(Option<(u32, u32)>),
+}
+
+impl FoundRules {
+    pub(crate) fn new(options: &Options, ends: &Ends, direction: Direction) -> Self {
+        Self {
+            remote: ends.target.is_some(),
+            renames_barred: ends.facts.renames_barred,
+            differs: options.compares_contents(),
+            preserve: options.preserve,
+            needs_sum: options.needs_all_data(direction),
+            adopts_partial: options.adopt_partial,
+        }
+    }
+
+    /// What follows for `file`, which was probed. `can_digest`: both ends have digests; it is asked for few files.
+    pub(crate) fn after_probe(
+        self,
+        file: &File,
+        probe: &Probe,
+        leftovers: &Leftovers,
+        can_digest: impl Fn() -> bool,
+    ) -> AfterProbe {
+        if probe.in_place || self.renames_barred {
+            return AfterProbe::InPlace;
+        }
+        if self.is_complete(file, leftovers) {
+            return AfterProbe::KeepComplete;
+        }
+        if probe.part_unasked {
+            return AfterProbe::LookAtPart;
+        }
+        if let Some(whole) = self.adopts(file, probe, leftovers, &can_digest) {
+            return AfterProbe::Adopt { whole };
+        }
+        let Some(found) = probe.found else { return AfterProbe::Open(AsFound::Fresh) };
+        let known = file.place.part.as_deref().map_or(0, |part| leftovers.noted(part));
+        let worth = found.size > 0 && file.place.tag.is_some() && (known > 0 || can_digest());
+        match (worth, self.remote) {
+            (true, true) => AfterProbe::OpenIfOurs(found.ids),
+            (true, false) => AfterProbe::Open(AsFound::Kept),
+            (false, true) => AfterProbe::Open(AsFound::Fresh),
+            (false, false) => AfterProbe::Open(AsFound::Empty),
+        }
+    }
+
+    /// An earlier attempt has put this very source in its place, and what is there has its size, and its time where that was
+    /// kept.
+    fn is_complete(self, file: &File, leftovers: &Leftovers) -> bool {
+        let (Some(tag), Some(old), Some(journal)) = (&file.place.tag, &file.place.old, &leftovers.journal)
+        else {
+            return false;
+        };
+        let modified = |info: &Info| info.times.map(|times| times.modification.0);
+        !self.differs
+            && journal.is_done(tag)
+            && (!self.needs_sum || journal.sum(tag).is_some())
+            && old.size == Some(file.requests.size)
+            && (!self.preserve || modified(old) == modified(&file.item.info))
+    }
+
+    /// What is under the final name may be right: because the answer to our rename was lost, or because something else has
+    /// left a part of it there (`-Z`). `None` when it is not worth a comparison; otherwise whether it is as long as the source.
+    fn adopts(
+        self,
+        file: &File,
+        probe: &Probe,
+        leftovers: &Leftovers,
+        can_digest: impl Fn() -> bool,
+    ) -> Option<bool> {
+        let (part, old) = (file.place.part.as_ref()?, file.place.old.as_ref()?);
+        let there = old.size.unwrap_or(0);
+        if file.place.tag.is_none() || probe.rejected || there == 0 {
+            return None;
+        }
+        let whole = there == file.requests.size;
+        let renamed = probe.found.is_none()
+            && whole
+            && leftovers.journal.as_ref().is_some_and(|journal| journal.knows(part))
+            && (leftovers.noted(part) > 0 || can_digest());
+        let partial = self.adopts_partial && there <= file.requests.size;
+        (renamed || partial).then_some(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use crate::end::{Kind, Times};
+    use crate::item::Item;
+    use crate::journal::Journal;
+    use crate::task::place::{part_name, tag_of};
+    use crate::task::probe::FoundPart;
+
+    use super::*;
+
+    const RULES: FoundRules = FoundRules {
+        remote: true,
+        renames_barred: false,
+        differs: false,
+        preserve: false,
+        needs_sum: false,
+        adopts_partial: false,
+    };
+
+    /// A file of 7 bytes; the target has this many under the final name.
+    fn file(there: Option<u64>) -> File {
+        let times = Some(Times { access: (0, 0), modification: (5, 0) });
+        let info = Info { kind: Kind::File, size: Some(7), times, ..Info::UNKNOWN };
+        let mut file = File::new(1, Item::top(b"s".to_vec(), b"t".to_vec(), info), Instant::now());
+        file.place.tag = tag_of(&file.item);
+        file.place.part = file.place.tag.map(|tag| part_name(b"t", &tag));
+        file.place.old = there.map(|size| Info { size: Some(size), ..info });
+        file.requests.size = 7;
+        file
+    }
+
+    /// What is left by an attempt that has noted so much of the part file.
+    fn noted(file: &File, dir: &tempfile::TempDir, bytes: u64) -> Leftovers {
+        let mut journal = Journal::open(&dir.path().join("journal"), true, None).expect("a journal");
+        let part = file.place.part.as_deref().expect("a name");
+        journal.begin(b"t", part);
+        journal.advance(part, bytes);
+        Leftovers::new(Some(journal))
+    }
+
+    fn found(size: u64) -> Probe {
+        Probe { found: Some(FoundPart { size, ids: Some((1, 2)) }), left_over: true, ..Probe::default() }
+    }
+
+    #[test]
+    fn part_files_are_continued_where_they_can_be_checked() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = file(None);
+        let nothing = Leftovers::new(None);
+        let local = FoundRules { remote: false, ..RULES };
+        for (rules, digests, probe, expected) in [
+            (RULES, true, Probe::default(), AfterProbe::Open(AsFound::Fresh)),
+            (RULES, false, found(3), AfterProbe::Open(AsFound::Fresh)),
+            (RULES, true, found(3), AfterProbe::OpenIfOurs(Some((1, 2)))),
+            (RULES, true, found(0), AfterProbe::Open(AsFound::Fresh)),
+            (local, false, found(3), AfterProbe::Open(AsFound::Empty)),
+            (local, true, found(3), AfterProbe::Open(AsFound::Kept)),
+        ] {
+            let after = rules.after_probe(&file, &probe, &nothing, || digests);
+            assert_eq!(after, expected, "{rules:?}, {digests}, {probe:?}");
+        }
+        let noted = noted(&file, &dir, 3);
+        assert_eq!(
+            RULES.after_probe(&file, &found(3), &noted, || false),
+            AfterProbe::OpenIfOurs(Some((1, 2)))
+        );
+        assert_eq!(local.after_probe(&file, &found(3), &noted, || false), AfterProbe::Open(AsFound::Kept));
+    }
+
+    #[test]
+    fn what_can_only_be_written_in_place_is() {
+        let barred = FoundRules { renames_barred: true, ..RULES };
+        let in_place = Probe { in_place: true, ..found(3) };
+        let nothing = Leftovers::new(None);
+        assert_eq!(barred.after_probe(&file(None), &found(3), &nothing, || false), AfterProbe::InPlace);
+        assert_eq!(RULES.after_probe(&file(None), &in_place, &nothing, || false), AfterProbe::InPlace);
+    }
+
+    #[test]
+    fn a_lost_answer_to_the_rename_is_found_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let renamed = file(Some(7));
+        let leftovers = noted(&renamed, &dir, 7);
+        let whole = AfterProbe::Adopt { whole: true };
+        assert_eq!(RULES.after_probe(&renamed, &Probe::default(), &leftovers, || false), whole);
+        // Our name is still there, what is there has another length, or was compared already.
+        let again = RULES.after_probe(&renamed, &found(7), &leftovers, || false);
+        assert_eq!(again, AfterProbe::OpenIfOurs(Some((1, 2))));
+        let fresh = AfterProbe::Open(AsFound::Fresh);
+        assert_eq!(RULES.after_probe(&file(Some(6)), &Probe::default(), &leftovers, || false), fresh);
+        let rejected = Probe { rejected: true, ..Probe::default() };
+        assert_eq!(RULES.after_probe(&renamed, &rejected, &leftovers, || false), fresh);
+        let unknown = Leftovers::new(None);
+        assert_eq!(RULES.after_probe(&renamed, &Probe::default(), &unknown, || false), fresh);
+    }
+
+    #[test]
+    fn what_something_else_has_left_is_adopted_where_that_is_asked_for() {
+        let adopting = FoundRules { adopts_partial: true, ..RULES };
+        let nothing = Leftovers::new(None);
+        for (there, expected) in [
+            (Some(3), AfterProbe::Adopt { whole: false }),
+            (Some(7), AfterProbe::Adopt { whole: true }),
+            (Some(8), AfterProbe::Open(AsFound::Fresh)),
+            (Some(0), AfterProbe::Open(AsFound::Fresh)),
+            (None, AfterProbe::Open(AsFound::Fresh)),
+        ] {
+            let after = adopting.after_probe(&file(there), &Probe::default(), &nothing, || false);
+            assert_eq!(after, expected, "{there:?}");
+        }
+    }
+
+    #[test]
+    fn a_finished_copy_is_kept_while_it_is_still_the_copy() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let copied = file(Some(7));
+        let mut leftovers = noted(&copied, &dir, 7);
+        if let (Some(journal), Some(tag)) = (&mut leftovers.journal, &copied.place.tag) {
+            journal.finish(tag, copied.place.part.as_deref().expect("a name"));
+            journal.flush();
+        }
+        // The next attempt.
+        drop(leftovers);
+        let leftovers = Leftovers::new(Journal::open(&dir.path().join("journal"), true, None));
+        let likely = || Probe { part_unasked: true, ..Probe::default() };
+        let keeping = FoundRules { preserve: true, ..RULES };
+        assert_eq!(keeping.after_probe(&copied, &likely(), &leftovers, || false), AfterProbe::KeepComplete);
+        let mut touched = file(Some(7));
+        if let Some(old) = &mut touched.place.old {
+            old.times = Some(Times { access: (0, 0), modification: (6, 0) });
+        }
+        assert_eq!(RULES.after_probe(&touched, &likely(), &leftovers, || false), AfterProbe::KeepComplete);
+        for (rules, file) in [
+            (keeping, &touched),
+            (RULES, &file(Some(6))),
+            (FoundRules { differs: true, ..RULES }, &copied),
+            (FoundRules { needs_sum: true, ..RULES }, &copied),
+        ] {
+            assert_eq!(
+                rules.after_probe(file, &likely(), &leftovers, || false),
+                AfterProbe::LookAtPart,
+                "{rules:?}"
+            );
+        }
+    }
+}
