@@ -10,7 +10,7 @@ use lh_sys::time::now_unix;
 use super::Monitor;
 use super::candidate::Candidate;
 use super::fingerprints::{describe, fingerprint};
-use crate::log::{Field, Level, debug, error, shown_name};
+use crate::log::{Field, Level, at_most, debug, error, shown_name};
 use crate::verdict::Verdict;
 
 impl Monitor {
@@ -66,7 +66,8 @@ impl Monitor {
             }
             Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam",
             Method::Ticket(_) => "ticket",
-            other => other.name(),
+            // A name that is none of ours has any length.
+            other => at_most(other.name(), 100),
         };
         let by_pam = matches!(method, Method::Responses(_)) && self.modules.is_some();
         if by_pam && matches!(verdict, Verdict::Reject { partial: false, .. }) {
