@@ -259,6 +259,22 @@ fn sessions_beyond_the_limit_are_refused_one_by_one() {
     is_unharmed(&lab, &server, client, "CHANNEL_OPEN");
 }
 
+/// Covers: sshd_config ClientAliveInterval (clients that never read)
+#[test]
+fn a_client_that_floods_and_half_closes_is_ended() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "UsePAM no\nClientAliveInterval 1\nClientAliveCountMax 2\n");
+    let mut client = logged_in(&lab, server.port);
+    let mut request = message(80, &[b"x@longhaul"]);
+    request.put_bool(true);
+    let mut peaks = Peaks::of(&server);
+    flood_with(&mut client, &request, &mut peaks);
+    client.wire().stream().unwrap().shutdown(std::net::Shutdown::Write).unwrap();
+    eventually("all processes of the connection end", || process::below(server.pid()).is_empty());
+    assert!(server.log().contains("Timeout, client not responding from user"), "{}", server.log());
+    drop(client);
+}
+
 /// Covers: forwards that are refused or fail, again and again
 #[test]
 fn refused_forwards_fill_no_log() {
