@@ -259,6 +259,66 @@ fn sessions_beyond_the_limit_are_refused_one_by_one() {
     is_unharmed(&lab, &server, client, "CHANNEL_OPEN");
 }
 
+/// Covers: sshd_config ClientAliveInterval (clients that never read)
+#[test]
+fn a_client_that_floods_and_half_closes_is_ended() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "UsePAM no\nClientAliveInterval 1\nClientAliveCountMax 2\n");
+    let mut client = logged_in(&lab, server.port);
+    let mut request = message(80, &[b"x@longhaul"]);
+    request.put_bool(true);
+    let mut peaks = Peaks::of(&server);
+    flood_with(&mut client, &request, &mut peaks);
+    client.wire().stream().unwrap().shutdown(std::net::Shutdown::Write).unwrap();
+    eventually("all processes of the connection end", || process::below(server.pid()).is_empty());
+    assert!(server.log().contains("Timeout, client not responding from user"), "{}", server.log());
+    drop(client);
+}
+
+/// Covers: forwards that are refused or fail, again and again
+#[test]
+fn refused_forwards_fill_no_log() {
+    const BURST: usize = 500;
+    let lab = Lab::new();
+    lab.write("usual.conf", "Match all\n  LogLevel INFO\n");
+    let include = lab.arg("usual.conf");
+    let server = Lhsshd::start(&lab, &format!("UsePAM no\nPermitOpen none\nInclude {include}\n"));
+    let mut client = logged_in(&lab, server.port);
+    let channel = |kind: &[u8], number: usize, to: &[u8], port: Option<u32>| {
+        let mut open = message(90, &[kind]);
+        [u32::try_from(number).unwrap(), 1 << 20, 32768].iter().for_each(|&number| open.put_u32(number));
+        open.put_string(to);
+        port.into_iter().for_each(|port| open.put_u32(port));
+        open.put_string(b"127.0.0.1");
+        open.put_u32(1);
+        open
+    };
+    let mut listen = message(80, &[b"streamlocal-forward@openssh.com"]);
+    listen.put_bool(true);
+    listen.put_string(b"/no/such/directory/socket");
+    for number in 0..BURST {
+        client.packet(&channel(b"direct-tcpip", number, b"127.0.0.1", Some(1)));
+        client.packet(&channel(b"direct-streamlocal@openssh.com", number, b"/no/such/socket", None));
+        client.packet(&listen);
+        for _ in 0..3 {
+            while !matches!(client.receive().unwrap()[0], 82 | 92) {}
+        }
+    }
+    drop(client);
+    eventually("all processes of the connection end", || process::below(server.pid()).is_empty());
+    let log = server.log();
+    let kinds = ["but the request was denied", "refused streamlocal port forward", "cannot bind to path"];
+    let written = log.lines().filter(|line| kinds.iter().any(|kind| line.contains(kind))).count();
+    let left_out = log
+        .lines()
+        .filter_map(|line| line.strip_suffix(" log lines about requests of this connection left out"))
+        .map(|number| number.parse::<usize>().unwrap());
+    let left_out: usize = left_out.sum();
+    assert_eq!(written + left_out, 3 * BURST);
+    assert!(written >= 100 && left_out > 0, "{written} written, {left_out} left out");
+    assert!(log.contains("Connection closed by user"), "{log}");
+}
+
 /// Covers: key exchanges again and again
 #[test]
 fn a_storm_of_key_exchanges_harms_nobody_else() {

@@ -1,11 +1,15 @@
 //! Uploads to a directory in which another user puts files of his own in the place of unfinished ones.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, make_blob, our};
+use lh_interop::{
+    Lab, Lhsshd, Ran, TestUser, assert_same_file, eventually, is_root, make_blob, open_to_all, our, skip,
+};
 use lh_testkit::leftovers;
 
 const SIZE: usize = 12_000_001;
@@ -85,4 +89,94 @@ fn a_part_file_of_another_user_is_not_published() {
     }
     upload(&lab, server.port, &["--verify"]).ok("nobody is in the way");
     assert_same_file(&lab.path("blob"), &copy);
+}
+
+/// Puts a file of its own in the place of each part file, again and again, and writes a line for each one.
+const SWAPPER: &str = r#"
+    cd "$0" || exit 1
+    while :; do
+        for part in .*.lhpart; do
+            if [ -f "$part" ] && [ ! -O "$part" ]; then
+                echo 'of another user' > theirs && mv -f theirs "$part" 2> /dev/null && echo "$part" >> replaced
+            fi
+        done
+        : > alive
+    done
+"#;
+
+/// A process of another user that replaces part files.
+struct Swapper(Child);
+
+impl Swapper {
+    fn start(user: &TestUser, dir: &Path) -> Self {
+        let (uid, gid) = user.ids();
+        let swapper = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(SWAPPER)
+            .arg(dir)
+            .uid(uid)
+            .gid(gid)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("the swapper runs", || dir.join("alive").exists());
+        Self(swapper)
+    }
+}
+
+impl Drop for Swapper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Uploads while a process of `user` replaces part files in the target, until it has replaced one. Returns that copy, and
+/// what stands under the final name.
+fn swapped(lab: &Lab, user: &TestUser, port: u16, most: usize) -> Option<(Ran, String)> {
+    let (open, copy) = (lab.path("open"), lab.path("open/copy"));
+    let replaced = || fs::read_to_string(open.join("replaced")).unwrap_or_default().lines().count();
+    let _swapper = Swapper::start(user, &open);
+    for _ in 0..most {
+        fs::write(&copy, "as it was").unwrap();
+        let before = replaced();
+        let ran = upload(lab, port, &["--no-verify"]);
+        if ran.code == 0 {
+            assert_same_file(&lab.path("blob"), &copy);
+        }
+        if replaced() > before && ran.code != 0 {
+            return Some((ran, fs::read_to_string(&copy).unwrap_or_default()));
+        }
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+    None
+}
+
+/// Covers: part files in a directory that two users share
+#[test]
+fn part_files_are_safe_from_a_second_user() {
+    if !is_root() {
+        return skip("second_user", "needs root to make a user");
+    }
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    make_blob(&lab.path("blob"), SIZE);
+    let open = lab.path("open");
+    fs::create_dir(&open).unwrap();
+    chown(&open, None, Some(user.ids().1)).unwrap();
+    open_to_all(lab.dir());
+    let server = Lhsshd::start(&lab, "");
+    let mode = |mode| fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
+    // Theirs by their group: they may replace any file there, and the copy says so.
+    mode(0o775);
+    let (ran, content) = swapped(&lab, &user, server.port, 100).expect("no part file was replaced");
+    assert_eq!((ran.code, content.as_str()), (1, "as it was"), "{}", ran.err);
+    assert!(ran.err.contains("replaced by another program while it was copied"), "{}", ran.err);
+    // With the sticky bit they may replace their own only.
+    for name in fs::read_dir(&open).unwrap() {
+        fs::remove_file(name.unwrap().path()).unwrap();
+    }
+    mode(0o1777);
+    assert!(swapped(&lab, &user, server.port, 4).is_none());
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 
-use lh_config::pattern::{ListMatch, match_list, wildcard};
+use lh_config::pattern::wildcard;
 use lh_config::server_table::ServerSettings;
 use lh_sys::users::{self, Shadow, User};
 
@@ -90,7 +90,9 @@ pub(crate) fn judge(
         }
     }
     let lists = |patterns: &[String]| patterns.iter().any(|pattern| user_matches(user, pattern, origin));
-    if lists(&settings.deny_users.0) {
+    let deny = &settings.deny_users.0;
+    // A host pattern that cannot be read may be meant for this client.
+    if lists(deny) || deny.iter().any(|pattern| user_unreadable(user, pattern)) {
         return Err(Refusal::Listed { user: name(), from: from(), keyword: "DenyUsers" });
     }
     let allow = &settings.allow_users.0;
@@ -121,18 +123,17 @@ fn user_matches(user: &User, pattern: &str, origin: Origin<'_>) -> bool {
     }
 }
 
+/// Whether this is a pattern for this user from hosts that cannot be read.
+fn user_unreadable(user: &User, pattern: &str) -> bool {
+    let parts = pattern.rsplit_once('@');
+    parts.is_some_and(|(name, host)| wildcard(user.name.as_bytes(), name.as_bytes()) && !hosts::is_list(host))
+}
+
+/// Each pattern counts by itself: a `!` or a comma has no meaning in it, as with OpenSSH.
 fn in_groups(groups: &[String], patterns: &[String]) -> bool {
-    let patterns = patterns.join(",");
-    let answers = groups.iter().map(|group| match_list(group, &patterns, false));
-    let mut found = false;
-    for answer in answers {
-        match answer {
-            ListMatch::Negated => return false,
-            ListMatch::Yes => found = true,
-            ListMatch::No => {}
-        }
-    }
-    found
+    let is_listed =
+        |group: &String| patterns.iter().any(|pattern| wildcard(group.as_bytes(), pattern.as_bytes()));
+    groups.iter().any(is_listed)
 }
 
 /// The names of all groups of the user with this name; none where there is no such user.
@@ -230,6 +231,26 @@ mod tests {
             verdict("DenyGroups users", &["users"]),
             "User ada from 10.1.2.3 not allowed because a group is listed in DenyGroups"
         );
+    }
+
+    #[test]
+    fn patterns_that_cannot_be_read_let_nobody_in() {
+        for host in ["10.1.2.3/8", "10.0.0.0/33", "192.168.0.0/16,10.1.2.3/8", "", "10.1.2.3,"] {
+            let denied = verdict(&format!("DenyUsers a*@{host}"), &[]);
+            assert!(denied.ends_with("not allowed because listed in DenyUsers"), "{host}: {denied}");
+            assert_eq!(verdict(&format!("DenyUsers bob@{host}"), &[]), "ok", "{host}");
+            let allowed = verdict(&format!("AllowUsers ada@{host}"), &[]);
+            assert!(allowed.ends_with("not allowed because not listed in AllowUsers"), "{host}: {allowed}");
+        }
+    }
+
+    #[test]
+    fn patterns_of_groups_know_no_exceptions() {
+        let denied = "User ada from 10.1.2.3 not allowed because a group is listed in DenyGroups";
+        assert_eq!(verdict("DenyGroups !wheel *", &["wheel"]), denied);
+        assert_eq!(verdict("DenyGroups users,wheel", &["wheel"]), "ok");
+        assert_eq!(verdict("AllowGroups !wheel *", &["wheel"]), "ok");
+        assert!(verdict("AllowGroups users,wheel", &["wheel"]).contains("not allowed"));
     }
 
     #[test]

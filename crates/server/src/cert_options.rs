@@ -34,6 +34,13 @@ pub(crate) enum CertificateOptionError {
     Unsupported(String),
 }
 
+/// True for a value of `source-address`: addresses and networks, separated by commas. An empty entry, an exception (`!`) or
+/// a pattern makes the certificate invalid, as with OpenSSH.
+fn is_source_address(list: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_hexdigit() || b".:/,".contains(&byte);
+    list.bytes().all(is_plain) && cidr::is_network_list(list)
+}
+
 /// Two places force different commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("forced command options do not match")]
@@ -68,7 +75,7 @@ impl KeyOptions {
                 "force-command" => options.command = Some(text(name, value)?),
                 "source-address" => {
                     let list = text(name, value)?;
-                    if list.is_empty() || !cidr::check_list(&list) {
+                    if !is_source_address(&list) {
                         return Err(CertificateOptionError::SourceAddress);
                     }
                     options.source_address = Some(list);
@@ -208,6 +215,35 @@ mod tests {
         assert!(certificate.authorise("cert", &comer("192.0.2.7", 0), false).is_ok());
         let refused = certificate.authorise("cert", &comer("192.0.3.7", 0), false).unwrap_err().1;
         assert!(refused.contains("valid certificate but not from a permitted source address (192.0.3.7)"));
+    }
+
+    #[test]
+    fn source_addresses_are_addresses_and_networks_alone() {
+        for list in ["192.0.2.0/24", "192.0.2.7", "::1", "10.0.0.0/8,2001:db8::/32,0.0.0.0/0"] {
+            assert!(is_source_address(list), "{list}");
+        }
+        for list in [
+            "",
+            ",",
+            "192.0.2.0/24,",
+            ",192.0.2.0/24",
+            "*",
+            "192.0.2.*",
+            "host.example.org",
+            "!192.0.2.0/24",
+            "0.0.0.0/0,!192.0.2.7",
+            "192.0.2.0/24 ",
+            " 192.0.2.7",
+            "192.0.2.0/+24",
+            "192.0.2.1/24",
+            "192.0.2.0/33",
+            "192.0.2.0/",
+            "192.0.2.0/24/24",
+            "fe80::1%eth0",
+            "cafe",
+        ] {
+            assert!(!is_source_address(list), "{list}");
+        }
     }
 
     #[test]

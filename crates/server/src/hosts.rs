@@ -12,18 +12,18 @@ pub(crate) fn endpoints(peer: SocketAddr, local: SocketAddr) -> String {
 /// Whether a peer matches a list such as `10.0.0.0/8,!10.1.*,*.example.org`: some pattern matches and no
 /// negated one does. `name` is the peer's host name where one is known; otherwise only addresses are compared.
 ///
-/// A CIDR pattern that is malformed matches nothing, and with a `!` in front everything: a typing error closes.
+/// A list with an empty pattern or a malformed network matches nothing, as with OpenSSH: a typing error closes. Ask
+/// [`is_list`] first where a match refuses.
 pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
+    if !is_list(list) {
+        return false;
+    }
     let address = address.to_canonical();
     let text = address.to_string();
     let mut found = false;
-    for pattern in list.split(',').map(str::trim).filter(|pattern| !pattern.is_empty()) {
-        let (negated, pattern) = match pattern.strip_prefix('!') {
-            Some(rest) => (true, rest),
-            None => (false, pattern),
-        };
+    for (negated, pattern) in patterns(list) {
         let hit = match pattern.split_once('/') {
-            Some((network, bits)) => in_network(address, network, bits).unwrap_or(negated),
+            Some((network, bits)) => in_network(address, network, bits) == Some(true),
             None => {
                 let pattern = pattern.to_ascii_lowercase();
                 let host_hit = name
@@ -38,6 +38,23 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
         }
     }
     found
+}
+
+/// Whether no pattern of the list is empty or a malformed network.
+pub(crate) fn is_list(list: &str) -> bool {
+    let any = IpAddr::from([0, 0, 0, 0]);
+    patterns(list).all(|(_, pattern)| match pattern.split_once('/') {
+        Some((network, bits)) => in_network(any, network, bits).is_some(),
+        None => !pattern.is_empty(),
+    })
+}
+
+/// The patterns of a list, with whether each is negated.
+fn patterns(list: &str) -> impl Iterator<Item = (bool, &str)> {
+    list.split(',').map(str::trim).map(|pattern| match pattern.strip_prefix('!') {
+        Some(rest) => (true, rest),
+        None => (false, pattern),
+    })
 }
 
 /// `None` when the network cannot be read, or has bits set behind its length (as OpenSSH refuses it).
@@ -93,7 +110,19 @@ mod tests {
         for bad in ["10.0.0.1/8", "10.0.0.0/33", "x/8", "10.0.0.0/x"] {
             assert!(!hit(bad, "10.0.0.1"), "{bad}");
             assert!(!hit(&format!("*,!{bad}"), "10.0.0.1"), "{bad}");
+            // The patterns that are well formed count no more either.
+            assert!(!hit(&format!("10.0.0.0/8,{bad}"), "10.0.0.1"), "{bad}");
+            assert!(!is_list(&format!("*,!{bad}")), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_empty_pattern_closes() {
+        for bad in ["", ",", "10.0.0.1,", ",10.0.0.1", "10.0.0.1,,*", "*,!", " "] {
+            assert!(!hit(bad, "10.0.0.1"), "{bad:?}");
+            assert!(!is_list(bad), "{bad:?}");
+        }
+        assert!(is_list("10.0.0.0/8, !10.1.*,host"));
     }
 
     proptest! {

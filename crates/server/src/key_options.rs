@@ -260,7 +260,8 @@ fn permit(list: &mut Vec<String>, value: String, bare_port: bool) -> Result<(), 
         None if bare_port => value.as_str(),
         None => return Err(OptionError::Invalid("permission string")),
     };
-    if port != "*" && port.parse::<u16>().is_err() {
+    // No port is 0; a client may only ask for one that is free.
+    if port != "*" && !port.parse::<u16>().is_ok_and(|port| port != 0) {
         return Err(OptionError::Invalid("permission port"));
     }
     if list.len() >= MAX_PERMITS {
@@ -359,6 +360,8 @@ mod tests {
             (r#"environment="A B=x""#, E::Invalid("environment string")),
             (r#"permitopen="h""#, E::Invalid("permission string")),
             (r#"permitopen="h:99999""#, E::Invalid("permission port")),
+            (r#"permitopen="h:0""#, E::Invalid("permission port")),
+            (r#"permitlisten="0""#, E::Invalid("permission port")),
             (r#"expiry-time="2030""#, E::Invalid("expiry time")),
             (r#"expiry-time="20301301""#, E::Invalid("expiry time")),
             (r#"frob="x""#, E::Unknown),

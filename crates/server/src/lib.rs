@@ -25,6 +25,7 @@ mod hosts;
 pub mod key_options;
 mod listener;
 mod log;
+mod log_budget;
 mod log_level;
 mod modules;
 mod monitor;

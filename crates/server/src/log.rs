@@ -9,18 +9,20 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use lh_config::special::LogVerbose;
 use lh_sys::journal::{self, Journal};
 use lh_sys::syslog::{Facility, Syslog};
 use lh_wire::Writer as _;
 
+use crate::log_budget::LogBudget;
 pub use crate::log_level::Level;
 use crate::log_level::{prefix, severity};
 use crate::monitor_ipc::MonitorRequest;
 
-/// Characters of a line that crosses to the monitor.
-const LONGEST: usize = 4096;
+/// Longest line that crosses to the monitor.
+pub(crate) const LONGEST_LINE: usize = 4096;
 
 /// The program's name in the system's logs.
 const NAME: &str = "lhsshd";
@@ -66,6 +68,23 @@ struct Shared {
     level: AtomicU8,
     /// `LogVerbose`: places in the source whose lines are written at any level.
     places: Mutex<LogVerbose>,
+    /// Of lines about requests.
+    budget: Mutex<LogBudget>,
+}
+
+/// Cuts the reason that a client gives when it leaves, as OpenSSH does.
+pub(crate) fn shown_reason(text: &str) -> &str {
+    at_most(text, 400)
+}
+
+pub(crate) fn at_most(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
+}
+
+/// Cuts the name of a user, which may belong to no account: OpenSSH shows as much. What follows it in a line, such as the
+/// client's address, stays in sight.
+pub(crate) fn shown_name(name: &str) -> &str {
+    at_most(name, 100)
 }
 
 /// Where log lines go. Cheap to clone; all clones are one log.
@@ -73,6 +92,8 @@ struct Shared {
 pub struct Log {
     shared: Arc<Shared>,
     preauth: bool,
+    /// Lines are about requests, of which a client may make any number.
+    of_requests: bool,
 }
 
 impl fmt::Debug for Log {
@@ -84,8 +105,12 @@ impl fmt::Debug for Log {
 impl Log {
     fn with(sink: Sink, level: Level) -> Self {
         let level = AtomicU8::new(level as u8);
-        let shared = Shared { sink, fields: Mutex::default(), level, places: Mutex::default() };
-        Self { shared: Arc::new(shared), preauth: false }
+        let (fields, places, budget) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self {
+            shared: Arc::new(Shared { sink, fields, level, places, budget }),
+            preauth: false,
+            of_requests: false,
+        }
     }
 
     /// Writes to descriptor 2.
@@ -183,20 +208,53 @@ impl Log {
             drop(places);
             return self.write(level, format_args!("{tag} {text}"));
         }
-        self.write(level, text);
+        if self.is_within_budget(level) {
+            self.write(level, text);
+        }
     }
 
     /// The same log for the pre-auth process: lines end in ` [preauth]`. The monitor's own lines do not, as
     /// with OpenSSH's two processes, which scripts rely on.
     #[must_use]
     pub fn preauth(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), preauth: true }
+        Self { preauth: true, ..self.clone() }
+    }
+
+    /// The same log for lines about what a client asks for on its connection. Above debug levels these lines have a rate;
+    /// those beyond it are counted.
+    #[must_use]
+    pub(crate) fn of_requests(&self) -> Self {
+        Self { of_requests: true, ..self.clone() }
+    }
+
+    /// Writes how many lines about requests were left out and not reported yet.
+    pub(crate) fn report_left_out(&self) {
+        let left_out = self.shared.budget.lock().unwrap_or_else(PoisonError::into_inner).take_left_out();
+        self.left_out(left_out);
+    }
+
+    fn left_out(&self, lines: u64) {
+        if lines > 0 {
+            self.write(
+                Level::Info,
+                format_args!("{lines} log lines about requests of this connection left out"),
+            );
+        }
+    }
+
+    /// Whether a line of this level may be written, as far as its number is concerned.
+    fn is_within_budget(&self, level: Level) -> bool {
+        if !self.of_requests || level >= Level::Debug1 {
+            return true;
+        }
+        let spent = self.shared.budget.lock().unwrap_or_else(PoisonError::into_inner).spend(Instant::now());
+        spent.inspect(|left_out| self.left_out(*left_out)).is_some()
     }
 
     /// Writes one line, if its level is wanted. Control characters are made visible, so that no client can
     /// forge a second line or control a terminal.
     pub fn line(&self, level: Level, text: fmt::Arguments<'_>) {
-        if level <= self.level() {
+        if level <= self.level() && self.is_within_budget(level) {
             self.write(level, text);
         }
     }
@@ -205,7 +263,7 @@ impl Log {
         if let Sink::Monitor(socket) = &self.shared.sink {
             // Its rules for lines are applied over there, where they cannot be got round.
             let request =
-                MonitorRequest::Log { level, text: text.to_string().chars().take(LONGEST).collect() };
+                MonitorRequest::Log { level, text: text.to_string().chars().take(LONGEST_LINE).collect() };
             let mut framed = Vec::new();
             framed.put_string(&request.encode());
             let _ = (&mut &*socket).write_all(&framed);
@@ -298,6 +356,38 @@ mod tests {
         );
         log.set_places(&LogVerbose(vec!["listener.rs:*".to_owned()]));
         debug!(log, "not said");
+        assert!(log.taken().is_empty());
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shown_name(&"x".repeat(1024)), "x".repeat(100));
+        assert_eq!(shown_name(&format!("{}\u{e9}", "x".repeat(99))), "x".repeat(99));
+        assert_eq!(at_most("short", 400), "short");
+        assert_eq!(at_most("\u{e9}", 1), "");
+    }
+
+    #[test]
+    fn requests_without_end_are_counted() {
+        let log = Log::lines(Level::Debug1);
+        let requests = log.of_requests();
+        for number in 0..1000 {
+            info!(requests, "refused {number}");
+            debug!(requests, "debugged");
+        }
+        info!(log, "end");
+        log.report_left_out();
+        let lines = log.taken();
+        let written = lines.iter().filter(|line| line.starts_with("refused")).count();
+        assert!((100..300).contains(&written), "{written}");
+        assert_eq!(lines.iter().filter(|line| line.ends_with("debugged")).count(), 1000);
+        assert!(lines.contains(&"end".to_owned()));
+        let left_out = lines
+            .iter()
+            .filter_map(|line| line.strip_suffix(" log lines about requests of this connection left out"))
+            .map(|number| number.parse::<usize>().unwrap());
+        assert_eq!(written + left_out.sum::<usize>(), 1000);
+        log.report_left_out();
         assert!(log.taken().is_empty());
     }
 

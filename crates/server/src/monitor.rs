@@ -54,7 +54,7 @@ use zeroize::Zeroizing;
 use crate::grant::Grant;
 use crate::hand_over::DelayKey;
 use crate::host_keys::HostKey;
-use crate::log::{Log, info};
+use crate::log::{Log, info, shown_name};
 use crate::monitor_ipc::{Decision, MonitorSocket};
 use crate::verdict::Verdict;
 use account_rules::account_in_order;
@@ -207,7 +207,7 @@ impl Monitor {
     pub(crate) fn client_name(&self) -> Option<String> {
         self.candidate.as_ref().map(|candidate| match candidate.user {
             Some(_) => format!("authenticating user {}", candidate.name),
-            None => format!("invalid user {}", candidate.name),
+            None => format!("invalid user {}", shown_name(&candidate.name)),
         })
     }
 

@@ -80,6 +80,46 @@ fn a_link_or_nothing_in_the_place_of_a_part_is_no_success() {
     peer.ok(&rename);
 }
 
+/// Covers: links under the names of part files
+#[test]
+fn links_that_were_replaced_get_no_final_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut peer = Peer::new(dir.path());
+    fs::write(dir.path().join("file"), b"of the client").unwrap();
+    let made =
+        [Request::Symlink { target: b"wanted", link: PART }, Request::Hardlink { old: b"file", new: PART }];
+    for make in &made {
+        for by_link in [true, false] {
+            peer.ok(make);
+            if by_link {
+                symlink("unwanted", dir.path().join("theirs")).unwrap();
+                fs::rename(dir.path().join("theirs"), at(dir.path(), PART)).unwrap();
+            } else {
+                replace(dir.path(), PART);
+            }
+            for rename in
+                [Request::PosixRename { old: PART, new: b"f" }, Request::Rename { old: PART, new: b"f" }]
+            {
+                let status = peer.status(&rename);
+                assert_eq!((status.code, status.message.as_str()), (StatusCode::FAILURE, REPLACED));
+            }
+            assert!(fs::symlink_metadata(dir.path().join("f")).is_err());
+            fs::remove_file(at(dir.path(), PART)).unwrap();
+        }
+        // The client begins anew, and replaces what it has made itself.
+        peer.status(&Request::Remove { path: PART });
+        peer.ok(make);
+        peer.ok(&Request::Remove { path: PART });
+        peer.ok(&Request::Symlink { target: b"other", link: PART });
+        peer.ok(&Request::PosixRename { old: PART, new: b"f" });
+        assert_eq!(fs::read_link(dir.path().join("f")).unwrap(), Path::new("other"));
+        fs::remove_file(dir.path().join("f")).unwrap();
+    }
+    peer.ok(&made[1]);
+    peer.ok(&Request::Rename { old: PART, new: b"f" });
+    assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"of the client");
+}
+
 /// Editors and programs that keep files in step do such things.
 #[test]
 fn clients_replace_their_own_files() {

@@ -11,7 +11,7 @@ use super::client::Client;
 use super::lookups::Lookups;
 use crate::account;
 use crate::key_options::KeyOptions;
-use crate::log::{Field, error, info};
+use crate::log::{Field, error, info, shown_name};
 
 /// The user a client says it is, whether or not there is one.
 pub(super) struct Candidate {
@@ -38,7 +38,7 @@ impl Candidate {
     /// Who asks to be this user, for the log: `ada from ADDRESS port PORT`, with `invalid user` in front where there is no such user.
     pub(super) fn described(&self, client: &Client) -> String {
         let invalid = if self.user.is_none() { "invalid user " } else { "" };
-        format!("{invalid}{} from {} port {}", self.name, client.peer.ip(), client.peer.port())
+        format!("{invalid}{} from {} port {}", shown_name(&self.name), client.peer.ip(), client.peer.port())
     }
 
     /// Looks the account up and applies the `Match` blocks that fit it.
@@ -49,7 +49,7 @@ impl Candidate {
         let account = name.split_once(':').map_or(name, |(account, _)| account);
         log.set_field(Field::User, account);
         let mut user = account::find(account).unwrap_or_else(|problem| {
-            error!(log, "cannot look up user {account}: {problem}");
+            error!(log, "cannot look up user {}: {problem}", shown_name(account));
             lookups.set_doubt();
             None
         });
@@ -89,7 +89,8 @@ impl Candidate {
         let shadow = user.as_ref().and_then(|user| users::shadow(&user.name).ok().flatten());
         let user = match user {
             None => {
-                info!(log, "Invalid user {name} from {} port {}", client.peer.ip(), client.peer.port());
+                let shown = shown_name(name);
+                info!(log, "Invalid user {shown} from {} port {}", client.peer.ip(), client.peer.port());
                 None
             }
             Some(user) => {

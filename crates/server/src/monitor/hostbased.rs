@@ -19,7 +19,7 @@ use super::keys::usable_key;
 use super::lookups::Lookups;
 use super::revoked::Revocation;
 use super::rhosts::{self, Rules};
-use crate::log::{debug, error, info, verbose};
+use crate::log::{debug, error, info, shown_name, verbose};
 
 /// The files that say which key a host has.
 const SYSTEM_FILES: [&str; 2] = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"];
@@ -62,7 +62,8 @@ impl AccountContext<'_> {
         if !from_packet && !resolved.eq_ignore_ascii_case(said) {
             info!(
                 client.log,
-                "userauth_hostbased mismatch: client sends {said}, but we resolve {address} to {resolved}"
+                "userauth_hostbased mismatch: client sends {}, but we resolve {address} to {resolved}",
+                shown_name(said)
             );
         }
         let (name, address) = if from_packet { (said, said) } else { (resolved, address.as_str()) };

@@ -10,7 +10,7 @@ use lh_sys::time::now_unix;
 use super::Monitor;
 use super::candidate::Candidate;
 use super::fingerprints::{describe, fingerprint};
-use crate::log::{Field, Level, debug, error};
+use crate::log::{Field, Level, at_most, debug, error, shown_name};
 use crate::verdict::Verdict;
 
 impl Monitor {
@@ -42,7 +42,7 @@ impl Monitor {
                 described(&attempt.key)
             }
             Method::HostBased(attempt) => {
-                let (user, host) = (&attempt.local_user, &attempt.host);
+                let (user, host) = (shown_name(&attempt.local_user), shown_name(&attempt.host));
                 format!("{}, client user \"{user}\", client host \"{host}\"", described(&attempt.key))
             }
             Method::Gss(_) if !self.gss.principal().is_empty() => format!(": {}", self.gss.principal()),
@@ -58,7 +58,7 @@ impl Monitor {
             || self.attempts.failed_secrets() >= most / 2
             || matches!(method, Method::Password(_));
         let level = if loud { Level::Info } else { Level::Verbose };
-        let (name, ip, port) = (&candidate.name, self.client.peer.ip(), self.client.peer.port());
+        let (name, ip, port) = (shown_name(&candidate.name), self.client.peer.ip(), self.client.peer.port());
         let shown = match method {
             // The name of the device is known once the modules have decided.
             Method::KeyboardInteractive | Method::Responses(_) if word == "Postponed" => {
@@ -66,7 +66,8 @@ impl Monitor {
             }
             Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam",
             Method::Ticket(_) => "ticket",
-            other => other.name(),
+            // A name that is none of ours has any length.
+            other => at_most(other.name(), 100),
         };
         let by_pam = matches!(method, Method::Responses(_)) && self.modules.is_some();
         if by_pam && matches!(verdict, Verdict::Reject { partial: false, .. }) {
@@ -90,7 +91,7 @@ impl Monitor {
         }
         let typed = matches!(method, Method::Password(_) | Method::Responses(_));
         if typed && matches!(verdict, Verdict::Reject { partial: false, .. }) {
-            self.record_failure(name);
+            self.record_failure(&candidate.name);
         }
     }
 

@@ -136,6 +136,22 @@ fn a_signature_counts_for_this_session_user_and_host_key() {
 }
 
 #[test]
+fn long_names_make_no_long_lines() {
+    let mut scene = Scene::new("");
+    scene.user = "x".repeat(1024);
+    scene.monitor.sign_first(0, "ssh-ed25519", &[1; 32]).unwrap().unwrap();
+    for method in [Method::None, Method::Other("m".repeat(100_000)), Method::PasswordChange] {
+        scene.decide(method).unwrap();
+    }
+    let lines = scene.log.taken();
+    assert!(lines.iter().any(|line| line.starts_with("Invalid user xxx")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("Failed mmm")), "{lines:?}");
+    for line in lines {
+        assert!(line.len() < 300 && line.contains(" from 127.0.0.1 port 7"), "{line}");
+    }
+}
+
+#[test]
 fn attempts_are_counted_where_nobody_can_forget_them() {
     let mut scene = Scene::new("MaxAuthTries 3\nPasswordAuthentication no");
     scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();

@@ -43,12 +43,12 @@ pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) 
     let (listener, directory) = match listen(&shared.user.home) {
         Ok(made) => made,
         Err(problem) => {
-            error!(shared.log, "agent forwarding: {problem}");
+            error!(shared.requests_log, "agent forwarding: {problem}");
             return false;
         }
     };
     let path = listener.path().to_path_buf();
-    verbose!(shared.log, "agent forwarding listens on {}", path.display());
+    verbose!(shared.requests_log, "agent forwarding listens on {}", path.display());
     // The channels are named as the request was.
     let kind = if request == names::AGENT_REQ { names::AGENT_CONNECT } else { names::AUTH_AGENT };
     let owner = Rc::clone(shared);
@@ -60,7 +60,7 @@ pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) 
             cx.open(kind, b"", &ChannelOptions::default(), pump).map_err(io::Error::other)
         });
         if let Err(problem) = opened {
-            error!(owner.log, "agent forwarding: {problem}");
+            error!(owner.requests_log, "agent forwarding: {problem}");
         }
     };
     cx.add_source(Box::new(Listening::unix(listener, accept)));

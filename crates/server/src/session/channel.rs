@@ -180,7 +180,10 @@ impl SessionChannel {
             return Ok(false);
         }
         if !cx.is_encrypted() {
-            info!(self.shared.log, "terminal refused: the connection is not encrypted (NoneEnabled)");
+            info!(
+                self.shared.requests_log,
+                "terminal refused: the connection is not encrypted (NoneEnabled)"
+            );
             return Ok(false);
         }
         let inside_chroot = self.shared.programs.start.inside_chroot;
@@ -200,7 +203,7 @@ impl SessionChannel {
                 Ok(true)
             }
             Err(problem) => {
-                error!(self.shared.log, "cannot allocate a terminal: {problem}");
+                error!(self.shared.requests_log, "cannot allocate a terminal: {problem}");
                 Ok(false)
             }
         }
@@ -249,7 +252,7 @@ impl SessionChannel {
             None => command::nologin_notice(shared.user.uid),
         };
         if notice.is_some() && !shared.modules.decide {
-            info!(shared.log, "User {} not allowed because /etc/nologin exists", shared.user.name);
+            info!(shared.requests_log, "User {} not allowed because /etc/nologin exists", shared.user.name);
         }
         let has_terminal = self.terminal.is_some();
         let decision = command::decide(
@@ -308,7 +311,7 @@ impl SessionChannel {
                 }
                 Err(stop) => {
                     let problem = stop.err.lines().next().unwrap_or("nothing to serve");
-                    error!(shared.log, "internal-sftp: {problem}");
+                    error!(shared.requests_log, "internal-sftp: {problem}");
                     answer(cx, false);
                 }
             },
@@ -327,7 +330,7 @@ impl SessionChannel {
                 let user_file = match shared.user_environment() {
                     Ok(file) => file,
                     Err(problem) => {
-                        error!(shared.log, "{problem}");
+                        error!(shared.requests_log, "{problem}");
                         answer(cx, true);
                         return self.end(255, cx);
                     }
@@ -363,7 +366,7 @@ impl SessionChannel {
                     }
                     Err(problem) => {
                         let shell = shared.user.shell.display();
-                        error!(shared.log, "cannot run {shell}: {problem}");
+                        error!(shared.requests_log, "cannot run {shell}: {problem}");
                         answer(cx, true);
                         messages.say(&format!("{shell}: {problem}\n"), cx);
                         self.end(1, cx);
@@ -411,7 +414,10 @@ impl ChannelHandler for SessionChannel {
                 if event == ChannelEvent::Closed {
                     let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
-                    verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
+                    verbose!(
+                        self.shared.requests_log,
+                        "Close session: user {user} from {ip} port {port} id {number}"
+                    );
                     self.terminal = None;
                     self.account();
                     if let Some(display) = self.display.take() {
@@ -469,7 +475,10 @@ impl ChannelHandler for SessionChannel {
         if let Some(idle) = self.idle.filter(|idle| idle.over().is_some_and(|over| over <= cx.now())) {
             self.idle = None;
             let seconds = idle.limit.as_secs();
-            info!(self.shared.log, "channel {}: closing after {seconds} seconds of inactivity", self.number);
+            info!(
+                self.shared.requests_log,
+                "channel {}: closing after {seconds} seconds of inactivity", self.number
+            );
             return cx.close();
         }
         if let Some(handler) = self.running() {

@@ -171,7 +171,7 @@ impl Serving {
         let (ip, port) = (peer.ip(), peer.port());
         let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
         info!(
-            self.shared.log,
+            self.shared.requests_log,
             "WARNING: not encrypted: user {user} {ip} port {port} cipher {cipher} MAC {mac}"
         );
     }

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use super::common::Address;
 use super::names;
-use crate::log::{Log, debug, error, info};
+use crate::log::{Log, debug, error, info, shown_reason};
 use crate::monitor_ipc::{Decision, MonitorRequest, MonitorSocket, MonitorSocketError};
 use crate::verdict::Verdict;
 
@@ -226,6 +226,7 @@ pub(super) fn log_in(
             Event::Disconnected { reason, description } => {
                 let peer = address.peer;
                 let (ip, port) = (peer.ip(), peer.port());
+                let description = shown_reason(&description);
                 info!(log, "Received disconnect from {ip} port {port}:{reason}: {description}");
                 info!(log, "Disconnected from {}", Client { monitor, address });
                 return Err(NoLogin::Ended);

@@ -25,7 +25,7 @@ use crate::exit_status::{
 };
 use crate::hand_over::AUTHENTICATED;
 use crate::listener::priority;
-use crate::log::{Log, debug, error, info};
+use crate::log::{LONGEST_LINE, Log, at_most, debug, error, info};
 use crate::modules::Order;
 use crate::monitor::{Monitor, Unexpected};
 use crate::monitor_ipc::{
@@ -245,13 +245,15 @@ fn converse(
     deadline: Option<Instant>,
     address: &Address,
 ) -> Result<Zeroizing<Vec<u8>>, Stop> {
+    // A process that has been taken over must not fill the log either.
+    let log = address.log.preauth().of_requests();
     loop {
         loop {
             let largest = if monitor.accepted() { MAX_HAND_OVER } else { MAX_MONITOR_REQUEST };
             let Some(message) = ipc.next(largest)? else { break };
             match MonitorRequest::decode(&message).map_err(MonitorSocketError::from)? {
                 MonitorRequest::Log { level, text } => {
-                    address.log.preauth().line(level, format_args!("{text}"))
+                    log.line(level, format_args!("{}", at_most(&text, LONGEST_LINE)));
                 }
                 MonitorRequest::Sign { key_index, algorithm, hash } => {
                     let signature = monitor.sign_first(key_index, &algorithm, &hash)?;
@@ -341,6 +343,9 @@ mod tests {
             "decide" => say(&MonitorRequest::Decide(Attempt { user: "root".into(), method: Method::None })),
             "prove" => say(&MonitorRequest::Prove { algorithm: "ssh-ed25519".into(), key: vec![] }),
             "nonsense" => drop(ipc.send(&[77; 10])),
+            "lines" => (0..1000).for_each(|_| {
+                say(&MonitorRequest::Log { level: Level::Error, text: "x".repeat(10_000) });
+            }),
             "long" => drop({ ipc.socket() }.write_all(&[0xff; 4])),
             "hang" => std::thread::sleep(Duration::from_secs(100)),
             _ => {}
@@ -383,6 +388,10 @@ mod tests {
         let (lines, status) = session("open");
         assert_eq!(lines, ["error: here\\nI am [preauth]", "refused [preauth]"]);
         assert_eq!(status, Some(EXIT_FAILURE));
+        let (lines, _) = session("lines");
+        let written = lines.iter().filter(|line| line.contains("xxx")).count();
+        assert!((99..900).contains(&written), "{written}");
+        assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE + 100));
         let (lines, status) = session("hang");
         assert_eq!(lines.last().unwrap(), "error: Timeout before authentication for 127.0.0.1 port 7");
         assert_eq!(status, Some(EXIT_GRACE));

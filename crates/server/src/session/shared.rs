@@ -34,6 +34,8 @@ pub(super) struct Shared {
     /// Another connection has logged in to this session, which this one has joined.
     pub(super) joined: bool,
     pub(super) log: Log,
+    /// The same log, for lines about requests.
+    pub(super) requests_log: Log,
     pub(super) client: ClientLink,
     pub(super) modules: ModulesSession,
     pub(super) programs: ProgramContext,

@@ -20,20 +20,20 @@ pub(super) fn open(shared: &Shared, id: ChannelId, fields: &[u8], cx: &mut Contr
     let (layer, unit) = match decided {
         Ok(decided) => decided,
         Err(why) => {
-            verbose!(shared.log, "tunnel: {why}");
+            verbose!(shared.requests_log, "tunnel: {why}");
             cx.debug_message(false, why);
             return cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
         }
     };
     match lh_sys::tun::device(layer, unit) {
         Ok((device, name)) => {
-            verbose!(shared.log, "Tunnel forwarding using interface {name}");
+            verbose!(shared.requests_log, "Tunnel forwarding using interface {name}");
             let limit = idle_limit(shared, "tun@openssh.com");
             let pump = PacketPump::new(device, layer).idle_limit(limit);
             cx.accept(id, &ChannelOptions::default(), b"", Box::new(pump));
         }
         Err(problem) => {
-            error!(shared.log, "Tunnel device open failed: {}", lh_sys::errno_text(&problem));
+            error!(shared.requests_log, "Tunnel device open failed: {}", lh_sys::errno_text(&problem));
             cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
         }
     }

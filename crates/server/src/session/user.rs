@@ -36,7 +36,7 @@ use super::shared::{self, ClientLink, FileAccess, ModulesSession, ProgramContext
 use super::usage_reporter;
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
-use crate::log::{Field, error, info};
+use crate::log::{Field, error, info, shown_reason};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// How long the last words to a client may take.
@@ -269,6 +269,7 @@ fn share(
         options,
         must_change_password,
         joined,
+        requests_log: address.log.of_requests(),
         log: address.log.clone(),
         client: ClientLink {
             peer: Cell::new(address.peer),
@@ -294,11 +295,13 @@ fn share(
 /// One line about how the connection ended, in OpenSSH's words.
 fn log_end(end: &Result<i32, DriverError>, shared: &Shared) {
     let log = &shared.log;
+    log.report_left_out();
     let (ip, port) = (shared.client.peer.get().ip(), shared.client.peer.get().port());
     let client = format!("user {} {ip} port {port}", shared.user.name);
     match end {
         Ok(_) => {}
         Err(DriverError::Disconnected { reason, description }) => {
+            let description = shown_reason(description);
             info!(log, "Received disconnect from {ip} port {port}:{reason}: {description}");
             info!(log, "Disconnected from {client}");
         }

@@ -56,7 +56,7 @@ pub(super) fn start(shared: &Rc<Shared>, fields: &[u8], cx: &mut ControlCx<'_>) 
     let request = match Request::read(fields) {
         Ok(request) => request,
         Err(problem) => {
-            error!(shared.log, "Invalid X11 forwarding data: {problem}");
+            error!(shared.requests_log, "Invalid X11 forwarding data: {problem}");
             return None;
         }
     };
@@ -82,7 +82,7 @@ pub(super) fn start(shared: &Rc<Shared>, fields: &[u8], cx: &mut ControlCx<'_>) 
     let local = settings.x11_use_localhost.value;
     let on = if local { ListenOn::Loopback } else { ListenOn::Everywhere };
     let Some((number, sockets)) = listen(&on, family(shared), settings.x11_display_offset.value) else {
-        error!(shared.log, "Failed to allocate internet-domain X11 display socket.");
+        error!(shared.requests_log, "Failed to allocate internet-domain X11 display socket.");
         return None;
     };
     let sources = Sources::default();

@@ -91,6 +91,9 @@ impl Server {
                 self.log.two("hardlink old", old, "new", new);
                 let outcome = self.hard_link_checked(old, new);
                 self.name_changed(&outcome, new);
+                if outcome.is_ok() {
+                    self.note_hard_link(old, new);
+                }
                 self.reply_change(id, Operation::new("hardlink", old).and(new), &outcome);
             }
             Request::Statvfs { path } => {

@@ -40,7 +40,8 @@ impl Server {
             None => closed?.1,
         };
         // The client may have opened it through a link, which it renames now.
-        if !attrs.is_file()
+        let is_kept = attrs.is_file() || is_part && attrs.is_symlink();
+        if !is_kept
             || !is_part
                 && self.fs.attrs(path, false).is_ok_and(|named| named.is_symlink())
                 && self.fs.attrs(path, true).is_ok_and(|named| is_same(&attrs, &named))
@@ -48,6 +49,27 @@ impl Server {
             return None;
         }
         Some(Written { attrs, is_part })
+    }
+
+    /// Remembers a symbolic link that the client has made under a part file's name, until it renames it.
+    pub(super) fn note_symlink(&mut self, target: &[u8], link: &[u8]) {
+        if !is_part(link) {
+            return;
+        }
+        let attrs = self.fs.attrs(link, false);
+        // Where another user has been faster, the next look at the link is at theirs.
+        if let (Ok(attrs), true) = (attrs, self.fs.read_link(link).is_ok_and(|read| read == target)) {
+            let number = self.handles.number_file();
+            self.closed_parts.insert(link.to_vec(), number, attrs);
+        }
+    }
+
+    /// Remembers a hard link that the client has made under a part file's name, until it renames it.
+    pub(super) fn note_hard_link(&mut self, old: &[u8], new: &[u8]) {
+        if let (true, Ok(attrs)) = (is_part(new), self.fs.attrs(old, false)) {
+            let number = self.handles.number_file();
+            self.closed_parts.insert(new.to_vec(), number, attrs);
+        }
     }
 
     /// Takes the outcome of a request that changes what `path` refers to.

@@ -16,6 +16,9 @@ impl Server {
         self.log.two("symlink old", target, "new", link);
         let outcome = self.symlink_checked(target, link);
         self.name_changed(&outcome, link);
+        if outcome.is_ok() {
+            self.note_symlink(target, link);
+        }
         self.reply_change(id, Operation::new("symlink", link).and(target), &outcome);
     }
 

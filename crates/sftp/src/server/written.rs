@@ -78,7 +78,7 @@ pub(super) fn unless_moved(found: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Part files that the client has closed and not renamed yet.
+/// Part files that the client has closed, and links that it has made under such names, and not renamed yet.
 #[derive(Debug, Default)]
 pub(super) struct ClosedParts {
     /// With the number of the handle.
@@ -108,7 +108,8 @@ impl ClosedParts {
         self.files.retain(|name, _| !is_at_or_below(name, path));
     }
 
-    fn insert(&mut self, path: Vec<u8>, number: u64, attrs: Attrs) {
+    /// Remembers what the client has made under the name of a part file.
+    pub(super) fn insert(&mut self, path: Vec<u8>, number: u64, attrs: Attrs) {
         if self.order.len() == MOST
             && let Some(oldest) = self.order.pop_front()
         {

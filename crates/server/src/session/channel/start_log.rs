@@ -20,11 +20,14 @@ fn log_sftp(shared: &Shared, decision: &Decision, wanted: &Wanted) {
     let Some(command) = named.and_then(command::sftp_server) else { return };
     match decision.plan {
         Plan::InternalSftp(_) => {
-            info!(shared.log, "serving SFTP by internal-sftp in place of {command} (LonghaulSftp internal)");
+            info!(
+                shared.requests_log,
+                "serving SFTP by internal-sftp in place of {command} (LonghaulSftp internal)"
+            );
         }
         Plan::Program { .. } => {
             info!(
-                shared.log,
+                shared.requests_log,
                 "serving SFTP by {command}, not by internal-sftp (LonghaulSftp, its arguments, or the user's shell)"
             );
         }
@@ -37,7 +40,7 @@ fn log_unchecked(shared: &Shared, decision: &Decision) {
     let bypasses = shared.settings.upload_hook.0.is_some() && matches!(decision.plan, Plan::Program { .. });
     if bypasses && !shared.files.unchecked_logged.replace(true) {
         error!(
-            shared.log,
+            shared.requests_log,
             "UploadHook checks no files that {} of {} writes; ForceCommand internal-sftp permits checked uploads alone",
             decision.what,
             shared.user.name
@@ -58,11 +61,14 @@ pub(super) fn log_start(
     let what = &decision.what;
     match (&decision.plan, wanted) {
         (Plan::Nothing, Wanted::Subsystem(name)) => {
-            info!(shared.log, "subsystem request for {name} by user {user} failed, subsystem not found");
+            info!(
+                shared.requests_log,
+                "subsystem request for {name} by user {user} failed, subsystem not found"
+            );
             return;
         }
         (_, Wanted::Subsystem(name)) => {
-            info!(shared.log, "subsystem request for {name} by user {user}");
+            info!(shared.requests_log, "subsystem request for {name} by user {user}");
         }
         _ => {}
     }
@@ -71,5 +77,8 @@ pub(super) fn log_start(
     let on = terminal.map_or_else(String::new, |name| {
         format!(" on {}", name.strip_prefix("/dev").unwrap_or(name).display())
     });
-    verbose!(shared.log, "Starting session: {what}{on} for {user} from {ip} port {port} id {number}");
+    verbose!(
+        shared.requests_log,
+        "Starting session: {what}{on} for {user} from {ip} port {port} id {number}"
+    );
 }

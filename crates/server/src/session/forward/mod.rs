@@ -82,7 +82,7 @@ impl Forwards {
         if !permits::may_connect(&self.shared, &host, port) {
             let (ip, from) = (self.shared.client.peer.get().ip(), self.shared.client.peer.get().port());
             info!(
-                self.shared.log,
+                self.shared.requests_log,
                 "Received request from {ip} port {from} to connect to host {host} port {port}, but the request was denied."
             );
             return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
@@ -93,7 +93,7 @@ impl Forwards {
 
     fn open_unix(&self, id: ChannelId, path: PathBuf, cx: &mut ControlCx<'_>) {
         if !permits::may_connect_unix(&self.shared) {
-            info!(self.shared.log, "refused streamlocal port forward: target {}", path.display());
+            info!(self.shared.requests_log, "refused streamlocal port forward: target {}", path.display());
             return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
         }
         let name = path.display().to_string();
@@ -121,7 +121,7 @@ impl Forwards {
                 }
                 Err(problem) => {
                     let words = errno_text(&problem);
-                    error!(shared.log, "connect_to {name}: failed: {words}");
+                    error!(shared.requests_log, "connect_to {name}: failed: {words}");
                     cx.refuse(id, open_failure::CONNECT_FAILED, &words);
                 }
             }
@@ -212,7 +212,7 @@ impl Forwards {
                 if !permits::may_listen(shared, host, *port) {
                     let (ip, from) = (shared.client.peer.get().ip(), shared.client.peer.get().port());
                     info!(
-                        shared.log,
+                        shared.requests_log,
                         "Received request from {ip} port {from} to remote forward to host {host} port {port}, \
                          but the request was denied."
                     );
@@ -235,18 +235,18 @@ impl Forwards {
         for (address, problem) in &failed {
             let (ip, port, words) = (address.ip(), address.port(), errno_text(problem));
             if bound.is_empty() {
-                error!(self.shared.log, "bind [{ip}]:{port}: {words}");
+                error!(self.shared.requests_log, "bind [{ip}]:{port}: {words}");
             } else {
-                verbose!(self.shared.log, "bind [{ip}]:{port}: {words}");
+                verbose!(self.shared.requests_log, "bind [{ip}]:{port}: {words}");
             }
         }
         let Some(allocated) = bound.first().map(|(_, at)| at.port()) else {
-            error!(self.shared.log, "cannot listen to port: {port}");
+            error!(self.shared.requests_log, "cannot listen to port: {port}");
             return None;
         };
         let mut sources = Vec::new();
         for (socket, at) in bound {
-            info!(self.shared.log, "Local forwarding listening on {} port {}.", at.ip(), at.port());
+            info!(self.shared.requests_log, "Local forwarding listening on {} port {}.", at.ip(), at.port());
             let (shared, host) = (Rc::clone(&self.shared), host.clone());
             let accepted = move |accepted: Accepted, cx: &mut ControlCx<'_>| {
                 let from = accepted.as_ref().ok().and_then(|(_, from)| *from);
@@ -271,11 +271,15 @@ impl Forwards {
             Ok(listener) => listener,
             Err(problem) => {
                 let words = errno_text(&problem);
-                error!(self.shared.log, "unix_listener: cannot bind to path {}: {words}", path.display());
+                error!(
+                    self.shared.requests_log,
+                    "unix_listener: cannot bind to path {}: {words}",
+                    path.display()
+                );
                 return false;
             }
         };
-        info!(self.shared.log, "Local forwarding listening on path {}.", path.display());
+        info!(self.shared.requests_log, "Local forwarding listening on path {}.", path.display());
         let (shared, name) = (Rc::clone(&self.shared), path.clone());
         let accepted = move |accepted: Accepted, cx: &mut ControlCx<'_>| {
             use std::os::unix::ffi::OsStrExt;
@@ -316,7 +320,7 @@ pub(super) fn forwarded(
 ) {
     let opened = accepted.and_then(|(socket, _)| open_towards_client(shared, kind, fields, socket, cx));
     if let Err(problem) = opened {
-        error!(shared.log, "accept: {}", errno_text(&problem));
+        error!(shared.requests_log, "accept: {}", errno_text(&problem));
     }
 }
 
@@ -328,7 +332,7 @@ fn open_towards_client(
     cx: &mut ControlCx<'_>,
 ) -> std::io::Result<()> {
     keep_alive(shared, &socket);
-    let log = shared.log.clone();
+    let log = shared.requests_log.clone();
     let pump = FdPump::socket(LocalFd::owned(socket)?).idle_limit(idle_limit(shared, kind)).on_outcome(
         move |outcome, cx| {
             if let Err((_, text)) = outcome {

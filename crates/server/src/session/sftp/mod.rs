@@ -88,7 +88,7 @@ struct Pace {
 
 impl Sftp {
     pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>, client: Option<&str>) -> Self {
-        let (user, log) = (shared.user.clone(), shared.log.clone());
+        let (user, log) = (shared.user.clone(), shared.requests_log.clone());
         let address = shared.client.peer.get().ip().to_string();
         let to = (!arguments.stderr).then(|| log.of_its_own("internal-sftp", arguments.facility));
         let directory = shared.programs.start.directory.clone();
