@@ -103,6 +103,9 @@ pub enum NoServer {
     /// It closed the connection before it said anything.
     #[error("the connection was closed before the server's greeting")]
     Closed,
+    /// It refuses the connection: its words.
+    #[error("the server refuses the connection: {0:?}")]
+    Refused(String),
     /// It says nothing.
     #[error("connected, but no greeting within {0} s; is this an SSH server?")]
     Silent(u64),

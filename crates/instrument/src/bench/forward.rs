@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use super::child::{Bench, Figure, kill, said, spawn};
-use super::far_end::Way;
+use super::child::{Bench, Figure};
+use super::process::{kill, said, spawn};
 use super::row::Unit;
+use crate::far_end::Way;
 use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::shell::quoted;
