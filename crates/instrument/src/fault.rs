@@ -52,9 +52,6 @@ pub enum Fault {
     /// A client that was started: its last words.
     #[error("{0}")]
     Client(String),
-    /// The host is reached in a way that a measurement cannot use.
-    #[error("{0}")]
-    Route(&'static str),
     /// Results of a run cannot be read.
     #[error(transparent)]
     Results(#[from] NoResults),

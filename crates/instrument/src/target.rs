@@ -25,6 +25,15 @@ pub struct Target {
     refused: Option<Arc<AtomicUsize>>,
 }
 
+/// A jump host. As with `ssh -J`, a login to it has the files of the configuration and the jump hosts before it, and nothing
+/// else of the command line.
+#[derive(Debug)]
+pub(crate) struct JumpHost {
+    pub(crate) name: String,
+    /// Keywords and values of a login to it.
+    pub(crate) flags: Vec<(&'static str, String)>,
+}
+
 /// An authenticated connection and the times of its set-up.
 pub(crate) struct Remote {
     pub(crate) client: Client,
@@ -57,32 +66,37 @@ impl Target {
         Self { request, ui: AskOnce::default(), refused: None }
     }
 
-    /// The last jump host, and its name; `None` where the host is reached without one. As with `ssh -J`, it has only the
-    /// files of the configuration and the jump hosts before it.
+    /// The last jump host; `None` where the host is reached without one.
     ///
     /// # Errors
     /// The configuration cannot be read.
-    pub(crate) fn jump_host(&self) -> Result<Option<(String, Self)>, Fault> {
+    pub(crate) fn jump_host(&self) -> Result<Option<JumpHost>, Fault> {
         let config = self.options(&[])?.config;
-        let mut hops = config.proxy_jump();
         if config.proxy_command.command().is_some() {
             return Ok(None);
         }
+        let mut hops = config.proxy_jump();
         let Some(last) = hops.pop() else { return Ok(None) };
-        let mut request = Request::new(&last.host, config.account.clone());
+        let before = hops.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let port = last.port.map(|port| port.to_string());
+        let flags = [
+            ("User", last.user),
+            ("Port", port),
+            ("ProxyJump", Some(before).filter(|list| !list.is_empty())),
+        ];
+        let flags = flags.into_iter().filter_map(|(keyword, value)| Some((keyword, value?))).collect();
+        Ok(Some(JumpHost { name: last.host, flags }))
+    }
+
+    /// Reaches a jump host of this host by itself.
+    pub(crate) fn at_jump_host(&self, jump_host: &JumpHost) -> Self {
+        let mut request = Request::new(&jump_host.name, self.request.account.clone());
         (request.user_file, request.system_file) =
             (self.request.user_file.clone(), self.request.system_file.clone());
-        let mut flag = |name, value: String| request.command_line.push(CommandLine::Flag(name, vec![value]));
-        if let Some(user) = last.user {
-            flag("User", user);
-        }
-        if let Some(port) = last.port {
-            flag("Port", port.to_string());
-        }
-        if !hops.is_empty() {
-            flag("ProxyJump", hops.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
-        }
-        Ok(Some((last.host, Self { request, ui: self.ui.clone(), refused: self.refused.clone() })))
+        let flag =
+            |(keyword, value): &(&'static str, String)| CommandLine::Flag(keyword, vec![value.clone()]);
+        request.command_line.extend(jump_host.flags.iter().map(flag));
+        Self { request, ui: self.ui.clone(), refused: self.refused.clone() }
     }
 
     /// The same host; connections that the server refuses before its greeting are counted and tried again.

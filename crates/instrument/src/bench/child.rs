@@ -75,6 +75,9 @@ pub(super) enum Job {
     Local,
     Socks,
     Jump,
+    /// Through the jump host of the configuration, and to it alone.
+    Through,
+    ToJumpHost,
     Keystroke,
     FileUp,
     FileDown,
@@ -87,13 +90,15 @@ pub(super) enum Job {
 pub(super) type Figure = (&'static str, Unit, f64);
 
 impl Job {
-    pub(super) const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::Login,
         Self::Up,
         Self::Down,
         Self::Local,
         Self::Socks,
         Self::Jump,
+        Self::Through,
+        Self::ToJumpHost,
         Self::Keystroke,
         Self::FileUp,
         Self::FileDown,
@@ -102,11 +107,21 @@ impl Job {
         Self::List,
     ];
 
+    /// The jobs where the server is reached through a jump host, or without one: then it is its own.
+    pub(super) fn all(has_jump_host: bool) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |job| match job {
+            Self::Jump => !has_jump_host,
+            Self::Through | Self::ToJumpHost => has_jump_host,
+            _ => true,
+        })
+    }
+
     pub(super) const fn table(self) -> &'static str {
         match self {
             Self::Login => "clients: login and a command that does nothing",
             Self::Up | Self::Down => "clients: through a pipe",
             Self::Local | Self::Socks | Self::Jump => "clients: through -L, -D and -J to the server itself",
+            Self::Through | Self::ToJumpHost => "clients: through the jump host, and to it alone",
             Self::Keystroke => "clients: latency of a keystroke, echoed by a terminal at the server",
             Self::FileUp | Self::FileDown => "clients: one file over SFTP, with the login",
             Self::FilesUp | Self::FilesDown => "clients: 100 files of 4 KiB, with the login",
@@ -119,7 +134,8 @@ impl Job {
         match self {
             Self::Local => format!("{} -L", client.name),
             Self::Socks => format!("{} -D", client.name),
-            Self::Jump => format!("{} -J", client.name),
+            Self::Jump | Self::Through => format!("{} -J", client.name),
+            Self::ToJumpHost => format!("{} to the jump host", client.name),
             _ => client.name.clone(),
         }
     }
@@ -129,7 +145,7 @@ impl Job {
         match self {
             Self::Login => 0,
             Self::Keystroke => 3,
-            Self::Local | Self::Socks | Self::Jump => 2,
+            Self::Local | Self::Socks | Self::Jump | Self::Through | Self::ToJumpHost => 2,
             _ => 1,
         }
     }
@@ -175,6 +191,8 @@ impl Job {
             Self::Local => bench.forward(&client.ssh, Way::Local),
             Self::Socks => bench.forward(&client.ssh, Way::Socks),
             Self::Jump => bench.jump(&client.ssh),
+            Self::Through => bench.both_ways(&client.ssh, &[]),
+            Self::ToJumpHost => bench.to_jump_host(&client.ssh),
             Self::Keystroke => bench.keystrokes(&client.ssh),
             _ => bench.login(&client.ssh),
         }
@@ -194,6 +212,8 @@ pub(super) struct Bench<'a> {
     pub(super) serial: std::cell::Cell<usize>,
     /// The TCP end at the server, where there is one.
     pub(super) far: Option<&'a FarEnd>,
+    /// The plan of a run to the jump host alone, where there is one.
+    pub(super) jump_host: Option<&'a Plan>,
     /// The end of the measured rounds.
     pub(super) ends: Instant,
 }

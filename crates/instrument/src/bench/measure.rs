@@ -10,7 +10,7 @@ use super::cells::{Cell, Cells, LEFT_TO_LONG_RUN, NONE, SUITES, Suite, long, qui
 use super::child::{Bench, Client, Job};
 use super::keeper::{Keeper, MANY};
 use super::offer::Offer;
-use super::prepare::{Scratch, acceptor, far_end, keep_small_files};
+use super::prepare::{Scratch, acceptor, far_end, jump_host_plan, keep_small_files};
 use super::results::{Plan, Results};
 use super::row::{LEAST_VALUES, Rows, Unit};
 use super::schedule::Schedule;
@@ -101,13 +101,14 @@ pub(super) fn run(
         far = end;
         missing.extend(why);
     }
+    let jump_host = jump_host_plan(target, plan)?;
     tell("asking for the server's algorithms");
     let setups = setups(&first.options, &Offer::of(target), plan.quick);
     let Cells { all: cells, main } = if plan.quick {
         missing.push(LEFT_TO_LONG_RUN.to_owned());
-        quick(setups, &clients, has_port, suite)
+        quick(setups, &clients, has_port, jump_host.is_some(), suite)
     } else {
-        long(setups, &clients, has_port)
+        long(setups, &clients, has_port, jump_host.is_some())
     };
     let slices = |cell: &Cell| match cell {
         Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => 1,
@@ -127,7 +128,17 @@ pub(super) fn run(
     let there = keeper.path.as_str();
     let serial = Counter::new(0);
     let ends = begun + limit;
-    let bench = Bench { plan, here: &here.0, there, slice, file_len, serial, far: far.as_ref(), ends };
+    let bench = Bench {
+        plan,
+        here: &here.0,
+        there,
+        slice,
+        file_len,
+        serial,
+        far: far.as_ref(),
+        jump_host: jump_host.as_ref(),
+        ends,
+    };
     bench.prepare().map_err(|error| Fault::File { path: here.0.clone(), error })?;
     let mut run = Run {
         target,

@@ -25,6 +25,22 @@ pub(super) fn far_end(target: &Target, plan: &Plan, first: &Remote) -> (Option<F
     }
 }
 
+/// The plan of a run to the jump host alone; `None` without one.
+///
+/// # Errors
+/// The configuration cannot be read.
+pub(super) fn jump_host_plan(target: &Target, plan: &Plan) -> Result<Option<Plan>, Fault> {
+    let Some(jump_host) = target.jump_host()? else { return Ok(None) };
+    // The last one counts.
+    let file = plan.client_words.iter().rposition(|word| word == "-F");
+    let mut client_words: Vec<String> =
+        file.and_then(|at| plan.client_words.get(at..at + 2)).map(<[String]>::to_vec).unwrap_or_default();
+    for (keyword, value) in jump_host.flags {
+        client_words.extend(["-o".to_owned(), format!("{keyword}={value}")]);
+    }
+    Ok(Some(Plan { client_words, destination: jump_host.name, ..plan.clone() }))
+}
+
 /// The process of the server whose children serve connections.
 pub(super) fn acceptor(target: &Target, first: &mut Remote) -> Option<Acceptor> {
     let mut other = target.connect(&[]).ok()?;

@@ -87,9 +87,19 @@ pub(crate) struct JumpHost {
     pub(crate) there: System,
     pub(crate) up: Option<Flow>,
     pub(crate) down: Option<Flow>,
+    /// Rates through it, bytes/s: the faster of two where they were much slower than to it.
+    pub(crate) up_through: f64,
+    pub(crate) down_through: f64,
 }
 
 impl JumpHost {
+    pub(crate) const fn through(&self, direction: Direction) -> f64 {
+        match direction {
+            Direction::Up => self.up_through,
+            Direction::Down => self.down_through,
+        }
+    }
+
     pub(crate) const fn flow(&self, direction: Direction) -> Option<&Flow> {
         match direction {
             Direction::Up => self.up.as_ref(),

@@ -11,7 +11,7 @@ use super::facts::{Facts, Home, OtherControl, Shell, Wanted};
 use super::jump;
 use super::losses::{LEAST_RESENT, losses_may_limit};
 use super::marks;
-use super::transfers::{SHORT_FLOW, TOGETHER, one_flow, short_flow, together};
+use super::transfers::{FLOW, SHORT_FLOW, TOGETHER, one_flow, short_flow, together};
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow, MANY_REKEYS};
@@ -21,8 +21,6 @@ use crate::stage::Stage;
 use crate::target::{NoConnection, Remote, Target};
 use crate::task::{Data, Opens, PING_COUNT, PING_EVERY, Shown, Task};
 
-/// Length of the flow that is judged.
-const FLOW: Duration = Duration::from_millis(4000);
 /// Further flows of that length where too few segments were lost for a verdict, at most.
 const MORE_FLOWS: usize = 2;
 /// Time after which a login that neither fails nor succeeds is given up.

@@ -3,10 +3,11 @@
 use super::facts::{Facts, JumpHost};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::Judged;
-use super::transfers::{one_flow, short_flow};
+use super::losses::LEAST_RESENT;
+use super::transfers::{FLOW, one_flow};
 use super::{packets, throughput};
 use crate::fault::Fault;
-use crate::flow::Direction;
+use crate::flow::{Direction, Flow};
 use crate::shell::System;
 use crate::stats::{lowest, rate, time};
 use crate::target::Target;
@@ -19,24 +20,42 @@ const BEFORE: f64 = 1.25;
 
 /// Transfers to the last jump host, where there is one and it has a shell for the user.
 pub(super) fn measure(target: &Target, facts: &mut Facts) {
-    let (name, jump_host) = match target.jump_host() {
-        Ok(Some(found)) => found,
-        Ok(None) | Err(_) => return,
-    };
-    match measure_alone(&jump_host, facts.round_trip()) {
-        Ok(measured) => facts.jump_host = Some(JumpHost { name, ..measured }),
-        Err(why) => facts.missing.push(format!("the way to the jump host {name} by itself: {why}")),
+    let Ok(Some(found)) = target.jump_host() else { return };
+    match measure_alone(target, &target.at_jump_host(&found), facts) {
+        Ok(measured) => facts.jump_host = Some(JumpHost { name: found.name, ..measured }),
+        Err(why) => facts.missing.push(format!("the way to the jump host {} by itself: {why}", found.name)),
     }
 }
 
-fn measure_alone(jump_host: &Target, round_trip: f64) -> Result<JumpHost, Fault> {
+fn measure_alone(target: &Target, jump_host: &Target, facts: &Facts) -> Result<JumpHost, Fault> {
     let mut remote = jump_host.connect(&[])?;
     let idle = remote.ping(PING_COUNT, PING_EVERY);
     let there: System = remote.system()?;
     remote.client.close();
-    let time = short_flow(round_trip);
-    let [up, down] = Direction::BOTH.map(|direction| one_flow(jump_host, &[], direction, time));
-    Ok(JumpHost { name: String::new(), idle, there, up: Some(up?), down: Some(down?) })
+    let [up, down] = Direction::BOTH.map(|direction| both(target, jump_host, facts, direction));
+    let ((up, up_through), (down, down_through)) = (up?, down?);
+    let (up, down) = (Some(up), Some(down));
+    Ok(JumpHost { name: String::new(), idle, there, up, down, up_through, down_through })
+}
+
+/// A transfer to the jump host alone, and the rate through it. Once more where they differ: then the slower one alone, and
+/// the faster one through it.
+fn both(
+    target: &Target,
+    jump_host: &Target,
+    facts: &Facts,
+    direction: Direction,
+) -> Result<(Flow, f64), Fault> {
+    let mut alone = one_flow(jump_host, &[], direction, FLOW)?;
+    let mut through = facts.flow(direction).map_or(0.0, |flow| flow.rate);
+    if alone.rate >= BEHIND * through {
+        through = through.max(one_flow(target, &[], direction, FLOW)?.rate);
+        let again = one_flow(jump_host, &[], direction, FLOW)?;
+        if again.is_significant() && again.rate < alone.rate {
+            alone = again;
+        }
+    }
+    Ok((alone, through))
 }
 
 /// True for causes that a jump host's own verdict takes the place of.
@@ -49,11 +68,12 @@ pub(super) fn judge(judged: &Judged<'_>) -> Option<Finding> {
     let (facts, direction) = (judged.facts, judged.direction);
     let jump_host = facts.jump_host.as_ref()?;
     let alone = jump_host.flow(direction).filter(|flow| flow.is_significant())?;
-    let factor = alone.rate / judged.flow.rate.max(1.0);
+    let through = jump_host.through(direction);
+    let factor = alone.rate / through.max(1.0);
     let to_it = lowest(jump_host.idle.iter().copied())?;
     let (name, host) = (direction.name(), &jump_host.name);
     let evidence = vec![
-        format!("{name} of one connection through {host}: {}", rate(judged.flow.rate)),
+        format!("{name} of one connection through {host}: {}", rate(through)),
         format!("{name} to {host} alone: {}", rate(alone.rate)),
         format!(
             "round trip: {} to {host}, {} from there",
@@ -61,12 +81,18 @@ pub(super) fn judge(judged: &Judged<'_>) -> Option<Finding> {
             time((facts.round_trip() - to_it).max(0.0))
         ),
     ];
+    // With losses, the rate of each transfer is chance: two of them tell nothing of the ways.
+    if alone.resent() >= LEAST_RESENT {
+        return before(judged, jump_host, evidence)
+            .filter(|(cause, _)| *cause == "loss")
+            .map(|(_, found)| found);
+    }
     if factor >= BEHIND {
         return Some(Finding {
             cause: "jump_host",
             title: format!(
                 "The way from the jump host {host} to the server limits {name}s: {} through it, {} to it alone.",
-                rate(judged.flow.rate),
+                rate(through),
                 rate(alone.rate)
             ),
             evidence,
@@ -79,11 +105,16 @@ pub(super) fn judge(judged: &Judged<'_>) -> Option<Finding> {
             weight: weight_of_factor(factor),
         });
     }
-    (factor <= BEFORE).then(|| before(judged, jump_host, evidence))?
+    let found = (factor <= BEFORE).then(|| before(judged, jump_host, evidence))?;
+    found.map(|(_, found)| found)
 }
 
-/// The way to the jump host is the limit. What goes through the jump host by several connections goes to it, too.
-fn before(judged: &Judged<'_>, jump_host: &JumpHost, mut evidence: Vec<String>) -> Option<Finding> {
+/// The way to the jump host is the limit, and by which cause. What goes through the jump host by several connections goes to it, too.
+fn before(
+    judged: &Judged<'_>,
+    jump_host: &JumpHost,
+    mut evidence: Vec<String>,
+) -> Option<(&'static str, Finding)> {
     let direction = judged.direction;
     let flow = jump_host.flow(direction)?;
     let together = |direction: Direction| {
@@ -108,7 +139,7 @@ fn before(judged: &Judged<'_>, jump_host: &JumpHost, mut evidence: Vec<String>) 
     evidence.extend(cause.evidence);
     let mut change = cause.change;
     change.push(format!("measure that way by itself: longhaul doctor {}", jump_host.name));
-    Some(Finding {
+    let found = Finding {
         cause: "jump_host",
         title: format!(
             "The way to the jump host {} limits {}s: {} to it alone.",
@@ -120,5 +151,6 @@ fn before(judged: &Judged<'_>, jump_host: &JumpHost, mut evidence: Vec<String>) 
         gain: cause.gain,
         change,
         weight: cause.weight,
-    })
+    };
+    Some((cause.cause, found))
 }

@@ -6,6 +6,8 @@ use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
 use crate::target::Target;
 
+/// Length of the flow that is judged.
+pub(super) const FLOW: Duration = Duration::from_millis(4000);
 /// Length of the flows that are compared with it.
 pub(super) const SHORT_FLOW: Duration = Duration::from_millis(2000);
 /// Round trips of a flow behind whose first part TCP has started, and the longest flow for it.

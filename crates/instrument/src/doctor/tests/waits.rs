@@ -168,7 +168,16 @@ fn way_that_limits_is_told_by_the_jump_host_alone() {
     let leg = |rate| Some(Flow { rate, ..facts.up.clone().unwrap() });
     let jump_host = |rate| {
         let (idle, there) = (vec![0.01], facts.there.clone());
-        Some(JumpHost { name: "j".to_owned(), idle, there, up: leg(rate), down: leg(rate) })
+        let name = "j".to_owned();
+        Some(JumpHost {
+            name,
+            idle,
+            there,
+            up: leg(rate),
+            down: leg(rate),
+            up_through: 10e6,
+            down_through: 10e6,
+        })
     };
     let [behind, before, unclear] = [60e6, 11e6, 13.5e6].map(jump_host);
     facts.jump_host = behind;
@@ -181,6 +190,12 @@ fn way_that_limits_is_told_by_the_jump_host_alone() {
         "{found:?}"
     );
     assert!(found[0].evidence.iter().any(|line| line.contains("10 ms to j, 40 ms from there")), "{found:?}");
+    // Where segments are lost on the way to it, two rates that differ tell nothing.
+    facts.jump_host = jump_host(60e6);
+    for flow in facts.jump_host.iter_mut().flat_map(|found| [&mut found.up, &mut found.down]) {
+        flow.as_mut().unwrap().sender.as_mut().unwrap().resent = 60.0;
+    }
+    assert!(diagnose(&facts).iter().all(|found| found.cause == "path"));
     facts.jump_host = unclear;
     assert!(diagnose(&facts).iter().all(|found| found.cause == "path"));
 }
