@@ -3,7 +3,7 @@
 use super::facts::{Facts, JumpHost};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::Judged;
-use super::losses::LEAST_RESENT;
+use super::losses::{LEAST_RESENT, losses_may_limit};
 use super::transfers::{FLOW, one_flow};
 use super::{packets, throughput};
 use crate::fault::Fault;
@@ -82,7 +82,7 @@ pub(super) fn judge(judged: &Judged<'_>) -> Option<Finding> {
         ),
     ];
     // With losses, the rate of each transfer is chance: two of them tell nothing of the ways.
-    if alone.resent() >= LEAST_RESENT {
+    if alone.resent() >= LEAST_RESENT && losses_may_limit(alone, to_it) {
         return before(judged, jump_host, evidence)
             .filter(|(cause, _)| *cause == "loss")
             .map(|(_, found)| found);
