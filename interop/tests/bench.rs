@@ -101,6 +101,31 @@ fn quick_bench_has_rounds_of_its_main_rows() {
     assert!(site.left().is_empty() && !is_left(&site.lab.path("here")), "{:?}", site.left());
 }
 
+#[test]
+fn quick_bench_compares_a_jump_host_alone() {
+    let Some(site) = Site::start("quick_bench_compares_a_jump_host_alone") else { return };
+    // Jump hosts have the files of the configuration only. The server is its own.
+    let lab = &site.lab;
+    let [known, key] = ["known_hosts", "user_ed25519"].map(|name| lab.arg(name));
+    lab.write("jump.conf", &format!("UserKnownHostsFile {known}\nIdentityFile {key}\nIdentitiesOnly yes\n"));
+    let (config, jump_host) = (lab.arg("jump.conf"), format!("{}:{}", site.host(), site.server.port_arg()));
+    let more = ["--json", "-F", &config, "-J", &jump_host, &site.host()];
+    let done = site.bench(&more).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let results: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let missing = results["missing"].to_string();
+    let is_cut = missing.contains("for lack of time: ");
+    for row in ["lhssh -J", "lhssh to the jump host"] {
+        for column in ["up", "down"] {
+            let found = has(&results, "clients: through the jump host, and to it alone", row, column);
+            assert!(found || is_cut, "{row} {column}: {results:#}");
+        }
+    }
+    let missing = results["missing"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let mut of_jump_host = missing.filter(|why| why.contains("jump host"));
+    assert!(of_jump_host.all(|why| why.starts_with("for lack of time: ")), "{results:#}");
+}
+
 /// Covers: longhaul --peer
 /// Covers: longhaul --html
 /// Covers: longhaul --tcp-port

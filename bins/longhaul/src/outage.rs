@@ -48,9 +48,8 @@ fn has_restarted(before: &Point, now: &Point) -> bool {
     })
 }
 
-/// The part of a run between two outages that lasted longest.
-pub(crate) fn longest_part(run: &Run) -> Run {
-    let outages = outages(run);
+/// The part of a run between two of its outages that lasted longest.
+pub(crate) fn longest_part(run: &Run, outages: &[Outage]) -> Run {
     let mut parts: Vec<Vec<Point>> = vec![Vec::new()];
     for point in &run.points {
         if outages.iter().any(|outage| point.seconds > outage.from && point.seconds < outage.to) {
@@ -116,7 +115,7 @@ mod tests {
         assert_eq!(outages(&server), [Outage { from: 1.0, to: 2.0 }]);
         let words = in_words(&outages(&client)).unwrap();
         assert!(words.contains("for 3.0 s, from 1.0 s to 4.0 s"), "{words}");
-        let part = longest_part(&client);
+        let part = longest_part(&client, &outages(&client));
         assert_eq!(part.points.iter().map(|point| point.seconds).collect::<Vec<_>>(), [4.0, 5.0, 6.0]);
     }
 
@@ -126,6 +125,6 @@ mod tests {
         // The last sample of a connection that is closed.
         assert_eq!(outages(&run(&[Some(1), Some(2), None])), []);
         assert_eq!(in_words(&[]), None);
-        assert_eq!(longest_part(&run(&[None, None])).points.len(), 2);
+        assert_eq!(longest_part(&run(&[None, None]), &[]).points.len(), 2);
     }
 }

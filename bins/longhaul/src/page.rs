@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use lh_instrument::bench::escape;
-use lh_metrics::Side;
+use lh_metrics::{Run, Side};
 use serde_json::{Value, json};
 
 use crate::outage::{Outage, outages};
@@ -57,10 +57,11 @@ pub(crate) fn page(connections: &[Connection]) -> String {
     let headings: String = HEADINGS.iter().map(|name| heading(name)).collect();
     let mut plots = String::new();
     let mut data: Vec<Value> = Vec::new();
-    let has_samples = connections.iter().flat_map(Connection::ends).any(|(_, run)| !run.points.is_empty());
+    let ends = ends(connections);
+    let has_samples = ends.iter().any(|end| !end.run.points.is_empty());
     // Empty plots would tell nothing more than the table.
     for plot in PLOTS.iter().filter(|_| has_samples) {
-        let lines = lines(plot, connections);
+        let lines = lines(plot, &ends);
         let values = values(plot, &lines);
         let _ = writeln!(
             plots,
@@ -91,9 +92,30 @@ fn title(connections: &[Connection], index: usize) -> String {
     if connections.len() > 1 { format!("{}: {host}", index + 1) } else { host.to_owned() }
 }
 
-/// Title of an end of a connection in a legend.
-fn end_title(connections: &[Connection], index: usize, side: Side) -> String {
-    format!("{} ({})", title(connections, index), side.name())
+/// One end of a connection, and what all plots of it have in common.
+struct End<'a> {
+    run: &'a Run,
+    /// Title in a legend.
+    title: String,
+    colour: usize,
+    is_pale: bool,
+    outages: Vec<Outage>,
+}
+
+fn ends(connections: &[Connection]) -> Vec<End<'_>> {
+    let mut ends = Vec::new();
+    for (index, connection) in connections.iter().enumerate() {
+        for (side, run) in connection.ends() {
+            ends.push(End {
+                run,
+                title: format!("{} ({})", title(connections, index), side.name()),
+                colour: index % COLOURS,
+                is_pale: side == Side::Remote,
+                outages: outages(run),
+            });
+        }
+    }
+    ends
 }
 
 fn row(index: usize, connection: &Connection, title: &str, sum: &Summary, out: &mut String) {
@@ -141,40 +163,29 @@ fn cells(sum: &Summary) -> [String; HEADINGS.len()] {
 }
 
 /// A line of a plot. Each connection has a colour; the server's lines are paler than the client's.
-struct Line {
-    run: String,
+struct Line<'a> {
+    end: &'a End<'a>,
     name: &'static str,
-    colour: usize,
     style: usize,
-    is_pale: bool,
     points: Vec<(f64, f64)>,
-    outages: Vec<Outage>,
 }
 
-impl Line {
+impl Line<'_> {
     fn json(&self) -> Value {
         json!({
-            "run": self.run, "name": self.name, "colour": self.colour, "style": self.style,
-            "pale": self.is_pale, "points": self.points,
-            "gaps": self.outages.iter().map(|outage| [outage.from, outage.to]).collect::<Vec<_>>(),
+            "run": self.end.title, "name": self.name, "colour": self.end.colour, "style": self.style,
+            "pale": self.end.is_pale, "points": self.points,
+            "gaps": self.end.outages.iter().map(|outage| [outage.from, outage.to]).collect::<Vec<_>>(),
         })
     }
 }
 
-fn lines(plot: &Plot, connections: &[Connection]) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for (index, connection) in connections.iter().enumerate() {
-        for (side, run) in connection.ends() {
-            let title = end_title(connections, index, side);
-            let outages = outages(run);
-            for (style, (name, points)) in plot.draw(run).into_iter().enumerate() {
-                let (colour, is_pale) = (index % COLOURS, side == Side::Remote);
-                let outages = outages.clone();
-                lines.push(Line { run: title.clone(), name, colour, style, is_pale, points, outages });
-            }
-        }
-    }
-    lines
+fn lines<'a>(plot: &Plot, ends: &'a [End<'a>]) -> Vec<Line<'a>> {
+    let of_end = |end: &'a End<'a>| {
+        let drawn = plot.draw(end.run, &end.outages).into_iter().enumerate();
+        drawn.map(move |(style, (name, points))| Line { end, name, style, points })
+    };
+    ends.iter().flat_map(of_end).collect()
 }
 
 /// A heading of a column.
@@ -183,7 +194,7 @@ fn heading(text: &str) -> String {
 }
 
 /// The values of a plot as a table, for those who do not see the plot.
-fn values(plot: &Plot, lines: &[Line]) -> String {
+fn values(plot: &Plot, lines: &[Line<'_>]) -> String {
     if lines.is_empty() {
         return String::new();
     }
@@ -199,7 +210,7 @@ fn values(plot: &Plot, lines: &[Line]) -> String {
         let _ = write!(
             out,
             "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}: {}</th>",
-            escape(&line.run),
+            escape(&line.end.title),
             line.name
         );
         for value in [lowest, highest, values().next_back()] {
@@ -220,7 +231,7 @@ fn in_script(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Point, Run, Sample};
+    use lh_metrics::{About, Point, Sample};
 
     #[test]
     fn names_from_files_are_escaped() {

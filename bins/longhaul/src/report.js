@@ -126,7 +126,12 @@
       legend.appendChild(entry);
       return value;
     });
+    // A value by itself would look like that of the whole line.
+    const when = document.createElement("p");
+    when.className = "when";
+    legend.appendChild(when);
     const point = (at) => {
+      when.textContent = (at === last ? "Values at the end, " : "Values at ") + at.toFixed(last < 10 ? 2 : 1) + " s";
       plot.lines.forEach((line, index) => {
         const isOut = line.gaps.some(([from, to]) => at > from && at < to);
         values[index].textContent = isOut ? "–" : text(nearest(line.points, at)[1]);

@@ -3,7 +3,7 @@
 use lh_metrics::threads::Usage;
 use lh_metrics::{Point, Run};
 
-use crate::outage::outages;
+use crate::outage::Outage;
 
 /// Upper limit of points in a line: about the columns of a screen.
 const MOST_POINTS: usize = 1500;
@@ -86,9 +86,8 @@ pub(crate) static PLOTS: &[Plot] = &[
 ];
 
 impl Plot {
-    /// The lines of a run that have values. Times without a connection have none.
-    pub(crate) fn draw(&self, run: &Run) -> Vec<Drawn> {
-        let outages = outages(run);
+    /// The lines of a run that have values. Times without a connection, its `outages`, have none.
+    pub(crate) fn draw(&self, run: &Run, outages: &[Outage]) -> Vec<Drawn> {
         let is_connected =
             |before: &Point, now: &Point| !outages.iter().any(|outage| outage.is_between(before, now));
         let draw = |(name, value): &Line| {

@@ -67,9 +67,12 @@ pub(crate) fn summary(connection: &Connection) -> Summary {
     });
     let average = if seconds > 0.0 { moved / seconds } else { 0.0 };
     // Both ends know of an outage; the client's samples show its length.
-    let outages = ends.into_iter().flatten().map(outages).find(|all| !all.is_empty()).unwrap_or_default();
+    let of_ends = ends.map(|end| end.map(outages).unwrap_or_default());
+    let outages = of_ends.iter().find(|all| !all.is_empty()).map_or(&[][..], Vec::as_slice);
     // The kernel's counters are those of one connection.
-    let parts = ends.map(|end| end.map(longest_part));
+    let [client, server] = ends;
+    let parts = [(client, &of_ends[0]), (server, &of_ends[1])];
+    let parts = parts.map(|(end, outages)| end.map(|run| longest_part(run, outages)));
     let judged = parts.each_ref().map(Option::as_ref);
     let judged_seconds = longest(judged, |first, last| Some(last.seconds - first.seconds)).unwrap_or(0.0);
     let judged_moved = if outages.is_empty() {
@@ -93,7 +96,7 @@ pub(crate) fn summary(connection: &Connection) -> Summary {
         cpu,
         congestion_control,
         has_samples: ends.into_iter().flatten().any(|run| !run.points.is_empty()),
-        outage: in_words(&outages),
+        outage: in_words(outages),
         verdict: verdict::verdict(&verdict::Evidence {
             sender,
             receiver,

@@ -52,9 +52,6 @@ pub enum Fault {
     /// A client that was started: its last words.
     #[error("{0}")]
     Client(String),
-    /// The host is reached in a way that a measurement cannot use.
-    #[error("{0}")]
-    Route(&'static str),
     /// Results of a run cannot be read.
     #[error(transparent)]
     Results(#[from] NoResults),
@@ -103,6 +100,9 @@ pub enum NoServer {
     /// It closed the connection before it said anything.
     #[error("the connection was closed before the server's greeting")]
     Closed,
+    /// It refuses the connection: its words.
+    #[error("the server refuses the connection: {0:?}")]
+    Refused(String),
     /// It says nothing.
     #[error("connected, but no greeting within {0} s; is this an SSH server?")]
     Silent(u64),

@@ -8,8 +8,10 @@
 pub mod bench;
 mod disk;
 pub mod doctor;
+mod far_end;
 mod fault;
 mod flow;
+mod held;
 mod probe;
 mod quota;
 mod shell;

@@ -16,6 +16,9 @@ const LONGEST_GREETING: usize = 32 * 1024;
 const SHOWN: usize = 60;
 /// Time in which a segment must be acknowledged, besides round trips.
 const PATIENCE: Duration = Duration::from_millis(600);
+/// Refusals after which a server is not tried again, and the time between tries.
+pub(crate) const MOST_REFUSALS: usize = 4;
+pub(crate) const REFUSAL_PAUSE: Duration = Duration::from_millis(300);
 /// Lower limit of the search, bytes. IPv4 and IPv6 pass it everywhere.
 const SMALL: u64 = 400;
 /// SSH_MSG_IGNORE (RFC 4253 section 11.2).
@@ -27,7 +30,12 @@ pub(crate) struct Reached {
     pub(crate) address: SocketAddr,
     /// Seconds of TCP's handshake.
     pub(crate) connect: f64,
+    /// Connections that the server refused first.
+    pub(crate) refused: usize,
 }
+
+/// What servers say in place of a greeting where they have too many connections, or too many of this machine.
+const REFUSALS: [&str; 2] = ["Exceeded MaxStartups", "Not allowed at this time"];
 
 /// Resolves the name, connects and reads the greeting.
 ///
@@ -39,8 +47,19 @@ pub(crate) fn reach(host: &str, port: u16) -> Result<Reached, Fault> {
     let addresses = addresses.map_err(NoServer::Connect).map_err(no_server(host.to_owned()))?;
     let mut failure = no_server(host.to_owned())(NoServer::NoAddress);
     for address in addresses {
-        match greet(address) {
-            Ok((_, connect)) => return Ok(Reached { address, connect }),
+        let mut refused = 0;
+        let mut greeted = greet(address);
+        while refused < MOST_REFUSALS && matches!(greeted, Err(NoServer::Refused(_) | NoServer::Closed)) {
+            refused += 1;
+            std::thread::sleep(REFUSAL_PAUSE);
+            // A server that is gone meanwhile has closed that connection for this.
+            match greet(address) {
+                Err(NoServer::Connect(_)) => break,
+                again => greeted = again,
+            }
+        }
+        match greeted {
+            Ok((_, connect)) => return Ok(Reached { address, connect, refused }),
             Err(fault) => {
                 let place = format!("connect to host {} port {}", address.ip(), address.port());
                 failure = no_server(place)(fault);
@@ -90,6 +109,7 @@ fn has_greeting(text: &[u8]) -> bool {
 fn no_greeting(said: &[u8], silent: NoServer) -> NoServer {
     let said = String::from_utf8_lossy(said);
     match said.lines().find(|line| !line.trim().is_empty()) {
+        Some(line) if REFUSALS.contains(&line.trim()) => NoServer::Refused(line.trim().to_owned()),
         Some(line) => NoServer::OtherProtocol(line.trim().chars().take(SHOWN).collect()),
         None => silent,
     }

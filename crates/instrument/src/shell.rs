@@ -7,7 +7,7 @@ use lh_client::{SessionSetup, Start};
 
 use crate::fault::Fault;
 use crate::target::Remote;
-use crate::task::{Data, Shown, Task};
+use crate::task::{Data, Opens, Shown, Task};
 
 /// Time limit of a short command.
 pub(crate) const SHORT: Duration = Duration::from_secs(15);
@@ -113,7 +113,7 @@ impl Remote {
     /// Runs a short script; its output is kept.
     pub(crate) fn script(&mut self, script: &str, limit: Duration) -> Shown {
         self.run(Task {
-            setup: SessionSetup::new(Start::Exec(sh(script))),
+            opens: Opens::Session(SessionSetup::new(Start::Exec(sh(script)))),
             data: Data::Keep,
             input: Vec::new(),
             sample: None,

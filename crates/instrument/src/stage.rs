@@ -5,6 +5,10 @@ use std::time::Instant;
 /// A stage of the set-up; the time is spent waiting for what its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// The client's configuration.
+    Configuration,
+    /// The jump host or proxy command, with the login at it, up to the server's greeting.
+    Proxy,
     /// The address of the host's name.
     Resolve,
     /// TCP's handshake.
@@ -29,6 +33,8 @@ impl Stage {
     /// Name in the report's data.
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::Configuration => "configuration",
+            Self::Proxy => "proxy",
             Self::Resolve => "resolve",
             Self::Connect => "connect",
             Self::Greeting => "greeting",
@@ -44,6 +50,8 @@ impl Stage {
     /// What the server does in it, for people.
     pub(crate) const fn words(self) -> &'static str {
         match self {
+            Self::Configuration => "reading this machine's configuration of SSH",
+            Self::Proxy => "the jump host or proxy command, up to the server's greeting",
             Self::Resolve => "resolving the host's name",
             Self::Connect => "connecting (TCP)",
             Self::Greeting => "the server's greeting",
@@ -59,6 +67,9 @@ impl Stage {
     /// Round trips that the stage takes with every server.
     pub(crate) const fn round_trips(self) -> f64 {
         match self {
+            Self::Configuration => 0.0,
+            // A login at a jump host, with its connection, and a connection from there.
+            Self::Proxy => 12.0,
             Self::Resolve | Self::Command => 1.0,
             Self::Connect | Self::Greeting | Self::Session => 1.0,
             Self::KeyExchange => 3.0,
@@ -72,12 +83,12 @@ impl Stage {
 const MARKS: &[(&str, Stage)] = &[
     ("Connecting to ", Stage::Connect),
     ("Connection established", Stage::Greeting),
-    ("Remote protocol version", Stage::KeyExchange),
+    (GREETED, Stage::KeyExchange),
     ("SSH2_MSG_KEXINIT", Stage::KeyExchange),
     (lh_client::NEWKEYS, Stage::User),
     ("Authentications that can continue", Stage::Credential),
     ("Next authentication method", Stage::Credential),
-    ("Offering public key", Stage::Credential),
+    (OFFER, Stage::Credential),
     ("Server accepts key", Stage::Approval),
 ];
 
@@ -85,15 +96,39 @@ const MARKS: &[(&str, Stage)] = &[
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     begun: Vec<(Instant, Stage)>,
+    /// The number of stages before the last greeting: the server's, behind those of jump hosts.
+    before_greeting: usize,
+    /// Keys that were offered to the server.
+    offers: usize,
 }
+
+/// The message about a greeting.
+const GREETED: &str = "Remote protocol version";
+
+/// The message about a key that is offered.
+const OFFER: &str = "Offering public key";
 
 impl Trace {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { begun: vec![(now, Stage::Resolve)] }
+        Self { begun: vec![(now, Stage::Configuration)], before_greeting: 0, offers: 0 }
+    }
+
+    /// The configuration is known.
+    pub(crate) fn configured(&mut self) {
+        self.begun.push((Instant::now(), Stage::Resolve));
+    }
+
+    /// Keys that were offered so far.
+    pub(crate) const fn offers(&self) -> usize {
+        self.offers
     }
 
     /// Takes notice of a log message.
     pub(crate) fn note(&mut self, message: &str) {
+        self.offers += usize::from(message.contains(OFFER));
+        if message.contains(GREETED) {
+            (self.before_greeting, self.offers) = (self.begun.len(), 0);
+        }
         if let Some((_, stage)) = MARKS.iter().find(|(begin, _)| message.contains(begin)) {
             self.begun.push((Instant::now(), *stage));
         }
@@ -104,11 +139,13 @@ impl Trace {
         self.begun.last().map(|(_, stage)| *stage)
     }
 
-    /// Seconds of each stage, the last one up to `end`.
-    pub(crate) fn stages(&self, end: Instant) -> Vec<(Stage, f64)> {
+    /// Seconds of each stage, the last one up to `end`. Behind a proxy, what came before the server's greeting is one stage.
+    pub(crate) fn stages(&self, end: Instant, is_proxied: bool) -> Vec<(Stage, f64)> {
         let ends = self.begun.iter().skip(1).map(|(at, _)| *at).chain([end]);
         let mut spent: Vec<(Stage, f64)> = Vec::new();
-        for ((from, stage), to) in self.begun.iter().zip(ends) {
+        for (number, ((from, stage), to)) in self.begun.iter().zip(ends).enumerate() {
+            let is_of_proxy = is_proxied && number < self.before_greeting && *stage != Stage::Configuration;
+            let stage = if is_of_proxy { &Stage::Proxy } else { stage };
             let took = to.saturating_duration_since(*from).as_secs_f64();
             match spent.iter_mut().find(|(known, _)| known == stage) {
                 Some((_, sum)) => *sum += took,
@@ -129,14 +166,21 @@ mod tests {
     fn time_is_counted_for_the_stage_under_way() {
         let begun = Instant::now();
         let mut trace = Trace::new(begun);
+        trace.configured();
         trace.note("Connecting to h [::1] port 22.");
         trace.note("a message without meaning");
         trace.note("Offering public key: k");
         trace.note("Server accepts key: k");
         assert_eq!(trace.last(), Some(Stage::Approval));
-        let stages = trace.stages(begun + Duration::from_secs(3));
+        let stages = trace.stages(begun + Duration::from_secs(3), false);
         let names: Vec<_> = stages.iter().map(|(stage, _)| stage.name()).collect();
-        assert_eq!(names, ["resolve", "connect", "credential", "approval"]);
-        assert!(stages[3].1 > 2.0, "{stages:?}");
+        assert_eq!(names, ["configuration", "resolve", "connect", "credential", "approval"]);
+        assert!(stages[4].1 > 2.0, "{stages:?}");
+        assert_eq!(trace.offers(), 1);
+        // It was the login at a jump host.
+        trace.note("Remote protocol version 2.0");
+        let stages = trace.stages(begun + Duration::from_secs(3), true);
+        let names: Vec<_> = stages.iter().map(|(stage, _)| stage.name()).collect();
+        assert_eq!((names, trace.offers()), (vec!["configuration", "proxy", "key_exchange"], 0));
     }
 }

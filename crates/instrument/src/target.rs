@@ -1,6 +1,7 @@
 //! The host to measure, and connections to it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -9,6 +10,7 @@ use lh_config::client::{CommandLine, Request};
 use lh_terminal::TerminalUi;
 
 use crate::fault::Fault;
+use crate::probe::{MOST_REFUSALS, REFUSAL_PAUSE};
 use crate::stage::{Stage, Trace};
 
 /// Time limit of a connection where the configuration has none (`ConnectTimeout`), seconds.
@@ -19,6 +21,17 @@ const CONNECT_TIMEOUT: u32 = 10;
 pub struct Target {
     request: Request,
     ui: AskOnce,
+    /// Connections that the server refused before its greeting, where they are tried again.
+    refused: Option<Arc<AtomicUsize>>,
+}
+
+/// A jump host. As with `ssh -J`, a login to it has the files of the configuration and the jump hosts before it, and nothing
+/// else of the command line.
+#[derive(Debug)]
+pub(crate) struct JumpHost {
+    pub(crate) name: String,
+    /// Keywords and values of a login to it.
+    pub(crate) flags: Vec<(&'static str, String)>,
 }
 
 /// An authenticated connection and the times of its set-up.
@@ -27,6 +40,8 @@ pub(crate) struct Remote {
     pub(crate) options: Options,
     /// Time spent in each stage of the set-up, seconds.
     pub(crate) stages: Vec<(Stage, f64)>,
+    /// Keys that were offered to the server.
+    pub(crate) offers: usize,
 }
 
 /// Why there is no connection.
@@ -48,7 +63,50 @@ impl From<NoConnection> for Fault {
 impl Target {
     /// A host, with the flags and files of `request`.
     pub fn new(request: Request) -> Self {
-        Self { request, ui: AskOnce::default() }
+        Self { request, ui: AskOnce::default(), refused: None }
+    }
+
+    /// The last jump host; `None` where the host is reached without one.
+    ///
+    /// # Errors
+    /// The configuration cannot be read.
+    pub(crate) fn jump_host(&self) -> Result<Option<JumpHost>, Fault> {
+        let config = self.options(&[])?.config;
+        if config.proxy_command.command().is_some() {
+            return Ok(None);
+        }
+        let mut hops = config.proxy_jump();
+        let Some(last) = hops.pop() else { return Ok(None) };
+        let before = hops.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let port = last.port.map(|port| port.to_string());
+        let flags = [
+            ("User", last.user),
+            ("Port", port),
+            ("ProxyJump", Some(before).filter(|list| !list.is_empty())),
+        ];
+        let flags = flags.into_iter().filter_map(|(keyword, value)| Some((keyword, value?))).collect();
+        Ok(Some(JumpHost { name: last.host, flags }))
+    }
+
+    /// Reaches a jump host of this host by itself.
+    pub(crate) fn at_jump_host(&self, jump_host: &JumpHost) -> Self {
+        let mut request = Request::new(&jump_host.name, self.request.account.clone());
+        (request.user_file, request.system_file) =
+            (self.request.user_file.clone(), self.request.system_file.clone());
+        let flag =
+            |(keyword, value): &(&'static str, String)| CommandLine::Flag(keyword, vec![value.clone()]);
+        request.command_line.extend(jump_host.flags.iter().map(flag));
+        Self { request, ui: self.ui.clone(), refused: self.refused.clone() }
+    }
+
+    /// The same host; connections that the server refuses before its greeting are counted and tried again.
+    pub(crate) fn patient(&self) -> Self {
+        Self { refused: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// Connections that were refused so far.
+    pub(crate) fn refused(&self) -> usize {
+        self.refused.as_ref().map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// The configuration, with these keywords before all others.
@@ -72,20 +130,47 @@ impl Target {
 
     /// Connects and logs in, with these keywords before all others.
     pub(crate) fn connect(&self, first: &[(&str, &str)]) -> Result<Remote, NoConnection> {
+        let mut tries = 0;
+        loop {
+            let result = self.connect_once(first);
+            let is_refusal = result.as_ref().is_err_and(NoConnection::is_refusal);
+            let Some(count) = self.refused.as_ref().filter(|_| is_refusal) else { return result };
+            count.fetch_add(1, Ordering::Relaxed);
+            tries += 1;
+            if tries > MOST_REFUSALS {
+                return result;
+            }
+            std::thread::sleep(REFUSAL_PAUSE);
+        }
+    }
+
+    fn connect_once(&self, first: &[(&str, &str)]) -> Result<Remote, NoConnection> {
+        let mut trace = Trace::new(Instant::now());
         let options =
             self.options(first).map_err(|fault| NoConnection { fault, is_path: false, slowest: None })?;
+        trace.configured();
         let mut ui = self.ui.clone();
         ui.level = options.log_level;
         let mut options = options;
         options.log_level = options.log_level.max(LogLevel::Debug1);
-        let begun = Instant::now();
-        ui.trace = Trace::new(begun);
+        ui.trace = trace;
         let mut client = lh_client::connect_unauthenticated(&options, &mut ui)
             .map_err(|error| of_client(error, &ui.trace))?;
         client.log_in(&mut ui).map_err(|error| of_client(error, &ui.trace))?;
         client.mark_packets(&options);
-        let stages = ui.trace.stages(Instant::now());
-        Ok(Remote { client, options, stages })
+        let stages = ui.trace.stages(Instant::now(), !options.config.is_direct());
+        Ok(Remote { client, options, stages, offers: ui.trace.offers() })
+    }
+}
+
+impl NoConnection {
+    /// True where the server has closed the connection in place of a greeting.
+    fn is_refusal(&self) -> bool {
+        let said = self.fault.to_string();
+        let is_closed = ["Connection closed by remote host", "Connection reset by peer"];
+        self.slowest == Some(Stage::Greeting)
+            && said.starts_with("kex_exchange_identification")
+            && is_closed.iter().any(|words| said.contains(words))
     }
 }
 

@@ -92,9 +92,13 @@ fn doctor_names_a_slow_resolver_of_this_machine() {
 /// Relays connections to the server, and holds back what comes from it once: before it passes on the data of
 /// its read number `from`. Returns the port to connect to.
 fn hold_back(site: &Site, from: usize, delay: Duration) -> u16 {
-    let netns = site.wan.netns(Side::Far).to_owned();
-    let listener =
-        lh_link::netns::within(&netns, || TcpListener::bind((Side::Far.ipv4(), 0))).expect("a port");
+    relay_at(site, Side::Far, Some((from, delay)))
+}
+
+/// Relays connections to the server from this end of the path. Returns the port to connect to.
+fn relay_at(site: &Site, side: Side, hold: Option<(usize, Duration)>) -> u16 {
+    let netns = site.wan.netns(side).to_owned();
+    let listener = lh_link::netns::within(&netns, || TcpListener::bind((side.ipv4(), 0))).expect("a port");
     let (port, server) = (listener.local_addr().unwrap().port(), site.port);
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
@@ -105,7 +109,7 @@ fn hold_back(site: &Site, from: usize, delay: Duration) -> u16 {
                 let _ = (client.set_nodelay(true), server.set_nodelay(true));
                 std::thread::scope(|scope| {
                     scope.spawn(|| relay(&client, &server, None));
-                    relay(&server, &client, Some((from, delay)));
+                    relay(&server, &client, hold);
                 });
             });
         }
@@ -174,4 +178,88 @@ fn doctor_names_a_slow_home_directory() {
     assert!((0.39..0.8).contains(&each), "planted 0.4 s: {diagnosis:#}");
     let text = diagnosis["findings"].to_string();
     assert!(!text.contains("PAM") && !text.contains("start-up files take"), "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_keys_that_are_offered_in_vain() {
+    let plan = Plan { spec: spec(100, 150), config: "MaxAuthTries 30", ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_keys_that_are_offered_in_vain", &plan) else { return };
+    // Seven unknown keys before the user's own: a second of round trips.
+    let mut options = Vec::new();
+    for number in 0..8 {
+        let key = site.lab.arg(&format!("vain{number}"));
+        if number == 7 {
+            std::fs::copy(site.lab.path("user_ed25519"), &key).unwrap();
+        } else {
+            let words = ["-q", "-t", "ed25519", "-N", "", "-f", &key];
+            site.lab.run(std::path::Path::new("ssh-keygen"), &words).ok("a key");
+        }
+        options.push(format!("IdentityFile={key}"));
+    }
+    for name in ["user_ed25519", "user_ed25519.pub"] {
+        std::fs::remove_file(site.lab.path(name)).unwrap();
+    }
+    let more: Vec<&str> = options.iter().flat_map(|option| ["-o", option.as_str()]).collect();
+    let diagnosis = site.examine(&more, "offered_keys");
+    first(&diagnosis, "offered_keys", &["7 keys are offered before", "1.", "IdentitiesOnly yes"]);
+    assert!(!diagnosis["findings"].to_string().contains("login_approval"), "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_configuration_that_takes_long() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_configuration_that_takes_long", &plan) else { return };
+    site.lab.write("slow.conf", "Match exec \"sleep 1.5\"\n    Compression no\n");
+    let diagnosis = site.examine(&["-F", &site.lab.arg("slow.conf")], "configuration");
+    first(&diagnosis, "configuration", &["1.5", "Match exec"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_proxy_command_that_starts_late() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_proxy_command_that_starts_late", &plan) else { return };
+    let Some([nc]) = lh_interop::peers("doctor_names_a_proxy_command_that_starts_late", ["nc"]) else {
+        return;
+    };
+    let proxy = format!("ProxyCommand=sh -c 'sleep 1.5; exec {} %h %p'", nc.display());
+    first(
+        &site.examine(&["-o", &proxy], "proxy_start"),
+        "proxy_start",
+        &["jump host or proxy command", "1."],
+    );
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_what_answers_in_the_server_s_place() {
+    let plan = Plan { spec: spec(100, 80), ..Plan::default() };
+    let Some(mut site) = Site::start("doctor_names_what_answers_in_the_server_s_place", &plan) else {
+        return;
+    };
+    let port = relay_at(&site, Side::Near, None);
+    site.reach_by(Side::Near.ipv4(), port);
+    let diagnosis = site.examine(&[], "middlebox");
+    first(&diagnosis, "middlebox", &["answers TCP in the server's place", "without a proxy"]);
+    let round_trip = diagnosis["measured"]["rtt_seconds"].as_f64().unwrap();
+    assert!((0.079..0.15).contains(&round_trip), "planted 0.08: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_server_that_refuses_connections() {
+    // Connections that never log in use up what the server allows: it then refuses each second one, about.
+    let config = "MaxStartups 3:50:100\nLoginGraceTime 600";
+    let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_server_that_refuses_connections", &plan) else { return };
+    let connect = |_| {
+        let open = || TcpStream::connect((Side::Far.ipv4(), site.port));
+        lh_link::netns::within(site.wan.netns(Side::Near), open).expect("a connection")
+    };
+    let idle: Vec<TcpStream> = (0..3).map(connect).collect();
+    let diagnosis = site.examine(&[], "refused");
+    first(&diagnosis, "refused", &["connections before it greeted", "MaxStartups"]);
+    drop(idle);
 }

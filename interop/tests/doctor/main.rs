@@ -3,6 +3,7 @@
 //! Paths are emulated between network namespaces, so these tests need root. The server is Debian's `sshd`
 //! unless a test says otherwise, and the user has a login shell without start-up files of its own.
 
+mod jumps;
 mod logins;
 mod machines;
 mod path;

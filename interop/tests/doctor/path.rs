@@ -3,7 +3,7 @@
 use lh_interop::peers;
 use lh_link::path::{Side, Spec};
 
-use super::site::{Plan, Site, first, has_iptables, of_direction, spec};
+use super::site::{Plan, Server, Site, first, has_iptables, of_direction, spec};
 
 #[test]
 fn doctor_names_loss() {
@@ -151,10 +151,54 @@ fn doctor_names_a_throttled_dscp_mark() {
     }
     let plan = Plan { spec: spec(60, 20), ..Plan::default() };
     let Some(site) = Site::start(test, &plan) else { return };
-    let limit = ["-m", "hashlimit", "--hashlimit-above", "200kb/s", "--hashlimit-name", "ef", "-j", "DROP"];
-    let rule = ["iptables", "-A", "INPUT", "-m", "dscp", "--dscp-class", "EF"];
-    site.at(Side::Far, &[&rule[..], &limit[..]].concat());
+    throttle(&site, Side::Far, "EF");
     first(&site.examine(&["-o", "IPQoS=ef ef"], "dscp"), "dscp", &["DSCP 46", "IPQoS none"]);
+}
+
+/// Has this machine drop what exceeds 200 kB/s of the packets with a mark.
+fn throttle(site: &Site, side: Side, class: &str) {
+    let name = format!("of{class}");
+    let limit = ["-m", "hashlimit", "--hashlimit-above", "200kb/s", "--hashlimit-name", &name, "-j", "DROP"];
+    let rule = ["iptables", "-A", "INPUT", "-m", "dscp", "--dscp-class", class];
+    site.at(side, &[&rule[..], &limit[..]].concat());
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_throttled_mark_of_the_server() {
+    let test = "doctor_names_a_throttled_mark_of_the_server";
+    if !has_iptables(test) {
+        return;
+    }
+    for (server, config, class, words) in [
+        // Copies only; sessions with a terminal only; all of them, so that a forward alone has no mark.
+        (Server::OpenSsh, "IPQoS af21 cs1", "CS1", ["DSCP 8 (the mark of the server for copies", "0x20"]),
+        (Server::OpenSsh, "IPQoS af21 cs1", "AF21", ["DSCP 18 (the mark of the server for sessions", "0x48"]),
+        (
+            Server::OpenSsh,
+            "IPQoS ef",
+            "EF",
+            ["DSCP 46 (the mark of the server for copies", "without a session"],
+        ),
+        (
+            Server::Longhaul,
+            "IPQoS af21 cs1",
+            "AF21",
+            ["DSCP 18 (the mark of the server for sessions", "0x48"],
+        ),
+    ] {
+        let plan = Plan { spec: spec(60, 20), server, config, ..Plan::default() };
+        let Some(site) = Site::start(test, &plan) else { return };
+        throttle(&site, Side::Near, class);
+        let diagnosis = site.examine(&["-o", "IPQoS=none"], "dscp");
+        first(
+            &diagnosis,
+            "dscp",
+            &[words[0], words[1], "downloads", "IPQoS none in the server's sshd_config"],
+        );
+        let found = diagnosis["findings"].to_string();
+        assert!(!found.contains("a policer"), "{diagnosis:#}");
+    }
 }
 
 #[test]

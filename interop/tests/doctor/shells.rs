@@ -35,6 +35,15 @@ fn doctor_names_a_forced_command_that_starts_slowly() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_an_sftp_server_that_starts_late() {
+    let config = "Subsystem sftp sleep 1.5; exec /usr/lib/openssh/sftp-server";
+    let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_an_sftp_server_that_starts_late", &plan) else { return };
+    first(&site.examine(&[], "sftp_start"), "sftp_start", &["SFTP starts late", "1.", "internal-sftp"]);
+}
+
+#[test]
 fn doctor_quotes_what_answers_in_place_of_a_shell() {
     let lab = Lab::new();
     for (config, words) in [

@@ -86,9 +86,10 @@ impl Site {
         };
         let config = format!(
             "HostKey {}\n{keys}\nPidFile none\nStrictModes no\nListenAddress {}\nPort {port}\n\
-             PrintMotd no\nPrintLastLog no\nSubsystem sftp internal-sftp\n{}\n{}",
+             PrintMotd no\nPrintLastLog no\n{}\n{}\n{}",
             lab.arg("host_ed25519"),
             Side::Far.ipv4(),
+            if plan.config.contains("Subsystem") { "" } else { "Subsystem sftp internal-sftp" },
             if plan.pam.is_some() { "UsePAM yes" } else { "UsePAM no" },
             plan.config
         );

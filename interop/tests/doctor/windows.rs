@@ -114,6 +114,16 @@ fn doctor_names_keys_that_are_exchanged_often() {
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_the_key_exchanges_of_the_server() {
+    let plan = Plan { spec: spec(100, 40), config: "RekeyLimit 1M", ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_the_key_exchanges_of_the_server", &plan) else { return };
+    let diagnosis = site.examine(&[], "rekeying");
+    first(&diagnosis, "rekeying", &["Keys are exchanged", "out of the server's sshd_config"]);
+    super::site::of_direction(&diagnosis, "rekeying", "uploads");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_compression_of_random_data() {
     let plan = Plan { spec: spec(600, 10), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_compression_of_random_data", &plan) else { return };

@@ -94,7 +94,7 @@ pub(super) const LEFT_TO_LONG_RUN: &str = "left to a run without --quick: furthe
      forwards, keystrokes, small files, ceilings, disks";
 
 /// The cells of a long run.
-pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool) -> Cells {
+pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool, has_jump_host: bool) -> Cells {
     let mut all = vec![Cell::Latency];
     for suite in SUITES.iter().copied() {
         all.extend(Direction::BOTH.map(|direction| Cell::Stream(suite, direction)));
@@ -102,7 +102,7 @@ pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool) -> Ce
     all.extend(Direction::BOTH.map(if has_port { Cell::Tcp } else { Cell::Open }));
     all.extend(SUITES.iter().copied().map(Cell::Seal));
     all.extend(setups.into_iter().map(Cell::Setup));
-    for job in Job::ALL {
+    for job in Job::all(has_jump_host) {
         all.extend(clients.iter().map(|client| Cell::Child(client.clone(), job)));
     }
     all.push(Cell::Disks);
@@ -111,7 +111,13 @@ pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool) -> Ce
 
 /// The cells of a quick run: few enough for rounds from which something follows. `usual` is the suite that both ends
 /// have agreed on.
-pub(super) fn quick(setups: Vec<Setup>, clients: &[Client], has_port: bool, usual: Suite) -> Cells {
+pub(super) fn quick(
+    setups: Vec<Setup>,
+    clients: &[Client],
+    has_port: bool,
+    has_jump_host: bool,
+    usual: Suite,
+) -> Cells {
     let stream = |suite: Suite| Direction::BOTH.map(|direction| Cell::Stream(suite, direction));
     let of_clients = |job: Job| clients.iter().map(move |client| Cell::Child(client.clone(), job));
     let mut setups = setups.into_iter().map(Cell::Setup);
@@ -125,6 +131,9 @@ pub(super) fn quick(setups: Vec<Setup>, clients: &[Client], has_port: bool, usua
         all.extend([Job::Up, Job::Down].into_iter().flat_map(of_clients));
     }
     let main = all.len();
+    if has_jump_host {
+        all.extend([Job::Through, Job::ToJumpHost].into_iter().flat_map(of_clients));
+    }
     if has_port {
         all.extend(Direction::BOTH.map(Cell::Tcp));
     }
@@ -148,7 +157,7 @@ mod tests {
         assert_eq!(usual("chacha20-poly1305@openssh.com", "<implicit>"), SUITES[1]);
         assert_eq!(usual("aes128-ctr", "umac-64-etm@openssh.com"), SUITES[5]);
         assert_eq!(usual("aes192-ctr", "hmac-sha2-256"), SUITES[0]);
-        let Cells { all, main } = quick(Vec::new(), &[], false, SUITES[1]);
+        let Cells { all, main } = quick(Vec::new(), &[], false, false, SUITES[1]);
         assert!(matches!(all[1], Cell::Stream(suite, Direction::Up) if suite == SUITES[1]), "{all:?}");
         // Another one to compare, where there is time.
         assert!(matches!(all[main], Cell::Stream(suite, Direction::Up) if suite == SUITES[0]), "{all:?}");

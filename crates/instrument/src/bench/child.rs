@@ -3,13 +3,14 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::far_end::{FarEnd, Way};
 use super::keeper::MANY;
+use super::process::{Guard, children_cpu, finish, kill, no_pipes, piped, spawn, waiting};
 use super::results::Plan;
 use super::row::Unit;
+use crate::far_end::{FarEnd, Way};
 use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::shell::sh;
@@ -74,6 +75,9 @@ pub(super) enum Job {
     Local,
     Socks,
     Jump,
+    /// Through the jump host of the configuration, and to it alone.
+    Through,
+    ToJumpHost,
     Keystroke,
     FileUp,
     FileDown,
@@ -86,13 +90,15 @@ pub(super) enum Job {
 pub(super) type Figure = (&'static str, Unit, f64);
 
 impl Job {
-    pub(super) const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::Login,
         Self::Up,
         Self::Down,
         Self::Local,
         Self::Socks,
         Self::Jump,
+        Self::Through,
+        Self::ToJumpHost,
         Self::Keystroke,
         Self::FileUp,
         Self::FileDown,
@@ -101,11 +107,21 @@ impl Job {
         Self::List,
     ];
 
+    /// The jobs where the server is reached through a jump host, or without one: then it is its own.
+    pub(super) fn all(has_jump_host: bool) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |job| match job {
+            Self::Jump => !has_jump_host,
+            Self::Through | Self::ToJumpHost => has_jump_host,
+            _ => true,
+        })
+    }
+
     pub(super) const fn table(self) -> &'static str {
         match self {
             Self::Login => "clients: login and a command that does nothing",
             Self::Up | Self::Down => "clients: through a pipe",
             Self::Local | Self::Socks | Self::Jump => "clients: through -L, -D and -J to the server itself",
+            Self::Through | Self::ToJumpHost => "clients: through the jump host, and to it alone",
             Self::Keystroke => "clients: latency of a keystroke, echoed by a terminal at the server",
             Self::FileUp | Self::FileDown => "clients: one file over SFTP, with the login",
             Self::FilesUp | Self::FilesDown => "clients: 100 files of 4 KiB, with the login",
@@ -118,7 +134,8 @@ impl Job {
         match self {
             Self::Local => format!("{} -L", client.name),
             Self::Socks => format!("{} -D", client.name),
-            Self::Jump => format!("{} -J", client.name),
+            Self::Jump | Self::Through => format!("{} -J", client.name),
+            Self::ToJumpHost => format!("{} to the jump host", client.name),
             _ => client.name.clone(),
         }
     }
@@ -128,7 +145,7 @@ impl Job {
         match self {
             Self::Login => 0,
             Self::Keystroke => 3,
-            Self::Local | Self::Socks | Self::Jump => 2,
+            Self::Local | Self::Socks | Self::Jump | Self::Through | Self::ToJumpHost => 2,
             _ => 1,
         }
     }
@@ -174,6 +191,8 @@ impl Job {
             Self::Local => bench.forward(&client.ssh, Way::Local),
             Self::Socks => bench.forward(&client.ssh, Way::Socks),
             Self::Jump => bench.jump(&client.ssh),
+            Self::Through => bench.both_ways(&client.ssh, &[]),
+            Self::ToJumpHost => bench.to_jump_host(&client.ssh),
             Self::Keystroke => bench.keystrokes(&client.ssh),
             _ => bench.login(&client.ssh),
         }
@@ -193,6 +212,8 @@ pub(super) struct Bench<'a> {
     pub(super) serial: std::cell::Cell<usize>,
     /// The TCP end at the server, where there is one.
     pub(super) far: Option<&'a FarEnd>,
+    /// The plan of a run to the jump host alone, where there is one.
+    pub(super) jump_host: Option<&'a Plan>,
     /// The end of the measured rounds.
     pub(super) ends: Instant,
 }
@@ -385,98 +406,6 @@ fn moved(rate: &'static str, cpu_column: &'static str, bytes: f64, wall: f64, cp
     ]
 }
 
-/// Starts a child that is written to and read from; its standard error is kept for [`said`].
-///
-/// # Errors
-/// The program cannot be started.
-pub(super) fn piped(command: &mut Command) -> Result<Child, Fault> {
-    spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
-}
-
-/// Starts a child.
-///
-/// # Errors
-/// The program cannot be started.
-pub(super) fn spawn(command: &mut Command) -> Result<Child, Fault> {
-    let started = command.spawn();
-    started.map_err(|error| Fault::File { path: command.get_program().into(), error })
-}
-
-/// The standard streams of a child are not there.
-pub(super) fn no_pipes() -> Fault {
-    Fault::Client("it has no pipes".to_owned())
-}
-
-fn waiting(error: std::io::Error) -> Fault {
-    Fault::System { what: "waiting for a client".to_owned(), error }
-}
-
-/// Waits for a child.
-///
-/// # Errors
-/// It has failed: its last words.
-fn finish(child: Child, limit: Duration) -> Result<(), Fault> {
-    let guard = Guard::new(&child, limit);
-    let done = child.wait_with_output().map_err(waiting)?;
-    drop(guard);
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(Fault::client(said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()))
-}
-
-/// Stops a client: with the signal that lets it remove what it has made, such as the process of its
-/// `ProxyCommand`.
-pub(super) fn kill(child: &mut Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
-    if let (Ok(None), Some(pid)) = (child.try_wait(), pid) {
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    }
-}
-
-/// Waits for a child that was stopped; its last words.
-pub(super) fn said(child: Child) -> String {
-    let guard = Guard::new(&child, Duration::from_secs(5));
-    let done = child.wait_with_output();
-    drop(guard);
-    let said = done.map(|done| String::from_utf8_lossy(&done.stderr).into_owned()).unwrap_or_default();
-    let is_own = |line: &&str| !line.trim().is_empty() && !line.contains("Killed by signal");
-    lh_client::sanitise(said.lines().rfind(is_own).unwrap_or_default().trim())
-}
-
-/// Kills a child that takes too long.
-pub(super) struct Guard {
-    done: std::sync::mpsc::Sender<()>,
-}
-
-impl Guard {
-    pub(super) fn new(child: &Child, limit: Duration) -> Self {
-        let (done, over) = std::sync::mpsc::channel();
-        let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        std::thread::spawn(move || {
-            if over.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
-                && let Some(pid) = pid
-            {
-                // The child has not been waited for, so the number is still its own.
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            }
-        });
-        Self { done }
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = self.done.send(());
-    }
-}
-
-/// Processor time of all children that have ended, seconds.
-fn children_cpu() -> f64 {
-    lh_sys::time::children_cpu().as_secs_f64()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -489,13 +418,5 @@ mod tests {
         }
         let peer = Client::peer("x", &directory.path().join("ssh"));
         assert_eq!((peer.scp, peer.sftp), (Some(directory.path().join("scp")), None));
-    }
-
-    #[test]
-    fn processor_time_of_short_children_counts() {
-        let before = children_cpu();
-        // A few milliseconds.
-        finish(Command::new("sh").args(["-c", "true"]).spawn().unwrap(), LIMIT).unwrap();
-        assert!(children_cpu() > before);
     }
 }

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use super::child::{Bench, Figure, kill, said, spawn};
-use super::far_end::Way;
+use super::child::{Bench, Figure};
+use super::process::{kill, said, spawn};
 use super::row::Unit;
+use crate::far_end::Way;
 use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::shell::quoted;
@@ -61,21 +62,28 @@ impl Bench<'_> {
     /// Both directions through the server as its own jump host: as `-J`, with the flags of this run at the
     /// jump host, too.
     pub(super) fn jump(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
-        if self.plan.client_words.iter().any(|word| word == "-J") {
-            return Err(Fault::Route("the host is reached through a jump host already"));
-        }
         let mut words = vec![program.display().to_string(), "-o".to_owned(), "BatchMode=yes".to_owned()];
         words.extend(["-o", "ControlPath=none", "-o", "ClearAllForwardings=yes"].map(str::to_owned));
         words.extend(self.plan.client_words.iter().cloned());
         let words: Vec<String> = words.iter().map(|word| quoted(&word.replace('%', "%%"))).collect();
         let proxy =
             format!("ProxyCommand={} -W '[%h]:%p' {}", words.join(" "), quoted(&self.plan.destination));
-        let more = ["-o".to_owned(), proxy];
-        let mut figures = self.up(program, &more)?;
-        figures.extend(self.down(program, &more)?);
-        // Processor time of this side is that of two clients: the row is about throughput.
+        self.both_ways(program, &["-o".to_owned(), proxy])
+    }
+
+    /// Both directions through a pipe, with these words on the command line.
+    pub(super) fn both_ways(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, Fault> {
+        let mut figures = self.up(program, more)?;
+        figures.extend(self.down(program, more)?);
+        // Processor time of this side may be that of two clients: the row is about throughput.
         figures.retain(|(_, unit, _)| *unit == Unit::BytesPerSecond);
         Ok(figures)
+    }
+
+    /// Both directions through a pipe to the jump host alone.
+    pub(super) fn to_jump_host(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
+        let Some(plan) = self.jump_host else { return Ok(Vec::new()) };
+        Bench { plan, serial: self.serial.clone(), ..*self }.both_ways(program, &[])
     }
 }
 

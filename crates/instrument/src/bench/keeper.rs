@@ -3,8 +3,8 @@
 //! The command that removes it waits for the end of its input. It runs when the connection ends, however
 //! this process ended.
 
-use super::held::Held;
 use crate::fault::Fault;
+use crate::held::Held;
 use crate::shell::quoted;
 use crate::target::Target;
 

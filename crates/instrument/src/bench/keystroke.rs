@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::child::{Bench, Figure, Guard, kill, no_pipes, piped, said};
+use super::child::{Bench, Figure};
+use super::process::{Guard, kill, no_pipes, piped, said};
 use super::row::Unit;
 use crate::fault::Fault;
 use crate::flow::Direction;

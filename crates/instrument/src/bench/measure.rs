@@ -8,9 +8,9 @@ use lh_crypto::PublicKey;
 
 use super::cells::{Cell, Cells, LEFT_TO_LONG_RUN, NONE, SUITES, Suite, long, quick, usual};
 use super::child::{Bench, Client, Job};
-use super::far_end::FarEnd;
 use super::keeper::{Keeper, MANY};
 use super::offer::Offer;
+use super::prepare::{Scratch, acceptor, far_end, jump_host_plan, keep_small_files};
 use super::results::{Plan, Results};
 use super::row::{LEAST_VALUES, Rows, Unit};
 use super::schedule::Schedule;
@@ -20,7 +20,6 @@ use super::setup::{Kind, Setup, setups, with_bits};
 use crate::disk::{disk_here, disk_there};
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
-use crate::shell::quoted;
 use crate::stats::median;
 use crate::target::{Remote, Target};
 
@@ -102,13 +101,14 @@ pub(super) fn run(
         far = end;
         missing.extend(why);
     }
+    let jump_host = jump_host_plan(target, plan)?;
     tell("asking for the server's algorithms");
     let setups = setups(&first.options, &Offer::of(target), plan.quick);
     let Cells { all: cells, main } = if plan.quick {
         missing.push(LEFT_TO_LONG_RUN.to_owned());
-        quick(setups, &clients, has_port, suite)
+        quick(setups, &clients, has_port, jump_host.is_some(), suite)
     } else {
-        long(setups, &clients, has_port)
+        long(setups, &clients, has_port, jump_host.is_some())
     };
     let slices = |cell: &Cell| match cell {
         Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => 1,
@@ -128,7 +128,17 @@ pub(super) fn run(
     let there = keeper.path.as_str();
     let serial = Counter::new(0);
     let ends = begun + limit;
-    let bench = Bench { plan, here: &here.0, there, slice, file_len, serial, far: far.as_ref(), ends };
+    let bench = Bench {
+        plan,
+        here: &here.0,
+        there,
+        slice,
+        file_len,
+        serial,
+        far: far.as_ref(),
+        jump_host: jump_host.as_ref(),
+        ends,
+    };
     bench.prepare().map_err(|error| Fault::File { path: here.0.clone(), error })?;
     let mut run = Run {
         target,
@@ -223,43 +233,6 @@ fn guess(cell: &Cell, slice: Duration, login: Duration) -> Duration {
         Cell::Child(_, job) => slice * job.slices() + login * 2,
         Cell::Disks => DISKS,
     }
-}
-
-/// The TCP end at the server, and why there is none, or what is not measured with it.
-fn far_end(target: &Target, plan: &Plan, first: &Remote) -> (Option<FarEnd>, Option<String>) {
-    let started = FarEnd::start(target, plan.tcp_port);
-    let no_port =
-        "TCP alone: --tcp-port N would measure it through a port that the server's firewall lets pass";
-    match (started, plan.tcp_port) {
-        (Ok(end), Some(_)) if first.client.address().is_none() => {
-            (Some(end), Some("TCP alone: the host is reached through a proxy".to_owned()))
-        }
-        (Ok(end), Some(_)) => (Some(end), None),
-        (Ok(end), None) => (Some(end), Some(no_port.to_owned())),
-        (Err(why), _) => (None, Some(format!("TCP alone, -L and -D: {why}"))),
-    }
-}
-
-/// The process of the server whose children serve connections.
-fn acceptor(target: &Target, first: &mut Remote) -> Option<Acceptor> {
-    let mut other = target.connect(&[]).ok()?;
-    let found = Acceptor::find(first, &mut other);
-    other.client.close();
-    found
-}
-
-/// Makes the files that downloads of small files copy.
-fn keep_small_files(remote: &mut Remote, there: &str) -> Result<(), Fault> {
-    let quoted = quoted(there);
-    let script = format!(
-        "cd {quoted} && mkdir small-kept && head -c 4096 /dev/urandom >small-kept/file0 && i=1 && \
-         while [ $i -lt 100 ]; do cp small-kept/file0 small-kept/file$i; i=$((i+1)); done && echo made"
-    );
-    let shown = remote.script(&script, Duration::from_secs(30));
-    if shown.text().contains("made") {
-        return Ok(());
-    }
-    Err(Fault::Server(lh_client::sanitise(shown.err_text().trim())))
 }
 
 impl Run<'_> {
@@ -486,23 +459,4 @@ impl Run<'_> {
 /// A flow that broke off.
 fn broken(what: &str, direction: Direction, failure: &str) -> Fault {
     Fault::Server(failure.to_owned()).during(format!("{what} {}", direction.name()))
-}
-
-/// A directory of this machine, removed when dropped.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn new(parent: &std::path::Path) -> Result<Self, Fault> {
-        let path = parent.join(format!(".longhaul-bench-{}", std::process::id()));
-        match std::fs::create_dir(&path) {
-            Ok(()) => Ok(Self(path)),
-            Err(error) => Err(Fault::File { path, error }),
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

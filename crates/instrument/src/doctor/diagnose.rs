@@ -4,6 +4,8 @@ use super::facts::Facts;
 use super::finding::Finding;
 use super::home;
 use super::judged::Judged;
+use super::jump;
+use super::marks;
 use super::packets;
 use super::throughput;
 use super::waits;
@@ -11,26 +13,39 @@ use crate::flow::Direction;
 
 /// All causes, first cause first.
 pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
-    if let Some(finding) = black_hole(facts).or_else(|| no_login(facts)) {
+    if let Some(finding) =
+        black_hole(facts).or_else(|| no_login(facts).map(|found| refused(facts).unwrap_or(found)))
+    {
         return vec![finding];
     }
     let mut found = Vec::new();
-    found.extend(stalled(facts));
-    if found.is_empty() {
+    found.extend(refused(facts));
+    let stalled = stalled(facts);
+    let is_stalled = stalled.is_some();
+    found.extend(stalled);
+    if !is_stalled {
         for direction in Direction::BOTH {
             if let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) {
                 let judged = Judged { facts, direction, flow };
-                found.extend(throughput::causes(&judged));
-                found.extend(packets::policer(&judged));
+                let is_throttled = marks::is_throttled(facts, direction);
+                let causes = throughput::causes(&judged).into_iter().chain(packets::policer(&judged));
+                // What packets with a mark meet is no property of the path for others.
+                let causes = causes.filter(|found| !is_throttled || !marks::explains(found.cause));
+                let of_jump_host = jump::judge(&judged);
+                let causes = causes.filter(|found| of_jump_host.is_none() || !jump::explains(found.cause));
+                found.extend(causes);
+                found.extend(of_jump_host);
                 found.extend(packets::small_packets(&judged));
             }
         }
-        waits::marks(facts, &mut found);
+        marks::judge(facts, &mut found);
         waits::disks(facts, &mut found);
         waits::compression(facts, &mut found);
     }
     waits::logins(facts, &mut found);
     waits::shell(facts, &mut found);
+    waits::sftp(facts, &mut found);
+    found.extend(packets::answered_on_the_way(facts));
     found.extend(home::slow_home(facts));
     waits::noise(facts, &mut found);
     // Stable: at equal weight, what was judged first stays first.
@@ -70,11 +85,51 @@ fn black_hole(facts: &Facts) -> Option<Finding> {
     })
 }
 
+/// Connections that the server refused, some of them or all.
+fn refused(facts: &Facts) -> Option<Finding> {
+    let refused = facts.refused;
+    (refused > 0).then_some(())?;
+    let all = refused + facts.logins.len() + usize::from(facts.reached.is_some());
+    Some(Finding {
+        cause: "refused",
+        title: match facts.no_login {
+            Some(_) => "The server closes connections of this machine before it greets.".to_owned(),
+            None => format!("The server closed {refused} of {all} connections before it greeted."),
+        },
+        evidence: vec![format!("{refused} connections, one at a time, were closed in place of a greeting")],
+        gain: "logins that do not fail by chance".to_owned(),
+        change: vec![
+            "at the server: MaxStartups, PerSourceMaxStartups and PerSourcePenalties in sshd_config (its log says which:              journalctl -u ssh)"
+                .to_owned(),
+            "or fail2ban, hosts.deny, a firewall that limits new connections".to_owned(),
+        ],
+        weight: 60.0,
+    })
+}
+
 fn no_login(facts: &Facts) -> Option<Finding> {
     let why = facts.no_login.as_ref()?;
+    if why.contains("Too many authentication failures") {
+        return Some(Finding {
+            cause: "offered_keys",
+            title: "The server ended the login: too many keys are offered before the right one.".to_owned(),
+            evidence: why.lines().map(str::to_owned).collect(),
+            gain: "logins that work".to_owned(),
+            change: vec![
+                "IdentitiesOnly yes and IdentityFile with the right key, under Host in ssh_config here"
+                    .to_owned(),
+                "or take keys out of the agent: ssh-add -l, ssh-add -d".to_owned(),
+            ],
+            weight: 90.0,
+        });
+    }
     Some(Finding {
         cause: "no_login",
-        title: "The server greets, but no login was completed.".to_owned(),
+        title: if facts.is_proxied {
+            "No login was completed through the jump host or proxy command.".to_owned()
+        } else {
+            "The server greets, but no login was completed.".to_owned()
+        },
         evidence: why.lines().map(str::to_owned).collect(),
         gain: "connections that work".to_owned(),
         change: vec!["compare lhssh -v HOST: its last line says what was waited for".to_owned()],

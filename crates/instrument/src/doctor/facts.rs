@@ -9,6 +9,12 @@ use crate::shell::System;
 use crate::stage::Stage;
 use crate::stats::{lowest, median};
 
+/// How many times longer than TCP's the round trip of SSH must be, and how much, seconds, for TCP to end on the way.
+const MANY_TIMES: f64 = 3.0;
+const FARTHER: f64 = 0.015;
+/// Small messages for that verdict.
+const LEAST_PINGS: usize = 10;
+
 /// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Wanted {
@@ -28,9 +34,17 @@ pub(crate) struct Facts {
     pub(crate) reached: Option<Reached>,
     /// The host is reached through a jump host or a proxy command: TCP at the server ends there.
     pub(crate) is_proxied: bool,
+    /// The way to the last jump host by itself.
+    pub(crate) jump_host: Option<JumpHost>,
     pub(crate) segments: Option<Segments>,
+    /// Connections, one at a time, that the server refused before its greeting.
+    pub(crate) refused: usize,
     /// Stages of each login, seconds.
     pub(crate) logins: Vec<Vec<(Stage, f64)>>,
+    /// Most keys that a login offered to the server, the right one included.
+    pub(crate) offers: usize,
+    /// Seconds until an SFTP server answers, of several sessions.
+    pub(crate) sftp: Vec<f64>,
     /// Round trips of small messages on the idle connection, seconds.
     pub(crate) idle: Vec<f64>,
     pub(crate) here: System,
@@ -64,6 +78,36 @@ pub(crate) struct Facts {
     pub(crate) missing: Vec<String>,
 }
 
+/// The way to a jump host by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct JumpHost {
+    pub(crate) name: String,
+    /// Round trips of small messages, seconds.
+    pub(crate) idle: Vec<f64>,
+    pub(crate) there: System,
+    pub(crate) up: Option<Flow>,
+    pub(crate) down: Option<Flow>,
+    /// Rates through it, bytes/s: the faster of two where they were much slower than to it.
+    pub(crate) up_through: f64,
+    pub(crate) down_through: f64,
+}
+
+impl JumpHost {
+    pub(crate) const fn through(&self, direction: Direction) -> f64 {
+        match direction {
+            Direction::Up => self.up_through,
+            Direction::Down => self.down_through,
+        }
+    }
+
+    pub(crate) const fn flow(&self, direction: Direction) -> Option<&Flow> {
+        match direction {
+            Direction::Up => self.up.as_ref(),
+            Direction::Down => self.down.as_ref(),
+        }
+    }
+}
+
 /// What came of asking the system for another congestion control.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OtherControl {
@@ -73,13 +117,16 @@ pub(crate) enum OtherControl {
     Overruled { name: String },
 }
 
-/// Uploads with and without a DSCP mark, in turns.
+/// Transfers with and without a DSCP mark, in turns.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mark {
-    /// The type-of-service byte.
-    pub(crate) service: u8,
+    pub(crate) direction: Direction,
+    /// The type-of-service byte, where it is known.
+    pub(crate) service: Option<u8>,
     /// The sessions that carry it.
     pub(crate) used_for: &'static str,
+    /// What the transfers without it were.
+    pub(crate) others: &'static str,
     pub(crate) with: Vec<f64>,
     pub(crate) without: Vec<f64>,
 }
@@ -110,8 +157,20 @@ pub(crate) struct Shell {
 }
 
 impl Facts {
-    /// The path's round trip without load, seconds.
+    /// The path's round trip without load, seconds: where something on the path answers in the server's place, that of SSH.
     pub(crate) fn round_trip(&self) -> f64 {
+        self.answered_on_the_way().map_or_else(|| self.least_round_trip(), |(_, of_ssh)| of_ssh)
+    }
+
+    /// Round trips of TCP and of SSH, seconds, where TCP is answered by something on the way: the fastest of many small
+    /// messages takes a multiple of TCP's round trip.
+    pub(crate) fn answered_on_the_way(&self) -> Option<(f64, f64)> {
+        let of_ssh = lowest(self.idle.iter().copied()).filter(|_| self.idle.len() >= LEAST_PINGS)?;
+        let of_tcp = self.reached.as_ref().filter(|_| !self.is_proxied)?.connect;
+        (of_ssh >= of_tcp * MANY_TIMES && of_ssh - of_tcp >= FARTHER).then_some((of_tcp, of_ssh))
+    }
+
+    fn least_round_trip(&self) -> f64 {
         let flows = [&self.up, &self.down];
         let of_flows = flows.into_iter().flatten().filter_map(|flow| flow.least_rtt);
         let of_probe = self.reached.iter().map(|reached| reached.connect);

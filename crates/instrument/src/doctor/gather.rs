@@ -7,8 +7,11 @@ use std::time::Duration;
 use lh_client::{Pty, SessionSetup, Start};
 use lh_sys::errno_text;
 
-use super::facts::{Facts, Home, Mark, OtherControl, Shell, Wanted};
+use super::facts::{Facts, Home, OtherControl, Shell, Wanted};
+use super::jump;
 use super::losses::{LEAST_RESENT, losses_may_limit};
+use super::marks;
+use super::transfers::{FLOW, SHORT_FLOW, TOGETHER, one_flow, short_flow, together};
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow, MANY_REKEYS};
@@ -16,19 +19,10 @@ use crate::probe::{largest_segment, reach};
 use crate::shell::{SHORT, System, quoted};
 use crate::stage::Stage;
 use crate::target::{NoConnection, Remote, Target};
-use crate::task::{Data, Shown, Task};
+use crate::task::{Data, Opens, PING_COUNT, PING_EVERY, Shown, Task};
 
-/// Length of the flow that is judged.
-const FLOW: Duration = Duration::from_millis(4000);
-/// Length of the flows that are compared with it.
-const SHORT_FLOW: Duration = Duration::from_millis(2000);
-/// Round trips of a flow behind whose first part TCP has started, and the longest flow for it.
-const START: f64 = 20.0;
-const LONGEST_FLOW: Duration = Duration::from_millis(6000);
 /// Further flows of that length where too few segments were lost for a verdict, at most.
 const MORE_FLOWS: usize = 2;
-/// Connections at a time in the comparison.
-const TOGETHER: usize = 4;
 /// Time after which a login that neither fails nor succeeds is given up.
 const LOGIN_LIMIT: Duration = Duration::from_secs(45);
 const LOGIN_LATE: &str = "the login was not complete after 45 s";
@@ -39,12 +33,14 @@ const SLOW_SHELL: f64 = 0.3;
 
 /// Measures everything; says on the way what it does.
 pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> Result<Facts, Fault> {
+    let target = &target.patient();
     let options = target.options(&[])?;
     let mut facts = Facts { host: options.config.host.clone(), here: System::here(), ..Facts::default() };
     facts.rate_limit = options.rate_limit.map(|rate| rate as f64);
     if options.config.is_direct() {
         tell("path");
         let reached = reach(&options.config.host, options.config.port())?;
+        facts.refused = reached.refused;
         facts.segments = largest_segment(reached.address);
         facts.reached = Some(reached);
         // A login would wait for packets that never arrive.
@@ -58,7 +54,10 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
     }
     tell("login");
     let first = match first_login(target) {
-        Ok(stages) => stages,
+        Ok((stages, offers)) => {
+            facts.offers = offers;
+            stages
+        }
         Err(failure) => {
             if !failure.is_path {
                 return Err(failure.fault);
@@ -67,6 +66,7 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
                 Some(stage) => format!("{} (while waiting for {})", failure.fault, stage.words()),
                 None => failure.fault.to_string(),
             });
+            facts.refused += target.refused();
             return Ok(facts);
         }
     };
@@ -81,7 +81,8 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
     if facts.logins.iter().flatten().map(|(_, seconds)| seconds).sum::<f64>() < 8.0 {
         remote = log_in(target, &mut facts)?;
     }
-    facts.idle = remote.ping(20, Duration::from_millis(20));
+    facts.refused += target.refused();
+    facts.idle = remote.ping(PING_COUNT, PING_EVERY);
     match remote.system() {
         Ok(system) => facts.there = system,
         Err(why) => {
@@ -97,20 +98,24 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
     if let Err(why) = flows(target, &mut facts, tell) {
         facts.missing.push(format!("some of the transfers: {why}"));
     }
+    if facts.is_proxied {
+        tell("the jump host");
+        jump::measure(target, &mut facts);
+    }
     tell("disks");
     disks(target, wanted, &mut facts);
     Ok(facts)
 }
 
 /// Logs in on a thread of its own, so that a path that swallows packets does not hold up the doctor.
-fn first_login(target: &Target) -> Result<Vec<(Stage, f64)>, NoConnection> {
+fn first_login(target: &Target) -> Result<(Vec<(Stage, f64)>, usize), NoConnection> {
     let (send, receive) = channel();
     let target = target.clone();
     std::thread::spawn(move || {
         let result = target.connect(&[]).map(|mut remote| {
             let stages = with_session(&mut remote);
             remote.client.close();
-            stages
+            (stages, remote.offers)
         });
         let _ = send.send(result);
     });
@@ -135,6 +140,7 @@ fn with_session(remote: &mut Remote) -> Vec<(Stage, f64)> {
 fn log_in(target: &Target, facts: &mut Facts) -> Result<Remote, Fault> {
     let mut remote = target.connect(&[])?;
     facts.logins.push(with_session(&mut remote));
+    facts.offers = facts.offers.max(remote.offers);
     Ok(remote)
 }
 
@@ -143,7 +149,7 @@ fn interactive(remote: &mut Remote) -> Option<f64> {
     let mut setup = SessionSetup::new(Start::Shell);
     setup.pty = Some(Pty { term: "dumb".to_owned(), columns: 80, rows: 24, ..Pty::default() });
     let shown = remote.run(Task {
-        setup,
+        opens: Opens::Session(setup),
         data: Data::Keep,
         input: b"exit\n".to_vec(),
         sample: None,
@@ -179,11 +185,41 @@ fn shell(remote: &mut Remote, facts: &mut Facts) {
         found.slowest = slowest_line(remote, &facts.there);
     }
     facts.shell = Some(found);
+    facts.sftp = sftp_starts(remote, round_trip);
     facts.home = home(remote);
     // Servers that look up the client's name (UseDNS, PAM, TCP wrappers) wait as long as this takes.
     let shown =
         remote.script("set -- $SSH_CONNECTION; echo begin; getent hosts $1 >/dev/null; echo end", SHORT);
     facts.reverse_lookup = at(&shown, "end").zip(at(&shown, "begin")).map(|(end, begin)| end - begin);
+}
+
+/// Seconds from the acceptance of an SFTP session to its first answer, of those that answered; further ones only where
+/// the first is slow.
+fn sftp_starts(remote: &mut Remote, round_trip: f64) -> Vec<f64> {
+    /// SSH_FXP_INIT of version 3.
+    const INIT: &[u8] = &[0, 0, 0, 5, 1, 0, 0, 0, 3];
+    let mut all = Vec::new();
+    for _ in 0..SHELLS[1] {
+        let shown = remote.run(Task {
+            opens: Opens::Session(SessionSetup::new(Start::Subsystem("sftp".to_owned()))),
+            // Some servers end without an answer where the input has ended.
+            data: Data::Hold,
+            input: INIT.to_vec(),
+            sample: None,
+            ping: None,
+            limit: SHORT,
+            hold: Some(Box::new(<[u8]>::is_empty)),
+        });
+        let answered = shown.pieces.first().map(|(at, _)| *at);
+        let Some(took) = answered.zip(shown.opened).map(|(answered, opened)| answered - opened) else {
+            break;
+        };
+        all.push(took);
+        if took < SLOW_SHELL + 2.0 * round_trip {
+            break;
+        }
+    }
+    all
 }
 
 /// When the output with this word came, seconds.
@@ -319,7 +355,9 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
     if facts.up.as_ref().is_some_and(|flow| flow.rekeys >= MANY_REKEYS) {
         tell("fewer key exchanges");
         let other = one_flow(target, &[("RekeyLimit", "default none")], Direction::Up, SHORT_FLOW);
-        facts.without_rekeys = other.ok().filter(Flow::is_significant).map(|flow| flow.rate);
+        // The server's limit counts as before.
+        let is_fewer = |flow: &Flow| flow.is_significant() && flow.rekeys < MANY_REKEYS;
+        facts.without_rekeys = other.ok().filter(is_fewer).map(|flow| flow.rate);
     }
     let lossy = facts.up.as_ref().and_then(Flow::loss).is_some_and(|loss| loss > 0.0005);
     let uses = facts.up.as_ref().and_then(|flow| flow.sender.as_ref()?.congestion_control.clone());
@@ -338,7 +376,7 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
         });
     }
     tell("packet marks");
-    marks(target, facts)?;
+    marks::measure(target, facts)?;
     let used = |flow: &Flow| flow.client_cpu.unwrap_or(0.0).max(flow.server_cpu.unwrap_or(0.0));
     const FASTEST: &str = "aes128-gcm@openssh.com";
     if facts.up.as_ref().map_or(0.0, used) > 0.8 && facts.cipher != FASTEST {
@@ -348,78 +386,6 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
             other.ok().filter(Flow::is_significant).map(|flow| (FASTEST.to_owned(), flow.rate));
     }
     Ok(())
-}
-
-fn one_flow(
-    target: &Target,
-    first: &[(&str, &str)],
-    direction: Direction,
-    time: Duration,
-) -> Result<Flow, Fault> {
-    // What a download sends is all zeros: its rate would be that of the compressor.
-    let plain = [("Compression", "no")];
-    let mut remote = target.connect(&[first, &plain].concat())?;
-    let flow = remote.flow(direction, time);
-    if flow.failure.is_none() {
-        remote.client.close();
-    }
-    Ok(flow)
-}
-
-/// Length of the flows of a comparison over a round trip, seconds: TCP's slow start takes several.
-fn short_flow(round_trip: f64) -> Duration {
-    SHORT_FLOW.max(Duration::from_secs_f64(START * round_trip)).min(LONGEST_FLOW)
-}
-
-/// The rates of several connections at a time, added up.
-fn together(target: &Target, direction: Direction, time: Duration) -> Option<f64> {
-    let run = || one_flow(target, &[], direction, time).ok().filter(|flow| flow.rate > 0.0);
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..TOGETHER).map(|_| scope.spawn(run)).collect();
-        let rates: Vec<Option<f64>> =
-            threads.into_iter().map(|thread| thread.join().ok().flatten().map(|flow| flow.rate)).collect();
-        // Fewer than these would compare another number of connections.
-        rates.iter().copied().collect::<Option<Vec<f64>>>().map(|rates| rates.iter().sum())
-    })
-}
-
-/// Uploads with each DSCP mark in use, in turns with unmarked ones. Further rounds only where the first one
-/// differs.
-fn marks(target: &Target, facts: &mut Facts) -> Result<(), Fault> {
-    let options = target.options(&[])?;
-    let qos = &options.config.ip_qos;
-    let mut wanted: Vec<(u8, &'static str)> = Vec::new();
-    for (service, used_for) in
-        [(qos.bulk, "copies and commands"), (qos.interactive, "sessions with a terminal")]
-    {
-        if let Some(service) = service.filter(|service| *service != 0)
-            && !wanted.iter().any(|(known, _)| *known == service)
-        {
-            wanted.push((service, used_for));
-        }
-    }
-    for (service, used_for) in wanted {
-        let mut mark = Mark { service, used_for, with: Vec::new(), without: Vec::new() };
-        for round in 0..3 {
-            // The order changes, so that a path that gets faster or slower favours neither.
-            for is_marked in [round % 2 == 0, round % 2 != 0] {
-                let rate = marked(target, if is_marked { service } else { 0 })?;
-                if is_marked { &mut mark.with } else { &mut mark.without }.push(rate);
-            }
-            let ratio = |a: &[f64], b: &[f64]| a.iter().sum::<f64>() / b.iter().sum::<f64>().max(1.0);
-            if ratio(&mark.without, &mark.with) < 1.5 {
-                break;
-            }
-        }
-        facts.marks.push(mark);
-    }
-    Ok(())
-}
-
-fn marked(target: &Target, service: u8) -> Result<f64, Fault> {
-    let value = format!("0x{service:02x} 0x{service:02x}");
-    let value = if service == 0 { "cs0 cs0" } else { &value };
-    Ok(one_flow(target, &[("IPQoS", value)], Direction::Up, SHORT_FLOW)?.rate)
 }
 
 fn disks(target: &Target, wanted: &Wanted, facts: &mut Facts) {

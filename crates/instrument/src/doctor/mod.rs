@@ -7,11 +7,14 @@ mod finding;
 mod gather;
 mod home;
 mod judged;
+mod jump;
 mod losses;
+mod marks;
 mod packets;
 mod page;
 mod processor;
 mod throughput;
+mod transfers;
 mod waits;
 
 #[cfg(test)]

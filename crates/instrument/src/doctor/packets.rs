@@ -1,5 +1,6 @@
 //! Causes that packets meet on the way: a policer, which drops what exceeds a rate, and small packets.
 
+use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, Judged};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
@@ -92,5 +93,33 @@ pub(super) fn small_packets(judged: &Judged<'_>) -> Option<Finding> {
             "in a tunnel: as much as its outer path carries (1420 for WireGuard over Ethernet)".to_owned(),
         ],
         weight: weight_of_factor(factor),
+    })
+}
+
+/// TCP's connection ends before the server: a proxy or an inspecting firewall answers for it.
+pub(super) fn answered_on_the_way(facts: &Facts) -> Option<Finding> {
+    let (of_tcp, of_ssh) = facts.answered_on_the_way()?;
+    Some(Finding {
+        cause: "middlebox",
+        title: format!(
+            "Something {} from here answers TCP in the server's place; SSH is answered after {}.",
+            time(of_tcp),
+            time(of_ssh)
+        ),
+        evidence: vec![
+            format!("TCP's handshake took {}", time(of_tcp)),
+            format!(
+                "the fastest of {} small SSH messages was answered after {}",
+                facts.idle.len(),
+                time(of_ssh)
+            ),
+            "losses, windows and buffers of uploads are those of the way to it, not to the server".to_owned(),
+        ],
+        gain: "what it costs shows a measurement without it, from another network or port".to_owned(),
+        change: vec![
+            "ask who runs the firewall, VPN or WAN accelerator on the path to let port 22 pass without a proxy".to_owned(),
+            "a server that is stopped for most of the time looks alike: its load is in uptime and top there".to_owned(),
+        ],
+        weight: 1.0,
     })
 }

@@ -10,7 +10,7 @@ use crate::disk::Disk;
 use crate::flow::{Direction, Flow};
 use crate::probe::Segments;
 use crate::quota::Quota;
-use crate::stats::{median, percent, rate, time};
+use crate::stats::{lowest, median, percent, rate, time};
 
 /// Version of the JSON. It rises when a member is taken away or changes its meaning.
 const VERSION: u64 = 1;
@@ -174,8 +174,18 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
         "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
         "measured": {
             "rtt_seconds": facts.round_trip(),
+            "tcp_rtt_seconds": facts.reached.as_ref().map(|reached| reached.connect),
+            "ssh_rtt_seconds": lowest(facts.idle.iter().copied()),
+            "offered_keys": facts.offers,
+            "sftp_seconds": facts.sftp,
             "upload": flow(Direction::Up),
             "download": flow(Direction::Down),
+            "jump_host": facts.jump_host.as_ref().map(|jump_host| json!({
+                "name": jump_host.name,
+                "rtt_seconds": lowest(jump_host.idle.iter().copied()),
+                "upload_bytes_per_second": jump_host.up.as_ref().map(|flow| flow.rate),
+                "download_bytes_per_second": jump_host.down.as_ref().map(|flow| flow.rate),
+            })),
             "logins_seconds": logins,
             "shell_seconds": facts.shell.as_ref().map(|shell| shell.interactive.clone()),
             "command_seconds": facts.shell.as_ref().map(|shell| shell.command.clone()),
@@ -190,7 +200,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "disk_there": disk(&facts.disk_there),
             "path_mtu_bytes": facts.segments.map(Segments::path_mtu),
             "marks": facts.marks.iter().map(|mark| json!({
-                "service": mark.service, "with_bytes_per_second": mark.with, "without_bytes_per_second": mark.without,
+                "direction": mark.direction.name(), "service": mark.service, "with_bytes_per_second": mark.with, "without_bytes_per_second": mark.without,
             })).collect::<Vec<_>>(),
         },
         "missing": facts.missing,

@@ -17,13 +17,15 @@ pub(super) fn causes(judged: &Judged<'_>) -> Vec<Finding> {
         return vec![paced];
     }
     let windows = buffers::window_scaling(judged).or_else(|| buffers::receive_window(judged));
-    // The window that the server waits for is the proxy's, whose system is not known.
-    let windows = windows.filter(|_| !judged.facts.is_proxied);
+    // The window that the server waits for is the proxy's, whose system is not known; so are the buffers and losses of
+    // a way that ends before the server.
+    let ends_early = judged.facts.answered_on_the_way().is_some();
+    let windows = windows.filter(|_| !judged.facts.is_proxied && !ends_early);
     let limits = [
         ssh_window(judged),
         windows,
-        buffers::send_buffer(judged),
-        losses::loss(judged),
+        buffers::send_buffer(judged).filter(|_| !ends_early),
+        losses::loss(judged).filter(|_| !ends_early),
         rekeying(judged),
         judged.any_processor(),
     ];
@@ -129,7 +131,11 @@ fn rekeying(judged: &Judged<'_>) -> Option<Finding> {
             format!("{} key exchanges in {:.1} s", flow.rekeys, flow.seconds * (1.0 - WARM_UP)),
         ],
         gain,
-        change: vec!["take RekeyLimit out of ssh_config here, or of the server's sshd_config".to_owned()],
+        change: vec![if without.is_some() {
+            "take RekeyLimit out of ssh_config here".to_owned()
+        } else {
+            "take RekeyLimit out of the server's sshd_config, or of ssh_config here".to_owned()
+        }],
         weight: weight_of_factor(factor),
     })
 }

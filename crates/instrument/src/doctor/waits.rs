@@ -1,4 +1,4 @@
-//! Causes that make a person wait: logins, shells, disks, marks.
+//! Causes that make a person wait: logins, shells, disks.
 
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
@@ -20,8 +20,12 @@ pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
     if facts.logins.len() < LEAST_LOGINS {
         return;
     }
-    let round_trip = facts.round_trip();
+    let of_keys = offered_keys(facts);
+    out.extend(of_keys.as_ref().map(|(_, found)| found.clone()));
+    let of_keys = of_keys.map_or(0.0, |(seconds, _)| seconds);
     for stage in [
+        Stage::Configuration,
+        Stage::Proxy,
         Stage::Resolve,
         Stage::Connect,
         Stage::Greeting,
@@ -32,16 +36,46 @@ pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
         Stage::Session,
     ] {
         let Some(took) = facts.stage(stage) else { continue };
-        let excess = took - stage.round_trips() * round_trip;
-        let all_slow = facts.logins.iter().all(|login| {
-            login
-                .iter()
-                .any(|(each, seconds)| *each == stage && *seconds > SLOW + stage.round_trips() * round_trip)
-        });
+        let other = if stage == Stage::Credential { of_keys } else { 0.0 };
+        let needed = stage.round_trips() * facts.round_trip() + other;
+        let excess = took - needed;
+        let is_slow = |(each, seconds): &(Stage, f64)| *each == stage && *seconds > SLOW + needed;
+        let all_slow = facts.logins.iter().all(|login| login.iter().any(is_slow));
         if all_slow && !home::explains_stage(facts, stage, excess) {
             out.push(slow_stage(facts, stage, took, excess));
         }
     }
+}
+
+/// Keys from which the wrong ones among them are a cause.
+const MANY_KEYS: usize = 3;
+
+/// Keys that the server refuses before it takes one: the seconds that they cost, and the finding.
+fn offered_keys(facts: &Facts) -> Option<(f64, Finding)> {
+    let took = facts.stage(Stage::Credential)?;
+    let wrong = facts.offers.checked_sub(1)? as f64;
+    let lost = took * wrong / (wrong + 1.0);
+    if facts.offers < MANY_KEYS || lost < SLOW {
+        return None;
+    }
+    let finding = Finding {
+        cause: "offered_keys",
+        title: format!("{} keys are offered before the one that the server takes: {}.", facts.offers - 1, time(lost)),
+        evidence: vec![format!(
+            "the server's answers about {} keys took {}, over a round trip of {}",
+            facts.offers,
+            time(took),
+            time(facts.round_trip())
+        )],
+        gain: format!("logins {} faster", time(lost)),
+        change: vec![
+            "IdentitiesOnly yes and IdentityFile with the right key, under Host in ssh_config here".to_owned(),
+            "or take keys out of the agent (ssh-add -l, ssh-add -d): servers give up after six (MaxAuthTries)"
+                .to_owned(),
+        ],
+        weight: weight_of_time(lost),
+    };
+    Some((lost, finding))
 }
 
 fn slow_stage(facts: &Facts, stage: Stage, took: f64, excess: f64) -> Finding {
@@ -76,6 +110,19 @@ fn slow_stage(facts: &Facts, stage: Stage, took: f64, excess: f64) -> Finding {
         };
     }
     let (cause, title, change): (_, _, &[&str]) = match stage {
+        Stage::Configuration => (
+            "configuration",
+            "This machine needs long to read its configuration of SSH",
+            &["time lhssh -G HOST, and look in ssh_config for Match exec and CanonicalizeHostname"],
+        ),
+        Stage::Proxy => (
+            "proxy_start",
+            "The jump host or proxy command needs long before the server's greeting arrives",
+            &[
+                "measure the jump host by itself: longhaul doctor JUMPHOST",
+                "or the program of ProxyCommand: time PROGRAM ARGUMENTS </dev/null",
+            ],
+        ),
         Stage::Resolve => (
             "resolve",
             "This machine needs long to resolve the host's name",
@@ -190,6 +237,37 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     });
 }
 
+/// An SFTP server that starts late.
+pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
+    let needed = 2.0 * facts.round_trip();
+    if facts.sftp.len() < LEAST_LOGINS || facts.sftp.iter().any(|took| *took < SLOW + needed) {
+        return;
+    }
+    let Some(took) = lowest(facts.sftp.iter().copied()) else { return };
+    let command = facts.shell.as_ref().and_then(|shell| lowest(shell.command.iter().copied()));
+    // What delays each command is a finding of its own.
+    let excess = took - needed.max(command.unwrap_or(0.0));
+    if excess < SLOW {
+        return;
+    }
+    out.push(Finding {
+        cause: "sftp_start",
+        title: format!("The server's SFTP starts late: {}, for scp, sftp and lhscp.", time(excess)),
+        evidence: vec![format!(
+            "the first answer of the subsystem sftp came after {}{} (the fastest of {})",
+            time(took),
+            command.map_or_else(String::new, |command| format!(", the end of a command that does nothing after {}", time(command))),
+            facts.sftp.len()
+        )],
+        gain: format!("copies {} faster, each", time(excess)),
+        change: vec![
+            "at the server: Subsystem sftp internal-sftp in sshd_config; else look at the program that it names there"
+                .to_owned(),
+        ],
+        weight: weight_of_time(excess),
+    });
+}
+
 /// A shell that prints something before each command.
 pub(super) fn noise(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(line) = &facts.there.noise else { return };
@@ -276,49 +354,4 @@ fn slow_disk(direction: Direction, use_of: DiskUse, disk: &Disk, path: f64) -> O
         change: vec![format!("copy with another file system on {end}, or give {directory} a faster disk")],
         weight: weight_of_factor(factor),
     })
-}
-
-/// Marks that the path treats worse.
-pub(super) fn marks(facts: &Facts, out: &mut Vec<Finding>) {
-    for mark in &facts.marks {
-        let (Some(with), Some(without)) =
-            (median(mark.with.iter().copied()), median(mark.without.iter().copied()))
-        else {
-            continue;
-        };
-        let worst = |values: &[f64], best: bool| {
-            values.iter().copied().reduce(if best { f64::max } else { f64::min }).unwrap_or(0.0)
-        };
-        // Only where every marked run was slower than every unmarked one, in three rounds.
-        let apart = worst(&mark.without, false) > 1.4 * worst(&mark.with, true);
-        let factor = without / with.max(1.0);
-        if mark.with.len() < 3 || !apart || factor < 1.5 {
-            continue;
-        }
-        let code = mark.service >> 2;
-        out.push(Finding {
-            cause: "dscp",
-            title: format!(
-                "The path throttles packets with DSCP {code} (the mark of {}): {} instead of {}.",
-                mark.used_for,
-                rate(with),
-                rate(without)
-            ),
-            evidence: vec![
-                format!("uploads with the mark (IPQoS 0x{:02x}): {}", mark.service, list(&mark.with)),
-                format!("uploads without it, in turns: {}", list(&mark.without)),
-            ],
-            gain: format!("{factor:.1} times, measured, for {}", mark.used_for),
-            change: vec![
-                "IPQoS none in ssh_config here, and in sshd_config at the server for the other direction"
-                    .to_owned(),
-                "or have the network carry the mark".to_owned(),
-            ],
-            weight: weight_of_factor(factor) + 0.5,
-        });
-    }
-}
-
-fn list(rates: &[f64]) -> String {
-    rates.iter().map(|each| rate(*each)).collect::<Vec<_>>().join(", ")
 }

@@ -9,13 +9,20 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lh_driver::ChannelOptions;
+use lh_client::{Client, ClientError, Pty, SessionSetup, Start};
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions};
+use lh_wire::Writer as _;
 
 use self::bulk::Bulk;
 use self::shared::{RANDOM, Shared};
 use self::watch::{GRACE, Phase, Watch};
+use crate::shell::sh;
 use crate::target::Remote;
-pub(crate) use shared::{Data, Shown, Task, random};
+pub(crate) use shared::{Data, Opens, Shown, Task, random};
+
+/// Small messages on an idle connection, and the time between them.
+pub(crate) const PING_COUNT: usize = 20;
+pub(crate) const PING_EVERY: Duration = Duration::from_millis(20);
 
 impl Remote {
     /// Runs a task to its end. After a failure the connection is of no more use.
@@ -38,7 +45,8 @@ impl Remote {
         }));
         let handler = Box::new(Bulk { shared: Rc::clone(&shared), at: 0 });
         let asks = self.client.driver().link().transport_ref().peer().limits().answers_stack_metrics;
-        let opened = self.client.open_session(task.setup, &ChannelOptions::default(), handler);
+        let ends_with_data = matches!(task.opens, Opens::Forward(_));
+        let opened = open(&mut self.client, task.opens, handler);
         let channel = match opened {
             Ok(channel) => Some(channel),
             Err(error) => return Shown { failure: Some(error.to_string()), ..Shown::default() },
@@ -58,6 +66,7 @@ impl Remote {
             asked: false,
             rate_limit: self.options.rate_limit,
             hold: task.hold.map(|hold| (hold, begun)),
+            ends_with_data,
         };
         let result = self.client.run(&mut control);
         drop(control);
@@ -98,10 +107,53 @@ impl Remote {
             asked: false,
             rate_limit: None,
             hold: None,
+            ends_with_data: false,
         };
         let _ = self.client.run(&mut control);
         drop(control);
         let shown = std::mem::take(&mut shared.borrow_mut().shown);
         shown.pings.into_iter().map(|(_, took)| took).collect()
+    }
+}
+
+/// Opens the channel of a task.
+fn open(client: &mut Client, opens: Opens, handler: Box<Bulk>) -> Result<ChannelId, ClientError> {
+    let options = ChannelOptions::default();
+    match opens {
+        Opens::Session(setup) => client.open_session(setup, &options, handler),
+        Opens::AmongTerminals(setup) => {
+            open_terminal(client)?;
+            let opened = client.open_session(setup, &options, handler)?;
+            open_terminal(client)?;
+            Ok(opened)
+        }
+        Opens::Forward(address) => {
+            // Where to, and where from (RFC 4254 section 7.2).
+            let mut fields = Vec::new();
+            for (host, port) in [(address.ip().to_string(), address.port()), ("127.0.0.1".to_owned(), 0)] {
+                fields.put_string(host.as_bytes());
+                fields.put_u32(port.into());
+            }
+            let opened = client.driver().control().open("direct-tcpip", &fields, &options, handler);
+            opened.map_err(|error| ClientError::Local(error.to_string()))
+        }
+    }
+}
+
+/// Opens a session with a terminal that lasts as long as the connection.
+fn open_terminal(client: &mut Client) -> Result<ChannelId, ClientError> {
+    let mut setup = SessionSetup::new(Start::Exec(sh("exec cat >/dev/null")));
+    setup.pty = Some(Pty { term: "dumb".to_owned(), columns: 80, rows: 24, ..Pty::default() });
+    client.open_session(setup, &ChannelOptions::default(), Box::new(Idle))
+}
+
+/// The handler of a session that moves no data.
+struct Idle;
+
+impl ChannelHandler for Idle {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        if let ChannelEvent::Data { data, .. } = event {
+            cx.consumed(data.len());
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What a task is, what it has shown, and the state that its parts share.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,19 @@ pub(crate) enum Data {
 /// Says whether a held command goes on; asked several times a second, with the command's output so far.
 pub(crate) type Hold = Box<dyn FnMut(&[u8]) -> bool>;
 
+/// The channel of a task.
+pub(crate) enum Opens {
+    Session(SessionSetup),
+    /// A session between two others that have a terminal and move no data. Servers mark the packets of a connection by
+    /// its first session, by its last one, or by whether one has a terminal.
+    AmongTerminals(SessionSetup),
+    /// A connection from the server to this address, as `-L` asks for it. It ends with its data.
+    Forward(SocketAddr),
+}
+
 /// What to run and to measure.
 pub(crate) struct Task {
-    pub(crate) setup: SessionSetup,
+    pub(crate) opens: Opens,
     pub(crate) data: Data,
     /// Input before the end of input.
     pub(crate) input: Vec<u8>,

@@ -49,6 +49,8 @@ pub(super) struct Watch {
     pub(super) rate_limit: Option<u64>,
     /// What holds a command, and when it is asked next.
     pub(super) hold: Option<(Hold, Instant)>,
+    /// The channel is not asked to end after its data: the connection ends.
+    pub(super) ends_with_data: bool,
 }
 
 impl Watch {
@@ -202,7 +204,12 @@ impl Control for Watch {
         }
         if self.phase_end() <= now {
             match (self.phase, self.data) {
-                (Phase::Data, Data::Send(..) | Data::Receive(_)) if is_ready => self.end_data(cx),
+                (Phase::Data, Data::Send(..) | Data::Receive(_)) if is_ready => {
+                    self.end_data(cx);
+                    if self.ends_with_data {
+                        cx.stop(0);
+                    }
+                }
                 _ => {
                     let mut shared = self.shared.borrow_mut();
                     if self.pings_left.is_none() {

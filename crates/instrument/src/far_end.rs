@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use lh_sys::tcp_info::TcpInfo;
 
-use super::held::Held;
 use crate::fault::Fault;
 use crate::flow::Direction;
+use crate::held::Held;
 use crate::target::Target;
 use crate::task::random;
 
@@ -40,17 +40,17 @@ else echo "the server has neither python3 nor perl, nor socat with --tcp-port" >
 
 /// How a forward to it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     Local,
     Socks,
 }
 
 /// The TCP end; stopped when dropped.
-pub(super) struct FarEnd {
+pub(crate) struct FarEnd {
     /// Address where it listens, as the server sees it.
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// The program that serves it.
-    pub(super) program: String,
+    pub(crate) program: String,
     token: String,
     _helper: Held,
 }
@@ -60,7 +60,7 @@ impl FarEnd {
     ///
     /// # Errors
     /// The server lacks the programs, or the port cannot be used: the server's words.
-    pub(super) fn start(target: &Target, port: Option<u16>) -> Result<Self, Fault> {
+    pub(crate) fn start(target: &Target, port: Option<u16>) -> Result<Self, Fault> {
         let mut bytes = [0; 16];
         let source = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
         source.map_err(Fault::program("/dev/urandom".as_ref()))?;
@@ -86,18 +86,23 @@ impl FarEnd {
     ///
     /// # Errors
     /// The connection is lost.
-    pub(super) fn begin(&self, stream: &mut TcpStream, direction: Direction) -> io::Result<()> {
+    pub(crate) fn begin(&self, stream: &mut TcpStream, direction: Direction) -> io::Result<()> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
+        stream.write_all(self.request(direction).as_bytes())
+    }
+
+    /// The line with which a connection to this end begins.
+    pub(crate) fn request(&self, direction: Direction) -> String {
         let way = if direction == Direction::Up { 'U' } else { 'D' };
-        stream.write_all(format!("{} {way}\n", self.token).as_bytes())
+        format!("{} {way}\n", self.token)
     }
 
     /// Moves data on a connection to this end for that time; returns bytes per second.
     ///
     /// # Errors
     /// The connection is lost, or nothing arrives.
-    pub(super) fn flow(
+    pub(crate) fn flow(
         &self,
         stream: &mut TcpStream,
         direction: Direction,
@@ -118,7 +123,7 @@ impl FarEnd {
     ///
     /// # Errors
     /// The port cannot be reached.
-    pub(super) fn tcp_alone(
+    pub(crate) fn tcp_alone(
         &self,
         host: std::net::IpAddr,
         direction: Direction,

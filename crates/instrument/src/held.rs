@@ -11,11 +11,11 @@ use lh_client::{SessionSetup, Start};
 use crate::fault::Fault;
 use crate::shell::{SHORT, sh};
 use crate::target::Target;
-use crate::task::{Data, Task};
+use crate::task::{Data, Opens, Task};
 
 /// The command, on a connection of its own. The connection is closed when this is dropped, and the command finds the
 /// end of its input.
-pub(super) struct Held {
+pub(crate) struct Held {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -26,7 +26,7 @@ impl Held {
     /// # Errors
     /// The connection fails, the script ends first (the last line of its error output), or writes nothing in time
     /// (`late`).
-    pub(super) fn start(
+    pub(crate) fn start(
         target: &Target,
         script: String,
         input: Vec<u8>,
@@ -68,7 +68,7 @@ fn run(
     };
     let told = send.clone();
     let shown = remote.run(Task {
-        setup: SessionSetup::new(Start::Exec(sh(script))),
+        opens: Opens::Session(SessionSetup::new(Start::Exec(sh(script)))),
         data: Data::Hold,
         input,
         sample: None,

@@ -1,17 +1,25 @@
 //! A bulk flow in one direction, and what the ends counted meanwhile.
 
+mod sender;
+mod turns;
+
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use lh_client::{SessionSetup, Start};
 use lh_metrics::Point;
 use lh_metrics::threads::Usage;
 
+use self::sender::{mark_of_ss, sender, sender_of_ss};
+use self::turns::{own_thread_times, thread_times, turns};
 use crate::quota::{self, Quota};
 use crate::shell::{SHORT, cpu_of_stat, sh};
 use crate::stats::{lowest, median};
 use crate::target::Remote;
-use crate::task::{Data, Shown, Task};
+use crate::task::{Data, Opens, Shown, Task};
+pub(crate) use sender::Sender;
+pub(crate) use turns::Turns;
 
 /// Direction of a flow, seen from this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,48 +81,6 @@ const WINDOW_SCALING: u64 = 4;
 /// That of selective acknowledgements (`TCPI_OPT_SACK`).
 const SELECTIVE_ACKS: u64 = 2;
 
-/// What the sending end's TCP counted.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Sender {
-    /// Shares of the time that TCP had data to send in which it waited for the receiver's window, and for
-    /// space in the send buffer.
-    pub(crate) receive_window: Option<f64>,
-    pub(crate) send_buffer: Option<f64>,
-    /// Segments sent, and those that were sent again.
-    pub(crate) segments: f64,
-    pub(crate) resent: f64,
-    /// Bytes of a segment.
-    pub(crate) segment: f64,
-    /// Largest receive window seen, bytes.
-    pub(crate) window: Option<f64>,
-    /// Congestion window at the end, bytes.
-    pub(crate) congestion_window: Option<f64>,
-    pub(crate) congestion_control: Option<String>,
-    /// Median round trip under load, seconds.
-    pub(crate) loaded_rtt: Option<f64>,
-    /// A rate limit of the socket, bytes/s.
-    pub(crate) paced: Option<f64>,
-}
-
-/// How a thread shared a processor with others, as parts of the time.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Turns {
-    /// It ran.
-    pub(crate) ran: f64,
-    /// It could have run, and another thread did.
-    pub(crate) waited: f64,
-}
-
-impl Turns {
-    /// The part of the time in which it ran or could have.
-    pub(crate) const fn wanted(self) -> f64 {
-        self.ran + self.waited
-    }
-}
-
-/// Nanoseconds that each thread ran and waited for its turn, by the path of its `schedstat`.
-type ThreadTimes = HashMap<String, (u64, u64)>;
-
 /// The result of a flow.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flow {
@@ -150,6 +116,8 @@ pub(crate) struct Flow {
     pub(crate) scales_windows: Option<bool>,
     /// Whether the receiver tells which segments arrived behind a lost one (RFC 2018).
     pub(crate) acknowledges_selectively: Option<bool>,
+    /// The type-of-service byte that the server's socket marks its packets with; download only.
+    pub(crate) mark: Option<u8>,
     /// Key exchanges behind the warm-up, and the bytes of the flow between two of them.
     pub(crate) rekeys: u64,
     pub(crate) bytes_per_rekey: f64,
@@ -204,12 +172,22 @@ t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); cat /dev/zero 2>/dev/null & k=$!; read x; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
 set -- $SSH_CONNECTION
 s=$(ss -tinH "sport = :$4 and dport = :$2" 2>/dev/null | tr "\n" " ")
+o=$(ss -tnH --tos "sport = :$4 and dport = :$2" 2>/dev/null | tr "\n" " ")
 kill $k; wait $k 2>/dev/null
-{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "s=$s"; } >&2"#;
+{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "s=$s"; echo "o=$o"; } >&2"#;
 
 impl Remote {
     /// Runs a flow for this time.
     pub(crate) fn flow(&mut self, direction: Direction, time: Duration) -> Flow {
+        self.flow_of(Opens::Session, direction, time)
+    }
+
+    /// Runs a flow between two sessions with a terminal.
+    pub(crate) fn flow_among_terminals(&mut self, direction: Direction, time: Duration) -> Flow {
+        self.flow_of(Opens::AmongTerminals, direction, time)
+    }
+
+    fn flow_of(&mut self, opens: fn(SessionSetup) -> Opens, direction: Direction, time: Duration) -> Flow {
         let (script, data) = match direction {
             Direction::Up => (TAKE, Data::Send(time, u64::MAX)),
             Direction::Down => (GIVE, Data::Receive(time)),
@@ -218,7 +196,7 @@ impl Remote {
         let groups = quota::here();
         let (begun, before) = (Instant::now(), own_thread_times());
         let shown = self.run(Task {
-            setup: SessionSetup::new(Start::Exec(sh(&script))),
+            opens: opens(SessionSetup::new(Start::Exec(sh(&script)))),
             data,
             input: Vec::new(),
             sample: Some(SAMPLE),
@@ -230,6 +208,20 @@ impl Remote {
         flow.client_turns = turns(&before, &own_thread_times(), begun.elapsed().as_secs_f64());
         flow.client_quota = quota::between(&groups, &quota::here());
         flow
+    }
+
+    /// A download through a forward to `address`, where a helper sends when it has this line. There is no session.
+    pub(crate) fn forwarded_download(&mut self, address: SocketAddr, line: String, time: Duration) -> Flow {
+        let shown = self.run(Task {
+            opens: Opens::Forward(address),
+            data: Data::Receive(time),
+            input: line.into_bytes(),
+            sample: Some(SAMPLE),
+            ping: Some(PING),
+            limit: SHORT,
+            hold: None,
+        });
+        summarise(Direction::Down, &shown)
     }
 }
 
@@ -302,40 +294,9 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         Direction::Up => sender(&shown.local.iter().collect::<Vec<_>>()),
         Direction::Down => sender(&remote),
     };
+    flow.mark = told.get("o").and_then(|text| mark_of_ss(text));
     flow.sender = from_metrics.or_else(|| told.get("s").and_then(|text| sender_of_ss(text)));
     flow
-}
-
-/// Lines of the form `PATH:RAN WAITED COUNT`, with a semicolon behind each (`/proc/PID/task/TID/schedstat`).
-fn thread_times(text: &str) -> ThreadTimes {
-    let line = |line: &str| {
-        let (path, times) = line.split_once(':')?;
-        let mut times = times.split_whitespace().map_while(|time| time.parse().ok());
-        Some((path.to_owned(), (times.next()?, times.next()?)))
-    };
-    text.split(';').filter_map(line).collect()
-}
-
-/// The times of the threads of this process; none where the system does not tell.
-fn own_thread_times() -> ThreadTimes {
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return ThreadTimes::new() };
-    let told = threads.flatten().filter_map(|thread| {
-        let path = thread.path().join("schedstat");
-        Some(format!("{}:{};", path.display(), std::fs::read_to_string(&path).ok()?))
-    });
-    thread_times(&told.collect::<String>())
-}
-
-/// The busiest thread between two looks, `seconds` apart.
-fn turns(before: &ThreadTimes, after: &ThreadTimes, seconds: f64) -> Option<Turns> {
-    let part = |after: u64, before: u64| (after.saturating_sub(before) as f64 / 1e9 / seconds).min(1.0);
-    after
-        .iter()
-        .map(|(thread, &(ran, waited))| {
-            let (ran_before, waited_before) = before.get(thread).copied().unwrap_or_default();
-            Turns { ran: part(ran, ran_before), waited: part(waited, waited_before) }
-        })
-        .max_by(|a, b| a.wanted().total_cmp(&b.wanted()))
 }
 
 /// Growth of a counter of microseconds per time.
@@ -377,110 +338,9 @@ fn longest_pause(points: &[&Point], count: impl Fn(&Point) -> Option<u64>) -> f6
     longest
 }
 
-fn sender(points: &[&Point]) -> Option<Sender> {
-    let (first, last) = (points.first()?, points.last()?);
-    let grown = |name: &'static str| {
-        Some(last.sample.tcp(name)?.saturating_sub(first.sample.tcp(name).unwrap_or(0)) as f64)
-    };
-    let busy = grown("busy_time").filter(|busy| *busy > 0.0);
-    let of_busy = |name| Some((grown(name)? / busy?).min(1.0));
-    let segment = last.sample.tcp("snd_mss")? as f64;
-    Some(Sender {
-        receive_window: of_busy("rwnd_limited"),
-        send_buffer: of_busy("sndbuf_limited"),
-        segments: grown("data_segs_out")?,
-        resent: grown("total_retrans")?,
-        segment,
-        window: points.iter().filter_map(|point| point.sample.tcp("snd_wnd")).max().map(|bytes| bytes as f64),
-        congestion_window: last.sample.tcp("snd_cwnd").map(|segments| segments as f64 * segment),
-        congestion_control: last.sample.congestion_control.clone(),
-        loaded_rtt: median(
-            points
-                .iter()
-                .skip(points.len() / 3)
-                .filter_map(|point| Some(point.sample.tcp("rtt")? as f64 / 1e6)),
-        ),
-        paced: last.sample.tcp("max_pacing_rate").filter(|rate| *rate < u64::MAX / 2).map(|rate| rate as f64),
-    })
-}
-
-/// What `ss -ti` shows of a socket: counters since the connection began.
-fn sender_of_ss(text: &str) -> Option<Sender> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
-    let number = |text: &str| -> Option<f64> {
-        let digits = text.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
-        digits.parse().ok()
-    };
-    let millis = |name| value(name).and_then(number);
-    let busy = millis("busy").filter(|busy| *busy > 0.0);
-    let segment = number(value("mss")?)?;
-    // `retrans:now/total`; not shown where there were none.
-    let resent = value("retrans").and_then(|text| text.split_once('/')).and_then(|(_, total)| number(total));
-    let known = ["cubic", "bbr", "reno", "htcp", "vegas", "westwood", "dctcp", "illinois", "bic"];
-    let control = words.iter().find(|word| known.contains(word));
-    // `pacing_rate NOW/LIMIT`; the limit is shown where there is one.
-    let pacing = words.iter().position(|word| *word == "pacing_rate").and_then(|at| words.get(at + 1));
-    let limit = pacing.and_then(|rates| rates.split_once('/')).and_then(|(_, limit)| bits_per_second(limit));
-    Some(Sender {
-        receive_window: busy.map(|busy| (millis("rwnd_limited").unwrap_or(0.0) / busy).min(1.0)),
-        send_buffer: busy.map(|busy| (millis("sndbuf_limited").unwrap_or(0.0) / busy).min(1.0)),
-        segments: number(value("data_segs_out")?)?,
-        resent: resent.unwrap_or(0.0),
-        segment,
-        window: value("snd_wnd").and_then(number),
-        congestion_window: value("cwnd").and_then(number).map(|segments| segments * segment),
-        congestion_control: control.map(|name| (*name).to_owned()),
-        loaded_rtt: value("rtt").and_then(number).map(|millis| millis / 1000.0),
-        paced: limit.map(|bits| bits / 8.0),
-    })
-}
-
-/// Reads a rate as `ss` prints it: `16Mbps`, `1.5Gbps`, `99000bps`.
-fn bits_per_second(text: &str) -> Option<f64> {
-    let digits = text.strip_suffix("bps")?;
-    let (digits, factor) = match digits.chars().last()? {
-        'K' => (digits.strip_suffix('K')?, 1e3),
-        'M' => (digits.strip_suffix('M')?, 1e6),
-        'G' => (digits.strip_suffix('G')?, 1e9),
-        'T' => (digits.strip_suffix('T')?, 1e12),
-        _ => (digits, 1.0),
-    };
-    Some(digits.parse::<f64>().ok()? * factor)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn socket_statistics_of_the_server_are_read() {
-        let text = "0 0 10.0.0.2:22 10.0.0.1:5 cubic wscale:7,7 rto:251 rtt:50.1/0.1 mss:1448 pmtu:1500 \
-                    cwnd:100 bytes_sent:9 segs_out:7000 data_segs_out:6800 send 1Mbps busy:4000ms \
-                    rwnd_limited:3000ms(75.0%) retrans:0/34 rcv_space:14480 snd_wnd:65536";
-        let got = sender_of_ss(text).unwrap();
-        assert_eq!((got.receive_window, got.send_buffer), (Some(0.75), Some(0.0)));
-        assert_eq!((got.segments, got.resent, got.segment), (6800.0, 34.0, 1448.0));
-        assert_eq!((got.window, got.congestion_window), (Some(65_536.0), Some(144_800.0)));
-        assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
-        assert_eq!(got.paced, None);
-        assert_eq!(sender_of_ss("nothing"), None);
-    }
-
-    #[test]
-    fn rate_limit_of_the_server_s_socket_is_read() {
-        let of = |rates: &str| {
-            let text = format!("cubic rtt:50.1/0.1 mss:1448 data_segs_out:6800 send 1Mbps {rates} busy:4ms");
-            sender_of_ss(&text).unwrap().paced
-        };
-        assert_eq!(of("pacing_rate 15.9Mbps/16Mbps delivery_rate 15Mbps"), Some(2e6));
-        assert_eq!(of("pacing_rate 2Gbps/1.5Gbps"), Some(187.5e6));
-        assert_eq!(of("pacing_rate 9bps/800bps"), Some(100.0));
-        // No limit, and what is no rate.
-        assert_eq!(of("pacing_rate 15.9Mbps delivery_rate 15Mbps"), None);
-        assert_eq!(of("pacing_rate 15.9Mbps/fast"), None);
-        assert_eq!(of("pacing_rate"), None);
-    }
 
     /// Points of a sender that has sent this much more than TCP has delivered, with this credit left.
     fn under_way(windows: &[(u64, u64)]) -> Option<f64> {
@@ -502,18 +362,6 @@ mod tests {
         assert_eq!(under_way(&[(size, 0), (2 * size, 0), (4 * size, 0)]), None);
         assert_eq!(under_way(&[(size, 0), (size, 0), (size - 100_000, 100_000)]), None);
         assert_eq!(under_way(&[]), None);
-    }
-
-    #[test]
-    fn busiest_thread_is_the_one_that_ran_and_waited_most() {
-        let before = thread_times("/proc/7/task/7/schedstat:1000000000 0 5;/proc/7/task/8/schedstat:0 0 0;");
-        let after = thread_times(
-            "/proc/7/task/7/schedstat:2200000000 2000000000 90;/proc/7/task/8/schedstat:900000000 9 9;;odd",
-        );
-        let got = turns(&before, &after, 4.0).unwrap();
-        assert!((got.ran - 0.3).abs() < 1e-9 && (got.waited - 0.5).abs() < 1e-9, "{got:?}");
-        assert_eq!(turns(&before, &thread_times("no such file"), 4.0), None);
-        assert!(own_thread_times().values().any(|(ran, _)| *ran > 0));
     }
 
     #[test]

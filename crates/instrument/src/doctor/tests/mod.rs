@@ -1,11 +1,13 @@
 //! Causes from facts.
 
+mod waits;
+
 use super::diagnose::diagnose;
-use super::facts::{Facts, Home, Mark, OtherControl, Shell};
+use super::facts::{Facts, Mark, OtherControl, Shell};
 use super::losses::losses_may_limit;
 use super::page;
 use crate::disk::Disk;
-use crate::flow::{Flow, Sender, Turns};
+use crate::flow::{Direction, Flow, Sender, Turns};
 use crate::probe::Segments;
 use crate::quota::Quota;
 use crate::shell::System;
@@ -381,86 +383,6 @@ fn busy_processor_is_named_with_the_faster_cipher() {
 }
 
 #[test]
-fn slow_stages_need_two_logins() {
-    for (stage, cause) in [
-        (Stage::Resolve, "resolve"),
-        (Stage::Greeting, "greeting"),
-        (Stage::User, "user_lookup"),
-        (Stage::Credential, "login_approval"),
-        (Stage::Approval, "login_approval"),
-        (Stage::Session, "session_opening"),
-    ] {
-        let mut facts = good();
-        for login in &mut facts.logins {
-            login.retain(|(each, _)| *each != stage);
-            login.push((stage, 2.05));
-        }
-        let (found, title) = first(&facts);
-        assert!(found == cause && (title.contains("2.0 s") || title.contains("1.9 s")), "{cause}: {title}");
-        facts.logins.truncate(1);
-        assert_ne!(first(&facts).0, cause);
-    }
-}
-
-#[test]
-fn slow_reverse_lookup_explains_a_slow_login() {
-    let mut facts = good();
-    for login in &mut facts.logins {
-        login.push((Stage::User, 5.1));
-    }
-    facts.reverse_lookup = Some(5.0);
-    let (cause, title) = first(&facts);
-    assert!(cause == "reverse_dns" && title.contains("5.0 s"), "{title}");
-}
-
-#[test]
-fn slow_line_of_a_start_up_file_is_named() {
-    let mut facts = good();
-    let slowest = Some(("sleep 3".to_owned(), Some(".bashrc line 7".to_owned()), 3.0));
-    facts.shell = Some(Shell { interactive: vec![3.2, 3.2], command: vec![0.06], slowest });
-    let (cause, title) = first(&facts);
-    assert!(cause == "shell_startup" && title.contains("\"sleep 3\" in .bashrc line 7"), "{title}");
-    facts.shell = Some(Shell { interactive: vec![2.2, 2.2], command: vec![2.1, 2.1], slowest: None });
-    assert_eq!(first(&facts).0, "command_start");
-}
-
-#[test]
-fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
-    let mut facts = good();
-    let home = Home {
-        directory: "/home/u".to_owned(),
-        file_system: Some("nfs, filer:/home".to_owned()),
-        files: 3,
-        seconds: 1.5,
-        elsewhere: 0.002,
-    };
-    facts.home = Some(home.clone());
-    // The keys are read for the question about the key and for the signature; the shell reads two files.
-    for login in &mut facts.logins {
-        login.extend([(Stage::Credential, 0.56)]);
-    }
-    facts.shell = Some(Shell {
-        interactive: vec![1.15, 1.15],
-        command: vec![0.6, 0.6],
-        slowest: Some((". /home/u/.bashrc".to_owned(), None, 0.5)),
-    });
-    let found = diagnose(&facts);
-    assert!(found[0].cause == "slow_home" && found[0].title.contains("500 ms to open a file"), "{found:?}");
-    assert!(found[0].evidence.iter().any(|line| line.contains("nfs, filer:/home")), "{found:?}");
-    let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
-    assert!(!causes.contains(&"login_approval") && !causes.contains(&"shell_startup"), "{causes:?}");
-    // A line that takes longer than all of its files is one more cause.
-    facts.shell.as_mut().unwrap().interactive = vec![4.2, 4.2];
-    facts.shell.as_mut().unwrap().slowest =
-        Some(("sleep 3".to_owned(), Some(".profile line 1".to_owned()), 3.0));
-    assert_eq!(first(&facts).0, "shell_startup");
-    // The server itself is slow: it is no fault of the home directory.
-    facts.home = Some(Home { elsewhere: 1.4, ..home });
-    let causes: Vec<_> = diagnose(&facts).iter().map(|finding| finding.cause).collect();
-    assert!(!causes.contains(&"slow_home") && causes.contains(&"login_approval"), "{causes:?}");
-}
-
-#[test]
 fn slow_disk_is_named_with_both_rates() {
     let mut facts = good();
     facts.disk_there = Some(Disk { directory: "/slow".to_owned(), rate: 2e6, read_rate: None, bytes: 4e6 });
@@ -517,14 +439,20 @@ fn text_of_start_up_files_is_named() {
 fn throttled_mark_must_be_slower_each_time() {
     let mut facts = good();
     let mark = Mark {
-        service: 0xb8,
+        direction: Direction::Up,
+        service: Some(0xb8),
         used_for: "sessions",
+        others: "uploads without it",
         with: vec![1e6, 1.1e6, 1e6],
         without: vec![10e6, 9e6, 9e6],
     };
     facts.marks = vec![mark.clone()];
     let (cause, title) = first(&facts);
     assert!(cause == "dscp" && title.contains("DSCP 46"), "{title}");
+    let (direction, service) = (Direction::Down, None);
+    facts.marks = vec![Mark { direction, service, ..mark.clone() }];
+    let (_, title) = first(&facts);
+    assert!(title.contains("downloads with the server's mark for sessions"), "{title}");
     facts.marks = vec![Mark { with: vec![1e6, 8e6, 1e6], without: vec![10e6, 9e6, 9e6], ..mark }];
     assert_ne!(first(&facts).0, "dscp");
 }

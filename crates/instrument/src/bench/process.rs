@@ -1,0 +1,112 @@
+//! Programs that a run starts: their ends, their time limit, and their last words.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::fault::Fault;
+
+/// Starts a child that is written to and read from; its standard error is kept for [`said`].
+///
+/// # Errors
+/// The program cannot be started.
+pub(super) fn piped(command: &mut Command) -> Result<Child, Fault> {
+    spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
+}
+
+/// Starts a child.
+///
+/// # Errors
+/// The program cannot be started.
+pub(super) fn spawn(command: &mut Command) -> Result<Child, Fault> {
+    let started = command.spawn();
+    started.map_err(|error| Fault::File { path: command.get_program().into(), error })
+}
+
+/// The standard streams of a child are not there.
+pub(super) fn no_pipes() -> Fault {
+    Fault::Client("it has no pipes".to_owned())
+}
+
+/// Waiting for a child has failed.
+pub(super) fn waiting(error: std::io::Error) -> Fault {
+    Fault::System { what: "waiting for a client".to_owned(), error }
+}
+
+/// Waits for a child.
+///
+/// # Errors
+/// It has failed: its last words.
+pub(super) fn finish(child: Child, limit: Duration) -> Result<(), Fault> {
+    let guard = Guard::new(&child, limit);
+    let done = child.wait_with_output().map_err(waiting)?;
+    drop(guard);
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(Fault::client(said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()))
+}
+
+/// Stops a client: with the signal that lets it remove what it has made, such as the process of its
+/// `ProxyCommand`.
+pub(super) fn kill(child: &mut Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let (Ok(None), Some(pid)) = (child.try_wait(), pid) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+/// Waits for a child that was stopped; its last words.
+pub(super) fn said(child: Child) -> String {
+    let guard = Guard::new(&child, Duration::from_secs(5));
+    let done = child.wait_with_output();
+    drop(guard);
+    let said = done.map(|done| String::from_utf8_lossy(&done.stderr).into_owned()).unwrap_or_default();
+    let is_own = |line: &&str| !line.trim().is_empty() && !line.contains("Killed by signal");
+    lh_client::sanitise(said.lines().rfind(is_own).unwrap_or_default().trim())
+}
+
+/// Kills a child that takes too long.
+pub(super) struct Guard {
+    done: std::sync::mpsc::Sender<()>,
+}
+
+impl Guard {
+    pub(super) fn new(child: &Child, limit: Duration) -> Self {
+        let (done, over) = std::sync::mpsc::channel();
+        let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        std::thread::spawn(move || {
+            if over.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+                && let Some(pid) = pid
+            {
+                // The child has not been waited for, so the number is still its own.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        });
+        Self { done }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.done.send(());
+    }
+}
+
+/// Processor time of all children that have ended, seconds.
+pub(super) fn children_cpu() -> f64 {
+    lh_sys::time::children_cpu().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_of_short_children_counts() {
+        let before = children_cpu();
+        // A few milliseconds.
+        finish(Command::new("sh").args(["-c", "true"]).spawn().unwrap(), Duration::from_secs(30)).unwrap();
+        assert!(children_cpu() > before);
+    }
+}

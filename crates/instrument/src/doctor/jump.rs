@@ -1,0 +1,156 @@
+//! The way to a jump host by itself: which of the two ways limits what goes through it.
+
+use super::facts::{Facts, JumpHost};
+use super::finding::{Finding, weight_of_factor};
+use super::judged::Judged;
+use super::losses::{LEAST_RESENT, losses_may_limit};
+use super::transfers::{FLOW, one_flow};
+use super::{packets, throughput};
+use crate::fault::Fault;
+use crate::flow::{Direction, Flow};
+use crate::shell::System;
+use crate::stats::{lowest, rate, time};
+use crate::target::Target;
+use crate::task::{PING_COUNT, PING_EVERY};
+
+/// How many times faster the jump host alone must be for the way behind it to be the limit.
+const BEHIND: f64 = 1.5;
+/// How many times faster it may be where the way to it is the limit.
+const BEFORE: f64 = 1.25;
+
+/// Transfers to the last jump host, where there is one and it has a shell for the user.
+pub(super) fn measure(target: &Target, facts: &mut Facts) {
+    let Ok(Some(found)) = target.jump_host() else { return };
+    match measure_alone(target, &target.at_jump_host(&found), facts) {
+        Ok(measured) => facts.jump_host = Some(JumpHost { name: found.name, ..measured }),
+        Err(why) => facts.missing.push(format!("the way to the jump host {} by itself: {why}", found.name)),
+    }
+}
+
+fn measure_alone(target: &Target, jump_host: &Target, facts: &Facts) -> Result<JumpHost, Fault> {
+    let mut remote = jump_host.connect(&[])?;
+    let idle = remote.ping(PING_COUNT, PING_EVERY);
+    let there: System = remote.system()?;
+    remote.client.close();
+    let [up, down] = Direction::BOTH.map(|direction| both(target, jump_host, facts, direction));
+    let ((up, up_through), (down, down_through)) = (up?, down?);
+    let (up, down) = (Some(up), Some(down));
+    Ok(JumpHost { name: String::new(), idle, there, up, down, up_through, down_through })
+}
+
+/// A transfer to the jump host alone, and the rate through it. Once more where they differ: then the slower one alone, and
+/// the faster one through it.
+fn both(
+    target: &Target,
+    jump_host: &Target,
+    facts: &Facts,
+    direction: Direction,
+) -> Result<(Flow, f64), Fault> {
+    let mut alone = one_flow(jump_host, &[], direction, FLOW)?;
+    let mut through = facts.flow(direction).map_or(0.0, |flow| flow.rate);
+    if alone.rate >= BEHIND * through {
+        through = through.max(one_flow(target, &[], direction, FLOW)?.rate);
+        let again = one_flow(jump_host, &[], direction, FLOW)?;
+        if again.is_significant() && again.rate < alone.rate {
+            alone = again;
+        }
+    }
+    Ok((alone, through))
+}
+
+/// True for causes that a jump host's own verdict takes the place of.
+pub(super) fn explains(cause: &str) -> bool {
+    ["path", "proxy"].contains(&cause)
+}
+
+/// Which way limits this direction, where it is clear.
+pub(super) fn judge(judged: &Judged<'_>) -> Option<Finding> {
+    let (facts, direction) = (judged.facts, judged.direction);
+    let jump_host = facts.jump_host.as_ref()?;
+    let alone = jump_host.flow(direction).filter(|flow| flow.is_significant())?;
+    let through = jump_host.through(direction);
+    let factor = alone.rate / through.max(1.0);
+    let to_it = lowest(jump_host.idle.iter().copied())?;
+    let (name, host) = (direction.name(), &jump_host.name);
+    let evidence = vec![
+        format!("{name} of one connection through {host}: {}", rate(through)),
+        format!("{name} to {host} alone: {}", rate(alone.rate)),
+        format!(
+            "round trip: {} to {host}, {} from there",
+            time(to_it),
+            time((facts.round_trip() - to_it).max(0.0))
+        ),
+    ];
+    // With losses, the rate of each transfer is chance: two of them tell nothing of the ways.
+    if alone.resent() >= LEAST_RESENT && losses_may_limit(alone, to_it) {
+        return before(judged, jump_host, evidence)
+            .filter(|(cause, _)| *cause == "loss")
+            .map(|(_, found)| found);
+    }
+    if factor >= BEHIND {
+        return Some(Finding {
+            cause: "jump_host",
+            title: format!(
+                "The way from the jump host {host} to the server limits {name}s: {} through it, {} to it alone.",
+                rate(through),
+                rate(alone.rate)
+            ),
+            evidence,
+            gain: format!("at most {factor:.1} times: more than that does not pass on the way to {host}"),
+            change: vec![
+                format!("measure that way by itself: longhaul doctor {}, run on {host}", facts.host),
+                format!("or look at its TCP while a copy runs, on {host}: ss -tin dst {}", facts.host),
+                "or copy with lhscp -j 4, or without the jump host where the network permits it".to_owned(),
+            ],
+            weight: weight_of_factor(factor),
+        });
+    }
+    let found = (factor <= BEFORE).then(|| before(judged, jump_host, evidence))?;
+    found.map(|(_, found)| found)
+}
+
+/// The way to the jump host is the limit, and by which cause. What goes through the jump host by several connections goes to it, too.
+fn before(
+    judged: &Judged<'_>,
+    jump_host: &JumpHost,
+    mut evidence: Vec<String>,
+) -> Option<(&'static str, Finding)> {
+    let direction = judged.direction;
+    let flow = jump_host.flow(direction)?;
+    let together = |direction: Direction| {
+        let rates = [judged.facts.together(direction), jump_host.flow(direction).map(|flow| flow.rate)];
+        rates.into_iter().flatten().reduce(f64::max)
+    };
+    let of_way = Facts {
+        host: jump_host.name.clone(),
+        idle: jump_host.idle.clone(),
+        here: judged.facts.here.clone(),
+        there: jump_host.there.clone(),
+        up: jump_host.up.clone(),
+        down: jump_host.down.clone(),
+        up_together: together(Direction::Up),
+        down_together: together(Direction::Down),
+        ..Facts::default()
+    };
+    let of_way = Judged { facts: &of_way, direction, flow };
+    let causes = throughput::causes(&of_way).into_iter().chain(packets::policer(&of_way));
+    let cause = causes.max_by(|a, b| a.weight.total_cmp(&b.weight))?;
+    evidence.push(format!("to the jump host: {}", cause.title));
+    evidence.extend(cause.evidence);
+    let mut change = cause.change;
+    change.push(format!("measure that way by itself: longhaul doctor {}", jump_host.name));
+    let found = Finding {
+        cause: "jump_host",
+        title: format!(
+            "The way to the jump host {} limits {}s: {} to it alone.",
+            jump_host.name,
+            direction.name(),
+            rate(flow.rate)
+        ),
+        evidence,
+        gain: cause.gain,
+        change,
+        weight: cause.weight,
+    };
+    Some((cause.cause, found))
+}

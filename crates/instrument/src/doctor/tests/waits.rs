@@ -1,0 +1,201 @@
+//! Causes that a person waits for, and those of ways that end before the server.
+
+use super::super::diagnose::diagnose;
+use super::super::facts::{Home, JumpHost, Shell};
+use super::{first, good, sender, up};
+use crate::flow::Flow;
+use crate::probe::Reached;
+use crate::stage::Stage;
+
+#[test]
+fn slow_stages_need_two_logins() {
+    for (stage, cause) in [
+        (Stage::Resolve, "resolve"),
+        (Stage::Greeting, "greeting"),
+        (Stage::User, "user_lookup"),
+        (Stage::Credential, "login_approval"),
+        (Stage::Approval, "login_approval"),
+        (Stage::Session, "session_opening"),
+    ] {
+        let mut facts = good();
+        for login in &mut facts.logins {
+            login.retain(|(each, _)| *each != stage);
+            login.push((stage, 2.05));
+        }
+        let (found, title) = first(&facts);
+        assert!(found == cause && (title.contains("2.0 s") || title.contains("1.9 s")), "{cause}: {title}");
+        facts.logins.truncate(1);
+        assert_ne!(first(&facts).0, cause);
+    }
+}
+
+#[test]
+fn slow_reverse_lookup_explains_a_slow_login() {
+    let mut facts = good();
+    for login in &mut facts.logins {
+        login.push((Stage::User, 5.1));
+    }
+    facts.reverse_lookup = Some(5.0);
+    let (cause, title) = first(&facts);
+    assert!(cause == "reverse_dns" && title.contains("5.0 s"), "{title}");
+}
+
+#[test]
+fn slow_line_of_a_start_up_file_is_named() {
+    let mut facts = good();
+    let slowest = Some(("sleep 3".to_owned(), Some(".bashrc line 7".to_owned()), 3.0));
+    facts.shell = Some(Shell { interactive: vec![3.2, 3.2], command: vec![0.06], slowest });
+    let (cause, title) = first(&facts);
+    assert!(cause == "shell_startup" && title.contains("\"sleep 3\" in .bashrc line 7"), "{title}");
+    facts.shell = Some(Shell { interactive: vec![2.2, 2.2], command: vec![2.1, 2.1], slowest: None });
+    assert_eq!(first(&facts).0, "command_start");
+}
+
+#[test]
+fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
+    let mut facts = good();
+    let home = Home {
+        directory: "/home/u".to_owned(),
+        file_system: Some("nfs, filer:/home".to_owned()),
+        files: 3,
+        seconds: 1.5,
+        elsewhere: 0.002,
+    };
+    facts.home = Some(home.clone());
+    // The keys are read for the question about the key and for the signature; the shell reads two files.
+    for login in &mut facts.logins {
+        login.extend([(Stage::Credential, 0.56)]);
+    }
+    facts.shell = Some(Shell {
+        interactive: vec![1.15, 1.15],
+        command: vec![0.6, 0.6],
+        slowest: Some((". /home/u/.bashrc".to_owned(), None, 0.5)),
+    });
+    let found = diagnose(&facts);
+    assert!(found[0].cause == "slow_home" && found[0].title.contains("500 ms to open a file"), "{found:?}");
+    assert!(found[0].evidence.iter().any(|line| line.contains("nfs, filer:/home")), "{found:?}");
+    let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
+    assert!(!causes.contains(&"login_approval") && !causes.contains(&"shell_startup"), "{causes:?}");
+    // A line that takes longer than all of its files is one more cause.
+    facts.shell.as_mut().unwrap().interactive = vec![4.2, 4.2];
+    facts.shell.as_mut().unwrap().slowest =
+        Some(("sleep 3".to_owned(), Some(".profile line 1".to_owned()), 3.0));
+    assert_eq!(first(&facts).0, "shell_startup");
+    // The server itself is slow: it is no fault of the home directory.
+    facts.home = Some(Home { elsewhere: 1.4, ..home });
+    let causes: Vec<_> = diagnose(&facts).iter().map(|finding| finding.cause).collect();
+    assert!(!causes.contains(&"slow_home") && causes.contains(&"login_approval"), "{causes:?}");
+}
+
+#[test]
+fn keys_in_vain_are_told_from_a_slow_server() {
+    let mut facts = good();
+    let login = |seconds| vec![(Stage::Credential, seconds), (Stage::Session, 0.06)];
+    facts.offers = 11;
+    facts.logins = vec![login(0.55), login(0.56)];
+    let (cause, title) = first(&facts);
+    assert!(cause == "offered_keys" && title.starts_with("10 keys are offered"), "{title}");
+    assert!(diagnose(&facts).iter().all(|found| found.cause != "login_approval"));
+    // A server that needs a second for each of three keys.
+    facts.offers = 3;
+    facts.logins = vec![login(3.1), login(3.2)];
+    let causes: Vec<_> = diagnose(&facts).iter().map(|found| found.cause).collect();
+    assert!(causes.starts_with(&["offered_keys", "login_approval"]), "{causes:?}");
+    facts.offers = 1;
+    assert_eq!(first(&facts).0, "login_approval");
+    facts.no_login =
+        Some("Received disconnect from h port 22:2: Too many authentication failures".to_owned());
+    assert_eq!(first(&facts).0, "offered_keys");
+}
+
+#[test]
+fn login_at_a_jump_host_is_no_slow_stage() {
+    let mut facts = good();
+    facts.is_proxied = true;
+    let login = |seconds| vec![(Stage::Proxy, seconds), (Stage::KeyExchange, 0.2)];
+    // Twelve round trips of 50 ms.
+    facts.logins = vec![login(0.6), login(0.7)];
+    assert!(diagnose(&facts).iter().all(|found| found.cause != "proxy_start"));
+    facts.logins = vec![login(2.6), login(2.7)];
+    let (cause, title) = first(&facts);
+    assert!(cause == "proxy_start" && title.contains("2.0 s") | title.contains("2.1 s"), "{title}");
+}
+
+#[test]
+fn late_sftp_is_told_from_late_commands() {
+    let mut facts = good();
+    facts.sftp = vec![1.6, 1.7, 1.6];
+    let (cause, title) = first(&facts);
+    assert!(cause == "sftp_start" && title.contains("1.5 s"), "{title}");
+    facts.shell = Some(Shell { interactive: vec![1.8, 1.8], command: vec![1.6, 1.6], slowest: None });
+    assert!(diagnose(&facts).iter().all(|found| found.cause != "sftp_start"));
+    facts.sftp = vec![1.6, 0.1];
+    assert!(diagnose(&facts).iter().all(|found| found.cause != "sftp_start"));
+}
+
+#[test]
+fn refused_connections_are_counted() {
+    let mut facts = good();
+    facts.refused = 3;
+    let (cause, title) = first(&facts);
+    assert!(cause == "refused" && title.contains("3 of 5 connections"), "{title}");
+    facts.no_login = Some("kex_exchange_identification: Connection closed by remote host".to_owned());
+    let (cause, title) = first(&facts);
+    assert!(cause == "refused" && title.contains("closes connections of this machine"), "{title}");
+}
+
+#[test]
+fn what_answers_in_the_server_s_place_is_no_buffer() {
+    let mut facts = good();
+    let address = "10.0.0.2:22".parse().unwrap();
+    facts.reached = Some(Reached { address, connect: 0.001, refused: 0 });
+    facts.idle = vec![0.08; 20];
+    up(&mut facts).least_rtt = Some(0.001);
+    sender(&mut facts).send_buffer = Some(0.9);
+    facts.up_together = Some(40e6);
+    assert!((facts.round_trip() - 0.08).abs() < 1e-9);
+    let causes: Vec<_> = diagnose(&facts).iter().map(|found| found.cause).collect();
+    assert!(causes.contains(&"middlebox") && !causes.contains(&"send_buffer"), "{causes:?}");
+    // A few slow answers are no distance.
+    facts.idle[7] = 0.002;
+    assert!(diagnose(&facts).iter().all(|found| found.cause != "middlebox"));
+}
+
+#[test]
+fn way_that_limits_is_told_by_the_jump_host_alone() {
+    let mut facts = good();
+    facts.is_proxied = true;
+    let leg = |rate| Some(Flow { rate, ..facts.up.clone().unwrap() });
+    let jump_host = |rate| {
+        let (idle, there) = (vec![0.01], facts.there.clone());
+        let name = "j".to_owned();
+        Some(JumpHost {
+            name,
+            idle,
+            there,
+            up: leg(rate),
+            down: leg(rate),
+            up_through: 10e6,
+            down_through: 10e6,
+        })
+    };
+    let [behind, before, unclear] = [60e6, 11e6, 13.5e6].map(jump_host);
+    facts.jump_host = behind;
+    let (cause, title) = first(&facts);
+    assert!(cause == "jump_host" && title.contains("from the jump host j to the server"), "{title}");
+    facts.jump_host = before;
+    let found = diagnose(&facts);
+    assert!(
+        found.iter().all(|found| found.title.starts_with("The way to the jump host j limits")),
+        "{found:?}"
+    );
+    assert!(found[0].evidence.iter().any(|line| line.contains("10 ms to j, 40 ms from there")), "{found:?}");
+    // Where segments are lost on the way to it, two rates that differ tell nothing.
+    facts.jump_host = jump_host(60e6);
+    for flow in facts.jump_host.iter_mut().flat_map(|found| [&mut found.up, &mut found.down]) {
+        flow.as_mut().unwrap().sender.as_mut().unwrap().resent = 60.0;
+    }
+    assert!(diagnose(&facts).iter().all(|found| found.cause == "path"));
+    facts.jump_host = unclear;
+    assert!(diagnose(&facts).iter().all(|found| found.cause == "path"));
+}

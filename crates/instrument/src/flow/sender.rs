@@ -1,0 +1,155 @@
+//! What the TCP of a flow's sending end counted: from the samples of metrics, or from `ss` at the server.
+
+use lh_metrics::Point;
+
+use crate::stats::median;
+
+/// What the sending end's TCP counted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Sender {
+    /// Shares of the time that TCP had data to send in which it waited for the receiver's window, and for
+    /// space in the send buffer.
+    pub(crate) receive_window: Option<f64>,
+    pub(crate) send_buffer: Option<f64>,
+    /// Segments sent, and those that were sent again.
+    pub(crate) segments: f64,
+    pub(crate) resent: f64,
+    /// Bytes of a segment.
+    pub(crate) segment: f64,
+    /// Largest receive window seen, bytes.
+    pub(crate) window: Option<f64>,
+    /// Congestion window at the end, bytes.
+    pub(crate) congestion_window: Option<f64>,
+    pub(crate) congestion_control: Option<String>,
+    /// Median round trip under load, seconds.
+    pub(crate) loaded_rtt: Option<f64>,
+    /// A rate limit of the socket, bytes/s.
+    pub(crate) paced: Option<f64>,
+}
+
+/// What the samples of the sending end show of its TCP.
+pub(super) fn sender(points: &[&Point]) -> Option<Sender> {
+    let (first, last) = (points.first()?, points.last()?);
+    let grown = |name: &'static str| {
+        Some(last.sample.tcp(name)?.saturating_sub(first.sample.tcp(name).unwrap_or(0)) as f64)
+    };
+    let busy = grown("busy_time").filter(|busy| *busy > 0.0);
+    let of_busy = |name| Some((grown(name)? / busy?).min(1.0));
+    let segment = last.sample.tcp("snd_mss")? as f64;
+    Some(Sender {
+        receive_window: of_busy("rwnd_limited"),
+        send_buffer: of_busy("sndbuf_limited"),
+        segments: grown("data_segs_out")?,
+        resent: grown("total_retrans")?,
+        segment,
+        window: points.iter().filter_map(|point| point.sample.tcp("snd_wnd")).max().map(|bytes| bytes as f64),
+        congestion_window: last.sample.tcp("snd_cwnd").map(|segments| segments as f64 * segment),
+        congestion_control: last.sample.congestion_control.clone(),
+        loaded_rtt: median(
+            points
+                .iter()
+                .skip(points.len() / 3)
+                .filter_map(|point| Some(point.sample.tcp("rtt")? as f64 / 1e6)),
+        ),
+        paced: last.sample.tcp("max_pacing_rate").filter(|rate| *rate < u64::MAX / 2).map(|rate| rate as f64),
+    })
+}
+
+/// What `ss -ti` shows of a socket: counters since the connection began.
+pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+    let number = |text: &str| -> Option<f64> {
+        let digits = text.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
+        digits.parse().ok()
+    };
+    let millis = |name| value(name).and_then(number);
+    let busy = millis("busy").filter(|busy| *busy > 0.0);
+    let segment = number(value("mss")?)?;
+    // `retrans:now/total`; not shown where there were none.
+    let resent = value("retrans").and_then(|text| text.split_once('/')).and_then(|(_, total)| number(total));
+    let known = ["cubic", "bbr", "reno", "htcp", "vegas", "westwood", "dctcp", "illinois", "bic"];
+    let control = words.iter().find(|word| known.contains(word));
+    // `pacing_rate NOW/LIMIT`; the limit is shown where there is one.
+    let pacing = words.iter().position(|word| *word == "pacing_rate").and_then(|at| words.get(at + 1));
+    let limit = pacing.and_then(|rates| rates.split_once('/')).and_then(|(_, limit)| bits_per_second(limit));
+    Some(Sender {
+        receive_window: busy.map(|busy| (millis("rwnd_limited").unwrap_or(0.0) / busy).min(1.0)),
+        send_buffer: busy.map(|busy| (millis("sndbuf_limited").unwrap_or(0.0) / busy).min(1.0)),
+        segments: number(value("data_segs_out")?)?,
+        resent: resent.unwrap_or(0.0),
+        segment,
+        window: value("snd_wnd").and_then(number),
+        congestion_window: value("cwnd").and_then(number).map(|segments| segments * segment),
+        congestion_control: control.map(|name| (*name).to_owned()),
+        loaded_rtt: value("rtt").and_then(number).map(|millis| millis / 1000.0),
+        paced: limit.map(|bits| bits / 8.0),
+    })
+}
+
+/// The type-of-service byte that `ss --tos` shows of a socket.
+pub(super) fn mark_of_ss(text: &str) -> Option<u8> {
+    let value =
+        |word: &str| Some(word.strip_prefix("tos:").or_else(|| word.strip_prefix("tclass:"))?.to_owned());
+    // A socket of IPv6 has both, and its packets that of IPv6.
+    let shown: Vec<String> = text.split_whitespace().filter_map(value).collect();
+    let last = shown.last()?;
+    match last.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16).ok(),
+        None => last.parse().ok(),
+    }
+}
+
+/// Reads a rate as `ss` prints it: `16Mbps`, `1.5Gbps`, `99000bps`.
+fn bits_per_second(text: &str) -> Option<f64> {
+    let digits = text.strip_suffix("bps")?;
+    let (digits, factor) = match digits.chars().last()? {
+        'K' => (digits.strip_suffix('K')?, 1e3),
+        'M' => (digits.strip_suffix('M')?, 1e6),
+        'G' => (digits.strip_suffix('G')?, 1e9),
+        'T' => (digits.strip_suffix('T')?, 1e12),
+        _ => (digits, 1.0),
+    };
+    Some(digits.parse::<f64>().ok()? * factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn socket_statistics_of_the_server_are_read() {
+        let text = "0 0 10.0.0.2:22 10.0.0.1:5 cubic wscale:7,7 rto:251 rtt:50.1/0.1 mss:1448 pmtu:1500 \
+                    cwnd:100 bytes_sent:9 segs_out:7000 data_segs_out:6800 send 1Mbps busy:4000ms \
+                    rwnd_limited:3000ms(75.0%) retrans:0/34 rcv_space:14480 snd_wnd:65536";
+        let got = sender_of_ss(text).unwrap();
+        assert_eq!((got.receive_window, got.send_buffer), (Some(0.75), Some(0.0)));
+        assert_eq!((got.segments, got.resent, got.segment), (6800.0, 34.0, 1448.0));
+        assert_eq!((got.window, got.congestion_window), (Some(65_536.0), Some(144_800.0)));
+        assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
+        assert_eq!(got.paced, None);
+        assert_eq!(sender_of_ss("nothing"), None);
+    }
+
+    #[test]
+    fn mark_of_a_socket_is_read() {
+        let of = |shown: &str| mark_of_ss(&format!("ESTAB 0 0 10.0.0.2:22 10.0.0.1:5 {shown} class_id:0"));
+        assert_eq!((of("tos:0x20"), of("tos:0"), of("")), (Some(32), Some(0), None));
+        assert_eq!(of("tos:0 tclass:0xb8"), Some(0xb8));
+    }
+
+    #[test]
+    fn rate_limit_of_the_server_s_socket_is_read() {
+        let of = |rates: &str| {
+            let text = format!("cubic rtt:50.1/0.1 mss:1448 data_segs_out:6800 send 1Mbps {rates} busy:4ms");
+            sender_of_ss(&text).unwrap().paced
+        };
+        assert_eq!(of("pacing_rate 15.9Mbps/16Mbps delivery_rate 15Mbps"), Some(2e6));
+        assert_eq!(of("pacing_rate 2Gbps/1.5Gbps"), Some(187.5e6));
+        assert_eq!(of("pacing_rate 9bps/800bps"), Some(100.0));
+        // No limit, and what is no rate.
+        assert_eq!(of("pacing_rate 15.9Mbps delivery_rate 15Mbps"), None);
+        assert_eq!(of("pacing_rate 15.9Mbps/fast"), None);
+        assert_eq!(of("pacing_rate"), None);
+    }
+}
