@@ -91,7 +91,8 @@ impl Logger {
         // The terminal may be in raw mode, so lines end with CR LF, as OpenSSH's do.
         let end = if matches!(self.target, LogTarget::File(_)) { "\n" } else { "\r\n" };
         let mut out = String::new();
-        for line in text.lines() {
+        // Words of a configuration file, a server or a user may have control characters.
+        for line in lh_wire::printable_lines(text).lines() {
             out.push_str(prefix);
             out.push_str(line);
             out.push_str(end);
