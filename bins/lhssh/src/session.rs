@@ -26,9 +26,9 @@ use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
 use crate::keystrokes::{SharedTiming, Slots, Timing, Typing};
-use crate::master;
 use crate::plan::Plan;
 use crate::report::{FAILURE, debug};
+use crate::{background, master};
 
 /// Runs the session to its end.
 pub(crate) fn session(
@@ -107,7 +107,7 @@ pub(crate) fn session(
             plan.forget_session();
             master::detach(options).map_err(local)?;
         } else {
-            lh_sys::background::continue_in_background().map_err(in_background)?;
+            background::enter(options, &plan, &control.logger, ui).map_err(in_background)?;
         }
         if persistent && let ControlPersist::Seconds(seconds) = *options.config.control_persist {
             control.persist = Some(Duration::from_secs(seconds));

@@ -63,6 +63,11 @@ impl Logger {
         LogLevel::ALL.into_iter().rev().find(|level| self.shows(*level)).unwrap_or(LogLevel::Quiet)
     }
 
+    /// True if messages go to standard error, not to a file or the system's log.
+    pub fn is_on_stderr(&self) -> bool {
+        matches!(self.target, LogTarget::Stderr)
+    }
+
     /// Changes the level.
     pub fn set_level(&self, level: LogLevel) {
         self.level.store(level as u8, Ordering::Relaxed);
