@@ -20,7 +20,7 @@ use rustix::stdio::{stderr, stdin, stdout};
 use crate::background::release_stdio;
 use crate::command_line::ControlCommand;
 use crate::errors::ControlError;
-use crate::plan::Plan;
+use crate::plan::{Plan, terminal_type};
 use crate::report::{FAILURE, debug};
 
 /// Executes `-O`. Returns the exit status.
@@ -346,7 +346,7 @@ fn new_session(options: &Options, plan: &Plan, start: &Start) -> NewSession {
         agent: *config.forward_agent != ForwardAgent::No,
         subsystem: matches!(start, Start::Subsystem(_)),
         escape: config.escape_char.0,
-        term: std::env::var("TERM").unwrap_or_default(),
+        term: terminal_type(options),
         command: match start {
             Start::Shell => Vec::new(),
             Start::Exec(command) => command.clone(),
