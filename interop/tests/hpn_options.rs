@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use lh_interop::process::family;
 use lh_interop::tunnel::{Tunnel, free_port};
-use lh_interop::{Lab, Lhsshd, Ran, eventually, me, our, skip};
+use lh_interop::{Lab, Lhsshd, Ran, eventually, is_root, me, our, peers, skip};
 use lh_sys::socket::{local_address, peer_address};
 use lh_sys::tuning::{is_multipath, pacing};
 use rustix::net::sockopt;
@@ -183,6 +183,41 @@ fn missing_congestion_control_is_reported_and_skipped() {
     eventually("the log", || {
         server.log().contains("TcpCongestion no-such-1: the system has no such algorithm")
     });
+}
+
+/// A route's `congctl` replaces a socket's congestion control when it connects: the user's word comes after that. A
+/// locked one keeps its own, and that is said.
+///
+/// Covers: ssh_config TcpCongestion
+#[test]
+fn congestion_control_of_the_client_overrules_a_route_s() {
+    let test = "congestion_control_of_the_client_overrules_a_route_s";
+    let Some(_) = peers(test, ["unshare", "ip", "ss", "socat"]) else { return };
+    if !is_root() {
+        return skip(test, "needs root");
+    }
+    let lab = Lab::new();
+    // Waits until the client's connection is there, which a listener that never answers keeps as it is.
+    let script = r#"
+        ip link set lo up && ip route replace local 127.0.0.1 dev lo table local congctl $1 reno || exit 1
+        socat TCP-LISTEN:5555,bind=127.0.0.1 EXEC:'sleep 100' & listener=$!
+        until ss -Htln | grep -q :5555; do sleep 0.02; done
+        "$2" -F none -o TcpCongestion=cubic -p 5555 127.0.0.1 2>said & client=$!
+        until ss -Htni dport = :5555 | grep -q cubic || grep -q . said; do sleep 0.02; done
+        ss -Htni dport = :5555; cat said; kill $client $listener"#;
+    lab.write("script", script);
+    let client = our("lhssh");
+    let look = |lock: &str| {
+        let args =
+            ["--net", "--kill-child", "--fork", "--pid", "--mount-proc", "sh", &lab.arg("script"), lock];
+        let client = client.to_string_lossy();
+        let args = [&args[..], &[&client]].concat();
+        lab.run(Path::new("unshare"), &args).ok("looked").text()
+    };
+    let told = look("");
+    assert!(told.contains(" cubic ") && !told.contains("TcpCongestion"), "{told}");
+    let told = look("lock");
+    assert!(told.contains(" reno ") && told.contains("or the route has a locked congctl"), "{told}");
 }
 
 /// Covers: ssh_config UseMPTCP; sshd_config UseMPTCP

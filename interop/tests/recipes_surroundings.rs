@@ -171,3 +171,25 @@ fn log_lines_about_guesses() {
     }
     .run();
 }
+
+/// `SendEnv`, `SetEnv` and `AcceptEnv` with patterns and exceptions, and `TERM` for the terminal alone.
+///
+/// Covers: ssh_config SendEnv; ssh_config SetEnv; sshd_config AcceptEnv; sshd_config SetEnv
+#[test]
+fn variables_by_patterns_exceptions_and_terminals() {
+    Recipe {
+        server: "AcceptEnv A* B? -x\nAcceptEnv C_[12]\nSetEnv FROM=server A1=server\n",
+        config: "Host s1\n  SendEnv A* -AX B?\n  SetEnv A1=set Z=no C_1=one\nHost s2\n  SendEnv *\nHost s3\n  SetEnv A9=\"two words\"\n  SetEnv A6=second\n\
+                 Host s4\n  SendEnv A2 A3\n  SendEnv -A2\nHost s5\n  SendEnv LC_* LANG\nHost *\n  HostName server\n  User bob\n",
+        client: r#"export A1=1 A2=2 AX=x B=0 B1=1 BB1=2 C_1=1 C_2=2 C_12=12 'A_SP=a b' A_NL=$'x\ny' A_EMPTY= LC_X=y LANGUAGE=z
+see() { ssh "$@" 'env | grep -E "^(A|B|C_|Z|FROM|LC_|LANG)|^y$" | LC_ALL=C sort'; }
+for h in s1 s2 s3 s4 s5; do echo "== $h"; see $h; done; echo == options; see -o SendEnv=A2 -o SetEnv=A3=three s1
+see -o SetEnv='A3=a A4=b' -o SetEnv=A5=c s4; see -o 'SendEnv=-*' s1; see -o SetEnv='A3="q q"' s4; see -o SetEnv=A3=a=b s4
+see -F none -l bob server; ssh -o SendEnv=A_SP s4 'echo "$A_SP"'; ssh -o SendEnv= s4 true; echo $?; ssh -o SetEnv==x s4 echo in
+ssh -MNfS c s4; for type in foo ''; do for s in c none; do TERM=vt100 ssh -tt -S $s -o SetEnv=TERM=$type s4 'echo $TERM' </dev/null; done; done
+ssh -S c -O exit s4"#,
+        sees: &["== s3\nA1=server\nA9=two words\n", "foo\nfoo\nvt100\nvt100\n"],
+        ..RECIPE
+    }
+    .run();
+}

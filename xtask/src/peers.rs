@@ -92,6 +92,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/zsh", "zsh"),
     ("/usr/bin/fish", "fish"),
     ("/usr/bin/expect", "expect"),
+    ("/usr/bin/svn", "subversion"),
+    ("/usr/bin/hg", "mercurial"),
+    ("/usr/bin/cvs", "cvs"),
+    ("/usr/bin/git-lfs", "git-lfs"),
 ];
 
 /// Programs that any version and any place on PATH satisfies, and their packages.

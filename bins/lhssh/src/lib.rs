@@ -1,6 +1,7 @@
 //! `lhssh`: a command or a shell on another host, with the command line, messages and exit statuses of
 //! ssh(1).
 
+mod background;
 mod command_line;
 mod command_prompt;
 mod errors;
@@ -116,6 +117,6 @@ fn print(text: &str) -> u8 {
 
 /// Prints an error on standard error and returns the failure status.
 fn fail(text: &str) -> u8 {
-    eprintln!("{text}");
+    eprintln!("{}", lh_wire::printable_lines(text));
     FAILURE
 }

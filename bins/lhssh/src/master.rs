@@ -7,6 +7,7 @@ use lh_client::{Client, Forwards, LogLevel, Options, X11Forward};
 use lh_config::enums::ControlMaster;
 use lh_terminal::TerminalUi;
 
+use crate::background::release_stdio;
 use crate::mux_client::mux_through_new_master;
 use crate::plan::Plan;
 
@@ -61,13 +62,5 @@ pub(crate) fn become_mux_client(options: &Options, plan: &Plan) -> ! {
 /// Detaches the master: a new session, without a terminal.
 pub(crate) fn detach(options: &Options) -> std::io::Result<()> {
     rustix::process::setsid()?;
-    // A user who debugs wants to see its messages.
-    if options.log_level >= LogLevel::Debug1 {
-        let null = lh_sys::fd::null()?;
-        rustix::stdio::dup2_stdin(&null)?;
-        rustix::stdio::dup2_stdout(&null)?;
-    } else {
-        lh_sys::fd::null_stdio()?;
-    }
-    Ok(())
+    release_stdio(options)
 }

@@ -9,6 +9,7 @@ use lh_client::{Client, ClientError, LogLevel, Options, SessionSetup, Start};
 use lh_config::enums::ControlMaster;
 use lh_config::forward::Forward;
 use lh_config::special::ForwardAgent;
+use lh_sys::errno_text;
 use lh_sys::signals::Signals;
 use lh_sys::termios::{RawMode, is_terminal};
 use lh_terminal::TerminalUi;
@@ -16,9 +17,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::stdio::{stderr, stdin, stdout};
 
+use crate::background::release_stdio;
 use crate::command_line::ControlCommand;
 use crate::errors::ControlError;
-use crate::plan::Plan;
+use crate::plan::{Plan, terminal_type};
 use crate::report::{FAILURE, debug};
 
 /// Executes `-O`. Returns the exit status.
@@ -283,8 +285,12 @@ fn wait(
     session: Option<u32>,
     ui: &mut TerminalUi,
 ) -> Waited {
-    if plan.background && lh_sys::background::continue_in_background().is_err() {
-        complain(options, ui, "cannot go to the background");
+    if plan.background {
+        if lh_sys::background::continue_in_background().is_err() {
+            complain(options, ui, "cannot go to the background");
+        } else if let Err(error) = release_stdio(options) {
+            complain(options, ui, &format!("cannot open /dev/null: {}", errno_text(&error)));
+        }
     }
     let Ok(signals) = Signals::collect(&[Signal::HUP, Signal::INT, Signal::TERM, Signal::WINCH]) else {
         return Waited::Signal;
@@ -340,7 +346,7 @@ fn new_session(options: &Options, plan: &Plan, start: &Start) -> NewSession {
         agent: *config.forward_agent != ForwardAgent::No,
         subsystem: matches!(start, Start::Subsystem(_)),
         escape: config.escape_char.0,
-        term: std::env::var("TERM").unwrap_or_default(),
+        term: terminal_type(options),
         command: match start {
             Start::Shell => Vec::new(),
             Start::Exec(command) => command.clone(),

@@ -113,3 +113,9 @@ impl Plan {
         })
     }
 }
+
+/// The terminal type to request: `TERM` of `SetEnv` where that has one, otherwise this program's own.
+pub(crate) fn terminal_type(options: &Options) -> String {
+    let set = options.config.set_env.0.iter().find(|(name, value)| name == "TERM" && !value.is_empty());
+    set.map_or_else(|| std::env::var("TERM").unwrap_or_default(), |(_, value)| value.clone())
+}

@@ -26,9 +26,9 @@ use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
 use crate::keystrokes::{SharedTiming, Slots, Timing, Typing};
-use crate::master;
-use crate::plan::Plan;
+use crate::plan::{Plan, terminal_type};
 use crate::report::{FAILURE, debug};
+use crate::{background, master};
 
 /// Runs the session to its end.
 pub(crate) fn session(
@@ -107,7 +107,7 @@ pub(crate) fn session(
             plan.forget_session();
             master::detach(options).map_err(local)?;
         } else {
-            lh_sys::background::continue_in_background().map_err(in_background)?;
+            background::enter(options, &plan, &control.logger, ui).map_err(in_background)?;
         }
         if persistent && let ControlPersist::Seconds(seconds) = *options.config.control_persist {
             control.persist = Some(Duration::from_secs(seconds));
@@ -180,7 +180,7 @@ fn open(
         setup.agent_request = control.agent.request();
         setup.x11 = control.x11.request();
         if plan.tty {
-            setup.pty = Some(local_pty());
+            setup.pty = Some(local_pty(terminal_type(options)));
             if is_terminal(stdin()) && !plan.null_input {
                 *control.terminal.borrow_mut() = RawMode::enter(stdin()).ok();
             }
@@ -247,11 +247,11 @@ fn pump(
 }
 
 /// Type, size and modes of the local terminal, for `pty-req`.
-fn local_pty() -> Pty {
+fn local_pty(term: String) -> Pty {
     let size = window_size(stdin());
     let modes = rustix::termios::tcgetattr(stdin()).map_or_else(|_| vec![0], |modes| encode_modes(&modes));
     Pty {
-        term: std::env::var("TERM").unwrap_or_default(),
+        term,
         columns: size.ws_col.into(),
         rows: size.ws_row.into(),
         width: size.ws_xpixel.into(),

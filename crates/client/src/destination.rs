@@ -118,12 +118,9 @@ pub fn check_user(user: &str) -> Result<(), DestinationError> {
     if lh_config::names::user_is_safe(user) { Ok(()) } else { Err(DestinationError::UserCharacters) }
 }
 
-/// A decimal port, 1 to 65535.
+/// A port to connect to: 1 to 65535, or the name of a service.
 pub fn parse_port(text: &str) -> Option<u16> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    text.parse().ok().filter(|&port| port != 0)
+    lh_config::forward::parse_port(text).filter(|&port| port != 0)
 }
 
 fn split_user(text: &str) -> Result<(Option<&str>, &str), DestinationError> {

@@ -31,7 +31,7 @@ pub(crate) struct Dial {
     pub(crate) head_start: Option<Duration>,
     /// Multipath TCP, if the kernel supports it.
     pub(crate) multipath: bool,
-    /// Further socket options, set before connecting.
+    /// Further socket options, set before connecting; the congestion control also afterwards.
     pub(crate) tuning: Tuning,
 }
 
@@ -71,6 +71,20 @@ impl Dial {
         tried: Tried<'_>,
         shortfall: &mut Shortfall,
     ) -> io::Result<(TcpStream, SocketAddr)> {
+        let (socket, address) = self.connect_first(addresses, tried, shortfall)?;
+        // Connecting replaces the congestion control by that of a route with `congctl`.
+        let again = Tuning { congestion: self.tuning.congestion.clone(), ..Tuning::default() };
+        shortfall.tuning.retain(|refused| !matches!(refused, Refused::Congestion(..)));
+        shortfall.tuning.extend(again.apply(&socket));
+        Ok((TcpStream::from(socket), address))
+    }
+
+    fn connect_first(
+        &self,
+        addresses: &[SocketAddr],
+        tried: Tried<'_>,
+        shortfall: &mut Shortfall,
+    ) -> io::Result<(OwnedFd, SocketAddr)> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for attempt in 0..self.attempts.max(1) {
             if attempt > 0 {
@@ -79,7 +93,7 @@ impl Dial {
             if let Some(head_start) = self.head_start {
                 let mut begin = |address: &SocketAddr| self.begin(address, shortfall);
                 match race(addresses, head_start, self.timeout, &mut begin, tried) {
-                    Ok((socket, address)) => return Ok((TcpStream::from(socket), address)),
+                    Ok(connected) => return Ok(connected),
                     Err(error) => last = error,
                 }
                 continue;
@@ -87,7 +101,7 @@ impl Dial {
             for address in addresses {
                 tried(address, None);
                 match self.connect_one(address, shortfall) {
-                    Ok(socket) => return Ok((TcpStream::from(socket), *address)),
+                    Ok(socket) => return Ok((socket, *address)),
                     Err(error) => {
                         tried(address, Some(&error));
                         last = error;

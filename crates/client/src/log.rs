@@ -63,6 +63,11 @@ impl Logger {
         LogLevel::ALL.into_iter().rev().find(|level| self.shows(*level)).unwrap_or(LogLevel::Quiet)
     }
 
+    /// True if messages go to standard error, not to a file or the system's log.
+    pub fn is_on_stderr(&self) -> bool {
+        matches!(self.target, LogTarget::Stderr)
+    }
+
     /// Changes the level.
     pub fn set_level(&self, level: LogLevel) {
         self.level.store(level as u8, Ordering::Relaxed);
@@ -91,7 +96,8 @@ impl Logger {
         // The terminal may be in raw mode, so lines end with CR LF, as OpenSSH's do.
         let end = if matches!(self.target, LogTarget::File(_)) { "\n" } else { "\r\n" };
         let mut out = String::new();
-        for line in text.lines() {
+        // Words of a configuration file, a server or a user may have control characters.
+        for line in lh_wire::printable_lines(text).lines() {
             out.push_str(prefix);
             out.push_str(line);
             out.push_str(end);

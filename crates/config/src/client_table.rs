@@ -333,6 +333,7 @@ keyword_table! {
     /// Example: `SendEnv LANG LC_*`
     send_env: EnvPatterns = "", "SendEnv", Match, Works;
     /// Environment variables to set there, as NAME=VALUE; the server takes those of its AcceptEnv.
+    /// TERM is the type of the session's terminal, and needs no AcceptEnv.
     /// Default: none
     /// Example: `SetEnv OMP_NUM_THREADS=4`
     set_env: EnvValues = "", "SetEnv", Match, Works;

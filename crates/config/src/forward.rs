@@ -27,10 +27,13 @@ pub struct Forward {
     pub connect: Option<Endpoint>,
 }
 
-/// Parses a port number or a service name of /etc/services.
+/// Parses a port number or a service name of /etc/services. Like C's functions, it permits white space and a plus
+/// in front of the number.
 pub fn parse_port(text: &str) -> Option<u16> {
-    if text.bytes().all(|b| b.is_ascii_digit()) {
-        return text.parse().ok();
+    let number = text.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
+    let number = number.strip_prefix('+').unwrap_or(number);
+    if number.bytes().all(|b| b.is_ascii_digit()) {
+        return number.parse().ok();
     }
     crate::services::port(text)
 }

@@ -412,10 +412,9 @@ impl Value for EnvValues {
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for word in args.remaining() {
-            let (name, value) = word
-                .split_once('=')
-                .filter(|(name, _)| !name.is_empty())
-                .ok_or_else(|| args.malformed(Syntax::VariableValue, &word))?;
+            // Like OpenSSH, without a look at the name: a server refuses those that it does not know.
+            let (name, value) =
+                word.split_once('=').ok_or_else(|| args.malformed(Syntax::VariableValue, &word))?;
             // The first of two equal names wins, as for keywords.
             if !pairs.iter().any(|(known, _)| known == name) {
                 pairs.push((name.to_string(), value.to_string()));

@@ -75,6 +75,35 @@ fn blocks_that_do_not_match_are_only_checked() {
 }
 
 #[test]
+fn all_has_at_most_one_attribute_in_front() {
+    let home = Home::new();
+    for text in
+        ["Match canonical final all\n", "Match host h user u all\n", "Match all final\n", "Match all all\n"]
+    {
+        let error = home.with_text("host", text);
+        let said = lines(error, home.directory.path());
+        assert_eq!(said[0], "'all' cannot be combined with other Match attributes", "{text}");
+    }
+    for (text, port) in [("canonical all", 22), ("host h* all", 5), ("host x all", 22), ("!host x all", 5)] {
+        let config = home.with_text("host", &format!("Match {text}\nPort 5\n")).expect("loads");
+        assert_eq!(config.port(), port, "{text}");
+    }
+}
+
+#[test]
+fn no_known_hosts_files_are_dumped_as_none() {
+    let home = Home::new();
+    let config =
+        home.with_text("host", "UserKnownHostsFile none\nGlobalKnownHostsFile none\n").expect("loads");
+    assert!(config.user_known_hosts_files().is_empty() && config.global_known_hosts_files().is_empty());
+    let dump = config.dump(&|_| Vec::new());
+    assert!(
+        dump.contains("\nuserknownhostsfile none\n") && dump.contains("\nglobalknownhostsfile none\n"),
+        "{dump}"
+    );
+}
+
+#[test]
 fn errors_use_openssh_words() {
     let home = Home::new();
     let text = "Foo 1\nPort\nPort 22 33\nUser \"x\nCompression maybe\nConnectTimeout x\nMatch foo x\nMatch host\n\

@@ -54,6 +54,7 @@ pub const NO_CONNECTION: u8 = 255;
 pub fn say(text: &str) {
     use std::io::Write as _;
     // A failure to print a message cannot be reported.
+    let text = lh_wire::printable_lines(text);
     let _ = std::io::stderr().write_all(format!("{text}\r\n").as_bytes());
 }
 

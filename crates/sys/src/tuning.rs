@@ -45,9 +45,11 @@ impl fmt::Display for Refused {
             }
             Self::Congestion(name, error) => match Errno::from_io_error(error) {
                 Some(Errno::NOENT) => write!(f, "TcpCongestion {name}: the system has no such algorithm"),
-                Some(Errno::PERM) => {
-                    write!(f, "TcpCongestion {name}: not in net.ipv4.tcp_allowed_congestion_control")
-                }
+                Some(Errno::PERM) => write!(
+                    f,
+                    "TcpCongestion {name}: not in net.ipv4.tcp_allowed_congestion_control, \
+                     or the route has a locked congctl"
+                ),
                 _ => write!(f, "TcpCongestion {name}: {error}"),
             },
             Self::Pacing(error) => write!(f, "TcpPacing: {error}"),

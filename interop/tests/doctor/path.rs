@@ -30,7 +30,9 @@ fn doctor_measures_another_congestion_control() {
         return lh_interop::skip_unavailable(test, "the kernel has no BBR");
     }
     let Some(site) = with("reno") else { return };
-    // The emulated path sets its control on the route, which overrules what programs ask for.
+    // A locked control of the route overrules what programs ask for.
+    let route = ["ip", "route", "replace", "10.88.0.0/24", "dev", "wan0", "src", Side::Near.ipv4()];
+    site.at(Side::Near, &[&route[..], &["congctl", "lock", "reno"]].concat());
     let diagnosis = site.examine(&[], "loss");
     first(&diagnosis, "loss", &["holds reno back on uploads", "congctl bbr", "overrules"]);
     assert!(!diagnosis.to_string().contains("measured with bbr"), "{diagnosis:#}");

@@ -131,7 +131,7 @@ impl Stop {
         use std::io::Write as _;
         // If this fails, there is no output left to report it on.
         let _ = std::io::stdout().write_all(self.out.as_bytes());
-        let _ = std::io::stderr().write_all(self.err.as_bytes());
+        let _ = std::io::stderr().write_all(lh_wire::printable_lines(&self.err).as_bytes());
         self.status
     }
 }

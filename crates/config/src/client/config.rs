@@ -258,8 +258,15 @@ impl ClientConfig {
         };
         let known = expanded("UserKnownHostsFile", self.settings.user_known_hosts_file.list())?;
         let revoked = expanded("RevokedHostKeys", self.settings.revoked_host_keys.list())?;
-        self.settings.user_known_hosts_file.value.0 = known;
-        self.settings.revoked_host_keys.value.0 = revoked;
+        // `none` stays, for the output of `ssh -G`.
+        for (files, expanded) in [
+            (&mut self.settings.user_known_hosts_file, known),
+            (&mut self.settings.revoked_host_keys, revoked),
+        ] {
+            if !expanded.is_empty() {
+                files.value.0 = expanded;
+            }
+        }
         Ok(())
     }
 

@@ -29,10 +29,10 @@ impl Loader<'_> {
             };
             let hit = match attribute.as_str() {
                 "all" => {
-                    if attributes > 0 || words.next().is_some() {
+                    // One attribute may precede it, which OpenSSH needs for `canonical all`.
+                    if attributes > 1 || words.next().is_some() {
                         return Err(MatchError::AllNotAlone);
                     }
-                    attributes += 1;
                     true
                 }
                 "canonical" => self.final_pass,
@@ -41,7 +41,6 @@ impl Loader<'_> {
                     self.final_pass
                 }
                 _ => {
-                    attributes += 1;
                     let argument = words
                         .next()
                         .filter(|argument| {
@@ -51,13 +50,10 @@ impl Loader<'_> {
                     self.criterion(&attribute, &argument, live && result)?
                 }
             };
+            attributes += 1;
             result &= hit != negated;
         }
-        // "canonical" and "final" may stand alone.
-        if attributes == 0
-            && !text.to_ascii_lowercase().contains("final")
-            && !text.to_ascii_lowercase().contains("canonical")
-        {
+        if attributes == 0 {
             return Err(MatchError::NoAttributes);
         }
         Ok(result)
