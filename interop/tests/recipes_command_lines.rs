@@ -1,4 +1,4 @@
-//! Recipes for command lines of the clients: keys with mistakes, agents, hosts that are looked up, scripts, shared connections, time-outs.
+//! Recipes for command lines of the clients: keys with mistakes, agents, scripts, shared connections, time-outs.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
@@ -9,8 +9,52 @@ use lh_interop::recipe::{Ends, RECIPE, Recipe};
 fn identity_files_with_mistakes() {
     Recipe {
         config: "Host *\n  User bob\n  IdentitiesOnly yes\n  BatchMode yes\n",
-        client: "k=.ssh/id_ed25519; cp $k open; chmod 644 open; cp $k alone; chmod 600 alone; cp $k other; ssh-keygen -q -t ed25519 -N '' -f fresh; cp fresh.pub other.pub; cp $k locked; ssh-keygen -q -p -N secret -f locked; mkdir dir; : >empty; echo words >text; cp $k.pub public.pub; tr -d '\\n' <$k >oneline; sed 's/$/\\r/' $k >dos; head -3 $k >cut; chmod 600 *; mv $k away; rm $k.pub\n\
-                 chmod 644 open public.pub; chmod 755 dir; cp alone unreadable; chmod 0 unreadable; for f in open alone other locked empty text oneline dos cut missing dir dir/none text/none public.pub fresh.pub unreadable /dev/null; do echo \"== $f\"; ssh -i $f server id -un 2>&1; echo $?; done; for f in dir cut public.pub; do ssh -v -i $f server id -un 2>&1 | grep -e 'identity file' -e 'Will attempt' -e 'Trying private' -e Offering -e 'Load key' | sed 's,SHA256:.*,FP,'; done; scp -o PreferredAuthentications=publickey -i dir server:x y 2>&1; printf '#!/bin/sh\\necho secret\\n' >ask; chmod 700 ask; SSH_ASKPASS=./ask SSH_ASKPASS_REQUIRE=force ssh -o BatchMode=no -i locked server id -un; echo $?; printf '#!/bin/sh\\necho wrong\\n' >ask; SSH_ASKPASS=./ask SSH_ASKPASS_REQUIRE=force ssh -o BatchMode=no -o PreferredAuthentications=publickey -i locked server id -un; echo $?; eval $(ssh-agent) >/dev/null; ssh-add -q alone; ssh -i public.pub server id -un; echo $?; ssh-agent -k >/dev/null",
+        client: r#"
+k=.ssh/id_ed25519
+cp $k open
+chmod 644 open
+cp $k alone
+chmod 600 alone
+cp $k other
+ssh-keygen -q -t ed25519 -N '' -f fresh
+cp fresh.pub other.pub
+cp $k locked
+ssh-keygen -q -p -N secret -f locked
+mkdir dir
+: >empty
+echo words >text
+cp $k.pub public.pub
+tr -d '\n' <$k >oneline
+sed 's/$/\r/' $k >dos
+head -3 $k >cut
+chmod 600 *
+mv $k away
+rm $k.pub
+chmod 644 open public.pub
+chmod 755 dir
+cp alone unreadable
+chmod 0 unreadable
+for f in open alone other locked empty text oneline dos cut missing dir dir/none text/none public.pub fresh.pub unreadable /dev/null; do
+    echo "== $f"
+    ssh -i $f server id -un 2>&1; echo $?
+done
+for f in dir cut public.pub; do
+    ssh -v -i $f server id -un 2>&1 |
+        grep -e 'identity file' -e 'Will attempt' -e 'Trying private' -e Offering -e 'Load key' |
+        sed 's,SHA256:.*,FP,'
+done
+scp -o PreferredAuthentications=publickey -i dir server:x y 2>&1
+printf '#!/bin/sh\necho secret\n' >ask
+chmod 700 ask
+SSH_ASKPASS=./ask SSH_ASKPASS_REQUIRE=force ssh -o BatchMode=no -i locked server id -un; echo $?
+printf '#!/bin/sh\necho wrong\n' >ask
+SSH_ASKPASS=./ask SSH_ASKPASS_REQUIRE=force ssh -o BatchMode=no -o PreferredAuthentications=publickey -i locked server id -un
+echo $?
+eval $(ssh-agent) >/dev/null
+ssh-add -q alone
+ssh -i public.pub server id -un; echo $?
+ssh-agent -k >/dev/null
+"#,
         sees: &["WARNING: UNPROTECTED PRIVATE KEY FILE!", "== alone\nbob\n0\n"],
         differs: &[
             ("== other\nbob\n0\n", "== other\nbob@server: Permission denied (publickey,password).\n255\n", "the private key alone counts"),
@@ -30,25 +74,53 @@ fn identity_files_with_mistakes() {
 fn agents_with_lifetimes_confirmation_and_lock() {
     Recipe {
         config: "Host *\n  User bob\n  IdentityFile none\n",
-        client: "ssh-add -l; echo $?; SSH_AUTH_SOCK=/gone ssh-add -l; echo $?; printf '#!/bin/sh\\necho \"$1\" | head -1 >>asked\\ncase \"$1\" in Allow*) exit $(cat verdict);; *) echo pass;; esac\\n' >ask; chmod 700 ask; export SSH_ASKPASS=$HOME/ask SSH_ASKPASS_REQUIRE=force; eval $(ssh-agent) >/dev/null; ssh-add -l; echo $?; mkdir keys; cp .ssh/id_ed25519* keys; ssh-add; echo $?; ssh-add -l | cut -d' ' -f1,3-; ssh-add -d .ssh/id_ed25519; echo $?; ssh-add -d .ssh/id_ed25519; echo $?\n\
-                 ssh-add -c keys/id_ed25519; echo 0 >verdict; ssh server id -un; echo $?; echo 1 >verdict; ssh -o BatchMode=yes server id -un; echo $?; sed 's/SHA256.*/FP/' asked; ssh-add -D; ssh-add -t 2 keys/id_ed25519; ssh server id -un; sleep 3; ssh-add -l; echo $?; ssh-add -q keys/id_ed25519; ssh-add -x </dev/null; echo $?; ssh-add -l; echo $?; ssh -o BatchMode=yes server id -un; echo $?; ssh-add -X; echo $?; ssh server id -un; ssh-add -T keys/id_ed25519.pub; echo $?; ssh-add -L | cut -d' ' -f1; ssh-add -l -E md5 | cut -c1-8; ssh-add nosuch; echo $?; ssh-add -d nosuch; echo $?; echo words >keys/text; chmod 600 keys/text; ssh-add keys/text; echo $?; chmod 644 keys/id_ed25519; ssh-add keys/id_ed25519; echo $?; ssh-add -t 1x keys/id_ed25519; echo $?; eval $(ssh-agent -k) >/dev/null; ssh-agent -k; echo $?",
+        client: r#"
+ssh-add -l; echo $?
+SSH_AUTH_SOCK=/gone ssh-add -l; echo $?
+printf '#!/bin/sh\necho "$1" | head -1 >>asked\ncase "$1" in Allow*) exit $(cat verdict);; *) echo pass;; esac\n' >ask
+chmod 700 ask
+export SSH_ASKPASS=$HOME/ask SSH_ASKPASS_REQUIRE=force
+eval $(ssh-agent) >/dev/null
+ssh-add -l; echo $?
+mkdir keys
+cp .ssh/id_ed25519* keys
+ssh-add; echo $?
+ssh-add -l | cut -d' ' -f1,3-
+ssh-add -d .ssh/id_ed25519; echo $?
+ssh-add -d .ssh/id_ed25519; echo $?
+ssh-add -c keys/id_ed25519
+echo 0 >verdict
+ssh server id -un; echo $?
+echo 1 >verdict
+ssh -o BatchMode=yes server id -un; echo $?
+sed 's/SHA256.*/FP/' asked
+ssh-add -D
+ssh-add -t 2 keys/id_ed25519
+ssh server id -un
+sleep 3
+ssh-add -l; echo $?
+ssh-add -q keys/id_ed25519
+ssh-add -x </dev/null; echo $?
+ssh-add -l; echo $?
+ssh -o BatchMode=yes server id -un; echo $?
+ssh-add -X; echo $?
+ssh server id -un
+ssh-add -T keys/id_ed25519.pub; echo $?
+ssh-add -L | cut -d' ' -f1
+ssh-add -l -E md5 | cut -c1-8
+ssh-add nosuch; echo $?
+ssh-add -d nosuch; echo $?
+echo words >keys/text
+chmod 600 keys/text
+ssh-add keys/text; echo $?
+chmod 644 keys/id_ed25519
+ssh-add keys/id_ed25519; echo $?
+ssh-add -t 1x keys/id_ed25519; echo $?
+eval $(ssh-agent -k) >/dev/null
+ssh-agent -k; echo $?
+"#,
         sees: &["bob\n0\n"],
         differs: &[("invalid format", "error in libcrypto", "a library's name says nothing to users")],
-        ends: Ends::Client,
-        ..RECIPE
-    }
-    .run();
-}
-
-/// Hosts found, hashed and removed by `ssh-keygen`, with ports, patterns, comments and marks.
-///
-/// Covers: ssh-keygen -F; ssh-keygen -R; ssh-keygen -H; ssh-keygen -l
-#[test]
-fn hosts_found_hashed_and_removed_by_keygen() {
-    Recipe {
-        client: "cd .ssh; k=$(cut -d' ' -f2- id_ed25519.pub | cut -d' ' -f1); printf '%s\\n' \"# mine\" \"\" \"one,two ssh-ed25519 $k a comment\" \"[one]:2222 ssh-ed25519 $k\" \"*.example.net,!bad.example.net ssh-ed25519 $k\" \"@revoked three ssh-ed25519 $k\" \"@cert-authority *.corp ssh-ed25519 $k\" \"four ssh-ed25519 $k\" >kh\n\
-                 for h in one two '[one]:2222' a.example.net bad.example.net three x.corp four five ONE; do echo \"== $h\"; ssh-keygen -F $h -f kh | sed \"s,$k,KEY,\"; echo ${PIPESTATUS[0]}; done 2>&1; ssh-keygen -l -F one -f kh; ssh-keygen -l -f kh; echo $?; ssh-keygen -lv -F four -f kh; ssh-keygen -l -E md5 -F four -f kh; cp kh kh2; ssh-keygen -H -f kh2; echo $?; ls kh2*; cut -c1-3 kh2; for h in one two '[one]:2222' a.example.net three four; do ssh-keygen -F $h -f kh2 | sed \"s,$k,KEY,; s,|1|.*=,HASH,\"; echo ${PIPESTATUS[0]}; done 2>&1; for h in one five three '[one]:2222'; do ssh-keygen -R $h -f kh2; echo $?; done 2>&1; grep -c . kh2; for h in two a.example.net; do ssh-keygen -R $h -f kh; echo $?; done 2>&1; sed \"s,$k,KEY,\" kh; ssh-keygen -R one -f nosuch; echo $?; ssh-keygen -F one -f nosuch; echo $?; ssh-keygen -F server | sed 's/AAAA.*//'; ssh-keygen -R server; echo $?; grep -c server known_hosts known_hosts.old; echo 'broken line' >>kh; ssh-keygen -R four -f kh; echo $?; ssh-keygen -H -f kh; echo $?; grep -c . kh",
-        sees: &["# Host one found: line 3"],
         ends: Ends::Client,
         ..RECIPE
     }
@@ -62,9 +134,43 @@ fn hosts_found_hashed_and_removed_by_keygen() {
 fn scripts_and_options_in_every_order() {
     Recipe {
         config: "Host *\n  User bob\n",
-        client: "printf 'x=1\\necho $x $0 $#\\nread y\\nwords for y\\necho \"got $y\"\\nexit 6\\n' >script; ssh server <script; echo $?; ssh server bash -s -- a 'b c' <script; echo $?; ssh server 'bash -s' <<'A'; echo $?\nfor i in 1 2; do echo $i; done\nfalse\nA\n\
-                 ssh server cat <<A | tr a-z A-Z\nfrom $USER\nA\nssh -tt server <<'A' 2>/dev/null | tr -d '\\r' | grep -c 'marker 3'\nexpr=3; echo marker $expr\nexit\nA\n\
-                 ssh server -p 22 -v id -un 2>/dev/null; ssh -p 22 server -l me id -un 2>/dev/null; echo $?; ssh server -- -x; echo $?; ssh -- server id -un; ssh server -n cat; echo $?; for h in server inner; do echo $h; done | while read h; do ssh -n $h 'cat; id -un'; done; for h in server inner; do echo $h; done | while read h; do ssh $h 'cat; id -un'; done; ssh -E log nosuch.invalid; echo $?; cat log; ssh -q nosuch.invalid; echo $?; ssh -o LogLevel=QUIET -p 9 server; echo $?; ssh -qq -p 9 server; ssh server ''; echo $?; ssh server ' '; echo $?; ssh server exit 300; echo $?; ssh server 'exec >&-; exec 2>&-; exit 2'; echo $?; ssh server \"printf 'a\\0b' | od -c | head -1\"; ssh server \"$(printf 'echo one\\necho two')\"; ssh server echo '$HOME' \\; pwd; ssh server \"echo '*' *\"; ssh server 'trap \"echo trapped\" EXIT; exit 7'; echo $?",
+        client: r#"
+printf 'x=1\necho $x $0 $#\nread y\nwords for y\necho "got $y"\nexit 6\n' >script
+ssh server <script; echo $?
+ssh server bash -s -- a 'b c' <script; echo $?
+ssh server 'bash -s' <<'A'; echo $?
+for i in 1 2; do echo $i; done
+false
+A
+ssh server cat <<A | tr a-z A-Z
+from $USER
+A
+ssh -tt server <<'A' 2>/dev/null | tr -d '\r' | grep -c 'marker 3'
+expr=3; echo marker $expr
+exit
+A
+ssh server -p 22 -v id -un 2>/dev/null
+ssh -p 22 server -l me id -un 2>/dev/null; echo $?
+ssh server -- -x; echo $?
+ssh -- server id -un
+ssh server -n cat; echo $?
+for h in server inner; do echo $h; done | while read h; do ssh -n $h 'cat; id -un'; done
+for h in server inner; do echo $h; done | while read h; do ssh $h 'cat; id -un'; done
+ssh -E log nosuch.invalid; echo $?
+cat log
+ssh -q nosuch.invalid; echo $?
+ssh -o LogLevel=QUIET -p 9 server; echo $?
+ssh -qq -p 9 server
+ssh server ''; echo $?
+ssh server ' '; echo $?
+ssh server exit 300; echo $?
+ssh server 'exec >&-; exec 2>&-; exit 2'; echo $?
+ssh server "printf 'a\0b' | od -c | head -1"
+ssh server "$(printf 'echo one\necho two')"
+ssh server echo '$HOME' \; pwd
+ssh server "echo '*' *"
+ssh server 'trap "echo trapped" EXIT; exit 7'; echo $?
+"#,
         sees: &["6\n"],
         ends: Ends::Each,
         ..RECIPE
@@ -80,10 +186,53 @@ fn shared_connections_told_what_to_do() {
     Recipe {
         tools: &["python3"],
         config: "Host *\n  User bob\n  ControlPath ~/.ssh/c-%C\n",
-        client: "ssh -O check server 2>&1 | sed 's/c-[0-9a-f]*/C/'; ssh -O exit server 2>/dev/null; echo $?; ssh -MNf server; echo $?; ssh -O check server 2>&1 | sed 's/=[0-9]*/=P/'; ssh -O forward -L 7300:localhost:22 server; echo $?; ssh -p 7300 -S none -o HostKeyAlias=server localhost id -un; ssh -O forward -L 7300:localhost:22 server; echo $?; ssh -O forward -R 0:localhost:22 server | wc -l; ssh -O cancel -L 7300:localhost:22 server; echo $?; ssh -O cancel -L 7300:localhost:22 server; echo $?; ssh -p 7300 -S none localhost true; echo $?; ssh -O forward -D 7301 server; echo $?; ssh -O cancel -D 7301 server; echo $?; ssh -O forward server; echo $?; ssh -O nonsense server 2>&1 | head -1; ssh server 'sleep 1; echo late; exit 4' & sleep 0.5; ssh -O stop server 2>&1; wait $!; echo $?; sleep 0.5; ssh -O check server 2>/dev/null; echo $?\n\
-                 python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"stale\")'; ssh -S stale server id -un; echo $?; ssh -M -S stale -o ControlPersist=no server id -un; echo $?; : >file; ssh -S file server id -un; echo $?; ssh -M -S file server id -un; echo $?; echo == nodir; ssh -M -S nodir/c server id -un 2>/dev/null; echo $?; l=$(printf 'x%.0s' {1..120}); ssh -M -S $l server id -un 2>/dev/null; echo $?; ssh -S none -M server id -un; ssh -MNf -S m server; ssh -M -S m server id -un; echo $?; ssh -o ControlMaster=auto -S m server id -un; scp -q -o ControlPath=m .ssh/id_ed25519.pub server:k; echo $?; sftp -q -o ControlPath=m -b - server <<<'ls -1'; ssh -S m -O exit server; ls m 2>&1",
+        client: r#"
+ssh -O check server 2>&1 | sed 's/c-[0-9a-f]*/C/'
+ssh -O exit server 2>/dev/null; echo $?
+ssh -MNf server; echo $?
+ssh -O check server 2>&1 | sed 's/=[0-9]*/=P/'
+ssh -O forward -L 7300:localhost:22 server; echo $?
+ssh -p 7300 -S none -o HostKeyAlias=server localhost id -un
+ssh -O forward -L 7300:localhost:22 server; echo $?
+ssh -O forward -R 0:localhost:22 server | wc -l
+ssh -O cancel -L 7300:localhost:22 server; echo $?
+ssh -O cancel -L 7300:localhost:22 server; echo $?
+ssh -p 7300 -S none localhost true; echo $?
+ssh -O forward -D 7301 server; echo $?
+ssh -O cancel -D 7301 server; echo $?
+ssh -O forward server; echo $?
+ssh -O nonsense server 2>&1 | head -1
+ssh server 'sleep 1; echo late; exit 4' &
+sleep 0.5
+ssh -O stop server 2>&1
+wait $!; echo $?
+sleep 0.5
+ssh -O check server 2>/dev/null; echo $?
+python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind("stale")'
+ssh -S stale server id -un; echo $?
+ssh -M -S stale -o ControlPersist=no server id -un; echo $?
+: >file
+ssh -S file server id -un; echo $?
+ssh -M -S file server id -un; echo $?
+echo == nodir
+ssh -M -S nodir/c server id -un 2>/dev/null; echo $?
+l=$(printf 'x%.0s' {1..120})
+ssh -M -S $l server id -un 2>/dev/null; echo $?
+ssh -S none -M server id -un
+ssh -MNf -S m server
+ssh -M -S m server id -un; echo $?
+ssh -o ControlMaster=auto -S m server id -un
+scp -q -o ControlPath=m .ssh/id_ed25519.pub server:k; echo $?
+sftp -q -o ControlPath=m -b - server <<<'ls -1'
+ssh -S m -O exit server
+ls m 2>&1
+"#,
         sees: &["Exit request sent.", "late\n4\n"],
-        differs: &[("== nodir\nbob\n0\nbob\n0\n", "== nodir\n255\n255\n", "what cannot be shared is a connection all the same")],
+        differs: &[(
+            "== nodir\nbob\n0\nbob\n0\n",
+            "== nodir\n255\n255\n",
+            "what cannot be shared is a connection all the same",
+        )],
         ends: Ends::Each,
         ..RECIPE
     }
@@ -97,42 +246,60 @@ fn shared_connections_told_what_to_do() {
 fn servers_that_are_none_and_time_outs() {
     Recipe {
         tools: &["python3"],
-        setup: "cat >/srv/odd.py <<'E'\nimport socketserver, time\nSAY = {7401: b'', 7402: b'HTTP/1.0 400 Bad\\r\\n\\r\\n', 7404: b'Go away\\r\\nreally\\r\\n', 7406: None, 7410: b'SSH-1.5-old\\n', 7411: b'SSH-3.0-new\\r\\n', 7412: b'SSH-2.0\\r\\n', 7413: b'SSH-x.y-z\\r\\n', 7414: b'x' * 9000, 7415: bytes(range(256)), 7416: b'\\x16\\x03\\x01\\0\\n', 7417: b'hello\\n' * 1100, 7418: b'SSH-2.0-a\\0b\\r\\n', 7419: b'SSH-\\n'}\nclass H(socketserver.BaseRequestHandler):\n    def handle(self):\n        say = SAY[self.server.server_address[1]]\n        if say is None:\n            return\n        self.request.sendall(say)\n        if say:\n            self.request.recv(1000)\n        else:\n            time.sleep(20)\nimport threading\nfor p in SAY:\n    s = socketserver.ThreadingTCPServer(('127.0.0.1', p), H)\n    threading.Thread(target=s.serve_forever).start()\nE\n(setsid python3 /srv/odd.py >/dev/null 2>&1 &); for p in 7401 7402 7404 7406; do listening $p; done",
-        client: "ask() { for _ in {1..100}; do said=$(\"$@\" 2>&1); rc=$?; case \"$rc $said\" in 141*|*\"lost connection\"*) ;; *) break ;; esac; done; [ -z \"$said\" ] || echo \"$said\"; echo $rc; }; for p in 7410 7411 7412 7413 7414 7415 7416 7417 7418 7419; do echo \"== $p\"; timeout 10 ssh -p $p server true 2>&1; echo $?; done; ask scp -P 7410 server:x y; ssh -o ConnectTimeout=1 -p 7401 server true; echo $?; for p in 7402 7404 7406; do echo \"== $p\"; timeout 10 ssh -p $p server true 2>&1 | sed 's/port [0-9]*$/port N/'; echo ${PIPESTATUS[0]}; done; ssh -o ConnectionAttempts=3 -o ConnectTimeout=2 -p 9 server true; echo $?; ask scp -o ConnectTimeout=1 -P 7401 f server:; echo w >f; ask scp -o ConnectTimeout=1 -P 7401 f server:; ask sftp -o ConnectTimeout=1 -P 7401 server; ssh -o ConnectTimeout=1 -J server:7401 inner true 2>&1 | grep -c .; ssh -o ConnectTimeout=0 bob@server id -un; echo $?; ssh -o ConnectTimeout=none bob@server id -un; echo $?; ssh -o ConnectTimeout=-1 bob@server id -un; echo $?",
+        setup: r#"
+cat >/srv/odd.py <<'E'
+import socketserver, time
+SAY = {7401: b'', 7402: b'HTTP/1.0 400 Bad\r\n\r\n', 7404: b'Go away\r\nreally\r\n', 7406: None, 7410: b'SSH-1.5-old\n', 7411: b'SSH-3.0-new\r\n', 7412: b'SSH-2.0\r\n', 7413: b'SSH-x.y-z\r\n', 7414: b'x' * 9000, 7415: bytes(range(256)), 7416: b'\x16\x03\x01\0\n', 7417: b'hello\n' * 1100, 7418: b'SSH-2.0-a\0b\r\n', 7419: b'SSH-\n'}
+class H(socketserver.BaseRequestHandler):
+    def handle(self):
+        say = SAY[self.server.server_address[1]]
+        if say is None:
+            return
+        self.request.sendall(say)
+        if say:
+            self.request.recv(1000)
+        else:
+            time.sleep(20)
+import threading
+for p in SAY:
+    s = socketserver.ThreadingTCPServer(('127.0.0.1', p), H)
+    threading.Thread(target=s.serve_forever).start()
+E
+(setsid python3 /srv/odd.py >/dev/null 2>&1 &)
+for p in 7401 7402 7404 7406; do listening $p; done
+"#,
+        client: r#"
+ask() {
+    for _ in {1..100}; do
+        said=$("$@" 2>&1)
+        rc=$?
+        case "$rc $said" in 141*|*"lost connection"*) ;; *) break ;; esac
+    done
+    [ -z "$said" ] || echo "$said"
+    echo $rc
+}
+for p in 7410 7411 7412 7413 7414 7415 7416 7417 7418 7419; do
+    echo "== $p"
+    timeout 10 ssh -p $p server true 2>&1; echo $?
+done
+ask scp -P 7410 server:x y
+ssh -o ConnectTimeout=1 -p 7401 server true; echo $?
+for p in 7402 7404 7406; do
+    echo "== $p"
+    timeout 10 ssh -p $p server true 2>&1 | sed 's/port [0-9]*$/port N/'; echo ${PIPESTATUS[0]}
+done
+ssh -o ConnectionAttempts=3 -o ConnectTimeout=2 -p 9 server true; echo $?
+ask scp -o ConnectTimeout=1 -P 7401 f server:
+echo w >f
+ask scp -o ConnectTimeout=1 -P 7401 f server:
+ask sftp -o ConnectTimeout=1 -P 7401 server
+ssh -o ConnectTimeout=1 -J server:7401 inner true 2>&1 | grep -c .
+ssh -o ConnectTimeout=0 bob@server id -un; echo $?
+ssh -o ConnectTimeout=none bob@server id -un; echo $?
+ssh -o ConnectTimeout=-1 bob@server id -un; echo $?
+"#,
         sees: &["Connection timed out during banner exchange"],
         differs: &[("", "Connection closed.  \n", "sftp says it twice")],
-        ends: Ends::Client,
-        ..RECIPE
-    }
-    .run();
-}
-
-/// The ways in which scripts switch host keys' checks off, and what a changed or revoked key does to each.
-///
-/// Covers: ssh_config StrictHostKeyChecking; ssh_config UserKnownHostsFile; ssh_config GlobalKnownHostsFile; ssh_config VisualHostKey; ssh_config FingerprintHash
-#[test]
-fn host_key_checks_as_scripts_switch_them_off() {
-    Recipe {
-        tools: &["expect"],
-        setup: "k=$(cut -d' ' -f2 /etc/ssh/ssh_host_ed25519_key.pub); o=$(cut -d' ' -f2 /world/user_ed25519.pub); echo \"inner ssh-ed25519 $k\" >/etc/ssh/ssh_known_hosts; echo \"server ssh-ed25519 $o\" >/home/me/changed; echo \"@revoked * ssh-ed25519 $k\" >/home/me/revoked; chown me: /home/me/*d",
-        config: "Host *\n  User bob\n  HostKeyAlgorithms ssh-ed25519\n",
-        client: "q() { sed 's/SHA256:[^ ]*/FP/g; s/MD5:[^ ]*/FP/g'; }; ssh -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null server id -un 2>&1 | q; for s in yes no accept-new off ask; do for f in changed revoked new; do echo \"== $s $f\"; cp changed c; cp revoked r; ssh -o BatchMode=yes -o StrictHostKeyChecking=$s -o UserKnownHostsFile=$f server id -un 2>&1 | q; echo ${PIPESTATUS[0]}; rm -f new; done; done; cmp changed c; ssh -o UserKnownHostsFile=none inner id -un; echo $?; ssh -o UserKnownHostsFile='a b' -o StrictHostKeyChecking=accept-new bastion id -un 2>&1 | q; ls a b; ssh -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o StrictHostKeyChecking=no bastion id -un; ssh -o VisualHostKey=yes -o FingerprintHash=md5 server id -un 2>&1\n\
-                 cat >ex <<'E'\nset timeout 20\nlog_user 0\nforeach answer {no maybe yes} {\n  file delete fresh\n  spawn ssh -o UserKnownHostsFile=fresh -o FingerprintHash=md5 bastion id -un\n  expect {\n    -re {continue connecting.*\\? $} { puts \"asked: $expect_out(buffer)\"; send \"$answer\\r\" }\n    eof {}\n  }\n  if {$answer eq {maybe}} { expect -re {Please type.*: $} { puts \"again: $expect_out(buffer)\"; send \"no\\r\" } }\n  expect eof\n  puts \"$answer: $expect_out(buffer)\"\n  puts [lindex [wait] 3]\n}\nE\nexpect ex",
-        sees: &["REMOTE HOST IDENTIFICATION HAS CHANGED!", "Please type"],
-        differs: &[
-            ("ssh-keygen -f 'changed' -R 'server'", "ssh-keygen -f \"changed\" -R \"server\"", "quoted as by newer OpenSSH"),
-            ("Offending ED25519 key in revoked:1\n", "", "says where the mark is"),
-            (
-                "ED25519 host key for server was revoked and you have requested strict checking.\nHost key verification failed.\n255\n== no new",
-                "Password authentication is disabled to avoid man-in-the-middle attacks.\nKeyboard-interactive authentication is disabled to avoid man-in-the-middle attacks.\nbob\n0\n== no new",
-                "a revoked key is refused always",
-            ),
-            (
-                "ED25519 host key for server was revoked and you have requested strict checking.\nHost key verification failed.\n255\n== off new",
-                "Password authentication is disabled to avoid man-in-the-middle attacks.\nKeyboard-interactive authentication is disabled to avoid man-in-the-middle attacks.\nbob\n0\n== off new",
-                "the same",
-            ),
-        ],
         ends: Ends::Client,
         ..RECIPE
     }
@@ -147,7 +314,38 @@ fn configuration_files_of_others_and_wrapped_programs() {
     Recipe {
         tools: &["rsync", "git"],
         config: "Host *\n  User bob\n",
-        client: "chmod 666 .ssh/config; ssh server id -un; echo $?; scp .ssh/config server:; echo $?; ssh -F .ssh/config server id -un; echo $?; chmod 600 .ssh/config; ssh -F none bob@server id -un; echo $?; ssh -F nosuch server true; echo $?; ssh -F /dev/null bob@server id -un; echo $?; printf '#!/bin/sh\\necho \"$#\" >>calls\\nexec ssh \"$@\"\\n' >wrap; chmod 700 wrap; echo w >f; scp -q -S ./wrap f server:g; echo $?; grep -c . calls; sftp -q -S ./wrap -b - server <<<'get g h'; echo $?; cat h; grep -c . calls; rsync -e ./wrap f server:i; echo $?; GIT_SSH=./wrap git ls-remote server:none 2>&1 | head -1; sftp -q -b - -D /usr/lib/openssh/sftp-server <<<'ls -1 f'; echo $?; cat >alias <<'A'\nHost far\n  HostName server\n  User bob\nA\nscp -q -F alias f far:j; echo $?; sftp -q -F alias far:j k; echo $?; cat k; scp -q -o User=bob -o HostName=server -F none f other:l; echo $?; scp -q -l 8000 -c aes128-ctr -i .ssh/id_ed25519 -C f server:m; echo $?; ssh server 'cat g i j l m'",
+        client: r#"
+chmod 666 .ssh/config
+ssh server id -un; echo $?
+scp .ssh/config server:; echo $?
+ssh -F .ssh/config server id -un; echo $?
+chmod 600 .ssh/config
+ssh -F none bob@server id -un; echo $?
+ssh -F nosuch server true; echo $?
+ssh -F /dev/null bob@server id -un; echo $?
+printf '#!/bin/sh\necho "$#" >>calls\nexec ssh "$@"\n' >wrap
+chmod 700 wrap
+echo w >f
+scp -q -S ./wrap f server:g; echo $?
+grep -c . calls
+sftp -q -S ./wrap -b - server <<<'get g h'; echo $?
+cat h
+grep -c . calls
+rsync -e ./wrap f server:i; echo $?
+GIT_SSH=./wrap git ls-remote server:none 2>&1 | head -1
+sftp -q -b - -D /usr/lib/openssh/sftp-server <<<'ls -1 f'; echo $?
+cat >alias <<'A'
+Host far
+  HostName server
+  User bob
+A
+scp -q -F alias f far:j; echo $?
+sftp -q -F alias far:j k; echo $?
+cat k
+scp -q -o User=bob -o HostName=server -F none f other:l; echo $?
+scp -q -l 8000 -c aes128-ctr -i .ssh/id_ed25519 -C f server:m; echo $?
+ssh server 'cat g i j l m'
+"#,
         sees: &["Bad owner or permissions on /home/me/.ssh/config"],
         ends: Ends::Client,
         ..RECIPE
@@ -162,7 +360,44 @@ fn configuration_files_of_others_and_wrapped_programs() {
 fn trees_with_odd_names_between_servers() {
     Recipe {
         config: "Host *\n  User bob\n",
-        client: "mkdir -p t/{-dash,'two words','[x]','st*r',ünï,'quo\"te'\\''s','back\\slash'} t/$'new\\nline' t/empty; for d in t/*; do echo \"$d\" >\"$d/ f?\"; done; : >t/.hidden; mkdir -- -r; echo d >./-r/-f; rm -r t/empty/*; sum() { find . -printf '%y %P\\n' | LC_ALL=C sort | md5sum; }; s=$(cd t; sum); for o in '' -O; do echo \"== $o\"; scp -q $o -r t server:up$o; echo $?; [ \"$(ssh server \"$(declare -f sum); cd up$o; sum\")\" = \"$s\" ]; echo $?; scp -q $o -r server:up$o down$o; echo $?; [ \"$(cd down$o; sum)\" = \"$s\" ]; echo $?; scp -q -3 $o -r server:up$o inner:three$o; echo $?; [ \"$(ssh server \"$(declare -f sum); cd three$o; sum\")\" = \"$s\" ]; echo $?; scp -q $o -r -- -r server:dash$o; echo $?; scp -q $o -r ./-r server:dash2$o; echo $?; scp -q $o 'server:up'$o'/st\\*r/*' . ; echo $?; rm -f ' f?'; scp -q $o \"server:up$o/[[]x]/*\" .; echo $?; cat ' f?'; rm -f ' f?'; scp -q $o \"server:up$o/two words/ f?\" .; echo $?; rm -f ' f?'; scp $o server:nosuch .; echo $?; scp $o 'server:no*' .; echo $?; scp $o -r server:up$o/.hidden server:dash$o/-f .; echo $?; ls -A .hidden ./-f; scp $o t server:; echo $?; done 2>&1; scp a:b server:; echo $?; echo c >a:b; scp -q ./a:b server:; echo $?; scp -q -3 server:a:b inner:c; echo $?; ssh server 'cat a:b c; ls'",
+        client: r#"
+mkdir -p t/{-dash,'two words','[x]','st*r',ünï,'quo"te'\''s','back\slash'} t/$'new\nline' t/empty
+for d in t/*; do echo "$d" >"$d/ f?"; done
+: >t/.hidden
+mkdir -- -r
+echo d >./-r/-f
+rm -r t/empty/*
+sum() { find . -printf '%y %P\n' | LC_ALL=C sort | md5sum; }
+s=$(cd t; sum)
+for o in '' -O; do
+    echo "== $o"
+    scp -q $o -r t server:up$o; echo $?
+    [ "$(ssh server "$(declare -f sum); cd up$o; sum")" = "$s" ]; echo $?
+    scp -q $o -r server:up$o down$o; echo $?
+    [ "$(cd down$o; sum)" = "$s" ]; echo $?
+    scp -q -3 $o -r server:up$o inner:three$o; echo $?
+    [ "$(ssh server "$(declare -f sum); cd three$o; sum")" = "$s" ]; echo $?
+    scp -q $o -r -- -r server:dash$o; echo $?
+    scp -q $o -r ./-r server:dash2$o; echo $?
+    scp -q $o 'server:up'$o'/st\*r/*' .; echo $?
+    rm -f ' f?'
+    scp -q $o "server:up$o/[[]x]/*" .; echo $?
+    cat ' f?'
+    rm -f ' f?'
+    scp -q $o "server:up$o/two words/ f?" .; echo $?
+    rm -f ' f?'
+    scp $o server:nosuch .; echo $?
+    scp $o 'server:no*' .; echo $?
+    scp $o -r server:up$o/.hidden server:dash$o/-f .; echo $?
+    ls -A .hidden ./-f
+    scp $o t server:; echo $?
+done 2>&1
+scp a:b server:; echo $?
+echo c >a:b
+scp -q ./a:b server:; echo $?
+scp -q -3 server:a:b inner:c; echo $?
+ssh server 'cat a:b c; ls'
+"#,
         sees: &["== -O\n"],
         differs: &[(
             "== -O\n0\n",

@@ -25,7 +25,18 @@ printf '%s\n' 'get "one/q\"uote" y1' 'get one/q\"uote y2' 'get one/sp\ ace y3' '
 #[test]
 fn targets_with_and_without_a_trailing_slash() {
     Recipe {
-        setup: "cd /home/bob; mkdir -p t/sub e; echo 1 >t/a; echo 2 >t/sub/b; ln -s a t/l; chmod 640 t/a; chmod 2750 t/sub; touch -d '2001-02-03 04:05:06' t/a; chown -R bob: t e; cd /",
+        setup: r#"
+cd /home/bob
+mkdir -p t/sub e
+echo 1 >t/a
+echo 2 >t/sub/b
+ln -s a t/l
+chmod 640 t/a
+chmod 2750 t/sub
+touch -d '2001-02-03 04:05:06' t/a
+chown -R bob: t e
+cd /
+"#,
         client: r#"list() { find "$@" -printf '%p %y %m\n' | LC_ALL=C sort; }; try() { "$@" 2>/dev/null; echo "= $?"; }
 scp -rq bob@server:t/ c1; mkdir c2 c4; scp -rq bob@server:t/ c2; scp -rq bob@server:t/. c3; scp -rq bob@server:t/. c4/; scp -rpq bob@server:t c5; list c?; stat -c %Y c5/a
 scp -3 bob@server:t/a bob@bastion:e/three; scp -3rq bob@server:t bob@bastion:e/; scp -3p bob@server:t/a scp://bob@inner:22/e/four; ssh bob@server 'find e | LC_ALL=C sort; stat -c %Y e/four'

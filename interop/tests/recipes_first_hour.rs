@@ -12,9 +12,48 @@ use lh_interop::{Lab, our};
 fn mistakes_of_the_first_command_lines() {
     Recipe {
         config: "Host *\n  User bob\n",
-        client: "r() { echo \"== $*\"; for _ in {1..100}; do said=$(\"$@\" </dev/null 2>&1; echo \"rc $?\"); case $said in *\"rc 141\"|*\"lost connection\"*) ;; *) break ;; esac; done; echo \"$said\"; }; exec 2>&1; echo x >x; r ssh -1 server true; r sftp -1 server; scp -1 x server: 2>&1 | sed 's/^scp: //'; echo ${PIPESTATUS[0]}\n\
-                 for c in foo aes128-ctr,foo; do r ssh -c $c server true; r scp -c $c x server:; r scp -c $c server:x .; r sftp -q -c $c server; done; r ssh -m foo server true; r scp -o Ciphers=foo x server:; for k in foo +foo curve25519-sha256,foo,bar; do r ssh -o KexAlgorithms=$k server true; done; r ssh -o KexAlgorithms=-foo server id -un; r ssh -o MACs=foo server true\n\
-                 r scp -X foo x server:; scp -P 0 x server: 2>&1 | grep '[a-z]'; r scp x -h:y; r scp -- -h:y x; r scp x bob@-h:y; r scp x 'a;b@server:y'; r scp server:x 'server;a:y'; r scp x me@:y; r scp x @server:y; r scp x 'scp://server:x/y'; r scp x scp://; r sftp -q -- -h; r sftp -q 'a;b@server'; for d in '' bob@: sftp://server:x/y; do sftp $d 2>&1 | sed '/^usage/,$d'; echo ${PIPESTATUS[0]}; done",
+        client: r#"
+r() {
+    echo "== $*"
+    for _ in {1..100}; do
+        said=$("$@" </dev/null 2>&1; echo "rc $?")
+        case $said in *"rc 141"|*"lost connection"*) ;; *) break ;; esac
+    done
+    echo "$said"
+}
+exec 2>&1
+echo x >x
+r ssh -1 server true
+r sftp -1 server
+scp -1 x server: 2>&1 | sed 's/^scp: //'; echo ${PIPESTATUS[0]}
+for c in foo aes128-ctr,foo; do
+    r ssh -c $c server true
+    r scp -c $c x server:
+    r scp -c $c server:x .
+    r sftp -q -c $c server
+done
+r ssh -m foo server true
+r scp -o Ciphers=foo x server:
+for k in foo +foo curve25519-sha256,foo,bar; do r ssh -o KexAlgorithms=$k server true; done
+r ssh -o KexAlgorithms=-foo server id -un
+r ssh -o MACs=foo server true
+r scp -X foo x server:
+scp -P 0 x server: 2>&1 | grep '[a-z]'
+r scp x -h:y
+r scp -- -h:y x
+r scp x bob@-h:y
+r scp x 'a;b@server:y'
+r scp server:x 'server;a:y'
+r scp x me@:y
+r scp x @server:y
+r scp x 'scp://server:x/y'
+r scp x scp://
+r sftp -q -- -h
+r sftp -q 'a;b@server'
+for d in '' bob@: sftp://server:x/y; do
+    sftp $d 2>&1 | sed '/^usage/,$d'; echo ${PIPESTATUS[0]}
+done
+"#,
         look: "tree /home/bob | grep -v .ssh",
         sees: &[
             "rc 255\nSSH protocol v.1 is no longer supported\n255\n",
@@ -60,7 +99,32 @@ fn programs_that_cannot_be_started() {
 #[test]
 fn directories_and_modes_of_new_known_hosts() {
     Recipe {
-        client: "exec 2>&1; r() { echo \"== $*\"; ssh -F none -i k/id_ed25519 -o StrictHostKeyChecking=accept-new \"$@\" bob@server id -un; echo $?; ls -l .ssh | cut -d' ' -f1,3,4; }; cp -r .ssh k; rm -r .ssh; r; rm -r .ssh; : >.ssh; r; rm .ssh; chmod 500 .; r; chmod 700 .; r -o UserKnownHostsFile=.ssh/kh; r -o UserKnownHostsFile='~/.ssh/sub/kh'; r -o UserKnownHostsFile='~/.sshx/kh'; r -o UserKnownHostsFile=/nosuch/kh; umask 077; r -o UserKnownHostsFile='~/.ssh/a ~/.ssh/b'; ls -ld .ssh | cut -c1-10; ls -A",
+        client: r#"
+exec 2>&1
+r() {
+    echo "== $*"
+    ssh -F none -i k/id_ed25519 -o StrictHostKeyChecking=accept-new "$@" bob@server id -un; echo $?
+    ls -l .ssh | cut -d' ' -f1,3,4
+}
+cp -r .ssh k
+rm -r .ssh
+r
+rm -r .ssh
+: >.ssh
+r
+rm .ssh
+chmod 500 .
+r
+chmod 700 .
+r -o UserKnownHostsFile=.ssh/kh
+r -o UserKnownHostsFile='~/.ssh/sub/kh'
+r -o UserKnownHostsFile='~/.sshx/kh'
+r -o UserKnownHostsFile=/nosuch/kh
+umask 077
+r -o UserKnownHostsFile='~/.ssh/a ~/.ssh/b'
+ls -ld .ssh | cut -c1-10
+ls -A
+"#,
         sees: &[
             "Could not create directory '/home/me/.ssh' (Permission denied).\nFailed to add the host to the list of known hosts",
             "-rw-r--r-- me me\n",
@@ -78,8 +142,22 @@ fn directories_and_modes_of_new_known_hosts() {
 fn nologin_counts_inside_of_a_chroot() {
     Recipe {
         server: "UsePAM no\nMatch User jailed\n ChrootDirectory /srv/jail\n",
-        setup: "mkdir -p /srv/jail/bin; cp /bin/bash /srv/jail/bin; account jailed 2100; ldd /bin/bash | grep -o '/[^ ]*' | while read l; do mkdir -p /srv/jail$(dirname $l); cp $l /srv/jail$l; done; echo outside >/etc/nologin; mkdir -p /srv/jail/etc; echo inside >/srv/jail/etc/nologin; chmod 777 /srv/jail/etc",
-        client: "for u in bob jailed; do ssh -o BatchMode=yes $u@server 'echo hi'; echo $?; done; mv /srv/jail/etc/nologin /srv/jail/etc/off; for u in bob jailed; do ssh -o BatchMode=yes $u@server 'echo hi'; echo $?; done",
+        setup: r#"
+mkdir -p /srv/jail/bin
+cp /bin/bash /srv/jail/bin
+account jailed 2100
+ldd /bin/bash | grep -o '/[^ ]*' |
+    while read l; do mkdir -p /srv/jail$(dirname $l); cp $l /srv/jail$l; done
+echo outside >/etc/nologin
+mkdir -p /srv/jail/etc
+echo inside >/srv/jail/etc/nologin
+chmod 777 /srv/jail/etc
+"#,
+        client: r#"
+for u in bob jailed; do ssh -o BatchMode=yes $u@server 'echo hi'; echo $?; done
+mv /srv/jail/etc/nologin /srv/jail/etc/off
+for u in bob jailed; do ssh -o BatchMode=yes $u@server 'echo hi'; echo $?; done
+"#,
         ends: Ends::Server,
         sees: &["254\n254\n254\nhi\n0\n"],
         ..RECIPE
@@ -94,7 +172,15 @@ fn nologin_counts_inside_of_a_chroot() {
 fn paths_that_sftp_clients_ask_for() {
     Recipe {
         tools: &["python3"],
-        setup: "mkdir -p /home/bob/d/e; echo x >/home/bob/f; ln -s f /home/bob/l; ln -s nowhere /home/bob/dangling; ln -s d /home/bob/ld; chown -R bob: /home/bob; mkdir -m 700 /srv/closed",
+        setup: r#"
+mkdir -p /home/bob/d/e
+echo x >/home/bob/f
+ln -s f /home/bob/l
+ln -s nowhere /home/bob/dangling
+ln -s d /home/bob/ld
+chown -R bob: /home/bob
+mkdir -m 700 /srv/closed
+"#,
         client: r#"cat >ask.py <<'E'
 import struct, subprocess
 ssh = subprocess.Popen(['ssh', '-s', 'bob@server', 'sftp'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -129,9 +215,33 @@ fn files_commands_and_braces_of_an_afternoon() {
         tools: &["nc"],
         config: "Host *\n  User bob\n",
         setup: "echo 1 >/home/bob/a1; echo 2 >/home/bob/a2; mkdir /home/bob/w; chown -R bob: /home/bob",
-        client: "exec 2>&1; r() { echo \"== $*\"; \"$@\" </dev/null; echo \"rc $?\"; }; printf 'Host win\\r\\n  HostName server\\r\\n  User bob\\r\\n  SetEnv LC_A=\"x y\"\\r\\n' >crlf; r ssh -F crlf win 'echo $LC_A; id -un'; printf 'Host win\\n  HostName=server\\n  User = bob\\n  Port \"22\"\\n  IdentityFile \"~/.ssh/id_ed25519\"  # comment\\n' >eq; r ssh -F eq win id -un\n\
-                 mkdir .ssh/conf.d; printf 'Host i1\\n HostName server\\n' >.ssh/conf.d/1.conf; printf 'Include conf.d/*.conf none*\\nHost *\\n User bob\\n' >inc; r ssh -F inc i1 id -un; r ssh -o PermitLocalCommand=yes -o 'LocalCommand=echo %n %h %p %r %u %L %l %d %% %T; exit 3' server id -un; r ssh -o 'LocalCommand=echo no' server id -un; r scp -o PermitLocalCommand=yes -o 'LocalCommand=echo no' server:a1 got\n\
-                 r ssh -o ProxyCommand='nc %h %p' server id -un; r ssh -o ProxyCommand='ssh -W %h:%p bastion' inner id -un; r ssh -o ProxyCommand=none server id -un; ssh -W server:22 bastion </dev/null | head -c 4; echo; mkdir g; r scp -q 'server:{a1,a2}' g; r scp -q 'server:a*' g; ls g; r scp -O -q 'server:{a1,a2}' g; r scp -q 'server:nosuch*' g; r scp -3 'server:a*' inner:w; r bash -c 'tar cf - g | ssh server \"tar xf - -C w && find w | sort\"'",
+        client: r#"
+exec 2>&1
+r() { echo "== $*"; "$@" </dev/null; echo "rc $?"; }
+printf 'Host win\r\n  HostName server\r\n  User bob\r\n  SetEnv LC_A="x y"\r\n' >crlf
+r ssh -F crlf win 'echo $LC_A; id -un'
+printf 'Host win\n  HostName=server\n  User = bob\n  Port "22"\n  IdentityFile "~/.ssh/id_ed25519"  # comment\n' >eq
+r ssh -F eq win id -un
+mkdir .ssh/conf.d
+printf 'Host i1\n HostName server\n' >.ssh/conf.d/1.conf
+printf 'Include conf.d/*.conf none*\nHost *\n User bob\n' >inc
+r ssh -F inc i1 id -un
+r ssh -o PermitLocalCommand=yes -o 'LocalCommand=echo %n %h %p %r %u %L %l %d %% %T; exit 3' server id -un
+r ssh -o 'LocalCommand=echo no' server id -un
+r scp -o PermitLocalCommand=yes -o 'LocalCommand=echo no' server:a1 got
+r ssh -o ProxyCommand='nc %h %p' server id -un
+r ssh -o ProxyCommand='ssh -W %h:%p bastion' inner id -un
+r ssh -o ProxyCommand=none server id -un
+ssh -W server:22 bastion </dev/null | head -c 4; echo
+mkdir g
+r scp -q 'server:{a1,a2}' g
+r scp -q 'server:a*' g
+ls g
+r scp -O -q 'server:{a1,a2}' g
+r scp -q 'server:nosuch*' g
+r scp -3 'server:a*' inner:w
+r bash -c 'tar cf - g | ssh server "tar xf - -C w && find w | sort"'
+"#,
         ends: Ends::Client,
         sees: &["x y\nbob\nrc 0\n", "w/g/a2\nrc 0\n"],
         ..RECIPE

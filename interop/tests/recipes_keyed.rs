@@ -9,8 +9,25 @@ use lh_interop::recipe::{Ends, RECIPE, Recipe};
 fn key_options_with_dates_variables_and_mistakes() {
     Recipe {
         server: "PermitUserEnvironment LANG,MY_*\nLogLevel VERBOSE",
-        client: "k=$(cut -d' ' -f1,2 .ssh/id_ed25519.pub); IFS=$'\\n'; for o in 'expiry-time=\"20990101\"' 'expiry-time=\"20200101\"' 'expiry-time=\"202001011200Z\"' 'expiry-time=\"20990101Z\"' 'expiry-time=\"tomorrow\"' 'environment=\"MY_A=1\",environment=\"MY_A=2\",environment=\"OTHER=3\",environment=\"LANG=x\"' 'environment=\"MY A=1\"' 'environment=\"MY_A\"' 'from=\"10.0.0.0/8,127.*\"' 'from=\"!127.0.0.1,*\"' 'from=\"127.0.0.0/8\"' 'from=\"127.0.0.1/8\"' 'from=\"server.example.org\"' 'from=\"\"' 'restrict' 'restrict,pty' 'RESTRICT' 'no-pty' 'command=\"echo \\\"in quotes\\\" $MY_A\"' 'command=\"one\",command=\"two\"' 'nonsense' 'command=\"open' 'no-pty no-X11-forwarding' 'tunnel=\"1\"' 'permitopen=\"nonsense\"' 'permitlisten=\"22\"' 'no-touch-required' 'verify-required' 'principals=\"bob\"' 'user-rc,agent-forwarding' '  no-pty' '# comment'; do echo \"== $o\"; echo \"$o $k\" >list; echo \"$o\" | grep -q '^ ' && echo \"$o $k c\" >list; put list; ssh -o BatchMode=yes -tt bob@server 'echo \"$MY_A $LANG $OTHER\"; tty >/dev/null && echo tty' 2>&1 </dev/null | tr -d '\\r' | grep -v '^Connection to'; echo ${PIPESTATUS[0]}; done",
-        setup: "printf '#!/bin/sh\\ncat \"$1\" >/home/bob/.ssh/authorized_keys\\n' >/usr/local/bin/put; chmod 755 /usr/local/bin/put; chmod 666 /home/bob/.ssh/authorized_keys; chmod 711 /home/bob /home/bob/.ssh; echo 'StrictModes no' >/etc/ssh/sshd_config.d/modes.conf",
+        client: r#"
+k=$(cut -d' ' -f1,2 .ssh/id_ed25519.pub)
+IFS=$'\n'
+for o in 'expiry-time="20990101"' 'expiry-time="20200101"' 'expiry-time="202001011200Z"' 'expiry-time="20990101Z"' 'expiry-time="tomorrow"' 'environment="MY_A=1",environment="MY_A=2",environment="OTHER=3",environment="LANG=x"' 'environment="MY A=1"' 'environment="MY_A"' 'from="10.0.0.0/8,127.*"' 'from="!127.0.0.1,*"' 'from="127.0.0.0/8"' 'from="127.0.0.1/8"' 'from="server.example.org"' 'from=""' 'restrict' 'restrict,pty' 'RESTRICT' 'no-pty' 'command="echo \"in quotes\" $MY_A"' 'command="one",command="two"' 'nonsense' 'command="open' 'no-pty no-X11-forwarding' 'tunnel="1"' 'permitopen="nonsense"' 'permitlisten="22"' 'no-touch-required' 'verify-required' 'principals="bob"' 'user-rc,agent-forwarding' '  no-pty' '# comment'; do
+    echo "== $o"
+    echo "$o $k" >list
+    echo "$o" | grep -q '^ ' && echo "$o $k c" >list
+    put list
+    ssh -o BatchMode=yes -tt bob@server 'echo "$MY_A $LANG $OTHER"; tty >/dev/null && echo tty' 2>&1 </dev/null |
+        tr -d '\r' | grep -v '^Connection to'; echo ${PIPESTATUS[0]}
+done
+"#,
+        setup: r#"
+printf '#!/bin/sh\ncat "$1" >/home/bob/.ssh/authorized_keys\n' >/usr/local/bin/put
+chmod 755 /usr/local/bin/put
+chmod 666 /home/bob/.ssh/authorized_keys
+chmod 711 /home/bob /home/bob/.ssh
+echo 'StrictModes no' >/etc/ssh/sshd_config.d/modes.conf
+"#,
         look: "grep -o 'Authentication tried.*' /var/log/sshd.log",
         sees: &["== expiry-time=\"20990101\"\n"],
         ends: Ends::Server,
@@ -25,18 +42,88 @@ fn key_options_with_dates_variables_and_mistakes() {
 #[test]
 fn what_the_log_says_of_refused_keys_and_certificates() {
     Recipe {
-        server: "Port 22\nPort 2201\nPort 2202\nPort 2203\nMatch LocalPort 2201\n  LogLevel ERROR\nMatch LocalPort 2202\n  LogLevel VERBOSE\nMatch LocalPort 2203\n  LogLevel DEBUG1\nMatch User t_*\n  TrustedUserCAKeys /etc/ca.pub\nMatch User t_from,t_none,t_bad,t_force,t_first\n  AuthorizedPrincipalsFile /srv/principals/%u\nMatch User algorithm\n  PubkeyAcceptedAlgorithms ecdsa-sha2-nistp256\nMatch User revoked\n  RevokedKeys /srv/plain.pub",
-        setup: "ssh-keygen -q -t ed25519 -N '' -f /etc/ca; ca=$(cut -d' ' -f1,2 /etc/ca.pub); k=$(cut -d' ' -f1,2 /home/me/.ssh/id_ed25519.pub); id=2100; mkdir /srv/principals; cp /home/me/.ssh/id_ed25519.pub /srv/plain.pub
-user() { id=$((id + 1)); account $1 $id; printf \"$2\" >/home/$1/.ssh/authorized_keys; }
-user from \"from=\\\"10.0.0.1\\\" $k\\n\"; user expired \"expiry-time=\\\"20200101\\\" $k\\n\"; user odd \"nonsense $k\\n\"; user named \"principals=\\\"a\\\" $k\\n\"; user second \"from=\\\"10.0.0.1\\\" $k\\n$k\\n\"; user algorithm \"$k\\n\"; user revoked \"$k\\n\"
-for u in c_address c_name c_late c_critical c_force c_ok; do user $u \"cert-authority,command=\\\"/bin/date\\\" $ca\\n\"; done; user c_from \"cert-authority,from=\\\"10.0.0.1\\\" $ca\\n\"; user c_principals \"cert-authority,principals=\\\"zoe\\\" $ca\\n\"; user c_expired \"cert-authority,expiry-time=\\\"20200101\\\" $ca\\n\"
+        server: r#"
+Port 22
+Port 2201
+Port 2202
+Port 2203
+Match LocalPort 2201
+  LogLevel ERROR
+Match LocalPort 2202
+  LogLevel VERBOSE
+Match LocalPort 2203
+  LogLevel DEBUG1
+Match User t_*
+  TrustedUserCAKeys /etc/ca.pub
+Match User t_from,t_none,t_bad,t_force,t_first
+  AuthorizedPrincipalsFile /srv/principals/%u
+Match User algorithm
+  PubkeyAcceptedAlgorithms ecdsa-sha2-nistp256
+Match User revoked
+  RevokedKeys /srv/plain.pub
+"#,
+        setup: r#"
+ssh-keygen -q -t ed25519 -N '' -f /etc/ca
+ca=$(cut -d' ' -f1,2 /etc/ca.pub)
+k=$(cut -d' ' -f1,2 /home/me/.ssh/id_ed25519.pub)
+id=2100
+mkdir /srv/principals
+cp /home/me/.ssh/id_ed25519.pub /srv/plain.pub
+user() { id=$((id + 1)); account $1 $id; printf "$2" >/home/$1/.ssh/authorized_keys; }
+user from "from=\"10.0.0.1\" $k\n"
+user expired "expiry-time=\"20200101\" $k\n"
+user odd "nonsense $k\n"
+user named "principals=\"a\" $k\n"
+user second "from=\"10.0.0.1\" $k\n$k\n"
+user algorithm "$k\n"
+user revoked "$k\n"
+for u in c_address c_name c_late c_critical c_force c_ok; do
+    user $u "cert-authority,command=\"/bin/date\" $ca\n"
+done
+user c_from "cert-authority,from=\"10.0.0.1\" $ca\n"
+user c_principals "cert-authority,principals=\"zoe\" $ca\n"
+user c_expired "cert-authority,expiry-time=\"20200101\" $ca\n"
 for u in t_address t_name t_late t_critical t_from t_none t_bad t_force t_first; do user $u ''; done
-cd /srv/principals; echo 'from=\"10.0.0.1\" all' >t_from; echo zoe >t_none; echo 'nonsense all' >t_bad; echo 'command=\"/bin/date\" all' >t_force; printf 'from=\"10.0.0.1\" all\\nall\\n' >t_first; cd /
-sign() { name=$1; shift; cp /srv/plain.pub /srv/$name.pub; ssh-keygen -q -s /etc/ca -I $name \"$@\" /srv/$name.pub; }
+cd /srv/principals
+echo 'from="10.0.0.1" all' >t_from
+echo zoe >t_none
+echo 'nonsense all' >t_bad
+echo 'command="/bin/date" all' >t_force
+printf 'from="10.0.0.1" all\nall\n' >t_first
+cd /
+sign() {
+    name=$1
+    shift
+    cp /srv/plain.pub /srv/$name.pub
+    ssh-keygen -q -s /etc/ca -I $name "$@" /srv/$name.pub
+}
 all=all,c_address,c_late,c_critical,c_force,c_ok,c_from,c_principals,c_expired,t_address,t_late,t_critical
-sign ok -n $all; sign address -n $all -O source-address=10.9.9.9/32; sign name -n other; sign late -n $all -V 20200101:20200102; sign critical -n $all -O critical:foo@bar=x; sign force -n $all -O force-command=/bin/true; chmod 644 /srv/*.pub",
-        client: "for p in 22 2201 2202 2203; do for u in from expired odd named second algorithm revoked; do ssh -p $p -o BatchMode=yes $u@server true 2>/dev/null; echo \"$p $u $?\"; done; for u in c_address c_name c_late c_critical c_force c_ok c_from c_principals c_expired t_address t_name t_late t_critical t_from t_none t_bad t_force t_first; do c=${u#?_}; [ -e /srv/$c-cert.pub ] || c=ok; ssh -p $p -o BatchMode=yes -o CertificateFile=/srv/$c-cert.pub $u@server true 2>/dev/null >&2; echo \"$p $u $?\"; done; done",
-        look: "sed -E 's/ port [0-9]+/ port N/g; s/SHA256:[^ ]*/FP/g' /var/log/sshd.log | grep -E '^(Connection from|Refused|Certificate|Invalid cert|forced command|Authentication key|userauth|/[^ ]+:|cert: Auth|principals: Auth|Accepted|debug1: [^ ]+: (matching|entry expired|bad |principals on)|debug1: trying authorized principals)'",
+sign ok -n $all
+sign address -n $all -O source-address=10.9.9.9/32
+sign name -n other
+sign late -n $all -V 20200101:20200102
+sign critical -n $all -O critical:foo@bar=x
+sign force -n $all -O force-command=/bin/true
+chmod 644 /srv/*.pub
+"#,
+        client: r#"
+for p in 22 2201 2202 2203; do
+    for u in from expired odd named second algorithm revoked; do
+        ssh -p $p -o BatchMode=yes $u@server true 2>/dev/null
+        echo "$p $u $?"
+    done
+    for u in c_address c_name c_late c_critical c_force c_ok c_from c_principals c_expired t_address t_name t_late t_critical t_from t_none t_bad t_force t_first; do
+        c=${u#?_}
+        [ -e /srv/$c-cert.pub ] || c=ok
+        ssh -p $p -o BatchMode=yes -o CertificateFile=/srv/$c-cert.pub $u@server true 2>/dev/null >&2
+        echo "$p $u $?"
+    done
+done
+"#,
+        look: r#"
+sed -E 's/ port [0-9]+/ port N/g; s/SHA256:[^ ]*/FP/g' /var/log/sshd.log |
+    grep -E '^(Connection from|Refused|Certificate|Invalid cert|forced command|Authentication key|userauth|/[^ ]+:|cert: Auth|principals: Auth|Accepted|debug1: [^ ]+: (matching|entry expired|bad |principals on)|debug1: trying authorized principals)'
+"#,
         sees: &["Refused by key options\n", "Refused by certificate principals options\n", "debug1: /home/expired/.ssh/authorized_keys:1: entry expired at 2020-01-01T00:00:00\n"],
         ends: Ends::Server,
         ..RECIPE
@@ -51,8 +138,26 @@ sign ok -n $all; sign address -n $all -O source-address=10.9.9.9/32; sign name -
 fn files_that_a_login_runs_and_reads() {
     Recipe {
         server: "PermitUserEnvironment yes\nMatch User ann\n  PermitUserRC no",
-        setup: "account ann 2003; for u in bob ann; do printf 'A=1\\n# B=2\\n\\n C=3\\nD=x y\\nPATH=/usr/bin:/bin:/opt\\nHOME=/else\\n' >/home/$u/.ssh/environment; echo 'echo \"rc of $USER: $SSH_ORIGINAL_COMMAND $A\"; cat; echo err >&2; exit 9' >/home/$u/.ssh/rc; chown $u: /home/$u/.ssh/*; done; echo 'echo \"system rc\"' >/etc/ssh/sshrc",
-        client: "for u in bob ann; do echo \"== $u\"; ssh $u@server 'echo \"$A $B $C $D $E $HOME $PATH\"; cat' <<<in; echo $?; ssh -tt $u@server 'id -un' </dev/null 2>/dev/null | tr -d '\\r'; done; ssh bob@server 'rm .ssh/rc'; ssh bob@server 'rm /home/bob/.ssh/rc; echo done'; ssh bob@server true; echo $?; ssh ann@server true",
+        setup: r#"
+account ann 2003
+for u in bob ann; do
+    printf 'A=1\n# B=2\n\n C=3\nD=x y\nPATH=/usr/bin:/bin:/opt\nHOME=/else\n' >/home/$u/.ssh/environment
+    echo 'echo "rc of $USER: $SSH_ORIGINAL_COMMAND $A"; cat; echo err >&2; exit 9' >/home/$u/.ssh/rc
+    chown $u: /home/$u/.ssh/*
+done
+echo 'echo "system rc"' >/etc/ssh/sshrc
+"#,
+        client: r#"
+for u in bob ann; do
+    echo "== $u"
+    ssh $u@server 'echo "$A $B $C $D $E $HOME $PATH"; cat' <<<in; echo $?
+    ssh -tt $u@server 'id -un' </dev/null 2>/dev/null | tr -d '\r'
+done
+ssh bob@server 'rm .ssh/rc'
+ssh bob@server 'rm /home/bob/.ssh/rc; echo done'
+ssh bob@server true; echo $?
+ssh ann@server true
+"#,
         sees: &["== bob\n"],
         ends: Ends::Server,
         ..RECIPE
@@ -67,8 +172,23 @@ fn files_that_a_login_runs_and_reads() {
 fn bad_lines_of_a_user_s_environment_file() {
     Recipe {
         server: "PermitUserEnvironment A*,B\nSubsystem part /usr/bin/printenv A",
-        setup: "printf 'A=1\\n\\n \\tbad line\\nB=\\377\\nC\\000=1\\n# c\\nworse' >/home/bob/.ssh/environment; chown bob: /home/bob/.ssh/environment",
-        client: "for t in -T -tt; do echo \"== $t\"; ssh $t bob@server 'echo \"$A $B\" | od -c; tty >/dev/null && echo tty; exit 3' </dev/null 2>told | tr -d '\\r'; echo \"${PIPESTATUS[0]}\"; sort told | grep -v Connection; done; ssh bob@server -s part </dev/null; echo $?; echo ls | sftp -q -b - bob@server; ssh bob@server 'yes X=1 | head -1001 >.ssh/environment'; ssh bob@server 'echo runs'; echo $?; ssh bob@server -s part </dev/null; echo $?",
+        setup: r#"
+printf 'A=1\n\n \tbad line\nB=\377\nC\000=1\n# c\nworse' >/home/bob/.ssh/environment
+chown bob: /home/bob/.ssh/environment
+"#,
+        client: r#"
+for t in -T -tt; do
+    echo "== $t"
+    ssh $t bob@server 'echo "$A $B" | od -c; tty >/dev/null && echo tty; exit 3' </dev/null 2>told |
+        tr -d '\r'; echo "${PIPESTATUS[0]}"
+    sort told | grep -v Connection
+done
+ssh bob@server -s part </dev/null; echo $?
+echo ls | sftp -q -b - bob@server
+ssh bob@server 'yes X=1 | head -1001 >.ssh/environment'
+ssh bob@server 'echo runs'; echo $?
+ssh bob@server -s part </dev/null; echo $?
+"#,
         look: "grep -o 'Too many lines.*' /var/log/sshd.log",
         sees: &["Bad line 3 in /home/bob/.ssh/environment\n"],
         ends: Ends::Server,
@@ -83,10 +203,40 @@ fn bad_lines_of_a_user_s_environment_file() {
 #[test]
 fn people_listed_with_hosts_and_groups() {
     Recipe {
-        server: "LogLevel VERBOSE\nMatch LocalPort 22\n  AllowUsers bob@127.0.0.1 ann@127.0.0.0/30 c* !carl root@10.0.0.0/8\n  DenyGroups wheel no*\nMatch Address 127.0.0.2\n  DenyUsers *@127.0.0.2",
-        setup: "account ann 2003; account carl 2004; account chris 2005; account cora 2006; account dora 2007; group wheel 3001 chris; group nobodies 3002 cora; printf '#!/bin/sh\\nexit 0\\n' >/usr/local/bin/sh1; chmod 755 /usr/local/bin/sh1; account eve 2008 /home/eve /usr/sbin/nologin; account cut 2009 /home/cut /nosuch; account cal 2010 /home/cal /usr/local/bin/sh1",
-        client: "for a in 127.0.0.1 127.0.0.2 127.0.0.9; do for u in bob ann carl chris cora dora eve cut cal nosuch root; do ssh -o BatchMode=yes -b $a $u@127.0.0.1 'id -un' 2>/dev/null; echo \"$u from $a: $?\"; done; done",
-        look: "sed -E 's/port [0-9]+/port N/g; s/SHA256:[^ ]*/FP/' /var/log/sshd.log | grep 'not allowed\\|Invalid\\|Accepted key\\|Accepted pub'",
+        server: r#"
+LogLevel VERBOSE
+Match LocalPort 22
+  AllowUsers bob@127.0.0.1 ann@127.0.0.0/30 c* !carl root@10.0.0.0/8
+  DenyGroups wheel no*
+Match Address 127.0.0.2
+  DenyUsers *@127.0.0.2
+"#,
+        setup: r#"
+account ann 2003
+account carl 2004
+account chris 2005
+account cora 2006
+account dora 2007
+group wheel 3001 chris
+group nobodies 3002 cora
+printf '#!/bin/sh\nexit 0\n' >/usr/local/bin/sh1
+chmod 755 /usr/local/bin/sh1
+account eve 2008 /home/eve /usr/sbin/nologin
+account cut 2009 /home/cut /nosuch
+account cal 2010 /home/cal /usr/local/bin/sh1
+"#,
+        client: r#"
+for a in 127.0.0.1 127.0.0.2 127.0.0.9; do
+    for u in bob ann carl chris cora dora eve cut cal nosuch root; do
+        ssh -o BatchMode=yes -b $a $u@127.0.0.1 'id -un' 2>/dev/null
+        echo "$u from $a: $?"
+    done
+done
+"#,
+        look: r#"
+sed -E 's/port [0-9]+/port N/g; s/SHA256:[^ ]*/FP/' /var/log/sshd.log |
+    grep 'not allowed\|Invalid\|Accepted key\|Accepted pub'
+"#,
         sees: &["bob from 127.0.0.1: 0\n"],
         ends: Ends::Server,
         ..RECIPE
@@ -100,9 +250,103 @@ fn people_listed_with_hosts_and_groups() {
 #[test]
 fn mistakes_that_the_test_of_the_server_s_file_tells() {
     Recipe {
-        setup: "cd /tmp; while IFS= read -r l; do echo \"== $l\"; printf '%b\\n' \"$l\" >c; r=0; /usr/sbin/sshd -t -f c || r=$?; echo $r; done >/srv/told 2>&1 <<'E'\nPort 0x16\nPort 70000\nPort\nPermitRootLogin maybe\nNonsense yes\nPermitRootLogin yes no\nUseDNS\nMaxAuthTries x\nMaxAuthTries -1\nListenAddress\nListenAddress 1.2.3.4:x\nListenAddress [::1\nSubsystem sftp\nSubsystem sftp a\\\\nSubsystem sftp b\nMatch\nMatch User\nMatch Nonsense x\nMatch User bob\\\\nPort 22\nMatch User bob\\\\n  Nonsense\nMatch Address 1.2.3.4/99\nCiphers none-such\nCiphers +none-such\nCiphers -aes128-ctr\nMACs\nKexAlgorithms x,y\nHostKeyAlgorithms ssh-foo\nHostKey /nosuch\nAuthorizedKeysCommand relative\nAuthorizedKeysCommand /bin/true\nForceCommand\nChrootDirectory relative\nLoginGraceTime 1x\nClientAliveInterval 99999999999\nMaxStartups 1:2\nMaxStartups 5:50:1\nAuthenticationMethods nonsense\nAuthenticationMethods publickey,\nAuthenticationMethods any publickey\nInclude\nInclude /nosuch/*.conf\nBanner none\nSetEnv X\nSetEnv X=1 X=2\nAcceptEnv =\nPermitOpen x\nPermitListen x:y\nIPQoS x\nRekeyLimit x\nRekeyLimit 1G 1h x\nLogLevel LOUD\nSyslogFacility X\nTrustedUserCAKeys /nosuch\nAllowUsers\nUsePAM \"yes\nProtocol 2\nUsePrivilegeSeparation yes\nKeyRegenerationInterval 3600\nRSAAuthentication yes\nCompression maybe\nXAuthLocation relative\nVersionAddendum a b\nPidFile\nStreamLocalBindMask 999\nAllowTcpForwarding perhaps\nPort 22 # words\nPort=22\n\\tPort\\t=\\t22\nport 22\\r\nE\ncd /",
+        setup: r#"
+cd /tmp
+while IFS= read -r l; do echo "== $l"; printf '%b\n' "$l" >c; r=0; /usr/sbin/sshd -t -f c || r=$?; echo $r; done >/srv/told 2>&1 <<'E'
+Port 0x16
+Port 70000
+Port
+PermitRootLogin maybe
+Nonsense yes
+PermitRootLogin yes no
+UseDNS
+MaxAuthTries x
+MaxAuthTries -1
+ListenAddress
+ListenAddress 1.2.3.4:x
+ListenAddress [::1
+Subsystem sftp
+Subsystem sftp a\\nSubsystem sftp b
+Match
+Match User
+Match Nonsense x
+Match User bob\\nPort 22
+Match User bob\\n  Nonsense
+Match Address 1.2.3.4/99
+Ciphers none-such
+Ciphers +none-such
+Ciphers -aes128-ctr
+MACs
+KexAlgorithms x,y
+HostKeyAlgorithms ssh-foo
+HostKey /nosuch
+AuthorizedKeysCommand relative
+AuthorizedKeysCommand /bin/true
+ForceCommand
+ChrootDirectory relative
+LoginGraceTime 1x
+ClientAliveInterval 99999999999
+MaxStartups 1:2
+MaxStartups 5:50:1
+AuthenticationMethods nonsense
+AuthenticationMethods publickey,
+AuthenticationMethods any publickey
+Include
+Include /nosuch/*.conf
+Banner none
+SetEnv X
+SetEnv X=1 X=2
+AcceptEnv =
+PermitOpen x
+PermitListen x:y
+IPQoS x
+RekeyLimit x
+RekeyLimit 1G 1h x
+LogLevel LOUD
+SyslogFacility X
+TrustedUserCAKeys /nosuch
+AllowUsers
+UsePAM "yes
+Protocol 2
+UsePrivilegeSeparation yes
+KeyRegenerationInterval 3600
+RSAAuthentication yes
+Compression maybe
+XAuthLocation relative
+VersionAddendum a b
+PidFile
+StreamLocalBindMask 999
+AllowTcpForwarding perhaps
+Port 22 # words
+Port=22
+\tPort\t=\t22
+port 22\r
+E
+cd /
+"#,
         client: "cat /srv/told",
-        look: "/usr/sbin/sshd -T -C user=bob,host=x,addr=1.2.3.4 | grep -c .  | sed 's/.*/lines/'; /usr/sbin/sshd -T -C nonsense=1; echo $?; /usr/sbin/sshd -T -C user= | grep -c . | sed 's/^[1-9].*/lines/'; for o in Nonsense=1 Port 'Port 1 2' 'Banner \"x' Port=x 'Match User bob' 'Include /nosuch' 'AuthorizedKeysCommand /bin/true' 'Ciphers x' 'ListenAddress 1.2.3.4.5'; do echo \"-o $o\"; /usr/sbin/sshd -t -o \"$o\"; echo $?; done; /usr/sbin/sshd -t -p x; echo $?; /usr/sbin/sshd -t -g x; echo $?; for f in -t -T -D; do /usr/sbin/sshd $f -f /nosuch; echo $?; done; /usr/sbin/sshd -t extra; echo $?; printf 'HostKey /nosuch\\n' >/tmp/none; /usr/sbin/sshd -t -f /tmp/none 2>/dev/null; echo $?; /usr/sbin/sshd -D -f /tmp/none 2>/dev/null; echo $?; printf 'PasswordAuthentication no\\nAuthenticationMethods publickey,password\\n' >/tmp/none; /usr/sbin/sshd -t -f /tmp/none; echo $?; /usr/sbin/sshd -h /nosuch -t; echo $?; /usr/sbin/sshd -t -q; echo $?; cd /tmp; /usr/sbin/sshd -t -f c; echo $?",
+        look: r#"
+/usr/sbin/sshd -T -C user=bob,host=x,addr=1.2.3.4 | grep -c .  | sed 's/.*/lines/'
+/usr/sbin/sshd -T -C nonsense=1; echo $?
+/usr/sbin/sshd -T -C user= | grep -c . | sed 's/^[1-9].*/lines/'
+for o in Nonsense=1 Port 'Port 1 2' 'Banner "x' Port=x 'Match User bob' 'Include /nosuch' 'AuthorizedKeysCommand /bin/true' 'Ciphers x' 'ListenAddress 1.2.3.4.5'; do
+    echo "-o $o"
+    /usr/sbin/sshd -t -o "$o"; echo $?
+done
+/usr/sbin/sshd -t -p x; echo $?
+/usr/sbin/sshd -t -g x; echo $?
+for f in -t -T -D; do /usr/sbin/sshd $f -f /nosuch; echo $?; done
+/usr/sbin/sshd -t extra; echo $?
+printf 'HostKey /nosuch\n' >/tmp/none
+/usr/sbin/sshd -t -f /tmp/none 2>/dev/null; echo $?
+/usr/sbin/sshd -D -f /tmp/none 2>/dev/null; echo $?
+printf 'PasswordAuthentication no\nAuthenticationMethods publickey,password\n' >/tmp/none
+/usr/sbin/sshd -t -f /tmp/none; echo $?
+/usr/sbin/sshd -h /nosuch -t; echo $?
+/usr/sbin/sshd -t -q; echo $?
+cd /tmp
+/usr/sbin/sshd -t -f c; echo $?
+"#,
         sees: &["== Nonsense yes\n"],
         differs: &[
             ("host key \"/nosuch\": No such file or directory", "host key: /nosuch", "says why"),
@@ -122,26 +366,47 @@ fn su_on_a_session_s_terminal() {
         tools: &["expect", "su"],
         setup: "account ann 2003",
         config: "Host *\n  User bob\n",
-        client: "cat >ex <<'E'\nset timeout 30\nlog_user 0\nspawn ssh -t server {su - ann -c 'id -un; tty | cut -c1-9; exit 5'}\nexpect assword:\nsend \"correct horse battery\\r\"\nexpect eof\nputs $expect_out(buffer)\nputs [lindex [wait] 3]\nspawn ssh -t server {su - ann -c id}\nexpect assword:\nsend \"wrong\\r\"\nexpect eof\nputs $expect_out(buffer)\nputs [lindex [wait] 3]\nspawn ssh -t server {stty size; read x; stty size; stty -a | grep -o 'intr = ..'; exit 3}\nstty rows 33 columns 99 <$spawn_out(slave,name)\nsleep 1\nsend \"\\r\"\nexpect eof\nputs [regsub -all {\\n0 0} $expect_out(buffer) {}]\nputs [lindex [wait] 3]\nspawn ssh -t server {sleep 30; echo late}\nsleep 2\nsend \"\\003\"\nexpect eof\nputs $expect_out(buffer)\nputs [lindex [wait] 3]\nE\nexpect ex | tr -d '\\r' | sed 's/^[0-9]* [0-9]*$/size/'; ssh server 'su - ann -c id' </dev/null 2>&1; echo $?; ssh -tt server 'nohup sleep 3 >/dev/null 2>&1 & echo started' </dev/null 2>/dev/null | tr -d '\\r'; ssh server 'sleep 3 >/dev/null 2>&1 </dev/null & echo started'; ssh server 'setsid sh -c \"sleep 1; echo w >late\" </dev/null >/dev/null 2>&1 &'; echo $?; sleep 2; ssh server cat late",
+        client: r#"
+cat >ex <<'E'
+set timeout 30
+log_user 0
+spawn ssh -t server {su - ann -c 'id -un; tty | cut -c1-9; exit 5'}
+expect assword:
+send "correct horse battery\r"
+expect eof
+puts $expect_out(buffer)
+puts [lindex [wait] 3]
+spawn ssh -t server {su - ann -c id}
+expect assword:
+send "wrong\r"
+expect eof
+puts $expect_out(buffer)
+puts [lindex [wait] 3]
+spawn ssh -t server {stty size; read x; stty size; stty -a | grep -o 'intr = ..'; exit 3}
+stty rows 33 columns 99 <$spawn_out(slave,name)
+sleep 1
+send "\r"
+expect eof
+puts [regsub -all {\n0 0} $expect_out(buffer) {}]
+puts [lindex [wait] 3]
+spawn ssh -t server {sleep 30; echo late}
+sleep 2
+send "\003"
+expect eof
+puts $expect_out(buffer)
+puts [lindex [wait] 3]
+E
+expect ex | tr -d '\r' | sed 's/^[0-9]* [0-9]*$/size/'
+ssh server 'su - ann -c id' </dev/null 2>&1; echo $?
+ssh -tt server 'nohup sleep 3 >/dev/null 2>&1 & echo started' </dev/null 2>/dev/null | tr -d '\r'
+ssh server 'sleep 3 >/dev/null 2>&1 </dev/null & echo started'
+ssh server 'setsid sh -c "sleep 1; echo w >late" </dev/null >/dev/null 2>&1 &'; echo $?
+sleep 2
+ssh server cat late
+"#,
         sees: &["ann\n/dev/pts/\n"],
         ends: Ends::Each,
         pam: true,
-        ..RECIPE
-    }
-    .run();
-}
-
-/// `sftp` by its flags and less usual commands, in batches.
-///
-/// Covers: sftp -R; sftp -B; sftp -l; sftp -P; sftp -f; sftp -r; sftp -a
-#[test]
-fn sftp_by_flags_and_rarer_commands() {
-    Recipe {
-        config: "Host *\n  User bob\n",
-        client: "head -c 700000 /dev/urandom >f; mkdir -p d/e; echo x >d/e/x; run() { echo \"== $*\"; sftp -q -b - \"$@\" server; echo $?; }; run -R 1 -B 1000 <<'B'\nput f g\nget g h\nB\ncmp f h; run -l 8000 -P 22 -C -f <<'B'\nput f g2\nB\nrun -r <<'B'\nput d up\nget up down\nls -1R up\nB\nhead -c 300000 f >part; run -a <<'B'\nget g part\nB\ncmp f part; run <<'B'\n-mkdir a\n-mkdir a\n@pwd\n-@rm nosuch\nlmkdir l\nlcd l\nlpwd\n!echo shell\nlls\ncd a\npwd\nln -s ../g s\nsymlink ../g s2\nls -l nosuch\nB\nrun <<'B'\ncd a\nls -1\nreput ../f x\n-rename s t\n-chmod 600 t\n-ls -1a\n-df -h .\n-copy t u\n-cp t u\n-rm *\n-rmdir ../a\ncd ..\n-ls a\nversion\n-help nonsense\n-nonsense\n-get\n-put nosuch\n-get nosuch*\nmkdir 'two words'\nput f 'two words/f'\nls -1 \"two words\"\nrm two\\ words/f\nrmdir 'two words'\n# comment\n\n   ls -1 g\nbye\nls -1\nB\nsftp -q server:g i </dev/null; echo $?; cmp f i; sftp -q sftp://bob@server:22/g j; echo $?; cmp f j; sftp -q server:nosuch k; echo $?; sftp -q server:up/e </dev/null; echo $?; sftp -b nosuch server; echo $?; sftp -b - -b - server </dev/null; echo $?; sftp -R x server; echo $?; sftp -B 0 server 2>&1 | head -2; sftp 2>&1 | head -1",
-        sees: &["== -a\n"],
-        differs: &[("/a\": File exists", "/a\": Failure", "our server says why")],
-        ends: Ends::Each,
         ..RECIPE
     }
     .run();

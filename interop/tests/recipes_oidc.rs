@@ -24,19 +24,54 @@ fn keys_with_tokens_of_an_openid_provider() {
         tools: &["/usr/bin/python3", "/usr/lib/python3/dist-packages/cryptography/__init__.py"],
         server: "AuthorizedKeysCommand /usr/local/bin/oidc verify %u %k %t\nAuthorizedKeysCommandUser nobody",
         setup: PROGRAM,
-        client: "export op=http://127.0.0.1:8080\n\
-            login() { name=$1; shift; rm -f $name $name.pub; ssh-keygen -q -t ecdsa -N '' -f $name; ssh-keygen -q -s $name -I $2 -n opkssh-wildcard -O extension:openpubkey-pkt=$(oidc token $1 $2 ${3:-$name} $4) $name.pub; }\n\
-            try() { echo \"== $1 as $2\"; ssh -o BatchMode=yes -i $1 $2@server 'id -un; tty >/dev/null; echo $?'; echo $?; }\n\
-            login ada $op ada@example.org; login ben $op ben@example.org; login eve $op eve@example.org\n\
-            try ada bob; try ada ann; try ben ann; try eve bob\n\
-            head -c 300000 /dev/urandom >f; scp -q -i ada f bob@server:g; ssh -tt -i ada bob@server 'sha256sum <g; tty' 2>/dev/null | cut -c1-8 >h; sha256sum <f | cut -c1-8 | cmp - <(tr -d '\\r' <h | head -1) && sed 1d h\n\
-            eval \"$(ssh-agent)\" >/dev/null; ssh-add -q ada; ssh -o BatchMode=yes bob@server echo by the agent; ssh-agent -k >/dev/null\n\
-            echo '== a token that has expired'; login old $op ada@example.org old lifetime=-1; try old bob\n\
-            echo '== for another program'; login aud $op ada@example.org aud audience=mail; try aud bob\n\
-            echo '== by another provider'; login other http://127.0.0.1:8081 ada@example.org; try other bob\n\
-            echo '== of another key'; login stolen $op ada@example.org ada; try stolen bob\n\
-            echo '== without a token'; ssh-keygen -q -t ecdsa -N '' -f none; ssh-keygen -q -s none -I x -n opkssh-wildcard none.pub; try none bob\n\
-            echo '== the key alone'; rm ada-cert.pub; try ada bob",
+        client: r#"
+export op=http://127.0.0.1:8080
+login() {
+    name=$1
+    shift
+    rm -f $name $name.pub
+    ssh-keygen -q -t ecdsa -N '' -f $name
+    ssh-keygen -q -s $name -I $2 -n opkssh-wildcard -O extension:openpubkey-pkt=$(oidc token $1 $2 ${3:-$name} $4) $name.pub
+}
+try() {
+    echo "== $1 as $2"
+    ssh -o BatchMode=yes -i $1 $2@server 'id -un; tty >/dev/null; echo $?'; echo $?
+}
+login ada $op ada@example.org
+login ben $op ben@example.org
+login eve $op eve@example.org
+try ada bob
+try ada ann
+try ben ann
+try eve bob
+head -c 300000 /dev/urandom >f
+scp -q -i ada f bob@server:g
+ssh -tt -i ada bob@server 'sha256sum <g; tty' 2>/dev/null | cut -c1-8 >h
+sha256sum <f | cut -c1-8 | cmp - <(tr -d '\r' <h | head -1) && sed 1d h
+eval "$(ssh-agent)" >/dev/null
+ssh-add -q ada
+ssh -o BatchMode=yes bob@server echo by the agent
+ssh-agent -k >/dev/null
+echo '== a token that has expired'
+login old $op ada@example.org old lifetime=-1
+try old bob
+echo '== for another program'
+login aud $op ada@example.org aud audience=mail
+try aud bob
+echo '== by another provider'
+login other http://127.0.0.1:8081 ada@example.org
+try other bob
+echo '== of another key'
+login stolen $op ada@example.org ada
+try stolen bob
+echo '== without a token'
+ssh-keygen -q -t ecdsa -N '' -f none
+ssh-keygen -q -s none -I x -n opkssh-wildcard none.pub
+try none bob
+echo '== the key alone'
+rm ada-cert.pub
+try ada bob
+"#,
         look: "sort /tmp/verified | uniq",
         sees: &[
             "== ada as bob\nbob\n1\n0\n",
@@ -70,7 +105,10 @@ fn opkssh_logs_in_and_verifies() {
             "/usr/lib/python3/dist-packages/cryptography/__init__.py",
         ],
         fetched: &["opkssh/opkssh"],
-        server: "AuthorizedKeysCommand /usr/local/bin/opkssh verify %u %k %t\nAuthorizedKeysCommandUser opksshuser",
+        server: r#"
+AuthorizedKeysCommand /usr/local/bin/opkssh verify %u %k %t
+AuthorizedKeysCommandUser opksshuser
+"#,
         setup: concat!(
             "cat >/usr/local/bin/oidc <<'END'\n",
             include_str!("oidc/oidc.py"),
@@ -86,17 +124,45 @@ fn opkssh_logs_in_and_verifies() {
             account ann 2003; rm /home/bob/.ssh/authorized_keys /home/ann/.ssh/authorized_keys /home/me/.ssh/id_ed25519*\n\
             /usr/bin/python3 /usr/local/bin/oidc provider 8443 /srv/op /srv/op/both </dev/null >/srv/op/log 2>&1 & listening 8443\n"
         ),
-        client: "export SSL_CERT_FILE=/srv/op/cert.pem\n\
-            login() { : >$1.log; opkssh login --disable-browser-open --provider=https://127.0.0.1:8443,longhaul,secret,openid -i ~/$1 >$1.log 2>&1 & \
-                until grep -q 'Open your browser to' $1.log || ! kill -0 $!; do sleep 0.02; done; oidc browser http://localhost:3000/login $1@example.org; wait $!; echo login $?; }\n\
-            try() { echo \"== $1 as $2\"; ssh -o BatchMode=yes -i $1 $2@server 'id -un'; echo $?; }\n\
-            login ada; login eve; try ada bob; try ada ann; try eve bob\n\
-            head -c 300000 /dev/urandom >f; scp -q -i ada f bob@server:g; scp -q -i ada bob@server:g h; cmp f h && echo the same\n\
-            eval \"$(ssh-agent)\" >/dev/null; ssh-add -q ada; ssh -o BatchMode=yes bob@server echo by the agent; ssh-agent -k >/dev/null\n\
-            ssh-keygen -Lf ada-cert.pub | grep -A1 'Key ID\\|Principals' | sed 's/^ *//'; mv ada-cert.pub kept; try ada bob",
-        look: "cd /home/me; mv kept ada-cert.pub; again() { ssh -o BatchMode=yes -o StrictHostKeyChecking=no -i ada bob@server id -un 2>/dev/null; echo $?; }\n\
-            again; echo '== another provider counts'; echo 'https://127.0.0.1:9443 longhaul 12h' >/etc/opk/providers; again\n\
-            grep -q policy /var/log/opkssh.log && echo opkssh says why",
+        client: r#"
+export SSL_CERT_FILE=/srv/op/cert.pem
+login() {
+    : >$1.log
+    opkssh login --disable-browser-open --provider=https://127.0.0.1:8443,longhaul,secret,openid -i ~/$1 >$1.log 2>&1 &
+    until grep -q 'Open your browser to' $1.log || ! kill -0 $!; do sleep 0.02; done
+    oidc browser http://localhost:3000/login $1@example.org
+    wait $!; echo login $?
+}
+try() { echo "== $1 as $2"; ssh -o BatchMode=yes -i $1 $2@server 'id -un'; echo $?; }
+login ada
+login eve
+try ada bob
+try ada ann
+try eve bob
+head -c 300000 /dev/urandom >f
+scp -q -i ada f bob@server:g
+scp -q -i ada bob@server:g h
+cmp f h && echo the same
+eval "$(ssh-agent)" >/dev/null
+ssh-add -q ada
+ssh -o BatchMode=yes bob@server echo by the agent
+ssh-agent -k >/dev/null
+ssh-keygen -Lf ada-cert.pub | grep -A1 'Key ID\|Principals' | sed 's/^ *//'
+mv ada-cert.pub kept
+try ada bob
+"#,
+        look: r#"
+cd /home/me
+mv kept ada-cert.pub
+again() {
+    ssh -o BatchMode=yes -o StrictHostKeyChecking=no -i ada bob@server id -un 2>/dev/null; echo $?
+}
+again
+echo '== another provider counts'
+echo 'https://127.0.0.1:9443 longhaul 12h' >/etc/opk/providers
+again
+grep -q policy /var/log/opkssh.log && echo opkssh says why
+"#,
         sees: &[
             "login 0\nlogin 0\n== ada as bob\nbob\n0\n== ada as ann\n255\n== eve as bob\n255\n",
             "the same\nby the agent\n",
@@ -118,14 +184,31 @@ fn certificates_of_minutes_by_a_small_authority() {
         tools: &["/usr/bin/python3", "/usr/lib/python3/dist-packages/cryptography/__init__.py"],
         server: "TrustedUserCAKeys /etc/ssh/user_ca.pub\nAuthorizedKeysFile none",
         setup: PROGRAM,
-        client: "op=http://127.0.0.1:8080\n\
-            try() { echo \"== $1 as $2\"; ssh -o BatchMode=yes -i $1 $2@server id -un; echo $?; }\n\
-            for who in ada ben; do ssh-keygen -q -t ecdsa -N '' -f $who; oidc certificate $op $who@example.org $who >$who-cert.pub; done\n\
-            try ada bob; try ada ann; try ben ann\n\
-            ssh-keygen -Lf ada-cert.pub | grep -A1 'Principals\\|Key ID' | sed 's/^ *//'",
-        look: "cp /home/me/ada.pub /srv/old.pub; ssh-keygen -q -s /srv/op/ca -I old -n bob -V -10m:-1m /srv/old.pub; cp /home/me/ada /srv/old; \
-            ssh -o BatchMode=yes -o StrictHostKeyChecking=no -i /srv/old bob@server id -un 2>/dev/null; echo $?; grep -o 'Certificate invalid: .*' /var/log/sshd.log | sort -u",
-        sees: &["== ada as bob\nbob\n0\n", "== ada as ann\n255\n", "== ben as ann\nann\n0\n", "255\nCertificate invalid: expired\n"],
+        client: r#"
+op=http://127.0.0.1:8080
+try() { echo "== $1 as $2"; ssh -o BatchMode=yes -i $1 $2@server id -un; echo $?; }
+for who in ada ben; do
+    ssh-keygen -q -t ecdsa -N '' -f $who
+    oidc certificate $op $who@example.org $who >$who-cert.pub
+done
+try ada bob
+try ada ann
+try ben ann
+ssh-keygen -Lf ada-cert.pub | grep -A1 'Principals\|Key ID' | sed 's/^ *//'
+"#,
+        look: r#"
+cp /home/me/ada.pub /srv/old.pub
+ssh-keygen -q -s /srv/op/ca -I old -n bob -V -10m:-1m /srv/old.pub
+cp /home/me/ada /srv/old
+ssh -o BatchMode=yes -o StrictHostKeyChecking=no -i /srv/old bob@server id -un 2>/dev/null; echo $?
+grep -o 'Certificate invalid: .*' /var/log/sshd.log | sort -u
+"#,
+        sees: &[
+            "== ada as bob\nbob\n0\n",
+            "== ada as ann\n255\n",
+            "== ben as ann\nann\n0\n",
+            "255\nCertificate invalid: expired\n",
+        ],
         ..RECIPE
     }
     .run();

@@ -29,7 +29,10 @@ fn server_on_a_read_only_root() {
 #[test]
 fn server_with_full_disks() {
     Recipe {
-        setup: "for d in /tmp /var/tmp /run; do mount -o remount,size=4k $d; done; dd if=/dev/zero of=/tmp/fill bs=4k count=1 2>/dev/null || true",
+        setup: r#"
+for d in /tmp /var/tmp /run; do mount -o remount,size=4k $d; done
+dd if=/dev/zero of=/tmp/fill bs=4k count=1 2>/dev/null || true
+"#,
         client: TRIES,
         sees: &["bob\nin\n0\n0\n0\n"],
         ..RECIPE
@@ -42,8 +45,21 @@ fn server_with_full_disks() {
 #[test]
 fn client_with_a_full_home() {
     Recipe {
-        setup: "mkdir /srv/h; mount -t tmpfs -o size=64k,mode=755 h /srv/h; cp -a /home/me/. /srv/h; mount --bind /srv/h /home/me; chown me: /home/me; truncate -s 100M /home/bob/big",
-        client: "scp -q bob@server:big . ; echo $?; rm -f big .big*; dd if=/dev/zero of=fill bs=4k 2>/dev/null; ssh bob@server id -un; echo $?; ssh bob@server cat big >out 2>/dev/null; echo $?",
+        setup: r#"
+mkdir /srv/h
+mount -t tmpfs -o size=64k,mode=755 h /srv/h
+cp -a /home/me/. /srv/h
+mount --bind /srv/h /home/me
+chown me: /home/me
+truncate -s 100M /home/bob/big
+"#,
+        client: r#"
+scp -q bob@server:big .; echo $?
+rm -f big .big*
+dd if=/dev/zero of=fill bs=4k 2>/dev/null
+ssh bob@server id -un; echo $?
+ssh bob@server cat big >out 2>/dev/null; echo $?
+"#,
         sees: &["bob\n0\n"],
         ends: Ends::Client,
         ..RECIPE
@@ -55,7 +71,16 @@ fn client_with_a_full_home() {
 #[test]
 fn closed_standard_descriptors() {
     Recipe {
-        client: "ssh bob@server 'echo out' <&-; echo $?; ssh bob@server 'echo out >f1; exit 3' >&-; echo $?; ssh bob@server 'echo err >&2; exit 4' 2>&-; echo $?; ssh bob@server 'exit 5' <&- >&- 2>&-; echo $?; echo w >f; scp -q f bob@server:g <&- >&- 2>&-; echo $?; nohup ssh -n bob@server echo hup 2>/dev/null; setsid -w ssh bob@server echo sid",
+        client: r#"
+ssh bob@server 'echo out' <&-; echo $?
+ssh bob@server 'echo out >f1; exit 3' >&-; echo $?
+ssh bob@server 'echo err >&2; exit 4' 2>&-; echo $?
+ssh bob@server 'exit 5' <&- >&- 2>&-; echo $?
+echo w >f
+scp -q f bob@server:g <&- >&- 2>&-; echo $?
+nohup ssh -n bob@server echo hup 2>/dev/null
+setsid -w ssh bob@server echo sid
+"#,
         look: "tree /home/bob/f1 /home/bob/g",
         sees: &["hup\nsid\n"],
         ..RECIPE
@@ -67,7 +92,19 @@ fn closed_standard_descriptors() {
 #[test]
 fn odd_surroundings_of_the_client() {
     Recipe {
-        client: "umask 077; env -u HOME ssh bob@server id -un; echo $?; HOME=/nonexistent ssh bob@server id -un; echo $?; LANG=de_DE.UTF-8 LC_ALL=xx ssh bob@server 'echo $LC_ALL'; env -u TERM ssh -tt bob@server 'echo \"<$TERM>\"' </dev/null 2>/dev/null | tr -d '\\r'; mkdir d; cd d; rmdir ../d; ssh bob@server id -un; echo $?; env -i /usr/bin/ssh bob@server 'id -un'; PATH= /usr/bin/ssh -o ProxyCommand='/bin/true' bob@server true 2>/dev/null; echo $?",
+        client: r#"
+umask 077
+env -u HOME ssh bob@server id -un; echo $?
+HOME=/nonexistent ssh bob@server id -un; echo $?
+LANG=de_DE.UTF-8 LC_ALL=xx ssh bob@server 'echo $LC_ALL'
+env -u TERM ssh -tt bob@server 'echo "<$TERM>"' </dev/null 2>/dev/null | tr -d '\r'
+mkdir d
+cd d
+rmdir ../d
+ssh bob@server id -un; echo $?
+env -i /usr/bin/ssh bob@server 'id -un'
+PATH= /usr/bin/ssh -o ProxyCommand='/bin/true' bob@server true 2>/dev/null; echo $?
+"#,
         sees: &["bob\n0\nbob\n0\n"],
         ends: Ends::Client,
         ..RECIPE
@@ -80,8 +117,22 @@ fn odd_surroundings_of_the_client() {
 fn chroot_with_a_shell_inside() {
     Recipe {
         server: "Match User bob\n  ChrootDirectory /srv/jail",
-        setup: "mkdir -p /srv/jail/{bin,lib64,dev,home/bob,usr}; for p in bash cat ls id; do cp /bin/$p /srv/jail/bin; ldd /bin/$p | grep -o '/[^ ]*' | while read l; do mkdir -p /srv/jail/$(dirname $l); cp -n $l /srv/jail$l; done; done; mknod -m 666 /srv/jail/dev/null c 1 3; mknod -m 666 /srv/jail/dev/tty c 5 0; chown bob: /srv/jail/home/bob",
-        client: "ssh bob@server 'pwd; ls /; id -u; cat' <<<in; echo $?; ssh bob@server 'echo x >f; exit 3'; echo $?; scp -O /etc/hostname bob@server: ; echo $?",
+        setup: r#"
+mkdir -p /srv/jail/{bin,lib64,dev,home/bob,usr}
+for p in bash cat ls id; do
+    cp /bin/$p /srv/jail/bin
+    ldd /bin/$p | grep -o '/[^ ]*' |
+        while read l; do mkdir -p /srv/jail/$(dirname $l); cp -n $l /srv/jail$l; done
+done
+mknod -m 666 /srv/jail/dev/null c 1 3
+mknod -m 666 /srv/jail/dev/tty c 5 0
+chown bob: /srv/jail/home/bob
+"#,
+        client: r#"
+ssh bob@server 'pwd; ls /; id -u; cat' <<<in; echo $?
+ssh bob@server 'echo x >f; exit 3'; echo $?
+scp -O /etc/hostname bob@server:; echo $?
+"#,
         look: "tree /srv/jail/home",
         sees: &["/home/bob\nbin\n"],
         ..RECIPE
@@ -115,7 +166,19 @@ fn server_with_few_descriptors() {
 #[test]
 fn agent_forwarding_by_path() {
     Recipe {
-        client: "eval $(ssh-agent) >/dev/null; ssh-add -q .ssh/id_ed25519; ssh -o ForwardAgent=/missing/%h bob@server true; echo $?; for a in $SSH_AUTH_SOCK yes no; do echo \"== $a\" | sed 's,== .*agent.*,== sock,'; ssh -o ForwardAgent=\"$a\" bob@server 'test -n \"$SSH_AUTH_SOCK\" && ssh-add -l | wc -l' 2>&1; echo $?; done; ssh-agent -k >/dev/null; ssh -A bob@server true; echo $?; SSH_AUTH_SOCK=/gone ssh -A bob@server 'echo ran'; echo $?",
+        client: r#"
+eval $(ssh-agent) >/dev/null
+ssh-add -q .ssh/id_ed25519
+ssh -o ForwardAgent=/missing/%h bob@server true; echo $?
+for a in $SSH_AUTH_SOCK yes no; do
+    echo "== $a" | sed 's,== .*agent.*,== sock,'
+    ssh -o ForwardAgent="$a" bob@server 'test -n "$SSH_AUTH_SOCK" && ssh-add -l | wc -l' 2>&1
+    echo $?
+done
+ssh-agent -k >/dev/null
+ssh -A bob@server true; echo $?
+SSH_AUTH_SOCK=/gone ssh -A bob@server 'echo ran'; echo $?
+"#,
         sees: &["Cannot forward agent socket path \"/missing/server\": No such file or directory\n"],
         ends: Ends::Client,
         ..RECIPE
@@ -127,7 +190,24 @@ fn agent_forwarding_by_path() {
 #[test]
 fn sessions_ended_by_signals() {
     Recipe {
-        client: "for s in TERM HUP; do for o in '-N bob@server' 'bob@server sleep 60'; do ssh $o & p=$!; sleep 3; kill -$s $p; wait $p; echo \"$s $o: $?\"; done; done; ssh -N -o LogLevel=VERBOSE bob@server 2>err & p=$!; sleep 3; kill $p; wait $p; echo $?; grep signal err",
+        client: r#"
+for s in TERM HUP; do
+    for o in '-N bob@server' 'bob@server sleep 60'; do
+        ssh $o &
+        p=$!
+        sleep 3
+        kill -$s $p
+        wait $p
+        echo "$s $o: $?"
+    done
+done
+ssh -N -o LogLevel=VERBOSE bob@server 2>err &
+p=$!
+sleep 3
+kill $p
+wait $p; echo $?
+grep signal err
+"#,
         sees: &["TERM -N bob@server: 0\n", "TERM bob@server sleep 60: 255\n"],
         ends: Ends::Client,
         ..RECIPE
@@ -139,8 +219,18 @@ fn sessions_ended_by_signals() {
 #[test]
 fn log_lines_about_ends() {
     Recipe {
-        client: "ssh bob@server true; ssh bob@server 'kill -9 $PPID' 2>/dev/null; ssh -o BatchMode=yes -o PubkeyAuthentication=no bob@server true 2>/dev/null; ssh-keyscan -t ed25519 server 2>/dev/null | wc -l; echo get f | sftp -q bob@server 2>/dev/null >&2",
-        look: "sleep 0.5; sed -E 's/port [0-9]+/port N/; s/SHA256:.*//' /var/log/sshd.log | grep 'Received disconnect\\|Disconnected from\\|Accepted\\|Connection closed by' | sort",
+        client: r#"
+ssh bob@server true
+ssh bob@server 'kill -9 $PPID' 2>/dev/null
+ssh -o BatchMode=yes -o PubkeyAuthentication=no bob@server true 2>/dev/null
+ssh-keyscan -t ed25519 server 2>/dev/null | wc -l
+echo get f | sftp -q bob@server 2>/dev/null >&2
+"#,
+        look: r#"
+sleep 0.5
+sed -E 's/port [0-9]+/port N/; s/SHA256:.*//' /var/log/sshd.log |
+    grep 'Received disconnect\|Disconnected from\|Accepted\|Connection closed by' | sort
+"#,
         ends: Ends::Server,
         sees: &["Received disconnect from 127.0.0.1 port N:11: disconnected by user"],
         ..RECIPE
@@ -155,10 +245,38 @@ fn log_lines_about_ends() {
 fn log_lines_about_guesses() {
     Recipe {
         server: "MaxAuthTries 4\nPubkeyAuthOptions none\nKbdInteractiveAuthentication yes",
-        setup: "sed -i 's/pam_unix.so.*/& nodelay/' /etc/pam.d/common-auth; serve plain \"$(printf 'Port 2201\\nListenAddress 127.0.0.1\\nUsePAM no\\nKbdInteractiveAuthentication no\\nInclude /etc/ssh/sshd_config.d/*.conf\\nLogLevel VERBOSE\\nPubkeyAuthOptions none\\nMaxAuthTries 4')\"; cd /home/me; for i in 1 2 3 4 5; do ssh-keygen -q -t ed25519 -N '' -f k$i; done; printf '#!/bin/sh\\necho wrong\\n' >ask; chmod 755 ask; chown me: k? ask; cd /",
+        setup: r#"
+sed -i 's/pam_unix.so.*/& nodelay/' /etc/pam.d/common-auth
+serve plain "$(printf 'Port 2201\nListenAddress 127.0.0.1\nUsePAM no\nKbdInteractiveAuthentication no\nInclude /etc/ssh/sshd_config.d/*.conf\nLogLevel VERBOSE\nPubkeyAuthOptions none\nMaxAuthTries 4')"
+cd /home/me
+for i in 1 2 3 4 5; do ssh-keygen -q -t ed25519 -N '' -f k$i; done
+printf '#!/bin/sh\necho wrong\n' >ask
+chmod 755 ask
+chown me: k? ask
+cd /
+"#,
         config: "Host *\n  NumberOfPasswordPrompts 8\n  HostKeyAlias server\n",
-        client: "export SSH_ASKPASS=~/ask SSH_ASKPASS_REQUIRE=force; for p in 22 2201; do for u in nosuch bob; do for m in none publickey password keyboard-interactive; do ssh -p $p -o PreferredAuthentications=$m -o IdentitiesOnly=yes -i k1 $u@127.0.0.1 true; done; ssh -p $p -o PreferredAuthentications=publickey,password -o IdentitiesOnly=yes -i k1 -i k2 $u@127.0.0.1 true; ssh -p $p -o PreferredAuthentications=publickey -o IdentitiesOnly=yes -i k1 -i k2 -i k3 -i k4 -i k5 $u@127.0.0.1 true; done; done 2>/dev/null; ssh -p 2201 bob@127.0.0.1 true 2>/dev/null",
-        look: "sleep 0.5; for f in sshd sshd-plain; do echo \"== $f\"; sed -E 's/port [0-9]+/port N/g; s/SHA256:.*/FP/; s/^(error|fatal): //' /var/log/$f.log | grep 'authentic\\|Authentic\\|Failed\\|Postponed\\|Invalid\\|Accepted pub'; done",
+        client: r#"
+export SSH_ASKPASS=~/ask SSH_ASKPASS_REQUIRE=force
+for p in 22 2201; do
+    for u in nosuch bob; do
+        for m in none publickey password keyboard-interactive; do
+            ssh -p $p -o PreferredAuthentications=$m -o IdentitiesOnly=yes -i k1 $u@127.0.0.1 true
+        done
+        ssh -p $p -o PreferredAuthentications=publickey,password -o IdentitiesOnly=yes -i k1 -i k2 $u@127.0.0.1 true
+        ssh -p $p -o PreferredAuthentications=publickey -o IdentitiesOnly=yes -i k1 -i k2 -i k3 -i k4 -i k5 $u@127.0.0.1 true
+    done
+done 2>/dev/null
+ssh -p 2201 bob@127.0.0.1 true 2>/dev/null
+"#,
+        look: r#"
+sleep 0.5
+for f in sshd sshd-plain; do
+    echo "== $f"
+    sed -E 's/port [0-9]+/port N/g; s/SHA256:.*/FP/; s/^(error|fatal): //' /var/log/$f.log |
+        grep 'authentic\|Authentic\|Failed\|Postponed\|Invalid\|Accepted pub'
+done
+"#,
         pam: true,
         ends: Ends::Server,
         sees: &[
@@ -179,8 +297,24 @@ fn log_lines_about_guesses() {
 fn variables_by_patterns_exceptions_and_terminals() {
     Recipe {
         server: "AcceptEnv A* B? -x\nAcceptEnv C_[12]\nSetEnv FROM=server A1=server\n",
-        config: "Host s1\n  SendEnv A* -AX B?\n  SetEnv A1=set Z=no C_1=one\nHost s2\n  SendEnv *\nHost s3\n  SetEnv A9=\"two words\"\n  SetEnv A6=second\n\
-                 Host s4\n  SendEnv A2 A3\n  SendEnv -A2\nHost s5\n  SendEnv LC_* LANG\nHost *\n  HostName server\n  User bob\n",
+        config: r#"
+Host s1
+  SendEnv A* -AX B?
+  SetEnv A1=set Z=no C_1=one
+Host s2
+  SendEnv *
+Host s3
+  SetEnv A9="two words"
+  SetEnv A6=second
+Host s4
+  SendEnv A2 A3
+  SendEnv -A2
+Host s5
+  SendEnv LC_* LANG
+Host *
+  HostName server
+  User bob
+"#,
         client: r#"export A1=1 A2=2 AX=x B=0 B1=1 BB1=2 C_1=1 C_2=2 C_12=12 'A_SP=a b' A_NL=$'x\ny' A_EMPTY= LC_X=y LANGUAGE=z
 see() { ssh "$@" 'env | grep -E "^(A|B|C_|Z|FROM|LC_|LANG)|^y$" | LC_ALL=C sort'; }
 for h in s1 s2 s3 s4 s5; do echo "== $h"; see $h; done; echo == options; see -o SendEnv=A2 -o SetEnv=A3=three s1

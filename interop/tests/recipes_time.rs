@@ -49,8 +49,13 @@ fn sessions_while_processes_stand_still() {
         tools: &["python3"],
         setup: FREEZER,
         config: "Host *\n  User bob\n",
-        client: "ssh -f -N -L 7250:localhost:22 server; head -c 10000000 /dev/urandom >f; for who in client server both; do echo \"== $who\"; { for i in {1..80}; do echo $i; sleep 0.05; done | ssh server 'touch /tmp/up1; cat; exit 3' | md5sum; echo ${PIPESTATUS[1]}; } >o1 2>&1 & scp -q -l 16000 f server:up >o2 2>&1; echo $? >>o2 &\n\
-                 ssh -p 7250 -o HostKeyAlias=server localhost 'touch /tmp/up2; seq 200000; sleep 2; seq 9' | md5sum >o3 & until [ -e /tmp/up1 -a -e /tmp/up2 ] && ls -A /home/bob | grep -q up; do sleep 0.05; done; freeze $who 20 0.15 0.05; wait; cat o1 o3; ssh server md5sum <f | cmp - <(md5sum <f) && ssh server cmp up - <f; echo $?; ssh server rm up /tmp/up1 /tmp/up2; done; pkill -u me -f 7250:localhost",
+        client: r#"
+ssh -f -N -L 7250:localhost:22 server
+head -c 10000000 /dev/urandom >f
+for who in client server both; do echo "== $who"; { for i in {1..80}; do echo $i; sleep 0.05; done | ssh server 'touch /tmp/up1; cat; exit 3' | md5sum; echo ${PIPESTATUS[1]}; } >o1 2>&1 & scp -q -l 16000 f server:up >o2 2>&1; echo $? >>o2 &
+ssh -p 7250 -o HostKeyAlias=server localhost 'touch /tmp/up2; seq 200000; sleep 2; seq 9' | md5sum >o3 & until [ -e /tmp/up1 -a -e /tmp/up2 ] && ls -A /home/bob | grep -q up; do sleep 0.05; done; freeze $who 20 0.15 0.05; wait; cat o1 o3; ssh server md5sum <f | cmp - <(md5sum <f) && ssh server cmp up - <f; echo $?; ssh server rm up /tmp/up1 /tmp/up2; done
+pkill -u me -f 7250:localhost
+"#,
         sees: &["== both\nd19fc1d701d1cb6ce4ecff1db839a05e  -\n3\n"],
         ..RECIPE
     }
@@ -64,7 +69,14 @@ fn sessions_outlive_a_machine_that_sleeps() {
         server: "ClientAliveInterval 2\nClientAliveCountMax 2",
         setup: FREEZER,
         config: "Host *\n  User bob\n  ServerAliveInterval 2\n  ServerAliveCountMax 2\n",
-        client: "(sleep 1; freeze both 1 6 0) & ssh server 'sleep 3; echo through; exit 5'; echo $?; ssh -f -N -L 7200:localhost:22 server; freeze both 1 6 0; ssh -p 7200 -o HostKeyAlias=server localhost id -un; echo $?; pkill -u me -f 7200:localhost",
+        client: r#"
+(sleep 1; freeze both 1 6 0) &
+ssh server 'sleep 3; echo through; exit 5'; echo $?
+ssh -f -N -L 7200:localhost:22 server
+freeze both 1 6 0
+ssh -p 7200 -o HostKeyAlias=server localhost id -un; echo $?
+pkill -u me -f 7200:localhost
+"#,
         sees: &["through\n5\nbob\n0\n"],
         ..RECIPE
     }
@@ -77,10 +89,37 @@ fn client_clock_is_stepped() {
     Recipe {
         tools: &["faketime"],
         config: "Host *\n  User bob\n",
-        client: "lib=$(echo /usr/lib/*/faketime/libfaketimeMT.so.1); fake() { env LD_PRELOAD=$lib FAKETIME_TIMESTAMP_FILE=$HOME/now FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 \"$@\"; }; step() { echo \"$1\" >now.new; mv now.new now; }\n\
-                 step +0; fake date +%Y >y; step +900d; fake date +%Y | cmp -s - y; echo $?; step +0; fake ssh -o ServerAliveInterval=1 -o RekeyLimit='default 1h' server 'for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.3; done; cat; exit 4' <<<in & p=$!; sleep 0.5; for s in +1d -1d +900d -900d +3650d +0; do step $s; sleep 0.4; done; wait $p; echo $?\n\
-                 head -c 3000000 /dev/urandom >f; fake scp -q -l 16000 f server: & p=$!; for s in -400d +400d +0; do sleep 0.3; step $s; done; wait $p; echo $?; ssh server cmp f - <f; echo $?\n\
-                 fake ssh -M -S c -o ControlPersist=60 -f -N server; for s in +30d -30d; do step $s; sleep 0.3; ssh -S c server id -un; ssh -S c -O check server 2>&1 | cut -c1-14; done; ssh -q -S c -O exit server",
+        client: r#"
+lib=$(echo /usr/lib/*/faketime/libfaketimeMT.so.1)
+fake() {
+    env LD_PRELOAD=$lib FAKETIME_TIMESTAMP_FILE=$HOME/now FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 "$@"
+}
+step() { echo "$1" >now.new; mv now.new now; }
+step +0
+fake date +%Y >y
+step +900d
+fake date +%Y | cmp -s - y; echo $?
+step +0
+fake ssh -o ServerAliveInterval=1 -o RekeyLimit='default 1h' server 'for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.3; done; cat; exit 4' <<<in &
+p=$!
+sleep 0.5
+for s in +1d -1d +900d -900d +3650d +0; do step $s; sleep 0.4; done
+wait $p; echo $?
+head -c 3000000 /dev/urandom >f
+fake scp -q -l 16000 f server: &
+p=$!
+for s in -400d +400d +0; do sleep 0.3; step $s; done
+wait $p; echo $?
+ssh server cmp f - <f; echo $?
+fake ssh -M -S c -o ControlPersist=60 -f -N server
+for s in +30d -30d; do
+    step $s
+    sleep 0.3
+    ssh -S c server id -un
+    ssh -S c -O check server 2>&1 | cut -c1-14
+done
+ssh -q -S c -O exit server
+"#,
         sees: &["1\n1\n2\n3\n", "in\n4\n0\n0\nbob\nMaster running\nbob\nMaster running\n"],
         ends: Ends::Client,
         ..RECIPE
@@ -182,9 +221,24 @@ fn client_clock_is_wrong_by_years() {
     Recipe {
         tools: &["faketime"],
         server: "HostCertificate /etc/ssh/host-cert.pub",
-        setup: "ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/hostca; cp /etc/ssh/ssh_host_ed25519_key.pub /etc/ssh/host.pub; ssh-keygen -q -s /etc/ssh/hostca -h -I h -n server -V -1d:+1d /etc/ssh/host.pub; echo \"@cert-authority server $(cat /etc/ssh/hostca.pub)\" >/home/me/.ssh/ca; echo 1 >/home/bob/f",
+        setup: r#"
+ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/hostca
+cp /etc/ssh/ssh_host_ed25519_key.pub /etc/ssh/host.pub
+ssh-keygen -q -s /etc/ssh/hostca -h -I h -n server -V -1d:+1d /etc/ssh/host.pub
+echo "@cert-authority server $(cat /etc/ssh/hostca.pub)" >/home/me/.ssh/ca
+echo 1 >/home/bob/f
+"#,
         config: "Host server\n  User bob\n  BatchMode yes\n  UserKnownHostsFile ~/.ssh/ca\n",
-        client: "lib=$(echo /usr/lib/*/faketime/libfaketimeMT.so.1); for s in +0 -3650d +3650d; do echo \"== $s\"; LD_PRELOAD=$lib FAKETIME=\"$s\" ssh server id -un 2>&1 | sed 's/SHA256.*/SHA/'; LD_PRELOAD=$lib FAKETIME=\"$s\" ssh -o UserKnownHostsFile=~/.ssh/known_hosts server id -un; LD_PRELOAD=$lib FAKETIME=\"$s\" scp -o UserKnownHostsFile=~/.ssh/known_hosts -pq server:f f; echo $?; done",
+        client: r#"
+lib=$(echo /usr/lib/*/faketime/libfaketimeMT.so.1)
+for s in +0 -3650d +3650d; do
+    echo "== $s"
+    LD_PRELOAD=$lib FAKETIME="$s" ssh server id -un 2>&1 | sed 's/SHA256.*/SHA/'
+    LD_PRELOAD=$lib FAKETIME="$s" ssh -o UserKnownHostsFile=~/.ssh/known_hosts server id -un
+    LD_PRELOAD=$lib FAKETIME="$s" scp -o UserKnownHostsFile=~/.ssh/known_hosts -pq server:f f
+    echo $?
+done
+"#,
         sees: &["== +0\nbob\nbob\n0\n", "ertificate invalid: not yet valid", "ertificate invalid: expired"],
         ends: Ends::Client,
         ..RECIPE
@@ -196,10 +250,35 @@ fn client_clock_is_wrong_by_years() {
 #[test]
 fn uptime_of_seconds_and_of_decades() {
     Recipe {
-        setup: "up=$(cut -d. -f1 /proc/uptime); mono=$(awk '/^now at/ {print int($3 / 1e9); exit}' /proc/timer_list 2>/dev/null || true); mono=${mono:-$up}; if [ $mono -gt $up ]; then mono=$up; fi\n\
-                started=yes; unshare --time --fork --boottime -$((mono - 1)) --monotonic -$((mono - 1)) /usr/sbin/sshd -E /var/log/sshd.log; listening 22; unshare --time --fork --boottime 2000000000 --monotonic 2000000000 /usr/sbin/sshd -E /var/log/sshd-old.log -o PidFile=/run/old.pid -p 2222; listening 2222; echo $((mono - 1)) >/home/me/up; chmod u+s $(command -v unshare)",
+        setup: r#"
+up=$(cut -d. -f1 /proc/uptime)
+mono=$(awk '/^now at/ {print int($3 / 1e9); exit}' /proc/timer_list 2>/dev/null || true)
+mono=${mono:-$up}
+if [ $mono -gt $up ]; then mono=$up; fi
+started=yes
+unshare --time --fork --boottime -$((mono - 1)) --monotonic -$((mono - 1)) /usr/sbin/sshd -E /var/log/sshd.log
+listening 22
+unshare --time --fork --boottime 2000000000 --monotonic 2000000000 /usr/sbin/sshd -E /var/log/sshd-old.log -o PidFile=/run/old.pid -p 2222
+listening 2222
+echo $((mono - 1)) >/home/me/up
+chmod u+s $(command -v unshare)
+"#,
         config: "Host *\n  User bob\n  ServerAliveInterval 1\n",
-        client: "n=$(cat up); for p in 22 2222; do for o in 0 -$n 2000000000; do run() { unshare --time --fork --boottime $o --monotonic $o setpriv --reuid 2001 --regid 2001 --clear-groups \"$@\"; }; head -c 300000 /dev/urandom >f; run ssh -p $p server 'sleep 1.2; echo $USER; cat; exit 3' <<<in; echo $?; run scp -q -P $p f server:; echo $?; run scp -q -P $p server:f g; cmp f g; echo $?; done; done",
+        client: r#"
+n=$(cat up)
+for p in 22 2222; do
+    for o in 0 -$n 2000000000; do
+        run() {
+            unshare --time --fork --boottime $o --monotonic $o setpriv --reuid 2001 --regid 2001 --clear-groups "$@"
+        }
+        head -c 300000 /dev/urandom >f
+        run ssh -p $p server 'sleep 1.2; echo $USER; cat; exit 3' <<<in; echo $?
+        run scp -q -P $p f server:; echo $?
+        run scp -q -P $p server:f g
+        cmp f g; echo $?
+    done
+done
+"#,
         sees: &["bob\nin\n3\n0\n0\nbob\nin\n3\n0\n0\nbob\nin\n3\n0\n0\nbob\n"],
         ..RECIPE
     }

@@ -8,8 +8,29 @@ use lh_interop::recipe::{Ends, RECIPE, Recipe};
 fn options_of_keys_shown_by_verbose_clients() {
     Recipe {
         server: "PermitUserEnvironment yes",
-        setup: "n=0; while read -r o; do n=$((n+1)); account k$n 270$n; { echo '# options'; echo \"$o $(cat /world/authorized_keys)\" | sed 's/^ //'; } >/home/k$n/.ssh/authorized_keys; done <<'E'\n\ncommand=\"echo forced\"\nfrom=\"127.0.0.1\"\nno-pty\nrestrict\nrestrict,pty\nenvironment=\"A=b\"\npermitopen=\"x:1\",permitlisten=\"22\"\ntunnel=\"3\"\nexpiry-time=\"20380101\"\nE",
-        client: "for n in {1..10}; do echo \"== $n\"; ssh -v -tt k$n@server true </dev/null 2>err >/dev/null; echo $?; grep -a '^debug1: Remote: ' err | tr -d '\\r' | awk '!seen[$0]++'; ssh -o LogLevel=VERBOSE k$n@server true 2>&1 | grep -c Remote; done",
+        setup: r#"
+n=0
+while read -r o; do n=$((n+1)); account k$n 270$n; { echo '# options'; echo "$o $(cat /world/authorized_keys)" | sed 's/^ //'; } >/home/k$n/.ssh/authorized_keys; done <<'E'
+
+command="echo forced"
+from="127.0.0.1"
+no-pty
+restrict
+restrict,pty
+environment="A=b"
+permitopen="x:1",permitlisten="22"
+tunnel="3"
+expiry-time="20380101"
+E
+"#,
+        client: r#"
+for n in {1..10}; do
+    echo "== $n"
+    ssh -v -tt k$n@server true </dev/null 2>err >/dev/null; echo $?
+    grep -a '^debug1: Remote: ' err | tr -d '\r' | awk '!seen[$0]++'
+    ssh -o LogLevel=VERBOSE k$n@server true 2>&1 | grep -c Remote
+done
+"#,
         differs: &[("agent-forwarding expires", "agent-forwardingexpires", "a blank that sshd 9.2 leaves out")],
         sees: &["debug1: Remote: /home/k4/.ssh/authorized_keys:2: key options: agent-forwarding port-forwarding user-rc x11-forwarding\n"],
         ..RECIPE
@@ -23,8 +44,22 @@ fn options_of_keys_shown_by_verbose_clients() {
 #[test]
 fn options_of_keys_shown_by_verbose_copies() {
     Recipe {
-        setup: "account copier 2710; { echo '# options'; echo \"no-pty $(cat /world/authorized_keys)\"; } >/home/copier/.ssh/authorized_keys",
-        client: "echo text >f; shown() { grep -a '^debug1: Remote: ' err | tr -d '\\r' | awk '!seen[$0]++'; }; for c in 'scp -v f copier@server:g' 'scp -O -v f copier@server:h' 'scp -v copier@server:g i' 'sftp -v -b /dev/null copier@server' 'scp f copier@server:j'; do echo \"== $c\"; $c </dev/null 2>err >/dev/null; echo $?; shown; done",
+        setup: r#"
+account copier 2710
+{
+    echo '# options'
+    echo "no-pty $(cat /world/authorized_keys)"
+} >/home/copier/.ssh/authorized_keys
+"#,
+        client: r#"
+echo text >f
+shown() { grep -a '^debug1: Remote: ' err | tr -d '\r' | awk '!seen[$0]++'; }
+for c in 'scp -v f copier@server:g' 'scp -O -v f copier@server:h' 'scp -v copier@server:g i' 'sftp -v -b /dev/null copier@server' 'scp f copier@server:j'; do
+    echo "== $c"
+    $c </dev/null 2>err >/dev/null; echo $?
+    shown
+done
+"#,
         sees: &["== sftp -v -b /dev/null copier@server\n0\ndebug1: Remote: /home/copier/.ssh/authorized_keys:2: key options: agent-forwarding port-forwarding user-rc x11-forwarding\n"],
         ..RECIPE
     }
@@ -36,7 +71,27 @@ fn options_of_keys_shown_by_verbose_copies() {
 #[test]
 fn tokens_that_keywords_do_not_take() {
     Recipe {
-        client: "words() { tr -d '\\r' | sed -E -e 's/^[A-Za-z_]+(:|-ORDER) (unknown key|invalid format)/\\2/' -e '/^percent_(dollar_)?expand: failed$/d' -e '/^KnownHostsCommand failed$/d' -e '/^c line 1: Bad Match/d' -e '/^c: terminating/d'; }; for k in 'ProxyCommand=/bin/echo' LocalCommand=echo RemoteCommand=echo KnownHostsCommand=/bin/echo ControlPath= IdentityFile= CertificateFile= IdentityAgent= UserKnownHostsFile= HostName= LocalForward=/tmp/x RemoteForward=/tmp/x; do for t in %z %T %f %n%; do v=${k#*=}; c=true; case $k in RemoteC*) c=;; esac; echo \"== ${k%%=*} $t\"; case $k in *=/tmp/x) a=\"$k$t localhost:1\";; *=) a=$k$t;; *) a=\"$k $t\";; esac; timeout 20 ssh -o BatchMode=yes -o PermitLocalCommand=yes -o \"$a\" bob@server $c </dev/null 2>&1 | words; echo ${PIPESTATUS[0]}; done; done; for m in 'exec \"echo %z\"' 'exec \"true %T\"'; do printf 'Match %s\\n  User bob\\n' \"$m\" >c; ssh -F c server true 2>&1 | words; echo ${PIPESTATUS[0]}; done",
+        client: r#"
+words() {
+    tr -d '\r' |
+        sed -E -e 's/^[A-Za-z_]+(:|-ORDER) (unknown key|invalid format)/\2/' -e '/^percent_(dollar_)?expand: failed$/d' -e '/^KnownHostsCommand failed$/d' -e '/^c line 1: Bad Match/d' -e '/^c: terminating/d'
+}
+for k in 'ProxyCommand=/bin/echo' LocalCommand=echo RemoteCommand=echo KnownHostsCommand=/bin/echo ControlPath= IdentityFile= CertificateFile= IdentityAgent= UserKnownHostsFile= HostName= LocalForward=/tmp/x RemoteForward=/tmp/x; do
+    for t in %z %T %f %n%; do
+        v=${k#*=}
+        c=true
+        case $k in RemoteC*) c=;; esac
+        echo "== ${k%%=*} $t"
+        case $k in *=/tmp/x) a="$k$t localhost:1";; *=) a=$k$t;; *) a="$k $t";; esac
+        timeout 20 ssh -o BatchMode=yes -o PermitLocalCommand=yes -o "$a" bob@server $c </dev/null 2>&1 |
+            words; echo ${PIPESTATUS[0]}
+    done
+done
+for m in 'exec "echo %z"' 'exec "true %T"'; do
+    printf 'Match %s\n  User bob\n' "$m" >c
+    ssh -F c server true 2>&1 | words; echo ${PIPESTATUS[0]}
+done
+"#,
         ends: Ends::Client,
         sees: &["unknown key %z"],
         ..RECIPE

@@ -36,6 +36,7 @@ const LONGEST: &[&str] = &[
     "server_service",
     "additional_connections",
     "additional_automatic",
+    "recipes_logins",
     "recipes_surroundings",
     "lh_transport",
     "lying_servers",
