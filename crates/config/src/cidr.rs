@@ -40,9 +40,11 @@ fn network(text: &str) -> Result<Option<Network>, ()> {
     Ok(Some(Network { address, bits: ones }))
 }
 
-/// True if [`match_list`] accepts the list.
+/// True if [`match_list`] accepts the list. An empty entry is none, as with OpenSSH.
 pub fn check_list(list: &str) -> bool {
-    list.split(',').all(|item| network(item.strip_prefix('!').unwrap_or(item)).is_ok())
+    list.split(',')
+        .map(|item| item.strip_prefix('!').unwrap_or(item))
+        .all(|item| !item.is_empty() && network(item).is_ok())
 }
 
 /// True for a list of networks and addresses alone, with or without `!`.

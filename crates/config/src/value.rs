@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::cidr;
 use crate::line::{Arguments, BadQuotes, Dialect, split_words};
 use crate::table::Value;
 use crate::token::Tokens;
@@ -226,7 +227,8 @@ impl Value for Files {
     }
 }
 
-/// Patterns of all lines with the keyword, any number per line (`AllowUsers`), each dumped on its own line.
+/// Patterns of all lines with the keyword, any number per line (`AllowUsers`), each dumped on its own line. The hosts of
+/// `user@hosts` must be a list that can be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patterns(pub Vec<String>);
 
@@ -236,6 +238,13 @@ impl Value for Patterns {
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut words = vec![args.required()?];
         words.extend(args.remaining());
+        if matches!(args.keyword, "AllowUsers" | "DenyUsers") {
+            let is_wrong =
+                |word: &&String| word.rsplit_once('@').is_some_and(|(_, hosts)| !cidr::check_list(hosts));
+            if let Some(wrong) = words.iter().find(is_wrong) {
+                return Err(args.malformed(Syntax::UserPattern, wrong));
+            }
+        }
         Ok(Self(words))
     }
     fn append(&mut self, later: Self) {

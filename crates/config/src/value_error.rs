@@ -94,6 +94,8 @@ pub enum Syntax {
     Time,
     /// `local[:remote]` unit numbers.
     TunnelDevice,
+    /// The name of a user, with or without `@` and a list of hosts.
+    UserPattern,
     /// The name of an environment variable.
     VariableName,
     /// `NAME=VALUE`.
@@ -192,6 +194,7 @@ impl ValueError {
             Syntax::Spec => write!(f, "Invalid {keyword} spec."),
             Syntax::Time => f.write_str("invalid time value."),
             Syntax::TunnelDevice => f.write_str("Bad tun device."),
+            Syntax::UserPattern => write!(f, "invalid {keyword} pattern: \"{word}\""),
             Syntax::VariableName => f.write_str("Invalid environment name."),
             Syntax::VariableValue if client => write!(f, "Invalid {keyword}."),
             Syntax::VariableValue => f.write_str("Invalid environment."),

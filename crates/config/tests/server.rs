@@ -215,6 +215,10 @@ fn errors_use_sshd_words() {
             "sshd line 1: \"any\" must appear alone in AuthenticationMethods",
         ),
         ("PermitOpen x", "sshd line 1: PermitOpen bad port number"),
+        ("PermitOpen h:0", "sshd line 1: PermitOpen bad port number"),
+        ("PermitListen 0", "sshd line 1: PermitListen bad port number"),
+        ("DenyUsers ann *@10.0.0.1/8", "sshd line 1: invalid DenyUsers pattern: \"*@10.0.0.1/8\""),
+        ("AllowUsers a@b@h,", "sshd line 1: invalid AllowUsers pattern: \"a@b@h,\""),
         ("RekeyLimit x", "sshd line 1: Bad RekeyLimit number 'x': Invalid argument"),
         ("StreamLocalBindMask 9", "sshd line 1: Invalid StreamLocalBindMask."),
         ("SetEnv x", "sshd line 1: Invalid environment."),
@@ -226,6 +230,7 @@ fn errors_use_sshd_words() {
         ("ListenAddress 1.2.3.4:x", "sshd line 1: bad port number"),
         ("ListenAddress [::1", "sshd line 1: bad address:port usage"),
         ("Match Address 1.2.3/33", "Invalid Match address argument '1.2.3/33' at line 1"),
+        ("Match Address 1.2.3.4,", "Invalid Match address argument '1.2.3.4,' at line 1"),
     ] {
         assert_eq!(error(text), [expected], "{text}");
     }

@@ -126,7 +126,7 @@ impl Value for PermitForward {
             }
             let port = match port {
                 "*" => None,
-                number => Some(parse_port(number).ok_or_else(bad_port)?),
+                number => Some(parse_port(number).filter(|&port| port != 0).ok_or_else(bad_port)?),
             };
             out.push((host, port));
         }
