@@ -80,6 +80,29 @@ fn an_unfinished_copy_is_listed_and_resumed() {
     nothing_is_left(&lab);
 }
 
+/// The journal of a copy of the home directory lies in it, and changes until the copy ends.
+#[test]
+fn a_copy_of_the_home_directory_leaves_its_own_journal_out() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let state = "home/.local/state/longhaul";
+    fs::create_dir_all(lab.path(state)).unwrap();
+    lab.write(&format!("{state}/other.journal"), "of another copy");
+    make_blob(&lab.path("home/big"), 32 << 20);
+    let target = format!("127.0.0.1:{}", lab.arg("copy"));
+    let home = lab.arg("home");
+    interrupted(&lab, server.port, lab.dir(), &["-r", &home, &target]);
+    let all = list(&lab);
+    let [transfer] = &all[..] else { panic!("{all:?}") };
+    let ran = transfers(&lab, &["resume", &id(transfer)]).ok("the rest");
+    assert!(!ran.err.contains("changed"), "{}", ran.err);
+    assert_same_file(&lab.path("home/big"), &lab.path("copy/big"));
+    let state = "copy/.local/state/longhaul";
+    let copied: Vec<_> =
+        fs::read_dir(lab.path(state)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(copied, ["other.journal"]);
+}
+
 /// Covers: longhaul --older-than
 #[test]
 fn what_copies_have_left_is_removed_at_both_ends() {

@@ -40,6 +40,7 @@ use lh_crypto::Hash;
 
 use crate::content::SumAlgorithm;
 
+pub(crate) use place::is_journal;
 pub use place::{directory, file_for};
 pub use saved::{Saved, SavedPart, list, read, remove};
 pub(crate) use text::{Tag, hex, unhex};

@@ -1,5 +1,7 @@
 //! Where journals are.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use lh_crypto::Hash;
@@ -25,6 +27,16 @@ pub fn file_for(directory: &Path, words: &[&[u8]], shard: Option<(u32, u32)>) ->
         name.push_str(&format!(".{number}-of-{of}"));
     }
     directory.join(name + ".journal")
+}
+
+/// Whether the entry `name` of the local `directory` is this journal: a copy of the user's home directory meets its own,
+/// which changes until the copy ends.
+pub(crate) fn is_journal(journal: &Path, directory: &[u8], name: &[u8]) -> bool {
+    if journal.file_name().is_none_or(|own| own.as_bytes() != name) {
+        return false;
+    }
+    let entry = Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(name));
+    matches!((journal.canonicalize(), entry.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Journals of other shards of the same copy: what has been done need not be done again, however it is divided next time.

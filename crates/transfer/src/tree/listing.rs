@@ -2,6 +2,7 @@
 
 use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome, fault_of};
 use crate::ends::Ends;
+use crate::journal::is_journal;
 use crate::names::{display_name, is_safe_name, join};
 use crate::report::Reporter;
 use crate::table::Key;
@@ -118,6 +119,10 @@ impl Tree {
             if !is_safe_name(&entry.name) {
                 suspects.push(entry.name);
             } else {
+                let journal = options.journal.as_deref().filter(|_| ends.source.is_none());
+                if journal.is_some_and(|journal| is_journal(journal, &dir.item.source, &entry.name)) {
+                    continue;
+                }
                 let path = if chosen { join(&dir.relative, &entry.name) } else { Vec::new() };
                 if chosen {
                     self.expected.remove(&path);
