@@ -131,6 +131,22 @@ impl Reconnect {
         self.schedule(now);
     }
 
+    /// Returns the number of an attempt that is made beside a good link, of which this policy knows nothing yet.
+    pub const fn number(&mut self) -> AttemptId {
+        self.numbered += 1;
+        AttemptId(self.numbered)
+    }
+
+    /// The link is broken, or given up, and this attempt, which was made beside it, has got on. Others are begun only
+    /// if it does not get on further.
+    pub fn on_broken_beside(&mut self, id: AttemptId, now: Instant) {
+        self.on_broken(now);
+        self.started = Some(now);
+        self.under_way.push(Attempt { id, at: now, patience: STUCK, outdated: false });
+        self.attempts += 1;
+        self.schedule(now);
+    }
+
     /// The attempt has failed. Its connection is closed.
     pub fn on_failed(&mut self, id: AttemptId, failure: Failure, now: Instant) {
         let Some(index) = self.under_way.iter().position(|attempt| attempt.id == id) else { return };
@@ -161,7 +177,8 @@ impl Reconnect {
     /// The attempt has received something.
     pub fn on_progress(&mut self, id: AttemptId, now: Instant) {
         if let Some(attempt) = self.under_way.iter_mut().find(|attempt| attempt.id == id) {
-            (attempt.at, attempt.patience) = (now, STUCK);
+            // It may be told of late.
+            (attempt.at, attempt.patience) = (attempt.at.max(now), STUCK);
         }
     }
 
@@ -221,8 +238,7 @@ impl Reconnect {
             self.replaced += u32::from(!oldest.outdated);
             return Some(Action::Abandon(oldest.id));
         }
-        self.numbered += 1;
-        let id = AttemptId(self.numbered);
+        let id = self.number();
         self.attempts += 1;
         self.started = Some(now);
         let patience = self.first_patience();
