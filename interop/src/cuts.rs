@@ -41,9 +41,9 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// Starts a relay to the server on port `to`. Connections break as `plan` says, one after the other, each after
-    /// this many bytes of both directions together; when the plan is done, none breaks. The break of a connection that
-    /// ends by itself is the next one's.
+    /// Starts a relay to the server on port `to`. Connections break as `plan` says, one after the other, each
+    /// after this many bytes of both directions together; when the plan is done, none breaks. The break of a
+    /// connection that ends by itself is the next one's.
     pub fn to(to: u16, plan: Vec<(u64, Break)>) -> Self {
         Self::to_each(std::iter::repeat(to), plan)
     }
@@ -52,8 +52,8 @@ impl Cuts {
     pub fn to_each(mut ports: impl Iterator<Item = u16> + Send + 'static, plan: Vec<(u64, Break)>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         if plan.iter().any(|(_, how)| matches!(how, Break::Slow(_))) {
-            // TCP tells the client of each few bytes that were taken, as on a slow path; with a large buffer it
-            // would tell of half the buffer at a time. The sockets of its connections inherit this.
+            // TCP tells the client of each few bytes that were taken, as on a slow path; with a large buffer
+            // it would tell of half the buffer at a time. The sockets of its connections inherit this.
             set_socket_recv_buffer_size(&listener, 2048).expect("a small buffer");
         }
         let port = listener.local_addr().expect("an address").port();

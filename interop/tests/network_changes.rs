@@ -1,5 +1,5 @@
-//! Sessions with `Resume` whose machine gets another address, or loses its link for a while. Keepalives are too
-//! rare here to notice.
+//! Sessions with `Resume` whose machine gets another address, or loses its link for a while. Keepalives are
+//! too rare here to notice.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -112,7 +112,8 @@ impl Scene {
     }
 }
 
-/// One flow is throttled in one direction, as by one of several paths to a host: the client goes on over another one.
+/// One flow is throttled in one direction, as by one of several paths to a host: the client goes on over
+/// another one.
 ///
 /// Covers: ssh_config Resume; wire resume@longhaul
 #[test]

@@ -1,5 +1,5 @@
-//! Sessions with `Resume` whose connection stays alive and stalls: another one that proves faster takes the session
-//! over, and where there is none the session stays where it is.
+//! Sessions with `Resume` whose connection stays alive and stalls: another one that proves faster takes the
+//! session over, and where there is none the session stays where it is.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};

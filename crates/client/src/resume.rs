@@ -1,9 +1,10 @@
 //! `Resume`: a connection that breaks is replaced by another one, on which the session goes on
 //! (`resume@longhaul`, docs/protocol.md).
 //!
-//! [`Resumed`] sits between the loop and the program's own control, as metrics do. Connecting blocks, so it is
-//! done in a thread of its own for each attempt; it returns a link that the server has accepted for the session.
-//! Changes of the network, which the kernel reports, make it look at once whether the path still carries.
+//! [`Resumed`] sits between the loop and the program's own control, as metrics do. Connecting blocks, so it
+//! is done in a thread of its own for each attempt; it returns a link that the server has accepted for the
+//! session. Changes of the network, which the kernel reports, make it look at once whether the path still
+//! carries.
 
 mod attempt;
 mod path;

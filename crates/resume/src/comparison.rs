@@ -1,7 +1,8 @@
 //! A link that is alive and stalled, and a second one beside it that may replace it.
 //!
-//! Only the session's link carries the session. The second one exchanges keys and answers PINGs, and makes no request
-//! for the session. When it has proved faster, the client gives up the first one and makes the request, as after a break.
+//! Only the session's link carries the session. The second one exchanges keys and answers PINGs, and makes no
+//! request for the session. When it has proved faster, the client gives up the first one and makes the
+//! request, as after a break.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 /// Time from one PING on the session's link to the next, while messages of the session move.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time from the first message after a rest to the PING. A packet directly behind a key would tell it from the chaff
-/// around it.
+/// Time from the first message after a rest to the PING. A packet directly behind a key would tell it from
+/// the chaff around it.
 const REST: Duration = Duration::from_secs(2);
 
 /// Age of a PING without an answer from which on a link may be stalled.
@@ -28,8 +29,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Bytes per second of both directions from which on a link is slow, not stalled.
 const SLOW: u64 = 4 << 10;
 
-/// Data of a PING on the second link, bytes. A whole comparison stays below the 512 KiB that a server reads before a
-/// login without a pause.
+/// Data of a PING on the second link, bytes. A whole comparison stays below the 512 KiB that a server reads
+/// before a login without a pause.
 pub const PROBE_LEN: usize = 16 << 10;
 
 /// Time from one PING on the second link to the next.
@@ -86,7 +87,8 @@ impl Probe {
         self.bytes += bytes as u64;
     }
 
-    /// Returns the time of the last answer, or the age of the PING without one if that is longer; `None` before the first answer.
+    /// Returns the time of the last answer, or the age of the PING without one if that is longer; `None`
+    /// before the first answer.
     fn delay(&self, now: Instant) -> Option<Duration> {
         let age = self.asked.map(|asked| now.saturating_duration_since(asked));
         self.delay.map(|delay| age.map_or(delay, |age| age.max(delay)))
@@ -188,9 +190,9 @@ impl Comparison {
         LATE.max(self.round_trip.unwrap_or_default() * LATE_ROUND_TRIPS)
     }
 
-    /// Returns what to do now, once. `messages`: number of messages of the session, sent and received. `delivered`
-    /// returns the bytes that the peer's TCP has acknowledged and those received; `None` where that is not known, which
-    /// is the end of the comparison.
+    /// Returns what to do now, once. `messages`: number of messages of the session, sent and received.
+    /// `delivered` returns the bytes that the peer's TCP has acknowledged and those received; `None` where
+    /// that is not known, which is the end of the comparison.
     pub fn poll(
         &mut self,
         messages: u64,

@@ -21,8 +21,8 @@ const STUCK: Duration = Duration::from_secs(10);
 /// Attempts that may be under way at a time.
 const BESIDE: usize = 2;
 
-/// Time that a resumed link must last before the next break is tried at once again. An attacker who resets each
-/// link would otherwise make both ends exchange keys without a pause.
+/// Time that a resumed link must last before the next break is tried at once again. An attacker who resets
+/// each link would otherwise make both ends exchange keys without a pause.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// Number of an attempt of a [`Reconnect`].
@@ -34,8 +34,8 @@ pub struct AttemptId(u64);
 pub enum Action {
     /// Make a connection, and claim the session on it, unless another attempt has done so.
     Connect(AttemptId),
-    /// Close the connection that this attempt makes: it does not get on. Report that it has failed before the next
-    /// question for what to do.
+    /// Close the connection that this attempt makes: it does not get on. Report that it has failed before the
+    /// next question for what to do.
     Abandon(AttemptId),
     /// End the session: its time is over, or the server does not have it any more.
     GiveUp,
@@ -78,8 +78,9 @@ enum State {
     Over,
 }
 
-/// Reconnecting in virtual time. Another attempt begins beside one that may take long and makes no progress, as
-/// after the server's first answer: the path may have been lost again, and be back. It replaces the older of two.
+/// Reconnecting in virtual time. Another attempt begins beside one that may take long and makes no progress,
+/// as after the server's first answer: the path may have been lost again, and be back. It replaces the older
+/// of two.
 #[derive(Debug, Clone)]
 pub struct Reconnect {
     /// Time for which the server keeps the session without a connection.
@@ -131,14 +132,15 @@ impl Reconnect {
         self.schedule(now);
     }
 
-    /// Returns the number of an attempt that is made beside a good link, of which this policy knows nothing yet.
+    /// Returns the number of an attempt that is made beside a good link, of which this policy knows nothing
+    /// yet.
     pub const fn number(&mut self) -> AttemptId {
         self.numbered += 1;
         AttemptId(self.numbered)
     }
 
-    /// The link is broken, or given up, and this attempt, which was made beside it, has got on. Others are begun only
-    /// if it does not get on further.
+    /// The link is broken, or given up, and this attempt, which was made beside it, has got on. Others are
+    /// begun only if it does not get on further.
     pub fn on_broken_beside(&mut self, id: AttemptId, now: Instant) {
         self.on_broken(now);
         self.started = Some(now);
@@ -258,8 +260,8 @@ impl Reconnect {
     }
 
     /// Time without progress after which another attempt begins. It covers some round trips, because a first
-    /// answer may be the peer's only one for two of them. Each attempt that was replaced doubles it: a server may take
-    /// seconds to check the account, and attempts that replace each other sooner would never end.
+    /// answer may be the peer's only one for two of them. Each attempt that was replaced doubles it: a server
+    /// may take seconds to check the account, and attempts that replace each other sooner would never end.
     fn overlap(&self) -> Duration {
         (PAUSE.max(self.round_trip * 4) * (1 << self.replaced.min(4))).min(STUCK)
     }

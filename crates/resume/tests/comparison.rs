@@ -1,5 +1,5 @@
-//! Links that are alive and stalled, in virtual time: a first link that carries a session, and a second one that may
-//! replace it, over paths whose rates change.
+//! Links that are alive and stalled, in virtual time: a first link that carries a session, and a second one
+//! that may replace it, over paths whose rates change.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -68,8 +68,8 @@ enum Load {
 /// Second and action.
 type Acts = Vec<(u64, Advice)>;
 
-/// Plays a session. `rates` tells the rates of the paths of the link and of a new one, bytes/s, at each second;
-/// `shared`: there is one path, and they take half of it each. Returns what was done.
+/// Plays a session. `rates` tells the rates of the paths of the link and of a new one, bytes/s, at each
+/// second; `shared`: there is one path, and they take half of it each. Returns what was done.
 fn play(load: Load, shared: bool, seconds: u64, rates: impl Fn(u64) -> (f64, f64)) -> Acts {
     let start = Instant::now();
     let mut comparison = Comparison::default();
@@ -221,8 +221,8 @@ fn sockets_of_which_nothing_is_known_are_not_compared() {
 }
 
 proptest! {
-    /// Paths whose rates change at any time: the second connections are seldom, and each replacement was measured
-    /// (see [`play`]).
+    /// Paths whose rates change at any time: the second connections are seldom, and each replacement was
+    /// measured (see [`play`]).
     #[test]
     fn paths_that_change_make_no_flapping(seed: u64, shared: bool, every in 1u64..120) {
         let mut random = Seeded::new(seed);

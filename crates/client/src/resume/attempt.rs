@@ -63,7 +63,8 @@ pub(super) enum News {
 /// Why an attempt has ended without the session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AttemptError {
-    /// There is no link to the host, or its key is wrong. `complaint`: what was logged before, with its line ends.
+    /// There is no link to the host, or its key is wrong. `complaint`: what was logged before, with its line
+    /// ends.
     #[error("{complaint}{error}")]
     Connect { complaint: String, error: ClientError },
     /// The link broke, or the answer to the claim took too long.
@@ -161,7 +162,8 @@ type LastProgress = Arc<Mutex<Option<Instant>>>;
 pub(super) type SharedProbe = Arc<Mutex<Probe>>;
 
 impl Attempt {
-    /// Starts the thread. With `probe` it sends PINGs while it waits for the claim, and reports their answers there.
+    /// Starts the thread. With `probe` it sends PINGs while it waits for the claim, and reports their answers
+    /// there.
     pub(super) fn start(
         id: AttemptId,
         options: &Options,

@@ -1,5 +1,5 @@
-//! The second link beside one that is alive and stalled: [`Comparison`] says when there is one, and when it replaces the
-//! first.
+//! The second link beside one that is alive and stalled: [`Comparison`] says when there is one, and when it
+//! replaces the first.
 
 use std::io;
 use std::sync::PoisonError;
@@ -52,7 +52,8 @@ impl SecondLink {
         }
     }
 
-    /// Takes the second link, if it has exchanged keys: the first one is lost, or silent. In any case the comparison is over.
+    /// Takes the second link, if it has exchanged keys: the first one is lost, or silent. In any case the
+    /// comparison is over.
     pub(super) fn take(&mut self) -> Option<(Attempt, Vec<u8>)> {
         self.comparison.on_new_link();
         let beside = self.beside.take()?;
@@ -127,8 +128,8 @@ impl SecondLink {
     }
 }
 
-/// Bytes that the server's TCP has acknowledged and those that were received. `None` where they are not known (a command or a jump
-/// host is in between), and where the server answers no PINGs.
+/// Bytes that the server's TCP has acknowledged and those that were received. `None` where they are not known
+/// (a command or a jump host is in between), and where the server answers no PINGs.
 fn delivered(cx: &ControlCx<'_>) -> Option<u64> {
     if cx.peer_extension("ping@openssh.com") != Some(b"0") {
         return None;

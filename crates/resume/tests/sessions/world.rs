@@ -265,7 +265,8 @@ impl World {
         }
     }
 
-    /// The client gives up the connection that carries the session for the second one, once that has exchanged keys.
+    /// The client gives up the connection that carries the session for the second one, once that has
+    /// exchanged keys.
     pub(crate) fn take_over(&mut self) {
         let Some(mut beside) = self.client_beside.take_if(|new| new.transport.session_id().is_some()) else {
             return;
