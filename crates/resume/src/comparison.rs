@@ -14,8 +14,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// the chaff around it.
 const REST: Duration = Duration::from_secs(2);
 
-/// Age of a PING without an answer from which on a link may be stalled.
-const LATE: Duration = Duration::from_secs(3);
+/// Age of a PING without an answer from which on a link may be stalled. With short queues and a small
+/// congestion window TCP keeps a few packets under way, which take two seconds at 3 kB/s.
+const LATE: Duration = Duration::from_millis(1500);
 
 /// The same in round trips of the link when it was well.
 const LATE_ROUND_TRIPS: u32 = 8;

@@ -12,6 +12,8 @@ use proptest::prelude::*;
 const TICK: Duration = Duration::from_millis(100);
 /// Bytes of the session that wait in front of an answer where more is to be sent than the path takes.
 const QUEUE: f64 = 64_000.0;
+/// The same where the path's queue is short.
+const SHORT_QUEUE: f64 = 6000.0;
 /// Bytes of a key exchange.
 const HANDSHAKE: f64 = 8000.0;
 /// Packets have this size at most: bytes arrive by these.
@@ -61,6 +63,8 @@ enum Load {
     Idle,
     /// It sends as much as the path takes.
     Bulk,
+    /// The same, with less under way.
+    ShortBulk,
     /// Keys, five a second.
     Typed,
 }
@@ -87,8 +91,9 @@ fn play(load: Load, shared: bool, seconds: u64, rates: impl Fn(u64) -> (f64, f64
         }
         match load {
             Load::Idle => {}
-            Load::Bulk => {
-                first.send((QUEUE - first.queued).max(0.0));
+            Load::Bulk | Load::ShortBulk => {
+                let queue = if load == Load::Bulk { QUEUE } else { SHORT_QUEUE };
+                first.send((queue - first.queued).max(0.0));
                 messages += 1;
             }
             Load::Typed => {
@@ -150,9 +155,8 @@ const WELL: f64 = 5_000_000.0;
 
 #[test]
 fn a_stalled_link_is_replaced_by_one_that_proves_faster() {
-    for load in [Load::Bulk, Load::Typed] {
-        // Typed text needs less than a stalled path takes of bulk data.
-        let stalled = if load == Load::Bulk { 1000.0 } else { 100.0 };
+    // Typed text needs less than a stalled path takes of bulk data.
+    for (load, stalled) in [(Load::Bulk, 1000.0), (Load::ShortBulk, 3000.0), (Load::Typed, 100.0)] {
         let acts = play(load, false, 200, |second| (if second < 20 { WELL } else { stalled }, WELL));
         let [(opened, Advice::Open), (replaced, Advice::Replace)] = acts[..] else {
             panic!("{load:?}: {acts:?}")
@@ -165,7 +169,7 @@ fn a_stalled_link_is_replaced_by_one_that_proves_faster() {
 fn a_slow_path_is_not_left_and_seldom_compared() {
     // Each of these is one path, which a second link would only share: a modem, a radio, a stalled network.
     for rate in [200.0, 1000.0, 3000.0, 6000.0, 30_000.0] {
-        for load in [Load::Bulk, Load::Typed] {
+        for load in [Load::Bulk, Load::ShortBulk, Load::Typed] {
             let acts = play(load, true, 3600, |_| (rate, rate));
             assert_eq!(count(&acts, Advice::Replace), 0, "{rate} {load:?}: {acts:?}");
             assert!(count(&acts, Advice::Open) <= 8, "{rate} {load:?}: {acts:?}");
