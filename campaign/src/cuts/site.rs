@@ -52,11 +52,10 @@ impl Site {
     ///
     /// # Errors
     /// There are no network namespaces, or a program fails.
-    pub(super) fn up(long: bool) -> Result<Self, String> {
+    pub(super) fn up(volume: usize) -> Result<Self, String> {
         let network = Network::up(RATE)?;
         let failed = |error: std::io::Error| error.to_string();
         let lab = Lab::new();
-        let volume = if long { 24 << 20 } else { 3 << 20 };
         fs::create_dir_all(lab.path("sources/tree")).map_err(failed)?;
         make_blob(&lab.path("sources/blob"), volume);
         make_blob(&lab.path("sources/small"), 30_000);
@@ -194,7 +193,9 @@ impl Running {
     pub(super) fn end(mut self, site: &Site) -> Result<(), String> {
         let start = Instant::now();
         while !self.has_ended() {
-            if start.elapsed() > STUCK * 2 {
+            // The path's rate, twice for scripts that send both ways, and as long again for a busy machine.
+            let transfer = Duration::from_secs(site.volume * 8 / RATE * 4);
+            if start.elapsed() > STUCK * 2 + transfer {
                 return Err(site.failure(&mut self, "the work does not end"));
             }
             std::thread::sleep(LOOK);
