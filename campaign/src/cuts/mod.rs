@@ -146,7 +146,11 @@ fn play(
         let before = site.resumptions();
         cut.make(&mut site.network, outage_now, &mut round.random)?;
         let usable = Instant::now();
-        let lost = site.recovers(&mut running, usable)?;
+        let lost = match cut {
+            // What passes on the second connection before it has the session is no recovery.
+            Cut::Police => site.resumes(&mut running, before, usable)?,
+            _ => site.recovers(&mut running, usable)?,
+        };
         from = site.network.passed();
         let resumptions = site.resumptions() - before;
         if resumptions == 0 && cut.ends_connections() {

@@ -159,6 +159,26 @@ impl Site {
         Ok(end.saturating_duration_since(usable))
     }
 
+    /// Waits until the session goes on over another connection, or the script ends. Returns how long that
+    /// took.
+    ///
+    /// # Errors
+    /// It has not done so for twice [`STUCK`]: the client may have to compare two connections again.
+    pub(super) fn resumes(
+        &self,
+        running: &mut Running,
+        before: usize,
+        since: Instant,
+    ) -> Result<Duration, String> {
+        while self.resumptions() == before && !running.has_ended() {
+            if since.elapsed() > STUCK * 2 {
+                return Err(self.failure(running, "the session stays on a policed connection"));
+            }
+            std::thread::sleep(LOOK * 10);
+        }
+        Ok(since.elapsed())
+    }
+
     /// Number of resumptions so far.
     pub(super) fn resumptions(&self) -> usize {
         self.server.log().matches(" resumed from ").count()
