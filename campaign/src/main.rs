@@ -8,7 +8,7 @@ const USAGE: &str = "\
 usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT] [--servers] [--clients]
        lh-campaign load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
        lh-campaign faults [--rounds N] [--seconds N] [--seed N] [--only TEXT] [--small]
-       lh-campaign cuts [--cuts N] [--seconds N] [--seed N] [--only TEXT]";
+       lh-campaign cuts [--cuts N] [--seconds N] [--seed N] [--size MIB] [--only TEXT]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -80,6 +80,8 @@ fn cuts(args: &[String]) -> Result<(), String> {
         cuts: number(args, "--cuts")?,
         duration: number(args, "--seconds")?.map(Duration::from_secs),
         seed: number(args, "--seed")?.unwrap_or(1),
+        volume: number(args, "--size")?
+            .map(|mib| usize::try_from(mib).unwrap_or(usize::MAX).saturating_mul(1 << 20)),
         only: only(args),
     })
 }

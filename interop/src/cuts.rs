@@ -1,4 +1,4 @@
-//! A relay that breaks connections: a reset, or silence, after a number of bytes.
+//! A relay that breaks connections: a reset, silence, or a stall, after a number of bytes.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -9,10 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::sockopt::set_socket_linger;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 
 use crate::uninterrupted;
+
+/// No wait.
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// How a connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub enum Break {
     Silence,
     /// Both ends see the end of the stream.
     End,
+    /// The connection stays, and this number of bytes passes each second in each direction.
+    Slow(usize),
 }
 
 /// A relay in front of a server.
@@ -36,9 +41,9 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// Starts a relay to the server on port `to`. Connections break as `plan` says, one after the other, each after
-    /// this many bytes of both directions together; when the plan is done, none breaks. The break of a connection that
-    /// ends by itself is the next one's.
+    /// Starts a relay to the server on port `to`. Connections break as `plan` says, one after the other, each
+    /// after this many bytes of both directions together; when the plan is done, none breaks. The break of a
+    /// connection that ends by itself is the next one's.
     pub fn to(to: u16, plan: Vec<(u64, Break)>) -> Self {
         Self::to_each(std::iter::repeat(to), plan)
     }
@@ -46,6 +51,11 @@ impl Cuts {
     /// Like [`to`](Self::to), with the server's port for each connection.
     pub fn to_each(mut ports: impl Iterator<Item = u16> + Send + 'static, plan: Vec<(u64, Break)>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        if plan.iter().any(|(_, how)| matches!(how, Break::Slow(_))) {
+            // TCP tells the client of each few bytes that were taken, as on a slow path; with a large buffer
+            // it would tell of half the buffer at a time. The sockets of its connections inherit this.
+            set_socket_recv_buffer_size(&listener, 2048).expect("a small buffer");
+        }
         let port = listener.local_addr().expect("an address").port();
         let cuts = Self { port, connections: Arc::default(), broken: Arc::default(), silent: Arc::default() };
         let (connections, broken) = (Arc::clone(&cuts.connections), Arc::clone(&cuts.broken));
@@ -71,6 +81,7 @@ impl Cuts {
                         Some(Break::Silence) => {
                             silent.lock().unwrap_or_else(PoisonError::into_inner).extend([near, far]);
                         }
+                        Some(Break::Slow(rate)) => trickle(&near, &far, rate),
                         Some(Break::End) => {}
                         None => {
                             if let Some(cut) = cut {
@@ -92,6 +103,28 @@ impl Cuts {
     /// Number of connections that the relay has broken.
     pub fn broken(&self) -> usize {
         self.broken.load(Ordering::Acquire)
+    }
+}
+
+/// Passes bytes on slowly until an end closes.
+fn trickle(near: &TcpStream, far: &TcpStream, rate: usize) {
+    let mut buffer = vec![0; (rate / 4).max(1)];
+    loop {
+        thread::sleep(Duration::from_millis(250));
+        let mut fds = [near, far].map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
+        if poll(&mut fds, Some(&NOW)).is_err() {
+            continue;
+        }
+        let ready = fds.map(|fd| !fd.revents().is_empty());
+        for (is_ready, mut from, mut to) in [(ready[0], near, far), (ready[1], far, near)] {
+            if !is_ready {
+                continue;
+            }
+            match uninterrupted(|| from.read(&mut buffer)) {
+                Ok(n) if n > 0 && to.write_all(&buffer[..n]).is_ok() => {}
+                _ => return,
+            }
+        }
     }
 }
 

@@ -1,11 +1,11 @@
-//! Sessions with `Resume` whose machine gets another address, or loses its link for a while. Keepalives are too
-//! rare here to notice.
+//! Sessions with `Resume` whose machine gets another address, or loses its link for a while. Keepalives are
+//! too rare here to notice.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use lh_interop::{Lab, Lhsshd, eventually, is_root, me, our, peers, skip, skip_unavailable};
+use lh_interop::{Lab, Lhsshd, eventually, is_root, make_blob, me, our, peers, skip, skip_unavailable};
 use lh_link::netns::within;
 
 /// A client and a server in network namespaces with a link between them.
@@ -73,12 +73,16 @@ impl Scene {
 
     /// Starts a client whose program repeats lines.
     fn start(&self) -> Child {
+        self.start_with("exec cat")
+    }
+
+    fn start_with(&self, program: &str) -> Child {
         let mut command = Command::new("timeout");
         command.arg("200").arg(our("lhssh")).args(self.lab.client_options());
         for option in ["Resume=yes", "ServerAliveInterval=1000", "LogLevel=VERBOSE"] {
             command.args(["-o", option]);
         }
-        command.args(["-p", &PORT.to_string(), &format!("{}@{THERE}", me()), "exec cat"]);
+        command.args(["-p", &PORT.to_string(), &format!("{}@{THERE}", me()), program]);
         command.env("HOME", self.lab.path("home")).env_remove("SSH_AUTH_SOCK");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(std::fs::File::create(self.lab.path("said")).unwrap());
@@ -88,6 +92,56 @@ impl Scene {
     fn resumptions(&self) -> usize {
         self.server.log().matches(" resumed from ").count()
     }
+}
+
+impl Scene {
+    /// A command in the server's namespace.
+    fn at_server(&self, program: &Path, line: &str) -> Result<(), String> {
+        let mut command = Command::new(program);
+        command.args(line.split(' '));
+        let done = within(&self.spaces[1], || command.output()).unwrap();
+        done.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&done.stderr).into_owned())
+    }
+
+    /// The client's port of the login.
+    fn client_port(&self) -> Option<String> {
+        let log = self.server.log();
+        let (_, rest) = log.split_once("Accepted publickey for ")?;
+        let (_, rest) = rest.split_once(" port ")?;
+        Some(rest.split(' ').next()?.to_owned())
+    }
+}
+
+/// One flow is throttled in one direction, as by one of several paths to a host: the client goes on over
+/// another one.
+///
+/// Covers: ssh_config Resume; wire resume@longhaul
+#[test]
+fn a_throttled_connection_is_left_for_another() {
+    let test = "a_throttled_connection_is_left_for_another";
+    let Some([iptables]) = peers(test, ["iptables"]) else { return };
+    let Some(scene) = Scene::new(test) else { return };
+    make_blob(&scene.lab.path("blob"), 8 << 20);
+    let command = format!("echo up; read line; cat {}; exit 4", scene.lab.arg("blob"));
+    let mut client = scene.start_with(&command);
+    let mut output = client.stdout.take().unwrap();
+    output.read_exact(&mut [0; 3]).unwrap();
+    let port = scene.client_port().unwrap();
+    let throttle = format!(
+        "-w -A OUTPUT -p tcp --dport {port} -m hashlimit --hashlimit-above 3kb/s --hashlimit-burst 6kb \
+         --hashlimit-name stalled -j DROP"
+    );
+    if let Err(why) = scene.at_server(&iptables, &throttle) {
+        client.kill().unwrap();
+        client.wait().unwrap();
+        return skip_unavailable(test, &format!("no rule for rates: {why}"));
+    }
+    client.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    let mut came = Vec::new();
+    output.read_to_end(&mut came).unwrap();
+    assert_eq!(client.wait().unwrap().code(), Some(4), "{}", scene.lab.read("said"));
+    assert!(came == std::fs::read(scene.lab.path("blob")).unwrap(), "{} bytes", came.len());
+    assert_eq!(scene.resumptions(), 1, "{}", scene.server.log());
 }
 
 /// Sends lines through the client, with something between them.

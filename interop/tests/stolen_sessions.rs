@@ -1,19 +1,21 @@
 //! Who may go on with a session: the end that has its secret, and the account, key and rules as they are now.
 
-use std::net::TcpStream;
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 
 use lh_client::{Client, Options, connect, local_account};
 use lh_config::client::{CommandLine, Request as Config};
 use lh_crypto::{SystemRandom, Zeroizing};
 use lh_driver::{Control, ControlCx, ControlEvent, Link, Stream};
-use lh_interop::{Lab, Lhsshd, PamService, eventually, me};
+use lh_interop::{Lab, Lhsshd, PamService, TestUser, eventually, is_root, me, skip};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{ClientSecret, Export, Handle, NAME};
 use lh_terminal::TerminalUi;
 use lh_transport::{AcceptedHostKey, Event, Transport};
 use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
+use rustix::net::{AddressFamily, SocketType};
 
 /// Logs in, and waits for the server's consent.
 fn logged_in(lab: &Lab, port: u16) -> Client {
@@ -54,22 +56,33 @@ struct Claimant {
 
 impl Claimant {
     fn new(port: u16) -> Self {
-        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        Self::over(TcpStream::connect(("127.0.0.1", port)).unwrap()).unwrap()
+    }
+
+    /// From another address of this host.
+    fn from(address: Ipv4Addr, port: u16) -> Result<Self, Box<dyn Error>> {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        rustix::net::bind(&socket, &SocketAddrV4::new(address, 0))?;
+        rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+        Self::over(socket.into())
+    }
+
+    fn over(socket: TcpStream) -> Result<Self, Box<dyn Error>> {
         let config = lh_transport::Config::client();
         let transport = Transport::new(config, Box::new(SystemRandom), Instant::now());
-        let mut link = Link::new(transport, Stream::socket(socket.into()).unwrap());
+        let mut link = Link::new(transport, Stream::socket(socket.into())?);
         loop {
-            match link.next_event(None).unwrap() {
+            match link.next_event(None)? {
                 Event::HostKey { blob, .. } => {
                     let accepted = AcceptedHostKey::dangerous_vouch_for(&blob);
-                    link.transport().host_key_accepted(&accepted).unwrap();
+                    link.transport().host_key_accepted(&accepted)?;
                 }
                 Event::KexDone { .. } => break,
                 _ => {}
             }
         }
         link.transport().payload(&ServiceRequest::new(b"ssh-userauth").to_payload());
-        Self { link }
+        Ok(Self { link })
     }
 
     fn id(&self) -> Vec<u8> {
@@ -272,4 +285,150 @@ fn wrong_claims_are_charged_to_their_address() {
     drop(claimant);
     let charged = "activating penalty of 10 seconds for penalty: failed authentication";
     eventually("the address is charged", || server.log().contains(charged));
+}
+
+/// A flood of wrong proofs for a session, from another address: its client is not kept from it, and not charged.
+///
+/// Covers: sshd_config PerSourcePenalties; wire resume@longhaul
+#[test]
+fn a_storm_of_wrong_claims_costs_nobody_his_session() {
+    let lab = Lab::new();
+    let server =
+        Lhsshd::start(&lab, "ResumeGrace 1m\nPerSourcePenalties authfail:10 min:60\nMaxStartups 200\n");
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    let (port, enemy) = (server.port, Ipv4Addr::new(127, 0, 0, 2));
+    let storm: Vec<_> = (0..4)
+        .map(|thread| {
+            std::thread::spawn(move || {
+                let wrong: Export = Zeroizing::new([thread; 32]);
+                let mut secret = ClientSecret::new(handle, &wrong);
+                // Until the address is locked out.
+                let claims = (0..50).map_while(|_| {
+                    let mut claimant = Claimant::from(enemy, port).ok()?;
+                    let request = secret.request(&me(), &claimant.id(), 0);
+                    assert!(claimant.claim(&request).is_none());
+                    Some(())
+                });
+                claims.count()
+            })
+        })
+        .collect();
+    let charged = |address: &str| server.log().contains(&format!("{address}: activating penalty of "));
+    let claim = |secret: &mut ClientSecret| {
+        let mut claimant = Claimant::new(port);
+        let request = secret.request(&me(), &claimant.id(), 0);
+        let answer = claimant.claim(&request).expect("the right proof");
+        secret.accepted(&request, &claimant.id(), &claimant.export(&handle), &answer).unwrap();
+        claimant
+    };
+    let mut secret = ClientSecret::new(handle, &export);
+    let during = claim(&mut secret);
+    let claims: usize = storm.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert!(claims >= 6, "{claims}");
+    eventually("the other address is charged", || charged("127.0.0.2"));
+    drop(during);
+    let _after = claim(&mut secret);
+    let resumptions = || server.log().matches(" resumed from 127.0.0.1 port ").count();
+    eventually("both claims are logged", || resumptions() == 2);
+    assert!(!charged("127.0.0.1"), "{}", server.log());
+}
+
+/// Two ends with one secret claim at once: one connection has the session afterwards.
+///
+/// Covers: wire resume@longhaul
+#[test]
+fn of_two_racing_claims_one_has_the_session() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 1m\n");
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    for round in 0..4_u64 {
+        let before = server.log().matches(" resumed from ").count();
+        let secrets = [ClientSecret::new(handle, &export), ClientSecret::new(handle, &export)];
+        let racers: Vec<_> = secrets
+            .into_iter()
+            .zip([1 + 2 * round, 2 + 2 * round])
+            .map(|(mut secret, attempt)| {
+                let mut claimant = Claimant::new(server.port);
+                (1..attempt).for_each(|_| drop(secret.request(&me(), &[], 0)));
+                std::thread::spawn(move || {
+                    let request = secret.request(&me(), &claimant.id(), 0);
+                    let accepted = claimant.claim(&request).is_some();
+                    (claimant, accepted)
+                })
+            })
+            .collect();
+        let mut racers: Vec<_> = racers.into_iter().map(|racer| racer.join().unwrap()).collect();
+        // The larger attempt number wins, and the other one may have had the session until then.
+        let (last, last_accepted) = racers.pop().unwrap();
+        assert!(last_accepted, "{}", server.log());
+        let (mut first, first_accepted) = racers.pop().unwrap();
+        if first_accepted {
+            // Its connection is closed.
+            while first.link.next_event(None).is_ok() {}
+        }
+        let resumed = 1 + usize::from(first_accepted);
+        eventually("they are logged", || server.log().matches(" resumed from ").count() == before + resumed);
+        drop(last);
+    }
+}
+
+/// The right proof, under the name of another user who exists.
+///
+/// Covers: wire resume@longhaul
+#[test]
+fn a_proof_is_good_for_its_user_only() {
+    if !is_root() {
+        return skip("a_proof_is_good_for_its_user_only", "only root can add users");
+    }
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 1m\n");
+    let other = TestUser::new(&lab);
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    let mut secret = ClientSecret::new(handle, &export);
+    let mut claim = |user: &str| {
+        let mut claimant = Claimant::new(server.port);
+        let request = secret.request(user, &claimant.id(), 0);
+        claimant.claim(&request).is_some()
+    };
+    assert!(!claim(&other.name));
+    assert!(!server.log().contains(" resumed from "), "{}", server.log());
+    // The session is still there.
+    assert!(claim(&me()), "{}", server.log());
+}
+
+/// What is revoked, or not kept any more, after the login.
+///
+/// Covers: sshd_config RevokedKeys; sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn sessions_end_with_revoked_keys_and_without_grace() {
+    for what in ["the key is revoked", "no grace"] {
+        let lab = Lab::new();
+        lab.write("rules.conf", "");
+        lab.write("revoked", "");
+        let config = format!(
+            "Include {}\nResumeGrace 1m\nRevokedKeys {}\n",
+            lab.arg("rules.conf"),
+            lab.arg("revoked")
+        );
+        let server = Lhsshd::start(&lab, &config);
+        let mut client = logged_in(&lab, server.port);
+        let (handle, export) = session(&mut client);
+        if what == "no grace" {
+            lab.write("rules.conf", &format!("Match User {}\nResumeGrace 0\n", me()));
+            let pid = rustix::process::Pid::from_raw(server.pid().cast_signed()).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+            eventually("it listens again", || server.log().matches("Server listening on").count() == 2);
+        } else {
+            lab.write("revoked", &lab.read("authorized_keys"));
+        }
+        let mut claimant = Claimant::new(server.port);
+        let request = ClientSecret::new(handle, &export).request(&me(), &claimant.id(), 0);
+        assert!(claimant.claim(&request).is_none(), "{what}");
+        let ended = "session ends: its user may not have it any more";
+        eventually(what, || server.log().contains(ended));
+        assert!(!server.log().contains(" resumed from "), "{}", server.log());
+    }
 }

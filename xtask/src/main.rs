@@ -77,9 +77,10 @@ usage: cargo xtask <command>
             and no file may ever have wrong contents under its final name (as root; docs/security.md)
   load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
             measure idle sessions, logins begun at once, and honest logins beside hostile connections
-  cuts [--cuts N] [--for DURATION] [--seed N] [--only TEXT]
+  cuts [--cuts N] [--for DURATION] [--seed N] [--size MIB] [--only TEXT]
             cut the paths of sessions with Resume (pipes, rsync, git, forwards, sshfs, borg, a master) between network
-            namespaces: no byte and no exit status may be wrong, no session left (as root; docs/security.md)
+            namespaces: no byte and no exit status may be wrong, no session left (as root; docs/security.md);
+            --size: what each program moves, at least (24 MiB)
   regress [--newest] [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
             of theirs, and compare with interop/regress.list; --newest: the tests of the newest OpenSSH, in a system of

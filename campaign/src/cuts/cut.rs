@@ -21,6 +21,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Time that may be lost beyond the outage. Two round trips of this path are a few milliseconds.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// The same where the path still carries a little, and another connection has to prove that it is faster.
+const PROOF: Duration = Duration::from_secs(25);
+
 /// A way to cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cut {
@@ -32,11 +35,12 @@ pub(super) enum Cut {
     Rebind,
     SilentRebind,
     Attempts,
+    Police,
 }
 
 impl Cut {
     /// All of these.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Reset,
         Self::Blackhole,
         Self::LinkDown,
@@ -45,6 +49,7 @@ impl Cut {
         Self::Rebind,
         Self::SilentRebind,
         Self::Attempts,
+        Self::Police,
     ];
 
     /// As in the reports.
@@ -58,19 +63,20 @@ impl Cut {
             Self::Rebind => "NAT rebind",
             Self::SilentRebind => "NAT rebind, silent",
             Self::Attempts => "RST, and of attempts",
+            Self::Police => "policed",
         }
     }
 
     /// True for cuts that no connection survives: the session goes on over another one, or has ended before.
     pub(super) const fn ends_connections(self) -> bool {
-        matches!(self, Self::Reset | Self::Address | Self::Rebind | Self::SilentRebind | Self::Attempts)
+        !matches!(self, Self::Blackhole | Self::LinkDown | Self::Stop)
     }
 
     /// A random time without a path. `longest` is for stops and for silence.
     pub(super) fn outage(self, random: &mut Seeded, longest: Duration) -> Duration {
         match self {
             Self::Reset | Self::Attempts => RESETTING,
-            Self::Address | Self::Rebind | Self::SilentRebind => Duration::ZERO,
+            Self::Address | Self::Rebind | Self::SilentRebind | Self::Police => Duration::ZERO,
             Self::Blackhole | Self::LinkDown | Self::Stop => {
                 Duration::from_millis(500 + random.next_u64() % 8000).min(longest)
             }
@@ -82,6 +88,7 @@ impl Cut {
         match self {
             // A client that has failed some times does not try at once.
             Self::Attempts => PAUSE + MARGIN,
+            Self::Police => PROOF,
             _ => MARGIN,
         }
     }
@@ -96,6 +103,7 @@ impl Cut {
         outage: Duration,
         random: &mut Seeded,
     ) -> Result<(), String> {
+        network.heal()?;
         let wait = || std::thread::sleep(outage);
         let reset = |network: &Network| {
             network.set_resetting(true)?;
@@ -136,6 +144,7 @@ impl Cut {
             }
             Self::Rebind => network.rebind(true),
             Self::SilentRebind => network.rebind(false),
+            Self::Police => network.throttle(),
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// The first round's seed.
     pub seed: u64,
+    /// Bytes that each script moves, at least.
+    pub volume: Option<usize>,
     /// Only cuts, or only work, whose names contain this.
     pub only: Option<String>,
 }
@@ -73,7 +75,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
         println!("cuts: SKIPPED: no network of namespaces can be made here: {why}");
         return Ok(());
     }
-    let mut site = Site::up(long)?;
+    let mut site = Site::up(plan.volume.unwrap_or(if long { 24 << 20 } else { 3 << 20 }))?;
     if !site.network.is_paced() {
         println!("cuts: this kernel limits no rates (tbf): cuts may come too late");
     }
@@ -144,7 +146,11 @@ fn play(
         let before = site.resumptions();
         cut.make(&mut site.network, outage_now, &mut round.random)?;
         let usable = Instant::now();
-        let lost = site.recovers(&mut running, usable)?;
+        let lost = match cut {
+            // What passes on the second connection before it has the session is no recovery.
+            Cut::Police => site.resumes(&mut running, before, usable)?,
+            _ => site.recovers(&mut running, usable)?,
+        };
         from = site.network.passed();
         let resumptions = site.resumptions() - before;
         if resumptions == 0 && cut.ends_connections() {

@@ -25,6 +25,8 @@ pub(super) struct Network {
     near: usize,
     outside: usize,
     paced: bool,
+    /// Client ports of the connections that are throttled.
+    throttled: Vec<u16>,
 }
 
 fn call(program: &str, words: &[&str]) -> Result<(), String> {
@@ -57,9 +59,18 @@ pub(super) fn supported() -> Result<(), String> {
     let tried = ip(&name, "link add name one type veth peer name two")
         .and_then(|()| inside(&name, "sysctl -q -w net.ipv4.ip_forward=1"))
         .and_then(|()| inside(&name, "iptables -w -t nat -A POSTROUTING -o one -j MASQUERADE"))
-        .and_then(|()| inside(&name, "iptables -w -A FORWARD -p tcp -j REJECT --reject-with tcp-reset"));
+        .and_then(|()| inside(&name, "iptables -w -A FORWARD -p tcp -j REJECT --reject-with tcp-reset"))
+        .and_then(|()| inside(&name, &throttle("-A", "--sport", 1)));
     let _ = netns::remove(&name);
     tried
+}
+
+/// The rule that drops what a connection has beyond 3 kB/s.
+fn throttle(flag: &str, way: &str, port: u16) -> String {
+    format!(
+        "iptables -w {flag} FORWARD -p tcp {way} {port} -m hashlimit --hashlimit-above 3kb/s \
+         --hashlimit-burst 6kb --hashlimit-name t{way}{port} -j DROP"
+    )
 }
 
 impl Network {
@@ -77,6 +88,7 @@ impl Network {
             near: 0,
             outside: 0,
             paced: false,
+            throttled: Vec::new(),
         };
         network.build(rate)?;
         Ok(network)
@@ -167,6 +179,47 @@ impl Network {
     pub(super) fn set_dropping(&self, on: bool) -> Result<(), String> {
         let flag = if on { "-I" } else { "-D" };
         inside(&self.router, &format!("iptables -w {flag} FORWARD -j DROP"))
+    }
+
+    /// Drops what the connections that there are have beyond 3 kB/s in each direction, as on one of several
+    /// paths; later connections have the whole rate. Between TCP's repetitions such a path is mostly silent.
+    ///
+    /// # Errors
+    /// Those of `iptables`.
+    pub(super) fn throttle(&mut self) -> Result<(), String> {
+        for port in self.client_ports() {
+            for way in ["--sport", "--dport"] {
+                inside(&self.router, &throttle("-I", way, port))?;
+            }
+            self.throttled.push(port);
+        }
+        Ok(())
+    }
+
+    /// Ends [`throttle`](Self::throttle).
+    ///
+    /// # Errors
+    /// Those of `iptables`.
+    pub(super) fn heal(&mut self) -> Result<(), String> {
+        for port in std::mem::take(&mut self.throttled) {
+            for way in ["--sport", "--dport"] {
+                inside(&self.router, &throttle("-D", way, port))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ports of the client's connections to the server.
+    fn client_ports(&self) -> Vec<u16> {
+        let table = self.at_client(|| fs::read_to_string("/proc/thread-self/net/tcp")).unwrap_or_default();
+        let server = format!(":{PORT:04X}");
+        let port = |line: &str| {
+            let mut words = line.split_whitespace().skip(1);
+            let (own, peer, state) = (words.next()?, words.next()?, words.next()?);
+            let is_one = peer.ends_with(&server) && state == "01";
+            is_one.then(|| u16::from_str_radix(own.rsplit(':').next()?, 16).ok())?
+        };
+        table.lines().filter_map(port).collect()
     }
 
     /// The client's link goes down, and its routes with it.

@@ -52,11 +52,10 @@ impl Site {
     ///
     /// # Errors
     /// There are no network namespaces, or a program fails.
-    pub(super) fn up(long: bool) -> Result<Self, String> {
+    pub(super) fn up(volume: usize) -> Result<Self, String> {
         let network = Network::up(RATE)?;
         let failed = |error: std::io::Error| error.to_string();
         let lab = Lab::new();
-        let volume = if long { 24 << 20 } else { 3 << 20 };
         fs::create_dir_all(lab.path("sources/tree")).map_err(failed)?;
         make_blob(&lab.path("sources/blob"), volume);
         make_blob(&lab.path("sources/small"), 30_000);
@@ -160,6 +159,26 @@ impl Site {
         Ok(end.saturating_duration_since(usable))
     }
 
+    /// Waits until the session goes on over another connection, or the script ends. Returns how long that
+    /// took.
+    ///
+    /// # Errors
+    /// It has not done so for twice [`STUCK`]: the client may have to compare two connections again.
+    pub(super) fn resumes(
+        &self,
+        running: &mut Running,
+        before: usize,
+        since: Instant,
+    ) -> Result<Duration, String> {
+        while self.resumptions() == before && !running.has_ended() {
+            if since.elapsed() > STUCK * 2 {
+                return Err(self.failure(running, "the session stays on a policed connection"));
+            }
+            std::thread::sleep(LOOK * 10);
+        }
+        Ok(since.elapsed())
+    }
+
     /// Number of resumptions so far.
     pub(super) fn resumptions(&self) -> usize {
         self.server.log().matches(" resumed from ").count()
@@ -194,7 +213,9 @@ impl Running {
     pub(super) fn end(mut self, site: &Site) -> Result<(), String> {
         let start = Instant::now();
         while !self.has_ended() {
-            if start.elapsed() > STUCK * 2 {
+            // The path's rate, twice for scripts that send both ways, and as long again for a busy machine.
+            let transfer = Duration::from_secs(site.volume * 8 / RATE * 4);
+            if start.elapsed() > STUCK * 2 + transfer {
                 return Err(site.failure(&mut self, "the work does not end"));
             }
             std::thread::sleep(LOOK);

@@ -1,13 +1,15 @@
 //! `Resume`: a connection that breaks is replaced by another one, on which the session goes on
 //! (`resume@longhaul`, docs/protocol.md).
 //!
-//! [`Resumed`] sits between the loop and the program's own control, as metrics do. Connecting blocks, so it is
-//! done in a thread of its own for each attempt; it returns a link that the server has accepted for the session.
-//! Changes of the network, which the kernel reports, make it look at once whether the path still carries.
+//! [`Resumed`] sits between the loop and the program's own control, as metrics do. Connecting blocks, so it
+//! is done in a thread of its own for each attempt; it returns a link that the server has accepted for the
+//! session. Changes of the network, which the kernel reports, make it look at once whether the path still
+//! carries.
 
 mod attempt;
 mod path;
 mod quiet;
+mod second;
 mod status;
 
 use std::os::fd::AsFd;
@@ -27,9 +29,11 @@ use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
 use attempt::{Attempt, News, ProofError, failure_to_go_on, host_key, refusal};
 use path::{PathState, PathWatch};
+use second::{SecondLink, Step};
 use status::Status;
 
 /// Poll tokens; the program's own are small. Attempts have those above.
+const SECOND: usize = usize::MAX - 10;
 const NETWORK: usize = usize::MAX - 9;
 const SLEEP: usize = usize::MAX - 8;
 const ATTEMPTS: usize = usize::MAX - 7;
@@ -62,9 +66,37 @@ struct Agreed {
     away: Option<Instant>,
     /// The link is silent, and another one is made beside it.
     suspects: bool,
+    /// Another one beside a link that is stalled.
+    second: SecondLink,
 }
 
 impl Agreed {
+    /// Claims the session on the link of this attempt; the session has no other one.
+    fn claim(&mut self, index: usize, session_id: Vec<u8>, user: &str, cx: &ControlCx<'_>) {
+        let Some(attempt) = self.attempts.get_mut(index) else { return };
+        attempt.claim(self.secret.request(user, &session_id, cx.received_messages()), session_id);
+    }
+
+    /// Goes on over a second link that was made beside the present one, which is lost now.
+    fn take_over(&mut self, second: (Attempt, Vec<u8>), user: &str, cx: &ControlCx<'_>, now: Instant) {
+        let (attempt, session_id) = second;
+        self.attempts.clear();
+        self.reconnect.set_round_trip(self.path.round_trip());
+        // A silent link has counted as broken before.
+        self.reconnect.on_resumed(now);
+        self.reconnect.on_broken_beside(attempt.id(), now);
+        self.attempts.push(attempt);
+        self.claim(0, session_id, user, cx);
+        self.on_lost(now);
+    }
+
+    /// The session has no link.
+    fn on_lost(&mut self, now: Instant) {
+        self.away = Some(now + UNTOLD);
+        self.suspects = false;
+        self.path.forget();
+    }
+
     /// The link carries the session; no other one is made.
     fn trust_link(&mut self, now: Instant) {
         if std::mem::take(&mut self.suspects) {
@@ -102,10 +134,22 @@ impl Resuming {
         }
         let Some(agreed) = &mut self.agreed else { return };
         let now = Instant::now();
+        let user = self.options.config.user();
         if !cx.is_away() {
             match agreed.path.check(cx, now) {
-                PathState::Good => return agreed.trust_link(now),
+                PathState::Good => {
+                    agreed.trust_link(now);
+                    return self.compare(cx, now);
+                }
                 PathState::Silent if !agreed.suspects => {
+                    if let Some(second) = agreed.second.take()
+                        && cx.lose_link()
+                    {
+                        self.logger
+                            .say(LogLevel::Verbose, "the server does not answer; changing connections");
+                        self.proxy = None;
+                        return agreed.take_over(second, user, cx, now);
+                    }
                     agreed.suspects = true;
                     agreed.reconnect.set_round_trip(agreed.path.round_trip());
                     agreed.reconnect.on_broken(now);
@@ -121,14 +165,16 @@ impl Resuming {
             }
         }
         if cx.is_away() && agreed.away.is_none() {
-            agreed.away = Some(now + UNTOLD);
-            agreed.suspects = false;
-            agreed.reconnect.set_round_trip(agreed.path.round_trip());
-            agreed.reconnect.on_broken(now);
-            agreed.path.forget();
             // A command in between has lost its connection, too.
             self.proxy = None;
             self.logger.say(LogLevel::Verbose, "connection lost; reconnecting");
+            if let Some(second) = agreed.second.take() {
+                agreed.take_over(second, user, cx, now);
+            } else {
+                agreed.reconnect.set_round_trip(agreed.path.round_trip());
+                agreed.reconnect.on_broken(now);
+                agreed.on_lost(now);
+            }
         }
         let (lost, kept) =
             std::mem::take(&mut agreed.attempts).into_iter().partition(Attempt::is_lost_by_fork);
@@ -144,7 +190,7 @@ impl Resuming {
         while let Some(action) = agreed.reconnect.poll(now) {
             match action {
                 Action::Connect(id) => {
-                    match Attempt::start(id, &self.options, &agreed.host_key, self.connect) {
+                    match Attempt::start(id, &self.options, &agreed.host_key, self.connect, None) {
                         Ok(attempt) => {
                             if attempt.is_indirect() {
                                 agreed.reconnect.on_progress(id, now);
@@ -181,6 +227,28 @@ impl Resuming {
         }
     }
 
+    /// Compares the link with a second one while it is stalled, and replaces it by one that is faster.
+    fn compare(&mut self, cx: &mut ControlCx<'_>, now: Instant) {
+        let Some(agreed) = &mut self.agreed else { return };
+        match agreed.second.turn(cx, now) {
+            None => {}
+            Some(Step::Open(probe)) => {
+                self.logger.say(LogLevel::Verbose, "the connection is stalled; making another one beside it");
+                let (id, shared) = (agreed.reconnect.number(), Some(probe.clone()));
+                let attempt = Attempt::start(id, &self.options, &agreed.host_key, self.connect, shared);
+                agreed.second.begin(attempt, probe, now);
+            }
+            Some(Step::Closed) => self.logger.debug(|| "resume: the link is kept".to_owned()),
+            Some(Step::Replace(attempt, session_id)) if cx.lose_link() => {
+                self.logger.say(LogLevel::Verbose, "the other connection is faster; changing to it");
+                self.proxy = None;
+                agreed.take_over((attempt, session_id), self.options.config.user(), cx, now);
+            }
+            // A link that cannot be given up, as in a key exchange.
+            Some(Step::Replace(..)) => {}
+        }
+    }
+
     fn agree(&self, session: &Session, cx: &ControlCx<'_>) -> Option<Agreed> {
         let export = cx.export(NAME, &session.handle.0)?;
         let host_key = host_key(cx.host_key())?;
@@ -200,6 +268,7 @@ impl Resuming {
             path: PathWatch::begin(cx),
             away: None,
             suspects: false,
+            second: SecondLink::default(),
         })
     }
 
@@ -217,8 +286,7 @@ impl Resuming {
                     return agreed.trust_link(now);
                 }
                 agreed.reconnect.on_progress(id, now);
-                let (user, received) = (self.options.config.user(), cx.received_messages());
-                attempt.claim(agreed.secret.request(user, &session_id, received), session_id);
+                agreed.claim(index, session_id, self.options.config.user(), cx);
                 // The last claim is the one that counts: another attempt that has made one was silent since.
                 agreed.attempts.retain(|other| {
                     let given_up = other.id() != id && other.made_claim().is_some();
@@ -259,6 +327,7 @@ impl Resuming {
                 agreed.attempts.clear();
                 agreed.reconnect.on_resumed(now);
                 agreed.path.on_new_link(cx);
+                agreed.second.on_new_link();
                 self.proxy = proxy;
                 self.status.clear();
                 self.logger.say(LogLevel::Verbose, "connection resumed");
@@ -268,6 +337,13 @@ impl Resuming {
                 self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
                 agreed.fail(id, error.failure(), now);
             }
+        }
+    }
+
+    /// The second link has news.
+    fn hear_second(&mut self) {
+        if let Some(error) = self.agreed.as_mut().and_then(|agreed| agreed.second.hear(Instant::now())) {
+            self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
         }
     }
 
@@ -284,7 +360,8 @@ impl Resuming {
         let agreed = self.agreed.as_ref()?;
         let reconnect = agreed.reconnect.next_deadline();
         let Some(told) = agreed.away else {
-            return [agreed.path.next_deadline(), reconnect].into_iter().flatten().min();
+            let second = agreed.second.next_deadline();
+            return [agreed.path.next_deadline(), reconnect, second].into_iter().flatten().min();
         };
         let status = self.status.next_deadline().unwrap_or(told);
         // The past would wake the loop again and again.
@@ -301,6 +378,12 @@ pub(crate) struct Resumed<'a> {
 
 impl Control for Resumed<'_> {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        if let ControlEvent::Pong(content) = &event
+            && let Some(agreed) = &mut self.resuming.agreed
+            && agreed.second.on_pong(content, Instant::now())
+        {
+            return;
+        }
         self.inner.on_event(event, cx);
     }
 
@@ -308,6 +391,9 @@ impl Control for Resumed<'_> {
         if let Some(agreed) = &self.resuming.agreed {
             for (index, attempt) in agreed.attempts.iter().enumerate() {
                 out.add(ATTEMPTS + index, attempt.wake().as_fd(), Interest::READ);
+            }
+            if let Some(attempt) = agreed.second.attempt() {
+                out.add(SECOND, attempt.wake().as_fd(), Interest::READ);
             }
             if let Some(changes) = agreed.path.changes() {
                 out.add(NETWORK, changes, Interest::READ);
@@ -322,6 +408,7 @@ impl Control for Resumed<'_> {
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
         match token {
             ATTEMPTS.. => self.resuming.hear(token - ATTEMPTS, cx),
+            SECOND => self.resuming.hear_second(),
             NETWORK | SLEEP => self.resuming.look_at_network(cx),
             _ => self.inner.on_ready(token, ready, cx),
         }

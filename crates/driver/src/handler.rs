@@ -1,18 +1,17 @@
 //! The handlers of channels, the event sources, and the contexts through which both act.
 //!
 //! They are in one module because each names the others: a handler is called with a context, and a context
-//! installs handlers.
+//! installs handlers. What contexts do beyond that has modules of its own: sending data (`channel_output`),
+//! messages beside the channels (`messages`), questions about the connection (`facts`), going on over another
+//! link (`resume`).
 
 use std::any::Any;
 use std::time::Instant;
 
-use lh_connection::{ChannelId, ChannelOptions, HandedOver, OpenError};
-use lh_transport::{AcceptedHostKey, TransportError, Unencrypted};
-use lh_wire::{Output, Reservation, Reserved, Slices};
-
 use crate::event::ChannelEvent;
 use crate::ids::{HandlerId, SourceId};
 use crate::poller::{Interests, Ready};
+use lh_connection::{ChannelId, ChannelOptions, OpenError};
 
 /// The state of a connection, with these handlers and sources.
 pub(crate) type Core = crate::core::Core<dyn ChannelHandler, dyn Source>;
@@ -107,7 +106,7 @@ pub trait Source {
 /// effect.
 pub struct ChannelCx<'a> {
     pub(crate) core: &'a mut Core,
-    slot: usize,
+    pub(crate) slot: usize,
     id: ChannelId,
     handler: HandlerId,
 }
@@ -118,7 +117,7 @@ impl<'a> ChannelCx<'a> {
     }
 
     /// Number of the channel, while it is open.
-    fn channel(&self) -> Option<ChannelId> {
+    pub(crate) fn channel(&self) -> Option<ChannelId> {
         self.core.slots.get(self.slot)?.as_ref().filter(|slot| slot.open).map(|slot| slot.channel)
     }
 
@@ -140,72 +139,6 @@ impl<'a> ChannelCx<'a> {
     /// Start time of this turn of the loop.
     pub const fn now(&self) -> Instant {
         self.core.now
-    }
-
-    /// Sends as much of `data` as the peer's window allows now and returns that length. For small data (typed
-    /// text, replies): it ignores the limits of the output queue. Producers of bulk must ask
-    /// [`budget`](Self::budget) first. After a short send, [`ChannelHandler::on_writable`] is called when
-    /// there is budget again.
-    pub fn send(&mut self, data: &[u8]) -> usize {
-        self.send_as(None, data)
-    }
-
-    /// Like [`send`](Self::send), for extended data; `kind` 1 is stderr.
-    pub fn send_ext(&mut self, kind: u32, data: &[u8]) -> usize {
-        self.send_as(Some(kind), data)
-    }
-
-    fn send_as(&mut self, ext: Option<u32>, data: &[u8]) -> usize {
-        let Some(id) = self.channel() else { return 0 };
-        let (connection, sink) = self.core.speak();
-        let sent = connection.send(id, ext, data, sink);
-        if sent < data.len() {
-            self.want_writable();
-        }
-        self.spend(sent);
-        sent
-    }
-
-    /// Bytes of bulk that may be produced now: the smallest of the peer's window, the space in the output
-    /// queue and this channel's share of the turn. It is 0 during a key exchange. After a 0,
-    /// [`ChannelHandler::on_writable`] is called when there is budget again.
-    pub fn budget(&mut self) -> usize {
-        let budget = self.core.budget(self.slot);
-        if budget == 0 {
-            self.want_writable();
-        }
-        budget
-    }
-
-    /// Remaining window of the peer, bytes; 0 for a closed channel.
-    pub fn window(&self) -> usize {
-        self.channel().map_or(0, |id| self.core.connection.send_budget(id))
-    }
-
-    /// Reserves packets for up to `want` bytes in the send buffer, to write the data straight into them, for
-    /// example with `readv`. `ext` is `Some(1)` for stderr. At most 64 packets, and never more than the
-    /// peer's window; `None` when no data may be sent. Take `want` from [`budget`](Self::budget).
-    pub fn reserve(&mut self, ext: Option<u32>, want: usize) -> Option<Reservation<'_>> {
-        let id = self.channel()?;
-        let (connection, sink) = self.core.speak();
-        match connection.reserve(id, ext, want, sink) {
-            0 => None,
-            total => Some(Reservation::new(self, total)),
-        }
-    }
-
-    fn spend(&mut self, sent: usize) {
-        if let Some(slot) = self.core.slots.get_mut(self.slot).and_then(Option::as_mut) {
-            slot.share = slot.share.saturating_sub(sent);
-        }
-    }
-
-    /// Requests a call of [`ChannelHandler::on_writable`] as soon as there is budget, in the next turn at the
-    /// earliest.
-    pub fn want_writable(&mut self) {
-        if let Some(slot) = self.core.slots.get_mut(self.slot).and_then(Option::as_mut) {
-            slot.wants_write = slot.open;
-        }
     }
 
     /// True while the channel is open and this side has sent neither EOF nor CLOSE. The window does not
@@ -293,43 +226,6 @@ impl<'a> ChannelCx<'a> {
     }
 }
 
-/// The main stream of the channel.
-impl Output for ChannelCx<'_> {
-    fn budget(&mut self) -> usize {
-        ChannelCx::budget(self)
-    }
-
-    fn window(&mut self) -> usize {
-        ChannelCx::window(self)
-    }
-
-    fn send(&mut self, data: &[u8]) -> usize {
-        ChannelCx::send(self, data)
-    }
-
-    fn reserve(&mut self, want: usize) -> Option<Reservation<'_>> {
-        ChannelCx::reserve(self, None, want)
-    }
-
-    fn peer_is_full(&mut self) -> bool {
-        self.is_open() && ChannelCx::window(self) == 0
-    }
-}
-
-impl Reserved for ChannelCx<'_> {
-    fn slices(&mut self, _: usize) -> Slices<'_> {
-        let (connection, sink) = self.core.speak();
-        connection.slices(sink)
-    }
-
-    fn commit(&mut self, _: usize, used: usize) -> usize {
-        let (connection, sink) = self.core.speak();
-        let sent = connection.commit(used, sink);
-        self.spend(sent);
-        sent
-    }
-}
-
 /// Operations of a [`Control`](crate::Control) or a [`Source`].
 pub struct ControlCx<'a> {
     pub(crate) core: &'a mut Core,
@@ -393,44 +289,6 @@ impl<'a> ControlCx<'a> {
         connection.refuse(id, reason, text, sink);
     }
 
-    /// Sends a global request. With `want_reply`,
-    /// [`ControlEvent::GlobalReply`](crate::ControlEvent::GlobalReply) follows in order.
-    pub fn global_request(&mut self, name: &str, want_reply: bool, fields: &[u8]) {
-        let (connection, sink) = self.core.speak();
-        connection.global_request(name, want_reply, fields, sink);
-    }
-
-    /// Answers the oldest unanswered global request. `fields` are sent with a success only.
-    pub fn reply_global(&mut self, ok: bool, fields: &[u8]) {
-        let (connection, sink) = self.core.speak();
-        connection.reply_global(ok, fields, sink);
-    }
-
-    /// Reserves a number for a channel that a mux client opens and speaks for.
-    /// [`send_message`](Self::send_message) sends that client's messages;
-    /// [`ControlEvent::Relayed`](crate::ControlEvent::Relayed) carries the peer's. Returns `None` when all
-    /// numbers are in use.
-    pub fn relay(&mut self) -> Option<ChannelId> {
-        self.core.connection.relay()
-    }
-
-    /// Hands a channel open of the peer over to a mux client, which answers it and speaks for the channel.
-    /// Returns `None` when no such request is pending.
-    pub fn hand_over(&mut self, id: ChannelId) -> Option<HandedOver> {
-        self.core.connection.hand_over(id)
-    }
-
-    /// Releases the number of a relayed channel, after the last message about it.
-    pub fn end_relay(&mut self, id: ChannelId) {
-        self.core.connection.end_relay(id);
-    }
-
-    /// Sends a message of the connection protocol unchanged. For relayed channels.
-    pub fn send_message(&mut self, message: &[u8]) {
-        let (_, sink) = self.core.speak();
-        sink.payload(message);
-    }
-
     /// True while bulk may be sent: the output queue is short and no key exchange is under way. A [`Source`]
     /// that gets false waits for [`Source::on_room`].
     pub fn has_room(&mut self) -> bool {
@@ -468,46 +326,6 @@ impl<'a> ControlCx<'a> {
         self.core.removed_sources.push(id);
     }
 
-    /// Sends SSH_MSG_DEBUG (RFC 4253 section 11.3), a text for the user at the peer.
-    pub fn debug_message(&mut self, always_display: bool, text: &str) {
-        let message = lh_wire::msg::Debug::new(always_display, text.as_bytes(), b"");
-        let (_, sink) = self.core.speak();
-        sink.payload(&lh_wire::Message::to_payload(&message));
-    }
-
-    /// Answers [`ControlEvent::HostKey`](crate::ControlEvent::HostKey).
-    ///
-    /// # Errors
-    /// No key waits for an answer, or it is a different one.
-    pub fn host_key_accepted(&mut self, key: &AcceptedHostKey) -> Result<(), TransportError> {
-        self.core.link.transport().host_key_accepted(key)
-    }
-
-    /// Answers [`ControlEvent::SignExchangeHash`](crate::ControlEvent::SignExchangeHash).
-    ///
-    /// # Errors
-    /// No signature is expected.
-    pub fn exchange_hash_signed(&mut self, signature: &[u8]) -> Result<(), TransportError> {
-        self.core.link.transport().exchange_hash_signed(signature)
-    }
-
-    /// Starts a key exchange, unless one is under way.
-    pub fn request_rekey(&mut self) {
-        self.core.link.transport().request_rekey();
-    }
-
-    /// Sets which unencrypted ciphers may be negotiated from the next key exchange on.
-    pub const fn set_unencrypted(&mut self, unencrypted: Unencrypted) {
-        self.core.link.transport().set_unencrypted(unencrypted);
-    }
-
-    /// Sends `ping@openssh.com` with this content, to a peer that answers it.
-    /// [`ControlEvent::Pong`](crate::ControlEvent::Pong) follows.
-    pub fn ping(&mut self, content: &[u8]) {
-        let (_, sink) = self.core.speak();
-        sink.payload(&lh_wire::Message::to_payload(&lh_wire::msg::Ping::new(content)));
-    }
-
     /// Server: see [`Connection::keep_first`](lh_connection::Connection::keep_first).
     pub fn keep_first(&mut self, window: u32) {
         self.core.connection.keep_first(window);
@@ -522,11 +340,6 @@ impl<'a> ControlCx<'a> {
     pub fn addresses(&self) -> Option<(std::net::SocketAddr, std::net::SocketAddr)> {
         let socket = self.core.link.stream().read_fd();
         Some((lh_sys::socket::local_address(socket)?, lh_sys::socket::peer_address(socket)?))
-    }
-
-    /// Sends SSH_MSG_DISCONNECT. No further message can be sent; stop the loop too.
-    pub fn disconnect(&mut self, reason: u32, text: &str) {
-        self.core.link.transport().disconnect(reason, text);
     }
 
     /// Stops the loop: [`Driver::run`](crate::Driver::run) returns `code`.

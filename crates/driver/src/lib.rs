@@ -24,6 +24,7 @@
 //!   produced it.
 
 mod batch;
+mod channel_output;
 mod control;
 mod core;
 mod dial;
@@ -40,6 +41,7 @@ mod keepalive;
 mod link;
 mod listen;
 mod local_fd;
+mod messages;
 mod pace;
 mod poller;
 mod pump;

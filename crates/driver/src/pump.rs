@@ -1,62 +1,28 @@
 //! The handler that most channels need: local descriptors on one side, the channel on the other.
 
+mod input;
+
 use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+
+pub use input::InputFilter;
+use input::{Filtered, Input};
 
 use crate::event::ChannelEvent;
 use crate::handler::{ChannelCx, ChannelHandler};
 use crate::idle_timer::IdleTimer;
 use crate::local_fd::LocalFd;
 use crate::poller::{Interest, Interests, Ready};
-use crate::share::MOST_PER_READ;
 use crate::sink::Sink;
 
 /// Request that tells the other side that its output has no reader any more.
 const EOW_REQUEST: &str = "eow@openssh.com";
 
-/// First and smallest read size; doubled while reads fill it. It fits the small buffers of an idle
-/// connection.
-const FIRST_READ: usize = 16 << 10;
-/// Read size of a filtered input (typed or pasted text).
-const FILTERED_READ: usize = 4 << 10;
-/// Filtered bytes that may wait for the peer's window before reading stops. Reading goes on while the window
-/// is shut, so that an escape sequence can end a connection that hangs.
-const FILTERED_MAX: usize = 64 << 10;
-
 /// Poll token of the main output; 0 and 1 are inputs.
 const OUTPUT: usize = 2;
 const OUTPUT_EXT: usize = 3;
-
-/// Filter for input before it is sent: the client's escape sequences.
-pub trait InputFilter {
-    /// Processes `input` as it was read and appends to `out` the bytes for the peer. Other effects go through
-    /// `cx`.
-    fn filter(&mut self, input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>);
-
-    /// True when the filter wants no more input, asked after each [`filter`](Self::filter). The descriptor is
-    /// dropped, and the peer gets EOF after the bytes that passed.
-    fn ended(&self) -> bool {
-        false
-    }
-}
-
-/// A descriptor whose bytes are sent to the peer.
-struct Input {
-    /// `None` at its end.
-    fd: Option<LocalFd>,
-    ext: Option<u32>,
-    /// Current read size.
-    chunk: usize,
-    read: u64,
-}
-
-struct Filtered {
-    filter: Box<dyn InputFilter>,
-    /// Filtered bytes that the peer's window has not taken yet.
-    waiting: Vec<u8>,
-}
 
 /// Copies between local descriptors and a channel, and carries ends and half-closes over in both directions.
 ///
@@ -132,7 +98,7 @@ impl FdPump {
     /// Sends the bytes read from `fd`.
     #[must_use]
     pub fn input(mut self, fd: LocalFd) -> Self {
-        self.inputs.push(Input { fd: Some(fd), ext: None, chunk: FIRST_READ, read: 0 });
+        self.inputs.push(Input::new(fd, None));
         self
     }
 
@@ -140,7 +106,7 @@ impl FdPump {
     /// [`input`](Self::input).
     #[must_use]
     pub fn input_ext(mut self, kind: u32, fd: LocalFd) -> Self {
-        self.inputs.push(Input { fd: Some(fd), ext: Some(kind), chunk: FIRST_READ, read: 0 });
+        self.inputs.push(Input::new(fd, Some(kind)));
         self
     }
 
@@ -161,7 +127,7 @@ impl FdPump {
     /// Passes bytes from [`input`](Self::input) through a filter before sending.
     #[must_use]
     pub fn filter(mut self, filter: Box<dyn InputFilter>) -> Self {
-        self.filtered = Some(Filtered { filter, waiting: Vec::new() });
+        self.filtered = Some(Filtered::new(filter));
         self
     }
 
@@ -329,23 +295,8 @@ impl FdPump {
         {
             return filtered.read(input, cx);
         }
-        loop {
-            let budget = cx.budget();
-            if budget == 0 {
-                self.waits_for_budget = true;
-                return;
-            }
-            let want = budget.min(input.chunk);
-            match input.read_to(want, cx) {
-                Some(got) if got == want => input.chunk = (input.chunk * 2).min(MOST_PER_READ),
-                Some(got) => {
-                    if got < input.chunk / 4 {
-                        input.chunk = (input.chunk / 2).max(FIRST_READ);
-                    }
-                    return;
-                }
-                None => return,
-            }
+        if !input.send_available(cx) {
+            self.waits_for_budget = true;
         }
     }
 
@@ -392,57 +343,6 @@ impl FdPump {
         self.idle.touch(cx.now());
         if !sink.as_mut().is_some_and(|sink| sink.push(data)) {
             cx.consumed(length);
-        }
-    }
-}
-
-impl Input {
-    /// Reads up to `want` bytes into packets; `None` when none were available or the input has ended.
-    fn read_to(&mut self, want: usize, cx: &mut ChannelCx<'_>) -> Option<usize> {
-        let fd = self.fd.as_ref()?;
-        let mut reservation = cx.reserve(self.ext, want)?;
-        let result = fd.read_vectored(&mut reservation.slices());
-        reservation.commit(*result.as_ref().unwrap_or(&0));
-        self.note(result)
-    }
-
-    fn note(&mut self, result: io::Result<usize>) -> Option<usize> {
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            // Any other error ends the input.
-            Ok(0) | Err(_) => {
-                self.fd = None;
-                None
-            }
-            Ok(n) => {
-                self.read += n as u64;
-                Some(n)
-            }
-        }
-    }
-}
-
-impl Filtered {
-    fn read(&mut self, input: &mut Input, cx: &mut ChannelCx<'_>) {
-        let mut buffer = [0; FILTERED_READ];
-        while let Some(fd) = input.fd.as_ref().filter(|_| self.waiting.len() < FILTERED_MAX) {
-            let result = fd.read_vectored(&mut [io::IoSliceMut::new(&mut buffer)]);
-            let Some(n) = input.note(result) else { break };
-            self.filter.filter(&buffer[..n], &mut self.waiting, cx);
-            self.send(cx);
-            if self.filter.ended() {
-                input.fd = None;
-            }
-            if n < buffer.len() {
-                break;
-            }
-        }
-    }
-
-    fn send(&mut self, cx: &mut ChannelCx<'_>) {
-        if !self.waiting.is_empty() {
-            let sent = cx.send(&self.waiting);
-            self.waiting.drain(..sent);
         }
     }
 }
@@ -496,7 +396,7 @@ impl ChannelHandler for FdPump {
         use std::os::fd::AsFd;
         for (token, input) in self.inputs.iter().enumerate() {
             let room = match &self.filtered {
-                Some(filtered) if input.ext.is_none() => filtered.waiting.len() < FILTERED_MAX,
+                Some(filtered) if input.ext.is_none() => filtered.has_room(),
                 _ => !self.waits_for_budget,
             };
             if let Some(fd) = input.fd.as_ref().filter(|_| self.started && room) {

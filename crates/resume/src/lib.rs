@@ -11,6 +11,7 @@
 //! | [`message`] | how do the messages look on the wire? |
 //! | [`Waiting`] | which sessions wait at a server, and which one has to go? |
 //! | [`Silence`] | when is a link broken? |
+//! | [`Comparison`] | is a link that is alive and stalled replaced by a second one? |
 //! | [`Reconnect`] | when does a client connect again, and when does it give up? |
 //!
 //! # Words
@@ -19,6 +20,7 @@
 //! order, over any number of connections. All other messages belong to one connection and end with it. A
 //! *link* is one connection of the session. A *generation* is the number of resumptions that led to a secret.
 
+mod comparison;
 pub mod message;
 mod receipts;
 mod reconnect;
@@ -27,6 +29,7 @@ mod silence;
 mod unacknowledged;
 mod waiting;
 
+pub use comparison::{Advice, Comparison, PROBE_INTERVAL, PROBE_LEN, Probe};
 pub use message::{Handle, PROOF_LEN};
 pub use receipts::{Pace, Receipts};
 pub use reconnect::{Action, AttemptId, Failure, Reconnect};

@@ -21,8 +21,8 @@ const STUCK: Duration = Duration::from_secs(10);
 /// Attempts that may be under way at a time.
 const BESIDE: usize = 2;
 
-/// Time that a resumed link must last before the next break is tried at once again. An attacker who resets each
-/// link would otherwise make both ends exchange keys without a pause.
+/// Time that a resumed link must last before the next break is tried at once again. An attacker who resets
+/// each link would otherwise make both ends exchange keys without a pause.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// Number of an attempt of a [`Reconnect`].
@@ -34,8 +34,8 @@ pub struct AttemptId(u64);
 pub enum Action {
     /// Make a connection, and claim the session on it, unless another attempt has done so.
     Connect(AttemptId),
-    /// Close the connection that this attempt makes: it does not get on. Report that it has failed before the next
-    /// question for what to do.
+    /// Close the connection that this attempt makes: it does not get on. Report that it has failed before the
+    /// next question for what to do.
     Abandon(AttemptId),
     /// End the session: its time is over, or the server does not have it any more.
     GiveUp,
@@ -78,8 +78,9 @@ enum State {
     Over,
 }
 
-/// Reconnecting in virtual time. Another attempt begins beside one that may take long and makes no progress, as
-/// after the server's first answer: the path may have been lost again, and be back. It replaces the older of two.
+/// Reconnecting in virtual time. Another attempt begins beside one that may take long and makes no progress,
+/// as after the server's first answer: the path may have been lost again, and be back. It replaces the older
+/// of two.
 #[derive(Debug, Clone)]
 pub struct Reconnect {
     /// Time for which the server keeps the session without a connection.
@@ -131,6 +132,23 @@ impl Reconnect {
         self.schedule(now);
     }
 
+    /// Returns the number of an attempt that is made beside a good link, of which this policy knows nothing
+    /// yet.
+    pub const fn number(&mut self) -> AttemptId {
+        self.numbered += 1;
+        AttemptId(self.numbered)
+    }
+
+    /// The link is broken, or given up, and this attempt, which was made beside it, has got on. Others are
+    /// begun only if it does not get on further.
+    pub fn on_broken_beside(&mut self, id: AttemptId, now: Instant) {
+        self.on_broken(now);
+        self.started = Some(now);
+        self.under_way.push(Attempt { id, at: now, patience: STUCK, outdated: false });
+        self.attempts += 1;
+        self.schedule(now);
+    }
+
     /// The attempt has failed. Its connection is closed.
     pub fn on_failed(&mut self, id: AttemptId, failure: Failure, now: Instant) {
         let Some(index) = self.under_way.iter().position(|attempt| attempt.id == id) else { return };
@@ -161,7 +179,8 @@ impl Reconnect {
     /// The attempt has received something.
     pub fn on_progress(&mut self, id: AttemptId, now: Instant) {
         if let Some(attempt) = self.under_way.iter_mut().find(|attempt| attempt.id == id) {
-            (attempt.at, attempt.patience) = (now, STUCK);
+            // It may be told of late.
+            (attempt.at, attempt.patience) = (attempt.at.max(now), STUCK);
         }
     }
 
@@ -221,8 +240,7 @@ impl Reconnect {
             self.replaced += u32::from(!oldest.outdated);
             return Some(Action::Abandon(oldest.id));
         }
-        self.numbered += 1;
-        let id = AttemptId(self.numbered);
+        let id = self.number();
         self.attempts += 1;
         self.started = Some(now);
         let patience = self.first_patience();
@@ -242,8 +260,8 @@ impl Reconnect {
     }
 
     /// Time without progress after which another attempt begins. It covers some round trips, because a first
-    /// answer may be the peer's only one for two of them. Each attempt that was replaced doubles it: a server may take
-    /// seconds to check the account, and attempts that replace each other sooner would never end.
+    /// answer may be the peer's only one for two of them. Each attempt that was replaced doubles it: a server
+    /// may take seconds to check the account, and attempts that replace each other sooner would never end.
     fn overlap(&self) -> Duration {
         (PAUSE.max(self.round_trip * 4) * (1 << self.replaced.min(4))).min(STUCK)
     }

@@ -5,7 +5,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use lh_config::value::SecondsOrNone;
 use lh_crypto::PublicKey;
 use lh_driver::{Link, LinkError};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
-use lh_resume::{AttemptId, ClientSecret, Export, Failure, NAME, Refused};
+use lh_resume::{AttemptId, ClientSecret, Export, Failure, NAME, PROBE_INTERVAL, PROBE_LEN, Probe, Refused};
 use lh_transport::{Event, ResumeError};
-use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
+use lh_wire::msg::{Ping, ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
 
 use crate::error::ClientError;
@@ -28,6 +28,8 @@ use crate::ui::{LogLevel, Progress, UserInterface};
 const CONNECT: u64 = 15;
 /// Longest time for the answer to the claim.
 const ANSWER: Duration = Duration::from_secs(15);
+/// Time between looks whether the loop wants to claim the session, while PINGs are sent.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Reaches the host and checks its key. One that is not the given key must be known by other means than the
 /// first use: nothing is added to known_hosts for a session that has a server.
@@ -61,7 +63,8 @@ pub(super) enum News {
 /// Why an attempt has ended without the session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AttemptError {
-    /// There is no link to the host, or its key is wrong. `complaint`: what was logged before, with its line ends.
+    /// There is no link to the host, or its key is wrong. `complaint`: what was logged before, with its line
+    /// ends.
     #[error("{complaint}{error}")]
     Connect { complaint: String, error: ClientError },
     /// The link broke, or the answer to the claim took too long.
@@ -155,13 +158,18 @@ pub(super) struct Attempt {
 
 type LastProgress = Arc<Mutex<Option<Instant>>>;
 
+/// What the thread of a second link beside a stalled one has measured.
+pub(super) type SharedProbe = Arc<Mutex<Probe>>;
+
 impl Attempt {
-    /// Starts the thread.
+    /// Starts the thread. With `probe` it sends PINGs while it waits for the claim, and reports their answers
+    /// there.
     pub(super) fn start(
         id: AttemptId,
         options: &Options,
         session: &PublicKey,
         connect: Connect,
+        probe: Option<SharedProbe>,
     ) -> io::Result<Self> {
         let session = session.clone();
         let mut options = options.clone();
@@ -177,7 +185,7 @@ impl Attempt {
         let progress = LastProgress::default();
         let (sender, news) = channel();
         let (go, claims) = channel();
-        let thread = Thread { news: sender, waker, claims, progress: Arc::clone(&progress) };
+        let thread = Thread { news: sender, waker, claims, progress: Arc::clone(&progress), probe };
         std::thread::Builder::new().name("reconnect".to_owned()).spawn(move || {
             if let Err(error) = thread.run(&options, &session, connect) {
                 thread.tell(News::Failed(error));
@@ -240,6 +248,7 @@ struct Thread {
     waker: UnixStream,
     claims: Receiver<Request>,
     progress: LastProgress,
+    probe: Option<SharedProbe>,
 }
 
 impl Thread {
@@ -256,10 +265,49 @@ impl Thread {
             connected.map_err(|error| AttemptError::Connect { complaint: ui.complaint, error })?;
         let session_id = link.transport_ref().session_id().unwrap_or_default().to_vec();
         self.tell(News::Reached { session_id });
-        let Ok(request) = self.claims.recv() else { return Ok(()) };
+        let request = match &self.probe {
+            Some(probe) => self.compare(&mut link, probe)?,
+            None => self.claims.recv(),
+        };
+        // The attempt was given up.
+        let Ok(request) = request else { return Ok(()) };
         let answer = claim(&mut link, &request, session)?;
         self.tell(News::Accepted { link: Box::new(link), proxy, answer });
         Ok(())
+    }
+
+    /// Sends PINGs, one at a time, until the loop wants to claim the session.
+    fn compare(
+        &self,
+        link: &mut Link,
+        probe: &SharedProbe,
+    ) -> Result<Result<Request, RecvError>, AttemptError> {
+        let probe = || probe.lock().unwrap_or_else(PoisonError::into_inner);
+        let (data, mut next, mut waits) = (vec![0; PROBE_LEN], Instant::now(), false);
+        loop {
+            match self.claims.try_recv() {
+                Ok(request) => return Ok(Ok(request)),
+                Err(TryRecvError::Disconnected) => return Ok(Err(RecvError)),
+                Err(TryRecvError::Empty) => {}
+            }
+            let now = Instant::now();
+            if !waits && now >= next && link.transport_ref().answers_pings() {
+                link.transport().payload(&Ping::new(&data).to_payload());
+                probe().on_asked(now);
+                (next, waits) = (now + PROBE_INTERVAL, true);
+            }
+            match link.next_event(Some(now + LOOK)) {
+                Ok(Event::Pong(data)) => {
+                    probe().on_answer(data.len(), Instant::now());
+                    waits = false;
+                }
+                Ok(Event::Disconnected { description, .. }) => {
+                    return Err(AttemptError::Disconnected(crate::log::sanitise(&description)));
+                }
+                Ok(_) | Err(LinkError::TimedOut) => {}
+                Err(error) => return Err(AttemptError::Link(error)),
+            }
+        }
     }
 }
 

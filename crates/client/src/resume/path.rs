@@ -28,6 +28,9 @@ const QUIET_ANSWER: Duration = Duration::from_secs(1);
 /// The same where the round trip is not known, because a command or a jump host is in between.
 const INDIRECT_ANSWER: Duration = Duration::from_millis(1500);
 
+/// Longest pause of a slow path that is waited for. Twice this is a long time for a path that is gone.
+const LONGEST_GAP: Duration = Duration::from_secs(5);
+
 /// A longer time between the end of [`ANSWER`] and the look at it means that this process was stopped.
 const STOPPED: Duration = Duration::from_millis(250);
 
@@ -56,8 +59,11 @@ enum Meaning {
 /// A question that the server has not answered yet.
 #[derive(Debug, Clone, Copy)]
 struct Check {
+    asked: Instant,
     until: Instant,
     time: Duration,
+    /// When the path was last seen to deliver something.
+    moved: Instant,
     /// Packets received, and bytes that the other end of TCP has acknowledged, when it was sent.
     packets: u64,
     acknowledged: Option<u64>,
@@ -79,6 +85,8 @@ pub(super) struct PathWatch {
     /// The address is gone.
     dead: bool,
     round_trip: Duration,
+    /// Longest pause after which the link, which had counted as silent, delivered again: its path is slow.
+    gap: Duration,
 }
 
 /// The ends of the link.
@@ -103,6 +111,7 @@ impl PathWatch {
             quiet: Quiet::default(),
             dead: false,
             round_trip: Duration::ZERO,
+            gap: Duration::ZERO,
         };
         watch.on_new_link(cx);
         watch
@@ -122,6 +131,7 @@ impl PathWatch {
     pub(super) fn on_new_link(&mut self, cx: &ControlCx<'_>) {
         self.forget();
         self.quiet.on_new_link();
+        self.gap = Duration::ZERO;
         let canonical = |address: std::net::SocketAddr| address.ip().to_canonical();
         self.ends.addresses = cx.addresses().map(|(local, peer)| (canonical(local), canonical(peer)));
         self.ends.interface = self.ends.addresses.and_then(|(local, _)| interface_of(local));
@@ -186,8 +196,10 @@ impl PathWatch {
         let least = if self.ends.addresses.is_some() { least } else { INDIRECT_ANSWER };
         let time = least.max(self.round_trip * 4);
         self.check = Some(Check {
-            until: now + time,
+            asked: now,
+            until: now + time.max(self.gap * 2),
             time,
+            moved: now,
             packets: cx.traffic().packets_in,
             acknowledged: acknowledged(cx),
             received: cx.received_messages(),
@@ -216,30 +228,38 @@ impl PathWatch {
         if packets_in != check.packets {
             // The answer alone is no reason to ask again; what may have been under way before is.
             let alone = cx.received_messages() == check.received + 1;
+            if now.saturating_duration_since(check.asked) <= check.time {
+                self.gap = Duration::ZERO;
+            }
             self.check = None;
             self.quiet.on_answer(moved, alone, now);
             return PathState::Good;
         }
-        if check.overdue {
+        // While attempts are made beside the link they ask as well.
+        if now < check.until && !check.overdue {
+            return PathState::Good;
+        }
+        let acknowledged = acknowledged(cx);
+        // The question, or its answer, may wait behind much data that TCP delivers slowly.
+        if acknowledged > check.acknowledged || bytes_in != check.bytes {
+            if std::mem::take(&mut check.overdue) {
+                let gap = now.saturating_duration_since(check.moved);
+                self.gap = self.gap.max(gap).min(LONGEST_GAP);
+            }
+            (check.acknowledged, check.bytes, check.moved) = (acknowledged, bytes_in, now);
+        } else if check.overdue || now < check.until + STOPPED {
+            check.overdue = true;
+            check.until = check.until.max(now + check.time);
             return PathState::Silent;
         }
-        if now >= check.until {
-            let acknowledged = acknowledged(cx);
-            // The question, or its answer, may wait behind much data that TCP delivers slowly.
-            let waits = acknowledged > check.acknowledged || bytes_in != check.bytes;
-            if !waits && now < check.until + STOPPED {
-                check.overdue = true;
-                return PathState::Silent;
-            }
-            (check.acknowledged, check.bytes, check.until) = (acknowledged, bytes_in, now + check.time);
-        }
+        check.until = now + check.time.max(self.gap * 2);
         PathState::Good
     }
 
     /// Returns the time at which to look again.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         match self.check {
-            Some(check) => Some(check.until).filter(|_| !check.overdue),
+            Some(check) => Some(check.until),
             None => self.quiet.next_deadline(),
         }
     }

@@ -283,3 +283,24 @@ fn a_changed_network_is_tried_at_once() {
     reconnect.on_network_changed(late + ms(300));
     connect(&mut reconnect, late + ms(300));
 }
+
+#[test]
+fn an_attempt_beside_a_stalled_link_is_waited_for() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    let beside = reconnect.number();
+    let start = start + Duration::from_secs(20);
+    reconnect.on_broken_beside(beside, start);
+    // It has exchanged keys long ago.
+    reconnect.on_progress(beside, start - Duration::from_secs(15));
+    assert_eq!(reconnect.poll(start + ms(500)), None);
+    reconnect.on_resumed(start + ms(600));
+    // It has failed: another one starts.
+    let beside = reconnect.number();
+    reconnect.on_broken_beside(beside, start + ms(700));
+    reconnect.on_failed(beside, Failure::Path, start + ms(800));
+    let next = reconnect.next_deadline().unwrap();
+    assert!(next <= start + ms(1700), "{:?}", next - start);
+    let id = connect(&mut reconnect, next);
+    assert_ne!(id, beside);
+}

@@ -73,6 +73,27 @@ const RARE: [u64; 2] = [88_972, 92_267];
 
 /// Plays one random session; returns it finished.
 fn random_session(seed: u64) -> World {
+    play(seed, &mut |_| {})
+}
+
+/// Plays one random session in which second connections take it over; returns it finished.
+fn session_with_second_connections(seed: u64) -> World {
+    let mut choices = Seeded::new(seed ^ 0xbe51_de00);
+    play(seed, &mut |world| match choices.below(12) {
+        0 => world.connect_beside(),
+        1..6 => {
+            world.use_beside();
+            let choice = choices.below(4);
+            world.server_reads(choice);
+            world.server_writes();
+        }
+        6 if choices.below(3) == 0 => world.take_over(),
+        _ => {}
+    })
+}
+
+/// Plays one random session; `each` is called after each step.
+fn play(seed: u64, each: &mut dyn FnMut(&mut World)) -> World {
     let mut random = Seeded::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut channels = Vec::new();
     for _ in 0..1 + random.below(4) {
@@ -130,9 +151,24 @@ fn random_session(seed: u64) -> World {
             }
             _ => {}
         }
+        each(&mut world);
     }
     world.finish();
     world
+}
+
+#[test]
+fn second_connections_take_over_without_loss() {
+    let (mut taken_over, mut pongs, mut resumed) = (0, 0, 0);
+    for seed in 0..schedules() {
+        let world = std::panic::catch_unwind(|| session_with_second_connections(seed));
+        let world = world.unwrap_or_else(|_| panic!("schedule {seed}"));
+        taken_over += world.taken_over;
+        pongs += world.pongs;
+        resumed += world.resumed;
+    }
+    println!("{taken_over} taken over, {pongs} answers on second connections, {resumed} resumptions");
+    assert!(taken_over > schedules() / 4 && pongs > taken_over && resumed > taken_over / 2);
 }
 
 #[test]

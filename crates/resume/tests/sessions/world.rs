@@ -7,7 +7,8 @@ use lh_resume::message::{self, Accepted, Acknowledge, Message, Request, Session}
 use lh_resume::{ClientSecret, Handle, Pace, Receipts, Refused, SECRET_LEN, ServerSecret, is_counted};
 use lh_testkit::{Chunking, Clock, Link, Pipe, Seeded};
 use lh_transport::{Event, ResumeError, Transport, TransportError};
-use lh_wire::PacketSink;
+use lh_wire::msg::Ping;
+use lh_wire::{Message as _, PacketSink};
 
 use crate::application::{Application, Recorded, digest};
 use crate::transports::{SUITES, client_config, fetch, flush, poll, server_config, transport};
@@ -105,6 +106,8 @@ pub(crate) struct World {
     server_link: u64,
     /// The client's new connection; it is alone then.
     client_new: Option<Newcomer>,
+    /// The client's second connection, beside the one that carries the session.
+    client_beside: Option<Newcomer>,
     /// Connections at the server that have not shown who they are.
     server_new: Vec<Newcomer>,
     /// Counts of a successful resumption that a key exchange holds up.
@@ -115,6 +118,9 @@ pub(crate) struct World {
     pub(crate) resumed: u64,
     pub(crate) overtaken: u64,
     pub(crate) broken_claims: u64,
+    /// Second connections that took the session over, and answers to PINGs on them before.
+    pub(crate) taken_over: u64,
+    pub(crate) pongs: u64,
 }
 
 impl World {
@@ -145,6 +151,7 @@ impl World {
             client_link: 0,
             server_link: 0,
             client_new: None,
+            client_beside: None,
             server_new: Vec::new(),
             client_waits: None,
             suites,
@@ -153,6 +160,8 @@ impl World {
             resumed: 0,
             overtaken: 0,
             broken_claims: 0,
+            taken_over: 0,
+            pongs: 0,
         };
         world.log_in();
         world
@@ -230,13 +239,71 @@ impl World {
         self.client.transport.link_lost();
         assert!(self.client.transport.is_resumable());
         self.close(self.client_link);
+        if let Some(beside) = self.client_beside.take() {
+            self.close(beside.link);
+        }
+        self.client_new = Some(self.connect(now));
+    }
+
+    /// Begins another connection. Returns the client's end.
+    fn connect(&mut self, now: Instant) -> Newcomer {
         let number = self.next_link;
         self.next_link += 1;
         let suite = SUITES[(self.suites + number as usize) % SUITES.len()];
         self.paths.push(Path { link: Link::direct(), number });
         let newcomer = |transport| Newcomer { transport, link: number, request: None, answer: None };
-        self.client_new = Some(newcomer(transport(client_config(suite), &mut self.random, now)));
+        let client = newcomer(transport(client_config(suite), &mut self.random, now));
         self.server_new.push(newcomer(transport(server_config(suite), &mut self.random, now)));
+        client
+    }
+
+    /// The client makes a second connection beside the one that carries the session.
+    pub(crate) fn connect_beside(&mut self) {
+        if self.client_new.is_none() && self.client_beside.is_none() {
+            let now = self.clock.now();
+            self.client_beside = Some(self.connect(now));
+        }
+    }
+
+    /// The client gives up the connection that carries the session for the second one, once that has
+    /// exchanged keys.
+    pub(crate) fn take_over(&mut self) {
+        let Some(mut beside) = self.client_beside.take_if(|new| new.transport.session_id().is_some()) else {
+            return;
+        };
+        self.client.transport.link_lost();
+        self.close(self.client_link);
+        self.request(&mut beside);
+        self.client_new = Some(beside);
+        self.taken_over += 1;
+    }
+
+    /// The client asks for the session on a connection.
+    fn request(&mut self, new: &mut Newcomer) {
+        let id = new.transport.session_id().unwrap().to_vec();
+        let secret = self.client_secret.as_mut().unwrap();
+        let request = secret.request(USER, &id, self.client.receipts.received());
+        new.transport.payload(&request.to_payload());
+        new.request = Some(request);
+    }
+
+    /// The client sends PINGs on its second connection and reads the answers: nothing else comes there.
+    pub(crate) fn use_beside(&mut self) {
+        let now = self.clock.now();
+        let Some(new) = &mut self.client_beside else { return };
+        let Some(path) = self.paths.iter_mut().find(|path| path.number == new.link) else { return };
+        if new.transport.answers_pings() {
+            new.transport.payload(&Ping::new(&[7; 300]).to_payload());
+        }
+        flush(&mut new.transport, &mut path.link.up, now);
+        fetch(&mut new.transport, &mut path.link.down, now);
+        while let Some(event) = poll(&mut new.transport, now).unwrap() {
+            match event {
+                Event::Pong(_) => self.pongs += 1,
+                Event::Packet(payload) => panic!("{payload:?} on the second connection"),
+                _ => {}
+            }
+        }
     }
 
     /// The client's end of a connection is closed. What is in flight to the server may arrive.
@@ -312,11 +379,7 @@ impl World {
         loop {
             match poll(&mut new.transport, now) {
                 Ok(Some(Event::KexDone { first: true, .. })) => {
-                    let id = new.transport.session_id().unwrap().to_vec();
-                    let secret = self.client_secret.as_mut().unwrap();
-                    let request = secret.request(USER, &id, self.client.receipts.received());
-                    new.transport.payload(&request.to_payload());
-                    new.request = Some(request);
+                    self.request(&mut new);
                 }
                 Ok(Some(Event::Packet(payload))) if payload[0] == message::ACCEPTED => {
                     new.answer = Some(Accepted::decode(&payload).unwrap());

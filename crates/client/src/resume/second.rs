@@ -1,0 +1,139 @@
+//! The second link beside one that is alive and stalled: [`Comparison`] says when there is one, and when it
+//! replaces the first.
+
+use std::io;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use lh_driver::ControlCx;
+use lh_resume::{Advice, Comparison};
+
+use super::attempt::{Attempt, News, SharedProbe};
+
+/// Content of the PINGs on the session's link.
+const QUESTION: &[u8] = b"progress@longhaul";
+
+/// See the module documentation.
+#[derive(Default)]
+pub(super) struct SecondLink {
+    comparison: Comparison,
+    beside: Option<Beside>,
+}
+
+struct Beside {
+    attempt: Attempt,
+    probe: SharedProbe,
+    /// Session identifier of the link, once keys are exchanged.
+    session_id: Option<Vec<u8>>,
+}
+
+/// What is to be done.
+pub(super) enum Step {
+    /// Start an attempt that sends PINGs, and give it to [`SecondLink::begin`].
+    Open(SharedProbe),
+    /// Give up the session's link, and claim the session on this one.
+    Replace(Attempt, Vec<u8>),
+    /// Nothing; the second link was closed.
+    Closed,
+}
+
+impl SecondLink {
+    /// The session has another link. A second one is closed.
+    pub(super) fn on_new_link(&mut self) {
+        self.comparison.on_new_link();
+        self.beside = None;
+    }
+
+    /// An attempt was started, or could not be.
+    pub(super) fn begin(&mut self, attempt: io::Result<Attempt>, probe: SharedProbe, now: Instant) {
+        match attempt {
+            Ok(attempt) => self.beside = Some(Beside { attempt, probe, session_id: None }),
+            Err(_) => self.comparison.on_second_failed(now),
+        }
+    }
+
+    /// Takes the second link, if it has exchanged keys: the first one is lost, or silent. In any case the
+    /// comparison is over.
+    pub(super) fn take(&mut self) -> Option<(Attempt, Vec<u8>)> {
+        self.comparison.on_new_link();
+        let beside = self.beside.take()?;
+        Some((beside.attempt, beside.session_id?))
+    }
+
+    /// The attempt, while there is one.
+    pub(super) fn attempt(&self) -> Option<&Attempt> {
+        self.beside.as_ref().map(|beside| &beside.attempt)
+    }
+
+    /// The attempt has news. Returns why it has failed.
+    pub(super) fn hear(&mut self, now: Instant) -> Option<String> {
+        let beside = self.beside.as_mut()?;
+        let error = match beside.attempt.news()? {
+            News::Reached { session_id } => {
+                beside.session_id = Some(session_id);
+                return None;
+            }
+            News::Failed(error) => error.to_string(),
+            News::Accepted { .. } => "it was accepted without a request".to_owned(),
+        };
+        self.fail(now);
+        Some(error)
+    }
+
+    fn fail(&mut self, now: Instant) {
+        self.beside = None;
+        self.comparison.on_second_failed(now);
+    }
+
+    /// The server has answered a PING. Returns true if it was one of these.
+    pub(super) fn on_pong(&mut self, content: &[u8], now: Instant) -> bool {
+        let is_ours = content == QUESTION;
+        if is_ours && self.comparison.on_answer(now) == Some(Advice::Close) {
+            self.beside = None;
+        }
+        is_ours
+    }
+
+    /// Asks the server whether the link gets on, and returns what else is to be done.
+    pub(super) fn turn(&mut self, cx: &mut ControlCx<'_>, now: Instant) -> Option<Step> {
+        if let Some(beside) = &self.beside {
+            if beside.attempt.is_lost_by_fork() {
+                self.fail(now);
+                return Some(Step::Closed);
+            }
+            self.comparison.set_probe(*beside.probe.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        let messages = cx.received_messages() + cx.message_counts().map_or(0, |(_, sent)| sent);
+        match self.comparison.poll(messages, || delivered(cx), now)? {
+            Advice::Ask => {
+                cx.ping(QUESTION);
+                None
+            }
+            Advice::Open => Some(Step::Open(SharedProbe::default())),
+            Advice::Replace => {
+                let beside = self.beside.take()?;
+                // It has answered PINGs, and so has exchanged keys.
+                Some(Step::Replace(beside.attempt, beside.session_id?))
+            }
+            Advice::Close => {
+                self.beside = None;
+                Some(Step::Closed)
+            }
+        }
+    }
+
+    /// Returns the time at which to call [`turn`](Self::turn).
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.comparison.next_deadline()
+    }
+}
+
+/// Bytes that the server's TCP has acknowledged and those that were received. `None` where they are not known
+/// (a command or a jump host is in between), and where the server answers no PINGs.
+fn delivered(cx: &ControlCx<'_>) -> Option<u64> {
+    if cx.peer_extension("ping@openssh.com") != Some(b"0") {
+        return None;
+    }
+    let info = cx.tcp_info()?;
+    Some(info.get("bytes_acked")? + info.get("bytes_received")?)
+}
