@@ -103,14 +103,18 @@ impl Engine {
 
     /// The copy of a file may hold another file's data: it is made again.
     fn undo_file(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.faults.tainted = true;
-        if file.faults.failed {
-            return;
+        if let Some(file) = self.tasks.files.get_mut(key) {
+            file.faults.tainted = true;
         }
+        self.copy_again(key, WHY);
+    }
+
+    /// What is written of a file is worth nothing, because of `why`: it is copied from its start once more.
+    pub(super) fn copy_again(&mut self, key: Key, why: &str) {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         if file.item.redone >= MOST_REDONE {
             let path = display_name(&file.item.target);
-            let text = format!("\"{path}\" is not copied: {WHY}, again and again");
+            let text = format!("\"{path}\" is not copied: {why}, again and again");
             return self.file_failed_with(key, text);
         }
         file.faults.failed = true;

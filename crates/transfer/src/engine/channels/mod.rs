@@ -13,6 +13,7 @@ mod channel_data;
 mod large_files;
 mod loss;
 mod remotes;
+mod reopening;
 
 use std::time::{Duration, Instant};
 
@@ -108,6 +109,7 @@ impl Engine {
             held_back: file
                 .is_some_and(|file| file.holds_back(self.request_bytes(self.plan.side_with_channels()))),
             again: file.is_some_and(|file| !file.requests.again.is_empty()),
+            reopens: self.reopens_now(),
         }
     }
 
