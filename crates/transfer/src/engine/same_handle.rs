@@ -13,9 +13,6 @@ use crate::remote::Came;
 use crate::table::Key;
 use crate::token::{DirStep, FileStep, PlaceStep, PrepareStep, Side, Token};
 
-/// How often a file is copied again for that. Once is enough unless channels are opened meanwhile.
-const MOST_REDONE: u8 = 5;
-
 const WHY: &str = "the server gave one handle to two open files";
 
 impl Engine {
@@ -107,18 +104,5 @@ impl Engine {
             file.faults.tainted = true;
         }
         self.copy_again(key, WHY);
-    }
-
-    /// What is written of a file is worth nothing, because of `why`: it is copied from its start once more.
-    pub(super) fn copy_again(&mut self, key: Key, why: &str) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
-        if file.item.redone >= MOST_REDONE {
-            let path = display_name(&file.item.target);
-            let text = format!("\"{path}\" is not copied: {why}, again and again");
-            return self.file_failed_with(key, text);
-        }
-        file.faults.failed = true;
-        file.faults.undone = true;
-        file.requests.again.clear();
     }
 }

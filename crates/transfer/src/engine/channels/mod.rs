@@ -10,6 +10,7 @@
 //! Only plain files are copied so: in a pipe the order would be lost.
 
 mod channel_data;
+mod large;
 mod large_files;
 mod loss;
 mod remotes;

@@ -8,16 +8,13 @@
 
 use lh_sftp::extension;
 
-use crate::Event;
 use crate::channels::Reopening;
-use crate::end::{Done, Info, Op, Outcome};
+use crate::end::Op;
 use crate::engine::Engine;
 use crate::remote::Remote;
 use crate::table::Key;
 use crate::task::handles::OnChannel;
 use crate::token::{FileStep, Side, Token};
-
-const WHY: &str = "the server empties a file that is opened once more";
 
 impl Engine {
     /// Returns true where the file `key`, which is being written, may be opened on all channels. Where that is
@@ -83,38 +80,5 @@ impl Engine {
         file.outstanding += 1;
         let path = file.written_path().to_vec();
         self.perform_on(channel, Op::Stat(&path), Token::File(key, FileStep::SizeReopened));
-    }
-
-    pub(in crate::engine) fn size_reopened(&mut self, key: Key, outcome: &Outcome) {
-        if self.channels.reopening != Reopening::Asking(key) {
-            return;
-        }
-        let kept = matches!(outcome, Ok(Done::Info(Info { size: Some(1..), .. })));
-        self.channels.reopening = if kept { Reopening::Keeps } else { Reopening::Never };
-        if !kept {
-            self.report.event(Event::Notice { text: format!("{WHY}: its data go over one channel") });
-            self.copy_again(key, WHY);
-        }
-    }
-
-    /// Everything that was sent is confirmed, and what another OPEN does to the file is the next question.
-    pub(super) fn reopens_now(&self) -> bool {
-        let Reopening::Asking(key) = self.channels.reopening else { return false };
-        self.stops_to_reopen()
-            && self.tasks.files.get(key).is_some_and(|file| {
-                let requests = &file.requests;
-                requests.in_flight() == 0
-                    && requests.half_sent == 0
-                    && requests.lent == 0
-                    && !file.handles.reopens
-            })
-    }
-
-    /// No file bytes are to go until it is known.
-    pub(in crate::engine) fn stops_to_reopen(&self) -> bool {
-        let Reopening::Asking(key) = self.channels.reopening else { return false };
-        self.tasks.sending.front() == Some(&key)
-            && self.channels.channels_up() > 1
-            && self.tasks.files.get(key).is_some_and(Self::is_big)
     }
 }
