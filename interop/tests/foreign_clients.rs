@@ -287,6 +287,17 @@ fn jsch_copies_and_links() {
     site.check(site.lab.run(&java, &words), "JSch", SecondLink::Nowhere);
 }
 
+/// The JSch that is maintained, without old algorithms.
+#[test]
+fn newer_jsch_copies_and_links() {
+    let Some([java, keygen]) = peers("newer_jsch", ["java", "ssh-keygen"]) else { return };
+    let Some(class_path) = maven_class_path("newer_jsch") else { return };
+    let site = Site::new("RekeyLimit 1M");
+    site.write_pem(&keygen);
+    let words = site.words(&["-cp", &class_path, &peer_script("JschClient.java")], &[]);
+    site.check(site.lab.run(&java, &words), "JSch", SecondLink::Nowhere);
+}
+
 /// Clients may close a channel behind their last byte, as libssh2's scp does in PHP: the program still gets
 /// everything, also what it had not read yet.
 #[test]
