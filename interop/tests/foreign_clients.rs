@@ -286,3 +286,42 @@ fn jsch_copies_and_links() {
     let words = site.words(&["-cp", jar, &peer_script("JschClient.java")], &[]);
     site.check(site.lab.run(&java, &words), "JSch", SecondLink::Nowhere);
 }
+
+/// The JSch that is maintained, without old algorithms.
+#[test]
+fn newer_jsch_copies_and_links() {
+    let Some([java, keygen]) = peers("newer_jsch", ["java", "ssh-keygen"]) else { return };
+    let Some(class_path) = maven_class_path("newer_jsch") else { return };
+    let site = Site::new("RekeyLimit 1M");
+    site.write_pem(&keygen);
+    let words = site.words(&["-cp", &class_path, &peer_script("JschClient.java")], &[]);
+    site.check(site.lab.run(&java, &words), "JSch", SecondLink::Nowhere);
+}
+
+/// Clients may close a channel behind their last byte, as libssh2's scp does in PHP: the program still gets
+/// everything, also what it had not read yet.
+#[test]
+fn data_before_close_reaches_the_program() {
+    let site = Site::new("");
+    if !site.has_module("paramiko") {
+        return skip("data_before_close", "Debian's python3-paramiko is not installed");
+    }
+    let script = "import os, paramiko, sys, time\n\
+                  port, user, lab = sys.argv[1:]\n\
+                  client = paramiko.SSHClient()\n\
+                  client.set_missing_host_key_policy(paramiko.AutoAddPolicy())\n\
+                  client.connect('127.0.0.1', int(port), user, key_filename=lab + '/user_rsa', \
+                  allow_agent=False, look_for_keys=False)\n\
+                  channel = client.get_transport().open_session()\n\
+                  channel.exec_command(f'cd {lab}; sleep 1; cat >part; mv part whole')\n\
+                  channel.sendall(open(lab + '/start', 'rb').read())\n\
+                  channel.close()\n\
+                  until = time.monotonic() + 60\n\
+                  while not os.path.exists(lab + '/whole') and time.monotonic() < until:\n\
+                  \x20   time.sleep(.05)\n";
+    // More than a socket holds, less than the window.
+    make_blob(&site.lab.path("start"), 1_500_000);
+    let words = site.words(&["-W", "ignore", "-c", script], &[]);
+    site.lab.run(Path::new(PYTHON), &words).ok("paramiko");
+    assert_same_file(&site.lab.path("start"), &site.lab.path("whole"));
+}

@@ -290,6 +290,21 @@ fn gliderlabs_server_copies_and_links() {
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
+/// The server answers out of order, with threads. It knows versions 3 to 6 of the protocol.
+#[test]
+fn gesftpserver_copies_and_links() {
+    let Some([sshd]) = peers("gesftpserver", ["sshd"]) else { return };
+    let program = "/usr/libexec/gesftpserver";
+    if !Path::new(program).exists() {
+        return skip("gesftpserver", "Debian's gesftpserver is not installed");
+    }
+    let lab = Lab::new();
+    let server = Inetd::openssh(&lab, &sshd, &format!("ForceCommand {program}"));
+    let site = Site::new(&lab, server.port);
+    site.exercise(Targets::Kept);
+    site.resume();
+}
+
 /// With the defaults, and with bulk: where about 100 messages wait for it (`channel_buffer_size`), russh's server stops for
 /// good.
 #[test]

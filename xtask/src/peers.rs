@@ -35,6 +35,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/lib/proftpd/mod_sftp.so", "proftpd-mod-crypto"),
     ("/usr/sbin/tinysshd", "tinysshd"),
     ("/usr/include/libssh/libssh.h", "libssh-dev"),
+    ("/usr/libexec/gesftpserver", "gesftpserver"),
     ("/usr/bin/php", "php-cli"),
     ("/usr/share/php/phpseclib/autoload.php", "php-phpseclib"),
     ("/usr/share/php/phpseclib3/autoload.php", "php-phpseclib3"),

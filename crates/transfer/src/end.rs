@@ -311,6 +311,12 @@ impl Fault {
             .contains(&self.text.as_str())
     }
 
+    /// Returns true where the server says that something has the new name already: `File exists`, or Go's
+    /// `file already exists`.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.kind == FaultKind::Other && self.text.to_ascii_lowercase().ends_with(" exists")
+    }
+
     /// Another user or program has put something else under the name of a file that is copied.
     pub(crate) fn replaced() -> Self {
         // As of a name that is gone: nothing else can be tried.

@@ -104,6 +104,8 @@ pub(crate) enum FileStep {
     OpenOnChannel {
         channel: usize,
     },
+    /// How long it is then, where OPEN may have emptied it.
+    SizeReopened,
     /// Of a source; that of a target says whether everything was written.
     CloseOnChannel,
     Read {

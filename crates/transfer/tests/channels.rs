@@ -3,7 +3,10 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -309,4 +312,52 @@ fn connections_that_answer_at_their_own_pace_do_not_stall() {
             fs::remove_dir_all(&to).expect("a copy");
         }
     }
+}
+
+/// Each OPEN for writing empties the file, whatever its flags say, as `rclone serve sftp` has it.
+fn emptied_by_open() -> Faults {
+    Faults::hook(|what, path, _| {
+        let path = OsStr::from_bytes(path);
+        if what == "open-write" && Path::new(path).exists() {
+            fs::OpenOptions::new().write(true).truncate(true).open(path)?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn file_emptied_by_a_second_open_is_copied_whole() {
+    for (channels, in_place) in [(Some(4), false), (Some(4), true), (None, false)] {
+        let temp = TempTree::new();
+        temp.file("from", SIZE);
+        let mut setup = Setup { foreign: true, faults: emptied_by_open(), ..far(9) };
+        let options = Options { channels, atomic: !in_place, ..Options::default() };
+        upload(&temp, options, &mut setup).well();
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+}
+
+/// A server that refuses each second OPEN gets the file on one channel.
+#[test]
+fn file_that_opens_once_is_copied_whole() {
+    let temp = TempTree::new();
+    temp.file("from", SIZE);
+    let opened = Mutex::new(BTreeSet::new());
+    let faults = Faults::hook(move |what, path, _| {
+        let new = what != "open-write" || opened.lock().unwrap().insert(path.to_vec());
+        if new { Ok(()) } else { Err(rustix::io::Errno::BUSY.into()) }
+    });
+    let mut setup = Setup { foreign: true, faults, ..far(9) };
+    upload(&temp, Options { channels: Some(4), ..Options::default() }, &mut setup).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn unknown_server_that_keeps_files_gets_several_channels() {
+    let temp = TempTree::new();
+    temp.file("from", SIZE);
+    let ended = upload(&temp, Options::default(), &mut Setup { foreign: true, ..far(20) }).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    assert_eq!(ended.channels, 9);
+    assert!(ended.rounds <= 30, "{}", ended.rounds);
 }

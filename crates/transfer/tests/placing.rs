@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -109,6 +110,26 @@ fn a_directory_that_takes_no_new_names_is_written_in_place() {
     let ended = copy_with(plan_, durable(&temp), temp.path(), &mut setup);
     assert_eq!(ended.failures.len(), 1);
     assert_eq!(fs::read(temp.join("to")).expect("it"), b"old");
+}
+
+/// The server offers `posix-rename@openssh.com` and does not replace, as request servers of Go's pkg/sftp may.
+#[test]
+fn files_are_replaced_where_rename_refuses_names_that_exist() {
+    let temp = TempTree::new();
+    let from = temp.odd("from");
+    let faults = Faults::hook(|what, path, _| {
+        let taken = what == "rename" && Path::new(std::ffi::OsStr::from_bytes(path)).exists();
+        if taken { Err(Errno::EXIST.into()) } else { Ok(()) }
+    });
+    let mut setup = Setup { faults, ..stock(&[]) };
+    for _ in 0..2 {
+        let options = Options { preserve: true, ..durable(&temp) };
+        let plan = plan(Direction::Upload, &from.join("."), &temp.join("to"));
+        copy_with(plan, options, temp.path(), &mut setup).well();
+        same_tree(&from, &temp.join("to"), true);
+        temp.write("from/changed", b"another length");
+    }
+    assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -162,6 +162,11 @@ impl Process {
 
     /// Reports the end of the program once, and closes the channel when its output has gone out.
     fn settle(&mut self, cx: &mut ChannelCx<'_>) {
+        if self.closed {
+            // The status is not sent any more, but the child is waited for.
+            self.ended = self.ended.or_else(|| self.child.try_wait().ok().flatten());
+            return;
+        }
         if self.recording.as_ref().is_some_and(Recording::has_failed) {
             self.hang_up(cx);
         }
@@ -220,9 +225,14 @@ impl ChannelHandler for Process {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         if event == ChannelEvent::Closed {
             // The terminal hangs up, pipes break: programs notice as they do with any terminal or pipe.
-            // No process is killed, for a command may have been started to outlive its session.
+            // No process is killed, for a command may have been started to outlive its session. What the
+            // client sent before its CLOSE still goes to a program without a terminal, as with OpenSSH.
             self.closed = true;
-            self.pump = None;
+            self.eof_due = None;
+            match &mut self.pump {
+                Some(pump) if self.pty.is_none() => pump.on_event(event, cx),
+                _ => self.pump = None,
+            }
             self.pty = None;
             return;
         }
@@ -254,8 +264,6 @@ impl ChannelHandler for Process {
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
         if token == CHILD {
             self.settle(cx);
-            // After the channel has been closed the status is not sent, but the child is waited for.
-            self.ended = self.ended.or_else(|| self.child.try_wait().ok().flatten());
         } else {
             self.with_pump(cx, |pump, cx| pump.on_ready(token, ready, cx));
         }

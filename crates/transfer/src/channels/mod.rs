@@ -21,6 +21,20 @@ pub(crate) struct Turn {
     pub(crate) room: bool,
     pub(crate) held_back: bool,
     pub(crate) again: bool,
+    /// The file is to be opened once more now, to find out what that does.
+    pub(crate) reopens: bool,
+}
+
+/// Whether the server leaves a file as it is that OPEN opens once more to write to it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reopening {
+    #[default]
+    Unknown,
+    /// Being found out with this file; no file bytes are sent meanwhile.
+    Asking(Key),
+    Keeps,
+    /// It empties the file, or permits no second OPEN.
+    Never,
 }
 
 /// An additional channel to the remote end, and what is half sent on it.
@@ -42,6 +56,7 @@ pub(crate) struct Channels {
     pub(crate) shut: u64,
     /// The shortest round trip.
     pub(crate) rtt: Option<Duration>,
+    pub(crate) reopening: Reopening,
     pub(crate) connections: Connections,
 }
 

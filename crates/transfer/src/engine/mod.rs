@@ -32,6 +32,7 @@ mod batch_answers;
 mod channels;
 mod check;
 mod connections;
+mod copy_again;
 mod data;
 mod dirs;
 mod file_work;

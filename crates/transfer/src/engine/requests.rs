@@ -24,7 +24,7 @@ impl Engine {
     pub(in crate::engine) fn room_in_flight(&self) -> bool {
         // A server of ours reads files when the window is open.
         let measured = self.ends.source.as_ref().is_some_and(|source| !source.is_ours());
-        self.flow.has_room(measured, self.max_requests())
+        self.flow.has_room(measured, self.max_requests()) && !self.stops_to_reopen()
     }
 
     /// READs or WRITEs that may be in flight.

@@ -13,9 +13,6 @@ use crate::remote::Came;
 use crate::table::Key;
 use crate::token::{DirStep, FileStep, PlaceStep, PrepareStep, Side, Token};
 
-/// How often a file is copied again for that. Once is enough unless channels are opened meanwhile.
-const MOST_REDONE: u8 = 5;
-
 const WHY: &str = "the server gave one handle to two open files";
 
 impl Engine {
@@ -103,18 +100,9 @@ impl Engine {
 
     /// The copy of a file may hold another file's data: it is made again.
     fn undo_file(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.faults.tainted = true;
-        if file.faults.failed {
-            return;
+        if let Some(file) = self.tasks.files.get_mut(key) {
+            file.faults.tainted = true;
         }
-        if file.item.redone >= MOST_REDONE {
-            let path = display_name(&file.item.target);
-            let text = format!("\"{path}\" is not copied: {WHY}, again and again");
-            return self.file_failed_with(key, text);
-        }
-        file.faults.failed = true;
-        file.faults.undone = true;
-        file.requests.again.clear();
+        self.copy_again(key, WHY);
     }
 }

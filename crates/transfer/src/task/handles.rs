@@ -36,6 +36,8 @@ pub(crate) struct Handles {
     pub(crate) plain: Plain,
     /// By number of the additional channel, less one; empty while there is none.
     pub(crate) on_channels: Vec<OnChannel>,
+    /// It has been opened on one of them to find out what that does.
+    pub(crate) reopens: bool,
 }
 
 impl Handles {

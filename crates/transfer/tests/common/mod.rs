@@ -38,6 +38,8 @@ pub struct Setup {
     pub faults: Faults,
     /// The server is of another make: it has none of our extensions.
     pub stock: bool,
+    /// It does not offer `lsetstat@openssh.com`, as servers of neither OpenSSH's nor our make.
+    pub foreign: bool,
     /// The server looks at one message in each packet.
     pub one_per_packet: bool,
     /// The server takes what stands behind the first words.
@@ -68,6 +70,7 @@ impl Default for Setup {
             kill_after: None,
             faults: Faults::default(),
             stock: false,
+            foreign: false,
             one_per_packet: false,
             early: false,
             max_handles: None,
@@ -203,7 +206,10 @@ impl End {
     fn new(side: Side, channel: usize, server_root: &Path, setup: &Setup) -> Self {
         let fs = FaultFs::new(server_root, setup.faults.clone());
         let ours = ["put-files", "get-files", "list-dir"].map(str::to_owned);
-        let deny = if setup.stock { ours.into() } else { Vec::new() };
+        let mut deny: Vec<String> = if setup.stock { ours.into() } else { Vec::new() };
+        if setup.foreign {
+            deny.push("lsetstat".to_owned());
+        }
         let options = ServerOptions { deny, max_handles: setup.max_handles, ..ServerOptions::default() };
         Self {
             side,

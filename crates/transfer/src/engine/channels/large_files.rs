@@ -20,7 +20,8 @@ impl Engine {
             // What the server said when it was opened.
             file.handles.plain = if file.item.info.kind == Kind::File { Plain::Yes } else { Plain::No };
         }
-        match file.handles.plain {
+        let plain = file.handles.plain;
+        match plain {
             Plain::Unknown => {
                 // On one of them: on the first channel the question would wait behind data.
                 let usable = |channel: &AdditionalChannel| channel.remote.ready() && !channel.remote.lost();
@@ -31,8 +32,11 @@ impl Engine {
                 return self.perform_on(at + 1, Op::Stat(&path), Token::File(key, FileStep::IsPlain));
             }
             Plain::No => return,
-            Plain::Yes => file.handles.on_channels.resize_with(self.channels.all.len(), OnChannel::default),
+            Plain::Yes if side == Side::Target && !self.keeps_reopened(key) => return,
+            Plain::Yes => {}
         }
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.handles.on_channels.resize_with(self.channels.all.len(), OnChannel::default);
         for (at, channel) in self.channels.all.iter_mut().enumerate() {
             let usable = channel.remote.ready() && !channel.remote.lost();
             if usable && matches!(file.handles.on_channels[at], OnChannel::Unknown) {
@@ -51,6 +55,7 @@ impl Engine {
 
     /// A file that cannot be opened on a channel uses the others.
     pub(in crate::engine) fn opened_on_channel(&mut self, key: Key, channel: usize, outcome: Outcome) {
+        self.reopened(key, channel, outcome.is_ok());
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (Some(on_channel), Ok(Done::Opened(handle, _))) =
             (file.handles.on_channels.get_mut(channel - 1), outcome)

@@ -10,9 +10,11 @@
 //! Only plain files are copied so: in a pipe the order would be lost.
 
 mod channel_data;
+mod large;
 mod large_files;
 mod loss;
 mod remotes;
+mod reopening;
 
 use std::time::Instant;
 
@@ -68,6 +70,7 @@ impl Engine {
             held_back: file
                 .is_some_and(|file| file.holds_back(self.request_bytes(self.plan.side_with_channels()))),
             again: file.is_some_and(|file| !file.requests.again.is_empty()),
+            reopens: self.reopens_now(),
         }
     }
 

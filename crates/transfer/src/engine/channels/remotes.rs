@@ -5,13 +5,10 @@ use std::time::Instant;
 use lh_wire::Output;
 
 use crate::Direction;
-use crate::channels::LEAST_LEFT;
 use crate::end::Op;
 use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::flow::most_on_a_channel;
 use crate::remote::Remote;
-use crate::task::File;
-use crate::task::state::State;
 use crate::token::{Side, Token};
 
 impl Engine {
@@ -26,14 +23,6 @@ impl Engine {
     /// The remote end of channel number `channel` of the end `side`.
     pub(in crate::engine) fn remote_of(&mut self, side: Side, channel: usize) -> Option<&mut Remote> {
         if channel == 0 { self.ends.remote(side) } else { self.channels.channel(channel) }
-    }
-
-    pub(in crate::engine) fn is_big(file: &File) -> bool {
-        let left = file.requests.size.saturating_sub(file.requests.next);
-        matches!(file.state, State::Copying(_))
-            && !file.faults.failed
-            && !file.requests.to_eof
-            && left >= LEAST_LEFT
     }
 
     /// Bytes of requests that wait to be sent on channel number `channel`; 0 is the first one.

@@ -37,6 +37,7 @@ impl Engine {
                     FileStep::OpenTarget => self.target_opened(key, outcome),
                     FileStep::IsPlain => self.tasks.plain_answer(key, outcome),
                     FileStep::OpenOnChannel { channel } => self.opened_on_channel(key, channel, outcome),
+                    FileStep::SizeReopened => self.size_reopened(key, &outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome {
                             self.attributes_refused(key, fault);

@@ -86,7 +86,7 @@ impl Engine {
             }
             (_, Ok(_)) => self.placed(key),
             (PlaceStep::Rename, Err(fault))
-                if simple
+                if (simple || fault.is_taken())
                     && !matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound)
                     && (!forbidden || file.place.old.is_some()) =>
             {
