@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree};
-use lh_testkit::Seeded;
+use lh_testkit::{Seeded, leftovers};
 use lh_transfer::{Direction, Options, Verify};
 
 const MIB: usize = 1 << 20;
@@ -331,7 +331,9 @@ fn file_emptied_by_a_second_open_is_copied_whole() {
         let temp = TempTree::new();
         temp.file("from", SIZE);
         let mut setup = Setup { foreign: true, faults: emptied_by_open(), ..far(9) };
-        let options = Options { channels, atomic: !in_place, ..Options::default() };
+        // What the journal knows of the first attempt is worth nothing, either.
+        let journal = Some(temp.join("state/journal"));
+        let options = Options { channels, atomic: !in_place, journal, ..Options::default() };
         upload(&temp, options, &mut setup).well();
         same_tree(&temp.join("from"), &temp.join("to"), false);
     }
@@ -360,4 +362,61 @@ fn unknown_server_that_keeps_files_gets_several_channels() {
     same_tree(&temp.join("from"), &temp.join("to"), false);
     assert_eq!(ended.channels, 9);
     assert!(ended.rounds <= 30, "{}", ended.rounds);
+}
+
+/// Each OPEN for writing begins at the start of an empty file, and what does not follow what was written is refused, as
+/// `rclone serve sftp` without a cache has it.
+fn written_in_order() -> Faults {
+    let mut ends: Vec<(Vec<u8>, u64)> = Vec::new();
+    Faults::hook(move |what, path, offset| {
+        let end = match ends.iter().position(|(name, _)| name == path) {
+            Some(at) => &mut ends[at].1,
+            None => &mut ends.push_mut((path.to_vec(), 0)).1,
+        };
+        match what {
+            "open-write" => *end = 0,
+            "write" if offset > *end + (1 << 20) || (offset > 0 && *end == 0) => {
+                return Err(rustix::io::Errno::SPIPE.into());
+            }
+            "write" => *end = (*end).max(offset + (32 << 10)),
+            _ => {}
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn file_that_is_written_in_order_alone_goes_over_one_channel() {
+    for (channels, atomic) in [(Some(1), false), (Some(4), false), (Some(4), true), (None, true)] {
+        let temp = TempTree::new();
+        temp.file("from", SIZE);
+        let options = Options { channels, atomic, ..Options::default() };
+        let mut setup = Setup { foreign: true, faults: written_in_order(), ..far(9) };
+        upload(&temp, options, &mut setup).well();
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+}
+
+#[test]
+fn file_that_is_written_in_order_alone_is_not_continued() {
+    let temp = TempTree::new();
+    temp.file("from", SIZE);
+    let durable = || Options {
+        atomic: true,
+        journal: Some(temp.join("state/journal")),
+        verify: Verify::WhenCheap,
+        ..Options::default()
+    };
+    let at_server = || Setup { foreign: true, faults: written_in_order(), ..far(1) };
+    let mut killed = Setup { kill_after: Some(SIZE as u64 / 2), ..at_server() };
+    upload(&temp, durable(), &mut killed);
+    assert_eq!(leftovers(temp.path()).len(), 1);
+    let ended = upload(&temp, durable(), &mut at_server()).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    assert!(
+        ended.notices.iter().any(|text| text.contains("(Illegal seek): from its start")),
+        "{:?}",
+        ended.notices
+    );
+    assert_eq!(leftovers(temp.path()).len(), 0);
 }

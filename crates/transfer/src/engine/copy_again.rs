@@ -2,10 +2,13 @@
 
 use crate::Event;
 use crate::channels::Reopening;
-use crate::end::{Done, Info, Outcome};
+use crate::end::{Done, Fault, FaultKind, Info, Outcome};
 use crate::engine::Engine;
 use crate::names::display_name;
 use crate::table::Key;
+use crate::task::File;
+use crate::task::handles::OnChannel;
+use crate::wording::Deed;
 
 /// How often a file is copied again. Once is enough unless channels are opened meanwhile.
 const MOST_REDONE: u8 = 5;
@@ -24,6 +27,32 @@ impl Engine {
         file.faults.failed = true;
         file.faults.undone = true;
         file.requests.again.clear();
+    }
+
+    /// The target refuses a WRITE. Servers in front of object stores (rclone's without a cache) take a file from its start to
+    /// its end alone: there a part file is not continued, and one channel has to do.
+    pub(super) fn write_refused(&mut self, key: Key, fault: &Fault) {
+        let foreign = self.ends.target.as_ref().is_some_and(|remote| !remote.is_ours());
+        let may_be_order =
+            foreign && fault.kind == FaultKind::Other && !fault.is_full() && !fault.is_forbidden();
+        let out_of_order = |file: &File| {
+            let several = file.handles.on_channels.iter().any(|one| matches!(one, OnChannel::Open(_)));
+            // What stood under the final name before is not emptied for a guess.
+            let may_empty = file.place.part.is_some() || file.taken.kept == 0;
+            may_empty && file.item.redone == 0 && (file.taken.kept > 0 || several)
+        };
+        if !may_be_order || !self.tasks.files.get(key).is_some_and(out_of_order) {
+            return self.file_failed(key, Deed::WriteTarget, fault);
+        }
+        self.channels.reopening = Reopening::Never;
+        if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {
+            let text = format!(
+                "the server refuses to write in the middle of a file ({}): from its start",
+                fault.text
+            );
+            self.report.event(Event::Notice { text });
+        }
+        self.copy_again(key, &fault.text);
     }
 
     /// The size of a file being written, behind its OPEN on a second channel.

@@ -75,7 +75,8 @@ impl FoundRules {
         }
         let Some(found) = probe.found else { return AfterProbe::Open(AsFound::Fresh) };
         let known = file.place.part.as_deref().map_or(0, |part| leftovers.noted(part));
-        let worth = found.size > 0 && file.place.tag.is_some() && (known > 0 || can_digest());
+        let continued = file.place.tag.is_some() && !file.item.fresh;
+        let worth = found.size > 0 && continued && (known > 0 || can_digest());
         match (worth, self.remote) {
             (true, true) => AfterProbe::OpenIfOurs(found.ids),
             (true, false) => AfterProbe::Open(AsFound::Kept),
@@ -110,7 +111,7 @@ impl FoundRules {
     ) -> Option<bool> {
         let (part, old) = (file.place.part.as_ref()?, file.place.old.as_ref()?);
         let there = old.size.unwrap_or(0);
-        if file.place.tag.is_none() || probe.rejected || there == 0 {
+        if file.place.tag.is_none() || file.item.fresh || probe.rejected || there == 0 {
             return None;
         }
         let whole = there == file.requests.size;
@@ -192,6 +193,13 @@ mod tests {
             AfterProbe::OpenIfOurs(Some((1, 2)))
         );
         assert_eq!(local.after_probe(&file, &found(3), &noted, || false), AfterProbe::Open(AsFound::Kept));
+        // What is worth nothing is not, whatever the journal says of it.
+        let mut again = file;
+        again.item.fresh = true;
+        let fresh = AfterProbe::Open(AsFound::Fresh);
+        assert_eq!(RULES.after_probe(&again, &found(3), &noted, || true), fresh);
+        again.place.old = Some(Info { size: Some(7), ..again.item.info });
+        assert_eq!(RULES.after_probe(&again, &Probe::default(), &noted, || true), fresh);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Setup {
     pub faults: Faults,
     /// The server is of another make: it has none of our extensions.
     pub stock: bool,
-    /// It does not offer `lsetstat@openssh.com`, as servers of neither OpenSSH's nor our make.
+    /// It offers neither `lsetstat@openssh.com` nor digests, as servers of neither OpenSSH's nor our make.
     pub foreign: bool,
     /// The server looks at one message in each packet.
     pub one_per_packet: bool,
@@ -208,7 +208,9 @@ impl End {
         let ours = ["put-files", "get-files", "list-dir"].map(str::to_owned);
         let mut deny: Vec<String> = if setup.stock { ours.into() } else { Vec::new() };
         if setup.foreign {
-            deny.push("lsetstat".to_owned());
+            deny.extend(
+                ["lsetstat", "check-file", "check-file-handle", "check-file-name"].map(str::to_owned),
+            );
         }
         let options = ServerOptions { deny, max_handles: setup.max_handles, ..ServerOptions::default() };
         Self {

@@ -237,7 +237,7 @@ impl Engine {
                     self.leftovers.note_progress(file);
                 }
             }
-            Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
+            Err(fault) => self.write_refused(key, &fault),
         }
     }
 }
