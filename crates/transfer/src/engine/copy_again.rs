@@ -39,7 +39,8 @@ impl Engine {
             let several = file.handles.on_channels.iter().any(|one| matches!(one, OnChannel::Open(_)));
             // What stood under the final name before is not emptied for a guess.
             let may_empty = file.place.part.is_some() || file.taken.kept == 0;
-            may_empty && file.item.redone == 0 && (file.taken.kept > 0 || several)
+            let continued = file.place.continued || file.taken.kept > 0;
+            may_empty && file.item.redone == 0 && (continued || several)
         };
         if !may_be_order || !self.tasks.files.get(key).is_some_and(out_of_order) {
             return self.file_failed(key, Deed::WriteTarget, fault);
