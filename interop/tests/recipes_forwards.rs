@@ -64,9 +64,9 @@ fn listeners_by_address_and_remote_dynamic_forwards() {
         tools: &["nc", "curl", "ss"],
         server: "GatewayPorts clientspecified\n",
         config: "Host *\n  User bob\n",
-        client: r#"up() { until nc -z $1 $2; do sleep 0.02; done; }; ports() { awk '{print $4}' | LC_ALL=C sort; }
+        client: r#"up() { until nc -z $1 $2; do sleep 0.02; done; }; down() { while nc -z $1 $2; do sleep 0.02; done; }; ports() { awk '{print $4}' | LC_ALL=C sort; }
 ssh -N -R 1080 server & p=$!; up 127.0.0.1 1080; for v in 4 5; do nc -X $v -x 127.0.0.1:1080 -d 127.0.0.3 22 | head -c 7; echo; done
-curl -s --socks5-hostname 127.0.0.1:1080 telnet://nosuch.invalid:22 </dev/null 2>/dev/null; echo $?; kill $p; wait $p; echo $?
+curl -s --socks5-hostname 127.0.0.1:1080 telnet://nosuch.invalid:22 </dev/null 2>/dev/null; echo $?; kill $p; wait $p; echo $?; down 127.0.0.1 1080
 ssh -N -R 1080 -o PermitRemoteOpen='127.0.0.3:22 inner:*' server 2>/dev/null & p=$!; up 127.0.0.1 1080
 nc -X 5 -x 127.0.0.1:1080 -d 127.0.0.3 22 | head -c 7; echo; nc -X 5 -x 127.0.0.1:1080 -d 127.0.0.2 22 2>/dev/null; echo $?; kill $p
 for a in '*:7000' 127.0.0.5:7000 '[::1]:7000' :7000 localhost:7000 0.0.0.0:7000 bastion:7000 10.9.9.9:7000; do

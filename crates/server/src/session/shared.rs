@@ -38,6 +38,8 @@ pub(super) struct Shared {
     pub(super) requests_log: Log,
     pub(super) client: ClientLink,
     pub(super) modules: ModulesSession,
+    /// A program or subsystem was asked for: what PAM's modules say is for the first one alone, as with sshd.
+    pub(super) has_begun: Cell<bool>,
     pub(super) programs: ProgramContext,
     pub(super) files: FileAccess,
     /// The monitor, for what only root may do.

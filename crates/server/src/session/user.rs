@@ -277,6 +277,7 @@ fn share(
             socket: RefCell::new(socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd()))),
         },
         modules: ModulesSession { decide, problem, said, environment },
+        has_begun: Cell::default(),
         programs: ProgramContext {
             start,
             key_environment,

@@ -13,6 +13,8 @@ use crate::session::shared::Shared;
 /// Texts for one session.
 pub(super) struct Messages<'a> {
     pub(super) shared: &'a Shared,
+    /// What PAM's modules say to this session.
+    pub(super) said: &'a str,
     /// The session has a terminal.
     pub(super) on_terminal: bool,
 }
@@ -22,7 +24,7 @@ impl Messages<'_> {
     pub(super) fn greet(&self, last: Option<&Last>, cx: &mut ChannelCx<'_>) {
         let shared = self.shared;
         let motd = shared.settings.print_motd.value.then_some(Path::new("/etc/motd"));
-        if let Some(text) = greeting::text(&shared.user, &shared.modules.said, last, motd) {
+        if let Some(text) = greeting::text(&shared.user, self.said, last, motd) {
             cx.send(text.as_bytes());
         }
     }
@@ -31,7 +33,7 @@ impl Messages<'_> {
     /// own, as sshd does.
     pub(super) fn pass_on_said(&self, cx: &mut ChannelCx<'_>) {
         let shared = self.shared;
-        if let Some(text) = greeting::text(&shared.user, &shared.modules.said, None, None) {
+        if let Some(text) = greeting::text(&shared.user, self.said, None, None) {
             let text = if self.on_terminal { text } else { text.replace("\r\n", "\n") };
             cx.send(text.as_bytes());
         }
