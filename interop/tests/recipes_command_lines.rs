@@ -293,7 +293,7 @@ ssh -o ConnectionAttempts=3 -o ConnectTimeout=2 -p 9 server true; echo $?
 ask scp -o ConnectTimeout=1 -P 7401 f server:
 echo w >f
 ask scp -o ConnectTimeout=1 -P 7401 f server:
-ask sftp -o ConnectTimeout=1 -P 7401 server | sed '/^Connection closed\./d'
+ask sftp -o ConnectTimeout=1 -P 7401 server | sed '/Connection closed\./d'
 ssh -o ConnectTimeout=1 -J server:7401 inner true 2>&1 | grep -vc '^Killed by signal'
 ssh -o ConnectTimeout=0 bob@server id -un; echo $?
 ssh -o ConnectTimeout=none bob@server id -un; echo $?

@@ -12,8 +12,8 @@ pub(crate) fn endpoints(peer: SocketAddr, local: SocketAddr) -> String {
 /// Whether a peer matches a list such as `10.0.0.0/8,!10.1.*,*.example.org`: some pattern matches and no
 /// negated one does. `name` is the peer's host name where one is known; otherwise only addresses are compared.
 ///
-/// A list with an empty pattern or a malformed network matches nothing, as with OpenSSH: a typing error closes. Ask
-/// [`is_list`] first where a match refuses.
+/// A list with an empty pattern or a malformed network matches nothing, as with OpenSSH: a typing error closes. Those of
+/// keywords whose match refuses never come here, because the configuration refuses them.
 pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
     if !is_list(list) {
         return false;
@@ -41,7 +41,7 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
 }
 
 /// Whether no pattern of the list is empty or a malformed network.
-pub(crate) fn is_list(list: &str) -> bool {
+fn is_list(list: &str) -> bool {
     let any = IpAddr::from([0, 0, 0, 0]);
     patterns(list).all(|(_, pattern)| match pattern.split_once('/') {
         Some((network, bits)) => in_network(any, network, bits).is_some(),
