@@ -71,7 +71,7 @@ pub use ids::{HandlerId, SourceId};
 pub use input_limit::InputLimit;
 pub use keepalive::{Keepalive, KeepaliveAction};
 pub use link::{Link, LinkError, Stage};
-pub use listen::{Accepted, Bound, ListenOn, Listening, UnixListener, listen_tcp};
+pub use listen::{Accepted, Bound, ListenOn, Listening, SocketFile, UnixListener, listen_tcp};
 pub use local_fd::{Direction, LocalFd};
 pub use poller::{Interest, Interests, Ready};
 pub use pump::{FdPump, InputFilter};

@@ -96,12 +96,27 @@ fn listen_one(address: &SocketAddr) -> Result<(OwnedFd, SocketAddr), Errno> {
     Ok((socket, at))
 }
 
-/// A listening Unix socket. Dropping it removes its file, if that is still the file it created.
+/// The file of a listening Unix socket.
+#[derive(Debug, Clone)]
+pub struct SocketFile {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl SocketFile {
+    /// Removes it, if its path still leads to the file that the listener created.
+    pub fn remove(&self) {
+        if self.identity.is_some() && identity(&self.path) == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A listening Unix socket. Dropping it removes its file ([`SocketFile::remove`]).
 #[derive(Debug)]
 pub struct UnixListener {
     fd: OwnedFd,
-    path: PathBuf,
-    identity: Option<(u64, u64)>,
+    file: SocketFile,
 }
 
 impl UnixListener {
@@ -124,8 +139,8 @@ impl UnixListener {
         let result = bind(&socket, &address);
         rustix::process::umask(before);
         result?;
-        let identity = identity(path);
-        let listener = Self { fd: socket, path: path.to_owned(), identity };
+        let file = SocketFile { path: path.to_owned(), identity: identity(path) };
+        let listener = Self { fd: socket, file };
         listen(&listener.fd, BACKLOG)?;
         Ok(listener)
     }
@@ -135,15 +150,20 @@ impl UnixListener {
     /// # Errors
     /// `AlreadyExists`, or the directory is not writable. The socket is gone then.
     pub fn link_to(mut self, path: &Path) -> io::Result<Self> {
-        std::fs::hard_link(&self.path, path)?;
-        let _ = std::fs::remove_file(&self.path);
-        path.clone_into(&mut self.path);
+        std::fs::hard_link(&self.file.path, path)?;
+        let _ = std::fs::remove_file(&self.file.path);
+        path.clone_into(&mut self.file.path);
         Ok(self)
     }
 
     /// The path.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
+    }
+
+    /// Its file, for an owner that has to remove it before the listener is dropped.
+    pub fn file(&self) -> SocketFile {
+        self.file.clone()
     }
 }
 
@@ -155,9 +175,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 impl Drop for UnixListener {
     fn drop(&mut self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        self.file.remove();
     }
 }
 

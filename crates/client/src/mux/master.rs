@@ -11,7 +11,7 @@ use lh_driver::{Accepted, ControlCx, ControlEvent, Listening, UnixListener};
 use lh_sys::errno_text;
 
 use super::connection::Connection;
-use super::state::{Shared, SocketFile};
+use super::state::Shared;
 use crate::log::Logger;
 use crate::ui::{LogLevel, Permission};
 use crate::{Forwards, X11Forward};
@@ -73,8 +73,9 @@ impl Master {
         self.0.logger.debug(|| format!("setting up multiplex master socket: {}", path.display()));
         let master = self.clone();
         let accepted = move |accepted: Accepted, cx: &mut ControlCx<'_>| master.accepted(accepted, cx);
+        let file = listener.file();
         let source = cx.add_source(Box::new(Listening::unix(listener, accepted)));
-        self.0.state.borrow_mut().listener = Some((source, SocketFile::new(path)));
+        self.0.state.borrow_mut().listener = Some((source, file));
         Ok(Listen::Yes)
     }
 

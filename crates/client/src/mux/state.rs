@@ -2,12 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use lh_driver::{ChannelId, ControlCx, HandlerId, SourceId};
+use lh_driver::{ChannelId, ControlCx, HandlerId, SocketFile, SourceId};
 
 use super::mux_client::MuxClient;
 use crate::log::Logger;
@@ -37,30 +35,6 @@ pub(super) struct Shared {
     pub(super) state: RefCell<State>,
 }
 
-/// The file of a listening socket.
-pub(super) struct SocketFile {
-    path: PathBuf,
-    identity: Option<(u64, u64)>,
-}
-
-impl SocketFile {
-    pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), identity: identity(path) }
-    }
-
-    /// Removes it, if the path still leads to it.
-    fn remove(&self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// The device and the number of a file.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    path.symlink_metadata().ok().map(|file| (file.dev(), file.ino()))
-}
-
 #[derive(Default)]
 pub(super) struct State {
     /// The socket's source, and its file while that is ours.
@@ -77,7 +51,7 @@ pub(super) struct State {
 }
 
 impl Shared {
-    /// Accepts no further clients. The source goes later: until then nobody may find its file.
+    /// Accepts no further clients. The source goes later: until then no client may find its file.
     pub(super) fn stop_listening(&self, cx: &mut ControlCx<'_>) {
         let mut state = self.state.borrow_mut();
         state.stopped = true;
