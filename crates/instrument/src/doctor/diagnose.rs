@@ -99,7 +99,8 @@ fn refused(facts: &Facts) -> Option<Finding> {
         evidence: vec![format!("{refused} connections, one at a time, were closed in place of a greeting")],
         gain: "logins that do not fail by chance".to_owned(),
         change: vec![
-            "at the server: MaxStartups, PerSourceMaxStartups and PerSourcePenalties in sshd_config (its log says which:              journalctl -u ssh)"
+            "at the server: MaxStartups, PerSourceMaxStartups and PerSourcePenalties in sshd_config (its log says which: \
+             journalctl -u ssh)"
                 .to_owned(),
             "or fail2ban, hosts.deny, a firewall that limits new connections".to_owned(),
         ],

@@ -231,19 +231,19 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
             Direction::Up => ("this machine", "ssh_config here"),
             Direction::Down => ("the server", "the server's sshd_config"),
         };
-        let known = mark.service.map(|service| format!("DSCP {} ", service >> 2)).unwrap_or_default();
-        let (known, bracket) = if known.is_empty() {
-            (format!("{end}'s mark for {}", mark.used_for), String::new())
-        } else {
-            (known.trim_end().to_owned(), format!(" (the mark of {end} for {})", mark.used_for))
+        let used_for = mark.used_for;
+        let (name_of_mark, setting) = match mark.service {
+            Some(service) => (
+                format!("DSCP {} (the mark of {end} for {used_for})", service >> 2),
+                format!("IPQoS 0x{service:02x}"),
+            ),
+            None => (format!("{end}'s mark for {used_for}"), "IPQoS".to_owned()),
         };
-        let setting =
-            mark.service.map_or_else(|| "IPQoS".to_owned(), |service| format!("IPQoS 0x{service:02x}"));
         let factor = without / with.max(1.0);
         out.push(Finding {
             cause: "dscp",
             title: format!(
-                "The path throttles {name}s with {known}{bracket}: {} instead of {}.",
+                "The path throttles {name}s with {name_of_mark}: {} instead of {}.",
                 rate(with),
                 rate(without)
             ),
@@ -251,7 +251,7 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
                 format!("{name}s with the mark ({setting}): {}", list(&mark.with)),
                 format!("{}, in turns: {}", mark.others, list(&mark.without)),
             ],
-            gain: format!("{factor:.1} times, measured, for {}", mark.used_for),
+            gain: format!("{factor:.1} times, measured, for {used_for}"),
             change: vec![format!("IPQoS none in {file}"), "or have the network carry the mark".to_owned()],
             weight: weight_of_factor(factor) + 0.5,
         });

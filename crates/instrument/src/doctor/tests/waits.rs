@@ -156,7 +156,7 @@ fn what_answers_in_the_server_s_place_is_no_buffer() {
     assert!((facts.round_trip() - 0.08).abs() < 1e-9);
     let causes: Vec<_> = diagnose(&facts).iter().map(|found| found.cause).collect();
     assert!(causes.contains(&"middlebox") && !causes.contains(&"send_buffer"), "{causes:?}");
-    // A few slow answers are no distance.
+    // A few slow answers are no long round trip.
     facts.idle[7] = 0.002;
     assert!(diagnose(&facts).iter().all(|found| found.cause != "middlebox"));
 }
