@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use lh_config::cidr;
 use lh_config::pattern::wildcard;
 
 /// Both ends of a connection in one line, as in `SSH_CONNECTION` of PAM modules and programs that a server runs.
@@ -21,7 +22,11 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
     let address = address.to_canonical();
     let text = address.to_string();
     let mut found = false;
-    for (negated, pattern) in patterns(list) {
+    for pattern in list.split(',').map(str::trim) {
+        let (negated, pattern) = match pattern.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, pattern),
+        };
         let hit = match pattern.split_once('/') {
             Some((network, bits)) => in_network(address, network, bits) == Some(true),
             None => {
@@ -42,19 +47,7 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
 
 /// Whether no pattern of the list is empty or a malformed network.
 fn is_list(list: &str) -> bool {
-    let any = IpAddr::from([0, 0, 0, 0]);
-    patterns(list).all(|(_, pattern)| match pattern.split_once('/') {
-        Some((network, bits)) => in_network(any, network, bits).is_some(),
-        None => !pattern.is_empty(),
-    })
-}
-
-/// The patterns of a list, with whether each is negated.
-fn patterns(list: &str) -> impl Iterator<Item = (bool, &str)> {
-    list.split(',').map(str::trim).map(|pattern| match pattern.strip_prefix('!') {
-        Some(rest) => (true, rest),
-        None => (false, pattern),
-    })
+    list.split(',').map(str::trim).all(cidr::check_list)
 }
 
 /// `None` when the network cannot be read, or has bits set behind its length (as OpenSSH refuses it).

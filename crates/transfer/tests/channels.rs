@@ -314,7 +314,7 @@ fn connections_that_answer_at_their_own_pace_do_not_stall() {
     }
 }
 
-/// Each OPEN for writing empties the file, whatever its flags say, as `rclone serve sftp` has it.
+/// Each OPEN for writing empties the file, without a flag that says so, as `rclone serve sftp` has it.
 fn emptied_by_open() -> Faults {
     Faults::hook(|what, path, _| {
         let path = OsStr::from_bytes(path);

@@ -75,8 +75,7 @@ impl FoundRules {
         }
         let Some(found) = probe.found else { return AfterProbe::Open(AsFound::Fresh) };
         let known = file.place.part.as_deref().map_or(0, |part| leftovers.noted(part));
-        let continued = file.place.tag.is_some() && !file.item.fresh;
-        let worth = found.size > 0 && continued && (known > 0 || can_digest());
+        let worth = found.size > 0 && may_continue(file) && (known > 0 || can_digest());
         match (worth, self.remote) {
             (true, true) => AfterProbe::OpenIfOurs(found.ids),
             (true, false) => AfterProbe::Open(AsFound::Kept),
@@ -111,7 +110,7 @@ impl FoundRules {
     ) -> Option<bool> {
         let (part, old) = (file.place.part.as_ref()?, file.place.old.as_ref()?);
         let there = old.size.unwrap_or(0);
-        if file.place.tag.is_none() || file.item.fresh || probe.rejected || there == 0 {
+        if !may_continue(file) || probe.rejected || there == 0 {
             return None;
         }
         let whole = there == file.requests.size;
@@ -122,6 +121,11 @@ impl FoundRules {
         let partial = self.adopts_partial && there <= file.requests.size;
         (renamed || partial).then_some(whole)
     }
+}
+
+/// Whether what the target has of this very source may become a part of the copy.
+fn may_continue(file: &File) -> bool {
+    file.place.tag.is_some() && !file.item.fresh
 }
 
 #[cfg(test)]
@@ -193,7 +197,7 @@ mod tests {
             AfterProbe::OpenIfOurs(Some((1, 2)))
         );
         assert_eq!(local.after_probe(&file, &found(3), &noted, || false), AfterProbe::Open(AsFound::Kept));
-        // What is worth nothing is not, whatever the journal says of it.
+        // What is to be copied anew is not, also where the journal has noted a part of it.
         let mut again = file;
         again.item.fresh = true;
         let fresh = AfterProbe::Open(AsFound::Fresh);

@@ -1,7 +1,7 @@
 //! Finds out whether a server leaves a file as it is that is opened once more to be written to.
 //!
 //! Servers in front of an object store or a cache, as `rclone serve sftp`, empty a file at each OPEN for
-//! writing, whatever its flags say: opening it on a second channel then costs all that has been written. So
+//! writing, also where the flags do not say so: opening it on a second channel then costs all that has been written. So
 //! before the first file goes over several channels to a server that is not known to keep what it has, the
 //! copy stops, waits until everything sent is confirmed, opens the file on one other channel and asks for its
 //! size. Once for each copy.
