@@ -40,7 +40,7 @@ pub const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which the second link must be the faster one.
 const PROVEN: Duration = Duration::from_secs(10);
 
-/// The second link is faster when it answers in a quarter of the time and delivers four times the bytes.
+/// The second link is faster when it answers in a quarter of the time and delivers over four times the bytes.
 const FACTOR: u32 = 4;
 
 /// Time after which a second link that is not faster is closed.
@@ -88,6 +88,11 @@ impl Probe {
         self.bytes += bytes as u64;
     }
 
+    /// Returns the bytes of the PING without an answer.
+    const fn open_bytes(&self) -> u64 {
+        if self.asked.is_some() { PROBE_LEN as u64 } else { 0 }
+    }
+
     /// Returns the time of the last answer, or the age of the PING without one if that is longer; `None`
     /// before the first answer.
     fn delay(&self, now: Instant) -> Option<Duration> {
@@ -101,7 +106,8 @@ impl Probe {
 struct Second {
     began: Instant,
     probe: Probe,
-    /// Since when it is the faster one, with the bytes that the two links had delivered then.
+    /// Since when it is the faster one, with the bytes that the two links had delivered then. The data of a
+    /// PING without an answer counts as delivered: part of it may be, and its answer comes within the time.
     faster: Option<(Instant, u64, u64)>,
 }
 
@@ -251,12 +257,13 @@ impl Comparison {
 
     fn compare(&mut self, delay: Duration, delivered: u64, now: Instant) -> Option<Advice> {
         let second = self.second.as_mut()?;
-        let bytes = second.probe.bytes;
+        let (bytes, open) = (second.probe.bytes, second.probe.open_bytes());
         if second.probe.delay(now).is_some_and(|second| second * FACTOR <= delay) {
-            let (since, first_then, second_then) = *second.faster.get_or_insert((now, delivered, bytes));
+            let (since, first_then, second_then) =
+                *second.faster.get_or_insert((now, delivered, bytes + open));
             if now.saturating_duration_since(since) >= PROVEN {
                 let first = delivered.saturating_sub(first_then);
-                if first.saturating_mul(FACTOR.into()) <= bytes.saturating_sub(second_then) {
+                if first.saturating_mul(FACTOR.into()) < bytes.saturating_sub(second_then) {
                     self.on_new_link();
                     (self.not_before, self.pause) = (Some(now + PAUSE), PAUSE);
                     return Some(Advice::Replace);
