@@ -427,6 +427,7 @@ s.serve_forever()' 2>/dev/null &
 echo "osReleaseId==$(uname -s)=="; echo "uuid: running"; wait
 E
 ssh -v -T -D 7100 -o ConnectTimeout=15 bob@server bash <boot >out 2>err &
+editing=$!
 for i in {1..200}; do grep -q listeningOn out && break; sleep 0.1; done
 port=$(sed -n 's/^listeningOn==\(.*\)==/\1/p' out)
 for n in 1 2 3; do
@@ -434,8 +435,8 @@ for n in 1 2 3; do
 done
 grep '^osRel\|^uuid' out
 grep -c '^debug1: Local connections to LOCALHOST:7100 forwarded to remote address socks:0' err
-kill %1
-wait %1; echo $?
+kill $editing
+wait $editing; echo $?
 "#,
         sees: &["page\npage\npage\nosReleaseId==Linux==\nuuid: running\n1\n"],
         ..RECIPE
