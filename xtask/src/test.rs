@@ -45,7 +45,7 @@ const STEPS: &[Step] = &[
 ];
 
 /// Steps that run only when `--only` names them: what their short form in [`STEPS`] leaves out.
-const LONG: &[Step] = &[("doctor", doctor)];
+const LONG: &[Step] = &[("doctor", doctor), ("properties", properties)];
 
 /// Steps of `--quick`: they need no peer programs and no release build.
 const QUICK: &[&str] = &["format", "layers", "compat", "clippy", "unit"];
@@ -138,6 +138,10 @@ fn tests() -> Outcome {
     let _ = std::fs::remove_file(&skipped);
     let bins = target_dir().join("release");
     let mut variables = vec![("LH_BIN_DIR", bins.as_path()), ("LH_SKIP_LOG", &skipped)];
+    // See `properties`.
+    if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
+        variables.push(("PROPTEST_RNG_SEED", Path::new("1")));
+    }
     // Root could install every peer, so none may be missing.
     if lh_interop::is_root() {
         variables.push(("LH_REQUIRE_PEERS", Path::new("1")));
@@ -151,6 +155,13 @@ fn tests() -> Outcome {
         }
     }
     outcome
+}
+
+/// The tests of properties with many more cases, which differ from run to run; the step `tests` has the same
+/// ones in each run, so that a new case does not refuse a change that has nothing to do with it.
+fn properties() -> Outcome {
+    let workspace = ["--locked", "--workspace", "--exclude", "lh-interop"];
+    executables::run(&workspace, &["--lib", "--bins", "--tests"], &[("PROPTEST_CASES", Path::new("5000"))])
 }
 
 /// Every planted cause that `longhaul doctor` must name; the step `tests` plants a few of them.
