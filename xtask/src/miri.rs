@@ -7,8 +7,8 @@ use crate::workspace::{Outcome, call, root, target_dir};
 /// Tests of lh-sys, by module: those that run unsafe code without a system call which the interpreter lacks.
 const TESTS: &[(&str, &str)] = &[
     ("interfaces", "socket_addresses_are_read_at_any_alignment"),
-    ("security_key", "options_can_be_read_after_moves"),
-    ("security_key", "responses_are_copied_and_freed"),
+    ("security_key::interface", "options_can_be_read_after_moves"),
+    ("security_key::interface", "responses_are_copied_and_freed"),
     ("spawn", "pointers_for_the_child_survive_moves"),
     ("users", "entries_of_the_c_library_are_copied"),
 ];
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn tests_of_the_list_exist() {
         for (module, test) in TESTS {
-            let path = root().join("crates/sys/src").join(format!("{module}.rs"));
+            let path = root().join("crates/sys/src").join(format!("{}.rs", module.replace("::", "/")));
             let text = std::fs::read_to_string(&path).expect("a module of lh-sys");
             assert!(text.contains(&format!("fn {test}()")), "{}: {test}", path.display());
         }

@@ -5,19 +5,20 @@
 //! `lhssh-sk-helper` loads one; it holds a single request and ends after it.
 #![expect(unsafe_code, reason = "dlopen(3), and the functions found there")]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::ptr::{NonNull, null, null_mut};
+use std::ptr::{NonNull, null_mut};
 
-use zeroize::{Zeroize as _, Zeroizing};
+mod interface;
+
+use interface::{EnrollFn, LoadFn, Options, Pin, SignFn, VersionFn, take, take_enrolled, text};
+pub use interface::{Enrolled, ProviderError};
 
 /// Version of the interface; its upper half must match the library's.
 const VERSION: u32 = 0x000a_0000;
 const MAJOR: u32 = 0xffff_0000;
 
-/// Upper limit of a data item from a library, bytes; real ones are a few kilobytes.
-const LONGEST: usize = 64 * 1024;
 /// Upper limit of keys from one authenticator.
 const MOST_KEYS: usize = 4096;
 
@@ -45,36 +46,6 @@ impl Algorithm {
             _ => None,
         }
     }
-}
-
-/// Why a library failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProviderError {
-    /// The library cannot be loaded or is not a provider; the message says why.
-    #[error("{0}")]
-    Unusable(String),
-    /// The library refused, with one of `SSH_SK_ERR_…`.
-    #[error("the provider failed with {0}")]
-    Refused(i32),
-    /// The library's answer is not valid, or the request cannot be expressed in C.
-    #[error("the provider's answer makes no sense")]
-    Nonsense,
-}
-
-/// A newly enrolled key.
-pub struct Enrolled {
-    /// Flag bits of the key: what its use requires.
-    pub flags: u8,
-    /// The public key; for ECDSA an uncompressed point.
-    pub public: Vec<u8>,
-    /// Key handle, by which the authenticator finds the key.
-    pub handle: Zeroizing<Vec<u8>>,
-    /// The authenticator's signature over the challenge.
-    pub signature: Vec<u8>,
-    /// Certificate of the attestation key that made this signature.
-    pub certificate: Vec<u8>,
-    /// The other signed data.
-    pub authenticator_data: Vec<u8>,
 }
 
 /// A signature.
@@ -109,75 +80,6 @@ pub struct Provider {
     sign: SignFn,
     load: LoadFn,
 }
-
-#[repr(C)]
-struct RawOption {
-    name: *mut c_char,
-    value: *mut c_char,
-    required: u8,
-}
-
-#[repr(C)]
-struct RawEnrolled {
-    flags: u8,
-    public: *mut u8,
-    public_len: usize,
-    handle: *mut u8,
-    handle_len: usize,
-    signature: *mut u8,
-    signature_len: usize,
-    certificate: *mut u8,
-    certificate_len: usize,
-    authenticator_data: *mut u8,
-    authenticator_data_len: usize,
-}
-
-#[repr(C)]
-struct RawSigned {
-    flags: u8,
-    counter: u32,
-    r: *mut u8,
-    r_len: usize,
-    s: *mut u8,
-    s_len: usize,
-}
-
-#[repr(C)]
-struct RawResident {
-    algorithm: u32,
-    slot: usize,
-    application: *mut c_char,
-    key: RawEnrolled,
-    flags: u8,
-    user: *mut u8,
-    user_len: usize,
-}
-
-type VersionFn = unsafe extern "C" fn() -> u32;
-type EnrollFn = unsafe extern "C" fn(
-    u32,
-    *const u8,
-    usize,
-    *const c_char,
-    u8,
-    *const c_char,
-    *mut *mut RawOption,
-    *mut *mut RawEnrolled,
-) -> c_int;
-type SignFn = unsafe extern "C" fn(
-    u32,
-    *const u8,
-    usize,
-    *const c_char,
-    *const u8,
-    usize,
-    u8,
-    *const c_char,
-    *mut *mut RawOption,
-    *mut *mut RawSigned,
-) -> c_int;
-type LoadFn =
-    unsafe extern "C" fn(*const c_char, *mut *mut RawOption, *mut *mut *mut RawResident, *mut usize) -> c_int;
 
 impl Provider {
     /// Loads a library, which stays loaded until the process ends.
@@ -368,158 +270,9 @@ fn dl_error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-fn text(text: &str) -> Result<CString, ProviderError> {
-    CString::new(text).map_err(|_| ProviderError::Nonsense)
-}
-
-/// Copies an allocation of the library, then wipes and frees it. Null gives an empty vector.
-///
-/// # Safety
-/// `from` is null, or comes from malloc with `len` bytes and has no other user.
-unsafe fn take(from: *mut u8, len: usize) -> Result<Vec<u8>, ProviderError> {
-    if from.is_null() {
-        return Ok(Vec::new());
-    }
-    if len > LONGEST {
-        return Err(ProviderError::Nonsense);
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let bytes = std::slice::from_raw_parts_mut(from, len);
-        let copy = bytes.to_vec();
-        bytes.zeroize();
-        libc::free(from.cast());
-        Ok(copy)
-    }
-}
-
-/// Takes the members of a response.
-///
-/// # Safety
-/// `raw` points to a response whose members satisfy [`take`]'s conditions.
-unsafe fn take_enrolled(raw: *mut RawEnrolled) -> Result<Enrolled, ProviderError> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        Ok(Enrolled {
-            flags: (*raw).flags,
-            public: take((*raw).public, (*raw).public_len)?,
-            handle: Zeroizing::new(take((*raw).handle, (*raw).handle_len)?),
-            signature: take((*raw).signature, (*raw).signature_len)?,
-            certificate: take((*raw).certificate, (*raw).certificate_len)?,
-            authenticator_data: take((*raw).authenticator_data, (*raw).authenticator_data_len)?,
-        })
-    }
-}
-
-/// A PIN as a C string that is wiped on drop.
-struct Pin(Zeroizing<Vec<u8>>);
-
-impl Pin {
-    fn new(pin: &str) -> Result<Self, ProviderError> {
-        if pin.contains('\0') {
-            return Err(ProviderError::Nonsense);
-        }
-        let mut bytes = Zeroizing::new(Vec::with_capacity(pin.len() + 1));
-        bytes.extend_from_slice(pin.as_bytes());
-        bytes.push(0);
-        Ok(Self(bytes))
-    }
-
-    fn pointer(pin: Option<&Self>) -> *const c_char {
-        pin.map_or(null(), |pin| pin.0.as_ptr().cast())
-    }
-}
-
-/// Options in the interface's form: a list of pointers that ends in null.
-struct Options {
-    /// The strings that the options point to.
-    _texts: Vec<CString>,
-    /// Not in a box: a box that moves claims its content for itself, which makes pointers to it invalid.
-    _options: Vec<RawOption>,
-    pointers: Vec<*mut RawOption>,
-}
-
-impl Options {
-    fn new(options: &[(&str, &str)]) -> Result<Self, ProviderError> {
-        // All strings are in their vector before pointers to them are taken: each is a box, too.
-        let mut texts = Vec::new();
-        for (name, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
-            texts.extend([text(name)?, text(value)?]);
-        }
-        let pairs = texts.as_chunks().0;
-        let option = |[name, value]: &[CString; 2]| RawOption {
-            name: name.as_ptr().cast_mut(),
-            value: value.as_ptr().cast_mut(),
-            required: 0,
-        };
-        let mut options_of_c: Vec<RawOption> = pairs.iter().map(option).collect();
-        // The vector does not grow from here on, so its content stays where it is.
-        let pointers = options_of_c.iter_mut().map(|option| &raw mut *option).chain([null_mut()]).collect();
-        Ok(Self { _texts: texts, _options: options_of_c, pointers })
-    }
-
-    /// The list; null when it is empty, as in OpenSSH.
-    fn pointer(&mut self) -> *mut *mut RawOption {
-        if self.pointers.len() > 1 { self.pointers.as_mut_ptr() } else { null_mut() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What a library would have allocated.
-    fn allocated(bytes: &[u8]) -> *mut u8 {
-        // SAFETY: malloc returns null or space for as many bytes as are written.
-        unsafe {
-            let to = libc::malloc(bytes.len()).cast::<u8>();
-            assert!(!to.is_null());
-            to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            to
-        }
-    }
-
-    #[test]
-    fn responses_are_copied_and_freed() {
-        let mut raw = RawEnrolled {
-            flags: 5,
-            public: allocated(b"public"),
-            public_len: 6,
-            handle: allocated(b"handle"),
-            handle_len: 6,
-            signature: null_mut(),
-            signature_len: 9,
-            certificate: allocated(b"c"),
-            certificate_len: 1,
-            authenticator_data: allocated(b"data"),
-            authenticator_data_len: 4,
-        };
-        // SAFETY: the members come from malloc with their lengths, and are not used again.
-        let enrolled = unsafe { take_enrolled(&raw mut raw) }.unwrap();
-        assert_eq!(
-            (enrolled.flags, &*enrolled.public, &**enrolled.handle),
-            (5, &b"public"[..], &b"handle"[..])
-        );
-        assert_eq!((enrolled.signature.len(), &*enrolled.certificate), (0, &b"c"[..]));
-        assert_eq!(enrolled.authenticator_data, b"data");
-    }
-
-    #[test]
-    fn options_can_be_read_after_moves() {
-        let options = Options::new(&[("device", "x"), ("user", ""), ("application", "ssh:")]).unwrap();
-        let mut moved = Box::new(std::convert::identity(options));
-        let list = moved.pointer();
-        // SAFETY: the list ends in null, and everything that it points to belongs to `moved`.
-        let read = |at: usize| unsafe {
-            let option = *list.add(at);
-            let text = |from: *mut c_char| CStr::from_ptr(from).to_str().unwrap().to_owned();
-            (!option.is_null()).then(|| (text((*option).name), text((*option).value), (*option).required))
-        };
-        assert_eq!(read(0), Some(("device".to_owned(), "x".to_owned(), 0)));
-        assert_eq!(read(1), Some(("application".to_owned(), "ssh:".to_owned(), 0)));
-        assert_eq!(read(2), None);
-        assert!(Options::new(&[("user", "")]).unwrap().pointer().is_null());
-    }
 
     #[test]
     fn invalid_providers_are_refused() {

@@ -1,0 +1,171 @@
+//! The server's end of a context, and what it learns of the client.
+#![expect(unsafe_code, reason = "libgssapi_krb5 and libkrb5 are C libraries")]
+
+use std::ffi::{CString, c_int};
+use std::ptr::{null, null_mut};
+
+use zeroize::Zeroizing;
+
+use super::handles::{Context, Filled, OwnCredential, OwnName, check, kerberos, lend, stepped};
+use super::interface::*;
+use crate::gssapi::{GssError, Step};
+
+/// The server's end of a context.
+pub struct Acceptor {
+    credential: OwnCredential,
+    context: Context,
+    source: OwnName,
+    delegated: OwnCredential,
+    complete: bool,
+}
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Acceptor").field("complete", &self.complete).finish_non_exhaustive()
+    }
+}
+
+impl Acceptor {
+    /// An acceptor for a client's context. `host` is the name of this host that clients must use; `None`
+    /// accepts any name with a key in the key table.
+    ///
+    /// # Errors
+    /// There is no key table, or it has no suitable key.
+    pub fn new(host: Option<&str>) -> Result<Self, GssError> {
+        let name = host.map_or(Ok(OwnName(null_mut())), OwnName::of_host)?;
+        let mechanism = kerberos();
+        let mechanisms = OidSet { count: 1, elements: &mechanism };
+        let (mut minor, mut credential) = (0, null_mut());
+        // SAFETY: the name is live or null, which stands for the default; the set lives during the call;
+        // unused results are null.
+        let major = unsafe {
+            gss_acquire_cred(
+                &mut minor,
+                name.0,
+                0,
+                &mechanisms,
+                GSS_C_ACCEPT,
+                &mut credential,
+                null_mut(),
+                null_mut(),
+            )
+        };
+        check(major, minor)?;
+        Ok(Self {
+            credential: OwnCredential(credential),
+            context: Context(null_mut()),
+            source: OwnName(null_mut()),
+            delegated: OwnCredential(null_mut()),
+            complete: false,
+        })
+    }
+
+    /// Continues with a token from the client.
+    ///
+    /// # Errors
+    /// The token is not valid, or the context is complete already.
+    pub fn step(&mut self, token: &[u8]) -> Result<Step, GssError> {
+        if self.complete {
+            return Err(GssError::new("the context is complete"));
+        }
+        // An earlier step has left no value in these, but RFC 2744 does not guarantee it.
+        self.source = OwnName(null_mut());
+        self.delegated = OwnCredential(null_mut());
+        let mut output = Filled::empty();
+        let mut minor = 0;
+        // SAFETY: the handles are ours, null or live. Every other pointer is null where that is allowed (no
+        // channel bindings, unused results) or refers to a live value, and the library keeps none of them.
+        let major = unsafe {
+            gss_accept_sec_context(
+                &mut minor,
+                &mut self.context.0,
+                self.credential.0,
+                &lend(token),
+                null(),
+                &mut self.source.0,
+                null_mut(),
+                &mut output.0,
+                null_mut(),
+                null_mut(),
+                &mut self.delegated.0,
+            )
+        };
+        let step = stepped(major, minor, &output)?;
+        self.complete = step.complete;
+        Ok(step)
+    }
+
+    /// True when `mic` is the client's checksum over `data`.
+    pub fn is_mic(&self, data: &[u8], mic: &[u8]) -> bool {
+        if !self.complete || self.context.0.is_null() {
+            return false;
+        }
+        // SAFETY: the context is live; the buffers live during the call.
+        let major = unsafe { gss_verify_mic(&mut 0, self.context.0, &lend(data), &lend(mic), null_mut()) };
+        major == 0
+    }
+
+    /// Principal of the client: `name@REALM`.
+    ///
+    /// # Errors
+    /// The context is not established, or the name is not UTF-8.
+    pub fn principal(&self) -> Result<String, GssError> {
+        if !self.complete || self.source.0.is_null() {
+            return Err(GssError::new("no context"));
+        }
+        let mut text = Filled::empty();
+        let mut minor = 0;
+        // SAFETY: the name is live; the kind of name is not requested.
+        let major = unsafe { gss_display_name(&mut minor, self.source.0, &mut text.0, null_mut()) };
+        check(major, minor)?;
+        let text = std::str::from_utf8(text.bytes()).map_err(|_| GssError::new("principal is not UTF-8"))?;
+        Ok(text.to_owned())
+    }
+
+    /// True when the client may log in as this user of the system: according to `~/.k5login` where it exists,
+    /// otherwise by the name alone (`krb5_kuserok`).
+    ///
+    /// # Errors
+    /// The context is not established, or Kerberos is not configured.
+    pub fn may_be(&self, user: &str) -> Result<bool, GssError> {
+        let principal = CString::new(self.principal()?).unwrap_or_default();
+        let Ok(user) = CString::new(user) else { return Ok(false) };
+        let failed = |what: &str, code: c_int| GssError::new(format!("{what}: error {code}"));
+        let mut context = null_mut();
+        // SAFETY: the context is released below, once, and the principal before it; the strings live during
+        // the calls.
+        unsafe {
+            let code = krb5_init_context(&mut context);
+            if code != 0 {
+                return Err(failed("krb5_init_context", code));
+            }
+            let mut parsed = null_mut();
+            let code = krb5_parse_name(context, principal.as_ptr(), &mut parsed);
+            let answer = if code == 0 {
+                let may = krb5_kuserok(context, parsed, user.as_ptr()) != 0;
+                krb5_free_principal(context, parsed);
+                Ok(may)
+            } else {
+                Err(failed("krb5_parse_name", code))
+            };
+            krb5_free_context(context);
+            answer
+        }
+    }
+
+    /// Credentials that the client has delegated, serialized for [`store`](crate::gssapi::store) in another process. `None`: none.
+    ///
+    /// # Errors
+    /// They cannot be serialized.
+    pub fn delegated(&self) -> Result<Option<Zeroizing<Vec<u8>>>, GssError> {
+        if !self.complete || self.delegated.0.is_null() {
+            return Ok(None);
+        }
+        let mut token = Filled::empty();
+        let mut minor = 0;
+        // SAFETY: the credential is live.
+        let major = unsafe { gss_export_cred(&mut minor, self.delegated.0, &mut token.0) };
+        check(major, minor)?;
+        Ok(Some(Zeroizing::new(token.bytes().to_vec())))
+    }
+}
