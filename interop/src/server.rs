@@ -104,7 +104,7 @@ fn unique() -> usize {
 
 /// Waits for the log line `Server listening on … port N.`, the only announcement of the port.
 fn wait_for_port(child: &mut Child, log: &Path) -> u16 {
-    for _ in 0..1500 {
+    for _ in 0..3000 {
         if let Ok(file) = std::fs::File::open(log) {
             for line in BufReader::new(file).lines().map_while(Result::ok) {
                 if let Some((_, rest)) = line.split_once("Server listening on 127.0.0.1 port ")
