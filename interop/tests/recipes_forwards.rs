@@ -35,7 +35,7 @@ fn forwards_added_to_a_master_and_cancelled() {
         client: r#"ssh -MNf m; ssh -O check m 2>&1 | sed 's/pid=[0-9]*/pid/'; banner() { head -c 7; echo; }
 ssh -O forward -L 9001:localhost:22 m; nc -d 127.0.0.1 9001 | banner; ssh -O forward -R 9002:localhost:22 m
 ssh -O forward -R 0:localhost:22 m | tr 0-9 d | cut -c1; ssh -O forward -D 9003 m
-exec 5< <(exec curl -s --socks5 127.0.0.1:9003 telnet://127.0.0.1:22 --max-time 60 </dev/null); banner <&5; kill $!; exec 5<&-
+exec 5< <(exec curl -sN --socks5 127.0.0.1:9003 telnet://127.0.0.1:22 --max-time 60 </dev/null); banner <&5; kill $!; exec 5<&-
 ssh -O cancel -L 9001:localhost:22 m; echo $?; nc -z 127.0.0.1 9001; echo $?; ssh -O cancel -L 9001:localhost:22 m; echo $?
 ssh -O cancel -R 9002:localhost:22 m; echo $?; ssh -O cancel -D 9003 m; echo $?; ssh -O forward m; echo $?
 ssh -O bogus m; echo $?; ssh -O forward -L 22:localhost:22 m; echo $?
