@@ -81,6 +81,11 @@ impl Lhsshd {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Path of the server's log, for threads that outlive the test's hold on the server.
+    pub fn log_path(&self) -> &Path {
+        &self.log
+    }
+
     /// The listener's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
