@@ -33,7 +33,7 @@ impl Agent {
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
         let mut agent = Self { child, socket };
-        for _ in 0..1000 {
+        for _ in 0..6000 {
             if std::os::unix::net::UnixStream::connect(&agent.socket).is_ok() {
                 return agent;
             }
@@ -68,9 +68,9 @@ impl Agent {
         lab.run(Path::new("env"), &words)
     }
 
-    /// Waits up to 10 s for an agent that was told to end; true when it ended.
+    /// Waits up to a minute for an agent that was told to end; true when it ended.
     pub fn ended(&mut self) -> bool {
-        (0..1000).any(|_| {
+        (0..6000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             matches!(self.child.try_wait(), Ok(Some(_)))
         })

@@ -13,7 +13,7 @@ use lh_sys::spawn::Program;
 use rustix::termios::Winsize;
 
 /// Longest wait for output. A bound against hanging, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Output so far, and whether the terminal is at its end.
 type Screen = Arc<(Mutex<(String, bool)>, Condvar)>;

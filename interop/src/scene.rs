@@ -111,7 +111,7 @@ impl Scene {
 /// Waits until `is_true` returns true; a bound against hanging, not an expectation.
 #[track_caller]
 pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(180);
     while !is_true() {
         assert!(Instant::now() < end, "never came true: {what}");
         std::thread::sleep(Duration::from_millis(20));

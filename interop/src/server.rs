@@ -81,6 +81,11 @@ impl Lhsshd {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Path of the server's log, for threads that outlive the test's hold on the server.
+    pub fn log_path(&self) -> &Path {
+        &self.log
+    }
+
     /// The listener's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -104,7 +109,7 @@ fn unique() -> usize {
 
 /// Waits for the log line `Server listening on … port N.`, the only announcement of the port.
 fn wait_for_port(child: &mut Child, log: &Path) -> u16 {
-    for _ in 0..1500 {
+    for _ in 0..3000 {
         if let Ok(file) = std::fs::File::open(log) {
             for line in BufReader::new(file).lines().map_while(Result::ok) {
                 if let Some((_, rest)) = line.split_once("Server listening on 127.0.0.1 port ")

@@ -128,7 +128,7 @@ impl Tunnel {
 
     /// Waits until the port accepts connections on this host.
     pub fn wait_for(&self, host: &str, port: u16) {
-        for _ in 0..600 {
+        for _ in 0..1800 {
             if TcpStream::connect((host, port)).is_ok() {
                 return;
             }
@@ -139,7 +139,7 @@ impl Tunnel {
 
     /// Waits until a Unix socket accepts connections.
     pub fn wait_for_path(&self, path: &Path) {
-        for _ in 0..600 {
+        for _ in 0..1800 {
             if UnixStream::connect(path).is_ok() {
                 return;
             }
@@ -172,7 +172,7 @@ impl Drop for Tunnel {
 /// Waits until `is_true` returns true; a bound against hanging, not an expectation.
 #[track_caller]
 pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
-    for _ in 0..600 {
+    for _ in 0..1800 {
         if is_true() {
             return;
         }

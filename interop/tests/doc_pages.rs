@@ -122,7 +122,7 @@ fn run_page(name: &str) {
         }
         let commands = placed(&lab, &commands, free);
         let mut shell = Command::new("timeout");
-        shell.args(["-k", "5", "120"]);
+        shell.args(["-k", "5", "600"]);
         if needs.as_deref() == Some("sbatch") {
             shell.arg(root().join("bench/slurm-cluster.sh"));
         }

@@ -220,14 +220,15 @@ fn idle_connections_end() {
 /// Covers: ssh_config ChannelTimeout; sshd_config ChannelTimeout
 #[test]
 fn idle_sessions_end() {
-    for (config, option) in [("ChannelTimeout session:command=1s", "none"), ("", "session=1s")] {
+    for (config, option) in [("ChannelTimeout session:command=5s", "none"), ("", "session=5s")] {
         let lab = Lab::new();
         let daemon = Lhsshd::start(&lab, config);
         let pair = Pair::new(&lab, our("lhssh"), daemon.port);
         let option = format!("ChannelTimeout={option}");
         let ran = lab.run(&pair.client, &pair.args(&["-o", &option, "@host", "echo on; exec sleep 1000"]));
         assert_eq!((ran.code, ran.text().as_str()), (255, "on\n"), "{config}{option}: {}", ran.err);
-        let busy = "for i in 1 2 3 4 5 6; do echo on; sleep 0.4; done; exit 3";
+        // Longer than the limit, with room for a machine that stands still for seconds.
+        let busy = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do echo on; sleep 0.5; done; exit 3";
         assert_eq!(lab.run(&pair.client, &pair.args(&["-o", &option, "@host", busy])).code, 3);
     }
 }

@@ -684,7 +684,20 @@ fn sessions_of_other_users_survive_while_they_may() {
 fn broken_attempts_are_not_penalised_while_a_session_waits() {
     let plan = [(MB, Break::Reset)].into_iter().chain([(1000, Break::Reset); 4]).collect::<Vec<_>>();
     let config = "ResumeGrace 2m\nPerSourcePenalties noauth:30 min:10 max:30\n";
-    let scene = Broken::new(config, &plan);
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, config);
+    // The client may come back before the server has noticed the break. Such an attempt is none while a session
+    // waits, so it passes the relay later.
+    let (port, log) = (server.port, server.log_path().to_owned());
+    let waits = move || {
+        eventually("the session waits", || {
+            std::fs::read_to_string(&log).is_ok_and(|text| text.contains("the session waits"))
+        });
+        Some(port)
+    };
+    let cuts = Cuts::to_each(std::iter::once(port).chain(std::iter::from_fn(waits)), plan.clone());
+    lab.know(cuts.port);
+    let scene = Broken { lab, server, cuts };
     make_blob(&scene.lab.path("blob"), 4 << 20);
     let command = format!("cat {}", scene.lab.arg("blob"));
     let ran = scene.run(&["Resume=yes"], &command, Stdio::null()).ok("cat");

@@ -228,7 +228,7 @@ fn short_commands_leave_no_message_and_no_socket() {
         let ran = lab.run(&our("lhssh-agent"), &["-a", &lab.arg("socket"), "true"]);
         assert_eq!((ran.code, ran.text().as_str(), ran.err.as_str()), (0, "", ""));
         // The agent may end after its command.
-        let gone = (0..500).any(|_| {
+        let gone = (0..6000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             !socket.exists()
         });

@@ -12,7 +12,7 @@ use lh_interop::{Lab, Lhsshd, is_root, me, peers, skip};
 /// Waits until `find` returns a value; a bound against hanging, not an expectation.
 #[track_caller]
 fn eventually<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(180);
     loop {
         if let Some(found) = find() {
             return found;

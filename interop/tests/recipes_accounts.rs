@@ -338,8 +338,9 @@ ssh -p 9 bob@server true; echo $?
 ssh -tt bob@server 'kill -INT $$' </dev/null; echo $?
 seq 9 | ssh bob@server 'cat; exit 3'; echo $?
 ssh bob@server 'sleep 0.3 & echo bg'
-ssh -f bob@server 'sleep 0.2; echo forked'
-sleep 3
+ssh -f bob@server 'sleep 0.2; echo forked' >forked
+eventually test -s forked
+cat forked
 "#,
         sees: &["connect to host server port 9: Connection refused"],
         ..RECIPE

@@ -212,36 +212,34 @@ fusermount3 -u m2
 fn commands_whose_client_goes_away() {
     Recipe {
         client: r#"
-here() {
-    for i in {1..30}; do pgrep -u bob -x $1 >/dev/null || { echo gone; return; }; sleep .1; done
-    echo stays
-}
-begun() { for i in {1..100}; do pgrep -u bob -x $1 >/dev/null && return; sleep .1; done; }
+begun() { eventually pgrep -u bob -f "^$1$"; }
+ended() { eventually ! pgrep -u bob -f "^$1$" && echo gone; }
 ssh bob@server 'exec sleep 901' &
 p=$!
-begun sleep
+begun 'sleep 901'
 kill -TERM $p
 wait $p; echo $?
-here sleep
+sleep 3
+pgrep -u bob -f '^sleep 901$' >/dev/null && echo stays
 ssh bob@server 'pkill sleep'
 for signal in TERM KILL; do
     ssh -tt bob@server 'exec sleep 902' >/dev/null 2>&1 &
     p=$!
-    begun sleep
+    begun 'sleep 902'
     kill -$signal $p
     wait $p 2>/dev/null; echo $?
-    here sleep
+    ended 'sleep 902'
 done
 ssh bob@server 'cat' </dev/zero >/dev/null &
 p=$!
 begun cat
 kill -KILL $p
 wait $p 2>/dev/null
-here cat
+ended cat
 timeout 2 ssh bob@server 'sleep 904; echo no'; echo $?
 ssh bob@server 'pkill sleep'
 ssh bob@server 'setsid sleep 906 >/dev/null 2>&1 & disown; echo started'
-ssh bob@server 'pgrep -c sleep; pkill sleep'
+ssh bob@server 'eventually pgrep -f "^sleep 906"; pgrep -c -f "^sleep 906"; pkill sleep'
 "#,
         sees: &["255\nstays\n255\ngone\n137\ngone\ngone\n124\nstarted\n1\n"],
         ..RECIPE

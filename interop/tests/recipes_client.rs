@@ -19,7 +19,7 @@ Host *
 "#,
         client: r#"
 ssh-keygen -q -t ed25519 -N '' -f other
-ssh -f server 'echo said; sleep 0.5; touch done1'; echo $?
+ssh -f server 'echo said; sleep 0.5; touch done1' >said; echo $?
 ssh -f -L 7300:localhost:22 server sleep 600
 l=$(pgrep -u me -f 7300:localhost)
 ssh -p 7300 -o HostKeyAlias=server localhost id -un; echo $?
@@ -33,6 +33,8 @@ ssh bg 'cat; echo in background' <boot 2>/dev/null
 echo words >boot
 ssh bg 'cat; touch done2' <boot; echo $?
 while ssh server ! test -e done1 -a -e done2; do sleep 0.2; done
+eventually test -s said
+cat said
 ssh -fN server; echo $?
 pkill -u me -f fN
 timeout 20 ssh -f server 'echo out; echo err >&2; exec >&- 2>&-; sleep 1' 2>&1 | sort

@@ -95,9 +95,10 @@ echo 1 >verdict
 ssh -o BatchMode=yes server id -un; echo $?
 sed 's/SHA256.*/FP/' asked
 ssh-add -D
-ssh-add -t 2 keys/id_ed25519
+ssh-add -t 600 keys/id_ed25519
 ssh server id -un
-sleep 3
+ssh-add -t 2 keys/id_ed25519
+eventually ! ssh-add -l
 ssh-add -l; echo $?
 ssh-add -q keys/id_ed25519
 ssh-add -x </dev/null; echo $?
@@ -202,11 +203,13 @@ ssh -O forward -D 7301 server; echo $?
 ssh -O cancel -D 7301 server; echo $?
 ssh -O forward server; echo $?
 ssh -O nonsense server 2>&1 | head -1
-ssh server 'sleep 1; echo late; exit 4' &
-sleep 0.5
+ssh server 'touch /tmp/on; eventually test -e /tmp/off; echo late; exit 4' &
+late=$!
+eventually test -e /tmp/on
 ssh -O stop server 2>&1
-wait $!; echo $?
-sleep 0.5
+ssh -S none server touch /tmp/off
+wait $late; echo $?
+eventually ! sh -c 'ls .ssh/c-*'
 ssh -O check server 2>/dev/null; echo $?
 python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind("stale")'
 ssh -S stale server id -un; echo $?
@@ -267,7 +270,7 @@ for p in SAY:
     threading.Thread(target=s.serve_forever).start()
 E
 (setsid python3 /srv/odd.py >/dev/null 2>&1 &)
-for p in 7401 7402 7404 7406; do listening $p; done
+for p in 7401 7402 7404 7406 741{0..9}; do listening $p; done
 "#,
         client: r#"
 ask() {
@@ -281,13 +284,13 @@ ask() {
 }
 for p in 7410 7411 7412 7413 7414 7415 7416 7417 7418 7419; do
     echo "== $p"
-    timeout 10 ssh -p $p server true 2>&1; echo $?
+    timeout 60 ssh -p $p server true 2>&1; echo $?
 done
 ask scp -P 7410 server:x y
 ssh -o ConnectTimeout=1 -p 7401 server true; echo $?
 for p in 7402 7404 7406; do
     echo "== $p"
-    timeout 10 ssh -p $p server true 2>&1 | sed 's/port [0-9]*$/port N/'; echo ${PIPESTATUS[0]}
+    timeout 60 ssh -p $p server true 2>&1 | sed 's/port [0-9]*$/port N/'; echo ${PIPESTATUS[0]}
 done
 ssh -o ConnectionAttempts=3 -o ConnectTimeout=2 -p 9 server true; echo $?
 ask scp -o ConnectTimeout=1 -P 7401 f server:

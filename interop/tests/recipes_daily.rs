@@ -243,9 +243,10 @@ until [ -e /run/ready ]; do sleep 0.05; done
 echo GET | timeout 60 ssh -o ConnectTimeout=30 -T -- bob@server docker system dial-stdio; echo $?
 echo PING | timeout 60 ssh -T -e none -- bob@server sh -c "'nc -N -U /run/engine'"; echo $?
 ssh -N -L "$HOME/sock:/run/engine" bob@server </dev/null &
-for i in {1..100}; do [ -S sock ] && break; sleep 0.05; done
+forward=$!
+eventually test -S sock
 echo FORWARD | timeout 60 nc -N -U sock
-kill %1
+kill $forward
 wait 2>/dev/null
 timeout 60 rsync -e 'ssh -l bob' server::mod/ | tr -s ' ' | cut -d' ' -f1,2,5; echo $?
 timeout 60 rsync -e 'ssh -l bob' server::mod/in got

@@ -35,7 +35,7 @@ fn forwards_added_to_a_master_and_cancelled() {
         client: r#"ssh -MNf m; ssh -O check m 2>&1 | sed 's/pid=[0-9]*/pid/'; banner() { head -c 7; echo; }
 ssh -O forward -L 9001:localhost:22 m; nc -d 127.0.0.1 9001 | banner; ssh -O forward -R 9002:localhost:22 m
 ssh -O forward -R 0:localhost:22 m | tr 0-9 d | cut -c1; ssh -O forward -D 9003 m
-curl -s --socks5 127.0.0.1:9003 telnet://127.0.0.1:22 --max-time 1 </dev/null | banner
+exec 5< <(exec curl -sN --socks5 127.0.0.1:9003 telnet://127.0.0.1:22 --max-time 60 </dev/null); banner <&5; kill $!; exec 5<&-
 ssh -O cancel -L 9001:localhost:22 m; echo $?; nc -z 127.0.0.1 9001; echo $?; ssh -O cancel -L 9001:localhost:22 m; echo $?
 ssh -O cancel -R 9002:localhost:22 m; echo $?; ssh -O cancel -D 9003 m; echo $?; ssh -O forward m; echo $?
 ssh -O bogus m; echo $?; ssh -O forward -L 22:localhost:22 m; echo $?
@@ -70,6 +70,7 @@ curl -s --socks5-hostname 127.0.0.1:1080 telnet://nosuch.invalid:22 </dev/null 2
 ssh -N -R 1080 -o PermitRemoteOpen='127.0.0.3:22 inner:*' server 2>/dev/null & p=$!; up 127.0.0.1 1080
 nc -X 5 -x 127.0.0.1:1080 -d 127.0.0.3 22 | head -c 7; echo; nc -X 5 -x 127.0.0.1:1080 -d 127.0.0.2 22 2>/dev/null; echo $?; kill $p
 for a in '*:7000' 127.0.0.5:7000 '[::1]:7000' :7000 localhost:7000 0.0.0.0:7000 bastion:7000 10.9.9.9:7000; do
+    eventually ! grep ':1B58 [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6
     echo "== $a"; ssh -o ExitOnForwardFailure=yes -R "$a:server:22" server 'ss -Htln sport = :7000' | ports; done
 for how in '-o ExitOnForwardFailure=yes -L' -L -R '-o ExitOnForwardFailure=yes -R'; do ssh $how 22:x:1 server echo said; echo $?; done
 look() { ssh "$@" server 'ss -Htln "( sport = :7001 or sport = :7002 )"' | ports; }

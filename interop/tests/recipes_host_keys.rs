@@ -84,7 +84,7 @@ ls a b
 ssh -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o StrictHostKeyChecking=no bastion id -un
 ssh -o VisualHostKey=yes -o FingerprintHash=md5 server id -un 2>&1
 cat >ex <<'E'
-set timeout 20
+set timeout 60
 log_user 0
 foreach answer {no maybe yes} {
   file delete fresh

@@ -142,7 +142,7 @@ wc -l <.ssh/known_hosts
 fn control_master_auto_serves_fifty_commands() {
     Recipe {
         server: "MaxSessions 100",
-        config: "Host server\n  User bob\n  ControlMaster auto\n  ControlPath ~/.ssh/%C\n  ControlPersist 30\n",
+        config: "Host server\n  User bob\n  ControlMaster auto\n  ControlPath ~/.ssh/%C\n  ControlPersist 600\n",
         client: r#"
 ssh server true
 for n in {1..50}; do ssh server "echo $n; exit $((n%3))" </dev/null & done | sort -n | md5sum
@@ -156,10 +156,10 @@ ssh server 'echo err >&2; cat' <<<in
 ssh -O forward -L 4001:localhost:22 server
 ssh -p 4001 -o HostKeyAlias=server -o ControlPath=none bob@localhost id -un
 ssh -O exit server
-sleep 0.3
+eventually ! sh -c 'test -S .ssh/????????????????????????????????????????'
 ssh -O check server >/dev/null 2>&1; echo $?
 "#,
-        look: "sleep 0.5; grep -c Accepted /var/log/sshd.log",
+        look: "grep -c Accepted /var/log/sshd.log",
         sees: &["1\n2\n3\n", "Master running (pid)", "Exit request sent."],
         ..RECIPE
     }
@@ -184,7 +184,7 @@ listening 8000
 ssh -f -N -o ExitOnForwardFailure=yes -L 5001:localhost:8000 -L ~/s:localhost:8000 -R 5002:localhost:8000 -R '*:5003:localhost:8000' -D 5004 -R 5005 bob@server
 echo $?
 for u in 'http://localhost:5001/p' '--unix-socket s http://x/p' 'http://localhost:5002/p' 'http://127.0.0.2:5003/p' '--socks5-hostname localhost:5004 http://server:8000/p' '--socks5 localhost:5005 http://127.0.0.1:8000/p' 'http://127.0.0.2:5002/p'; do
-    curl -s --max-time 10 $u; echo $?
+    curl -s --max-time 60 $u; echo $?
 done
 ssh -o ExitOnForwardFailure=yes -L 5001:x:1 bob@server true; echo $?
 ssh -o ExitOnForwardFailure=yes -R 5002:x:1 bob@server true; echo $?
@@ -320,8 +320,7 @@ while True:
     s.sendto(answer, peer)
 E
 (setsid python3 /srv/dns.py >/srv/dns.log 2>&1 &)
-for i in {1..200}; do test -e /run/dns && break; sleep 0.05; done
-test -e /run/dns
+eventually test -e /run/dns
 for n in open bad sha1 fails; do echo "127.0.0.1 $n.example.org" >>/etc/hosts; done
 rm -f /home/me/.ssh/known_hosts
 "#;

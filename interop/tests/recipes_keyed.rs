@@ -368,7 +368,7 @@ fn su_on_a_session_s_terminal() {
         config: "Host *\n  User bob\n",
         client: r#"
 cat >ex <<'E'
-set timeout 30
+set timeout 60
 log_user 0
 spawn ssh -t server {su - ann -c 'id -un; tty | cut -c1-9; exit 5'}
 expect assword:
@@ -382,27 +382,27 @@ send "wrong\r"
 expect eof
 puts $expect_out(buffer)
 puts [lindex [wait] 3]
-spawn ssh -t server {stty size; read x; stty size; stty -a | grep -o 'intr = ..'; exit 3}
+spawn ssh -t server {stty size; until stty size | grep -x '33 99'; do sleep 0.1; done; read x; stty -a | grep -o 'intr = ..'; exit 3}
+expect "0 0"
 stty rows 33 columns 99 <$spawn_out(slave,name)
-sleep 1
+expect "33 99"
 send "\r"
 expect eof
-puts [regsub -all {\n0 0} $expect_out(buffer) {}]
+puts $expect_out(buffer)
 puts [lindex [wait] 3]
-spawn ssh -t server {sleep 30; echo late}
-sleep 2
+spawn ssh -t server {echo begun; sleep 30; echo late}
+expect begun
 send "\003"
 expect eof
 puts $expect_out(buffer)
 puts [lindex [wait] 3]
 E
-expect ex | tr -d '\r' | sed 's/^[0-9]* [0-9]*$/size/'
+expect ex | tr -d '\r'
 ssh server 'su - ann -c id' </dev/null 2>&1; echo $?
 ssh -tt server 'nohup sleep 3 >/dev/null 2>&1 & echo started' </dev/null 2>/dev/null | tr -d '\r'
 ssh server 'sleep 3 >/dev/null 2>&1 </dev/null & echo started'
 ssh server 'setsid sh -c "sleep 1; echo w >late" </dev/null >/dev/null 2>&1 &'; echo $?
-sleep 2
-ssh server cat late
+ssh server 'eventually test -s late; cat late'
 "#,
         sees: &["ann\n/dev/pts/\n"],
         ends: Ends::Each,

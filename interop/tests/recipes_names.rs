@@ -101,7 +101,7 @@ lhssh-add -q .ssh/id_ed25519
 lhssh-add -l | wc -l
 lhssh-agent -k | wc -l
 for ip in local remote proxy; do
-    timeout 60 script -qec "stty rows 24 cols 80; mosh --ssh='lhssh -4' -4 --predict=never --no-init --experimental-remote-ip=$ip --server='env LANG=C.UTF-8 mosh-server' bob@server -- sh -c 'id -un >>ran; echo MOSH-CO''NNECTED'" /dev/null </dev/null |
+    timeout 100 script -qec "stty rows 24 cols 80; mosh --ssh='lhssh -4' -4 --predict=never --no-init --experimental-remote-ip=$ip --server='env LANG=C.UTF-8 mosh-server' bob@server -- sh -c 'id -un >>ran; echo MOSH-CO''NNECTED'" /dev/null </dev/null |
         grep -ao MOSH-CONNECTED | head -1
 done
 ssh bob@server cat ran
@@ -198,7 +198,7 @@ fn proxy_commands_by_socat_and_nc() {
         tools: &["socat", "nc"],
         setup: r#"
 (setsid socat UNIX-LISTEN:/srv/gate,fork,mode=666 TCP:127.0.0.1:22 >/dev/null 2>&1 &)
-for i in {1..100}; do test -S /srv/gate && break; sleep 0.05; done
+eventually test -S /srv/gate
 "#,
         config: r#"
 Host tcp

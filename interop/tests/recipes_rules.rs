@@ -129,6 +129,7 @@ for u in po no off dis; do
     done
     for r in 7100 127.0.0.1:7100 :7100 127.0.0.2:7101 7101 localhost:7102 '*:7102' 7103 /tmp/s-$u; do
         echo "-R $r"
+        eventually ! grep ':1B[BC][CDEF0-9] [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6
         ssh -o ExitOnForwardFailure=yes -R "$r:localhost:22" $u@server 'echo ok' 2>&1
     done
 done

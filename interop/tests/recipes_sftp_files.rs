@@ -13,13 +13,14 @@ fn sftp_to_a_full_disk() {
         client: r#"
 head -c 1000000 /dev/zero >big
 echo words >file
-cd /home/me
+# What a session still writes to is there until it ends.
+room() { eventually ! pgrep -u bob; ssh bob@server 'cd /srv/small; rm -f big .big.*; ls -A'; }
 echo put big /srv/small/big | sftp -q -b - bob@server; echo $?
-ssh bob@server 'cd /srv/small; rm -f big .big.*; ls -A'
+room
 scp -q big bob@server:/srv/small/; echo $?
-ssh bob@server 'cd /srv/small; rm -f big .big.*; ls -A'
+room
 scp -q -O big bob@server:/srv/small/; echo $?
-ssh bob@server 'cd /srv/small; rm -f big .big.*; ls -A'
+room
 scp -q file bob@server:/srv/small/; echo $?
 "#,
         look: "tree /srv/small",

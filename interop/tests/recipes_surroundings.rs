@@ -191,19 +191,21 @@ SSH_AUTH_SOCK=/gone ssh -A bob@server 'echo ran'; echo $?
 fn sessions_ended_by_signals() {
     Recipe {
         client: r#"
+# What goes through a forward shows that the client is in its loop.
+runs() { eventually bash -c 'head -c 4 </dev/tcp/127.0.0.1/7600 | grep -q SSH-'; }
 for s in TERM HUP; do
     for o in '-N bob@server' 'bob@server sleep 60'; do
-        ssh $o &
+        ssh -L 7600:localhost:22 $o &
         p=$!
-        sleep 3
+        runs
         kill -$s $p
         wait $p
         echo "$s $o: $?"
     done
 done
-ssh -N -o LogLevel=VERBOSE bob@server 2>err &
+ssh -N -L 7600:localhost:22 -o LogLevel=VERBOSE bob@server 2>err &
 p=$!
-sleep 3
+runs
 kill $p
 wait $p; echo $?
 grep signal err
@@ -227,7 +229,7 @@ ssh-keyscan -t ed25519 server 2>/dev/null | wc -l
 echo get f | sftp -q bob@server 2>/dev/null >&2
 "#,
         look: r#"
-sleep 0.5
+sessions_ended
 sed -E 's/port [0-9]+/port N/; s/SHA256:.*//' /var/log/sshd.log |
     grep 'Received disconnect\|Disconnected from\|Accepted\|Connection closed by' | sort
 "#,
@@ -270,7 +272,7 @@ done 2>/dev/null
 ssh -p 2201 bob@127.0.0.1 true 2>/dev/null
 "#,
         look: r#"
-sleep 0.5
+sessions_ended
 for f in sshd sshd-plain; do
     echo "== $f"
     sed -E 's/port [0-9]+/port N/g; s/SHA256:.*/FP/; s/^(error|fatal): //' /var/log/$f.log |

@@ -70,8 +70,9 @@ fn sessions_outlive_a_machine_that_sleeps() {
         setup: FREEZER,
         config: "Host *\n  User bob\n  ServerAliveInterval 2\n  ServerAliveCountMax 2\n",
         client: r#"
-(sleep 1; freeze both 1 6 0) &
-ssh server 'sleep 3; echo through; exit 5'; echo $?
+(eventually test -e /tmp/in; freeze both 1 6 0) &
+ssh server 'touch /tmp/in; sleep 5; echo through; exit 5'; echo $?
+wait
 ssh -f -N -L 7200:localhost:22 server
 freeze both 1 6 0
 ssh -p 7200 -o HostKeyAlias=server localhost id -un; echo $?

@@ -110,11 +110,12 @@ fn autossh_brings_a_tunnel_back() {
         client: r#"
 export AUTOSSH_GATETIME=0 AUTOSSH_POLL=10
 autossh -M 0 -f -N -L 7001:localhost:22 bob@server
-for i in {1..100}; do grep -q :1B59 /proc/net/tcp && break; sleep 0.1; done
+eventually grep -q ':1B59 [0-9A-F:]* 0A' /proc/net/tcp
 ssh -p 7001 -o HostKeyAlias=server bob@localhost id -un
-pkill -HUP -x -u me ssh
-sleep 0.5
-for i in {1..150}; do grep -q ':1B59 [0-9A-F:]* 0A' /proc/net/tcp && break; sleep 0.1; done
+old=$(pgrep -x -u me ssh)
+kill -HUP $old
+eventually ! kill -0 $old
+eventually grep -q ':1B59 [0-9A-F:]* 0A' /proc/net/tcp
 ssh -p 7001 -o HostKeyAlias=server bob@localhost id -un
 pkill -x autossh; echo $?
 "#,
@@ -154,7 +155,7 @@ PDSH_RCMD_TYPE=ssh pdsh -l bob -w server,bastion,inner 'id -un; exit 3' 2>&1 | s
 PDSH_RCMD_TYPE=ssh pdsh -S -l bob -w server,inner 'exit 4' 2>/dev/null; echo $?
 clush -l bob -w server,bastion,inner -bS 'id -un; exit 2' 2>/dev/null; echo $?
 echo w >f
-clush -l bob -w server --copy f --dest /tmp/copied; echo $?
+clush -q -l bob -w server --copy f --dest /tmp/copied; echo $?
 "#,
         look: "cat /tmp/copied",
         sees: &["server: bob\n"],
@@ -221,14 +222,14 @@ fn mosh_starts_its_server_by_ssh() {
         tools: &["mosh", "script"],
         client: r#"
 for ip in proxy remote; do
-    timeout 60 script -qec "stty rows 24 cols 80; mosh --predict=never --no-init --experimental-remote-ip=$ip bob@server -- sh -c 'id -un >>ran; stty size >>ran; echo MOSH-CO''NNECTED'" /dev/null </dev/null |
+    timeout 100 script -qec "stty rows 24 cols 80; mosh --predict=never --no-init --experimental-remote-ip=$ip bob@server -- sh -c 'id -un >>ran; stty size >>ran; echo MOSH-CO''NNECTED'" /dev/null </dev/null |
         grep -ao MOSH-CONNECTED | head -1
 done
-timeout 60 script -qec 'stty rows 30 cols 90; mosh --no-init --ssh="ssh -o BatchMode=yes -p 22" bob@server -- sh -c "stty size >>ran"' /dev/null </dev/null >/dev/null
+timeout 100 script -qec 'stty rows 30 cols 90; mosh --no-init --ssh="ssh -o BatchMode=yes -p 22" bob@server -- sh -c "stty size >>ran"' /dev/null </dev/null >/dev/null
 echo $?
 ssh bob@server cat ran
 "#,
-        look: "pgrep -c mosh-server",
+        look: "eventually ! pgrep mosh-server; pgrep -c mosh-server",
         sees: &["MOSH-CONNECTED\nMOSH-CONNECTED\n0\nbob\n", "30 90\n"],
         ..RECIPE
     }
@@ -273,7 +274,7 @@ for i in {1..100}; do
 done
 for n in 1 2 3; do curl -s --max-time 20 http://10.78.0.1:8000/p; echo $?; done
 kill $(cat /run/sshuttle.pid)
-for i in {1..300}; do iptables -t nat -S | grep -q sshuttle || break; sleep 0.1; done
+eventually ! sh -c 'iptables -t nat -S | grep -q sshuttle'
 iptables -t nat -S | grep -c sshuttle
 "#,
         sees: &["page\n0\npage\n0\npage\n0\n0\n"],
@@ -400,7 +401,7 @@ chown bob: /home/bob/.ssh/rc
 eval $(ssh-agent) >/dev/null
 ssh-add -q .ssh/id_ed25519
 ssh -A bob@server 'SSH_AUTH_SOCK=~/.ssh/sock tmux new-session -d -s work; ssh-add -l | cut -d" " -f1,4; sleep 0.2'
-ssh bob@server 'SSH_AUTH_SOCK=~/.ssh/sock ssh-add -l; echo $?'
+ssh bob@server 'eventually ! test -S ~/.ssh/sock; SSH_AUTH_SOCK=~/.ssh/sock ssh-add -l; echo $?'
 ssh -A bob@server 'tmux send-keys -t work "ssh-add -l | wc -l >keys; ssh-add -T ~/.ssh/authorized_keys; echo \$? >signed; tmux wait-for -S done" Enter; tmux wait-for done; cat keys signed; tmux kill-server'
 ssh-agent -k >/dev/null
 "#,
@@ -428,7 +429,7 @@ echo "osReleaseId==$(uname -s)=="; echo "uuid: running"; wait
 E
 ssh -v -T -D 7100 -o ConnectTimeout=15 bob@server bash <boot >out 2>err &
 editing=$!
-for i in {1..200}; do grep -q listeningOn out && break; sleep 0.1; done
+eventually grep -q listeningOn out
 port=$(sed -n 's/^listeningOn==\(.*\)==/\1/p' out)
 for n in 1 2 3; do
     curl -s --max-time 20 --socks5-hostname localhost:7100 http://localhost:$port/p

@@ -158,7 +158,7 @@ fn when_the_time_is_over_what_is_left_is_said() {
     let server = Lhsshd::start(&lab, "");
     // The last --retry-for counts.
     let mut child =
-        start(&lab, server.port, &["--json", "-l", "100000", "--retry-for", "2s", "blob", &target]);
+        start(&lab, server.port, &["--json", "-l", "100000", "--retry-for", "8s", "blob", &target]);
     eventually("a part of the copy", || some_is_there(&lab));
     let sessions = lh_interop::process::below(server.pid());
     drop(server);
@@ -170,7 +170,7 @@ fn when_the_time_is_over_what_is_left_is_said() {
     let done = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(255), "{said}");
-    assert!(said.contains("no progress for 2s: giving up"), "{said}");
+    assert!(said.contains("no progress for 8s: giving up"), "{said}");
     assert!(said.contains("left behind: the unfinished file") && said.contains(".lhpart"), "{said}");
 }
 

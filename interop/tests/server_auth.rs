@@ -333,7 +333,8 @@ fn a_hanging_pam_module_blocks_no_other_login() {
     };
     let lab = Lab::new();
     let user = TestUser::new(&lab);
-    let config = format!("LoginGraceTime 2\nUsePAM yes\nPAMServiceName {}", service.name);
+    // Enough for a busy machine to begin to ask the module.
+    let config = format!("LoginGraceTime 8\nUsePAM yes\nPAMServiceName {}", service.name);
     let Some(scene) = Scene::with_lab("hanging", lab, &config) else { return };
     let ran = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["true"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
@@ -399,8 +400,9 @@ fn other_offences_are_penalized_by_source() {
     ] {
         let lab = Lab::new();
         lab.write("match.conf", "Match User refused\n  RefuseConnection yes\n");
+        let grace = if provoke == "wait" { 2 } else { 100 };
         let config = format!(
-            "LoginGraceTime 2\nInclude {{lab}}/match.conf\nPerSourcePenalties crash:0 authfail:0 invaliduser:0 noauth:0 \
+            "LoginGraceTime {grace}\nInclude {{lab}}/match.conf\nPerSourcePenalties crash:0 authfail:0 invaliduser:0 noauth:0 \
              refuseconnection:0 grace-exceeded:0 {rules} min:60"
         );
         let Some(scene) = Scene::with_lab("misdeeds", lab, &config) else { return };

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use lh_interop::{Inetd, Lab, eventually, our, peers, uninterrupted};
@@ -24,9 +25,10 @@ impl Drop for Server {
     }
 }
 
-/// A service manager's socket for notifications.
+/// A service manager's socket for notifications. A thread reads it all the time: the kernel holds ten of them,
+/// and the server does not wait long for room.
 struct Manager {
-    socket: UnixDatagram,
+    notifications: Receiver<String>,
     path: PathBuf,
 }
 
@@ -34,16 +36,23 @@ impl Manager {
     fn new(lab: &Lab) -> Self {
         let path = lab.path("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        Self { socket, path }
+        let (sender, notifications) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n) = uninterrupted(|| socket.recv(&mut buffer)) {
+                let text = String::from_utf8(buffer[..n].to_vec()).unwrap();
+                if sender.send(text).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { notifications, path }
     }
 
     /// The next notification that `wanted` accepts.
     fn hear(&self, wanted: impl Fn(&str) -> bool) -> String {
-        let mut buffer = [0; 4096];
         loop {
-            let n = uninterrupted(|| self.socket.recv(&mut buffer)).expect("a notification");
-            let text = String::from_utf8(buffer[..n].to_vec()).unwrap();
+            let text = self.notifications.recv_timeout(Duration::from_secs(60)).expect("a notification");
             if wanted(&text) {
                 return text;
             }

@@ -235,12 +235,12 @@ fn a_faulty_proxy_mode_client_ends_alone() {
 #[test]
 fn proxy_mode_clients_leave_nothing_behind() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
-    let options = ["-o", "ControlMaster=auto", "-o", "ControlPersist=1"];
+    let options = ["-o", "ControlMaster=auto", "-o", "ControlPersist=5"];
     let mut first = options.to_vec();
     first.extend(["@", "true"]);
     // The master is in use while such a client is connected, longer than it would otherwise stay.
     scene.lab.run(&scene.master, &scene.args(&first)).ok("master");
-    let ran = scene.ride(&proxied(&["@", "sleep 3; echo still there"])).ok("long");
+    let ran = scene.ride(&proxied(&["@", "sleep 8; echo still there"])).ok("long");
     assert_eq!(ran.text(), "still there\n");
     eventually("it goes when nobody comes", || !scene.socket().exists());
     let _master = scene.start_master(&[]);

@@ -285,7 +285,7 @@ fn agent_signs_with_token_and_keeps_no_pin() {
         let removed = token.with(&agent, add, &["-e", LIBRARY]).ok("ssh-add -e");
         assert!(removed.err.contains("Card removed: "), "{}", removed.err);
         assert_eq!(token.with(&agent, add, &["-l"]).code, 1);
-        let ended = (0..1000).any(|_| {
+        let ended = (0..6000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             !has_children(agent.pid())
         });

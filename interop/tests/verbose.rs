@@ -103,7 +103,7 @@ fn connections_to_a_forward_are_logged() {
         words.push("cat".to_owned());
         let line: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
         let ran = lab.sh(&format!(
-            "(for i in $(seq 500); do sleep .02; (exec 3<>/dev/tcp/127.0.0.1/{port} && head -c 7 <&3) 2>/dev/null && break; done) | {} {}",
+            "(for i in $(seq 3000); do sleep .02; (exec 3<>/dev/tcp/127.0.0.1/{port} && head -c 7 <&3) 2>/dev/null && break; done) | {} {}",
             program.display(),
             line.join(" ")
         ));

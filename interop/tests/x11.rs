@@ -111,7 +111,7 @@ fn untrusted_x11_access_times_out() {
         }
         let loops =
             "xdpyinfo >/dev/null && echo in; while xdpyinfo >/dev/null 2>&1; do sleep 0.1; done; echo out";
-        let ran = stage.run(&["-v", "-X", "-o", "ForwardX11Timeout=3"], loops).ok("until refused");
+        let ran = stage.run(&["-v", "-X", "-o", "ForwardX11Timeout=10"], loops).ok("until refused");
         assert_eq!(ran.text(), "in\nout\n", "{}", ran.err);
         assert!(ran.err.contains("after ForwardX11Timeout expired"), "{}", ran.err);
     });

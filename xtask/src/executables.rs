@@ -4,12 +4,12 @@
 //! sleeping machine), the cores idle. Here each lane takes the next executable, the longest first. Those that
 //! measure time, memory or rates run alone afterwards.
 //!
-//! An executable that fails runs once more, alone. One that passes then has a fault of its own, or shows one that
-//! is rare: it is named at the end of the step, with both outputs above, and does not fail the step. Where many
-//! fail, none gets that chance.
+//! The tests that failed in an executable run once more, alone. An executable that passes then has a fault of
+//! its own, or shows one that is rare: it is named at the end of the step, with both outputs above, and does not
+//! fail the step. Where many fail, none gets that chance.
 
 use std::collections::VecDeque;
-use std::io::{Seek as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -68,6 +68,9 @@ const ALONE: &[&str] = &[
     "windows",
 ];
 
+/// Name of the job that runs the tests in documentation.
+const DOC_TESTS: &str = "doc-tests";
+
 /// Executables that run once more when they fail; with more failures the machine or the change is broken.
 const MOST_AGAIN: usize = 3;
 
@@ -81,6 +84,8 @@ struct Job {
     /// Line printed above the output.
     title: String,
     command: Command,
+    /// Tests that failed, where all tests of the executable came to their end.
+    failed: Vec<String>,
 }
 
 /// Parses one line of `cargo test --no-run --message-format json`; `None` if it names no test executable.
@@ -97,6 +102,7 @@ fn from_message(line: &str) -> Option<Job> {
         name: message["target"]["name"].as_str()?.to_owned(),
         title: format!("     Running {} ({})", shown(source), shown(file)),
         command,
+        failed: Vec::new(),
     })
 }
 
@@ -108,7 +114,7 @@ pub(crate) fn run(args: &[&str], targets: &[&str], variables: &[(&str, &Path)]) 
         let mut command = cargo();
         command.arg("test").args(args).arg("--doc");
         let title = "   Doc-tests of all crates".to_owned();
-        beside.push_front(Job { name: "doc-tests".to_owned(), title, command });
+        beside.push_front(Job { name: DOC_TESTS.to_owned(), title, command, failed: Vec::new() });
     }
     for job in beside.iter_mut().chain(&mut alone) {
         job.command.envs(variables.iter().copied());
@@ -125,7 +131,8 @@ pub(crate) fn run(args: &[&str], targets: &[&str], variables: &[(&str, &Path)]) 
     if again.is_empty() { Ok(()) } else { Err(format!("tests failed in {}", again.join(", "))) }
 }
 
-/// Runs failed executables once more, alone. Returns the names of those that fail again, and of those that pass.
+/// Runs what failed once more, alone. Returns the names of the executables that fail again, and of those that
+/// pass.
 fn once_more(mut failed: Vec<Job>) -> Result<(Vec<String>, Vec<String>), String> {
     failed.sort_by(|one, other| one.name.cmp(&other.name));
     if failed.len() > MOST_AGAIN {
@@ -133,7 +140,11 @@ fn once_more(mut failed: Vec<Job>) -> Result<(Vec<String>, Vec<String>), String>
     }
     let (mut again, mut once) = (Vec::new(), Vec::new());
     for mut job in failed {
-        println!("tests: {} failed; once more, alone", job.name);
+        println!("tests: {} failed; once more, alone {}", job.name, job.failed.join(" "));
+        // Those that passed have nothing to show, and each could fail in its turn. Without a name all run.
+        if !job.failed.is_empty() && job.name != DOC_TESTS {
+            job.command.arg("--exact").args(&job.failed);
+        }
         if run_one(&mut job)? { once.push(job.name) } else { again.push(job.name) }
     }
     Ok((again, once))
@@ -205,10 +216,26 @@ fn run_one(job: &mut Job) -> Result<bool, String> {
         std::thread::sleep(Duration::from_millis(20));
     };
     log.rewind().map_err(failed)?;
+    let mut output = Vec::new();
+    log.read_to_end(&mut output).map_err(failed)?;
+    job.failed = failed_tests(&String::from_utf8_lossy(&output));
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{}", job.title).map_err(failed)?;
-    std::io::copy(&mut log, &mut stdout).map_err(failed)?;
+    stdout.write_all(&output).map_err(failed)?;
     Ok(status.success())
+}
+
+/// Names of the failed tests in the output of an executable; none where it did not come to its end.
+fn failed_tests(output: &str) -> Vec<String> {
+    if !output.lines().any(|line| line.starts_with("test result: FAILED. ")) {
+        return Vec::new();
+    }
+    // What stands behind a name tells that the test should panic.
+    let name = |line: &str| {
+        let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+        Some(name.split(' ').next()?.to_owned())
+    };
+    output.lines().filter_map(name).collect()
 }
 
 #[cfg(test)]
@@ -220,7 +247,7 @@ mod tests {
     fn job(name: &str, line: &str) -> Job {
         let mut command = Command::new("sh");
         command.args(["-c", line]);
-        Job { name: name.to_owned(), title: name.to_owned(), command }
+        Job { name: name.to_owned(), title: name.to_owned(), command, failed: Vec::new() }
     }
 
     #[test]
@@ -266,10 +293,25 @@ mod tests {
     }
 
     #[test]
+    fn failed_tests_are_read_from_an_output_with_an_end() {
+        let output = "test a::b ... ok\ntest c ... FAILED\ntest d - should panic ... FAILED\n";
+        assert!(failed_tests(output).is_empty(), "ended before its time");
+        let output = format!("{output}\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n");
+        assert_eq!(failed_tests(&output), ["c", "d"]);
+        assert!(failed_tests("test a ... ok\ntest result: ok. 1 passed\n").is_empty());
+    }
+
+    #[test]
     fn failed_executables_run_once_more() {
         let directory = tempfile::tempdir().unwrap();
         let mark = directory.path().join("ran");
-        let unsteady = format!("test -e {0} || {{ touch {0}; exit 1; }}", mark.display());
+        // The second time it gets the name of the test that failed, behind the shell's own.
+        let unsteady = format!(
+            "test -e {0} && {{ test \"$0 $*\" = '--exact a::b'; exit $?; }}
+            touch {0}; echo 'test a::a ... ok'; echo 'test a::b ... FAILED'
+            echo 'test result: FAILED. 1 passed; 1 failed'; exit 101",
+            mark.display()
+        );
         let jobs = vec![
             job("good", "exit 0"),
             job("bad", "echo why; exit 101"),

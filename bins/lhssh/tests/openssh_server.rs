@@ -428,15 +428,17 @@ fn terminal_size_and_mode_are_carried_over() {
     let Some(scene) = Scene::new("lhssh_terminal", "") else { return };
     let mut terminal = Terminal::start(
         &scene,
-        &["-t", "there", "echo up; stty size; echo $TERM; read x; stty size; read y; exit 5"],
+        &[
+            "-t",
+            "there",
+            "echo up; stty size; echo $TERM; until stty size | grep '40 120'; do sleep 0.1; done; read x; exit 5",
+        ],
     );
     terminal.expect("up\r\n33 99\r\nvt220\r\n");
     assert!(terminal.is_raw());
     let size = lh_sys::termios::Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
     terminal.pty.resize(size).unwrap();
     // The size change is ordered before later input only once the signal has been handled.
-    std::thread::sleep(Duration::from_millis(300));
-    terminal.type_in("\r");
     terminal.expect("40 120\r\n");
     terminal.type_in("\r");
     terminal.expect("Connection to 127.0.0.1 closed.");

@@ -10,6 +10,8 @@
 #   serve NAME CONFIG                 starts another server with this configuration; it has to say where it listens
 #   start_server                      starts the server now, for what is to change afterwards
 #   listening PORT                    waits until the port takes connections
+#   eventually [!] COMMAND            a program: waits until the command succeeds (with ! fails), for a minute
+#   sessions_ended                    for `look`: waits until the servers have no session, and so have logged all
 #   tree FOLDER                       for `look`: type, mode, owner, group, size of files, name, target of links
 set -e
 lab=${1%/} bins=$2 client=$3 server=$4 peers=$5
@@ -102,7 +104,7 @@ group() {
 }
 listening() {
     local port=$(printf :%04X $1)
-    for round in {1..500}; do
+    for round in {1..3000}; do
         if grep -q "$port [0-9A-F:]* 0A" /proc/net/tcp /proc/net/tcp6; then return; fi
         sleep 0.02
     done
@@ -111,6 +113,9 @@ listening() {
 }
 tree() {
     find "$@" \( -type f -printf '%M %U %G %s %p\n' \) -o -printf '%M %U %G - %p %l\n' | LC_ALL=C sort -k5
+}
+sessions_ended() {
+    eventually ! pgrep -P $(paste -sd, /run/*sshd*.pid)
 }
 start_server() {
     if [ -z "$started" ]; then
@@ -145,6 +150,20 @@ if [ $server = ours ]; then
     echo 'PerSourcePenalties no' >/etc/ssh/sshd_config.d/penalties.conf
 fi
 : >/var/log/sshd.log
+
+cat >/usr/local/bin/eventually <<'END'
+#!/bin/sh
+wanted=0
+if [ "$1" = ! ]; then wanted=1; shift; fi
+for round in $(seq 1200); do
+    "$@" >/dev/null 2>&1 </dev/null
+    case $?,$wanted in 0,0 | [1-9]*,1) exit 0 ;; esac
+    sleep 0.05
+done
+echo "not within a minute: $*" >&2
+exit 1
+END
+chmod 755 /usr/local/bin/eventually
 
 . /world/setup
 start_server

@@ -41,7 +41,7 @@ impl Place {
 
     /// Waits until no socket is left: the server's process ends after the client's.
     fn cleaned(&self) -> bool {
-        (0..500).any(|_| {
+        (0..6000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             self.sockets() == 0
         })

@@ -183,7 +183,7 @@ fn shells_evaluate_the_output() {
             "set -e; eval \"$({agent} -s)\"; {add} -q user_rsa; {add} -l; stat -c %a \"$SSH_AUTH_SOCK\" \
              \"$HOME/.ssh/agent\"; echo \"$SSH_AUTH_SOCK\"; socket=$SSH_AUTH_SOCK; kill -0 $SSH_AGENT_PID; \
              pid=$SSH_AGENT_PID; eval \"$({agent} -s -k)\"; echo \"left:$SSH_AUTH_SOCK$SSH_AGENT_PID\"; \
-             for i in $(seq 500); do test -e $socket || break; sleep 0.01; done; test ! -e $socket; echo gone"
+             for i in $(seq 6000); do test -e $socket || break; sleep 0.01; done; test ! -e $socket; echo gone"
         ))
         .ok("background");
     let text = ran.text();
@@ -231,7 +231,7 @@ fn the_agent_of_a_command_ends_with_it() {
     let add = our("lhssh-add").display().to_string();
     let ran = lab.sh(&format!(
         "{agent} sh -c '{add} -q user_ed25519 && {add} -l && echo $SSH_AGENT_PID $SSH_AUTH_SOCK >where; exit 7'; \
-         echo $?; read pid socket <where; for i in $(seq 1000); do kill -0 $pid 2>/dev/null || break; sleep 0.01; done; \
+         echo $?; read pid socket <where; for i in $(seq 6000); do kill -0 $pid 2>/dev/null || break; sleep 0.01; done; \
          kill -0 $pid 2>/dev/null && echo lives; test -e $socket && echo lies about; {agent} /nonexistent; echo $?"
     ));
     let text = ran.text();

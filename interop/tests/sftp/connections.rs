@@ -141,10 +141,10 @@ fn no_connection_is_status_255() {
     let ran = lab.run(&our("lhsftp"), &["-D", "/bin/false"]);
     assert_eq!((ran.code, ran.err.trim()), (255, "Connection closed"));
     // The connection is lost in the middle of a session.
-    lab.write("dies", "#!/bin/sh\nexec timeout 2 \"$@\"\n");
+    lab.write("dies", "#!/bin/sh\nexec timeout 6 \"$@\"\n");
     fs::set_permissions(lab.path("dies"), fs::Permissions::from_mode(0o755)).unwrap();
     let command = format!("{} {}", lab.arg("dies"), our("lhsftp-server").display());
-    let ran = lab.sh(&format!("sleep 8 | {} -D '{command}'", our("lhsftp").display()));
+    let ran = lab.sh(&format!("sleep 15 | {} -D '{command}'", our("lhsftp").display()));
     assert_eq!(ran.code, 255, "{}", ran.err);
     assert!(ran.err.ends_with("\rConnection closed.  \nConnection closed\r\n"), "{:?}", ran.err);
 }
