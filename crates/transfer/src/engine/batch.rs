@@ -14,7 +14,8 @@ use lh_sftp::{batched_extended_attrs, extension};
 use crate::batch::{Batch, Small};
 use crate::changed::{Changed, Precision};
 use crate::end::{Change, Done, Fault, Handle, Info, Kind, Op};
-use crate::engine::{Engine, QUEUE_LIMIT};
+use crate::ends::QUEUE_LIMIT;
+use crate::engine::Engine;
 use crate::flow::FIRST_REQUESTS;
 use crate::item::Item;
 use crate::options::Verify;
@@ -66,7 +67,7 @@ impl Engine {
         !self.batches_offered()
             || (self.flow.has_room_for_batch(self.batches.bytes, self.worth_in_flight())
                 && self.batches.under_way.len() < FIRST_REQUESTS
-                && self.idlest_queue() <= QUEUE_LIMIT)
+                && self.ends.queue_of(self.ends.idlest_channel()) <= QUEUE_LIMIT)
     }
 
     /// Upload: takes the file that was opened, if it is one for a batch. False when it goes the ordinary way.
@@ -234,9 +235,9 @@ impl Engine {
             _ => (Side::Source, Op::GetFiles { kinds, count, files: &message }),
         };
         // What goes into a directory that is being made goes behind the order to make it.
-        let alone = side != self.plan.side_with_channels() || self.tree.waiting.presumed > 0;
-        let channel = if alone { 0 } else { self.idlest_channel() };
-        self.perform_on(channel, op, Token::Batch(key));
+        let alone = side != self.ends.channels.side() || self.tree.waiting.presumed > 0;
+        let channel = if alone { 0 } else { self.ends.idlest_channel() };
+        self.ends.start_on(channel, op, Token::Batch(key));
         self.batches.message = message;
         self.batches.message.clear();
     }

@@ -5,8 +5,9 @@
 
 use lh_wire::Output;
 
+use crate::ends::QUEUE_LIMIT;
+use crate::engine::Engine;
 use crate::engine::write::{SMALL_WRITE, Step, take_front};
-use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::file_work::SendWork;
 use crate::table::Key;
 use crate::token::Side;
@@ -46,7 +47,7 @@ impl Engine {
                 self.move_on(key);
                 continue;
             };
-            if !self.within_rate() || !self.room_in_flight() {
+            if !self.flow.within_rate(self.progress.now) || !self.room_in_flight() {
                 return None;
             }
             let want = left.min(chunk);
@@ -103,11 +104,11 @@ impl Engine {
                 continue;
             }
             let waits = file.requests.again.is_empty() && file.holds_back(chunk);
-            if waits || (!file.handles.on_channels.is_empty() && !self.channel_has_space(0, chunk)) {
+            if waits || (!file.handles.on_channels.is_empty() && !self.has_share(0, chunk)) {
                 at += 1;
                 continue;
             }
-            if !self.within_rate() || !self.room_in_flight() {
+            if !self.flow.within_rate(self.progress.now) || !self.room_in_flight() {
                 return;
             }
             let Some(remote) = &mut self.ends.source else { return };

@@ -10,7 +10,7 @@ use crate::channels::unfinished::{Rest, Unfinished};
 use crate::engine::Engine;
 use crate::file_work::{FileWork, FileWorkDone, Job, JobDone, NewWrite, SendOutcome, Sent, Written};
 use crate::table::Key;
-use crate::token::{FileStep, Token};
+use crate::token::{FileStep, Side, Token};
 use crate::wording::{Deed, shrank};
 
 impl Engine {
@@ -98,7 +98,7 @@ impl Engine {
             file.requests.lent -= 1;
             file.sums.content.give_back(content);
         }
-        let lost = self.channels.remote(&mut self.ends.target, channel).is_none_or(|remote| remote.lost());
+        let lost = self.ends.on_channel(Side::Target, channel).is_none_or(|remote| remote.lost());
         if lost {
             // What was to go there has been given to the other channels, or has failed.
             if let Some(file) = self.tasks.files.get_mut(key) {
@@ -111,7 +111,7 @@ impl Engine {
             SendOutcome::Begun(new, len) => {
                 if len < new.want {
                     let step = FileStep::Write { offset: new.offset, len: len as u32 };
-                    if let Some(remote) = self.channels.remote(&mut self.ends.target, channel) {
+                    if let Some(remote) = self.ends.on_channel(Side::Target, channel) {
                         remote.expect(new.id, Token::File(key, step));
                     }
                     self.flow.shorten((new.want - len) as u64);
@@ -152,7 +152,7 @@ impl Engine {
     /// Nothing was sent of a WRITE: no answer will come.
     fn not_begun(&mut self, write: &mut Unfinished, channel: usize, new: NewWrite) {
         (write.left, write.sum) = (0, None);
-        if let Some(remote) = self.channels.remote(&mut self.ends.target, channel) {
+        if let Some(remote) = self.ends.on_channel(Side::Target, channel) {
             remote.forget(new.id);
         }
         if let Some(file) = self.tasks.files.get_mut(write.key) {

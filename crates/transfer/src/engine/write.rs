@@ -41,9 +41,7 @@ pub(super) enum Step {
 impl Engine {
     /// Goes on with a WRITE that was begun.
     pub(super) fn finish_write(&mut self, channel: usize, out: &mut dyn Output) -> Step {
-        while let Some(mut write) =
-            self.channels.unfinished(&mut self.tasks.unfinished, channel).and_then(Option::take)
-        {
+        while let Some(mut write) = self.ends.channels.unfinished(channel).and_then(Option::take) {
             let budget = out.budget();
             if budget == 0 {
                 self.put_back(channel, write);
@@ -94,7 +92,7 @@ impl Engine {
             self.sent_file_data(key, offset, sent);
             return Step::Done;
         }
-        let Some(remote) = self.channels.remote(&mut self.ends.target, channel) else { return Step::Blocked };
+        let Some(remote) = self.ends.on_channel(Side::Target, channel) else { return Step::Blocked };
         let (Some(_), Some(target)) = (&file.handles.source, file.handles.on_channel(Side::Target, channel))
         else {
             return Step::Blocked;
@@ -246,13 +244,13 @@ impl Engine {
     }
 
     fn put_back(&mut self, channel: usize, write: Unfinished) {
-        if let Some(unfinished) = self.channels.unfinished(&mut self.tasks.unfinished, channel) {
+        if let Some(unfinished) = self.ends.channels.unfinished(channel) {
             *unfinished = Some(write);
         }
     }
 
     fn set_mid_write(&mut self, channel: usize, key: Key, on: bool) {
-        if let Some(remote) = self.channels.remote(&mut self.ends.target, channel) {
+        if let Some(remote) = self.ends.on_channel(Side::Target, channel) {
             remote.set_mid_message(on);
         }
         if let Some(file) = self.tasks.files.get_mut(key) {

@@ -2,8 +2,9 @@
 
 use lh_wire::Output;
 
+use crate::ends::QUEUE_LIMIT;
+use crate::engine::Engine;
 use crate::engine::write::Step;
-use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::file_work::SendWork;
 use crate::token::Side;
 
@@ -22,10 +23,13 @@ impl Engine {
             {
                 return;
             }
-            if !self.within_rate() || !self.room_in_flight() || !self.channel_has_space(channel, chunk) {
+            if !self.flow.within_rate(self.progress.now)
+                || !self.room_in_flight()
+                || !self.has_share(channel, chunk)
+            {
                 return;
             }
-            let Some(remote) = self.channels.channel(channel).filter(|remote| !remote.lost()) else { return };
+            let Some(remote) = self.ends.channels.standing(channel) else { return };
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
@@ -52,10 +56,10 @@ impl Engine {
             let file = self.tasks.files.get(key)?;
             let (offset, left) = file.next_write(chunk)?;
             file.handles.on_channel(Side::Target, channel)?;
-            if !self.within_rate() || !self.room_in_flight() {
+            if !self.flow.within_rate(self.progress.now) || !self.room_in_flight() {
                 return None;
             }
-            let remote = self.channels.channel(channel).filter(|remote| !remote.lost())?;
+            let remote = self.ends.channels.standing(channel)?;
             if !remote.flush(out) {
                 return None;
             }

@@ -19,9 +19,9 @@ impl Engine {
 
     pub(super) fn one_channel_lost(&mut self, channel: usize, reason: &str, now: Instant) {
         self.progress.now = now;
-        let Some(remote) = self.channels.channel(channel).filter(|remote| !remote.lost()) else { return };
+        let Some(remote) = self.ends.channels.standing(channel) else { return };
         let tokens = remote.fail(reason);
-        if let Some(unfinished) = self.channels.unfinished(&mut self.tasks.unfinished, channel) {
+        if let Some(unfinished) = self.ends.channels.unfinished(channel) {
             let half_sent = unfinished.take();
             if let Some(file) = half_sent.and_then(|write| self.tasks.files.get_mut(write.key())) {
                 file.requests.half_sent -= 1;
@@ -44,7 +44,7 @@ impl Engine {
     }
 
     pub(in crate::engine) fn channels_lost(&mut self, reason: &str, now: Instant) {
-        for channel in 1..=self.channels.all.len() {
+        for channel in 1..=self.ends.channels.count() {
             self.one_channel_lost(channel, reason, now);
         }
     }

@@ -12,13 +12,12 @@ mod ending;
 mod failing;
 mod received;
 
-use crate::channels::LEAST_LEFT;
 use crate::end::{Done, Fault, Info, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::table::Key;
 use crate::task::File;
-use crate::task::handles::SPAN;
+use crate::task::handles::{LEAST_LEFT, SPAN};
 use crate::task::state::{Access, Copying, Opening, State};
 use crate::token::{FileStep, Side, Token};
 use crate::tree::Dir;
