@@ -1,7 +1,7 @@
 //! The channels to the end that may have several: the first one, and additional ones for large files.
 //!
-//! This is the mechanism alone: which channel is there, and what is half sent on it. How many there are to be is decided in
-//! [`wanted`](crate::channels::wanted), and what goes over them in the engine.
+//! This is the mechanism alone: which channel is there, and what is half sent on it. How many there are to be
+//! is decided in [`wanted`](crate::channels::wanted), and what goes over them in the engine.
 
 use crate::channels::unfinished::Unfinished;
 use crate::remote::Remote;

@@ -60,7 +60,8 @@ impl Channels {
         self.most.replace(have).is_none()
     }
 
-    /// The window of channel number `channel` is shut, or as many requests are on their way there as its server is good for.
+    /// The window of channel number `channel` is shut, or as many requests are on their way there as its
+    /// server is good for.
     pub(crate) const fn note_full(&mut self, channel: usize) {
         if channel < 64 {
             self.shut |= 1 << channel;

@@ -1,10 +1,10 @@
 //! Finds out whether a server leaves a file as it is that is opened once more to be written to.
 //!
 //! Servers in front of an object store or a cache, as `rclone serve sftp`, empty a file at each OPEN for
-//! writing, also where the flags do not say so: opening it on a second channel then costs all that has been written. So
-//! before the first file goes over several channels to a server that is not known to keep what it has, the
-//! copy stops, waits until everything sent is confirmed, opens the file on one other channel and asks for its
-//! size. Once for each copy.
+//! writing, also where the flags do not say so: opening it on a second channel then costs all that has been
+//! written. So before the first file goes over several channels to a server that is not known to keep what it
+//! has, the copy stops, waits until everything sent is confirmed, opens the file on one other channel and
+//! asks for its size. Once for each copy.
 //!
 //! Pure: what is known of the server and what it has answered goes in, what may be done comes out.
 
@@ -32,9 +32,9 @@ pub(crate) enum SecondOpen {
 }
 
 impl Reopening {
-    /// Returns true where the file `key`, which is being written, may be opened on all channels. Where that is not known,
-    /// it is to be found out with this file, if it `has_data`: an empty file tells nothing. `obeys`: the server is known to
-    /// obey the flags of OPEN.
+    /// Returns true where the file `key`, which is being written, may be opened on all channels. Where that
+    /// is not known, it is to be found out with this file, if it `has_data`: an empty file tells nothing.
+    /// `obeys`: the server is known to obey the flags of OPEN.
     pub(crate) const fn keeps(&mut self, key: Key, obeys: bool, has_data: bool) -> bool {
         match *self {
             Self::Keeps => return true,
@@ -76,8 +76,8 @@ impl Reopening {
         false
     }
 
-    /// Takes the size of `key` behind its second OPEN, where it is known. Returns false where the server has emptied the
-    /// file.
+    /// Takes the size of `key` behind its second OPEN, where it is known. Returns false where the server has
+    /// emptied the file.
     pub(crate) fn size_came(&mut self, key: Key, size: Option<u64>) -> bool {
         if self.asking() != Some(key) {
             return true;

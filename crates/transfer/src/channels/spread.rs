@@ -27,7 +27,8 @@ pub(crate) fn stops_to_reopen(reopening: Reopening, tasks: &Tasks, ends: &Ends) 
         && tasks.files.get(key).is_some_and(|file| file.is_big())
 }
 
-/// Returns true where everything that was sent is confirmed, and what another OPEN does to the file is the next question.
+/// Returns true where everything that was sent is confirmed, and what another OPEN does to the file is the
+/// next question.
 pub(crate) fn reopens_now(reopening: Reopening, tasks: &Tasks, ends: &Ends) -> bool {
     let Some(key) = reopening.asking() else { return false };
     stops_to_reopen(reopening, tasks, ends)
@@ -86,8 +87,8 @@ impl Spread<'_> {
         known.into_iter().for_each(|answer| self.ends.answer(answer));
     }
 
-    /// Returns true where the file `key`, which is being written, may be opened on all channels. Where that is
-    /// not known it asks.
+    /// Returns true where the file `key`, which is being written, may be opened on all channels. Where that
+    /// is not known it asks.
     fn keeps_reopened(&mut self, key: Key) -> bool {
         // OpenSSH's server and Longhaul's, which both have this, obey the flags.
         let known = |remote: &Remote| remote.is_ours() || remote.session().supports(extension::LSETSTAT);
@@ -136,8 +137,8 @@ impl Spread<'_> {
         self.ends.start_on(channel, Op::Stat(&path), Token::File(key, FileStep::SizeReopened));
     }
 
-    /// Takes the answer to an OPEN on an additional channel. A file that cannot be opened on one uses the others.
-    /// `read_back`: what is read back of the pieces that both ends sum up.
+    /// Takes the answer to an OPEN on an additional channel. A file that cannot be opened on one uses the
+    /// others. `read_back`: what is read back of the pieces that both ends sum up.
     pub(crate) fn opened(&mut self, key: Key, channel: usize, outcome: Outcome, read_back: ReadBack) {
         self.reopened(key, channel, outcome.is_ok());
         let Some(file) = self.tasks.files.get_mut(key) else { return };
@@ -154,7 +155,8 @@ impl Spread<'_> {
         }
     }
 
-    /// Closes what is open of a file on the additional channels. Returns true while answers about them are awaited.
+    /// Closes what is open of a file on the additional channels. Returns true while answers about them are
+    /// awaited.
     pub(crate) fn close(&mut self, key: Key) -> bool {
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         if file.handles.on_channels.is_empty() {

@@ -39,8 +39,8 @@ impl Channels {
         self.asked
     }
 
-    /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
-    /// one.
+    /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way
+    /// as are good for one.
     fn goal_by_measure(&self, demand: Demand) -> usize {
         let have = demand.have;
         let long = self.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);

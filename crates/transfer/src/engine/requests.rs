@@ -37,7 +37,8 @@ impl Engine {
         self.flow.max_open(self.ends.fewest_handles()).min(worth)
     }
 
-    /// Returns true when channel number `channel` may have more requests on its way, so that all have something to do.
+    /// Returns true when channel number `channel` may have more requests on its way, so that all have
+    /// something to do.
     pub(in crate::engine) fn has_share(&mut self, channel: usize, chunk: u64) -> bool {
         let share = self.flow.share(chunk, self.ends.servers());
         self.ends.requests_on(channel).is_some_and(|(awaited, _)| (awaited as u64) < share)

@@ -1,11 +1,13 @@
 //! More channels than one, for large files, to and from servers whose limits are of each channel.
 //!
-//! OpenSSH's server grants 2 MiB for each channel and no more: over 50 ms that is 40 MB/s up. But it grants them for each channel of a
-//! login, and each runs an SFTP server of its own. Down, what a server may be asked at a time is limited for each channel: one
-//! that answers small READs only is soon left with nothing to do. So a large file is opened on several, and each request goes where
-//! the window is open. Offsets are requested in order over any number of channels. A file that is written under its final name
-//! has what is under way within [`crate::task::handles::SPAN`]: one that was cut off is right up to its length less that, and one of full length is complete, because its last
-//! piece goes when everything before it has been confirmed. A file that grows under a name of ours needs no such care.
+//! OpenSSH's server grants 2 MiB for each channel and no more: over 50 ms that is 40 MB/s up. But it grants
+//! them for each channel of a login, and each runs an SFTP server of its own. Down, what a server may be
+//! asked at a time is limited for each channel: one that answers small READs only is soon left with nothing
+//! to do. So a large file is opened on several, and each request goes where the window is open. Offsets are
+//! requested in order over any number of channels. A file that is written under its final name has what is
+//! under way within [`crate::task::handles::SPAN`]: one that was cut off is right up to its length less that,
+//! and one of full length is complete, because its last piece goes when everything before it has been
+//! confirmed. A file that grows under a name of ours needs no such care.
 //!
 //! Only plain files are copied so: in a pipe the order would be lost.
 
@@ -37,7 +39,9 @@ impl Engine {
     /// [`Engine::channel_refused`].
     pub fn channels_wanted(&mut self) -> usize {
         let front = self.tasks.sending.front().and_then(|&key| self.tasks.files.get(key));
-        let many = self.options.channels.is_some() && self.batches_to_share();
+        let many = self.options.channels.is_some()
+            && self.batches.has_sent()
+            && !(self.tree.walk.is_empty() && self.tree.top.is_empty());
         let shared = front.is_some_and(File::is_big) || many;
         let first = self.ends.get(self.ends.channels.side());
         let one_open = first.is_some_and(Remote::one_at_a_time);
