@@ -70,7 +70,8 @@ impl Ends {
         [&self.source, &self.target].into_iter().flatten()
     }
 
-    /// The channel of `side` is open. `first_flight`: its server takes requests before it has sent its version.
+    /// The channel of `side` is open. `first_flight`: its server takes requests before it has sent its
+    /// version.
     pub(crate) fn open(&mut self, side: Side, first_flight: bool) {
         let at = side as usize;
         if let (false, Some(remote)) = (self.opened[at], self.remote(side)) {
@@ -87,8 +88,8 @@ impl Ends {
         }
     }
 
-    /// Starts an operation on an end. Its answer comes from [`Ends::next_answer`]: of this host at once, but for what
-    /// reads much or waits for the disk.
+    /// Starts an operation on an end. Its answer comes from [`Ends::next_answer`]: of this host at once, but
+    /// for what reads much or waits for the disk.
     pub(crate) fn start(&mut self, side: Side, op: Op<'_>, token: Token) {
         let outcome = match self.remote(side) {
             Some(remote) => remote.perform(op, token),
@@ -245,9 +246,9 @@ impl Ends {
         ends.into_iter().flatten().all(|remote| remote.session().supports(extension::CHECK_FILE_HANDLE))
     }
 
-    /// Returns true where the target's server might close a file, or set its times, before it has written what came
-    /// before: Go's `pkg/sftp` writes with several workers, and servers on Node's ssh2 carry requests out side by side.
-    /// Servers that tell their limits take one request after the other.
+    /// Returns true where the target's server might close a file, or set its times, before it has written
+    /// what came before: Go's `pkg/sftp` writes with several workers, and servers on Node's ssh2 carry
+    /// requests out side by side. Servers that tell their limits take one request after the other.
     pub(crate) fn waits_for_writes(&self) -> bool {
         self.target.as_ref().is_some_and(|remote| !remote.session().has_told_limits())
     }
@@ -258,15 +259,21 @@ impl Ends {
         self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
     }
 
-    /// Returns true where the target's server may take names for one that differ by case. A server of ours is asked for
-    /// files in other ways.
+    /// Returns true where the target's server may take names for one that differ by case. A server of ours is
+    /// asked for files in other ways.
     pub(crate) fn may_fold_names(&self) -> bool {
         self.target.as_ref().is_some_and(|target| !target.is_ours())
     }
 
-    /// Returns true where the target's server answers requests in order: those that know [`extension::PUT_FILES`] do.
+    /// Returns true where the target's server answers requests in order: those that know
+    /// [`extension::PUT_FILES`] do.
     pub(crate) fn target_keeps_order(&self) -> bool {
         self.target.as_ref().is_some_and(|target| target.session().supports(extension::PUT_FILES))
+    }
+
+    /// Returns true where the target can give a file another name.
+    pub(crate) fn target_has_hard_links(&self) -> bool {
+        self.target.as_ref().is_none_or(|target| target.session().supports(extension::HARDLINK))
     }
 
     /// Returns the order in which the target reads the strings of SYMLINK, as far as known.

@@ -18,7 +18,10 @@ impl Engine {
                 Token::Dir(key, step) => self.dir_answer(key, step, outcome),
                 Token::File(key, step) => self.file_answer(key, step, outcome),
                 Token::Batch(key) => self.batch_answer(key, outcome),
-                Token::Name(key, step) => self.name_answer(key, step, outcome),
+                Token::Name(key, step) => {
+                    self.links.names.on_answer(key, step, outcome);
+                    self.make_names();
+                }
                 Token::Sync(key, step) => {
                     let terms = Terms::new(&self.options, &self.ends);
                     self.sync.comparisons.on_answer(key, step, outcome, &terms);
