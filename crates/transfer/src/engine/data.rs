@@ -5,9 +5,9 @@
 
 use lh_wire::Output;
 
+use crate::data_requests::{SMALL_WRITE, Step, take_front};
 use crate::ends::QUEUE_LIMIT;
 use crate::engine::Engine;
-use crate::engine::write::{SMALL_WRITE, Step, take_front};
 use crate::file_work::SendWork;
 use crate::table::Key;
 use crate::token::Side;
@@ -36,7 +36,7 @@ impl Engine {
             };
             let at = self.tasks.sending.iter().position(|key| !holds_back(key))?;
             let key = self.tasks.sending[at];
-            self.pass_hole(key);
+            self.data_requests().pass_hole(key);
             let Some(file) = self.tasks.files.get_mut(key) else {
                 self.tasks.drop_sending(at);
                 return None;
@@ -56,7 +56,7 @@ impl Engine {
                 if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                     return None;
                 }
-                let sent = self.queue_small_write(key, offset, want);
+                let sent = self.data_requests().queue_small_write(key, offset, want);
                 self.sent_file_data(key, offset, sent);
                 continue;
             }
@@ -86,7 +86,7 @@ impl Engine {
                 }
             }
             let Some(&key) = self.tasks.sending.get(at) else { return };
-            self.pass_hole(key);
+            self.data_requests().pass_hole(key);
             let Some(file) = self.tasks.files.get_mut(key) else { return };
             if file.faults.failed
                 || (file.requests.again.is_empty() && (file.requests.complete || file.requests.exhausted()))
@@ -115,7 +115,7 @@ impl Engine {
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
-            self.request_next(key, 0, chunk);
+            self.data_requests().request_next(key, 0, chunk);
         }
     }
 
@@ -145,7 +145,7 @@ impl Engine {
             let want = held.min(chunk);
             let first = take_front(&mut pieces, want);
             let summed = if self.options.sums.is_some() { first.clone() } else { Vec::new() };
-            if let Err(unsent) = self.write_from_memory(key, next, first, out) {
+            if let Err(unsent) = self.data_requests().write_from_memory(key, next, first, out) {
                 // Put back what the channel did not take.
                 if let Some(file) = self.tasks.files.get_mut(key) {
                     file.relay.held.insert(next, unsent.into_iter().chain(pieces).collect());

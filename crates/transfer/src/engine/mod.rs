@@ -17,14 +17,14 @@
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`mod@requests`] | how much may be asked for or sent |
 //! | [`preserve`] | owner and extended attributes: carries out their requests |
-//! | [`names`] | symbolic links, and other names of a file |
+//! | [`names`] | symbolic links, and other names of a file: reports them |
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`finished`] | has the copy come to its end, and the journal |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
-//! | [`mod@write`] | writing WRITE requests into the send buffer |
+//! | [`mod@write`] | what follows when a WRITE is sent |
 
 mod adopt;
 mod batch;

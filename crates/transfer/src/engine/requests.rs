@@ -3,12 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::channels::spread::{Spread, stops_to_reopen};
+use crate::data_requests::DataRequests;
 use crate::engine::Engine;
 use crate::table::Key;
-use crate::token::{FileStep, Side, Token};
-
-/// What is asked for first of a file whose size says nothing.
-const FIRST_OF_UNSIZED: u64 = 4096;
+use crate::token::Side;
 
 impl Engine {
     pub(in crate::engine) fn room_in_flight(&self) -> bool {
@@ -61,55 +59,10 @@ impl Engine {
         Spread { tasks, ends, reopening: &mut channels.reopening }
     }
 
-    /// Passes over a hole that the next request would be about.
-    pub(in crate::engine) fn pass_hole(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
-        let passed = file.skip_hole();
-        if passed > 0 {
-            self.flow.no_longer_ahead(&mut file.queued.ahead, passed);
-            self.leftovers.note_progress(file);
-        }
-    }
-
-    /// Counts a request for `len` bytes of the file at its cursor.
-    pub(in crate::engine) fn requested(&mut self, key: Key, len: u64) {
-        self.flow.request(len);
-        if let Some(file) = self.tasks.files.get_mut(key) {
-            if file.requests.next == 0 {
-                file.started = self.progress.now;
-            }
-            file.requests.next += len;
-            self.flow.no_longer_ahead(&mut file.queued.ahead, len);
-        }
-    }
-
-    /// The next READ of a file that has something left to be asked for, on channel number `channel`.
-    pub(in crate::engine) fn request_next(&mut self, key: Key, channel: usize, chunk: u64) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let (offset, len, new) = match file.requests.again.pop() {
-            Some((offset, len)) => (offset, len, 0),
-            None => {
-                let left = match file.requests.to_eof {
-                    // Most files that are said to be empty are.
-                    true if file.requests.full_reads == 0 => FIRST_OF_UNSIZED,
-                    true => chunk,
-                    false => file.requestable(chunk),
-                };
-                let len = left.min(chunk);
-                (file.requests.next, len as u32, len)
-            }
-        };
-        file.requests.reads += 1;
-        let remote = self.ends.on_channel(Side::Source, channel);
-        if let (Some(handle), Some(remote)) = (file.handles.on_channel(Side::Source, channel), remote) {
-            let step = FileStep::Read { offset, len };
-            remote.read(handle, offset, len, Token::File(key, step));
-        }
-        if new > 0 {
-            self.requested(key, new);
-        } else {
-            self.flow.request_again(len.into());
-        }
+    /// READs and WRITEs of file data.
+    pub(in crate::engine) const fn data_requests(&mut self) -> DataRequests<'_> {
+        let Self { tasks, ends, flow, progress, leftovers, .. } = self;
+        DataRequests { tasks, ends, flow, progress, leftovers }
     }
 
     pub(in crate::engine) fn expect_size(&mut self, key: Key, size: u64) {

@@ -2,9 +2,9 @@
 
 use lh_wire::Output;
 
+use crate::data_requests::Step;
 use crate::ends::QUEUE_LIMIT;
 use crate::engine::Engine;
-use crate::engine::write::Step;
 use crate::file_work::SendWork;
 use crate::token::Side;
 
@@ -15,7 +15,7 @@ impl Engine {
         loop {
             self.handle_answers();
             let Some(&key) = self.tasks.sending.front() else { return };
-            self.pass_hole(key);
+            self.data_requests().pass_hole(key);
             let Some(file) = self.tasks.files.get(key) else { return };
             let nothing_left =
                 file.requests.again.is_empty() && file.request_end(chunk) <= file.requests.next;
@@ -33,7 +33,7 @@ impl Engine {
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
-            self.request_next(key, channel, chunk);
+            self.data_requests().request_next(key, channel, chunk);
         }
     }
 
@@ -52,7 +52,7 @@ impl Engine {
                 Step::Read(work) => return Some(work),
             }
             let &key = self.tasks.sending.front()?;
-            self.pass_hole(key);
+            self.data_requests().pass_hole(key);
             let file = self.tasks.files.get(key)?;
             let (offset, left) = file.next_write(chunk)?;
             file.handles.on_channel(Side::Target, channel)?;
