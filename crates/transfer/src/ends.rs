@@ -1,23 +1,34 @@
 //! The two ends of a copy: where operations are started, and where their answers wait.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use lh_sftp::extension;
 use lh_sftp::link_order::{Known, LinkOrder};
 
 use crate::changed::Precision;
+use crate::channels::data_channels::DataChannels;
 use crate::end::{Op, Outcome};
 use crate::file_work::{FileWork, Job, SlowOp};
+use crate::flow::{Next, Servers, most_on_a_channel};
 use crate::remote::Remote;
 use crate::target_facts::TargetFacts;
 use crate::token::{Side, Token};
 use crate::{Direction, local};
+
+/// Queued request bytes from which on nothing new is begun.
+pub(crate) const QUEUE_LIMIT: usize = 128 * 1024;
+
+/// How many handles a server has that has not said so.
+const HANDLES_UNKNOWN: usize = 128;
 
 /// Both ends; one without a [`Remote`] is this host.
 #[derive(Debug)]
 pub(crate) struct Ends {
     pub(crate) source: Option<Remote>,
     pub(crate) target: Option<Remote>,
+    /// Additional channels to one of them.
+    pub(crate) channels: DataChannels,
     pub(crate) facts: TargetFacts,
     opened: [bool; 2],
     /// Answers not yet acted upon.
@@ -32,6 +43,7 @@ impl Ends {
         Self {
             source: remote(direction != Direction::Upload),
             target: remote(direction != Direction::Download),
+            channels: DataChannels::new(direction.side_with_channels()),
             facts: TargetFacts::default(),
             opened: [false; 2],
             done: VecDeque::new(),
@@ -58,7 +70,8 @@ impl Ends {
         [&self.source, &self.target].into_iter().flatten()
     }
 
-    /// The channel of `side` is open. `first_flight`: its server takes requests before it has sent its version.
+    /// The channel of `side` is open. `first_flight`: its server takes requests before it has sent its
+    /// version.
     pub(crate) fn open(&mut self, side: Side, first_flight: bool) {
         let at = side as usize;
         if let (false, Some(remote)) = (self.opened[at], self.remote(side)) {
@@ -75,8 +88,8 @@ impl Ends {
         }
     }
 
-    /// Starts an operation on an end. Its answer comes from [`Ends::next_answer`]: of this host at once, but for what
-    /// reads much or waits for the disk.
+    /// Starts an operation on an end. Its answer comes from [`Ends::next_answer`]: of this host at once, but
+    /// for what reads much or waits for the disk.
     pub(crate) fn start(&mut self, side: Side, op: Op<'_>, token: Token) {
         let outcome = match self.remote(side) {
             Some(remote) => remote.perform(op, token),
@@ -94,6 +107,109 @@ impl Ends {
     /// Like [`Ends::answer`]. `None`: the answer is still to come.
     pub(crate) fn answer_if_known(&mut self, token: Token, outcome: Option<Outcome>) {
         self.done.extend(outcome.map(|outcome| (token, outcome)));
+    }
+
+    /// The remote end on channel number `channel` of the end `side`; 0 is the first channel.
+    pub(crate) fn on_channel(&mut self, side: Side, channel: usize) -> Option<&mut Remote> {
+        if channel == 0 { self.remote(side) } else { self.channels.get_mut(channel) }
+    }
+
+    /// Starts an operation on channel number `channel` of the end that may have several.
+    pub(crate) fn start_on(&mut self, channel: usize, op: Op<'_>, token: Token) {
+        let side = self.channels.side();
+        let outcome = self.on_channel(side, channel).and_then(|remote| remote.perform(op, token));
+        self.answer_if_known(token, outcome);
+    }
+
+    /// The channels to the end that may have several and that are in use, with their numbers.
+    fn channels_in_use(&self) -> impl Iterator<Item = (usize, &Remote)> {
+        self.get(self.channels.side()).map(|remote| (0, remote)).into_iter().chain(self.channels.usable())
+    }
+
+    /// How many channels are in use.
+    pub(crate) fn channels_up(&self) -> usize {
+        1 + self.channels.usable().count()
+    }
+
+    /// Bytes of requests that wait to be sent on channel number `channel`.
+    pub(crate) fn queue_of(&self, channel: usize) -> usize {
+        let first = self.get(self.channels.side()).filter(|_| channel == 0);
+        first.or_else(|| self.channels.get(channel)).map_or(0, Remote::queued)
+    }
+
+    /// The channel with the least on its way.
+    pub(crate) fn idlest_channel(&self) -> usize {
+        let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
+        self.channels_in_use().min_by_key(|(_, remote)| laden(remote)).map_or(0, |(channel, _)| channel)
+    }
+
+    /// Requests on their way on channel number `channel`, and how many its server is good for.
+    pub(crate) fn requests_on(&mut self, channel: usize) -> Option<(usize, usize)> {
+        let remote = self.on_channel(self.channels.side(), channel)?;
+        Some((remote.awaited(), most_on_a_channel(remote.session().takes_many_requests())))
+    }
+
+    /// From now on `side` opens nothing while something is open.
+    pub(crate) fn open_one_at_a_time(&mut self, side: Side) {
+        if let Some(remote) = self.remote(side) {
+            remote.open_one_at_a_time();
+        }
+        if side == self.channels.side() {
+            self.channels.open_one_at_a_time();
+        }
+    }
+
+    /// Probes each channel whose server has been silent for `patience`. Returns when to look again.
+    pub(crate) fn look_for_answers(&mut self, patience: Duration, now: Instant) -> Option<Instant> {
+        let first = [(Side::Source, 0), (Side::Target, 0)];
+        let side = self.channels.side();
+        let more = (1..=self.channels.count()).map(|channel| (side, channel));
+        let mut next: Option<Instant> = None;
+        for (side, channel) in first.into_iter().chain(more) {
+            let Some(remote) = self.on_channel(side, channel) else { continue };
+            match remote.look_for_answers(patience, now) {
+                Next::Nothing => {}
+                Next::LookAgain(at) => next = Some(next.map_or(at, |next| next.min(at))),
+                Next::Probe => {
+                    let token = Token::Probe(side, channel);
+                    let outcome = remote.perform(Op::RealPath(b"."), token);
+                    self.answer_if_known(token, outcome);
+                }
+            }
+        }
+        next
+    }
+
+    /// What the servers bear together.
+    pub(crate) fn servers(&self) -> Servers {
+        Servers {
+            told_limits: self.remotes().all(|remote| remote.session().has_told_limits()),
+            take_many: self.remotes().all(|remote| remote.session().takes_many_requests()),
+            // A server of ours reads files when the window is open.
+            measured: self.source.as_ref().is_some_and(|source| !source.is_ours()),
+            channels: self.channels_up(),
+        }
+    }
+
+    /// How many handles the server of `side` has for us.
+    pub(crate) fn handles(&self, side: Side) -> Option<usize> {
+        Some(match self.get(side)?.session().limits().max_handles {
+            0 => HANDLES_UNKNOWN,
+            handles => usize::try_from(handles).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// The fewest handles that one of the servers has for us.
+    pub(crate) fn fewest_handles(&self) -> Option<usize> {
+        [Side::Source, Side::Target].into_iter().filter_map(|side| self.handles(side)).min()
+    }
+
+    /// Bytes of one READ or WRITE that the server of `side` takes.
+    pub(crate) fn request_bytes(&self, side: Side) -> u32 {
+        self.get(side).map_or(0, |remote| match side {
+            Side::Source => remote.session().read_len(),
+            Side::Target => remote.session().write_len(),
+        })
     }
 
     /// Adds an answer that has come, or is known without asking.
@@ -130,9 +246,9 @@ impl Ends {
         ends.into_iter().flatten().all(|remote| remote.session().supports(extension::CHECK_FILE_HANDLE))
     }
 
-    /// Returns true where the target's server might close a file, or set its times, before it has written what came
-    /// before: Go's `pkg/sftp` writes with several workers, and servers on Node's ssh2 carry requests out side by side.
-    /// Servers that tell their limits take one request after the other.
+    /// Returns true where the target's server might close a file, or set its times, before it has written
+    /// what came before: Go's `pkg/sftp` writes with several workers, and servers on Node's ssh2 carry
+    /// requests out side by side. Servers that tell their limits take one request after the other.
     pub(crate) fn waits_for_writes(&self) -> bool {
         self.target.as_ref().is_some_and(|remote| !remote.session().has_told_limits())
     }
@@ -143,15 +259,21 @@ impl Ends {
         self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
     }
 
-    /// Returns true where the target's server may take names for one that differ by case. A server of ours is asked for
-    /// files in other ways.
+    /// Returns true where the target's server may take names for one that differ by case. A server of ours is
+    /// asked for files in other ways.
     pub(crate) fn may_fold_names(&self) -> bool {
         self.target.as_ref().is_some_and(|target| !target.is_ours())
     }
 
-    /// Returns true where the target's server answers requests in order: those that know [`extension::PUT_FILES`] do.
+    /// Returns true where the target's server answers requests in order: those that know
+    /// [`extension::PUT_FILES`] do.
     pub(crate) fn target_keeps_order(&self) -> bool {
         self.target.as_ref().is_some_and(|target| target.session().supports(extension::PUT_FILES))
+    }
+
+    /// Returns true where the target can give a file another name.
+    pub(crate) fn target_has_hard_links(&self) -> bool {
+        self.target.as_ref().is_none_or(|target| target.session().supports(extension::HARDLINK))
     }
 
     /// Returns the order in which the target reads the strings of SYMLINK, as far as known.
@@ -196,6 +318,34 @@ mod tests {
         assert!(matches!(token, Token::Renames));
         assert!(outcome.is_err_and(|fault| fault.kind == FaultKind::NotFound));
         assert!(ends.next_answer().is_none() && ends.all_answered());
+    }
+
+    #[test]
+    fn additional_channels_lead_to_the_end_that_may_have_several() {
+        for (direction, side, other) in [
+            (Direction::Download, Side::Source, Side::Target),
+            (Direction::Upload, Side::Target, Side::Source),
+            (Direction::Relay, Side::Target, Side::Source),
+        ] {
+            let mut ends = Ends::new(direction);
+            ends.open(side, false);
+            assert_eq!(ends.channels.add(), 1);
+            assert!(ends.on_channel(side, 0).is_some() && ends.on_channel(side, 2).is_none());
+            assert_eq!(ends.on_channel(other, 0).is_some(), direction == Direction::Relay);
+            let before = ends.queue_of(1);
+            ends.start_on(1, Op::Stat(b"x"), Token::Nothing);
+            assert!(
+                ends.queue_of(1) > before && ends.requests_on(1).is_some_and(|(awaited, _)| awaited == 1)
+            );
+            // One whose server has not answered is not in use yet.
+            assert_eq!((ends.channels_up(), ends.idlest_channel()), (1, 0));
+        }
+    }
+
+    #[test]
+    fn the_fewest_handles_of_two_servers_count() {
+        assert_eq!(Ends::new(Direction::Relay).fewest_handles(), Some(HANDLES_UNKNOWN));
+        assert_eq!(Ends::new(Direction::Upload).handles(Side::Source), None);
     }
 
     #[test]

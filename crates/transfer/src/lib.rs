@@ -32,6 +32,7 @@ mod capabilities;
 mod changed;
 mod channels;
 mod content;
+mod data_requests;
 mod driver;
 mod end;
 mod ends;

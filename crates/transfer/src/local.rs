@@ -225,6 +225,15 @@ fn timestamps(times: Times) -> Timestamps {
     Timestamps { last_access: spec(times.access), last_modification: spec(times.modification) }
 }
 
+/// Removes what has this name if it is a symbolic link, so that nothing is written where it leads.
+pub(crate) fn remove_symlink(path: &[u8]) {
+    if let Ok(Done::Info(found)) = perform(Op::Lstat(path))
+        && found.kind == Kind::Symlink
+    {
+        let _ = perform(Op::Remove(path));
+    }
+}
+
 /// Adds what lstat(2) says to entries of an open directory. One that is gone by now keeps what was known of it.
 pub(crate) fn look_at(directory: &Handle, entries: &mut [Entry]) {
     let Handle::LocalDir(dir) = directory else { return };

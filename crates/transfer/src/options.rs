@@ -20,6 +20,16 @@ pub enum Direction {
     Relay,
 }
 
+impl Direction {
+    /// The end that there may be several channels to.
+    pub(crate) const fn side_with_channels(self) -> Side {
+        match self {
+            Self::Download => Side::Source,
+            Self::Upload | Self::Relay => Side::Target,
+        }
+    }
+}
+
 /// What follows the reason when one source is copied in shards to a target that is not a directory.
 pub const SHARDS_NEED_THE_TARGET: &str =
     "; with --shard the target must exist, unless the source is DIRECTORY/.";
@@ -36,16 +46,6 @@ pub struct Plan {
     /// The target must be a directory. For several sources a remote one is made when it is missing, as `scp` does;
     /// for one source (a shard of it) it has to exist.
     pub target_must_be_dir: bool,
-}
-
-impl Plan {
-    /// The end that there may be several channels to.
-    pub(crate) const fn side_with_channels(&self) -> Side {
-        match self.direction {
-            Direction::Download => Side::Source,
-            Direction::Upload | Direction::Relay => Side::Target,
-        }
-    }
 }
 
 /// When the target's bytes are compared with the source's.

@@ -26,7 +26,7 @@ impl Wakes {
         let turn = engine.turn();
         let changed = self.turn.replace(turn) != Some(turn);
         let has_more = |&channel: &usize| {
-            let queued = engine.channel_queue(channel);
+            let queued = engine.queue_of(channel);
             if self.queued.len() <= channel {
                 self.queued.resize(channel + 1, 0);
             }

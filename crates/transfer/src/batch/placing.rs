@@ -1,4 +1,5 @@
-//! Small files that came whole: onto this host, without a name until they are complete, or under another one.
+//! What became of small files: those that came whole go onto this host, without a name until they are
+//! complete, or under another one.
 
 use std::io::ErrorKind;
 
@@ -7,15 +8,25 @@ use lh_sftp::batch::PutStep;
 use lh_sftp::fs::FileSystem as _;
 use lh_sftp::whole::{Made, Whole};
 
-use crate::end::{AsFound, Change, Done, Fault, FaultKind, Got, Handle, Kind, Op};
+use crate::batch::Small;
+use crate::end::{AsFound, Change, Done, Fault, FaultKind, Got, Handle, Kind, Op, fault_of};
 use crate::item::Item;
 use crate::options::Verify;
 use crate::report::Reporter;
 use crate::target_facts::{NotKept, TargetFacts};
 use crate::task::place::{part_name, random_tag, tag_of};
 use crate::task::preserve::Preserved;
-use crate::wording::Deed;
+use crate::wording::{Deed, shrank};
 use crate::{Options, local};
+
+/// How a small file has ended.
+#[derive(Debug)]
+pub(crate) enum SmallEnd {
+    Done(Small),
+    Failed(Small, Deed, Fault),
+    /// It goes the ordinary way after all.
+    Alone(Small),
+}
 
 /// What small files are placed with.
 #[derive(Debug)]
@@ -26,7 +37,114 @@ pub(crate) struct Placer<'a> {
 }
 
 impl Placer<'_> {
-    /// Makes all of these on this host, none of which is seen before it is complete; nothing where that is not the way.
+    /// Upload: takes what the server has said of a file that it was sent.
+    pub(crate) fn was_put(
+        &mut self,
+        small: Small,
+        failures: impl IntoIterator<Item = (PutStep, Fault)>,
+    ) -> SmallEnd {
+        let mut failed = None;
+        for (step, fault) in failures {
+            let mut not_kept =
+                |what| self.facts.report_not_kept_at(what, &small.item.target, &fault, self.report);
+            let deed = match step {
+                PutStep::Open => Deed::OpenTarget,
+                PutStep::Write => Deed::WriteTarget,
+                PutStep::Attributes => Deed::FinishTarget,
+                PutStep::Owner => {
+                    not_kept(NotKept::Owner);
+                    continue;
+                }
+                PutStep::Xattrs => {
+                    not_kept(NotKept::Xattrs);
+                    continue;
+                }
+            };
+            failed = Some((deed, fault));
+        }
+        match failed {
+            None => SmallEnd::Done(small),
+            Some((deed, fault)) => SmallEnd::Failed(small, deed, fault),
+        }
+    }
+
+    /// Download: takes what the server has sent of a file. Returns one that came whole, to be
+    /// [placed](Placer::place).
+    pub(crate) fn came(
+        &self,
+        mut small: Small,
+        got: Result<Got, Fault>,
+    ) -> Result<(Small, Got), Box<SmallEnd>> {
+        let got = match got {
+            Ok(got) => got,
+            Err(fault) => return Err(Box::new(SmallEnd::Failed(small, Deed::OpenSource, fault))),
+        };
+        let len = got.data.len() as u64;
+        if !got.whole {
+            // Longer than it was when it was listed, or written to while it was read: copied by itself, its
+            // changes are reported.
+            if small.size > 0 {
+                small.item.info = got.info;
+            }
+            return Err(Box::new(SmallEnd::Alone(small)));
+        }
+        if self.options.keep.xattr_kinds() != 0 && got.xattrs.is_none() {
+            // More than fits here.
+            return Err(Box::new(SmallEnd::Alone(small)));
+        }
+        // One that is shorter than it was when it was listed is whole all the same.
+        if small.size > 0 && len < small.size && got.info.size != Some(len) {
+            let fault = shrank(len, small.size);
+            return Err(Box::new(SmallEnd::Failed(small, Deed::ReadSource, fault)));
+        }
+        small.item.info = got.info;
+        small.size = len;
+        small.sum = self.options.sums.map(|algorithm| algorithm.sum(&got.data));
+        Ok((small, got))
+    }
+
+    /// Download: ends a file that came whole. `made`: what came of making it without a name.
+    pub(crate) fn place(&mut self, small: Small, got: &Got, made: Option<Made>) -> SmallEnd {
+        let done = self.made_unnamed(&small.item, made);
+        match done.unwrap_or_else(|| self.write(&small, got)) {
+            Ok(()) => SmallEnd::Done(small),
+            Err((deed, fault)) => SmallEnd::Failed(small, deed, fault),
+        }
+    }
+
+    /// A whole file onto this host, overwritten in place as any other.
+    fn write(&mut self, small: &Small, got: &Got) -> Result<(), (Deed, Fault)> {
+        if self.options.atomic
+            && let Some(done) = self.place_small(&small.item, got)
+        {
+            return done;
+        }
+        if self.options.follows_no_links(&small.item) {
+            local::remove_symlink(&small.item.target);
+        }
+        let mode = got.info.mode.unwrap_or(0o666) & 0o777;
+        let opened = local::perform(Op::OpenWrite { path: &small.item.target, mode });
+        let (handle, old) = match opened {
+            Ok(Done::Opened(handle, info)) => (handle, info),
+            outcome => return Err((Deed::OpenTarget, fault_of(outcome))),
+        };
+        let data = std::slice::from_ref(&got.data);
+        local::write_all_at(&handle, 0, data).map_err(|fault| (Deed::WriteTarget, fault))?;
+        let old_size = old.filter(|old| old.kind == Kind::File).and_then(|old| old.size);
+        let change = Change {
+            size: old_size.filter(|&old| old > small.size).map(|_| small.size),
+            ..self.finish_small(&handle, &small.item, got, None)
+        };
+        if change != Change::default() {
+            local::perform(Op::SetHandle { handle: &handle, change })
+                .map_err(|fault| (Deed::FinishTarget, fault))?;
+        }
+        local::perform(Op::Close(handle)).map_err(|fault| (Deed::CloseTarget, fault))?;
+        Ok(())
+    }
+
+    /// Makes all of these on this host, none of which is seen before it is complete; nothing where that is
+    /// not the way.
     pub(crate) fn make_unnamed<'a>(&mut self, files: impl Iterator<Item = (&'a Item, &'a Got)>) -> Vec<Made> {
         if !self.options.atomic || self.facts.small_files.named || self.facts.small_files.replacing {
             return Vec::new();
@@ -55,11 +173,7 @@ impl Placer<'_> {
     }
 
     /// Takes what came of one of these files; `None` where the file has to be written in another way.
-    pub(crate) fn made_unnamed(
-        &mut self,
-        item: &Item,
-        made: Option<Made>,
-    ) -> Option<Result<(), (Deed, Fault)>> {
+    fn made_unnamed(&mut self, item: &Item, made: Option<Made>) -> Option<Result<(), (Deed, Fault)>> {
         let filled = match made? {
             Made::Filled(filled) => filled,
             Made::Exists => {
@@ -86,8 +200,9 @@ impl Placer<'_> {
         }))
     }
 
-    /// Writes a whole file onto this host, where it cannot be seen before it is complete. `None` where it has to be written in place.
-    pub(crate) fn place_small(&mut self, item: &Item, got: &Got) -> Option<Result<(), (Deed, Fault)>> {
+    /// Writes a whole file onto this host, where it cannot be seen before it is complete. `None` where it has
+    /// to be written in place.
+    fn place_small(&mut self, item: &Item, got: &Got) -> Option<Result<(), (Deed, Fault)>> {
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
             Err(fault) if fault.kind == FaultKind::NotFound => {
@@ -154,13 +269,7 @@ impl Placer<'_> {
     }
 
     /// Keeps what goes before mode and times. Returns what these are to be.
-    pub(crate) fn finish_small(
-        &mut self,
-        handle: &Handle,
-        item: &Item,
-        got: &Got,
-        old_mode: Option<u32>,
-    ) -> Change {
+    fn finish_small(&mut self, handle: &Handle, item: &Item, got: &Got, old_mode: Option<u32>) -> Change {
         let owned = self.preserve_small(handle, item, got);
         let mask = Preserved::Done { owned }.mode_mask(0o777);
         let mode = if self.options.preserve { got.info.mode.map(|mode| mode & mask) } else { old_mode };
@@ -195,32 +304,4 @@ impl Placer<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use bytes::Bytes;
-
-    use crate::end::Info;
-
-    use super::*;
-
-    #[test]
-    fn replaced_file_is_whole_and_keeps_its_mode() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("f");
-        fs::write(&path, "old").expect("a file");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a mode");
-        let options = Options { atomic: true, verify: Verify::Always, ..Options::default() };
-        let (mut facts, mut report) = (TargetFacts::default(), Reporter::new(&options));
-        let mut placer = Placer { options: &options, facts: &mut facts, report: &mut report };
-        let info = Info { kind: Kind::File, size: Some(3), mode: Some(0o604), ..Info::UNKNOWN };
-        let item = Item::top(b"from/f".to_vec(), path.to_string_lossy().into_owned().into_bytes(), info);
-        let got = Got { info, whole: true, data: Bytes::from_static(b"new"), xattrs: None };
-        assert!(matches!(placer.place_small(&item, &got), Some(Ok(()))));
-        assert_eq!(fs::read(&path).ok().as_deref(), Some(&b"new"[..]));
-        let mode = fs::metadata(&path).map(|there| there.permissions().mode() & 0o777);
-        assert_eq!(mode.ok(), Some(0o640));
-        assert_eq!(fs::read_dir(dir.path()).map(Iterator::count).ok(), Some(1), "no part file is left");
-    }
-}
+mod tests;

@@ -1,17 +1,24 @@
-//! The additional channels of a copy.
+//! The additional channels of a copy, and what decides about them.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`data_channels`] | the channels themselves |
+//! | [`reopening`] | what another OPEN does to a file that is being written |
+//! | [`spread`] | one file on several channels |
+//! | [`unfinished`] | a WRITE that is half sent on one |
+//! | [`wanted`] | how many there are to be |
 
+pub(crate) mod data_channels;
+pub(crate) mod reopening;
+pub(crate) mod spread;
 pub(crate) mod unfinished;
 pub(crate) mod wanted;
 
 use std::time::Duration;
 
 use crate::additional::Connections;
-use crate::channels::unfinished::Unfinished;
-use crate::remote::Remote;
+use crate::channels::reopening::Reopening;
 use crate::table::Key;
-
-/// Less than this is not worth opening a file several times.
-pub(crate) const LEAST_LEFT: u64 = 8 << 20;
 
 /// What a channel has to do; see [`crate::Engine`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,88 +32,45 @@ pub(crate) struct Turn {
     pub(crate) reopens: bool,
 }
 
-/// Whether the server leaves a file as it is that OPEN opens once more to write to it.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reopening {
-    #[default]
-    Unknown,
-    /// Being found out with this file; no file bytes are sent meanwhile.
-    Asking(Key),
-    Keeps,
-    /// It empties the file, or permits no second OPEN.
-    Never,
-}
-
-/// An additional channel to the remote end, and what is half sent on it.
-#[derive(Debug)]
-pub(crate) struct AdditionalChannel {
-    pub(crate) remote: Remote,
-    pub(crate) unfinished: Option<Unfinished>,
-}
-
-/// The additional channels of a copy, and the decision about additional connections.
+/// What decides about the additional channels and connections of a copy.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
-    pub(crate) all: Vec<AdditionalChannel>,
     /// Asked for, and neither open nor refused yet.
-    pub(crate) asked: usize,
+    asked: usize,
     /// Additional channels there may be.
-    pub(crate) most: Option<usize>,
+    most: Option<usize>,
     /// Channels whose window was found shut since the last one was opened, by number.
-    pub(crate) shut: u64,
+    shut: u64,
     /// The shortest round trip.
-    pub(crate) rtt: Option<Duration>,
+    rtt: Option<Duration>,
     pub(crate) reopening: Reopening,
     pub(crate) connections: Connections,
 }
 
 impl Channels {
-    /// On each of them.
-    pub(crate) fn open_one_at_a_time(&mut self) {
-        self.all.iter_mut().for_each(|channel| channel.remote.open_one_at_a_time());
+    /// An additional channel is open.
+    pub(crate) const fn came(&mut self) {
+        self.asked = self.asked.saturating_sub(1);
+        self.shut = 0;
     }
 
-    /// How many there are, those that are gone included.
-    pub(crate) const fn count(&self) -> usize {
-        self.all.len()
+    /// There is to be none beyond the `have` that there are. Returns true the first time.
+    pub(crate) const fn refused(&mut self, have: usize) -> bool {
+        self.asked = self.asked.saturating_sub(1);
+        self.most.replace(have).is_none()
     }
 
-    pub(crate) fn clear_unfinished(&mut self) {
-        for channel in &mut self.all {
-            channel.unfinished = None;
+    /// The window of channel number `channel` is shut, or as many requests are on their way there as its
+    /// server is good for.
+    pub(crate) const fn note_full(&mut self, channel: usize) {
+        if channel < 64 {
+            self.shut |= 1 << channel;
         }
     }
 
-    /// The remote end of channel number `channel`; 0 is the first one.
-    pub(crate) fn remote<'a>(
-        &'a mut self,
-        first: &'a mut Option<Remote>,
-        channel: usize,
-    ) -> Option<&'a mut Remote> {
-        match channel.checked_sub(1) {
-            None => first.as_mut(),
-            Some(at) => self.all.get_mut(at).map(|channel| &mut channel.remote),
-        }
-    }
-
-    /// The place for what is half sent on channel number `channel`.
-    pub(crate) fn unfinished<'a>(
-        &'a mut self,
-        first: &'a mut Option<Unfinished>,
-        channel: usize,
-    ) -> Option<&'a mut Option<Unfinished>> {
-        match channel.checked_sub(1) {
-            None => Some(first),
-            Some(at) => self.all.get_mut(at).map(|channel| &mut channel.unfinished),
-        }
-    }
-
-    /// The channels that are in use.
-    pub(crate) fn channels_up(&self) -> usize {
-        1 + self.all.iter().filter(|channel| channel.remote.ready() && !channel.remote.lost()).count()
-    }
-
-    pub(crate) fn channel(&mut self, channel: usize) -> Option<&mut Remote> {
-        self.all.get_mut(channel.checked_sub(1)?).map(|channel| &mut channel.remote)
+    /// Takes in the round-trip time of a request about a file.
+    pub(crate) fn round_trip(&mut self, took: Duration) {
+        let shortest = self.rtt.get_or_insert(took);
+        *shortest = took.min(*shortest);
     }
 }

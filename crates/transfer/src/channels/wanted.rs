@@ -14,6 +14,8 @@ const MOST: usize = 10;
 /// What is to be known of a copy that channels could share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand {
+    /// Additional channels that there are, those that are gone included.
+    pub(crate) have: usize,
     /// Channels that the user wants; by default they are measured.
     pub(crate) channels: Option<usize>,
     /// The server's window grows with what is sent.
@@ -28,18 +30,19 @@ impl Channels {
         if self.asked > 0 {
             return 0;
         }
-        let have = self.count();
+        let have = demand.have;
         let goal = match demand.channels {
             Some(channels) => channels.max(1) - 1,
-            None => self.goal_by_measure(have, demand),
+            None => self.goal_by_measure(demand),
         };
         self.asked = goal.min(self.most.unwrap_or(usize::MAX)).saturating_sub(have);
         self.asked
     }
 
-    /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
-    /// one.
-    fn goal_by_measure(&self, have: usize, demand: Demand) -> usize {
+    /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way
+    /// as are good for one.
+    fn goal_by_measure(&self, demand: Demand) -> usize {
+        let have = demand.have;
         let long = self.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
         let all_shut = self.shut.count_ones() as usize > have;
         match (have + 1) * 2 {
@@ -51,7 +54,7 @@ impl Channels {
 
     /// Says that there are to be `wanted` more, and why.
     pub(crate) fn notice(&self, direction: Direction, wanted: usize, demand: Demand) -> String {
-        let channels = self.count() + wanted + 1;
+        let channels = demand.have + wanted + 1;
         let (deed, why) = match direction {
             Direction::Download => ("downloading", "one takes no more requests"),
             Direction::Upload | Direction::Relay => ("uploading", "the server's window is shut"),
@@ -68,17 +71,12 @@ impl Channels {
 
 #[cfg(test)]
 mod tests {
-    use crate::channels::AdditionalChannel;
-    use crate::remote::Remote;
-
     use super::*;
 
-    const MEASURED: Demand = Demand { channels: None, window_grows: false, rate_limited: false };
+    const MEASURED: Demand = Demand { have: 0, channels: None, window_grows: false, rate_limited: false };
 
-    fn channels(additional: usize, shut: u64, milliseconds: u64) -> Channels {
-        let channel = || AdditionalChannel { remote: Remote::new(), unfinished: None };
-        let all = std::iter::repeat_with(channel).take(additional).collect();
-        Channels { all, shut, rtt: Some(Duration::from_millis(milliseconds)), ..Channels::default() }
+    fn channels(shut: u64, milliseconds: u64) -> Channels {
+        Channels { shut, rtt: Some(Duration::from_millis(milliseconds)), ..Channels::default() }
     }
 
     #[test]
@@ -91,27 +89,43 @@ mod tests {
             (3, 0b111, 50, 0),
             (0, 1, 1, 0),
         ] {
-            let wants = channels(additional, shut, milliseconds).ask_for_more(MEASURED);
+            let demand = Demand { have: additional, ..MEASURED };
+            let wants = channels(shut, milliseconds).ask_for_more(demand);
             assert_eq!(wants, wanted, "{additional} channels, {shut:b} shut, {milliseconds} ms");
         }
         for demand in [Demand { window_grows: true, ..MEASURED }, Demand { rate_limited: true, ..MEASURED }] {
-            assert_eq!(channels(0, 1, 50).ask_for_more(demand), 0, "{demand:?}");
+            assert_eq!(channels(1, 50).ask_for_more(demand), 0, "{demand:?}");
         }
     }
 
     #[test]
     fn more_are_asked_for_when_the_last_ones_are_answered() {
-        let mut some = channels(0, 0, 0);
+        let mut some = channels(0, 0);
         let demand = Demand { channels: Some(4), ..MEASURED };
         assert_eq!((some.ask_for_more(demand), some.ask_for_more(demand)), (3, 0));
-        some.asked = 0;
-        some.most = Some(1);
-        assert_eq!(some.ask_for_more(demand), 1, "the server allows one");
+        some.came();
+        assert!(some.refused(1) && !some.refused(1), "the server allows one");
+        assert_eq!(some.ask_for_more(demand), 1);
+        some.came();
+        assert_eq!(some.ask_for_more(Demand { have: 1, ..demand }), 0);
+    }
+
+    #[test]
+    fn a_new_channel_begins_the_measuring_again() {
+        let mut some = channels(0, 70);
+        some.round_trip(Duration::from_millis(50));
+        some.round_trip(Duration::from_millis(60));
+        assert_eq!(some.rtt, Some(Duration::from_millis(50)), "the shortest counts");
+        some.note_full(0);
+        some.note_full(64);
+        assert_eq!((some.shut, some.ask_for_more(MEASURED)), (1, 3));
+        (0..3).for_each(|_| some.came());
+        assert_eq!((some.shut, some.ask_for_more(Demand { have: 3, ..MEASURED })), (0, 0));
     }
 
     #[test]
     fn the_reason_is_given_where_it_was_measured() {
-        let some = channels(0, 1, 50);
+        let some = channels(1, 50);
         let text = some.notice(Direction::Upload, 3, MEASURED);
         assert_eq!(
             text,

@@ -1,8 +1,7 @@
 //! Files whose written part is worth nothing are copied once more from their start.
 
 use crate::Event;
-use crate::channels::Reopening;
-use crate::end::{Done, Fault, FaultKind, Info, Outcome};
+use crate::end::{Done, Fault, FaultKind, Outcome};
 use crate::engine::Engine;
 use crate::names::display_name;
 use crate::table::Key;
@@ -45,7 +44,7 @@ impl Engine {
         if !may_be_order || !self.tasks.files.get(key).is_some_and(out_of_order) {
             return self.file_failed(key, Deed::WriteTarget, fault);
         }
-        self.channels.reopening = Reopening::Never;
+        self.channels.reopening.give_up();
         if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {
             let text = format!(
                 "the server refuses to write in the middle of a file ({}): from its start",
@@ -58,12 +57,11 @@ impl Engine {
 
     /// The size of a file being written, behind its OPEN on a second channel.
     pub(super) fn size_reopened(&mut self, key: Key, outcome: &Outcome) {
-        if self.channels.reopening != Reopening::Asking(key) {
-            return;
-        }
-        let kept = matches!(outcome, Ok(Done::Info(Info { size: Some(1..), .. })));
-        self.channels.reopening = if kept { Reopening::Keeps } else { Reopening::Never };
-        if !kept {
+        let size = match outcome {
+            Ok(Done::Info(info)) => info.size,
+            _ => None,
+        };
+        if !self.channels.reopening.size_came(key, size) {
             self.report.event(Event::Notice { text: format!("{EMPTIES}: its data go over one channel") });
             self.copy_again(key, EMPTIES);
         }

@@ -5,8 +5,9 @@
 
 use lh_wire::Output;
 
-use crate::engine::write::{SMALL_WRITE, Step, take_front};
-use crate::engine::{Engine, QUEUE_LIMIT};
+use crate::data_requests::{SMALL_WRITE, Step, take_front};
+use crate::ends::QUEUE_LIMIT;
+use crate::engine::Engine;
 use crate::file_work::SendWork;
 use crate::table::Key;
 use crate::token::Side;
@@ -35,7 +36,7 @@ impl Engine {
             };
             let at = self.tasks.sending.iter().position(|key| !holds_back(key))?;
             let key = self.tasks.sending[at];
-            self.pass_hole(key);
+            self.data_requests().pass_hole(key);
             let Some(file) = self.tasks.files.get_mut(key) else {
                 self.tasks.drop_sending(at);
                 return None;
@@ -46,7 +47,7 @@ impl Engine {
                 self.move_on(key);
                 continue;
             };
-            if !self.within_rate() || !self.room_in_flight() {
+            if !self.flow.within_rate(self.progress.now) || !self.room_in_flight() {
                 return None;
             }
             let want = left.min(chunk);
@@ -55,7 +56,7 @@ impl Engine {
                 if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                     return None;
                 }
-                let sent = self.queue_small_write(key, offset, want);
+                let sent = self.data_requests().queue_small_write(key, offset, want);
                 self.sent_file_data(key, offset, sent);
                 continue;
             }
@@ -85,7 +86,7 @@ impl Engine {
                 }
             }
             let Some(&key) = self.tasks.sending.get(at) else { return };
-            self.pass_hole(key);
+            self.data_requests().pass_hole(key);
             let Some(file) = self.tasks.files.get_mut(key) else { return };
             if file.faults.failed
                 || (file.requests.again.is_empty() && (file.requests.complete || file.requests.exhausted()))
@@ -103,18 +104,18 @@ impl Engine {
                 continue;
             }
             let waits = file.requests.again.is_empty() && file.holds_back(chunk);
-            if waits || (!file.handles.on_channels.is_empty() && !self.channel_has_space(0, chunk)) {
+            if waits || (!file.handles.on_channels.is_empty() && !self.has_share(0, chunk)) {
                 at += 1;
                 continue;
             }
-            if !self.within_rate() || !self.room_in_flight() {
+            if !self.flow.within_rate(self.progress.now) || !self.room_in_flight() {
                 return;
             }
             let Some(remote) = &mut self.ends.source else { return };
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
-            self.request_next(key, 0, chunk);
+            self.data_requests().request_next(key, 0, chunk);
         }
     }
 
@@ -144,7 +145,7 @@ impl Engine {
             let want = held.min(chunk);
             let first = take_front(&mut pieces, want);
             let summed = if self.options.sums.is_some() { first.clone() } else { Vec::new() };
-            if let Err(unsent) = self.write_from_memory(key, next, first, out) {
+            if let Err(unsent) = self.data_requests().write_from_memory(key, next, first, out) {
                 // Put back what the channel did not take.
                 if let Some(file) = self.tasks.files.get_mut(key) {
                     file.relay.held.insert(next, unsent.into_iter().chain(pieces).collect());

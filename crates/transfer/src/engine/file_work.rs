@@ -6,11 +6,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::channels::unfinished::{Rest, Unfinished};
+use crate::channels::unfinished::Rest;
 use crate::engine::Engine;
-use crate::file_work::{FileWork, FileWorkDone, Job, JobDone, NewWrite, SendOutcome, Sent, Written};
-use crate::table::Key;
-use crate::token::{FileStep, Token};
+use crate::file_work::{FileWork, FileWorkDone, Job, JobDone, SendOutcome, Sent, Written};
+use crate::token::{FileStep, Side, Token};
 use crate::wording::{Deed, shrank};
 
 impl Engine {
@@ -98,7 +97,7 @@ impl Engine {
             file.requests.lent -= 1;
             file.sums.content.give_back(content);
         }
-        let lost = self.channels.remote(&mut self.ends.target, channel).is_none_or(|remote| remote.lost());
+        let lost = self.ends.on_channel(Side::Target, channel).is_none_or(|remote| remote.lost());
         if lost {
             // What was to go there has been given to the other channels, or has failed.
             if let Some(file) = self.tasks.files.get_mut(key) {
@@ -111,16 +110,16 @@ impl Engine {
             SendOutcome::Begun(new, len) => {
                 if len < new.want {
                     let step = FileStep::Write { offset: new.offset, len: len as u32 };
-                    if let Some(remote) = self.channels.remote(&mut self.ends.target, channel) {
+                    if let Some(remote) = self.ends.on_channel(Side::Target, channel) {
                         remote.expect(new.id, Token::File(key, step));
                     }
                     self.flow.shorten((new.want - len) as u64);
-                    self.take_range_back(key, new.offset + len as u64, new.want - len);
+                    self.data_requests().take_range_back(key, new.offset + len as u64, new.want - len);
                 }
                 true
             }
             SendOutcome::NotBegun(new, fault) => {
-                self.not_begun(&mut write, channel, new);
+                self.data_requests().not_begun(&mut write, channel, new);
                 match fault {
                     Some(fault) => self.file_failed(key, Deed::ReadSource, &fault),
                     None => self.source_ended(key, new.offset),
@@ -128,8 +127,8 @@ impl Engine {
                 true
             }
             SendOutcome::NoSpace(new) => {
-                self.not_begun(&mut write, channel, new);
-                self.take_range_back(key, new.offset, new.want);
+                self.data_requests().not_begun(&mut write, channel, new);
+                self.data_requests().take_range_back(key, new.offset, new.want);
                 false
             }
             SendOutcome::Continued(sent) => sent > 0,
@@ -144,34 +143,8 @@ impl Engine {
                 true
             }
         };
-        self.step_done(channel, write);
+        self.data_requests().step_done(channel, write);
         self.move_on(key);
         moved
-    }
-
-    /// Nothing was sent of a WRITE: no answer will come.
-    fn not_begun(&mut self, write: &mut Unfinished, channel: usize, new: NewWrite) {
-        (write.left, write.sum) = (0, None);
-        if let Some(remote) = self.channels.remote(&mut self.ends.target, channel) {
-            remote.forget(new.id);
-        }
-        if let Some(file) = self.tasks.files.get_mut(write.key) {
-            file.requests.writes -= 1;
-            if file.requests.to_eof {
-                file.requests.next = new.offset;
-            }
-        }
-        self.flow.answered(new.want as u64);
-    }
-
-    /// Bytes that were handed out and not read are handed out again. A file of unknown length goes over one channel,
-    /// from its start to its end: its cursor goes back.
-    fn take_range_back(&mut self, key: Key, offset: u64, len: usize) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.requests.to_eof {
-            file.requests.next = offset;
-        } else {
-            self.tasks.ask_again(key, offset, len as u32);
-        }
     }
 }

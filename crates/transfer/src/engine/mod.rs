@@ -17,14 +17,14 @@
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`mod@requests`] | how much may be asked for or sent |
 //! | [`preserve`] | owner and extended attributes: carries out their requests |
-//! | [`names`] | symbolic links, and other names of a file |
+//! | [`names`] | symbolic links, and other names of a file: reports them |
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`finished`] | has the copy come to its end, and the journal |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
-//! | [`mod@write`] | writing WRITE requests into the send buffer |
+//! | [`mod@write`] | what follows when a WRITE is sent |
 
 mod adopt;
 mod batch;
@@ -77,12 +77,6 @@ use crate::token::Side;
 use crate::tree::walk::Tree;
 use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 
-/// Handles on a server that has not said how many it has.
-const HANDLES_UNKNOWN: usize = 128;
-
-/// Queued request bytes from which on nothing new is begun.
-const QUEUE_LIMIT: usize = 128 * 1024;
-
 /// One copy, of a [`Plan`]'s sources to its target.
 ///
 /// Give each remote end an open SFTP channel and call [`Engine::open`]; then [`Engine::received`] for what
@@ -113,7 +107,9 @@ impl Engine {
         let limits = Limits {
             bytes: options.max_bytes_in_flight,
             requests: options.max_requests,
+            request_bytes: options.request_bytes,
             bits_per_second: options.bits_per_second,
+            relay: plan.direction == Direction::Relay,
             descriptors: local::max_open(),
             open_files: options.max_open_files,
         };
@@ -220,8 +216,7 @@ impl Engine {
         }
         let tokens = remote.fail(reason);
         if side == Side::Target {
-            self.tasks.unfinished = None;
-            self.channels.clear_unfinished();
+            self.ends.channels.clear_unfinished();
         }
         if finished {
             return;
@@ -268,7 +263,7 @@ impl Engine {
         if let Some(work) = self.work(side, out, now, begin) {
             return Some(work);
         }
-        let look_at = self.look_for_answers(now);
+        let look_at = self.ends.look_for_answers(self.options.answer_timeout, now);
         self.flow.look_for_answers_at(look_at);
         if let Some(remote) = self.ends.remote(side) {
             remote.flush(out);
@@ -387,7 +382,7 @@ impl Engine {
     /// Notes why nothing more can be done now.
     fn begin_wait(&mut self, no_room: bool, now: Instant) {
         let upload = self.plan.direction == Direction::Upload;
-        let to_send = self.tasks.unfinished.is_some() || !self.tasks.sending.is_empty();
+        let to_send = self.ends.channels.is_first_unfinished() || !self.tasks.sending.is_empty();
         if upload && no_room && to_send {
             self.progress.begin_wait(Wait::Window, now);
         } else if self.flow.requests() > 0 && (!upload || !self.room_in_flight()) {

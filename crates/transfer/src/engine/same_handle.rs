@@ -28,12 +28,7 @@ impl Engine {
     /// A handle was given for `opened` that `holders` have.
     fn same_handle(&mut self, side: Side, opened: Token, holders: &[Holder]) {
         let in_order = self.ends.remote(side).is_none_or(|remote| remote.in_order());
-        if let Some(remote) = self.ends.remote(side) {
-            remote.open_one_at_a_time();
-        }
-        if side == self.plan.side_with_channels() {
-            self.channels.open_one_at_a_time();
-        }
+        self.ends.open_one_at_a_time(side);
         if !std::mem::replace(&mut self.ends.facts.reported_same_handle, true) {
             let text = format!("{WHY}: they are copied again, with one file open at a time");
             self.report.event(Event::Notice { text });

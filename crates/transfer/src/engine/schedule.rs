@@ -1,6 +1,7 @@
 //! The scheduler: acts on answers, and begins what may be begun.
 
-use crate::engine::{Engine, QUEUE_LIMIT};
+use crate::ends::QUEUE_LIMIT;
+use crate::engine::Engine;
 use crate::item::Item;
 use crate::sync::terms::Terms;
 use crate::token::{Side, Token, Whose};
@@ -17,7 +18,10 @@ impl Engine {
                 Token::Dir(key, step) => self.dir_answer(key, step, outcome),
                 Token::File(key, step) => self.file_answer(key, step, outcome),
                 Token::Batch(key) => self.batch_answer(key, outcome),
-                Token::Name(key, step) => self.name_answer(key, step, outcome),
+                Token::Name(key, step) => {
+                    self.links.names.on_answer(key, step, outcome);
+                    self.make_names();
+                }
                 Token::Sync(key, step) => {
                     let terms = Terms::new(&self.options, &self.ends);
                     self.sync.comparisons.on_answer(key, step, outcome, &terms);
@@ -67,7 +71,7 @@ impl Engine {
     /// Starts items and directories as long as more may be open.
     pub(in crate::engine) fn begin_items(&mut self) {
         loop {
-            let most = self.max_open().min(self.worth_open());
+            let most = self.most_open();
             let room =
                 self.tasks.files.len() < most && self.flow.may_open() && self.sync.comparisons.has_room();
             if !room || !self.batch_room() {
@@ -99,7 +103,10 @@ impl Engine {
 
     /// The next item to be started: directories first, as long as few are open and little waits.
     pub(in crate::engine) fn next_item(&mut self) -> Option<Item> {
-        let limits = TreeLimits { open_dirs: self.max_open_dirs(), open_targets: self.max_open_targets() };
+        let limits = TreeLimits {
+            open_dirs: self.flow.max_open_dirs(self.ends.handles(Side::Source)),
+            open_targets: self.flow.max_open_dirs(self.ends.handles(Side::Target)),
+        };
         let (from, item) = self.tree.next_subdir(limits).or_else(|| self.tree.next_file())?;
         if let Some(from) = from {
             self.tree.list_more(from, &mut self.ends);

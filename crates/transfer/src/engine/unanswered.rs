@@ -3,11 +3,8 @@
 //! What is read or written at an offset is asked for or sent again, fewer at a time. Anything else might have been done, and fails
 //! with a message that names its file.
 
-use std::time::Instant;
-
-use crate::end::{Fault, Op};
+use crate::end::Fault;
 use crate::engine::Engine;
-use crate::flow::Next;
 use crate::task::state::State;
 use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::{Direction, Event};
@@ -16,37 +13,12 @@ use crate::{Direction, Event};
 const MOST_TRIES: u8 = 4;
 
 impl Engine {
-    /// Looks whether the servers answer; when to look again.
-    pub(super) fn look_for_answers(&mut self, now: Instant) -> Option<Instant> {
-        let patience = self.options.answer_timeout;
-        let mut next: Option<Instant> = None;
-        for (side, channel) in self.channels_of_both() {
-            let Some(remote) = self.remote_of(side, channel) else { continue };
-            match remote.look_for_answers(patience, now) {
-                Next::Nothing => {}
-                Next::LookAgain(at) => next = Some(next.map_or(at, |next| next.min(at))),
-                Next::Probe => {
-                    let token = Token::Probe(side, channel);
-                    let outcome = remote.perform(Op::RealPath(b"."), token);
-                    self.ends.answer_if_known(token, outcome);
-                }
-            }
-        }
-        next
-    }
-
-    /// Both ends, by channel.
-    fn channels_of_both(&self) -> Vec<(Side, usize)> {
-        let first = [(Side::Source, self.ends.source.is_some()), (Side::Target, self.ends.target.is_some())];
-        let first = first.into_iter().filter(|(_, there)| *there).map(|(side, _)| (side, 0));
-        let more = (1..=self.channels.count()).map(|channel| (self.plan.side_with_channels(), channel));
-        first.chain(more).collect()
-    }
-
     /// The server has answered the probe: requests that were sent before it will not be answered any more.
     pub(super) fn probe_answered(&mut self, side: Side, channel: usize) {
         let now = self.progress.now;
-        let Some(remote) = self.remote_of(side, channel).filter(|remote| !remote.lost()) else { return };
+        let Some(remote) = self.ends.on_channel(side, channel).filter(|remote| !remote.lost()) else {
+            return;
+        };
         let dropped = remote.give_up_older(now);
         if dropped.is_empty() {
             return;

@@ -58,7 +58,11 @@ pub(crate) struct Limits {
     pub(crate) bytes: u64,
     /// Requests in flight, where the user has said how many.
     pub(crate) requests: Option<usize>,
+    /// Bytes of one request at most, where the user has said so.
+    pub(crate) request_bytes: Option<u32>,
     pub(crate) bits_per_second: Option<u64>,
+    /// Between two remote ends, which measure no path of ours: all that fits is worth having in flight.
+    pub(crate) relay: bool,
     /// Descriptors this process may have.
     pub(crate) descriptors: usize,
     /// Files open at a time at most.
@@ -72,6 +76,10 @@ pub(crate) struct Servers {
     pub(crate) told_limits: bool,
     /// Hundreds of requests may wait there.
     pub(crate) take_many: bool,
+    /// The source's is of another make, which has in memory what it is asked for before that is on its way.
+    pub(crate) measured: bool,
+    /// Channels in use.
+    pub(crate) channels: usize,
 }
 
 /// Requests and bytes in flight, and their limits.
@@ -171,9 +179,12 @@ impl Flow {
         self.requests
     }
 
-    /// Returns true when more may be in flight. `measured`: a server of another make is asked, which has in memory what it is asked for before
-    /// it is on its way.
-    pub(crate) fn has_room(&self, measured: bool, max_requests: usize) -> bool {
+    /// Returns true when more may be in flight.
+    pub(crate) fn has_room(&self, servers: Servers) -> bool {
+        self.has_room_up_to(self.max_requests(servers), servers.measured)
+    }
+
+    fn has_room_up_to(&self, max_requests: usize, measured: bool) -> bool {
         let window = if measured { self.window.most().unwrap_or(u64::MAX) } else { u64::MAX };
         self.bytes + self.held < self.depth.min(window) && self.requests < max_requests
     }
@@ -183,30 +194,35 @@ impl Flow {
         self.bytes + len < self.depth.min(worth)
     }
 
-    /// Requests that may be in flight on `channels` together.
-    pub(crate) fn max_requests(&self, servers: Servers, channels: usize) -> usize {
+    /// Requests that may be in flight on all channels together.
+    fn max_requests(&self, servers: Servers) -> usize {
         if let Some(fixed) = self.limits.requests {
             return fixed.max(1).min(self.most_requests);
         }
-        let Servers { told_limits, take_many } = servers;
+        let Servers { told_limits, take_many, channels, .. } = servers;
         let first = if told_limits && take_many { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
         let most = most_on_a_channel(take_many) * channels;
         first.saturating_add(self.more_requests).min(most).min(self.most_requests)
     }
 
-    /// Requests of `chunk` bytes that each of `channels` may have on its way, so that all have something to do.
-    pub(crate) fn share(&self, chunk: u64, max_requests: usize, channels: usize) -> u64 {
+    /// Requests of `chunk` bytes that each of several channels may have on its way, so that all have something to do; any
+    /// number where there is one.
+    pub(crate) fn share(&self, chunk: u64, servers: Servers) -> u64 {
+        let (max_requests, channels) = (self.max_requests(servers), servers.channels);
+        if channels < 2 {
+            return u64::MAX;
+        }
         ((self.depth / chunk.max(1)).min(max_requests as u64) / channels as u64).max(2)
     }
 
-    /// Files that may be open at a time: most of what each end can hold, as directories and others want some too. `servers`: handles
-    /// that the servers have for us.
-    pub(crate) fn max_open(&self, servers: usize) -> usize {
+    /// Files that may be open at a time: most of what each end can hold, as directories and others want some too. `servers`: the
+    /// fewest handles that a server has for us.
+    pub(crate) fn max_open(&self, servers: Option<usize>) -> usize {
         let most = self.limits.open_files.min(self.most_requests);
-        (servers.min(self.limits.descriptors) / 4 * 3).clamp(1, most.max(1))
+        (servers.unwrap_or(usize::MAX).min(self.limits.descriptors) / 4 * 3).clamp(1, most.max(1))
     }
 
-    /// Directories that may be open on the source at a time; `server`: the handles that it has, where it is remote.
+    /// Directories that may be open on an end at a time; `server`: the handles that it has, where it is remote.
     pub(crate) fn max_open_dirs(&self, server: Option<usize>) -> usize {
         server.unwrap_or(self.limits.descriptors) / 4
     }
@@ -243,9 +259,11 @@ impl Flow {
         self.rate.is_some()
     }
 
-    /// Bytes of a request at most, so that the rate is kept evenly.
-    pub(crate) fn request_bytes(&self) -> u32 {
-        self.rate.as_ref().map_or(u32::MAX, Limiter::request_bytes)
+    /// Bytes of a request to a server that takes up to `server`; with a rate limit few, so that it is kept evenly.
+    pub(crate) fn request_bytes(&self, server: u32) -> u64 {
+        let evenly = self.rate.as_ref().map_or(u32::MAX, Limiter::request_bytes);
+        let user = self.limits.request_bytes.unwrap_or(u32::MAX);
+        u64::from(server.min(user).min(evenly).max(1))
     }
 
     /// Returns true while the rate limit holds requests back.
@@ -302,12 +320,12 @@ impl Flow {
 
     /// Bytes of small files that are worth having in flight, of `found` bytes, over that number of channels.
     pub(crate) fn worth_in_flight(&self, found: u64, channels: usize) -> u64 {
-        self.short.worth_in_flight(found, channels)
+        if self.limits.relay { u64::MAX } else { self.short.worth_in_flight(found, channels) }
     }
 
     /// Files that are worth having open, of `found` files.
     pub(crate) fn worth_open(&self, found: u64, channels: usize) -> usize {
-        self.short.worth_open(found, channels)
+        if self.limits.relay { usize::MAX } else { self.short.worth_open(found, channels) }
     }
 }
 
@@ -318,7 +336,9 @@ mod tests {
     const LIMITS: Limits = Limits {
         bytes: 64 << 20,
         requests: None,
+        request_bytes: None,
         bits_per_second: None,
+        relay: false,
         descriptors: 1_000,
         open_files: 768,
     };
@@ -329,7 +349,7 @@ mod tests {
         let chunk = 256 << 10;
         let fill = |flow: &mut Flow| {
             let mut sent = 0;
-            while flow.has_room(false, 1 << 20) {
+            while flow.has_room_up_to(1 << 20, false) {
                 flow.request(chunk);
                 sent += 1;
             }
@@ -347,9 +367,10 @@ mod tests {
     #[test]
     fn requests_grow_by_answers_and_are_bounded_for_each_channel() {
         let mut flow = Flow::new(LIMITS, Instant::now());
-        let servers = |told_limits, take_many| Servers { told_limits, take_many };
+        let servers =
+            |told_limits, take_many, channels| Servers { told_limits, take_many, channels, measured: false };
         let max = |flow: &Flow, channels| {
-            let of = |told, many| flow.max_requests(servers(told, many), channels);
+            let of = |told, many| flow.max_requests(servers(told, many, channels));
             [of(true, true), of(false, true), of(true, false), of(false, false)]
         };
         assert_eq!(max(&flow, 1), [256, 64, 64, 64]);
@@ -365,8 +386,8 @@ mod tests {
         let mut flow = Flow::new(LIMITS, Instant::now());
         for most in [64, 8, 1, 1] {
             assert_eq!(flow.dropped(), most);
-            let servers = Servers { told_limits: true, take_many: true };
-            assert_eq!((flow.max_requests(servers, 4), flow.max_open(10_000)), (most, most));
+            let servers = Servers { told_limits: true, take_many: true, measured: false, channels: 4 };
+            assert_eq!((flow.max_requests(servers), flow.max_open(Some(10_000))), (most, most));
         }
         assert_eq!(flow.drops(), 4);
     }
@@ -391,9 +412,9 @@ mod tests {
     fn what_is_held_between_two_ends_counts_in_flight() {
         let mut flow = Flow::new(Limits { bytes: 1_000, ..LIMITS }, Instant::now());
         flow.hold(1_000);
-        assert!(!flow.has_room(false, 10));
+        assert!(!flow.has_room_up_to(10, false));
         flow.let_go(1);
-        assert!(flow.has_room(false, 10) && !flow.has_room(false, 0));
+        assert!(flow.has_room_up_to(10, false) && !flow.has_room_up_to(0, false));
     }
 
     #[test]

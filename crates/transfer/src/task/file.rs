@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::item::Item;
-use crate::task::handles::{Handles, SPAN};
+use crate::task::handles::{Handles, LEAST_LEFT, SPAN};
 use crate::task::holes::Holes;
 use crate::task::place::Place;
 use crate::task::requests::Requests;
@@ -67,6 +67,15 @@ pub(crate) struct Relay {
 }
 
 impl File {
+    /// Returns true where so much is left of the file that it is worth several channels.
+    pub(crate) fn is_big(&self) -> bool {
+        let left = self.requests.size.saturating_sub(self.requests.next);
+        matches!(self.state, State::Copying(_))
+            && !self.faults.failed
+            && !self.requests.to_eof
+            && left >= LEAST_LEFT
+    }
+
     pub(crate) fn new(id: u64, item: Item, now: Instant) -> Self {
         Self {
             id,

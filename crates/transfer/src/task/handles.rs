@@ -6,6 +6,9 @@ use crate::token::Side;
 /// How far requests may be ahead of what is confirmed without a gap, in a file that goes over several channels.
 pub(crate) const SPAN: u64 = 32 << 20;
 
+/// Less than this is not worth opening a file several times.
+pub(crate) const LEAST_LEFT: u64 = 8 << 20;
+
 /// What is known of a file on one of the additional channels.
 #[derive(Debug, Default)]
 pub(crate) enum OnChannel {

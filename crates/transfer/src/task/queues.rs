@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use crate::channels::unfinished::Unfinished;
 use crate::end::{Done, Info, Kind, Outcome};
 use crate::names::base_name;
 use crate::progress::Current;
@@ -18,8 +17,6 @@ pub(crate) struct Tasks {
     pub(crate) sending: VecDeque<Key>,
     /// Relay: files with data that have come and are not written, in order of their first data.
     pub(crate) writing: VecDeque<Key>,
-    /// The WRITE that the window of the first channel ended in the middle of.
-    pub(crate) unfinished: Option<Unfinished>,
 }
 
 impl Tasks {

@@ -2,8 +2,9 @@
 
 use lh_wire::Output;
 
-use crate::engine::write::Step;
-use crate::engine::{Engine, QUEUE_LIMIT};
+use crate::data_requests::Step;
+use crate::ends::QUEUE_LIMIT;
+use crate::engine::Engine;
 use crate::file_work::SendWork;
 use crate::token::Side;
 
@@ -14,7 +15,7 @@ impl Engine {
         loop {
             self.handle_answers();
             let Some(&key) = self.tasks.sending.front() else { return };
-            self.pass_hole(key);
+            self.data_requests().pass_hole(key);
             let Some(file) = self.tasks.files.get(key) else { return };
             let nothing_left =
                 file.requests.again.is_empty() && file.request_end(chunk) <= file.requests.next;
@@ -22,14 +23,17 @@ impl Engine {
             {
                 return;
             }
-            if !self.within_rate() || !self.room_in_flight() || !self.channel_has_space(channel, chunk) {
+            if !self.flow.within_rate(self.progress.now)
+                || !self.room_in_flight()
+                || !self.has_share(channel, chunk)
+            {
                 return;
             }
-            let Some(remote) = self.channels.channel(channel).filter(|remote| !remote.lost()) else { return };
+            let Some(remote) = self.ends.channels.standing(channel) else { return };
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
-            self.request_next(key, channel, chunk);
+            self.data_requests().request_next(key, channel, chunk);
         }
     }
 
@@ -48,14 +52,14 @@ impl Engine {
                 Step::Read(work) => return Some(work),
             }
             let &key = self.tasks.sending.front()?;
-            self.pass_hole(key);
+            self.data_requests().pass_hole(key);
             let file = self.tasks.files.get(key)?;
             let (offset, left) = file.next_write(chunk)?;
             file.handles.on_channel(Side::Target, channel)?;
-            if !self.within_rate() || !self.room_in_flight() {
+            if !self.flow.within_rate(self.progress.now) || !self.room_in_flight() {
                 return None;
             }
-            let remote = self.channels.channel(channel).filter(|remote| !remote.lost())?;
+            let remote = self.ends.channels.standing(channel)?;
             if !remote.flush(out) {
                 return None;
             }

@@ -1,8 +1,9 @@
 //! An additional channel, or the connection it is on, is gone: its work goes to the others.
 //!
-//! What was asked for is asked for again elsewhere, and what was sent without an answer is sent again: it may be written twice then, at the
-//! same place and with the same bytes. What the server has summed up there is lost, so such a file is compared by
-//! digests in the end, where it is to be compared and the server has them.
+//! What was asked for is asked for again elsewhere, and what was sent without an answer is sent again: it may
+//! be written twice then, at the same place and with the same bytes. What the server has summed up there is
+//! lost, so such a file is compared by digests in the end, where it is to be compared and the server has
+//! them.
 
 use std::time::Instant;
 
@@ -11,7 +12,8 @@ use crate::engine::Engine;
 use crate::task::handles::OnChannel;
 
 impl Engine {
-    /// An additional channel is gone. What was asked for or sent on it without an answer goes over the others.
+    /// An additional channel is gone. What was asked for or sent on it without an answer goes over the
+    /// others.
     pub fn channel_lost(&mut self, channel: usize, reason: &str, now: Instant) {
         self.one_channel_lost(channel, reason, now);
         self.do_file_work();
@@ -19,9 +21,9 @@ impl Engine {
 
     pub(super) fn one_channel_lost(&mut self, channel: usize, reason: &str, now: Instant) {
         self.progress.now = now;
-        let Some(remote) = self.channels.channel(channel).filter(|remote| !remote.lost()) else { return };
+        let Some(remote) = self.ends.channels.standing(channel) else { return };
         let tokens = remote.fail(reason);
-        if let Some(unfinished) = self.channels.unfinished(&mut self.tasks.unfinished, channel) {
+        if let Some(unfinished) = self.ends.channels.unfinished(channel) {
             let half_sent = unfinished.take();
             if let Some(file) = half_sent.and_then(|write| self.tasks.files.get_mut(write.key())) {
                 file.requests.half_sent -= 1;
@@ -44,7 +46,7 @@ impl Engine {
     }
 
     pub(in crate::engine) fn channels_lost(&mut self, reason: &str, now: Instant) {
-        for channel in 1..=self.channels.all.len() {
+        for channel in 1..=self.ends.channels.count() {
             self.one_channel_lost(channel, reason, now);
         }
     }

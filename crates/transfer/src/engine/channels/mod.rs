@@ -1,20 +1,18 @@
 //! More channels than one, for large files, to and from servers whose limits are of each channel.
 //!
-//! OpenSSH's server grants 2 MiB for each channel and no more: over 50 ms that is 40 MB/s up. But it grants them for each channel of a
-//! login, and each runs an SFTP server of its own. Down, what a server may be asked at a time is limited for each channel: one
-//! that answers small READs only is soon left with nothing to do. So a large file is opened on several, and each request goes where
-//! the window is open. Offsets are requested in order over any number of channels. A file that is written under its final name
-//! has what is under way within [`crate::task::handles::SPAN`]: one that was cut off is right up to its length less that, and one of full length is complete, because its last
-//! piece goes when everything before it has been confirmed. A file that grows under a name of ours needs no such care.
+//! OpenSSH's server grants 2 MiB for each channel and no more: over 50 ms that is 40 MB/s up. But it grants
+//! them for each channel of a login, and each runs an SFTP server of its own. Down, what a server may be
+//! asked at a time is limited for each channel: one that answers small READs only is soon left with nothing
+//! to do. So a large file is opened on several, and each request goes where the window is open. Offsets are
+//! requested in order over any number of channels. A file that is written under its final name has what is
+//! under way within [`crate::task::handles::SPAN`]: one that was cut off is right up to its length less that,
+//! and one of full length is complete, because its last piece goes when everything before it has been
+//! confirmed. A file that grows under a name of ours needs no such care.
 //!
 //! Only plain files are copied so: in a pipe the order would be lost.
 
 mod channel_data;
-mod large;
-mod large_files;
 mod loss;
-mod remotes;
-mod reopening;
 
 use std::time::Instant;
 
@@ -22,11 +20,13 @@ use bytes::Bytes;
 use lh_sftp::extension;
 use lh_wire::Output;
 
+use crate::channels::Turn;
+use crate::channels::spread::reopens_now;
 use crate::channels::wanted::Demand;
-use crate::channels::{AdditionalChannel, Turn};
 use crate::engine::Engine;
 use crate::file_work::SendWork;
 use crate::remote::Remote;
+use crate::task::File;
 use crate::{Direction, Event};
 
 impl Engine {
@@ -39,14 +39,17 @@ impl Engine {
     /// [`Engine::channel_refused`].
     pub fn channels_wanted(&mut self) -> usize {
         let front = self.tasks.sending.front().and_then(|&key| self.tasks.files.get(key));
-        let many = self.options.channels.is_some() && self.batches_to_share();
-        let shared = front.is_some_and(Self::is_big) || many;
-        let first = self.ends.get(self.plan.side_with_channels());
+        let many = self.options.channels.is_some()
+            && self.batches.has_sent()
+            && !(self.tree.walk.is_empty() && self.tree.top.is_empty());
+        let shared = front.is_some_and(File::is_big) || many;
+        let first = self.ends.get(self.ends.channels.side());
         let one_open = first.is_some_and(Remote::one_at_a_time);
         if self.plan.direction == Direction::Relay || !shared || one_open {
             return 0;
         }
         let demand = Demand {
+            have: self.ends.channels.count(),
             channels: self.options.channels,
             window_grows: first.is_some_and(|remote| remote.session().supports(extension::PUT_FILES)),
             rate_limited: self.flow.has_rate(),
@@ -68,30 +71,29 @@ impl Engine {
             files: self.tasks.files.len(),
             room: self.room_in_flight(),
             held_back: file
-                .is_some_and(|file| file.holds_back(self.request_bytes(self.plan.side_with_channels()))),
+                .is_some_and(|file| file.holds_back(self.request_bytes(self.ends.channels.side()))),
             again: file.is_some_and(|file| !file.requests.again.is_empty()),
-            reopens: self.reopens_now(),
+            reopens: reopens_now(self.channels.reopening, &self.tasks, &self.ends),
         }
+    }
+
+    /// Bytes of requests that wait to be sent on channel number `channel`; 0 is the first one.
+    pub(crate) fn queue_of(&self, channel: usize) -> usize {
+        self.ends.queue_of(channel)
     }
 
     /// An additional channel is open and the SFTP subsystem runs on it; returns its number, from 1.
     pub fn open_channel(&mut self) -> usize {
-        let mut remote = Remote::new();
-        remote.start(false);
-        self.channels.asked = self.channels.asked.saturating_sub(1);
-        self.channels.shut = 0;
-        self.channels.all.push(AdditionalChannel { remote, unfinished: None });
-        self.channels.all.len()
+        self.channels.came();
+        self.ends.channels.add()
     }
 
     /// There is to be no additional channel.
     pub fn channel_refused(&mut self) {
-        self.channels.asked = self.channels.asked.saturating_sub(1);
-        if self.channels.most.is_none() {
+        if self.channels.refused(self.ends.channels.count()) {
             let text = "the server allows no more channels".to_owned();
             self.report.event(Event::Notice { text });
         }
-        self.channels.most = Some(self.channels.all.len());
     }
 
     /// Bytes came on an additional channel.
@@ -103,12 +105,12 @@ impl Engine {
     /// Like [`Engine::take_in`], on an additional channel.
     pub fn channel_take_in(&mut self, channel: usize, data: Bytes, now: Instant) {
         self.progress.now = now;
-        let Some(remote) = self.channels.channel(channel).filter(|remote| !remote.lost()) else { return };
+        let Some(remote) = self.ends.channels.standing(channel) else { return };
         remote.input(data, now);
         loop {
-            match self.channels.channel(channel).map(Remote::poll) {
+            match self.ends.channels.get_mut(channel).map(Remote::poll) {
                 None | Some(Ok(None)) => return,
-                Some(Ok(Some(came))) => self.take(self.plan.side_with_channels(), came),
+                Some(Ok(Some(came))) => self.take(self.ends.channels.side(), came),
                 Some(Err(error)) => return self.one_channel_lost(channel, &error.to_string(), now),
             }
         }
@@ -132,7 +134,7 @@ impl Engine {
         self.progress.now = now;
         loop {
             self.handle_answers();
-            self.open_front_on_channels();
+            self.spread().open_front();
             match self.plan.direction {
                 Direction::Download => self.request_on_channel(channel, out),
                 Direction::Upload | Direction::Relay => {
@@ -142,17 +144,30 @@ impl Engine {
                 }
             }
             self.handle_answers();
-            let remote = self.channels.channel(channel).filter(|remote| !remote.lost())?;
+            let remote = self.ends.channels.standing(channel)?;
             if remote.queued() == 0 || !remote.flush(out) {
                 break;
             }
         }
         self.look_at_window(channel, out);
-        let look_at = self.look_for_answers(now);
+        let look_at = self.ends.look_for_answers(self.options.answer_timeout, now);
         self.flow.look_for_answers_at(look_at);
-        if let Some(remote) = self.channels.channel(channel) {
+        if let Some(remote) = self.ends.channels.get_mut(channel) {
             remote.flush(out);
         }
         None
+    }
+    /// Notes that nothing can go because the server's window is shut, or has as many requests as it may.
+    pub(in crate::engine) fn look_at_window(&mut self, channel: usize, out: &mut dyn Output) {
+        let full = match self.plan.direction {
+            Direction::Download => {
+                let requests = self.ends.requests_on(channel).filter(|_| self.options.max_requests.is_none());
+                requests.is_some_and(|(awaited, most)| awaited >= most)
+            }
+            Direction::Upload | Direction::Relay => out.peer_is_full() && self.room_in_flight(),
+        };
+        if full {
+            self.channels.note_full(channel);
+        }
     }
 }

@@ -36,7 +36,10 @@ impl Engine {
                     FileStep::OldSize => self.old_size_answer(key, &outcome),
                     FileStep::OpenTarget => self.target_opened(key, outcome),
                     FileStep::IsPlain => self.tasks.plain_answer(key, outcome),
-                    FileStep::OpenOnChannel { channel } => self.opened_on_channel(key, channel, outcome),
+                    FileStep::OpenOnChannel { channel } => {
+                        let read_back = self.options.verify.read_back();
+                        self.spread().opened(key, channel, outcome, read_back);
+                    }
                     FileStep::SizeReopened => self.size_reopened(key, &outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome {

@@ -241,7 +241,7 @@ impl Engine {
                 self.after_close(key);
             }
         } else if file.faults.failed {
-            if quiet && !self.close_on_channels(key) {
+            if quiet && !self.spread().close(key) {
                 self.close_file(key, None);
             }
         } else if matches!(file.state, State::Copying(_))
@@ -254,7 +254,7 @@ impl Engine {
                 self.file_failed(key, Deed::ReadSource, &fault);
                 return self.move_on(key);
             }
-            if !self.close_on_channels(key) {
+            if !self.spread().close(key) {
                 self.close_file(key, None);
             }
         }

@@ -12,18 +12,17 @@ mod ending;
 mod failing;
 mod received;
 
-use crate::channels::LEAST_LEFT;
 use crate::end::{Done, Fault, Info, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::table::Key;
 use crate::task::File;
-use crate::task::handles::SPAN;
+use crate::task::handles::{LEAST_LEFT, SPAN};
 use crate::task::state::{Access, Copying, Opening, State};
 use crate::token::{FileStep, Side, Token};
 use crate::tree::Dir;
 use crate::wording::Deed;
-use crate::{Direction, Event, wording};
+use crate::{Direction, Event, local, wording};
 
 impl Engine {
     /// Copies it without comparing it with what the target has.
@@ -142,7 +141,9 @@ impl Engine {
         file.outstanding += 1;
         file.state = State::Opening(Opening::InPlace(access));
         let item = file.item.clone();
-        self.remove_link(&item);
+        if self.plan.direction == Direction::Download && self.options.follows_no_links(&item) {
+            local::remove_symlink(&item.target);
+        }
         let (target, info) = (item.target, item.info);
         let mode = info.mode.unwrap_or(0o666) & 0o777;
         let op = match (self.ends.target.is_some(), access) {

@@ -44,7 +44,10 @@ impl Engine {
             }
             CompareStep::CompareContents(item) => self.compare_contents(*item),
             CompareStep::Link { key, item, identity, there } => {
-                let joined = self.joins_names(identity, &item, there);
+                let new_id = || self.progress.new_file_id();
+                let joined = self.ends.target_has_hard_links()
+                    && self.links.join_unchanged(identity, &item, there, new_id);
+                self.make_names();
                 self.sync.comparisons.linked(key, joined, &Terms::new(&self.options, &self.ends));
             }
             CompareStep::DeleteFirst(item) => {

@@ -1,0 +1,132 @@
+//! Finds out whether a server leaves a file as it is that is opened once more to be written to.
+//!
+//! Servers in front of an object store or a cache, as `rclone serve sftp`, empty a file at each OPEN for
+//! writing, also where the flags do not say so: opening it on a second channel then costs all that has been
+//! written. So before the first file goes over several channels to a server that is not known to keep what it
+//! has, the copy stops, waits until everything sent is confirmed, opens the file on one other channel and
+//! asks for its size. Once for each copy.
+//!
+//! Pure: what is known of the server and what it has answered goes in, what may be done comes out.
+
+use crate::table::Key;
+
+/// Whether the server leaves a file as it is that OPEN opens once more to write to it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reopening {
+    #[default]
+    Unknown,
+    /// Being found out with this file; no file bytes are sent meanwhile.
+    Asking(Key),
+    Keeps,
+    /// It empties the file, or permits no second OPEN.
+    Never,
+}
+
+/// What the answer to the second OPEN was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SecondOpen {
+    Opened,
+    Refused,
+    /// A channel that is gone says nothing about files.
+    ChannelLost,
+}
+
+impl Reopening {
+    /// Returns true where the file `key`, which is being written, may be opened on all channels. Where that
+    /// is not known, it is to be found out with this file, if it `has_data`: an empty file tells nothing.
+    /// `obeys`: the server is known to obey the flags of OPEN.
+    pub(crate) const fn keeps(&mut self, key: Key, obeys: bool, has_data: bool) -> bool {
+        match *self {
+            Self::Keeps => return true,
+            Self::Never => return false,
+            Self::Asking(asked) if asked == key => {}
+            Self::Asking(_) | Self::Unknown if obeys => {
+                *self = Self::Keeps;
+                return true;
+            }
+            Self::Asking(_) | Self::Unknown if has_data => *self = Self::Asking(key),
+            Self::Asking(_) | Self::Unknown => {}
+        }
+        false
+    }
+
+    /// The file that it is being found out with.
+    pub(crate) const fn asking(self) -> Option<Key> {
+        match self {
+            Self::Asking(key) => Some(key),
+            Self::Unknown | Self::Keeps | Self::Never => None,
+        }
+    }
+
+    /// No channel opens a file once more, or the server refuses to write in the middle of one.
+    pub(crate) const fn give_up(&mut self) {
+        *self = Self::Never;
+    }
+
+    /// Takes the answer to the second OPEN of `key`. Returns true where the file's size is the next question.
+    pub(crate) fn opened(&mut self, key: Key, answer: SecondOpen) -> bool {
+        if self.asking() != Some(key) {
+            return false;
+        }
+        match answer {
+            SecondOpen::Opened => return true,
+            SecondOpen::Refused => *self = Self::Never,
+            SecondOpen::ChannelLost => *self = Self::Unknown,
+        }
+        false
+    }
+
+    /// Takes the size of `key` behind its second OPEN, where it is known. Returns false where the server has
+    /// emptied the file.
+    pub(crate) fn size_came(&mut self, key: Key, size: Option<u64>) -> bool {
+        if self.asking() != Some(key) {
+            return true;
+        }
+        let kept = size.is_some_and(|size| size > 0);
+        *self = if kept { Self::Keeps } else { Self::Never };
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_obeys_flags_is_not_asked() {
+        let mut reopening = Reopening::default();
+        assert!(reopening.keeps(1, true, false) && reopening.keeps(2, false, true));
+        assert_eq!(reopening, Reopening::Keeps);
+    }
+
+    #[test]
+    fn it_is_found_out_once_with_a_file_that_has_data() {
+        let mut reopening = Reopening::default();
+        assert!(
+            !reopening.keeps(1, false, false) && reopening.asking().is_none(),
+            "an empty file tells nothing"
+        );
+        assert!(!reopening.keeps(1, false, true) && reopening.asking() == Some(1));
+        assert!(!reopening.opened(2, SecondOpen::Refused) && reopening.asking() == Some(1), "another file");
+        assert!(reopening.opened(1, SecondOpen::Opened));
+        assert!(reopening.size_came(2, Some(0)) && reopening.asking() == Some(1), "another file");
+        assert!(reopening.size_came(1, Some(7)) && reopening.keeps(9, false, true));
+    }
+
+    #[test]
+    fn a_server_that_empties_files_or_refuses_gets_one_channel() {
+        for (answer, size) in
+            [(SecondOpen::Opened, Some(0)), (SecondOpen::Opened, None), (SecondOpen::Refused, None)]
+        {
+            let mut reopening = Reopening::Asking(1);
+            if reopening.opened(1, answer) {
+                assert!(!reopening.size_came(1, size));
+            }
+            assert_eq!(reopening, Reopening::Never);
+            assert!(!reopening.keeps(2, true, true));
+        }
+        let mut reopening = Reopening::Asking(1);
+        assert!(!reopening.opened(1, SecondOpen::ChannelLost));
+        assert_eq!(reopening, Reopening::Unknown, "to be found out on another one");
+    }
+}

@@ -1,0 +1,194 @@
+//! One large file on several channels: opened on each, asked for or sent on each, closed on each.
+
+use lh_sftp::{ReadBack, extension};
+
+use crate::channels::reopening::{Reopening, SecondOpen};
+use crate::end::{Done, Kind, Op, Outcome};
+use crate::ends::Ends;
+use crate::remote::Remote;
+use crate::table::Key;
+use crate::task::handles::{OnChannel, Plain};
+use crate::task::queues::Tasks;
+use crate::token::{CheckStep, FileStep, Side, Token};
+
+/// Files on their way and the channels that they go over.
+#[derive(Debug)]
+pub(crate) struct Spread<'a> {
+    pub(crate) tasks: &'a mut Tasks,
+    pub(crate) ends: &'a mut Ends,
+    pub(crate) reopening: &'a mut Reopening,
+}
+
+/// Returns true where no file bytes are to go until it is known what a second OPEN does.
+pub(crate) fn stops_to_reopen(reopening: Reopening, tasks: &Tasks, ends: &Ends) -> bool {
+    let Some(key) = reopening.asking() else { return false };
+    tasks.sending.front() == Some(&key)
+        && ends.channels_up() > 1
+        && tasks.files.get(key).is_some_and(|file| file.is_big())
+}
+
+/// Returns true where everything that was sent is confirmed, and what another OPEN does to the file is the
+/// next question.
+pub(crate) fn reopens_now(reopening: Reopening, tasks: &Tasks, ends: &Ends) -> bool {
+    let Some(key) = reopening.asking() else { return false };
+    stops_to_reopen(reopening, tasks, ends)
+        && tasks.files.get(key).is_some_and(|file| {
+            let requests = &file.requests;
+            requests.in_flight() == 0
+                && requests.half_sent == 0
+                && requests.lent == 0
+                && !file.handles.reopens
+        })
+}
+
+impl Spread<'_> {
+    /// Opens the file whose data go next on the additional channels.
+    pub(crate) fn open_front(&mut self) {
+        let Some(&key) = self.tasks.sending.front() else { return };
+        let side = self.ends.channels.side();
+        if self.ends.get(side).is_some_and(Remote::one_at_a_time) {
+            return;
+        }
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| file.is_big()) else { return };
+        if side == Side::Source && file.handles.plain == Plain::Unknown {
+            // What the server said when it was opened.
+            file.handles.plain = if file.item.info.kind == Kind::File { Plain::Yes } else { Plain::No };
+        }
+        let plain = file.handles.plain;
+        match plain {
+            Plain::Unknown => {
+                // On one of them: on the first channel the question would wait behind data.
+                let Some((channel, _)) = self.ends.channels.usable().next() else { return };
+                file.handles.plain = Plain::No;
+                file.outstanding += 1;
+                let path = file.written_path().to_vec();
+                return self.ends.start_on(channel, Op::Stat(&path), Token::File(key, FileStep::IsPlain));
+            }
+            Plain::No => return,
+            Plain::Yes if side == Side::Target && !self.keeps_reopened(key) => return,
+            Plain::Yes => {}
+        }
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.handles.on_channels.resize_with(self.ends.channels.count(), OnChannel::default);
+        let mut known = Vec::new();
+        for (channel, remote) in self.ends.channels.usable_mut() {
+            let on_channel = &mut file.handles.on_channels[channel - 1];
+            if matches!(on_channel, OnChannel::Unknown) {
+                *on_channel = OnChannel::Without;
+                file.outstanding += 1;
+                let token = Token::File(key, FileStep::OpenOnChannel { channel });
+                let op = match side {
+                    Side::Source => Op::OpenRead(&file.item.source),
+                    Side::Target => Op::OpenExisting(file.written_path()),
+                };
+                known.extend(remote.perform(op, token).map(|outcome| (token, outcome)));
+            }
+        }
+        known.into_iter().for_each(|answer| self.ends.answer(answer));
+    }
+
+    /// Returns true where the file `key`, which is being written, may be opened on all channels. Where that
+    /// is not known it asks.
+    fn keeps_reopened(&mut self, key: Key) -> bool {
+        // OpenSSH's server and Longhaul's, which both have this, obey the flags.
+        let known = |remote: &Remote| remote.is_ours() || remote.session().supports(extension::LSETSTAT);
+        let obeys = self.ends.target.as_ref().is_some_and(known);
+        let has_data = self.tasks.files.get(key).is_some_and(|file| file.requests.next > 0);
+        if self.reopening.keeps(key, obeys, has_data) {
+            return true;
+        }
+        if reopens_now(*self.reopening, self.tasks, self.ends) {
+            self.open_once_more(key);
+        }
+        false
+    }
+
+    fn open_once_more(&mut self, key: Key) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.handles.on_channels.resize_with(self.ends.channels.count(), OnChannel::default);
+        let untried = |channel: &usize| matches!(file.handles.on_channels[*channel - 1], OnChannel::Unknown);
+        let Some(channel) = self.ends.channels.usable().map(|(channel, _)| channel).find(untried) else {
+            // It was refused on each.
+            return self.reopening.give_up();
+        };
+        file.handles.on_channels[channel - 1] = OnChannel::Without;
+        file.handles.reopens = true;
+        file.outstanding += 1;
+        let path = file.written_path().to_vec();
+        let token = Token::File(key, FileStep::OpenOnChannel { channel });
+        self.ends.start_on(channel, Op::OpenExisting(&path), token);
+    }
+
+    /// The file was opened on a channel, or not: where that was the question, what is in it now?
+    fn reopened(&mut self, key: Key, channel: usize, opened: bool) {
+        let answer = match opened {
+            true => SecondOpen::Opened,
+            false if self.ends.channels.standing(channel).is_none() => SecondOpen::ChannelLost,
+            false => SecondOpen::Refused,
+        };
+        let asked = self.reopening.asking() == Some(key);
+        let Some(file) = self.tasks.files.get_mut(key).filter(|_| asked) else { return };
+        if !self.reopening.opened(key, answer) {
+            file.handles.reopens = false;
+            return;
+        }
+        file.outstanding += 1;
+        let path = file.written_path().to_vec();
+        self.ends.start_on(channel, Op::Stat(&path), Token::File(key, FileStep::SizeReopened));
+    }
+
+    /// Takes the answer to an OPEN on an additional channel. A file that cannot be opened on one uses the
+    /// others. `read_back`: what is read back of the pieces that both ends sum up.
+    pub(crate) fn opened(&mut self, key: Key, channel: usize, outcome: Outcome, read_back: ReadBack) {
+        self.reopened(key, channel, outcome.is_ok());
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let (Some(on_channel), Ok(Done::Opened(handle, _))) =
+            (file.handles.on_channels.get_mut(channel - 1), outcome)
+        else {
+            return;
+        };
+        *on_channel = OnChannel::Open(handle.clone());
+        if file.sums.ours.is_some() {
+            file.outstanding += 1;
+            let token = Token::File(key, FileStep::Check(CheckStep::SumBegun));
+            self.ends.start_on(channel, Op::BeginSum(&handle, read_back), token);
+        }
+    }
+
+    /// Closes what is open of a file on the additional channels. Returns true while answers about them are
+    /// awaited.
+    pub(crate) fn close(&mut self, key: Key) -> bool {
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
+        if file.handles.on_channels.is_empty() {
+            return false;
+        }
+        let mut closing = Vec::new();
+        for (at, on_channel) in file.handles.on_channels.iter_mut().enumerate() {
+            if let OnChannel::Open(handle) = std::mem::replace(on_channel, OnChannel::Without) {
+                closing.push((at + 1, handle));
+            }
+        }
+        file.outstanding += closing.len() as u32;
+        let sum = file.sums.ours.is_some() && !file.faults.failed;
+        if sum {
+            file.outstanding += closing.len() as u32;
+        }
+        let waiting = file.outstanding > 0;
+        // What a server could not write before shows here, as on the first channel.
+        let close = match self.ends.channels.side() {
+            Side::Source => FileStep::CloseOnChannel,
+            Side::Target => FileStep::CloseTarget,
+        };
+        for (channel, handle) in closing {
+            if sum {
+                let token = Token::File(key, FileStep::Check(CheckStep::ChannelSum));
+                self.ends.start_on(channel, Op::EndSum(&handle), token);
+            }
+            self.ends.start_on(channel, Op::Close(handle), Token::File(key, close));
+        }
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests;
