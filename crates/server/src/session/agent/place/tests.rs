@@ -2,7 +2,15 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::*;
+
+/// Listening sets the umask of the process for a moment, so the tests take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Listens with this line of the configuration, or with none.
 fn listen_with(line: &str, home: &Path) -> Result<Made, PlaceError> {
@@ -25,6 +33,7 @@ fn parent(made: &Made) -> PathBuf {
 
 #[test]
 fn the_socket_is_the_user_s_alone_and_leaves_nothing() {
+    let _turn = turn();
     let home = tempfile::tempdir().unwrap();
     let (listener, directory) = listen_with("", home.path()).unwrap();
     let path = listener.path().to_path_buf();
@@ -36,6 +45,7 @@ fn the_socket_is_the_user_s_alone_and_leaves_nothing() {
 
 #[test]
 fn without_a_home_a_private_directory_below_tmp_does() {
+    let _turn = turn();
     let made = listen_with("", Path::new("/nonexistent")).unwrap();
     let directory = parent(&made);
     assert!(directory.starts_with("/tmp") && mode(&directory) == 0o700);
@@ -58,6 +68,7 @@ fn without_a_home_a_private_directory_below_tmp_does() {
 
 #[test]
 fn directories_of_the_user_are_made_with_their_parents() {
+    let _turn = turn();
     let home = tempfile::tempdir().unwrap();
     let made = listen_with("AgentSocketPath user:a/%u/c", home.path()).unwrap();
     let name = crate::testing::user(0, home.path(), "/bin/sh").name;
@@ -73,6 +84,7 @@ fn directories_of_the_user_are_made_with_their_parents() {
 
 #[test]
 fn shared_directories_hold_a_private_one() {
+    let _turn = turn();
     let shared = tempfile::tempdir().unwrap();
     set_mode(shared.path(), 0o1777);
     let line = format!("AgentSocketPath shared:{}", shared.path().display());
@@ -88,6 +100,7 @@ fn shared_directories_hold_a_private_one() {
 
 #[test]
 fn directories_that_others_could_replace_are_refused() {
+    let _turn = turn();
     let place = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
     let open = place.path().join("open");
@@ -117,6 +130,7 @@ fn directories_that_others_could_replace_are_refused() {
 
 #[test]
 fn links_and_directories_of_another_user_are_refused() {
+    let _turn = turn();
     if !lh_sys::ids::is_root() {
         return;
     }
