@@ -6,5 +6,6 @@ mod agent {
     mod programs;
     mod rules;
     mod service;
+    mod socket_path;
     mod using;
 }

@@ -42,8 +42,9 @@ pub enum Method {
     PublicKey(PublicKeyAttempt),
     /// The client's host authenticates its user.
     HostBased(HostBasedAttempt),
-    /// Asks for prompts; answer with [`Server::prompts`].
-    KeyboardInteractive,
+    /// Asks for prompts; answer with [`Server::prompts`]. The string is the client's list of submethods (RFC 4256
+    /// section 3.1), usually empty.
+    KeyboardInteractive(String),
     /// The answers to [`Server::prompts`].
     Responses(Vec<Zeroizing<Vec<u8>>>),
     /// A step of the exchange between two GSS-API libraries; answer with [`Server::gss_reply`] unless it is
@@ -72,7 +73,7 @@ impl Method {
             Self::Password(_) | Self::PasswordChange => "password",
             Self::PublicKey(_) => "publickey",
             Self::HostBased(_) => HostRequest::METHOD,
-            Self::KeyboardInteractive | Self::Responses(_) => "keyboard-interactive",
+            Self::KeyboardInteractive(_) | Self::Responses(_) => "keyboard-interactive",
             Self::Gss(_) => GSS_METHOD,
             Self::Ticket(_) => TICKET,
             Self::Resume(_) => lh_resume::NAME,
@@ -272,7 +273,7 @@ impl Server {
         let method = self.method(&name, request.user, request.fields.0);
         self.state = State::Deciding(match &method {
             Method::PublicKey(key) if key.signature.is_none() => Kind::Offer,
-            Method::KeyboardInteractive => Kind::Interactive,
+            Method::KeyboardInteractive(_) => Kind::Interactive,
             Method::Gss(_) => Kind::Gss,
             _ => Kind::Other,
         });
@@ -327,8 +328,12 @@ impl Server {
             }
             "keyboard-interactive" => {
                 let mut reader = Reader::new(fields);
-                let sound = reader.string().is_ok() && reader.string().is_ok() && reader.is_empty();
-                if sound { Method::KeyboardInteractive } else { Method::Other(name.to_owned()) }
+                match (reader.string(), reader.string()) {
+                    (Ok(_language), Ok(submethods)) if reader.is_empty() => {
+                        Method::KeyboardInteractive(String::from_utf8_lossy(submethods).into_owned())
+                    }
+                    _ => Method::Other(name.to_owned()),
+                }
             }
             GSS_METHOD => match read_mechanisms(fields) {
                 Ok(mechanisms) => Method::Gss(GssAttempt::Begin(mechanisms)),

@@ -188,8 +188,11 @@ fn signature_for_another_host_key_is_refused() {
 #[test]
 fn each_prompt_gets_one_response() {
     let mut pair = Pair::new(None);
-    pair.client.keyboard_interactive("", &mut pair.to_server);
-    assert!(matches!(pair.attempt().unwrap().method, Method::KeyboardInteractive));
+    pair.client.keyboard_interactive("pam,skey", &mut pair.to_server);
+    let Method::KeyboardInteractive(submethods) = pair.attempt().unwrap().method else {
+        panic!("another method")
+    };
+    assert_eq!(submethods, "pam,skey");
     pair.server.prompts(
         "",
         "look at your token",

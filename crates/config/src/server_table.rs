@@ -176,6 +176,13 @@ keyword_table! {
     /// no: no agent forwarding.
     /// Example: `AllowAgentForwarding no`
     allow_agent_forwarding: bool = "yes", "AllowAgentForwarding", Match, Works;
+    /// Where the sockets of forwarded agents are made. user:DIRECTORY: in this directory, below the home directory
+    /// unless it begins with a slash; it is made, for the user alone, where it is missing. shared:DIRECTORY: in a new
+    /// private directory below this one, which is removed with the socket. none: agents are not forwarded. Takes %h,
+    /// %u, %U and %%. Directories that another user could replace are refused. Where the keyword is not set and the
+    /// home directory cannot be written to, or its path is too long for a socket, shared:/tmp is used.
+    /// Example: `AgentSocketPath user:/run/user/%U/ssh`
+    agent_socket_path: AgentSocketPath = "user:.ssh/agent", "AgentSocketPath", Match, Works;
     /// yes: no forwarding of any kind, regardless of other keywords.
     /// Example: `DisableForwarding yes`
     disable_forwarding: bool = "no", "DisableForwarding", Match, Works;

@@ -1,6 +1,7 @@
 //! Values that only `sshd_config` has.
 
 mod admission;
+mod agent_socket;
 mod authentication;
 mod listen;
 mod quota;
@@ -11,6 +12,7 @@ use crate::table::Value;
 use crate::value_error::{Part, ValueError};
 
 pub use admission::{GraceTime, MaxStartups, NetBlockSize, Penalties};
+pub use agent_socket::AgentSocketPath;
 pub use authentication::{AuthenticationMethods, PermitUserEnvironment, PubkeyAuthOptions};
 pub use listen::{ListenAddress, ListenAddresses, Networks, Ports};
 pub use quota::{NumberOrNone, QuotaOrNone, TransferQuota};

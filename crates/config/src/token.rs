@@ -34,7 +34,7 @@ pub static CLIENT_TOKENS: &[(char, &str, &str)] = &[
     ('T', "the local tunnel interface, or NONE", "only LocalCommand"),
 ];
 
-/// Tokens of `sshd_config`, like [`CLIENT_TOKENS`]. The third field names those of `AuthorizedKeysCommand`,
+/// Tokens of `sshd_config`, like [`CLIENT_TOKENS`]. The third field names those of `AgentSocketPath`, `AuthorizedKeysCommand`,
 /// `AuthorizedKeysFile`, `AuthorizedPrincipalsCommand`, `AuthorizedPrincipalsFile` and `ChrootDirectory` that
 /// accept the token.
 pub static SERVER_TOKENS: &[(char, &str, &str)] = &[

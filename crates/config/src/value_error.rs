@@ -84,16 +84,22 @@ pub enum Syntax {
     Quotes,
     /// The size in `RekeyLimit`.
     RekeySize,
+    /// An absolute path after `shared:`.
+    SharedDirectory,
     /// A second time that is not longer than the first.
     ShorterTime,
     /// An IP address and a port.
     SocketAddress,
+    /// `user:` or `shared:` and a directory.
+    SocketDirectory,
     /// Numbers with separators, such as `10:30:100`.
     Spec,
     /// A time.
     Time,
     /// `local[:remote]` unit numbers.
     TunnelDevice,
+    /// A directory after `user:`.
+    UserDirectory,
     /// The name of a user, with or without `@` and a list of hosts.
     UserPattern,
     /// The name of an environment variable.
@@ -187,13 +193,16 @@ impl ValueError {
             Syntax::Quotes => write!(f, "{keyword} \"{word}\" contains invalid quotes"),
             Syntax::RekeySize if client => write!(f, "Bad number '{word}': Invalid argument"),
             Syntax::RekeySize => write!(f, "Bad {keyword} number '{word}': Invalid argument"),
+            Syntax::SharedDirectory => f.write_str("invalid shared path."),
             Syntax::ShorterTime => {
                 f.write_str("invalid second time value: it must not be longer than the first.")
             }
             Syntax::SocketAddress => write!(f, "{keyword}: \"{word}\" is no address and port."),
+            Syntax::SocketDirectory => f.write_str("invalid path."),
             Syntax::Spec => write!(f, "Invalid {keyword} spec."),
             Syntax::Time => f.write_str("invalid time value."),
             Syntax::TunnelDevice => f.write_str("Bad tun device."),
+            Syntax::UserDirectory => f.write_str("invalid user path."),
             Syntax::UserPattern => write!(f, "invalid {keyword} pattern: \"{word}\""),
             Syntax::VariableName => f.write_str("Invalid environment name."),
             Syntax::VariableValue if client => write!(f, "Invalid {keyword}."),

@@ -48,6 +48,7 @@ mod transfer_log;
 mod usage;
 mod user_connections;
 mod user_groups;
+mod user_tokens;
 mod verdict;
 
 pub use account::groups_of;

@@ -250,7 +250,7 @@ impl Monitor {
         self.candidate = Some(candidate);
         self.stage = match &verdict {
             Verdict::Accept | Verdict::Resume(_) => Stage::Accepted,
-            Verdict::TooMany | Verdict::Denied(_) | Verdict::Later => Stage::Over,
+            Verdict::TooMany | Verdict::Denied(_) | Verdict::Later | Verdict::NoMethods => Stage::Over,
             verdict => Stage::Attempts { prompted: matches!(verdict, Verdict::Prompt(_)) },
         };
         if matches!(verdict, Verdict::Reject { partial: false, .. })

@@ -19,6 +19,8 @@ pub(crate) enum Verdict {
     Prompt(Vec<(String, bool)>),
     /// Go on with the dialogue of two libraries.
     Gss(GssReply),
+    /// No method could ever let this user in: end the connection.
+    NoMethods,
     /// Too many failures: end the connection.
     TooMany,
     /// The user is authenticated, but the account is closed: show the text and end the connection.

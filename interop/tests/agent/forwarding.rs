@@ -7,13 +7,13 @@ use lh_interop::{Agent, Inetd, Lab, Lhsshd, Ran, TestUser, find, is_root, our, p
 use super::using::login;
 
 /// A user who may log in by key, with copies of our programs that the user can run.
-struct Place {
-    lab: Lab,
-    user: TestUser,
+pub(super) struct Place {
+    pub(super) lab: Lab,
+    pub(super) user: TestUser,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let lab = Lab::new();
         let user = TestUser::new(&lab);
         for program in ["lhssh", "lhssh-add"] {
@@ -25,7 +25,14 @@ impl Place {
     }
 
     /// Logs in with `-A`, with the agent's key only.
-    fn forwarded(&self, agent: &Agent, client: &Path, port: u16, more: &[&str], command: &str) -> Ran {
+    pub(super) fn forwarded(
+        &self,
+        agent: &Agent,
+        client: &Path,
+        port: u16,
+        more: &[&str],
+        command: &str,
+    ) -> Ran {
         let none = format!("IdentityFile={}", self.lab.arg("none"));
         let mut options = vec![none.as_str(), "BatchMode=yes"];
         options.extend(more);
@@ -48,7 +55,7 @@ impl Place {
     }
 }
 
-fn ready(test: &str) -> Option<[std::path::PathBuf; 4]> {
+pub(super) fn ready(test: &str) -> Option<[std::path::PathBuf; 4]> {
     if !is_root() {
         skip(test, "needs root to log in as another user");
         return None;

@@ -104,7 +104,12 @@ impl Attempts {
     fn count_unfailing(&mut self, client: &Client, candidate: &Candidate, verdict: Verdict) -> Verdict {
         if matches!(
             verdict,
-            Verdict::Accept | Verdict::Resume(_) | Verdict::TooMany | Verdict::Denied(_) | Verdict::Later
+            Verdict::Accept
+                | Verdict::Resume(_)
+                | Verdict::TooMany
+                | Verdict::Denied(_)
+                | Verdict::Later
+                | Verdict::NoMethods
         ) {
             return verdict;
         }

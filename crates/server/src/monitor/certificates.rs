@@ -8,7 +8,6 @@ use lh_crypto::{Certificate, CertificateError, CertificateKind, PublicKey};
 use lh_sys::time::now_unix;
 
 use super::account_context::AccountContext;
-use super::client::user_tokens;
 use super::external::External;
 use super::fingerprints::{describe, fingerprint};
 use super::principals;
@@ -16,6 +15,7 @@ use crate::authorized_keys::{Line, parse_line};
 use crate::cert_options::{Comer, CommandsDiffer};
 use crate::key_options::KeyOptions;
 use crate::log::{Level, debug, error, verbose};
+use crate::user_tokens::user_tokens;
 
 /// Why a certificate is refused. `Display` is the line for the log, in OpenSSH's words.
 #[derive(Debug, thiserror::Error)]

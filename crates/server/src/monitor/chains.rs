@@ -49,6 +49,11 @@ pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
     good
 }
 
+/// Whether [`usable`] has found that nothing can fulfil what is demanded.
+pub(super) fn are_unsatisfiable(chains: &[Vec<String>]) -> bool {
+    matches!(chains, [chain] if chain.iter().map(String::as_str).eq([""]))
+}
+
 fn possible(settings: &ServerSettings, chain: &[String], enabled: &[&str]) -> bool {
     let pam = crate::pam_use::uses_pam(settings);
     chain.iter().all(|method| match method.split_once(':') {
@@ -110,6 +115,7 @@ mod tests {
             assert_eq!(usable(&settings, &log), [["password"]]);
             assert_eq!(log.taken().len(), 2);
         }
+        let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
         let settings = crate::testing::settings("PubkeyAuthentication no\nAuthenticationMethods publickey");
         assert_eq!(
             unsatisfiable(&settings),
@@ -124,6 +130,9 @@ mod tests {
             advance(&mut left, method);
         }
         assert_eq!(left, [[""]]);
+        assert!(
+            are_unsatisfiable(&left) && !are_unsatisfiable(&[list("password")]) && !are_unsatisfiable(&[])
+        );
         assert_eq!(usable(&crate::testing::settings(""), &log), Vec::<Vec<String>>::new());
     }
 }

@@ -12,6 +12,7 @@ use lh_sys::users::User;
 use crate::account::Origin;
 use crate::hosts::endpoints;
 use crate::log::Log;
+use crate::user_tokens::user_tokens;
 
 /// The client of a monitor.
 pub(super) struct Client {
@@ -69,12 +70,4 @@ impl Client {
         };
         lh_auth::signed_data(&self.session_id, user.as_bytes(), &request)
     }
-}
-
-/// The tokens of `AuthorizedKeysFile` and its relatives.
-pub(super) fn user_tokens(user: &User) -> Tokens {
-    Tokens::new()
-        .with('h', user.home.to_string_lossy())
-        .with('u', user.name.as_str())
-        .with('U', user.uid.to_string())
 }

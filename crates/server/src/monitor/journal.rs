@@ -27,6 +27,8 @@ impl Monitor {
             Verdict::Resume(_) => "Resumed",
             Verdict::Reject { partial: true, .. } => "Partial",
             Verdict::Reject { .. } | Verdict::TooMany | Verdict::Denied(_) | Verdict::Later => "Failed",
+            // The reason has been logged.
+            Verdict::NoMethods => return,
             Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => "Postponed",
         };
         let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
@@ -61,10 +63,10 @@ impl Monitor {
         let (name, ip, port) = (shown_name(&candidate.name), self.client.peer.ip(), self.client.peer.port());
         let shown = match method {
             // The name of the device is known once the modules have decided.
-            Method::KeyboardInteractive | Method::Responses(_) if word == "Postponed" => {
+            Method::KeyboardInteractive(_) | Method::Responses(_) if word == "Postponed" => {
                 "keyboard-interactive"
             }
-            Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam",
+            Method::KeyboardInteractive(_) | Method::Responses(_) => "keyboard-interactive/pam",
             Method::Ticket(_) => "ticket",
             // A name that is none of ours has any length.
             other => at_most(other.name(), 100),

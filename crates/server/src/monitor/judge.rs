@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::account_rules::root_may;
 use super::candidate::Candidate;
-use super::chains::{advance, base, enabled};
+use super::chains::{advance, are_unsatisfiable, base, enabled};
 use super::hostbased::host_right;
 use super::keys::{KeyVerdict, key_right};
 use super::pam::{Facts, Step};
@@ -27,12 +27,6 @@ impl Monitor {
     pub(super) fn judge(&mut self, candidate: &mut Candidate, method: &Method) -> Verdict {
         let name = method.name().to_owned();
         let right = match method {
-            // An empty password without being asked for one: only where that is allowed, and only for a user.
-            Method::None => {
-                candidate.settings.permit_empty_passwords.value && {
-                    candidate.settings.password_authentication.value && self.password_right(candidate, b"")
-                }
-            }
             Method::Ticket(attempt) => {
                 let methods = offered_names(candidate);
                 let joins = self.join(candidate, attempt);
@@ -43,9 +37,19 @@ impl Monitor {
                 let verdict = self.resume(candidate, attempt);
                 return verdict.unwrap_or(Verdict::Reject { methods, partial: false });
             }
+            _ if are_unsatisfiable(&candidate.chains) => return Verdict::NoMethods,
+            // An empty password without being asked for one: only where that is allowed, and only for a user.
+            Method::None => {
+                may_begin_with(candidate, "none")
+                    && candidate.settings.permit_empty_passwords.value
+                    && candidate.settings.password_authentication.value
+                    && self.password_right(candidate, b"")
+            }
             _ if !offered(candidate).contains(&name.as_str()) => false,
+            // A client that wants other submethods than there are gets none.
+            Method::KeyboardInteractive(wanted) if self.modules.is_some() && !names_pam(wanted) => false,
             Method::Password(password) => self.password_right(candidate, password),
-            Method::KeyboardInteractive => match self.interactive(candidate, None) {
+            Method::KeyboardInteractive(_) => match self.interactive(candidate, None) {
                 Step::Ask(prompts) => return Verdict::Prompt(prompts),
                 Step::Done(right) => right,
             },
@@ -142,13 +146,20 @@ impl Monitor {
     }
 }
 
+/// Whether one of the alternatives goes on with this method.
+pub(super) fn may_begin_with(candidate: &Candidate, name: &str) -> bool {
+    candidate.chains.is_empty()
+        || candidate.chains.iter().any(|chain| chain.first().is_some_and(|first| base(first) == name))
+}
+
 /// The methods this user may try now, in OpenSSH's order.
 fn offered(candidate: &Candidate) -> Vec<&'static str> {
-    let next = |name: &str| {
-        candidate.chains.is_empty()
-            || candidate.chains.iter().any(|chain| chain.first().is_some_and(|first| base(first) == name))
-    };
-    enabled(&candidate.settings).into_iter().filter(|name| next(name)).collect()
+    enabled(&candidate.settings).into_iter().filter(|name| may_begin_with(candidate, name)).collect()
+}
+
+/// Whether the only submethod there is, PAM's conversation, is among these of a client. No list means all.
+fn names_pam(submethods: &str) -> bool {
+    submethods.is_empty() || submethods.split(',').any(|name| name == "pam")
 }
 
 fn offered_names(candidate: &Candidate) -> Vec<String> {
@@ -166,13 +177,27 @@ fn note_proof(candidate: &mut Candidate, method: &Method, principal: &str) {
             Err(_) => return,
         },
         Method::HostBased(attempt) => match PublicKey::from_blob(&attempt.key) {
-            Ok(key) => format!("hostbased {}", key.to_openssh_line("")),
+            Ok(key) => {
+                candidate.used_keys.push(key.plain().clone());
+                format!("hostbased {}", key.to_openssh_line(""))
+            }
             Err(_) => return,
         },
-        Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam".to_owned(),
+        Method::KeyboardInteractive(_) | Method::Responses(_) => "keyboard-interactive/pam".to_owned(),
         Method::Gss(_) => format!("{GSS_METHOD} {principal}"),
         other => other.name().to_owned(),
     };
     candidate.proofs.push_str(&proof);
     candidate.proofs.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_pam;
+
+    #[test]
+    fn submethods_of_a_client_must_include_pam() {
+        assert!(["", "pam", "skey,pam", "pam,skey"].iter().all(|list| names_pam(list)));
+        assert!(["skey", "bsdauth,skey", "pamela", ","].iter().all(|list| !names_pam(list)));
+    }
 }

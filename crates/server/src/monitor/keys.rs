@@ -7,7 +7,7 @@ use lh_crypto::{Attested, Certificate, PublicKey, key_algorithms};
 
 use super::account_context::AccountContext;
 use super::candidate::Candidate;
-use super::client::{Client, user_tokens};
+use super::client::Client;
 use super::external::External;
 use super::fingerprints::{describe, fingerprint};
 use super::lookups::Lookups;
@@ -16,6 +16,7 @@ use super::revoked::Revocation;
 use crate::authorized_keys::{self, Line};
 use crate::key_options::KeyOptions;
 use crate::log::{Log, debug, error, info, verbose};
+use crate::user_tokens::user_tokens;
 
 /// What a key is worth.
 pub(super) enum KeyVerdict {

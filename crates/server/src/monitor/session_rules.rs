@@ -31,6 +31,7 @@ pub(super) fn of(settings: &ServerSettings) -> Vec<String> {
         gateway_ports "GatewayPorts"
         allow_tcp_forwarding "AllowTcpForwarding"
         allow_agent_forwarding "AllowAgentForwarding"
+        agent_socket_path "AgentSocketPath"
         disable_forwarding "DisableForwarding"
         allow_stream_local_forwarding "AllowStreamLocalForwarding"
         force_command "ForceCommand"
@@ -89,6 +90,7 @@ mod tests {
             "AllowTcpForwarding local",
             "AllowStreamLocalForwarding no",
             "AllowAgentForwarding no",
+            "AgentSocketPath shared:/run/agents",
             "DisableForwarding yes",
             "X11Forwarding yes",
             "PermitOpen db:5432",

@@ -12,6 +12,7 @@ use lh_sys::users;
 use lh_wire::Writer as _;
 
 use super::attempts::extra_fail_time;
+use super::judge::may_begin_with;
 use super::*;
 
 /// A monitor for the user that runs the tests, with a key that is authorized.
@@ -170,6 +171,34 @@ fn attempts_are_counted_where_nobody_can_forget_them() {
 }
 
 #[test]
+fn none_tells_nothing_where_it_is_not_wanted() {
+    // An account that needs no password is not to be told from others by a client that has proven nothing.
+    let mut scene = Scene::new("PermitEmptyPasswords yes\nAuthenticationMethods publickey");
+    scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+    let methods = vec!["publickey".to_owned()];
+    let refused = Ok(Verdict::Reject { methods, partial: false });
+    assert_eq!(scene.decide(Method::None), refused);
+    let candidate = scene.monitor.candidate.as_ref().unwrap();
+    assert!(!may_begin_with(candidate, "none") && may_begin_with(candidate, "publickey"));
+    for lines in ["AuthenticationMethods none", "AuthenticationMethods any"] {
+        let mut scene = Scene::new(lines);
+        scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+        let _ = scene.decide(Method::None);
+        assert!(may_begin_with(scene.monitor.candidate.as_ref().unwrap(), "none"));
+    }
+}
+
+#[test]
+fn a_client_without_methods_is_disconnected() {
+    let mut scene = Scene::new("AuthenticationMethods publickey\nMatch all\nPubkeyAuthentication no");
+    scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+    assert_eq!(scene.decide(Method::None), Ok(Verdict::NoMethods));
+    assert_eq!(scene.decide(Method::None), Err(Unexpected::Time));
+    let lines = scene.log.taken();
+    assert!(lines.iter().any(|line| line.contains("No AuthenticationMethods left")), "{lines:?}");
+}
+
+#[test]
 fn requests_that_do_not_fail_are_counted() {
     let mut scene = Scene::new("AuthenticationMethods any");
     scene.monitor.attempts.pause = |_| {};
@@ -178,7 +207,7 @@ fn requests_that_do_not_fail_are_counted() {
     let mut verdicts = Vec::new();
     for (number, method) in queries.into_iter().enumerate() {
         // A prompt in between counts as well.
-        let method = if number % 16 == 15 { Method::KeyboardInteractive } else { method };
+        let method = if number % 16 == 15 { Method::KeyboardInteractive(String::new()) } else { method };
         verdicts.push(scene.decide(method).unwrap());
     }
     let last = verdicts.pop().unwrap();

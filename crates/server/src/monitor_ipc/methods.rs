@@ -23,7 +23,10 @@ pub(super) fn put_method(out: &mut Vec<u8>, method: &Method) {
             out.put_bool(*hostbound);
             put_option(out, signature.as_deref());
         }
-        Method::KeyboardInteractive => out.put_u8(4),
+        Method::KeyboardInteractive(submethods) => {
+            out.put_u8(4);
+            out.put_string(submethods.as_bytes());
+        }
         Method::Responses(responses) => {
             out.put_u8(5);
             out.put_u32(u32::try_from(responses.len()).unwrap_or(u32::MAX));
@@ -81,7 +84,7 @@ pub(super) fn read_method(reader: &mut Reader<'_>) -> Result<Method, WireError> 
             signature: read_option(reader)?.map(<[u8]>::to_vec),
             signed: Vec::new(),
         }),
-        4 => Method::KeyboardInteractive,
+        4 => Method::KeyboardInteractive(text(reader)?),
         5 => {
             let count = reader.u32()?;
             let mut responses = Vec::new();

@@ -281,6 +281,7 @@ impl Decision {
                 out.put_string(answer);
             }
             Verdict::Later => out.put_u8(9),
+            Verdict::NoMethods => out.put_u8(10),
         }
         put_option(&mut out, self.banner.as_deref().map(str::as_bytes));
         put_option(&mut out, self.client.as_deref().map(str::as_bytes));
@@ -309,6 +310,7 @@ impl Decision {
             7 => Verdict::Gss(GssReply::Token(reader.string()?.to_vec())),
             8 => Verdict::Resume(reader.string()?.to_vec()),
             9 => Verdict::Later,
+            10 => Verdict::NoMethods,
             _ => return Err(WireError::Invalid { what: "kind of verdict" }),
         };
         let owned = |bytes: Option<&[u8]>| bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());

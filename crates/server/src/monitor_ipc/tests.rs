@@ -50,7 +50,7 @@ fn every_request_arrives() {
         Method::PasswordChange,
         Method::PublicKey(key(None)),
         Method::PublicKey(key(Some(vec![9; 64]))),
-        Method::KeyboardInteractive,
+        Method::KeyboardInteractive("pam".into()),
         Method::Responses(vec![Zeroizing::new(b"x".to_vec()), Zeroizing::default()]),
         Method::HostBased(HostBasedAttempt {
             algorithm: "ssh-ed25519".into(),
@@ -85,6 +85,7 @@ fn every_decision_arrives() {
         Verdict::Gss(GssReply::Token(vec![5; 200])),
         Verdict::Resume(vec![60; 41]),
         Verdict::Later,
+        Verdict::NoMethods,
     ] {
         let banner = Some("Welcome\n".to_owned());
         let algorithms = vec!["ssh-ed25519".to_owned()];

@@ -1,19 +1,16 @@
 //! Becoming the user: after this nothing in the process has another's rights.
 
-use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component as PathComponent, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use lh_config::token::Tokens;
 use lh_sys::ids;
 use rustix::fs::Mode;
-use rustix::io::Errno;
 
 use super::authenticated::Login;
-
-/// As many symbolic links as Linux follows in one path.
-const MAX_LINKS: usize = 40;
+use super::resolve::{Refused, resolve};
+use crate::user_tokens::user_tokens;
 
 /// Why the process could not become the user. The session ends.
 #[derive(Debug, thiserror::Error)]
@@ -98,12 +95,7 @@ pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
 /// Changes the root to what `pattern` names.
 fn change_root(pattern: &str, login: &Login) -> Result<(), BecomeError> {
     let user = &login.user;
-    let path = Tokens::new()
-        .with('h', user.home.to_string_lossy())
-        .with('u', user.name.as_str())
-        .with('U', user.uid.to_string())
-        .expand(pattern)
-        .map_err(|why| BecomeError::Chroot(why.to_string()))?;
+    let path = user_tokens(user).expand(pattern).map_err(|why| BecomeError::Chroot(why.to_string()))?;
     let path = Path::new(&path);
     if !path.is_absolute() {
         return Err(BecomeError::ChrootRelative);
@@ -119,54 +111,23 @@ fn change_root(pattern: &str, login: &Login) -> Result<(), BecomeError> {
 /// also on the way of a link: otherwise the user could put files where programs with more rights look for theirs, or
 /// another link in the place of a directory.
 fn resolve_root_owned(path: &Path) -> Result<PathBuf, BecomeError> {
-    let mut resolved = PathBuf::from("/");
-    let mut rest: Vec<OsString> = names(path);
-    let mut links = 0;
-    check_directory(&resolved, rest.is_empty())?;
-    while let Some(name) = rest.pop() {
-        if name == ".." {
-            resolved.pop();
-            continue;
-        }
-        let next = resolved.join(&name);
-        let status = |error: &io::Error| no_status(&next, error);
-        if !std::fs::symlink_metadata(&next).map_err(|error| status(&error))?.is_symlink() {
-            check_directory(&next, rest.is_empty())?;
-            resolved = next;
-            continue;
-        }
-        links += 1;
-        if links > MAX_LINKS {
-            return Err(status(&Errno::LOOP.into()));
-        }
-        let target = std::fs::read_link(&next).map_err(|error| status(&error))?;
-        if target.is_absolute() {
-            resolved = PathBuf::from("/");
-        }
-        rest.extend(names(&target));
-    }
-    Ok(resolved)
+    resolve(path, check_directory).map_err(|refused| match refused {
+        Refused::Check(error) => error,
+        Refused::System(path, error) => BecomeError::Chroot(format!("stat(\"{}\"): {error}", path.display())),
+    })
 }
 
-/// The names of a path, the last one first.
-fn names(path: &Path) -> Vec<OsString> {
-    let is_name =
-        |part: &PathComponent<'_>| matches!(part, PathComponent::Normal(_) | PathComponent::ParentDir);
-    path.components().rev().filter(is_name).map(|part| part.as_os_str().to_owned()).collect()
-}
-
-fn check_directory(path: &Path, last: bool) -> Result<(), BecomeError> {
+fn check_directory(path: &Path, entry: &Metadata, last: bool) -> Result<(), BecomeError> {
     let named = || Component { path: path.to_owned(), last };
-    let metadata = std::fs::metadata(path).map_err(|error| no_status(path, &error))?;
-    if metadata.uid() != 0 || metadata.mode() & 0o022 != 0 {
+    if entry.is_symlink() {
+        // Only root can have put it there.
+        return Ok(());
+    }
+    if entry.uid() != 0 || entry.mode() & 0o022 != 0 {
         return Err(BecomeError::ChrootModes(named()));
     }
-    if !metadata.is_dir() {
+    if !entry.is_dir() {
         return Err(BecomeError::ChrootFile(named()));
     }
     Ok(())
-}
-
-fn no_status(path: &Path, error: &io::Error) -> BecomeError {
-    BecomeError::Chroot(format!("stat(\"{}\"): {}", path.display(), lh_sys::errno_text(error)))
 }

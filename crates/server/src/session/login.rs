@@ -215,8 +215,11 @@ pub(super) fn log_in(
                         link.finish(GOODBYE);
                         return Err(NoLogin::Ended);
                     }
-                    Verdict::TooMany => {
-                        let text = "Too many authentication failures";
+                    Verdict::TooMany | Verdict::NoMethods => {
+                        let text = match verdict {
+                            Verdict::NoMethods => "no authentication methods enabled",
+                            _ => "Too many authentication failures",
+                        };
                         info!(log, "Disconnecting {}: {text}", Client { monitor, address });
                         link.disconnect(disconnect::PROTOCOL_ERROR, text, GOODBYE);
                         return Err(NoLogin::Ended);

@@ -35,6 +35,7 @@ mod preauth;
 mod process;
 mod rc;
 mod recording;
+mod resolve;
 mod resumable;
 mod resuming;
 mod sftp;
