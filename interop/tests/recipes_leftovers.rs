@@ -1,0 +1,53 @@
+//! Recipes for programs, homes and users that configurations name and that are not there.
+
+use lh_interop::recipe::{Ends, RECIPE, Recipe};
+
+/// A program for known host keys that does not exist leaves the decision to the files; one that fails ends the
+/// connection, for its lines may be what revokes a key.
+///
+/// Covers: ssh_config KnownHostsCommand
+#[test]
+fn known_hosts_commands_that_are_missing_or_fail() {
+    Recipe {
+        setup: r#"
+mkdir /opt/k
+program() { printf '%s\n' '#!/bin/sh' "$2" >/opt/k/$1; chmod ${3:-755} /opt/k/$1; }
+program works 'grep ^server /home/me/.ssh/known_hosts'
+program fails 'grep ^server /home/me/.ssh/known_hosts; exit 3'
+program killed 'kill -9 $$'
+program silent ''
+program garbage 'head -c 300 /dev/zero; echo; echo a b c; echo server ssh-ed25519 AAAA'
+program plain 'grep ^server /home/me/.ssh/known_hosts' 644
+program open 'grep ^server /home/me/.ssh/known_hosts' 777
+program bobs 'grep ^server /home/me/.ssh/known_hosts'
+chown bob /opt/k/bobs
+program order '[ $1 = ORDER ] && exit 3; grep ^server /home/me/.ssh/known_hosts'
+program later '[ $1 = HOSTNAME ] && exit 3; grep ^server /home/me/.ssh/known_hosts'
+printf '#!/no/such/interpreter\n' >/opt/k/wrong
+chmod 755 /opt/k/wrong
+mkdir /opt/k/directory
+"#,
+        client: r#"
+ask() {
+    echo "== $1 with $files"
+    ssh -o "KnownHostsCommand=$1" -o UserKnownHostsFile=$files -o GlobalKnownHostsFile=none -o StrictHostKeyChecking=yes bob@server id -un 2>&1 |
+        grep -v '^No ED25519 host key is known'
+    echo "${PIPESTATUS[0]}"
+}
+for files in .ssh/known_hosts none; do
+    for name in works fails killed silent garbage plain open bobs 'order %I' 'later %I' wrong directory nosuch works/x; do
+        ask /opt/k/"$name"
+    done
+    ask works
+    ask '~/works'
+done
+"#,
+        ends: Ends::Client,
+        sees: &[
+            "== /opt/k/nosuch with .ssh/known_hosts\nCould not stat KnownHostsCommand-ORDER \"/opt/k/nosuch\": No such file or directory\nCould not stat KnownHostsCommand-HOSTNAME \"/opt/k/nosuch\": No such file or directory\nbob\n0\n",
+            "KnownHostsCommand-ORDER execv \"/opt/k/plain\": Permission denied\nKnownHostsCommand-ORDER /opt/k/plain failed, status 127\nKnownHostsCommand failed\n255\n",
+        ],
+        ..RECIPE
+    }
+    .run();
+}
