@@ -51,3 +51,44 @@ done
     }
     .run();
 }
+
+/// Accounts of services have no home, or one that is read-only, or whose path is too long for a socket.
+#[test]
+fn agents_of_accounts_without_a_usable_home() {
+    Recipe {
+        setup: r#"
+account homeless 2301 /nowhere
+rm -r /nowhere
+account service 2302
+mount -t tmpfs -o ro,mode=755 none /home/service
+"#,
+        client: r#"
+agent() { echo "== $1"; shift; env "$@" ssh-agent sh -c 'ssh-add -q ~me/.ssh/id_ed25519; ssh-add -l | cut -d" " -f1; echo $SSH_AUTH_SOCK' | sed 's/ssh-[A-Za-z0-9]*.agent.[0-9]*/socket/'; echo "${PIPESTATUS[0]}"; }
+mkdir tmp
+long=$(printf 'a%.0s' {1..120})
+mkdir $long
+agent missing HOME=/nowhere
+agent file HOME=/etc/passwd
+agent unwritable HOME=/proc
+agent long HOME=$HOME/$long
+agent elsewhere HOME=/nowhere TMPDIR=$HOME/tmp
+agent nowhere HOME=/nowhere TMPDIR=/nowhere
+ssh-agent -a /nowhere/x; echo $?
+"#,
+        look: r#"
+service() { (cd / && setpriv --reuid $1 --regid $1 --clear-groups env -i PATH=/usr/bin:/bin ssh-agent sh -c 'ssh-add -l; dirname $SSH_AUTH_SOCK' | sed 's/ssh-[A-Za-z0-9]*/private/'); }
+service 2301
+service 2302
+service 4711
+ls -d /nowhere
+"#,
+        ends: Ends::Client,
+        differs: &[("/home/me/tmp/socket", "/tmp/socket", "Debian's ssh-agent is set-gid and so never sees TMPDIR")],
+        sees: &[
+            "== missing\n256\n/tmp/socket\n0\n",
+            "The agent has no identities.\n/tmp/private\nThe agent has no identities.\n/tmp/private\nThe agent has no identities.\n/tmp/private\n",
+        ],
+        ..RECIPE
+    }
+    .run();
+}
