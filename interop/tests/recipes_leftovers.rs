@@ -92,3 +92,43 @@ ls -d /nowhere
     }
     .run();
 }
+
+/// `~user` in the places that take paths, of users that exist and of one that does not.
+///
+/// Covers: ssh -i; scp -i; sftp -i; ssh_config Include; ssh_config GlobalKnownHostsFile; ssh_config CertificateFile
+#[test]
+fn tildes_with_and_without_users() {
+    Recipe {
+        setup: "echo 'User bob' >/home/bob/part; chmod 644 /home/bob/part; mv /home/me/.ssh/id_ed25519 /home/me/key; cp /home/me/.ssh/known_hosts /home/bob/known; chmod 644 /home/bob/known",
+        client: r#"
+run() { echo "== $*"; "$@" 2>&1 </dev/null | sed 's/^[A-Za-z]*: tilde_expand/tilde_expand/'; echo "${PIPESTATUS[0]}"; }
+o='-o PasswordAuthentication=no -o PubkeyAuthentication=yes'
+for path in '~me/key' '~/key' '~nobody/key' '~me/nothere' '~root/x' '~nosuchuser/key' '~nosuchuser'; do
+    run ssh $o -i "$path" bob@server id -un
+    run ssh $o -o "IdentityFile=$path" bob@server id -un
+    run ssh $o -i key -o "CertificateFile=$path" bob@server id -un
+    run scp $o -i "$path" .ssh/id_ed25519.pub bob@server:
+    run sftp $o -b /dev/null -i "$path" bob@server
+    run ssh -F "$path" bob@server id -un
+done
+for path in '~bob/part' '~bob/nothere' '~nosuchuser/part' '~nosuchuser'; do
+    printf 'Include %s\nIdentityFile ~/key\nPasswordAuthentication no\n' "$path" >c
+    run ssh -F c server id -un
+    printf 'Host server\n Include "%s" ~bob/part\nIdentityFile ~/key\nPasswordAuthentication no\n' "$path" >c
+    run ssh -F c server id -un
+done
+for path in '~bob/known' '~nosuchuser/known' '~me/.ssh/known_hosts'; do
+    run ssh -i key -o UserKnownHostsFile=none -o StrictHostKeyChecking=yes -o "GlobalKnownHostsFile=$path" bob@server id -un
+done
+"#,
+        ends: Ends::Client,
+        sees: &[
+            "== ssh -o PasswordAuthentication=no -o PubkeyAuthentication=yes -i ~me/key bob@server id -un\nbob\n0\n",
+            "Warning: Identity file /home/me/nothere not accessible: No such file or directory.\n",
+            "-i ~nosuchuser/key bob@server id -un\ntilde_expand: No such user nosuchuser\n255\n",
+            "GlobalKnownHostsFile=~bob/known bob@server id -un\nbob\n0\n",
+        ],
+        ..RECIPE
+    }
+    .run();
+}
