@@ -132,3 +132,55 @@ done
     }
     .run();
 }
+
+/// The order in which keys of files and of the agent are offered, security keys among them: theirs have no rank
+/// of their own, but a word in `-v`. A security key's private file is text that any program can write.
+#[test]
+fn security_keys_are_offered_in_their_place() {
+    Recipe {
+        setup: r#"
+python3 - <<'E'
+import base64, os, struct
+def field(b): return struct.pack('>I', len(b)) + b
+def write(name, kind, public):
+    blob = field(kind) + public
+    private = blob + b'\1' + field(b'handle') + field(b'')
+    private = b'\7\7\7\7' * 2 + private + field(name.encode())
+    private += bytes(range(1, 1 + -len(private) % 8))
+    text = b'openssh-key-v1\0' + field(b'none') * 2 + field(b'') + struct.pack('>I', 1) + field(blob) + field(private)
+    with open('/home/me/.ssh/' + name, 'w') as file:
+        file.write('-----BEGIN OPENSSH PRIVATE KEY-----\n' + base64.encodebytes(text).decode() + '-----END OPENSSH PRIVATE KEY-----\n')
+    with open('/home/me/.ssh/' + name + '.pub', 'w') as file:
+        file.write('%s %s %s\n' % (kind.decode(), base64.b64encode(blob).decode(), name))
+for name in 'id_ed25519_sk', 'other':
+    write(name, b'sk-ssh-ed25519@openssh.com', field(os.urandom(32)) + field(b'ssh:'))
+E
+chown me: /home/me/.ssh/*
+chmod 600 /home/me/.ssh/{id_ed25519_sk,other}
+"#,
+        client: r#"
+ssh-keygen -q -t ecdsa -N '' -C in-the-agent -f agents
+ssh-keygen -q -t rsa -N '' -C x -f .ssh/id_rsa
+show() {
+    echo "== $*"
+    ssh -v -o PasswordAuthentication=no "$@" nobody@server true 2>&1 </dev/null | tr -d '\r' |
+        sed -n 's/SHA256:[^ ]*/FP/; /id_xmss\|id_dsa\|id_mldsa/d; /Will attempt\|Offering/p'
+}
+show
+show -i .ssh/other -i .ssh/id_ed25519
+show -o IdentitiesOnly=yes -i .ssh/id_ed25519 -i .ssh/other
+eval "$(ssh-agent)" >/dev/null
+ssh-add -q agents
+show
+show -i .ssh/other
+ssh-agent -k >/dev/null
+"#,
+        ends: Ends::Client,
+        sees: &[
+            "debug1: Will attempt key: /home/me/.ssh/id_ed25519 ED25519 FP\ndebug1: Will attempt key: /home/me/.ssh/id_ed25519_sk ED25519-SK FP authenticator\n",
+            "debug1: Will attempt key: in-the-agent ECDSA FP agent\ndebug1: Will attempt key: .ssh/other ED25519-SK FP explicit authenticator\n",
+        ],
+        ..RECIPE
+    }
+    .run();
+}
