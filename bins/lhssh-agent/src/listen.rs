@@ -1,5 +1,5 @@
-//! The agent's socket: in `~/.ssh/agent`, in the directory of `-A`, below `$TMPDIR` (`-T`, or no usable home), at the
-//! path of `-a`, or passed by the service manager.
+//! The agent's socket: in `~/.ssh/agent`, in the directory of `-A`, below `$TMPDIR` (`-T`, or no usable
+//! home), at the path of `-a`, or passed by the service manager.
 
 use std::fs;
 use std::io;
@@ -39,8 +39,8 @@ impl Socket {
             return Self::bind(path, None);
         }
         let directory = match &options.directory {
-            // An account of a service may have no home, or a read-only one, and a home's path may be longer than
-            // the address of a socket.
+            // An account of a service may have no home, or a read-only one, and a home's path may be longer
+            // than the address of a socket.
             SocketDirectory::Default => {
                 return Self::open_in_home(options.clean).or_else(|_| Self::open_below(&temporary_base()));
             }

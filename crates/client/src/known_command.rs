@@ -80,8 +80,8 @@ enum CommandError {
 }
 
 impl CommandError {
-    /// Whether the host keys of the files decide alone, as they do in OpenSSH where there is no program to run.
-    /// A program that fails ends the connection: its lines may be what revokes a key.
+    /// Whether the host keys of the files decide alone, as they do in OpenSSH where there is no program to
+    /// run. A program that fails ends the connection: its lines may be what revokes a key.
     const fn leaves_the_files(&self) -> bool {
         matches!(self, Self::Relative | Self::Missing { .. })
     }
