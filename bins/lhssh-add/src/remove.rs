@@ -42,14 +42,15 @@ pub(crate) fn file(agent: &mut Agent, path: &Path, how: &How) -> bool {
     }
 }
 
-/// Removes keys read from standard input, one per line as `-L` prints them.
+/// Removes keys read from standard input, one per line as `-L` prints them; false if there are none.
 fn from_stdin(agent: &mut Agent, how: &How) -> bool {
-    let mut done = true;
+    let (mut done, mut found) = (true, false);
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
+        found = true;
         match PublicKey::from_openssh_line(line) {
             Some((key, comment)) => done &= one(agent, &key, Path::new("(stdin)"), &comment, how),
             None => {
@@ -58,7 +59,7 @@ fn from_stdin(agent: &mut Agent, how: &How) -> bool {
             }
         }
     }
-    done
+    done && found
 }
 
 fn one(agent: &mut Agent, key: &PublicKey, path: &Path, comment: &str, how: &How) -> bool {

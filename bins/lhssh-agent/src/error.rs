@@ -78,7 +78,7 @@ pub(crate) enum SocketError {
     Directory { path: PathBuf, source: io::Error },
     #[error("mkdtemp: private socket dir: {}", errno_text(.0))]
     PrivateDirectory(io::Error),
-    #[error("cannot listen on {}: {}", .path.display(), errno_text(.source))]
+    #[error("unix_listener: cannot bind to path {}: {}", .path.display(), errno_text(.source))]
     Listen { path: PathBuf, source: io::Error },
     /// The service manager is set up for another program.
     #[error("the service manager passed {0} sockets, not one")]
@@ -185,7 +185,10 @@ mod tests {
         let path = PathBuf::from("/x");
         for (error, words) in [
             (SocketError::Directory { path: path.clone(), source: denied() }, "mkdir /x: Permission denied"),
-            (SocketError::Listen { path, source: denied() }, "cannot listen on /x: Permission denied"),
+            (
+                SocketError::Listen { path, source: denied() },
+                "unix_listener: cannot bind to path /x: Permission denied",
+            ),
             (SocketError::PrivateDirectory(denied()), "mkdtemp: private socket dir: Permission denied"),
         ] {
             assert_eq!(error.to_string(), words);

@@ -1,5 +1,5 @@
-//! The agent's socket: in `~/.ssh/agent`, in the directory of `-A`, below `$TMPDIR` (`-T`), at the path of `-a`, or
-//! passed by the service manager.
+//! The agent's socket: in `~/.ssh/agent`, in the directory of `-A`, below `$TMPDIR` (`-T`, or no usable
+//! home), at the path of `-a`, or passed by the service manager.
 
 use std::fs;
 use std::io;
@@ -39,19 +39,31 @@ impl Socket {
             return Self::bind(path, None);
         }
         let directory = match &options.directory {
-            SocketDirectory::Default => sockets_directory()?,
-            SocketDirectory::User(directory) => directory.clone(),
-            SocketDirectory::Shared(base) => return Self::open_below(base),
-            SocketDirectory::Temporary => {
-                let base =
-                    std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
-                return Self::open_below(Path::new(&base));
+            // An account of a service may have no home, or a read-only one, and a home's path may be longer
+            // than the address of a socket.
+            SocketDirectory::Default => {
+                return Self::open_in_home(options.clean).or_else(|_| Self::open_below(&temporary_base()));
             }
+            SocketDirectory::User(directory) => directory,
+            SocketDirectory::Shared(base) => return Self::open_below(base),
+            SocketDirectory::Temporary => return Self::open_below(&temporary_base()),
         };
-        directories::private_with_parents(&directory)
-            .map_err(|source| SocketError::Directory { path: directory.clone(), source })?;
-        if options.clean {
-            remove_stale(&directory, false);
+        Self::open_in(directory, options.clean)
+    }
+
+    /// Opens a socket in `~/.ssh/agent`. A home that does not exist is not made.
+    fn open_in_home(clean: bool) -> Result<Self, SocketError> {
+        let home = home()?;
+        fs::metadata(&home).map_err(|source| SocketError::Directory { path: home.clone(), source })?;
+        Self::open_in(&below_home(&home), clean)
+    }
+
+    /// Opens a socket in the user's own `directory`, which is made if it is not there.
+    fn open_in(directory: &Path, clean: bool) -> Result<Self, SocketError> {
+        directories::private_with_parents(directory)
+            .map_err(|source| SocketError::Directory { path: directory.to_path_buf(), source })?;
+        if clean {
+            remove_stale(directory, false);
         }
         let node = rustix::system::uname();
         let name = place::socket_name(node.nodename().to_bytes(), "agent", &mut SystemRandom);
@@ -135,8 +147,21 @@ impl Drop for Socket {
 /// # Errors
 /// The user's home directory is unknown.
 pub(crate) fn sockets_directory() -> Result<PathBuf, SocketError> {
-    let home = lh_sys::users::home().ok_or(SocketError::NoHome)?;
-    Ok(home.join(".ssh/agent"))
+    Ok(below_home(&home()?))
+}
+
+fn home() -> Result<PathBuf, SocketError> {
+    lh_sys::users::home().ok_or(SocketError::NoHome)
+}
+
+fn below_home(home: &Path) -> PathBuf {
+    home.join(".ssh/agent")
+}
+
+/// `$TMPDIR` if it is a directory, else `/tmp`.
+fn temporary_base() -> PathBuf {
+    let given = std::env::var_os("TMPDIR").map(PathBuf::from).filter(|base| base.is_dir());
+    given.unwrap_or_else(|| "/tmp".into())
 }
 
 /// Prefix of this machine's socket names.

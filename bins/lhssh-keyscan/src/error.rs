@@ -27,6 +27,13 @@ pub(crate) enum PlanError {
     File { path: PathBuf, source: io::Error },
 }
 
+impl PlanError {
+    /// True where OpenSSH's program shows its usage.
+    pub(crate) const fn is_malformed(&self) -> bool {
+        matches!(self, Self::Port(_) | Self::Timeout(_) | Self::Option | Self::Hash)
+    }
+}
+
 /// A connection that ends without the host's key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostError {

@@ -26,7 +26,7 @@ use crate::hosts::Hosts;
 use crate::key_kind::KeyKind;
 use crate::show::Show;
 
-/// Exit status when no key was found.
+/// Exit status when no key was found, and for a malformed port or time.
 const FAILURE: u8 = 1;
 /// Exit status of fatal errors in ssh-keyscan's sense.
 const FATAL: u8 = 255;
@@ -60,7 +60,7 @@ fn start() -> u8 {
         }
         Err(error) => {
             eprintln!("{error}");
-            FATAL
+            if error.is_malformed() { FAILURE } else { FATAL }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use lh_config::Account;
+use lh_config::token::expand_tilde;
 
 /// Warning about a missing file of `-i`, which is then left out, so that the defaults are tried. `None` where
 /// the file exists.
@@ -11,10 +12,9 @@ pub fn identity_warning(text: &str, account: &Account) -> Option<String> {
     if text.contains(['%', '$']) {
         return None;
     }
-    let expanded = match text.strip_prefix("~/") {
-        Some(rest) => account.home.join(rest),
-        None => PathBuf::from(text),
-    };
+    let home_of = |user: &str| lh_sys::users::by_name(user.as_ref()).ok().flatten().map(|user| user.home);
+    // An unknown user is an error later, as it is in a configuration file.
+    let expanded = PathBuf::from(expand_tilde(text, account, home_of).ok()?);
     let beside = |suffix: &str| {
         let mut name = expanded.as_os_str().to_owned();
         name.push(suffix);
@@ -25,7 +25,7 @@ pub fn identity_warning(text: &str, account: &Account) -> Option<String> {
         Err(_) if beside(".pub") => None,
         Err(error) => {
             let words = lh_sys::errno_text(&error);
-            Some(format!("Warning: Identity file {text} not accessible: {words}."))
+            Some(format!("Warning: Identity file {} not accessible: {words}.", expanded.display()))
         }
     }
 }

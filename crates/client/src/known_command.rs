@@ -68,19 +68,32 @@ enum CommandError {
     /// The configuration is wrong: the program is a bare name.
     #[error("path is not absolute")]
     Relative,
+    /// There is no such program.
+    #[error("\"{path}\": {}", errno_text(.source))]
+    Missing { path: String, source: std::io::Error },
     /// The program cannot be started.
-    #[error("{path}: {}", errno_text(.source))]
+    #[error("execv \"{path}\": {}", errno_text(.source))]
     Start { path: String, source: std::io::Error },
     /// The program fails.
     #[error("{line} {how}")]
     Failed { line: String, how: String },
 }
 
+impl CommandError {
+    /// Whether the host keys of the files decide alone, as they do in OpenSSH where there is no program to
+    /// run. A program that fails ends the connection: its lines may be what revokes a key.
+    const fn leaves_the_files(&self) -> bool {
+        matches!(self, Self::Relative | Self::Missing { .. })
+    }
+}
+
 impl KnownHostsCommand {
     /// Runs the command and parses its output. `name` is the name to look up (`%H`), `key` the server's key.
     ///
+    /// A command whose program does not exist or has a relative path has no lines, which is logged.
+    ///
     /// # Errors
-    /// The command cannot be run, or fails: then no key counts as known.
+    /// The command cannot be started, or fails: then no key counts as known.
     pub(crate) fn run(
         &self,
         reason: Reason,
@@ -88,10 +101,19 @@ impl KnownHostsCommand {
         key: Option<&PublicKey>,
         log: &mut Log<'_>,
     ) -> Result<KnownHosts, ClientError> {
-        self.lines(reason, name, key, log).map_err(|why| {
-            log.error(&format!("{NAME}{} {why}", reason.word()));
-            ClientError::HostKey("KnownHostsCommand failed".to_owned())
-        })
+        let why = match self.lines(reason, name, key, log) {
+            Ok(known) => return Ok(known),
+            Err(why) => why,
+        };
+        let before = if matches!(why, CommandError::Missing { .. }) { "Could not stat " } else { "" };
+        log.error(&format!("{before}{NAME}{} {why}", reason.word()));
+        if let CommandError::Start { path, .. } = &why {
+            log.error(&format!("{NAME}{} {path} failed, status 127", reason.word()));
+        }
+        if why.leaves_the_files() {
+            return Ok(KnownHosts::default());
+        }
+        Err(ClientError::HostKey("KnownHostsCommand failed".to_owned()))
     }
 
     fn lines(
@@ -106,6 +128,7 @@ impl KnownHostsCommand {
         if !path.starts_with('/') {
             return Err(CommandError::Relative);
         }
+        std::fs::metadata(path).map_err(|source| CommandError::Missing { path: path.clone(), source })?;
         let line = words.join(" ");
         log.debug(|| format!("{NAME}{}: running {line}", reason.word()));
         let output =
@@ -203,14 +226,35 @@ mod tests {
     #[test]
     fn failed_command_ends_the_connection() {
         for (text, said) in [
-            ("/bin/false", "KnownHostsCommand-ORDER /bin/false failed, status 1"),
-            ("false", "KnownHostsCommand-ORDER path is not absolute"),
-            ("/no/such/thing", "KnownHostsCommand-ORDER /no/such/thing: No such file or directory"),
-            ("/bin/echo %z", "KnownHostsCommand-ORDER unknown key %z"),
-            ("/bin/echo 'x", "KnownHostsCommand-ORDER \"/bin/echo 'x\" has bad quotes"),
+            ("/bin/false", &["KnownHostsCommand-ORDER /bin/false failed, status 1"][..]),
+            ("/bin/echo %z", &["KnownHostsCommand-ORDER unknown key %z"]),
+            ("/bin/echo 'x", &["KnownHostsCommand-ORDER \"/bin/echo 'x\" has bad quotes"]),
+            (
+                "/etc/passwd",
+                &[
+                    "KnownHostsCommand-ORDER execv \"/etc/passwd\": Permission denied",
+                    "KnownHostsCommand-ORDER /etc/passwd failed, status 127",
+                ],
+            ),
         ] {
             let (result, lines) = run(text, Reason::Order, None);
             assert_eq!(result, Err("KnownHostsCommand failed".to_owned()));
+            assert_eq!(lines, said);
+        }
+    }
+
+    #[test]
+    fn missing_command_leaves_the_files() {
+        for (text, said) in [
+            ("false", "KnownHostsCommand-ORDER path is not absolute"),
+            (
+                "/no/such/thing",
+                "Could not stat KnownHostsCommand-ORDER \"/no/such/thing\": No such file or directory",
+            ),
+            ("/bin/sh/x", "Could not stat KnownHostsCommand-ORDER \"/bin/sh/x\": Not a directory"),
+        ] {
+            let (result, lines) = run(text, Reason::Order, None);
+            assert_eq!(result, Ok(vec![]));
             assert_eq!(lines, [said]);
         }
     }

@@ -153,14 +153,14 @@ pub fn expand_environment(text: &str, environment: &dyn Environment) -> Result<S
     Ok(out)
 }
 
-/// Replaces a leading `~` or `~user` by the home directory.
+/// Replaces a leading `~` or `~user` by the home directory; `home_of` knows those of other users.
 ///
 /// # Errors
 /// An unknown user.
 pub fn expand_tilde(
     text: &str,
     account: &Account,
-    environment: &dyn Environment,
+    home_of: impl Fn(&str) -> Option<PathBuf>,
 ) -> Result<String, ExpandError> {
     let Some(rest) = text.strip_prefix('~') else { return Ok(text.to_string()) };
     let (user, path) = match rest.find('/') {
@@ -170,7 +170,7 @@ pub fn expand_tilde(
     let home: PathBuf = if user.is_empty() {
         account.home.clone()
     } else {
-        environment.home_of(user).ok_or_else(|| ExpandError::UnknownUser(user.to_owned()))?
+        home_of(user).ok_or_else(|| ExpandError::UnknownUser(user.to_owned()))?
     };
     let home = home.to_string_lossy();
     // A lone `~` gets a slash too.

@@ -58,7 +58,7 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("help, ?", "List the commands."),
     ("lcd [path]", "Change the local directory."),
     ("lls [options [path]]", "List a local directory with ls(1)."),
-    ("lmkdir path", "Make a local directory."),
+    ("lmkdir [-p] path", "Make a local directory; -p: with those above it, and no error where it exists."),
     ("ln [-s] old new", "Make a remote link: hard, or with -s symbolic."),
     ("lpwd", "Show the local directory."),
     (
@@ -67,7 +67,7 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
             with a leading dot; -S, -t: by size, by time; -r: backwards; -f: unsorted; -1: one name a line.",
     ),
     ("lumask umask", "Set the local umask."),
-    ("mkdir path", "Make a remote directory."),
+    ("mkdir [-p] path", "Make a remote directory; -p: as for lmkdir."),
     ("progress", "Switch the progress display on and off."),
     ("put [-afpR] local [remote]", "Copy to the server; flags as for get."),
     ("pwd", "Show the remote directory."),
@@ -426,13 +426,20 @@ pub(super) const PAGES: &[Page] = &[
         environment: &[
             ("SSH_AUTH_SOCK, SSH_AGENT_PID", "Set for what it starts; -k reads the second."),
             ("SSH_ASKPASS", "Program that asks where a key is to be confirmed (lhssh-add -c)."),
-            ("TMPDIR", "Where the socket is with -T."),
+            ("TMPDIR", "Where the socket is with -T, or without a home that can hold it; else /tmp."),
             (
                 "LISTEN_PID, LISTEN_FDS",
                 "With -d or -D and without -a: the socket that a service manager has opened.",
             ),
         ],
-        files: &[("~/.ssh/agent/", "Sockets of agents of this user.")],
+        files: &[
+            ("~/.ssh/agent/", "Sockets of agents of this user."),
+            (
+                "/tmp/ssh-*/agent.*",
+                "Sockets of agents with -T, and of accounts without a home, or with one that is read-only or \
+                    whose path is too long.",
+            ),
+        ],
         examples: &[
             (
                 "For a shell and everything started from it:",
@@ -488,7 +495,8 @@ pub(super) const PAGES: &[Page] = &[
                       is on the path can answer with a key of their own: compare the fingerprints in \
                       another way before trusting them.",
         parts: &[],
-        exit: "0 when a host answered, 1 when not.",
+        exit: "0 when a host answered; 1 when none did, or a port, a time or an option of -O is wrong; 255 when a type of \
+            key or an address range is wrong, or the file of -f cannot be read.",
         environment: &[],
         files: &[("/etc/ssh/ssh_known_hosts", "Where an administrator puts what was found and checked.")],
         examples: &[

@@ -96,7 +96,7 @@ impl Policy {
     /// The policy of a configuration for the host at `address`; `None` behind a proxy.
     ///
     /// # Errors
-    /// `CASignatureAlgorithms` names unknown algorithms.
+    /// `CASignatureAlgorithms` names unknown algorithms, or `GlobalKnownHostsFile` an unknown user.
     pub(crate) fn configured(options: &Options, address: Option<&SocketAddr>) -> Result<Self, ClientError> {
         use lh_config::enums::StrictHostKeyChecking;
         let config = &options.config;
@@ -126,7 +126,9 @@ impl Policy {
             skip_localhost: *config.no_host_authentication_for_localhost && loopback,
             user_files: config.user_known_hosts_files(),
             ssh_directory: config.account.home.join(".ssh"),
-            global_files: config.global_known_hosts_files(),
+            global_files: config
+                .global_known_hosts_files(&SystemEnvironment)
+                .map_err(|why| ClientError::Config(why.to_string()))?,
             // The configuration loader has expanded them.
             revoked_files: config.revoked_host_keys.list().iter().map(PathBuf::from).collect(),
             hash: *config.hash_known_hosts,

@@ -39,10 +39,11 @@ pub(super) const RULE: &str = "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
 
 pub(super) fn changed(kind: &str, fingerprint: &str, place: &Place, policy: &Policy) -> String {
     let file = place.file.display();
-    let own = policy.user_files.first().map_or_else(String::new, |file| file.display().to_string());
+    let own = policy.user_files.first().map_or_else(String::new, |file| {
+        format!("Add correct host key in {} to get rid of this message.\n", file.display())
+    });
     let mut text = format!(
-        "{}\n\
-         Add correct host key in {own} to get rid of this message.\n\
+        "{}\n{own}\
          Offending {} key in {file}:{}",
         warning(kind, fingerprint),
         short_type(&place.key_type),

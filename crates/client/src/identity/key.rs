@@ -130,6 +130,9 @@ impl Identity {
         }
         if matches!(self.from, Source::Token) {
             line.push_str(" token");
+        } else if self.public.as_ref().is_some_and(|key| key.plain().key_type().starts_with("sk-")) {
+            // The private half is in a security key, whether a file or the agent holds its handle.
+            line.push_str(" authenticator");
         }
         if matches!(self.from, Source::Agent(_)) {
             line.push_str(" agent");

@@ -171,7 +171,7 @@ impl ClientConfig {
     /// # Errors
     /// Unknown tokens, unset variables, unknown users.
     pub fn expand_path(&self, text: &str, environment: &dyn Environment) -> Result<PathBuf, ExpandError> {
-        let text = expand_tilde(text, &self.account, environment)?;
+        let text = expand_tilde(text, &self.account, |user| environment.home_of(user))?;
         let text = self.tokens(environment).expand(&text)?;
         expand_environment(&text, environment).map(PathBuf::from)
     }
@@ -199,9 +199,17 @@ impl ClientConfig {
         self.settings.user_known_hosts_file.list().iter().map(PathBuf::from).collect()
     }
 
-    /// The system's known_hosts files.
-    pub fn global_known_hosts_files(&self) -> Vec<PathBuf> {
-        self.settings.global_known_hosts_file.list().iter().map(PathBuf::from).collect()
+    /// The system's known_hosts files, with `~` expanded.
+    ///
+    /// # Errors
+    /// An unknown user.
+    pub fn global_known_hosts_files(
+        &self,
+        environment: &dyn Environment,
+    ) -> Result<Vec<PathBuf>, ExpandError> {
+        let files = self.settings.global_known_hosts_file.list();
+        let expand = |text: &String| expand_tilde(text, &self.account, |user| environment.home_of(user));
+        files.iter().map(|text| expand(text).map(PathBuf::from)).collect()
     }
 
     /// Expands the paths and commands that `ssh -G` shows expanded.

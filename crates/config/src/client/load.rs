@@ -13,6 +13,7 @@ use crate::client_table::{CLIENT_IGNORED, CLIENT_KEYWORDS, ClientSettings};
 use crate::enums::CanonicalizeHostname;
 use crate::environment::Environment;
 use crate::error::{ConfigError, ConfigFault, errno_text};
+use crate::expand_error::ExpandError;
 use crate::include::{MAX_DEPTH, glob, read_text};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::names::{BAD_HOST, BAD_USER, host_is_safe, user_is_safe};
@@ -367,11 +368,13 @@ impl Loader<'_> {
             if word.starts_with('~') && !context.user {
                 return Ok(self.bad(place.say(format!("bad include path {word}."))));
             }
-            let expanded = expand_tilde(&word, &self.request.account, self.environment)
+            let expanded = expand_tilde(&word, &self.request.account, |user| self.environment.home_of(user))
                 .and_then(|path| self.current_tokens().expand(&path))
                 .and_then(|path| expand_environment(&path, self.environment));
             let expanded = match expanded {
                 Ok(path) => path,
+                // As a pattern that matches no file.
+                Err(ExpandError::UnknownUser(_)) => continue,
                 Err(error) => return Ok(self.bad(place.say(error))),
             };
             let base =
