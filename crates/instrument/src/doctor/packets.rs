@@ -4,7 +4,7 @@ use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, Judged};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
-use crate::flow::Direction;
+use crate::flow::{Direction, Sender};
 use crate::stats::{percent, rate, time};
 
 /// Loss from which dropping is more than the probing of a congestion control, part of the segments.
@@ -12,11 +12,46 @@ const POLICED: f64 = 0.005;
 /// A queue that drops when it is full delays by more than this part of the round trip, or this time, seconds.
 const NO_QUEUE: f64 = 0.15;
 const NO_DELAY: f64 = 0.003;
+/// Times that segments were overtaken from which the path reorders, and the part of what was sent again that had arrived.
+const REORDERED: f64 = 5.0;
+const MOSTLY: f64 = 0.5;
 /// Data in a packet from which its headers are no cost: IPv6's least MTU of 1280 bytes has 1208.
 const SMALL: f64 = 1200.0;
 /// Headers of IPv4 and TCP with timestamps, bytes; and data of a packet of Ethernet.
 const HEADERS: f64 = 52.0;
 const ETHERNET: f64 = 1448.0;
+
+/// True where segments overtake others, which TCP takes for losses: most of what it sent again had arrived.
+pub(super) fn is_reordered(sender: &Sender) -> bool {
+    sender.reordered >= REORDERED && sender.spurious >= MOSTLY * sender.resent
+}
+
+/// Packets overtake others on the path.
+pub(super) fn reordering(judged: &Judged<'_>) -> Option<Finding> {
+    let sender = judged.flow.sender.as_ref().filter(|sender| is_reordered(sender))?;
+    let (name, end) = (judged.direction.name(), judged.direction.sender());
+    let factor = judged.factor().unwrap_or(1.0).max(1.0);
+    Some(Finding {
+        cause: "reordering",
+        title: format!("Packets arrive in another order on {name}s, which TCP takes for losses at first."),
+        evidence: vec![
+            judged.measured(),
+            format!("{end} saw {:.0} times that segments were overtaken by later ones", sender.reordered),
+            format!(
+                "it sent {:.0} of {:.0} segments again; the other end had {:.0} of them already",
+                sender.resent, sender.segments, sender.spurious
+            ),
+        ],
+        gain: if factor >= EACH_IS_LIMITED { judged.gain() } else { "fewer segments that are sent twice".to_owned() },
+        change: vec![
+            "have who runs the path keep each connection on one link: no balancing of each packet by itself (bonding \
+             mode balance-rr, per-packet ECMP), but by addresses and ports"
+                .to_owned(),
+            format!("or on {end}: sysctl -w net.ipv4.tcp_reordering=100 (the default is 3 segments)"),
+        ],
+        weight: weight_of_factor(factor) + 0.3,
+    })
+}
 
 /// Segments are lost without a queue before, and several connections together are no faster.
 pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
@@ -26,7 +61,7 @@ pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
         return None;
     }
     let together = judged.facts.together(judged.direction)?;
-    if judged.factor()? >= EACH_IS_LIMITED {
+    if judged.factor()? >= EACH_IS_LIMITED || is_reordered(sender) {
         return None;
     }
     let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);
