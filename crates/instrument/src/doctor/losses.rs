@@ -5,7 +5,6 @@ use lh_metrics::loss::{is_bbr, limits_rate};
 use super::facts::OtherControl;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, Judged};
-use super::packets;
 use crate::flow::{Direction, Flow};
 use crate::stats::{percent, rate};
 
@@ -27,7 +26,7 @@ pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
     if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
         return None;
     }
-    if !losses_may_limit(judged.flow, judged.facts.round_trip()) || packets::is_reordered(sender) {
+    if !losses_may_limit(judged.flow, judged.facts.round_trip()) || sender.is_reordered() {
         return None;
     }
     let control = sender.congestion_control.as_deref();

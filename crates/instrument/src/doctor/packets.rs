@@ -4,7 +4,7 @@ use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, Judged};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
-use crate::flow::{Direction, Sender};
+use crate::flow::Direction;
 use crate::stats::{percent, rate, time};
 
 /// Loss from which dropping is more than the probing of a congestion control, part of the segments.
@@ -12,23 +12,15 @@ const POLICED: f64 = 0.005;
 /// A queue that drops when it is full delays by more than this part of the round trip, or this time, seconds.
 const NO_QUEUE: f64 = 0.15;
 const NO_DELAY: f64 = 0.003;
-/// Times that segments were overtaken from which the path reorders, and the part of what was sent again that had arrived.
-const REORDERED: f64 = 5.0;
-const MOSTLY: f64 = 0.5;
 /// Data in a packet from which its headers are no cost: IPv6's least MTU of 1280 bytes has 1208.
 const SMALL: f64 = 1200.0;
 /// Headers of IPv4 and TCP with timestamps, bytes; and data of a packet of Ethernet.
 const HEADERS: f64 = 52.0;
 const ETHERNET: f64 = 1448.0;
 
-/// True where segments overtake others, which TCP takes for losses: most of what it sent again had arrived.
-pub(super) fn is_reordered(sender: &Sender) -> bool {
-    sender.reordered >= REORDERED && sender.spurious >= MOSTLY * sender.resent
-}
-
 /// Packets overtake others on the path.
 pub(super) fn reordering(judged: &Judged<'_>) -> Option<Finding> {
-    let sender = judged.flow.sender.as_ref().filter(|sender| is_reordered(sender))?;
+    let sender = judged.flow.sender.as_ref().filter(|sender| sender.is_reordered())?;
     let (name, end) = (judged.direction.name(), judged.direction.sender());
     let factor = judged.factor().unwrap_or(1.0).max(1.0);
     Some(Finding {
@@ -61,7 +53,7 @@ pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
         return None;
     }
     let together = judged.facts.together(judged.direction)?;
-    if judged.factor()? >= EACH_IS_LIMITED || is_reordered(sender) {
+    if judged.factor()? >= EACH_IS_LIMITED || sender.is_reordered() {
         return None;
     }
     let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);

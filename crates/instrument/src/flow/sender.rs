@@ -31,6 +31,17 @@ pub(crate) struct Sender {
     pub(crate) paced: Option<f64>,
 }
 
+/// Times that segments were overtaken from which the path reorders, and the part of what was sent again that had arrived.
+const REORDERED: f64 = 5.0;
+const MOSTLY: f64 = 0.5;
+
+impl Sender {
+    /// True where segments overtake others, which TCP takes for losses: most of what it sent again had arrived.
+    pub(crate) fn is_reordered(&self) -> bool {
+        self.reordered >= REORDERED && self.spurious >= MOSTLY * self.resent
+    }
+}
+
 /// What the samples of the sending end show of its TCP.
 pub(super) fn sender(points: &[&Point]) -> Option<Sender> {
     let (first, last) = (points.first()?, points.last()?);
