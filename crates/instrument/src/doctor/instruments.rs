@@ -15,7 +15,7 @@ use crate::target::NoConnection;
 
 /// Length of the flow that is judged: this many round trips, within these limits, seconds.
 const FLOW_ROUND_TRIPS: f64 = 20.0;
-const FLOW: [f64; 2] = [3.0, 5.0];
+const FLOW: [f64; 2] = [4.0, 5.0];
 /// The same for flows that are compared with it. TCP's slow start takes several round trips.
 const COMPARED: [f64; 2] = [2.0, 6.0];
 /// Time after which a login that neither fails nor succeeds is given up.

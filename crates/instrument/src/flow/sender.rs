@@ -31,14 +31,18 @@ pub(crate) struct Sender {
     pub(crate) paced: Option<f64>,
 }
 
-/// Times that segments were overtaken from which the path reorders, and the part of what was sent again that had arrived.
+/// Times that segments were overtaken from which the path reorders: in all, and for each segment that was sent again. A
+/// packet that is overtaken may hold 44 of these.
 const REORDERED: f64 = 5.0;
+const FOR_EACH: f64 = 0.1;
+/// Part of what was sent again that had arrived, from which it was sent in vain.
 const MOSTLY: f64 = 0.5;
 
 impl Sender {
-    /// True where segments overtake others, which TCP takes for losses: most of what it sent again had arrived.
+    /// True where segments overtake others, which TCP takes for losses. Where segments are lost, few are overtaken.
     pub(crate) fn is_reordered(&self) -> bool {
-        self.reordered >= REORDERED && self.spurious >= MOSTLY * self.resent
+        self.reordered >= REORDERED
+            && (self.reordered >= FOR_EACH * self.resent || self.spurious >= MOSTLY * self.resent)
     }
 }
 

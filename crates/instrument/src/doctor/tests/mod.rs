@@ -305,7 +305,7 @@ fn route_that_keeps_its_congestion_control_is_named() {
 fn reordering_is_told_from_loss() {
     let mut facts = good();
     sender(&mut facts).resent = 150.0;
-    sender(&mut facts).reordered = 80.0;
+    sender(&mut facts).reordered = 8.0;
     up(&mut facts).rate = 0.6e6;
     facts.up_together = Some(2.3e6);
     assert_eq!(first(&facts).0, "loss");
@@ -314,6 +314,9 @@ fn reordering_is_told_from_loss() {
     let (cause, title) = first(&facts);
     assert!(cause == "reordering" && title.contains("on uploads"), "{title}");
     assert!(diagnose(&facts).iter().all(|finding| finding.cause != "loss"));
+    sender(&mut facts).spurious = 0.0;
+    sender(&mut facts).reordered = 80.0;
+    assert_eq!(first(&facts).0, "reordering");
     sender(&mut facts).reordered = 2.0;
     assert_eq!(first(&facts).0, "loss");
 }

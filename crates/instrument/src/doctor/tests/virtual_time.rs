@@ -290,7 +290,7 @@ fn transfers_are_as_long_as_round_trips_need() {
         (judged, compared)
     };
     let millis = Duration::from_millis;
-    assert_eq!(seconds(0.02), (millis(3000), millis(2000)));
+    assert_eq!(seconds(0.02), (millis(4000), millis(2000)));
     assert_eq!(seconds(0.2), (millis(4000), millis(4000)));
     assert_eq!(seconds(0.9), (millis(5000), millis(6000)));
 }
