@@ -141,7 +141,7 @@ fn doctor_names_keys_that_are_exchanged_often() {
     let plan = Plan { spec: spec(100, 40), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_keys_that_are_exchanged_often", &plan) else { return };
     let diagnosis = site.examine(&["-o", "RekeyLimit=1M"], "rekeying");
-    first(&diagnosis, "rekeying", &["MB, which holds", "take RekeyLimit out"]);
+    first(&diagnosis, "rekeying", &["which holds uploads up", "take RekeyLimit out"]);
 }
 
 #[test]

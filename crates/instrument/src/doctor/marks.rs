@@ -256,6 +256,9 @@ fn downloads<I: Instruments>(instruments: &mut I, facts: &mut Facts, begun: Down
 fn extremes(all: &[Download]) -> Option<(Download, Download)> {
     let may_be_marked = |each: &&Download| each.mark != Some(0) && each.kind != Kind::Forward;
     let slow = all.iter().filter(may_be_marked).min_by(|a, b| a.rate.total_cmp(&b.rate))?;
+    // Copies count more than terminals where both are throttled alike.
+    let is_alike = |each: &&Download| each.kind == Kind::Command && each.rate < SUSPICIOUS * slow.rate;
+    let slow = all.iter().filter(may_be_marked).find(is_alike).unwrap_or(slow);
     let has_another =
         |each: &&Download| each.kind != slow.kind && (each.mark.is_none() || each.mark != slow.mark);
     let fast = all.iter().filter(has_another).max_by(|a, b| a.rate.total_cmp(&b.rate))?;
@@ -358,6 +361,9 @@ mod tests {
         let terminal = download(Kind::Terminal, Some(32), 9.0);
         assert_eq!(of(&[command, terminal, forward]), Some((Kind::Command, Kind::Forward)));
         assert_eq!(of(&[command, terminal]), None);
+        // Both are throttled.
+        let terminal = download(Kind::Terminal, Some(32), 0.99);
+        assert_eq!(of(&[command, terminal, forward]), Some((Kind::Command, Kind::Forward)));
         // What is not marked, or goes through the helper, is not throttled for its mark.
         let command = download(Kind::Command, Some(0), 1.0);
         assert_eq!(of(&[command, download(Kind::Forward, None, 0.5)]), None);
