@@ -1,6 +1,7 @@
 //! One direction of the link: reads packets from one device into the ring, and writes them to the other
 //! device when they are due.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::packet::{Layout, VNET_HEADER_LEN};
 use crate::ring::{Ring, SLOT};
-use crate::shape::{Link, Shape};
+use crate::shape::{LATER, Link, Shape};
 
 /// Packets read before the ring is checked again: at 10 Gb/s a millisecond's worth.
 const BATCH: usize = 16;
@@ -85,6 +86,8 @@ pub struct Direction<'a> {
     to: OwnedFd,
     link: Link,
     ring: Ring,
+    /// Packets that others overtake, and when they are due, in this order.
+    overtaken: VecDeque<(u64, Vec<u8>)>,
     origin: Instant,
     /// Buffer for a large segment that is being split.
     scratch: Vec<u8>,
@@ -99,6 +102,7 @@ impl<'a> Direction<'a> {
             to,
             link: Link::new(shape, seed),
             ring: Ring::new(shape.in_flight() + shape.queue),
+            overtaken: VecDeque::new(),
             origin: Instant::now(),
             scratch: vec![0; SLOT],
             counters,
@@ -112,7 +116,8 @@ impl<'a> Direction<'a> {
             if self.take_in()? {
                 continue;
             }
-            let timeout = match self.ring.next_due() {
+            let due = [self.ring.next_due(), self.overtaken.front().map(|(due, _)| *due)];
+            let timeout = match due.into_iter().flatten().min() {
                 None => None,
                 Some(due) => match due.saturating_sub(self.now()) {
                     0 => continue,
@@ -134,20 +139,27 @@ impl<'a> Direction<'a> {
     /// Delivers all packets that are due.
     fn deliver(&mut self) {
         let mut now = self.now();
+        while let Some((_, packet)) = self.overtaken.pop_front_if(|(due, _)| *due <= now) {
+            self.write(&packet);
+        }
         while let Some((due, packet)) = self.ring.due(now) {
             let late = now - due;
             if late > LATE {
                 add(&self.counters.late, 1);
             }
             self.counters.late_max_us.fetch_max(late / 1000, Ordering::Relaxed);
-            match rustix::io::write(self.to.as_fd(), packet) {
-                // A device that is down, as for a moment during setup, drops the packet.
-                Ok(_) | Err(Errno::IO) => {}
-                Err(_) => add(&self.counters.refused, 1),
-            }
+            self.write(packet);
             self.ring.pop();
             // The write runs the receiver's TCP, which takes time.
             now = self.now();
+        }
+    }
+
+    fn write(&self, packet: &[u8]) {
+        match rustix::io::write(self.to.as_fd(), packet) {
+            // A device that is down, as for a moment during setup, drops the packet.
+            Ok(_) | Err(Errno::IO) => {}
+            Err(_) => add(&self.counters.refused, 1),
         }
     }
 
@@ -189,7 +201,11 @@ impl<'a> Direction<'a> {
         if fit == all && lost.is_none() {
             let wire = layout.wire_len(0, all);
             let due = self.link.transmit(now, wire);
-            self.ring.commit(len, due);
+            let is_overtaken = self.link.is_overtaken(all);
+            match self.ring.reserve().filter(|_| is_overtaken).and_then(|slot| slot.get(..len)) {
+                Some(packet) => self.overtaken.push_back((due + LATER.as_nanos() as u64, packet.to_vec())),
+                None => self.ring.commit(len, due),
+            }
             add(&self.counters.segments, all);
             add(&self.counters.wire_bytes, wire);
             return;

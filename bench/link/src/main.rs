@@ -1,4 +1,4 @@
-//! The link program: `lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS SEED`, started by [`lh_link::path`].
+//! The link program: `lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS REORDER SEED`, started by [`lh_link::path`].
 //!
 //! It creates a device in each of the two namespaces, prints `ready`, forwards until its standard input ends,
 //! and then prints a line of counters for each direction.
@@ -26,9 +26,10 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &[String]) -> Result<(), String> {
-    let [near, far, rate, delay, queue, loss, seed] = args else {
+    let [near, far, rate, delay, queue, loss, reorder, seed] = args else {
         return Err(
-            "usage: lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS SEED (started by cargo xtask wan)".to_owned()
+            "usage: lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS REORDER SEED (started by cargo xtask wan)"
+                .to_owned(),
         );
     };
     let number = |text: &String| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
@@ -37,6 +38,7 @@ fn run(args: &[String]) -> Result<(), String> {
         delay: Duration::from_nanos(number(delay)?),
         queue: number(queue)?,
         loss: loss.parse().map_err(|error| format!("{loss}: {error}"))?,
+        reorder: reorder.parse().map_err(|error| format!("{reorder}: {error}"))?,
     };
     let seed = number(seed)?;
     let near = netns::within(near, || lh_sys::tun::open(DEVICE))?;

@@ -63,8 +63,13 @@ mod tests {
 
     #[test]
     fn shape_becomes_tc_commands() {
-        let shape =
-            Shape { rate: 2_000_000_000, delay: Duration::from_millis(25), queue: 12_500_000, loss: 0.001 };
+        let shape = Shape {
+            rate: 2_000_000_000,
+            delay: Duration::from_millis(25),
+            queue: 12_500_000,
+            loss: 0.001,
+            reorder: 0.0,
+        };
         let lines: Vec<String> =
             commands("ns", "wan0", &shape, 1500).iter().map(|argv| argv.join(" ")).collect();
         assert_eq!(

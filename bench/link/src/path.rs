@@ -74,6 +74,9 @@ pub struct Spec {
     pub rate: u64,
     /// Loss probability of each direction, for single packets on the wire.
     pub loss: f64,
+    /// Probability for each segment that its packet, with up to 64 KiB of data, arrives 10 ms later than others and so
+    /// behind them; by the program of this crate only.
+    pub reorder: f64,
     /// Queue in front of each direction, bytes; `None` is the bandwidth-delay product, at least 256 KiB.
     pub queue: Option<u64>,
     /// Length of the longest IP packet, bytes.
@@ -95,6 +98,7 @@ impl Default for Spec {
             rtt: Duration::from_millis(50),
             rate: 2_000_000_000,
             loss: 0.0,
+            reorder: 0.0,
             queue: None,
             mtu: 1500,
             congestion: "cubic".to_owned(),
@@ -132,13 +136,13 @@ impl Spec {
 
     /// Bytes in one round trip at full rate.
     pub fn bandwidth_delay(&self) -> u64 {
-        Shape { rate: self.rate, delay: self.rtt, queue: 0, loss: 0.0 }.in_flight()
+        Shape { rate: self.rate, delay: self.rtt, queue: 0, loss: 0.0, reorder: 0.0 }.in_flight()
     }
 
     /// The shape of each direction.
     pub fn shape(&self) -> Shape {
         let queue = self.queue.unwrap_or_else(|| self.bandwidth_delay().max(256 * 1024));
-        Shape { rate: self.rate, delay: self.rtt / 2, queue, loss: self.loss }
+        Shape { rate: self.rate, delay: self.rtt / 2, queue, loss: self.loss, reorder: self.reorder }
     }
 
     /// Limit of TCP's buffers, bytes. The factor is for the kernel's own overhead, which it counts.
@@ -183,6 +187,7 @@ impl Path {
         }
         path.kind = match spec.kind {
             Some(kind) => kind,
+            None if spec.reorder > 0.0 => Kind::User,
             None if netem::available(&path.names[0]) => Kind::Netem,
             None => Kind::User,
         };
@@ -242,7 +247,7 @@ impl Path {
         let mut command = Command::new(program);
         command.args([self.netns(Side::Near), self.netns(Side::Far)]);
         command.args([shape.rate, shape.delay.as_nanos() as u64, shape.queue].map(|n| n.to_string()));
-        command.args([shape.loss.to_string(), spec.seed.to_string()]);
+        command.args([shape.loss, shape.reorder].map(|part| part.to_string())).arg(spec.seed.to_string());
         // A process group of its own: Ctrl-C is for the command; the link ends with the path.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let failed = |what: &dyn fmt::Display| format!("{}: {what}", program.display());

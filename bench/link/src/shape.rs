@@ -18,7 +18,12 @@ pub struct Shape {
     pub queue: u64,
     /// Probability that a transmitted segment does not arrive.
     pub loss: f64,
+    /// Probability for each transmitted segment that its packet arrives [`LATER`] than others, so that they overtake it.
+    pub reorder: f64,
 }
+
+/// Additional delay of a packet that others overtake.
+pub const LATER: Duration = Duration::from_millis(10);
 
 impl Shape {
     /// Bytes on a busy line, without those in the queue.
@@ -50,6 +55,7 @@ pub struct Link {
     /// Rounding remainder of `free_at`, in bit nanoseconds: less than `rate`.
     carry: u128,
     loss: Loss,
+    reorder: Loss,
 }
 
 /// Nanoseconds per second times bits per byte.
@@ -65,6 +71,7 @@ impl Link {
             free_at: 0,
             carry: 0,
             loss: Loss::new(shape.loss, seed),
+            reorder: Loss::new(shape.reorder, seed.rotate_left(32)),
         }
     }
 
@@ -111,6 +118,17 @@ impl Link {
     /// ones.
     pub fn next_lost(&mut self, count: u64) -> Option<u64> {
         self.loss.next_lost(count)
+    }
+
+    /// True where one of the next `count` transmitted segments is to be overtaken.
+    pub fn is_overtaken(&mut self, count: u64) -> bool {
+        let mut left = count;
+        let mut is_overtaken = false;
+        while let Some(at) = self.reorder.next_lost(left) {
+            is_overtaken = true;
+            left -= at + 1;
+        }
+        is_overtaken
     }
 }
 
@@ -172,7 +190,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn shape(rate: u64, delay_ms: u64, queue: u64, loss: f64) -> Shape {
-        Shape { rate, delay: Duration::from_millis(delay_ms), queue, loss }
+        Shape { rate, delay: Duration::from_millis(delay_ms), queue, loss, reorder: 0.0 }
     }
 
     #[test]

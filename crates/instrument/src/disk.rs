@@ -11,9 +11,9 @@ use crate::target::Remote;
 use crate::task::{Shown, random};
 
 /// A file that is written grows until it takes this long, and is read for about as long.
-const DISK_TIME: f64 = 0.7;
-/// First and largest size of such a file, MiB.
-const DISK_SIZES: [u64; 5] = [1, 4, 16, 64, 256];
+const DISK_TIME: f64 = 0.4;
+/// Sizes of such a file, MiB.
+const DISK_SIZES: [u64; 3] = [2, 16, 128];
 /// Time limit of one size at the server.
 const LIMIT: Duration = Duration::from_secs(30);
 

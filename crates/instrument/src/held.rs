@@ -82,6 +82,7 @@ fn run(
             }
             !ends.load(Ordering::Relaxed)
         })),
+        comparison: None,
     });
     let said = lh_client::sanitise(shown.err_text().trim());
     let last = said.lines().next_back().unwrap_or_default().to_owned();

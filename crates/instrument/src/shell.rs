@@ -1,6 +1,8 @@
 //! Commands for the server's shell, and what it tells of its system.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
+use std::process::Command;
 use std::time::Duration;
 
 use lh_client::{SessionSetup, Start};
@@ -12,8 +14,11 @@ use crate::task::{Data, Opens, Shown, Task};
 /// Time limit of a short command.
 pub(crate) const SHORT: Duration = Duration::from_secs(15);
 
+/// Time limit of a few bytes of output.
+const ARRIVES: Duration = Duration::from_millis(2500);
+
 /// Settings of the kernel that are looked at, in `/proc/sys/net/ipv4`.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
     "tcp_rmem",
     "tcp_wmem",
     "tcp_congestion_control",
@@ -21,6 +26,7 @@ const SETTINGS: [&str; 7] = [
     "tcp_mtu_probing",
     "tcp_window_scaling",
     "tcp_sack",
+    "tcp_moderate_rcvbuf",
 ];
 
 /// Tells about the system. Each line is `name=value`; what a system lacks is empty.
@@ -31,6 +37,7 @@ echo "system=$(uname -sr)"
 echo "shell=$SHELL"
 echo "cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)"
 echo "load=$(cat /proc/loadavg 2>/dev/null)"
+echo "route=$(ip -o route get "${{SSH_CONNECTION%% *}}" 2>/dev/null)"
 cd /proc/sys/net/ipv4 2>/dev/null && for name in {}; do
 echo "$name=$(cat $name 2>/dev/null)"
 done
@@ -67,12 +74,15 @@ impl System {
         }
     }
 
-    /// The values of this machine.
-    pub(crate) fn here() -> Self {
+    /// The values of this machine, with its route to an address.
+    pub(crate) fn here(to: Option<IpAddr>) -> Self {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok();
         let values =
             SETTINGS.into_iter().filter_map(|name| Some((name.to_owned(), read(name)?.trim().to_owned())));
-        Self { values: values.collect(), noise: None }
+        let ip = |to: IpAddr| Command::new("ip").args(["-o", "route", "get", &to.to_string()]).output().ok();
+        let route = to.and_then(ip).map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned());
+        let route = route.map(|route| ("route".to_owned(), route));
+        Self { values: values.chain(route).collect(), noise: None }
     }
 
     /// True where the script of [`system_script`] has run: a forced command may answer something else.
@@ -87,6 +97,17 @@ impl System {
     /// The third number of `tcp_rmem` or `tcp_wmem`, bytes.
     pub(crate) fn buffer_limit(&self, name: &str) -> Option<f64> {
         self.text(name)?.split_whitespace().nth(2)?.parse().ok()
+    }
+
+    /// The size with which a buffer begins, bytes: the second number.
+    pub(crate) fn first_buffer(&self, name: &str) -> Option<f64> {
+        self.text(name)?.split_whitespace().nth(1)?.parse().ok()
+    }
+
+    /// The largest window that the route to the other end permits, bytes, where it has a limit.
+    pub(crate) fn route_window(&self) -> Option<f64> {
+        let mut words = self.text("route")?.split_whitespace().skip_while(|word| *word != "window");
+        words.nth(1)?.parse().ok()
     }
 
     /// The congestion controls that a program may choose.
@@ -120,7 +141,26 @@ impl Remote {
             ping: None,
             limit,
             hold: None,
+            comparison: None,
         })
+    }
+
+    /// True where a command's output of this size, bytes, arrives.
+    pub(crate) fn arrives(&mut self, size: u64) -> bool {
+        let wanted = usize::try_from(size).unwrap_or(usize::MAX);
+        // It waits for the end of its input, so that nothing shares a packet with the output.
+        let script = format!("head -c {size} /dev/zero; read x");
+        let shown = self.run(Task {
+            opens: Opens::Session(SessionSetup::new(Start::Exec(sh(&script)))),
+            data: Data::Hold,
+            input: Vec::new(),
+            sample: None,
+            ping: None,
+            limit: ARRIVES,
+            hold: Some(Box::new(move |out| out.len() < wanted)),
+            comparison: None,
+        });
+        shown.received >= size
     }
 
     /// What the server's shell tells of its system.
@@ -211,5 +251,8 @@ mod tests {
         let system = System::parse("tcp_rmem=4096\t131072\t6291456\nshell=/bin/bash\ntcp_mtu_probing=\n");
         assert_eq!(system.buffer_limit("tcp_rmem"), Some(6_291_456.0));
         assert_eq!((system.text("shell"), system.text("tcp_mtu_probing")), (Some("/bin/bash"), None));
+        assert_eq!((system.first_buffer("tcp_rmem"), system.route_window()), (Some(131_072.0), None));
+        let system = System::parse("route=10.0.0.2 dev e src 10.0.0.1 uid 0 \\    cache window 65536\n");
+        assert_eq!(system.route_window(), Some(65_536.0));
     }
 }

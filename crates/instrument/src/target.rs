@@ -164,6 +164,11 @@ impl Target {
 }
 
 impl NoConnection {
+    /// True where there was neither a login nor a failure in time.
+    pub(crate) const fn is_late(&self) -> bool {
+        matches!(self.fault, Fault::Late(_))
+    }
+
     /// True where the server has closed the connection in place of a greeting.
     fn is_refusal(&self) -> bool {
         let said = self.fault.to_string();

@@ -66,6 +66,38 @@ fn doctor_names_a_small_receive_buffer() {
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_receive_buffer_that_does_not_grow() {
+    let plan = Plan { spec: spec(200, 80), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_receive_buffer_that_does_not_grow", &plan) else { return };
+    site.sysctl(Side::Far, "tcp_moderate_rcvbuf", "0");
+    first(
+        &site.examine(&[], "receive_buffer"),
+        "receive_buffer",
+        &[
+            "the server limits uploads: it stays at",
+            "on the server: sysctl -w net.ipv4.tcp_moderate_rcvbuf=1",
+        ],
+    );
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_route_with_a_small_window() {
+    let plan = Plan { spec: spec(200, 80), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_route_with_a_small_window", &plan) else { return };
+    for (side, title) in [
+        (Side::Far, "A route of the server limits the receive window of uploads (window 65536)"),
+        (Side::Near, "A route of this machine limits the receive window of downloads (window 65536)"),
+    ] {
+        let route = ["ip", "route", "replace", "10.88.0.0/24", "dev", "wan0", "src", side.ipv4()];
+        site.at(side, &[&route[..], &["window", "65536"]].concat());
+        first(&site.examine(&[], "receive_buffer"), "receive_buffer", &[title, "without"]);
+        site.at(side, &route);
+    }
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_small_send_buffer() {
     let plan = Plan { spec: spec(200, 80), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_a_small_send_buffer", &plan) else { return };
@@ -109,7 +141,7 @@ fn doctor_names_keys_that_are_exchanged_often() {
     let plan = Plan { spec: spec(100, 40), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_keys_that_are_exchanged_often", &plan) else { return };
     let diagnosis = site.examine(&["-o", "RekeyLimit=1M"], "rekeying");
-    first(&diagnosis, "rekeying", &["MB, which holds", "take RekeyLimit out"]);
+    first(&diagnosis, "rekeying", &["which holds uploads up", "take RekeyLimit out"]);
 }
 
 #[test]

@@ -71,6 +71,9 @@ pub(super) fn window_scaling(judged: &Judged<'_>) -> Option<Finding> {
 }
 
 pub(super) fn receive_window(judged: &Judged<'_>) -> Option<Finding> {
+    if let Some(found) = fixed_window(judged) {
+        return Some(found);
+    }
     let (share, window) = full_window(judged)?;
     let limit = judged.facts.receiving(judged.direction).buffer_limit("tcp_rmem");
     let receiver = judged.direction.receiver();
@@ -112,6 +115,53 @@ pub(super) fn receive_window(judged: &Judged<'_>) -> Option<Finding> {
         gain: judged.gain(),
         change,
         weight: judged.weight(),
+    })
+}
+
+/// The receiving system holds the window. TCP of the sending end does not always count what it waits for, so a rate that
+/// is about such a window in each round trip counts as well, where several connections are faster.
+fn fixed_window(judged: &Judged<'_>) -> Option<Finding> {
+    let (waited, window) = match full_window(judged) {
+        Some((share, window)) => (waited_for_window(judged, share, window), window),
+        None if judged.factor()? >= 1.5 => {
+            let window = judged.in_flight();
+            (format!("{} were under way in each round trip", size(window)), window)
+        }
+        None => return None,
+    };
+    let (title, change) = fixed_buffer(judged, window)?;
+    Some(Finding {
+        cause: "receive_buffer",
+        title,
+        evidence: vec![judged.measured(), waited],
+        gain: judged.gain(),
+        change: vec![change],
+        weight: judged.weight(),
+    })
+}
+
+/// Settings of the receiving system that hold the window at about this size, bytes: what holds it, and the change.
+fn fixed_buffer(judged: &Judged<'_>, window: f64) -> Option<(String, String)> {
+    let (system, receiver) = (judged.facts.receiving(judged.direction), judged.direction.receiver());
+    let name = judged.direction.name();
+    if let Some(most) = system.route_window().filter(|most| (0.5 * most..=2.5 * most).contains(&window)) {
+        return Some((
+            format!("A route of {receiver} limits the receive window of {name}s (window {most:.0})."),
+            format!(
+                "on {receiver}: ip route change PREFIX … without \"window {most:.0}\" (ip route get shows the route)"
+            ),
+        ));
+    }
+    let first =
+        system.first_buffer("tcp_rmem").filter(|first| (0.3 * first..=1.1 * first).contains(&window))?;
+    (system.text("tcp_moderate_rcvbuf") == Some("0")).then(|| {
+        (
+            format!("The receive buffer of {receiver} limits {name}s: it stays at the {} that it begins with.", size(first)),
+            format!(
+                "on {receiver}: sysctl -w net.ipv4.tcp_moderate_rcvbuf=1 (and in /etc/sysctl.d to keep it), so that \
+                 buffers grow with the path"
+            ),
+        )
     })
 }
 

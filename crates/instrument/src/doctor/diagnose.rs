@@ -29,6 +29,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                 let judged = Judged { facts, direction, flow };
                 let is_throttled = marks::is_throttled(facts, direction);
                 let causes = throughput::causes(&judged).into_iter().chain(packets::policer(&judged));
+                let causes = causes.chain(packets::reordering(&judged));
                 // What packets with a mark meet is no property of the path for others.
                 let causes = causes.filter(|found| !is_throttled || !marks::explains(found.cause));
                 let of_jump_host = jump::judge(&judged);
@@ -53,6 +54,13 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     found
 }
 
+/// True where several connections are faster than one, and a flow showed no cause.
+pub(super) fn one_is_not_enough(facts: &Facts, direction: Direction) -> bool {
+    let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) else { return false };
+    let causes = throughput::causes(&Judged { facts, direction, flow });
+    causes.iter().any(|found| found.cause == "congestion_control")
+}
+
 fn mtu_change(path_mtu: u64) -> Vec<String> {
     vec![
         format!("ip link set dev DEVICE mtu {path_mtu} (or ip route change … mtu {path_mtu}) at both ends"),
@@ -63,7 +71,9 @@ fn mtu_change(path_mtu: u64) -> Vec<String> {
 }
 
 fn black_hole(facts: &Facts) -> Option<Finding> {
-    let segments = facts.segments.filter(|segments| segments.is_black_hole())?;
+    let Some(segments) = facts.segments.filter(|segments| segments.is_black_hole()) else {
+        return swallowed(facts);
+    };
     let mtu = segments.path_mtu();
     Some(Finding {
         cause: "mtu_black_hole",
@@ -78,6 +88,34 @@ fn black_hole(facts: &Facts) -> Option<Finding> {
                 segments.offered
             ),
             "no ICMP message said so".to_owned(),
+        ],
+        gain: "connections that work".to_owned(),
+        change: mtu_change(mtu),
+        weight: 100.0,
+    })
+}
+
+/// The same on the way from the server alone.
+fn swallowed(facts: &Facts) -> Option<Finding> {
+    let segments = facts.swallowed?;
+    let mtu = segments.path_mtu();
+    Some(Finding {
+        cause: "mtu_black_hole",
+        title: format!(
+            "The path swallows packets of the server of more than about {mtu} bytes (MTU black hole): logins and downloads \
+             hang."
+        ),
+        evidence: vec![
+            format!(
+                "about {} bytes of data in a packet of the server arrived here, a few more did not, though both ends agreed \
+                 on {}",
+                segments.passes, segments.offered
+            ),
+            match facts.logins.is_empty() {
+                true => "logins end with a key exchange of small packets only".to_owned(),
+                false => "nothing of a download arrived".to_owned(),
+            },
+            "packets to the server of that size arrive there".to_owned(),
         ],
         gain: "connections that work".to_owned(),
         change: mtu_change(mtu),

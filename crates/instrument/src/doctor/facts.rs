@@ -37,6 +37,8 @@ pub(crate) struct Facts {
     /// The way to the last jump host by itself.
     pub(crate) jump_host: Option<JumpHost>,
     pub(crate) segments: Option<Segments>,
+    /// The same of packets of the server, roughly, where larger ones did not arrive here.
+    pub(crate) swallowed: Option<Segments>,
     /// Connections, one at a time, that the server refused before its greeting.
     pub(crate) refused: usize,
     /// Stages of each login, seconds.
@@ -76,6 +78,8 @@ pub(crate) struct Facts {
     pub(crate) no_login: Option<String>,
     /// What was not measured, and why.
     pub(crate) missing: Vec<String>,
+    /// Names of the steps of the measurement, each with its seconds.
+    pub(crate) steps: Vec<(String, f64)>,
 }
 
 /// The way to a jump host by itself.
@@ -113,7 +117,7 @@ impl JumpHost {
 pub(crate) enum OtherControl {
     /// The rate of an upload with it, bytes/s.
     Measured { name: String, rate: f64 },
-    /// The system kept its own: a route with `congctl` overrules programs.
+    /// The system kept its own: a route with `congctl lock` overrules programs.
     Overruled { name: String },
 }
 
@@ -181,6 +185,13 @@ impl Facts {
         match direction {
             Direction::Up => self.up.as_ref(),
             Direction::Down => self.down.as_ref(),
+        }
+    }
+
+    pub(crate) const fn flow_mut(&mut self, direction: Direction) -> &mut Option<Flow> {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
         }
     }
 

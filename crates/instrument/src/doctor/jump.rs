@@ -2,16 +2,15 @@
 
 use super::facts::{Facts, JumpHost};
 use super::finding::{Finding, weight_of_factor};
+use super::instruments::{Instruments, PLAIN, Place, Transfer, one_flow, prepared_flow};
 use super::judged::Judged;
 use super::losses::{LEAST_RESENT, losses_may_limit};
-use super::transfers::{FLOW, one_flow};
 use super::{packets, throughput};
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
 use crate::shell::System;
 use crate::stats::{lowest, rate, time};
-use crate::target::Target;
-use crate::task::{PING_COUNT, PING_EVERY};
+use crate::task::PING_COUNT;
 
 /// How many times faster the jump host alone must be for the way behind it to be the limit.
 const BEHIND: f64 = 1.5;
@@ -19,38 +18,41 @@ const BEHIND: f64 = 1.5;
 const BEFORE: f64 = 1.25;
 
 /// Transfers to the last jump host, where there is one and it has a shell for the user.
-pub(super) fn measure(target: &Target, facts: &mut Facts) {
-    let Ok(Some(found)) = target.jump_host() else { return };
-    match measure_alone(target, &target.at_jump_host(&found), facts) {
-        Ok(measured) => facts.jump_host = Some(JumpHost { name: found.name, ..measured }),
-        Err(why) => facts.missing.push(format!("the way to the jump host {} by itself: {why}", found.name)),
+pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
+    let Some(name) = instruments.settings().jump_host else { return };
+    instruments.begin_step("the jump host");
+    match measure_alone(instruments, facts) {
+        Ok(measured) => facts.jump_host = Some(JumpHost { name, ..measured }),
+        Err(why) => facts.missing.push(format!("the way to the jump host {name} by itself: {why}")),
     }
 }
 
-fn measure_alone(target: &Target, jump_host: &Target, facts: &Facts) -> Result<JumpHost, Fault> {
-    let mut remote = jump_host.connect(&[])?;
-    let idle = remote.ping(PING_COUNT, PING_EVERY);
-    let there: System = remote.system()?;
-    remote.client.close();
-    let [up, down] = Direction::BOTH.map(|direction| both(target, jump_host, facts, direction));
-    let ((up, up_through), (down, down_through)) = (up?, down?);
+fn measure_alone<I: Instruments>(instruments: &mut I, facts: &Facts) -> Result<JumpHost, Fault> {
+    let [mut first, second] = [(); 2].map(|()| instruments.prepare(Place::JumpHost, &PLAIN, false));
+    instruments.login(&mut first)?;
+    let idle = instruments.pings(&mut first, PING_COUNT);
+    let there: System = instruments.system(&mut first)?;
+    let (up, up_through) = both(instruments, facts, Direction::Up, first)?;
+    let (down, down_through) = both(instruments, facts, Direction::Down, second)?;
     let (up, down) = (Some(up), Some(down));
     Ok(JumpHost { name: String::new(), idle, there, up, down, up_through, down_through })
 }
 
 /// A transfer to the jump host alone, and the rate through it. Once more where they differ: then the slower one alone, and
 /// the faster one through it.
-fn both(
-    target: &Target,
-    jump_host: &Target,
+fn both<I: Instruments>(
+    instruments: &mut I,
     facts: &Facts,
     direction: Direction,
+    connection: I::Connection,
 ) -> Result<(Flow, f64), Fault> {
-    let mut alone = one_flow(jump_host, &[], direction, FLOW)?;
+    let transfer = Transfer::judged(direction, facts.round_trip());
+    let mut alone = prepared_flow(instruments, connection, &transfer)?;
     let mut through = facts.flow(direction).map_or(0.0, |flow| flow.rate);
     if alone.rate >= BEHIND * through {
-        through = through.max(one_flow(target, &[], direction, FLOW)?.rate);
-        let again = one_flow(jump_host, &[], direction, FLOW)?;
+        instruments.begin_step("the jump host, again");
+        through = through.max(one_flow(instruments, Place::Server, &[], &transfer)?.rate);
+        let again = one_flow(instruments, Place::JumpHost, &[], &transfer)?;
         if again.is_significant() && again.rate < alone.rate {
             alone = again;
         }

@@ -26,7 +26,7 @@ pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
     if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
         return None;
     }
-    if !losses_may_limit(judged.flow, judged.facts.round_trip()) {
+    if !losses_may_limit(judged.flow, judged.facts.round_trip()) || sender.is_reordered() {
         return None;
     }
     let control = sender.congestion_control.as_deref();
@@ -47,8 +47,8 @@ pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
     let sending = judged.facts.sending(judged.direction);
     if let Some(OtherControl::Overruled { name: other }) = tried {
         change.push(format!(
-            "on {}: ip route change PREFIX … congctl {other} (the route to the server has a congctl, which overrules \
-             the sysctl and TcpCongestion)",
+            "on {}: ip route change PREFIX … congctl lock {other} (the route to the other end has a congctl lock, \
+             which overrules the sysctl and TcpCongestion; with lock again, it stays so for all programs)",
             judged.direction.sender()
         ));
     } else if !is_bbr(control) {

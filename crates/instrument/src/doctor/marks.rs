@@ -5,13 +5,13 @@
 
 use super::facts::{Facts, Mark};
 use super::finding::{Finding, weight_of_factor};
-use super::transfers::{SHORT_FLOW, one_flow};
-use crate::far_end::FarEnd;
+use super::instruments::{Carrier, Instruments, PLAIN, Place, Settings, Transfer, prepared_flow};
 use crate::fault::Fault;
-use crate::flow::{Direction, Flow};
+use crate::flow::Direction;
 use crate::stats::{median, rate};
-use crate::target::{Remote, Target};
 
+/// Ratio of two rates from which they are measured in turns.
+const SUSPICIOUS: f64 = 1.3;
 /// Ratio of two rates from which further rounds are worth their time, and of all rounds from which a mark is throttled.
 const DIFFERS: f64 = 1.5;
 /// Ratio of the slowest transfer without the mark to the fastest one with it.
@@ -24,38 +24,102 @@ const BUSY: f64 = 0.7;
 const COMMANDS: &str = "copies and commands";
 const TERMINALS: &str = "sessions with a terminal";
 
+/// Connections for a first comparison of each direction, which are set up while something else is measured.
+pub(super) struct Prepared<C> {
+    /// Where the upload that was judged has a mark.
+    unmarked: Option<C>,
+    /// With the mark of terminals.
+    interactive: Option<(u8, C)>,
+}
+
+impl<C> Prepared<C> {
+    /// Begins the connections for uploads.
+    pub(super) fn begin<I: Instruments<Connection = C>>(instruments: &mut I, facts: &Facts) -> Self {
+        let (bulk, interactive) = wanted(&instruments.settings());
+        let is_needed = !facts.is_proxied;
+        let unmarked = bulk.filter(|_| is_needed).map(|_| marked(instruments, 0));
+        let interactive = interactive.filter(|_| is_needed).map(|mark| (mark, marked(instruments, mark)));
+        Self { unmarked, interactive }
+    }
+}
+
+/// The marks in use for bulk data, and for terminals where it is another one.
+fn wanted(settings: &Settings) -> (Option<u8>, Option<u8>) {
+    let [bulk, interactive] =
+        [settings.bulk_mark, settings.interactive_mark].map(|mark| mark.filter(|mark| *mark != 0));
+    (bulk, interactive.filter(|mark| Some(*mark) != bulk))
+}
+
+fn value(mark: u8) -> String {
+    if mark == 0 { "cs0 cs0".to_owned() } else { format!("0x{mark:02x} 0x{mark:02x}") }
+}
+
+/// Begins a connection whose uploads have this mark.
+fn marked<I: Instruments>(instruments: &mut I, mark: u8) -> I::Connection {
+    instruments.prepare(Place::Server, &[&[("IPQoS", value(mark).as_str())], &PLAIN[..]].concat(), false)
+}
+
 /// Measures the marks of both directions.
 ///
 /// # Errors
-/// The configuration cannot be read, or an upload cannot be measured.
-pub(super) fn measure(target: &Target, facts: &mut Facts) -> Result<(), Fault> {
+/// An upload cannot be measured.
+pub(super) fn measure<I: Instruments>(
+    instruments: &mut I,
+    facts: &mut Facts,
+    prepared: Prepared<I::Connection>,
+) -> Result<(), Fault> {
+    let of_downloads = Downloads::begin(instruments, facts);
     if facts.is_proxied {
         facts
             .missing
             .push("the marks of uploads (IPQoS): the jump host or proxy marks their packets".to_owned());
     } else {
-        uploads(target, facts)?;
+        uploads(instruments, facts, prepared)?;
     }
-    downloads(target, facts);
+    if let Some(of_downloads) = of_downloads {
+        downloads(instruments, facts, of_downloads);
+    }
     Ok(())
 }
 
-/// Uploads with each mark in use, in turns with unmarked ones. Further rounds only where the first one differs.
-fn uploads(target: &Target, facts: &mut Facts) -> Result<(), Fault> {
-    let options = target.options(&[])?;
-    let qos = &options.config.ip_qos;
-    let mut wanted: Vec<(u8, &'static str)> = Vec::new();
-    for (service, used_for) in [(qos.bulk, COMMANDS), (qos.interactive, TERMINALS)] {
-        if let Some(service) = service.filter(|service| *service != 0)
-            && !wanted.iter().any(|(known, _)| *known == service)
-        {
-            wanted.push((service, used_for));
+/// Compares an unmarked upload with the one that was judged, which has the mark of bulk data if any, and with one that has the
+/// mark of terminals. Those that differ are measured again, in turns.
+fn uploads<I: Instruments>(
+    instruments: &mut I,
+    facts: &mut Facts,
+    prepared: Prepared<I::Connection>,
+) -> Result<(), Fault> {
+    let round_trip = facts.round_trip();
+    let alone = facts.up.as_ref().map_or(0.0, |flow| flow.rate);
+    let without = match prepared.unmarked {
+        Some(connection) => {
+            instruments.begin_step("upload without a mark");
+            let transfer = Transfer::compared(Direction::Up, round_trip, alone);
+            prepared_flow(instruments, connection, &transfer)?.rate
         }
+        None => alone,
+    };
+    let mut all = Vec::new();
+    if let (Some(bulk), _) = wanted(&instruments.settings()) {
+        all.push((bulk, COMMANDS, alone));
     }
-    for (service, used_for) in wanted {
-        let measured = in_turns(|is_marked| marked_upload(target, if is_marked { service } else { 0 }));
-        let (with, without) = measured?;
-        let (service, others) = (Some(service), "uploads without it");
+    if let Some((mark, connection)) = prepared.interactive {
+        instruments.begin_step("upload with the mark of terminals");
+        let transfer = Transfer::compared(Direction::Up, round_trip, without);
+        all.push((mark, TERMINALS, prepared_flow(instruments, connection, &transfer)?.rate));
+    }
+    for (mark, used_for, with) in all {
+        let (with, without) = if without < SUSPICIOUS * with {
+            (vec![with], vec![without])
+        } else {
+            instruments.begin_step("a mark in turns");
+            in_turns(|is_marked| {
+                let connection = marked(instruments, if is_marked { mark } else { 0 });
+                let full = Transfer::full(Direction::Up, round_trip);
+                Ok(prepared_flow(instruments, connection, &full)?.rate)
+            })?
+        };
+        let (service, others) = (Some(mark), "uploads without it");
         facts.marks.push(Mark { direction: Direction::Up, service, used_for, others, with, without });
     }
     Ok(())
@@ -79,12 +143,6 @@ fn in_turns(mut transfer: impl FnMut(bool) -> Result<f64, Fault>) -> Result<(Vec
         }
     }
     Ok((with, without))
-}
-
-fn marked_upload(target: &Target, service: u8) -> Result<f64, Fault> {
-    let value = format!("0x{service:02x} 0x{service:02x}");
-    let value = if service == 0 { "cs0 cs0" } else { &value };
-    Ok(one_flow(target, &[("IPQoS", value)], Direction::Up, SHORT_FLOW)?.rate)
 }
 
 /// Connections that a server marks differently.
@@ -124,28 +182,61 @@ struct Download {
     rate: f64,
 }
 
-/// Downloads by each kind of connection, and the slowest and the fastest of them again, in turns, where they differ.
-fn downloads(target: &Target, facts: &mut Facts) {
-    let Some(flow) = facts.down.as_ref().filter(|flow| flow.is_significant()) else { return };
-    let usual = Download { kind: Kind::Command, mark: flow.mark, rate: flow.rate };
-    let is_busy = [flow.client_cpu, flow.server_cpu].into_iter().flatten().any(|cores| cores > BUSY);
-    // The processors need different times for different kinds.
-    if is_busy {
-        return;
+impl Kind {
+    const fn carrier(self) -> Carrier {
+        match self {
+            Self::Command => Carrier::Command,
+            Self::Terminal => Carrier::AmongTerminals,
+            Self::Forward => Carrier::Forward,
+        }
     }
-    let helper = if usual.mark == Some(0) { None } else { FarEnd::start(target, None).ok() };
-    let helper = helper.as_ref();
-    let mut kinds = vec![usual];
-    for kind in [Kind::Terminal, Kind::Forward] {
-        kinds.extend(download(target, kind, helper).ok().flatten());
+}
+
+/// What the comparison of downloads begins with.
+struct Downloads<C> {
+    usual: Download,
+    others: Vec<(Kind, C)>,
+}
+
+impl<C> Downloads<C> {
+    /// Begins the connections; `None` where there is nothing to compare.
+    fn begin<I: Instruments<Connection = C>>(instruments: &mut I, facts: &Facts) -> Option<Self> {
+        let flow = facts.down.as_ref().filter(|flow| flow.is_significant())?;
+        let usual = Download { kind: Kind::Command, mark: flow.mark, rate: flow.rate };
+        let is_busy = [flow.client_cpu, flow.server_cpu].into_iter().flatten().any(|cores| cores > BUSY);
+        // The processors need different times for different kinds.
+        if is_busy {
+            return None;
+        }
+        let mut kinds = vec![Kind::Terminal];
+        if usual.mark != Some(0) {
+            instruments.prepare_helper();
+            kinds.push(Kind::Forward);
+        }
+        let prepare = |kind| (kind, instruments.prepare(Place::Server, &PLAIN, false));
+        Some(Self { usual, others: kinds.into_iter().map(prepare).collect() })
+    }
+}
+
+/// Downloads by each kind of connection, and the slowest and the fastest of them again, in turns, where they differ.
+fn downloads<I: Instruments>(instruments: &mut I, facts: &mut Facts, begun: Downloads<I::Connection>) {
+    let round_trip = facts.round_trip();
+    let mut kinds = vec![begun.usual];
+    for (kind, connection) in begun.others {
+        instruments.begin_step(kind.downloads());
+        let transfer = Transfer::compared(Direction::Down, round_trip, begun.usual.rate);
+        kinds.extend(download(instruments, kind, connection, &transfer).ok().flatten());
     }
     let Some((slow, fast)) = extremes(&kinds) else { return };
-    let measured = if fast.rate < DIFFERS * slow.rate {
+    let measured = if fast.rate < SUSPICIOUS * slow.rate {
         Ok((vec![slow.rate], vec![fast.rate]))
     } else {
+        instruments.begin_step("a mark of the server in turns");
         in_turns(|is_marked| {
             let kind = if is_marked { slow.kind } else { fast.kind };
-            let measured = download(target, kind, helper)?;
+            let connection = instruments.prepare(Place::Server, &PLAIN, false);
+            let full = Transfer::full(Direction::Down, round_trip);
+            let measured = download(instruments, kind, connection, &full)?;
             measured.map(|download| download.rate).ok_or(Fault::Late("a download broke off"))
         })
     };
@@ -165,6 +256,9 @@ fn downloads(target: &Target, facts: &mut Facts) {
 fn extremes(all: &[Download]) -> Option<(Download, Download)> {
     let may_be_marked = |each: &&Download| each.mark != Some(0) && each.kind != Kind::Forward;
     let slow = all.iter().filter(may_be_marked).min_by(|a, b| a.rate.total_cmp(&b.rate))?;
+    // Copies count more than terminals where both are throttled alike.
+    let is_alike = |each: &&Download| each.kind == Kind::Command && each.rate < SUSPICIOUS * slow.rate;
+    let slow = all.iter().filter(may_be_marked).find(is_alike).unwrap_or(slow);
     let has_another =
         |each: &&Download| each.kind != slow.kind && (each.mark.is_none() || each.mark != slow.mark);
     let fast = all.iter().filter(has_another).max_by(|a, b| a.rate.total_cmp(&b.rate))?;
@@ -174,30 +268,16 @@ fn extremes(all: &[Download]) -> Option<(Download, Download)> {
 /// A download by this kind of connection; `None` where it is not possible.
 ///
 /// # Errors
-/// There is no connection.
-fn download(target: &Target, kind: Kind, helper: Option<&FarEnd>) -> Result<Option<Download>, Fault> {
-    let flow = match (kind, helper) {
-        (Kind::Command, _) => one_flow(target, &[], Direction::Down, SHORT_FLOW)?,
-        (Kind::Terminal, _) => {
-            alone(target, |remote| remote.flow_among_terminals(Direction::Down, SHORT_FLOW))?
-        }
-        (Kind::Forward, Some(helper)) => alone(target, |remote| {
-            remote.forwarded_download(helper.address, helper.request(Direction::Down), SHORT_FLOW)
-        })?,
-        (Kind::Forward, None) => return Ok(None),
-    };
+/// There is no connection, or no helper.
+fn download<I: Instruments>(
+    instruments: &mut I,
+    kind: Kind,
+    connection: I::Connection,
+    transfer: &Transfer,
+) -> Result<Option<Download>, Fault> {
+    let transfer = Transfer { carrier: kind.carrier(), ..*transfer };
+    let flow = prepared_flow(instruments, connection, &transfer)?;
     Ok(flow.is_significant().then_some(Download { kind, mark: flow.mark, rate: flow.rate }))
-}
-
-/// A flow over a connection of its own.
-///
-/// # Errors
-/// There is no connection.
-fn alone(target: &Target, flow: impl FnOnce(&mut Remote) -> Flow) -> Result<Flow, Fault> {
-    let mut remote = target.connect(&[("Compression", "no")])?;
-    let flow = flow(&mut remote);
-    remote.client.close();
-    Ok(flow)
 }
 
 /// Median rates with the mark and without it, where the path throttles it: every marked transfer was slower than
@@ -281,6 +361,9 @@ mod tests {
         let terminal = download(Kind::Terminal, Some(32), 9.0);
         assert_eq!(of(&[command, terminal, forward]), Some((Kind::Command, Kind::Forward)));
         assert_eq!(of(&[command, terminal]), None);
+        // Both are throttled.
+        let terminal = download(Kind::Terminal, Some(32), 0.99);
+        assert_eq!(of(&[command, terminal, forward]), Some((Kind::Command, Kind::Forward)));
         // What is not marked, or goes through the helper, is not throttled for its mark.
         let command = download(Kind::Command, Some(0), 1.0);
         assert_eq!(of(&[command, download(Kind::Forward, None, 0.5)]), None);

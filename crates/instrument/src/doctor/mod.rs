@@ -1,11 +1,14 @@
 //! What limits the path to a host now: measurements of half a minute, and the causes that they show.
 
+mod at_rest;
 mod buffers;
+mod connections;
 mod diagnose;
 mod facts;
 mod finding;
 mod gather;
 mod home;
+mod instruments;
 mod judged;
 mod jump;
 mod losses;
@@ -13,8 +16,8 @@ mod marks;
 mod packets;
 mod page;
 mod processor;
+mod swallowed;
 mod throughput;
-mod transfers;
 mod waits;
 
 #[cfg(test)]
@@ -40,7 +43,7 @@ pub struct Diagnosis {
 /// The host cannot be reached, or the login is refused: OpenSSH's words.
 pub fn examine(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> Result<Diagnosis, Fault> {
     let begun = std::time::Instant::now();
-    let facts = gather::gather(target, wanted, tell)?;
+    let facts = gather::gather(&mut connections::Connections::new(target, tell)?, wanted)?;
     let findings = diagnose::diagnose(&facts);
     Ok(Diagnosis { facts, findings, seconds: begun.elapsed().as_secs_f64() })
 }

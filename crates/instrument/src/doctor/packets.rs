@@ -18,6 +18,33 @@ const SMALL: f64 = 1200.0;
 const HEADERS: f64 = 52.0;
 const ETHERNET: f64 = 1448.0;
 
+/// Packets overtake others on the path.
+pub(super) fn reordering(judged: &Judged<'_>) -> Option<Finding> {
+    let sender = judged.flow.sender.as_ref().filter(|sender| sender.is_reordered())?;
+    let (name, end) = (judged.direction.name(), judged.direction.sender());
+    let factor = judged.factor().unwrap_or(1.0).max(1.0);
+    Some(Finding {
+        cause: "reordering",
+        title: format!("Packets arrive in another order on {name}s, which TCP takes for losses at first."),
+        evidence: vec![
+            judged.measured(),
+            format!("{end} saw {:.0} times that segments were overtaken by later ones", sender.reordered),
+            format!(
+                "it sent {:.0} of {:.0} segments again; the other end had {:.0} of them already",
+                sender.resent, sender.segments, sender.spurious
+            ),
+        ],
+        gain: if factor >= EACH_IS_LIMITED { judged.gain() } else { "fewer segments that are sent twice".to_owned() },
+        change: vec![
+            "have who runs the path keep each connection on one link: no balancing of each packet by itself (bonding \
+             mode balance-rr, per-packet ECMP), but by addresses and ports"
+                .to_owned(),
+            format!("or on {end}: sysctl -w net.ipv4.tcp_reordering=100 (the default is 3 segments)"),
+        ],
+        weight: weight_of_factor(factor) + 0.3,
+    })
+}
+
 /// Segments are lost without a queue before, and several connections together are no faster.
 pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
     let sender = judged.flow.sender.as_ref()?;
@@ -26,7 +53,7 @@ pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
         return None;
     }
     let together = judged.facts.together(judged.direction)?;
-    if judged.factor()? >= EACH_IS_LIMITED {
+    if judged.factor()? >= EACH_IS_LIMITED || sender.is_reordered() {
         return None;
     }
     let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);

@@ -141,6 +141,8 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "together_bytes_per_second": facts.together(direction),
             "samples": flow.samples,
             "loss": flow.loss(),
+            "spurious_segments": flow.sender.as_ref().map(|sender| sender.spurious),
+            "overtaken_segments": flow.sender.as_ref().map(|sender| sender.reordered),
             "loaded_rtt_seconds": flow.sender.as_ref().and_then(|sender| sender.loaded_rtt),
             "ping_seconds": flow.ping,
             "client_cores": flow.client_cpu,
@@ -199,10 +201,12 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "disk_here": disk(&facts.disk_here),
             "disk_there": disk(&facts.disk_there),
             "path_mtu_bytes": facts.segments.map(Segments::path_mtu),
+            "path_mtu_from_server_bytes": facts.swallowed.map(Segments::path_mtu),
             "marks": facts.marks.iter().map(|mark| json!({
                 "direction": mark.direction.name(), "service": mark.service, "with_bytes_per_second": mark.with, "without_bytes_per_second": mark.without,
             })).collect::<Vec<_>>(),
         },
+        "steps": facts.steps.iter().map(|(name, seconds)| json!({ "name": name, "seconds": seconds })).collect::<Vec<_>>(),
         "missing": facts.missing,
     })
 }

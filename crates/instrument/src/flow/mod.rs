@@ -5,6 +5,7 @@ mod turns;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lh_client::{SessionSetup, Start};
@@ -17,7 +18,7 @@ use crate::quota::{self, Quota};
 use crate::shell::{SHORT, cpu_of_stat, sh};
 use crate::stats::{lowest, median};
 use crate::target::Remote;
-use crate::task::{Data, Opens, Shown, Task};
+use crate::task::{Comparison, Data, Opens, Shown, Task};
 pub(crate) use sender::Sender;
 pub(crate) use turns::Turns;
 
@@ -80,6 +81,9 @@ const PARTS: usize = 3;
 const WINDOW_SCALING: u64 = 4;
 /// That of selective acknowledgements (`TCPI_OPT_SACK`).
 const SELECTIVE_ACKS: u64 = 2;
+
+/// The comparison that a flow is part of, and its number there.
+pub(crate) type Part = Option<(Arc<Comparison>, usize)>;
 
 /// The result of a flow.
 #[derive(Debug, Clone, Default)]
@@ -146,6 +150,8 @@ impl Flow {
         }
         mine.segments += others.segments;
         mine.resent += others.resent;
+        mine.spurious += others.spurious;
+        mine.reordered += others.reordered;
         let seconds = self.seconds + other.seconds;
         self.rate = (self.rate * self.seconds + other.rate * other.seconds) / seconds;
         self.seconds = seconds;
@@ -179,15 +185,26 @@ kill $k; wait $k 2>/dev/null
 impl Remote {
     /// Runs a flow for this time.
     pub(crate) fn flow(&mut self, direction: Direction, time: Duration) -> Flow {
-        self.flow_of(Opens::Session, direction, time)
+        self.flow_of(Opens::Session, direction, time, None)
     }
 
-    /// Runs a flow between two sessions with a terminal.
-    pub(crate) fn flow_among_terminals(&mut self, direction: Direction, time: Duration) -> Flow {
-        self.flow_of(Opens::AmongTerminals, direction, time)
+    /// Runs a flow that may end before this time where it is only compared with another.
+    pub(crate) fn compared_flow(&mut self, direction: Direction, time: Duration, part: Part) -> Flow {
+        self.flow_of(Opens::Session, direction, time, part)
     }
 
-    fn flow_of(&mut self, opens: fn(SessionSetup) -> Opens, direction: Direction, time: Duration) -> Flow {
+    /// Like [`compared_flow`](Self::compared_flow), between two sessions with a terminal.
+    pub(crate) fn flow_among_terminals(&mut self, direction: Direction, time: Duration, part: Part) -> Flow {
+        self.flow_of(Opens::AmongTerminals, direction, time, part)
+    }
+
+    fn flow_of(
+        &mut self,
+        opens: fn(SessionSetup) -> Opens,
+        direction: Direction,
+        time: Duration,
+        comparison: Part,
+    ) -> Flow {
         let (script, data) = match direction {
             Direction::Up => (TAKE, Data::Send(time, u64::MAX)),
             Direction::Down => (GIVE, Data::Receive(time)),
@@ -203,6 +220,7 @@ impl Remote {
             ping: Some(PING),
             limit: SHORT,
             hold: None,
+            comparison,
         });
         let mut flow = summarise(direction, &shown);
         flow.client_turns = turns(&before, &own_thread_times(), begun.elapsed().as_secs_f64());
@@ -211,7 +229,13 @@ impl Remote {
     }
 
     /// A download through a forward to `address`, where a helper sends when it has this line. There is no session.
-    pub(crate) fn forwarded_download(&mut self, address: SocketAddr, line: String, time: Duration) -> Flow {
+    pub(crate) fn forwarded_download(
+        &mut self,
+        address: SocketAddr,
+        line: String,
+        time: Duration,
+        comparison: Part,
+    ) -> Flow {
         let shown = self.run(Task {
             opens: Opens::Forward(address),
             data: Data::Receive(time),
@@ -220,6 +244,7 @@ impl Remote {
             ping: Some(PING),
             limit: SHORT,
             hold: None,
+            comparison,
         });
         summarise(Direction::Down, &shown)
     }
@@ -229,7 +254,7 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     let mut flow = Flow { failure: shown.failure.clone(), ..Flow::default() };
     let Some((begun, ended)) = shown.data else { return flow };
     flow.seconds = ended - begun;
-    let from = begun + (ended - begun) * WARM_UP;
+    let from = shown.steady.unwrap_or(begun + (ended - begun) * WARM_UP);
     let within: Vec<&Point> =
         shown.local.iter().filter(|point| point.seconds >= from && point.seconds <= ended + 0.01).collect();
     flow.samples = within.len();

@@ -14,6 +14,10 @@ pub(crate) struct Sender {
     /// Segments sent, and those that were sent again.
     pub(crate) segments: f64,
     pub(crate) resent: f64,
+    /// Segments sent again of which the receiver said that it had them already, and times that segments were acknowledged
+    /// later than others that were sent after them.
+    pub(crate) spurious: f64,
+    pub(crate) reordered: f64,
     /// Bytes of a segment.
     pub(crate) segment: f64,
     /// Largest receive window seen, bytes.
@@ -25,6 +29,21 @@ pub(crate) struct Sender {
     pub(crate) loaded_rtt: Option<f64>,
     /// A rate limit of the socket, bytes/s.
     pub(crate) paced: Option<f64>,
+}
+
+/// Times that segments were overtaken from which the path reorders: in all, and for each segment that was sent again. A
+/// packet that is overtaken may hold 44 of these.
+const REORDERED: f64 = 5.0;
+const FOR_EACH: f64 = 0.1;
+/// Part of what was sent again that had arrived, from which it was sent in vain.
+const MOSTLY: f64 = 0.5;
+
+impl Sender {
+    /// True where segments overtake others, which TCP takes for losses. Where segments are lost, few are overtaken.
+    pub(crate) fn is_reordered(&self) -> bool {
+        self.reordered >= REORDERED
+            && (self.reordered >= FOR_EACH * self.resent || self.spurious >= MOSTLY * self.resent)
+    }
 }
 
 /// What the samples of the sending end show of its TCP.
@@ -41,6 +60,8 @@ pub(super) fn sender(points: &[&Point]) -> Option<Sender> {
         send_buffer: of_busy("sndbuf_limited"),
         segments: grown("data_segs_out")?,
         resent: grown("total_retrans")?,
+        spurious: grown("dsack_dups").unwrap_or(0.0),
+        reordered: grown("reord_seen").unwrap_or(0.0),
         segment,
         window: points.iter().filter_map(|point| point.sample.tcp("snd_wnd")).max().map(|bytes| bytes as f64),
         congestion_window: last.sample.tcp("snd_cwnd").map(|segments| segments as f64 * segment),
@@ -78,6 +99,8 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
         send_buffer: busy.map(|busy| (millis("sndbuf_limited").unwrap_or(0.0) / busy).min(1.0)),
         segments: number(value("data_segs_out")?)?,
         resent: resent.unwrap_or(0.0),
+        spurious: value("dsack_dups").and_then(number).unwrap_or(0.0),
+        reordered: value("reord_seen").and_then(number).unwrap_or(0.0),
         segment,
         window: value("snd_wnd").and_then(number),
         congestion_window: value("cwnd").and_then(number).map(|segments| segments * segment),
@@ -121,10 +144,11 @@ mod tests {
     fn socket_statistics_of_the_server_are_read() {
         let text = "0 0 10.0.0.2:22 10.0.0.1:5 cubic wscale:7,7 rto:251 rtt:50.1/0.1 mss:1448 pmtu:1500 \
                     cwnd:100 bytes_sent:9 segs_out:7000 data_segs_out:6800 send 1Mbps busy:4000ms \
-                    rwnd_limited:3000ms(75.0%) retrans:0/34 rcv_space:14480 snd_wnd:65536";
+                    rwnd_limited:3000ms(75.0%) retrans:0/34 dsack_dups:30 reordering:40 reord_seen:12 rcv_space:14480 snd_wnd:65536";
         let got = sender_of_ss(text).unwrap();
         assert_eq!((got.receive_window, got.send_buffer), (Some(0.75), Some(0.0)));
         assert_eq!((got.segments, got.resent, got.segment), (6800.0, 34.0, 1448.0));
+        assert_eq!((got.spurious, got.reordered), (30.0, 12.0));
         assert_eq!((got.window, got.congestion_window), (Some(65_536.0), Some(144_800.0)));
         assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
         assert_eq!(got.paced, None);

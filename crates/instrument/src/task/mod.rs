@@ -1,6 +1,7 @@
 //! One remote command with its data: what it sends and receives, and samples of the connection meanwhile.
 
 mod bulk;
+mod comparison;
 mod shared;
 mod watch;
 
@@ -15,13 +16,15 @@ use lh_wire::Writer as _;
 
 use self::bulk::Bulk;
 use self::shared::{RANDOM, Shared};
+pub(crate) use self::watch::LATE;
 use self::watch::{GRACE, Phase, Watch};
 use crate::shell::sh;
 use crate::target::Remote;
+pub(crate) use comparison::Comparison;
 pub(crate) use shared::{Data, Opens, Shown, Task, random};
 
 /// Small messages on an idle connection, and the time between them.
-pub(crate) const PING_COUNT: usize = 20;
+pub(crate) const PING_COUNT: usize = 10;
 pub(crate) const PING_EVERY: Duration = Duration::from_millis(20);
 
 impl Remote {
@@ -45,7 +48,12 @@ impl Remote {
         }));
         let handler = Box::new(Bulk { shared: Rc::clone(&shared), at: 0 });
         let asks = self.client.driver().link().transport_ref().peer().limits().answers_stack_metrics;
-        let ends_with_data = matches!(task.opens, Opens::Forward(_));
+        let ends_with_data = match task.opens {
+            Opens::Forward(_) => true,
+            // What is under way takes seconds to arrive where several connections have large windows.
+            Opens::Session(_) => task.comparison.is_some() && matches!(task.data, Data::Receive(_)),
+            Opens::AmongTerminals(_) => false,
+        };
         let opened = open(&mut self.client, task.opens, handler);
         let channel = match opened {
             Ok(channel) => Some(channel),
@@ -66,6 +74,7 @@ impl Remote {
             asked: false,
             rate_limit: self.options.rate_limit,
             hold: task.hold.map(|hold| (hold, begun)),
+            comparison: task.comparison,
             ends_with_data,
         };
         let result = self.client.run(&mut control);
@@ -107,6 +116,7 @@ impl Remote {
             asked: false,
             rate_limit: None,
             hold: None,
+            comparison: None,
             ends_with_data: false,
         };
         let _ = self.client.run(&mut control);

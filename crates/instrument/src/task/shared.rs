@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lh_client::SessionSetup;
 use lh_metrics::Point;
+
+use super::comparison::Comparison;
 
 /// Length of the block that is sent again and again. It is random, so that nothing on the way compresses it.
 const BLOCK: usize = 256 * 1024;
@@ -51,6 +54,8 @@ pub(crate) struct Task {
     pub(crate) limit: Duration,
     /// For [`Data::Hold`].
     pub(crate) hold: Option<Hold>,
+    /// Ends the data early where the rate is known before; the number is that of this connection among those compared.
+    pub(crate) comparison: Option<(Arc<Comparison>, usize)>,
 }
 
 /// What a task has shown.
@@ -78,6 +83,8 @@ pub(crate) struct Shown {
     pub(crate) sent: u64,
     /// When the data phase began and ended, seconds.
     pub(crate) data: Option<(f64, f64)>,
+    /// The data ended early: from when on their rate stood still, seconds.
+    pub(crate) steady: Option<f64>,
     /// What went wrong: refused, or the connection is lost.
     pub(crate) failure: Option<String>,
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lh_client::{SessionNote, answer_by_default};
@@ -10,6 +11,7 @@ use lh_driver::{ChannelId, ConnectionStats, Control, ControlCx, ControlEvent};
 use lh_metrics::{Counters, Point, REQUEST, Sample, Source};
 use lh_wire::Reader;
 
+use super::comparison::Comparison;
 use super::shared::{Data, Hold, Shared};
 
 /// A request that no server knows, so that each answers it with a failure. The driver takes the answers to
@@ -17,6 +19,8 @@ use super::shared::{Data, Hold, Shared};
 const PING: &str = "ping@longhaul";
 /// Time between looks at whether a held command goes on.
 const HOLD: Duration = Duration::from_millis(100);
+/// Why a command has no result that did not end in time.
+pub(crate) const LATE: &str = "the command did not end in time";
 /// Time that a command has to end after its data.
 pub(super) const GRACE: Duration = Duration::from_secs(8);
 
@@ -49,6 +53,8 @@ pub(super) struct Watch {
     pub(super) rate_limit: Option<u64>,
     /// What holds a command, and when it is asked next.
     pub(super) hold: Option<(Hold, Instant)>,
+    /// What ends the data early, and the number of this connection there.
+    pub(super) comparison: Option<(Arc<Comparison>, usize)>,
     /// The channel is not asked to end after its data: the connection ends.
     pub(super) ends_with_data: bool,
 }
@@ -78,11 +84,27 @@ impl Watch {
         };
         let sample = Sample::of(source).0;
         let seconds = self.begun.elapsed().as_secs_f64();
+        self.compare(&sample, seconds);
         self.shared.borrow_mut().shown.local.push(Point { seconds, sample });
         if self.asks && !self.asked {
             self.asked = true;
             cx.global_request(REQUEST, true, b"");
         }
+    }
+
+    /// Notes since when the rate stands still, where that is known.
+    fn compare(&self, sample: &Sample, seconds: f64) {
+        let Some((comparison, index)) = &self.comparison else { return };
+        let mut shared = self.shared.borrow_mut();
+        if self.phase != Phase::Data || shared.ready.is_none() {
+            return;
+        }
+        let bytes = match self.data {
+            Data::Send(..) => sample.tcp("bytes_acked").or_else(|| sample.ssh("bytes_out")),
+            _ => sample.ssh("bytes_in"),
+        };
+        let steady_for = bytes.and_then(|bytes| comparison.moved(*index, seconds, bytes));
+        shared.shown.steady = steady_for.map(|steady_for| (seconds - steady_for).max(0.0));
     }
 
     /// Ends the data: the command gets the end of its input, or a line that tells it to stop.
@@ -202,7 +224,8 @@ impl Control for Watch {
                 self.end_data(cx);
             }
         }
-        if self.phase_end() <= now {
+        let is_known = self.phase == Phase::Data && self.shared.borrow().shown.steady.is_some();
+        if is_known || self.phase_end() <= now {
             match (self.phase, self.data) {
                 (Phase::Data, Data::Send(..) | Data::Receive(_)) if is_ready => {
                     self.end_data(cx);
@@ -213,10 +236,7 @@ impl Control for Watch {
                 _ => {
                     let mut shared = self.shared.borrow_mut();
                     if self.pings_left.is_none() {
-                        shared
-                            .shown
-                            .failure
-                            .get_or_insert_with(|| "the command did not end in time".to_owned());
+                        shared.shown.failure.get_or_insert_with(|| LATE.to_owned());
                     }
                     drop(shared);
                     cx.stop(0);

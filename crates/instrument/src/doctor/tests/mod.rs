@@ -1,5 +1,6 @@
 //! Causes from facts.
 
+mod virtual_time;
 mod waits;
 
 use super::diagnose::diagnose;
@@ -294,7 +295,49 @@ fn route_that_keeps_its_congestion_control_is_named() {
     facts.other_control = Some(OtherControl::Overruled { name: "bbr".to_owned() });
     let found = diagnose(&facts).remove(0);
     assert!(!found.gain.contains("measured with"), "{found:?}");
-    assert!(found.change[0].contains("congctl bbr") && !found.change[0].contains("sysctl -w"), "{found:?}");
+    assert!(
+        found.change[0].contains("congctl lock bbr") && !found.change[0].contains("sysctl -w"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn reordering_is_told_from_loss() {
+    let mut facts = good();
+    sender(&mut facts).resent = 150.0;
+    sender(&mut facts).reordered = 8.0;
+    up(&mut facts).rate = 0.6e6;
+    facts.up_together = Some(2.3e6);
+    assert_eq!(first(&facts).0, "loss");
+    // The other end had most of them already.
+    sender(&mut facts).spurious = 120.0;
+    let (cause, title) = first(&facts);
+    assert!(cause == "reordering" && title.contains("on uploads"), "{title}");
+    assert!(diagnose(&facts).iter().all(|finding| finding.cause != "loss"));
+    sender(&mut facts).spurious = 0.0;
+    sender(&mut facts).reordered = 80.0;
+    assert_eq!(first(&facts).0, "reordering");
+    sender(&mut facts).reordered = 2.0;
+    assert_eq!(first(&facts).0, "loss");
+}
+
+#[test]
+fn settings_that_hold_a_receive_buffer_are_named() {
+    let mut facts = good();
+    sender(&mut facts).receive_window = Some(0.9);
+    sender(&mut facts).window = Some(65_536.0);
+    up(&mut facts).rate = 1.2e6;
+    facts.up_together = Some(4.7e6);
+    let buffers = ("tcp_rmem", "4096 131072 6291456");
+    facts.there = System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "0")]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "receive_buffer" && title.contains("stays at the 131 kB"), "{title}");
+    facts.there =
+        System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "1"), ("route", "10.0.0.1 window 65535")]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "receive_buffer" && title.contains("A route of the server limits"), "{title}");
+    facts.there = System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "1")]);
+    assert!(first(&facts).1.contains("a program has set it"), "{:?}", first(&facts));
 }
 
 #[test]

@@ -1,0 +1,194 @@
+//! What is measured on an idle connection: the start of shells and of SFTP, files of the home directory, a lookup.
+
+use std::path::Path;
+
+use lh_client::{Pty, SessionSetup, Start};
+
+use super::facts::{Home, Shell};
+use crate::shell::{SHORT, System, quoted};
+use crate::target::Remote;
+use crate::task::{Data, Opens, Shown, Task};
+
+/// Runs of what is slow, at most: the fastest one counts, and a loaded machine has slow moments.
+const MOST_RUNS: usize = 4;
+/// A shell that takes longer than this beyond a round trip has its start-up files traced, seconds.
+pub(super) const SLOW_SHELL: f64 = 0.3;
+
+/// What an idle connection has shown.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AtRest {
+    pub(super) shell: Shell,
+    /// Seconds until an SFTP server answers, of several sessions.
+    pub(super) sftp: Vec<f64>,
+    pub(super) home: Option<Home>,
+    /// Time of the server's reverse lookup of this machine's address, seconds.
+    pub(super) reverse_lookup: Option<f64>,
+    /// An interactive shell did not end.
+    pub(super) is_shell_missing: bool,
+}
+
+/// A shell with a terminal, which ends at once.
+fn interactive(remote: &mut Remote) -> Option<f64> {
+    let mut setup = SessionSetup::new(Start::Shell);
+    setup.pty = Some(Pty { term: "dumb".to_owned(), columns: 80, rows: 24, ..Pty::default() });
+    let shown = remote.run(Task {
+        opens: Opens::Session(setup),
+        data: Data::Keep,
+        input: b"exit\n".to_vec(),
+        sample: None,
+        ping: None,
+        limit: SHORT,
+        hold: None,
+        comparison: None,
+    });
+    let took = shown.ended? - shown.opened?;
+    shown.failure.is_none().then_some(took)
+}
+
+/// Measures on this connection. What is slow is measured again.
+pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> AtRest {
+    let mut found = Shell::default();
+    let mut is_shell_missing = false;
+    for _ in 0..MOST_RUNS {
+        let shown = remote.script(":", SHORT);
+        found.command.extend(shown.ended.zip(shown.opened).map(|(ended, opened)| ended - opened));
+        match interactive(remote) {
+            Some(took) => found.interactive.push(took),
+            None => {
+                is_shell_missing = true;
+                break;
+            }
+        }
+        let is_slow = |all: &[f64]| all.iter().all(|took| *took > SLOW_SHELL + round_trip);
+        if !is_slow(&found.interactive) && !is_slow(&found.command) {
+            break;
+        }
+    }
+    let slow = found.interactive.iter().chain(&found.command).all(|took| *took > SLOW_SHELL + round_trip)
+        || found.interactive.iter().all(|took| *took > SLOW_SHELL + round_trip);
+    if slow && !found.interactive.is_empty() {
+        found.slowest = slowest_line(remote, there);
+    }
+    let sftp = sftp_starts(remote, round_trip);
+    let home = home(remote);
+    // Servers that look up the client's name (UseDNS, PAM, TCP wrappers) wait as long as this takes.
+    let shown =
+        remote.script("set -- $SSH_CONNECTION; echo begin; getent hosts $1 >/dev/null; echo end", SHORT);
+    let reverse_lookup = at(&shown, "end").zip(at(&shown, "begin")).map(|(end, begin)| end - begin);
+    AtRest { shell: found, sftp, home, reverse_lookup, is_shell_missing }
+}
+
+/// Seconds from the acceptance of an SFTP session to its first answer, of those that answered; further ones only where
+/// the first is slow.
+fn sftp_starts(remote: &mut Remote, round_trip: f64) -> Vec<f64> {
+    /// SSH_FXP_INIT of version 3.
+    const INIT: &[u8] = &[0, 0, 0, 5, 1, 0, 0, 0, 3];
+    let mut all = Vec::new();
+    for _ in 0..MOST_RUNS {
+        let shown = remote.run(Task {
+            opens: Opens::Session(SessionSetup::new(Start::Subsystem("sftp".to_owned()))),
+            // Some servers end without an answer where the input has ended.
+            data: Data::Hold,
+            input: INIT.to_vec(),
+            sample: None,
+            ping: None,
+            limit: SHORT,
+            hold: Some(Box::new(<[u8]>::is_empty)),
+            comparison: None,
+        });
+        let answered = shown.pieces.first().map(|(at, _)| *at);
+        let Some(took) = answered.zip(shown.opened).map(|(answered, opened)| answered - opened) else {
+            break;
+        };
+        all.push(took);
+        if took < SLOW_SHELL + 2.0 * round_trip {
+            break;
+        }
+    }
+    all
+}
+
+/// When the output with this word came, seconds.
+fn at(shown: &Shown, word: &str) -> Option<f64> {
+    let has = |piece: &[u8]| piece.windows(word.len()).any(|part| part == word.as_bytes());
+    shown.pieces.iter().find(|(_, piece)| has(piece)).map(|(at, _)| *at)
+}
+
+/// Opens the files of the home directory that a login reads, then as many of `/etc`, and says what it has opened.
+/// Between the two, the output says how far it is.
+const OPEN_FILES: &str = r#"cd || exit
+all=".ssh/authorized_keys .ssh/rc .profile .bash_profile .bash_login .bashrc .zshenv .zprofile .zshrc .zlogin .kshrc"
+set -- /etc/passwd /etc/group /etc/hosts /etc/profile /etc/services /etc/protocols /etc/nsswitch.conf
+d=$(pwd); s=$(stat -f -c %T . 2>/dev/null); f=$(df -P . 2>/dev/null | { read x; read x y; echo "$x"; }); n=0
+echo "begin"
+for x in $all; do [ $n -lt 4 ] && { true <$x; } 2>/dev/null && n=$((n+1)); done
+echo "middle"
+i=0
+while [ $i -lt $n ]; do { true <$1; } 2>/dev/null; shift; i=$((i+1)); done
+echo "end"
+echo "directory=$d"; echo "files=$n"; echo "system=$s, $f""#;
+
+/// Times the files of the home directory. Once more where it is slow: an automounter may have been at work.
+fn home(remote: &mut Remote) -> Option<Home> {
+    let mut best: Option<Home> = None;
+    for _ in 0..2 {
+        let shown = remote.script(OPEN_FILES, SHORT);
+        let text = shown.text();
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        let [begin, middle, end] = ["begin", "middle", "end"].map(|word| at(&shown, word));
+        let (seconds, elsewhere) = (middle? - begin?, end? - middle?);
+        let file_system = value("system").map(|text| lh_client::sanitise(text.trim_matches([',', ' '])));
+        let now = Home {
+            directory: lh_client::sanitise(value("directory")?),
+            file_system: file_system.filter(|text| !text.is_empty()),
+            files: value("files")?.parse().ok()?,
+            seconds,
+            elsewhere,
+        };
+        best = best.filter(|best| best.seconds <= now.seconds).or(Some(now));
+        if best.as_ref().is_some_and(|best| best.seconds < SLOW_SHELL / 2.0) {
+            break;
+        }
+    }
+    best
+}
+
+/// Has the shell show the lines of its start-up files as it runs them. The line after which nothing came for
+/// longest is the slow one.
+fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<String>, f64)> {
+    let shell = system.text("shell")?;
+    let kind = Path::new(shell).file_name()?.to_str()?;
+    ["bash", "sh", "dash", "zsh", "ksh", "ash"].contains(&kind).then_some(())?;
+    let script = format!("export PS4='+ '; {shell} -lixc exit 2>&1");
+    let shown = remote.script(&script, SHORT);
+    let mut last: Option<(f64, String)> = None;
+    let mut slowest: Option<(String, f64)> = None;
+    for (at, piece) in &shown.pieces {
+        if let Some((before, line)) = &last {
+            let took = at - before;
+            if slowest.as_ref().is_none_or(|(_, most)| took > *most) {
+                slowest = Some((line.clone(), took));
+            }
+        }
+        let text = String::from_utf8_lossy(piece);
+        let line = text.lines().rfind(|line| line.starts_with('+'));
+        if let Some(line) = line {
+            let line = line.trim_start_matches('+').trim();
+            // zsh names the place before the line.
+            let line = line.split_once("> ").map_or(line, |(_, line)| line);
+            last = Some((*at, lh_client::sanitise(line)));
+        }
+    }
+    let (line, took) = slowest.filter(|(line, took)| *took > SLOW_SHELL / 2.0 && !line.is_empty())?;
+    let quoted = quoted(&line);
+    let find = format!(
+        "cd; grep -nsF -m1 -- {quoted} .bashrc .bash_profile .bash_login .profile .zshenv .zprofile .zshrc \
+         .zlogin .kshrc /etc/profile /etc/bash.bashrc /etc/bashrc /etc/zsh/* /etc/profile.d/* /dev/null | head -n 1"
+    );
+    let place = remote.script(&find, SHORT).text();
+    let place = place.lines().next().and_then(|line| {
+        let mut parts = line.splitn(3, ':');
+        Some(format!("{} line {}", parts.next()?, parts.next()?))
+    });
+    Some((line, place.map(|place| lh_client::sanitise(&place)), took))
+}
