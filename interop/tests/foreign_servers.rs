@@ -142,6 +142,18 @@ fn apache_mina_server_copies_and_links() {
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
+/// Maverick Synergy permits fifty files to be open at once. The targets of links that it makes lead to other places than
+/// was asked for.
+#[test]
+fn maverick_server_copies() {
+    let Some([java]) = peers("maverick_server", ["java"]) else { return };
+    let Some(class_path) = maven_class_path("maverick_server") else { return };
+    let lab = Lab::new();
+    let words = ["-cp".to_owned(), class_path, peer_script("MaverickServer.java"), lab.arg(""), me()];
+    let server = ForeignServer::start(&lab, &java, &words);
+    Site::new(&lab, server.port).exercise_data();
+}
+
 #[test]
 fn proftpd_server_copies_and_links() {
     let Some([proftpd, keygen]) = peers("proftpd_server", ["proftpd", "ssh-keygen"]) else { return };
