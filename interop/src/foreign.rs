@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::{Lab, bin_dir, find, skip};
+use crate::{Lab, bin_dir, find, skip, skip_unavailable};
 
 /// Returns the path of a script or source file below `interop/peers`, as text for command lines.
 pub fn peer_script(name: &str) -> String {
@@ -70,6 +70,16 @@ pub fn russh_peer(test: &str) -> Option<PathBuf> {
     None
 }
 
+/// Returns a program of `peers/go_modules`. Where it is not built it reports the skipped test and returns `None`.
+pub fn go_peer(test: &str, name: &str) -> Option<PathBuf> {
+    let program = fetched_peers().join("go_modules").join(name);
+    if program.is_file() {
+        return Some(program);
+    }
+    skip_unavailable(test, "the Go programs of interop/peers/go_modules are not built (cargo xtask peers)");
+    None
+}
+
 /// A server that prints its port on its first line and ends when its standard input closes.
 pub struct ForeignServer {
     child: Child,
@@ -83,29 +93,59 @@ impl ForeignServer {
     pub fn start<S: AsRef<std::ffi::OsStr>>(lab: &Lab, program: &Path, args: &[S]) -> Self {
         let log = lab.path("foreign-server.log");
         let stderr = std::fs::File::create(&log).unwrap();
-        let mut child = Command::new(program)
-            .args(args)
-            .current_dir(lab.dir())
-            .env("HOME", lab.path("home"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(stderr)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let read = out.read_line(&mut line);
+        let mut child = command(lab, program, args).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        let out = child.stdout.take().unwrap();
+        let (port, rest) = port_of(BufReader::new(out), "");
         // Some servers log to standard output, and would end if nothing read it.
-        std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
-        let Ok(port) = line.trim().parse() else {
+        std::thread::spawn(move || std::io::copy(&mut { rest }, &mut std::io::sink()));
+        Self::new(lab, child, port, log)
+    }
+
+    /// Like [`start`](Self::start), with a program that logs its port behind the words `before`.
+    pub fn start_by_log<S: AsRef<std::ffi::OsStr>>(
+        lab: &Lab,
+        program: &Path,
+        args: &[S],
+        before: &str,
+    ) -> Self {
+        let log = lab.path("foreign-server.log");
+        let mut file = std::fs::File::create(&log).unwrap();
+        let mut child =
+            command(lab, program, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let err = child.stderr.take().unwrap();
+        let (port, rest) = port_of(BufReader::new(err), before);
+        std::thread::spawn(move || std::io::copy(&mut { rest }, &mut file));
+        Self::new(lab, child, port, log)
+    }
+
+    fn new(lab: &Lab, mut child: Child, port: Option<u16>, log: PathBuf) -> Self {
+        let Some(port) = port else {
             let _ = child.kill();
             let _ = child.wait();
             let text = std::fs::read_to_string(&log).unwrap_or_default();
-            panic!("{} printed no port ({read:?}, {line:?}):\n{text}", program.display());
+            panic!("no port was printed:\n{text}");
         };
         lab.know(port);
         Self { child, port, log }
     }
+}
+
+fn command<S: AsRef<std::ffi::OsStr>>(lab: &Lab, program: &Path, args: &[S]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(lab.dir()).env("HOME", lab.path("home")).stdin(Stdio::piped());
+    command
+}
+
+/// Returns the port behind `before` in the first line that has it, and the rest of the output.
+fn port_of<R: std::io::Read>(mut out: BufReader<R>, before: &str) -> (Option<u16>, BufReader<R>) {
+    let mut line = String::new();
+    while out.read_line(&mut line).is_ok_and(|read| read > 0) {
+        if let Some((_, port)) = line.split_once(before) {
+            return (port.trim().parse().ok(), out);
+        }
+        line.clear();
+    }
+    (None, out)
 }
 
 impl Drop for ForeignServer {

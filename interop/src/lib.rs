@@ -13,6 +13,7 @@ mod data;
 pub mod dumps;
 mod flights;
 mod foreign;
+pub mod foreign_site;
 pub mod held_fs;
 pub mod kerberos;
 mod lab;
@@ -34,7 +35,9 @@ mod x11;
 pub use agent::Agent;
 pub use data::{assert_same_file, assert_same_tree, json_lines, link_directory, make_blob, make_tree};
 pub use flights::Flights;
-pub use foreign::{ForeignServer, fetched_peers, maven_class_path, npm_modules, peer_script, russh_peer};
+pub use foreign::{
+    ForeignServer, fetched_peers, go_peer, maven_class_path, npm_modules, peer_script, russh_peer,
+};
 pub use lab::{Lab, Ran, Shown, TestUser};
 pub use pam::PamService;
 pub use programs::{bin_dir, find, our, with_default_signals};

@@ -224,6 +224,17 @@ fn sshj_copies_and_links() {
     site.check(site.lab.run(&java, &words), "sshj", SecondLink::Up);
 }
 
+/// Maverick Synergy, including its scp.
+#[test]
+fn maverick_copies_and_links() {
+    let Some([java]) = peers("maverick", ["java"]) else { return };
+    let Some(class_path) = maven_class_path("maverick") else { return };
+    let site = Site::new("");
+    let words = site.words(&["-cp", &class_path, &peer_script("MaverickClient.java")], &[]);
+    site.check(site.lab.run(&java, &words), "Maverick Synergy", SecondLink::Nowhere);
+    assert_same_file(&site.lab.path("blob"), &site.lab.path("far/blob"));
+}
+
 /// Each tool keeps a repository over OpenSSH's client and over ours; the restored files are equal.
 #[test]
 fn backups_of_restic_borg_and_unison_come_back() {

@@ -1,210 +1,15 @@
 //! `lhscp` and `lhsftp` with the SFTP servers of libraries and appliances; files are compared byte by byte.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use lh_interop::foreign_site::{Site, Targets};
 use lh_interop::{
-    ForeignServer, Inetd, Lab, Ran, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
+    ForeignServer, Inetd, Lab, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
     make_blob, maven_class_path, me, npm_modules, our, peer_script, peers, russh_peer, safe_directory, skip,
 };
 
 const PYTHON: &str = "/usr/bin/python3";
-
-/// How a server stores the target of a symbolic link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Targets {
-    /// Unchanged.
-    Kept,
-    /// Made absolute, relative to the server's directory.
-    MadeAbsolute,
-}
-
-impl Targets {
-    /// Checks that `link` has the requested target.
-    fn check(self, link: &Path, asked: &str) {
-        let made = fs::read_link(link).unwrap_or_else(|error| panic!("{}: {error}", link.display()));
-        match self {
-            Self::Kept => assert_eq!(made, Path::new(asked), "{}", link.display()),
-            Self::MadeAbsolute => {
-                let end = asked.trim_start_matches("../").trim_start_matches('/');
-                assert!(made.is_absolute() && made.ends_with(end), "{}: {}", link.display(), made.display());
-            }
-        }
-    }
-}
-
-/// A server, and a directory that it may write to.
-struct Site<'a> {
-    lab: &'a Lab,
-    port: u16,
-    user: String,
-    dir: PathBuf,
-    /// Options for servers that do not have the lab's host keys.
-    options: Vec<String>,
-    /// Keeps the server's user until the test ends.
-    _user: Option<TestUser>,
-}
-
-impl<'a> Site<'a> {
-    fn new(lab: &'a Lab, port: u16) -> Self {
-        fs::create_dir_all(lab.path("far")).unwrap();
-        Self { lab, port, user: me(), dir: lab.path("far"), options: Vec::new(), _user: None }
-    }
-
-    /// A site with a directory in the home of a user made for it.
-    fn of_user(lab: &'a Lab, port: u16, user: TestUser) -> Self {
-        let dir = user.home.join("far");
-        let (name, path) = (user.name.clone(), dir.display().to_string());
-        lab.run(Path::new("install"), &["-d", "-o", &name, &path]).ok("install");
-        Self { user: name, dir, _user: Some(user), ..Self::new(lab, port) }
-    }
-
-    fn args(&self, flags: &[&str]) -> Vec<String> {
-        let mut args = self.options.clone();
-        args.extend(self.lab.client_options());
-        args.extend(["-P".to_owned(), self.port.to_string()]);
-        args.extend(flags.iter().map(|&flag| flag.to_owned()));
-        args
-    }
-
-    fn far(&self, name: &str) -> String {
-        format!("{}@127.0.0.1:{}/{name}", self.user, self.dir.display())
-    }
-
-    fn scp(&self, flags: &[&str], from: &str, to: &str) -> Ran {
-        let mut args = self.args(flags);
-        args.extend([from.to_owned(), to.to_owned()]);
-        self.lab.run(&our("lhscp"), &args)
-    }
-
-    /// Runs the commands as a batch.
-    fn sftp(&self, commands: &str) -> Ran {
-        self.lab.write("batch", commands);
-        let mut args = self.args(&["-b", &self.lab.arg("batch")]);
-        args.push(format!("{}@127.0.0.1", self.user));
-        self.lab.run(&our("lhsftp"), &args)
-    }
-
-    /// Copies of all kinds in both directions, by both programs.
-    fn exercise(&self, targets: Targets) {
-        let (lab, dir) = (self.lab, &self.dir);
-        make_blob(&lab.path("blob"), 8 << 20);
-        make_small(&lab.path("small"));
-
-        self.scp(&[], &lab.arg("blob"), &self.far("up")).ok("lhscp up");
-        assert_same_file(&lab.path("blob"), &dir.join("up"));
-        self.scp(&[], &self.far("up"), &lab.arg("down")).ok("lhscp down");
-        assert_same_file(&lab.path("blob"), &lab.path("down"));
-        self.scp(&["-rp"], &lab.arg("small"), &self.far("small")).ok("lhscp -r up");
-        assert_same_tree(&lab.path("small"), &dir.join("small"));
-        self.scp(&["-rp"], &self.far("small"), &lab.arg("small.down")).ok("lhscp -r down");
-        assert_same_tree(&lab.path("small"), &lab.path("small.down"));
-        for tree in [dir.join("small"), lab.path("small.down")] {
-            let meta = fs::metadata(tree.join("file 7")).unwrap();
-            assert_eq!((meta.mtime(), meta.mode() & 0o777), (1_600_000_007, 0o640), "{}", tree.display());
-        }
-        // Over an existing, longer file.
-        make_blob(&lab.path("short"), 100_001);
-        self.scp(&[], &lab.arg("short"), &self.far("up")).ok("lhscp over a longer file");
-        assert_same_file(&lab.path("short"), &dir.join("up"));
-
-        let (here, there) = (lab.dir().display(), dir.display());
-        let commands = format!(
-            "mkdir {there}/d\n\
-             put -p {here}/blob {there}/d/blob\n\
-             get -p {there}/d/blob {here}/blob.sftp\n\
-             put -R -p {here}/small {there}/d/small\n\
-             get -R -p {there}/d/small {here}/small.sftp\n\
-             rename {there}/d/blob {there}/d/renamed\n\
-             put {here}/short {there}/d/gone\n\
-             rm {there}/d/gone\n\
-             ls -l {there}/d\n"
-        );
-        let ran = self.sftp(&commands).ok("lhsftp");
-        assert_same_file(&lab.path("blob"), &lab.path("blob.sftp"));
-        assert_same_file(&lab.path("blob"), &dir.join("d/renamed"));
-        assert_same_tree(&lab.path("small"), &dir.join("d/small"));
-        assert_same_tree(&lab.path("small"), &lab.path("small.sftp"));
-        let text = ran.text();
-        let listed = |name: &str| text.lines().any(|line| !line.starts_with("sftp>") && line.contains(name));
-        assert!(listed("renamed") && listed("small") && !listed("gone"), "{text}");
-        assert_eq!(part_files(dir), Vec::<PathBuf>::new(), "left over");
-        self.make_links(targets);
-        self.copy_links(targets);
-    }
-
-    /// Completes files of which the first part exists, in both directions.
-    fn resume(&self) {
-        let (lab, dir) = (self.lab, &self.dir);
-        let whole = fs::read(lab.path("blob")).unwrap();
-        fs::write(dir.join("half"), &whole[..whole.len() / 2]).unwrap();
-        fs::write(lab.path("half"), &whole[..whole.len() / 3]).unwrap();
-        let (here, there) = (lab.dir().display(), dir.display());
-        let commands = format!("reput {here}/blob {there}/half\nreget {there}/half {here}/half\n");
-        self.sftp(&commands).ok("lhsftp reput and reget");
-        assert_same_file(&lab.path("blob"), &dir.join("half"));
-        assert_same_file(&lab.path("blob"), &lab.path("half"));
-    }
-
-    /// Makes links with `lhsftp`, to an existing file and to none.
-    fn make_links(&self, targets: Targets) {
-        let dir = &self.dir;
-        fs::create_dir_all(dir.join("links")).unwrap();
-        fs::set_permissions(dir.join("links"), fs::Permissions::from_mode(0o777)).unwrap();
-        let there = dir.display();
-        let commands = format!(
-            "ln -s {there}/up {there}/links/absolute\n\
-             ln -s nowhere {there}/links/dangling\n\
-             cd {there}/links\n\
-             ln -s ../up relative\n\
-             ls -l\n"
-        );
-        self.sftp(&commands).ok("lhsftp ln -s");
-        targets.check(&dir.join("links/absolute"), dir.join("up").to_str().unwrap());
-        targets.check(&dir.join("links/dangling"), "nowhere");
-        targets.check(&dir.join("links/relative"), "../up");
-        assert_eq!(fs::read_dir(dir.join("links")).unwrap().count(), 3);
-    }
-
-    /// Copies a tree with a link in it with `lhscp`.
-    fn copy_links(&self, targets: Targets) {
-        let (lab, dir) = (self.lab, &self.dir);
-        std::os::unix::fs::symlink("file 1", lab.path("small/link to a file")).unwrap();
-        self.scp(&["-r", "--links"], &lab.arg("small"), &self.far("with links")).ok("lhscp with links");
-        targets.check(&dir.join("with links/link to a file"), "file 1");
-        fs::remove_file(lab.path("small/link to a file")).unwrap();
-    }
-}
-
-/// Makes forty files of sizes up to 120 KB, each with its own time.
-fn make_small(root: &Path) {
-    fs::create_dir_all(root.join("below")).unwrap();
-    for number in 0..40_u32 {
-        let name = if number % 3 == 0 { format!("below/file {number}") } else { format!("file {number}") };
-        let path = root.join(name);
-        make_blob(&path, (number * number * 75) as usize);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000 + u64::from(number));
-        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
-    }
-}
-
-/// Returns the part files that were not renamed at completion.
-fn part_files(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        if hidden {
-            found.push(path.clone());
-        }
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found.extend(part_files(&path));
-        }
-    }
-    found
-}
 
 fn has_module(lab: &Lab, module: &str) -> bool {
     lab.run(Path::new(PYTHON), &["-W", "ignore", "-c", &format!("import {module}")]).code == 0
@@ -337,6 +142,18 @@ fn apache_mina_server_copies_and_links() {
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
+/// Maverick Synergy permits fifty files to be open at once. The targets of links that it makes lead to other places than
+/// was asked for.
+#[test]
+fn maverick_server_copies() {
+    let Some([java]) = peers("maverick_server", ["java"]) else { return };
+    let Some(class_path) = maven_class_path("maverick_server") else { return };
+    let lab = Lab::new();
+    let words = ["-cp".to_owned(), class_path, peer_script("MaverickServer.java"), lab.arg(""), me()];
+    let server = ForeignServer::start(&lab, &java, &words);
+    Site::new(&lab, server.port).exercise_data();
+}
+
 #[test]
 fn proftpd_server_copies_and_links() {
     let Some([proftpd, keygen]) = peers("proftpd_server", ["proftpd", "ssh-keygen"]) else { return };
@@ -394,8 +211,7 @@ fn tinysshd_server_copies_and_links() {
     let args = ["-x".to_owned(), format!("sftp={sftp}"), lab.arg("tiny")];
     let server = Inetd::start(&lab, &tinysshd, &args);
     let options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"];
-    let site =
-        Site { options: options.map(str::to_owned).to_vec(), ..Site::of_user(&lab, server.port, user) };
+    let site = Site::of_user(&lab, server.port, user).with_options(&options);
     site.exercise(Targets::Kept);
 }
 
@@ -436,8 +252,7 @@ fn links_on_an_unidentified_server_are_corrected() {
     let lab = Lab::new();
     let words = [peer_script("node_server.js"), lab.arg(""), modules.to_string_lossy().into_owned()];
     let server = ForeignServer::start(&lab, &node, &words);
-    let options = ["-S".to_owned(), our("lhssh").to_string_lossy().into_owned()];
-    let site = Site { options: options.to_vec(), ..Site::new(&lab, server.port) };
+    let site = Site::new(&lab, server.port).with_options(&["-S", &our("lhssh").to_string_lossy()]);
     make_blob(&lab.path("far/up"), 1000);
     site.make_links(Targets::Kept);
 }

@@ -135,26 +135,38 @@ pub(crate) fn install() -> Outcome {
     build_russh()?;
     if lh_interop::find("go").is_some() {
         build_opkssh();
+        build_go_servers();
     }
     debian
 }
 
-/// Builds opkssh from Go's module proxy. Where it cannot be fetched the recipe that needs it says that it did not run: no
-/// other peer comes from there.
+/// Builds opkssh from Go's module proxy. Where it cannot be fetched the recipe that needs it says that it did not run.
 fn build_opkssh() {
-    let source = root().join("interop/peers/opkssh");
-    let program = target_dir().join("peers/opkssh/opkssh");
-    // Modules that cannot be had must not cost the run more than this.
-    let build = ["300", "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o"];
-    let built = Command::new("timeout")
-        .args(build)
-        .arg(&program)
-        .arg("github.com/openpubkey/opkssh")
-        .current_dir(&source)
-        .env("CGO_ENABLED", "0")
-        .status();
-    if !built.is_ok_and(|status| status.success()) {
-        println!("peers: SKIPPED: opkssh cannot be built here");
+    build_go("opkssh", &["github.com/openpubkey/opkssh"], "300");
+}
+
+/// Builds the servers of `interop/peers/go_modules` from Go's module proxy. Where that has not all modules, the tests of
+/// these servers say that they did not run.
+fn build_go_servers() {
+    build_go("go_modules", &["./request_server", "./wish_server"], "180");
+}
+
+/// Builds packages of the module `interop/peers/MODULE` into the directory of that name among the fetched peers. Modules
+/// that cannot be had must not cost the run more than `limit` seconds.
+fn build_go(module: &str, packages: &[&str], limit: &str) {
+    let into = target_dir().join("peers").join(module);
+    let build = [limit, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o"];
+    let built = std::fs::create_dir_all(&into).is_ok()
+        && Command::new("timeout")
+            .args(build)
+            .arg(&into)
+            .args(packages)
+            .current_dir(root().join("interop/peers").join(module))
+            .env("CGO_ENABLED", "0")
+            .status()
+            .is_ok_and(|status| status.success());
+    if !built {
+        println!("peers: SKIPPED: {} cannot be built here", packages.join(" "));
     }
 }
 

@@ -1,0 +1,84 @@
+//! `lhscp` and `lhsftp` with servers in Go: those on pkg/sftp's request server, whose programs decide what a file is
+//! (rclone's among them), and charmbracelet's wish. Data are compared byte by byte.
+
+use lh_interop::foreign_site::{Site, Targets};
+use lh_interop::{ForeignServer, Lab, assert_same_file, assert_same_tree, go_peer, make_blob, peers};
+
+fn request_server(lab: &Lab, test: &str, kind: &str) -> Option<ForeignServer> {
+    let program = go_peer(test, "request_server")?;
+    Some(ForeignServer::start(lab, &program, &[lab.arg(""), kind.to_owned()]))
+}
+
+/// Covers: lhscp --in-place; lhscp --verify; lhscp -j; sftp reput; sftp reget
+#[test]
+fn request_server_copies_and_links() {
+    let lab = Lab::new();
+    let Some(server) = request_server(&lab, "request_server", "disk") else { return };
+    let site = Site::new(&lab, server.port);
+    site.exercise(Targets::Kept);
+    site.exercise_data();
+    assert_eq!(site.reput(), 0);
+}
+
+/// The program empties a file whenever it is opened for writing, as those do that look at no flags.
+#[test]
+fn request_server_that_empties_files_gets_whole_ones() {
+    let lab = Lab::new();
+    let Some(server) = request_server(&lab, "request_server_empties", "emptied") else { return };
+    let site = Site::new(&lab, server.port);
+    site.exercise(Targets::Kept);
+    site.exercise_data();
+    assert_eq!(site.reput(), 0);
+    copy_large(&lab, &site);
+}
+
+/// rclone without a cache takes a file from its start to its end, and empties it when it is opened.
+#[test]
+fn rclone_without_cache_gets_whole_files() {
+    let Some([rclone]) = peers("rclone_server", ["rclone"]) else { return };
+    let lab = Lab::new();
+    let words =
+        ["serve", "sftp", "/", "--addr", "127.0.0.1:0", "--vfs-cache-mode", "off", "--dir-cache-time", "0"];
+    let mut words = words.map(str::to_owned).to_vec();
+    let keys = ["host_ed25519", "host_rsa", "host_ecdsa"].map(|name| ("--key", name));
+    let files = [("--authorized-keys", "authorized_keys")];
+    for (flag, name) in files.into_iter().chain(keys) {
+        words.extend([flag.to_owned(), lab.arg(name)]);
+    }
+    let server = ForeignServer::start_by_log(&lab, &rclone, &words, "SFTP server listening on 127.0.0.1:");
+    let site = Site::new(&lab, server.port);
+    site.exercise_data();
+    // It takes no data behind the beginning, and may say so.
+    let continued = site.reput();
+    assert!([0, 1].contains(&continued), "reput: {continued}");
+    copy_large(&lab, &site);
+}
+
+/// SFTP, and the older protocol by wish's own implementation.
+///
+/// Covers: lhscp -O
+#[test]
+fn wish_copies_and_links() {
+    let Some(program) = go_peer("wish", "wish_server") else { return };
+    let lab = Lab::new();
+    let server = ForeignServer::start(&lab, &program, &[lab.arg("")]);
+    let site = Site::new(&lab, server.port);
+    site.exercise(Targets::Kept);
+    // It takes what it gets into a directory alone.
+    for size in [0, 1, 32_768, 3_000_001] {
+        make_blob(&lab.path("source"), size);
+        site.scp(&["-O"], &lab.arg("source"), &site.far("")).ok("lhscp -O up");
+        assert_same_file(&lab.path("source"), &lab.path("far/source"));
+    }
+    site.scp(&["-O", "-r"], &lab.arg("small"), &site.far("links")).ok("lhscp -O -r up");
+    assert_same_tree(&lab.path("small"), &lab.path("far/links/small"));
+}
+
+/// A file that is in many requests for a long time, over one channel and over several.
+fn copy_large(lab: &Lab, site: &Site<'_>) {
+    make_blob(&lab.path("large"), 70_000_001);
+    for flags in [&[][..], &["-j", "4"]] {
+        site.scp(flags, &lab.arg("large"), &site.far("large")).ok("lhscp of 70 MB");
+        site.check(flags, "large", "large");
+    }
+}
