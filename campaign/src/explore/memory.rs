@@ -159,7 +159,7 @@ impl<'a> MemoryServer<'a> {
                     self.connection = Some(Connection::new(ConnectionConfig::default()));
                 } else if let Some(auth) = &mut self.auth {
                     match attempt.method {
-                        Method::KeyboardInteractive => {
+                        Method::KeyboardInteractive(_) => {
                             auth.prompts("", "", &[("Password: ", false)], &mut self.transport);
                         }
                         _ => auth.reject(&["publickey"], false, &mut self.transport),
