@@ -151,7 +151,14 @@ fn maverick_server_copies() {
     let lab = Lab::new();
     let words = ["-cp".to_owned(), class_path, peer_script("MaverickServer.java"), lab.arg(""), me()];
     let server = ForeignServer::start(&lab, &java, &words);
-    Site::new(&lab, server.port).exercise_data();
+    let site = Site::new(&lab, server.port);
+    site.exercise_data();
+    fs::create_dir(lab.path("many")).unwrap();
+    for n in 0..300 {
+        make_blob(&lab.path(&format!("many/{n}")), 1000 + n);
+    }
+    site.scp(&["-r"], &lab.arg("many"), &site.far("many")).ok("300 files up");
+    site.check(&[], "many", "many");
 }
 
 #[test]

@@ -19,8 +19,12 @@ use crate::{Direction, local};
 /// Queued request bytes from which on nothing new is begun.
 pub(crate) const QUEUE_LIMIT: usize = 128 * 1024;
 
-/// How many handles a server has that has not said so.
-const HANDLES_UNKNOWN: usize = 128;
+/// How many handles a server has that has not said so, where its identification tells that it bears many requests.
+const HANDLES_PRESUMED: usize = 128;
+
+/// How many handles any other server has that has not said so. Maverick Synergy answers requests for more than 50 with
+/// "permission denied".
+const HANDLES_UNKNOWN: usize = 48;
 
 /// Both ends; one without a [`Remote`] is this host.
 #[derive(Debug)]
@@ -193,7 +197,9 @@ impl Ends {
 
     /// How many handles the server of `side` has for us.
     pub(crate) fn handles(&self, side: Side) -> Option<usize> {
-        Some(match self.get(side)?.session().limits().max_handles {
+        let session = self.get(side)?.session();
+        Some(match session.limits().max_handles {
+            0 if session.takes_many_requests() => HANDLES_PRESUMED,
             0 => HANDLES_UNKNOWN,
             handles => usize::try_from(handles).unwrap_or(usize::MAX),
         })

@@ -201,6 +201,19 @@ fn a_server_with_few_handles_is_not_asked_for_more() {
     assert!(open.load(Ordering::Relaxed) >= 600);
 }
 
+/// Without a word about it, Maverick Synergy has fifty.
+#[test]
+fn unknown_servers_get_few_open_files() {
+    let temp = TempTree::new();
+    tree(&temp, 300, 10, 5_000);
+    for direction in [Direction::Upload, Direction::Download] {
+        let target = temp.join(format!("to-{direction:?}"));
+        let mut setup = Setup { max_handles: Some(50), ..stock(&["limits@openssh.com"]) };
+        copy_with(plan(direction, &temp.join("from"), &target), whole_tree(), temp.path(), &mut setup).well();
+        same_tree(&temp.join("from"), &target, true);
+    }
+}
+
 #[test]
 fn unknown_servers_get_one_message_in_a_packet() {
     for direction in [Direction::Upload, Direction::Download, Direction::Relay] {
