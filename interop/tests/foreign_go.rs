@@ -69,6 +69,9 @@ fn wish_copies_and_links() {
         make_blob(&lab.path("source"), size);
         site.scp(&["-O"], &lab.arg("source"), &site.far("")).ok("lhscp -O up");
         assert_same_file(&lab.path("source"), &lab.path("far/source"));
+        // It closes the channel without waiting for the answers.
+        site.scp(&["-O"], &site.far("source"), &lab.arg("back")).ok("lhscp -O down");
+        assert_same_file(&lab.path("source"), &lab.path("back"));
     }
     site.scp(&["-O", "-r"], &lab.arg("small"), &site.far("links")).ok("lhscp -O -r up");
     assert_same_tree(&lab.path("small"), &lab.path("far/links/small"));

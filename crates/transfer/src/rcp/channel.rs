@@ -121,6 +121,7 @@ impl ChannelHandler for Handler {
                 self.run(cx);
             }
             ChannelEvent::Closed => {
+                self.party.refused();
                 self.party.closed();
                 self.run(cx);
                 cx.stop(0);

@@ -104,6 +104,10 @@ pub trait Party: Send {
     /// Nothing more will come from the peer.
     fn closed(&mut self);
 
+    /// The peer takes nothing more. What a sink has not acknowledged by then is of no use to a source that has gone: its
+    /// files are complete all the same.
+    fn refused(&mut self) {}
+
     /// Does what can be done now and sends what can be sent.
     fn advance(&mut self, out: &mut dyn Output, now: Instant);
 
@@ -128,11 +132,21 @@ pub trait Party: Send {
 struct Outbox {
     bytes: Vec<u8>,
     sent: usize,
+    /// Nobody takes it: it is thrown away.
+    is_closed: bool,
 }
 
 impl Outbox {
     fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        if !self.is_closed {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    fn close(&mut self) {
+        self.bytes.clear();
+        self.sent = 0;
+        self.is_closed = true;
     }
 
     fn is_empty(&self) -> bool {

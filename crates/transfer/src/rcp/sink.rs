@@ -372,6 +372,10 @@ impl Party for Sink {
         self.handle_input(Instant::now());
     }
 
+    fn refused(&mut self) {
+        self.out.close();
+    }
+
     fn advance(&mut self, out: &mut dyn Output, now: Instant) {
         self.handle_input(now);
         if let State::Data(file) = &mut self.state {

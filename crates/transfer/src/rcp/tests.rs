@@ -6,6 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use lh_wire::Reservation;
+
 use super::*;
 
 fn path_of(path: &Path) -> Vec<u8> {
@@ -251,6 +253,40 @@ fn a_source_that_stops_in_the_middle_leaves_a_prefix_and_a_failure() {
     // Everything came, the verdict did not.
     let (_, reported) = lied_to(directory.path(), "a", Options::default(), b"C0600 2 a\nxy");
     assert_eq!(reported.failed, ["lost connection"]);
+}
+
+/// A channel that the peer has closed.
+struct Shut;
+
+impl Output for Shut {
+    fn budget(&mut self) -> usize {
+        0
+    }
+
+    fn send(&mut self, _: &[u8]) -> usize {
+        0
+    }
+
+    fn reserve(&mut self, _: usize) -> Option<Reservation<'_>> {
+        None
+    }
+}
+
+#[test]
+fn a_source_need_not_wait_for_the_last_answers() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options::default();
+    let mut sink = Sink::new(path_of(directory.path()), Request::of(b"a", false).unwrap(), options);
+    let now = Instant::now();
+    sink.received(Bytes::from_static(b"C0600 2 a\nxy\0"), now);
+    sink.advance(&mut Shut, now);
+    assert!(!sink.is_finished());
+    sink.refused();
+    sink.closed();
+    sink.advance(&mut Shut, now);
+    assert!(sink.is_finished());
+    assert_eq!(Reported::of(&mut sink).failed, [""; 0]);
+    assert_eq!(fs::read(directory.path().join("a")).unwrap(), b"xy");
 }
 
 #[test]
