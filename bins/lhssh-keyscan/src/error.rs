@@ -28,9 +28,9 @@ pub(crate) enum PlanError {
 }
 
 impl PlanError {
-    /// True where OpenSSH's program shows its usage.
+    /// True where OpenSSH's program does not call the error fatal.
     pub(crate) const fn is_malformed(&self) -> bool {
-        matches!(self, Self::Port(_) | Self::Timeout(_) | Self::Option | Self::Hash)
+        matches!(self, Self::Port(_) | Self::Timeout(_))
     }
 }
 
