@@ -495,8 +495,8 @@ pub(super) const PAGES: &[Page] = &[
                       is on the path can answer with a key of their own: compare the fingerprints in \
                       another way before trusting them.",
         parts: &[],
-        exit: "0 when a host answered; 1 when none did, or a port, a time or an option of -O is wrong; 255 when a type of \
-            key or an address range is wrong, or the file of -f cannot be read.",
+        exit: "0 when a host answered; 1 when none did, or a port or a time is wrong; 255 when a type of key, an address \
+            range or an option of -O is wrong, or the file of -f cannot be read.",
         environment: &[],
         files: &[("/etc/ssh/ssh_known_hosts", "Where an administrator puts what was found and checked.")],
         examples: &[
