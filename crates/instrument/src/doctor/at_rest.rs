@@ -49,6 +49,7 @@ fn interactive(remote: &mut Remote) -> Option<f64> {
 pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> AtRest {
     let mut found = Shell::default();
     let mut is_shell_missing = false;
+    let is_slow = |all: &[f64]| all.iter().all(|took| *took > SLOW_SHELL + round_trip);
     for _ in 0..MOST_RUNS {
         let shown = remote.script(":", SHORT);
         found.command.extend(shown.ended.zip(shown.opened).map(|(ended, opened)| ended - opened));
@@ -59,14 +60,11 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
                 break;
             }
         }
-        let is_slow = |all: &[f64]| all.iter().all(|took| *took > SLOW_SHELL + round_trip);
         if !is_slow(&found.interactive) && !is_slow(&found.command) {
             break;
         }
     }
-    let slow = found.interactive.iter().chain(&found.command).all(|took| *took > SLOW_SHELL + round_trip)
-        || found.interactive.iter().all(|took| *took > SLOW_SHELL + round_trip);
-    if slow && !found.interactive.is_empty() {
+    if is_slow(&found.interactive) && !found.interactive.is_empty() {
         found.slowest = slowest_line(remote, there);
     }
     let sftp = sftp_starts(remote, round_trip);
