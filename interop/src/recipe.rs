@@ -178,9 +178,8 @@ impl Recipe {
                 Family::Stock => visit_unfrozen(lab, client, server),
                 Family::Ours => visit(lab, client, server),
             };
-            let mut differs = |stock: &str| self.difference(lab, stock, &ours, used);
-            let first = differs(&stocks[0]);
-            let Some(first) = first else { return Ok(()) };
+            let mut differs = |stock: &String| self.difference(lab, stock, &ours, used);
+            let Some(first) = differs(&stocks[0]) else { return Ok(()) };
             if stocks[1..].iter().any(|stock| differs(stock).is_none()) {
                 return Ok(());
             }
@@ -188,11 +187,11 @@ impl Recipe {
             last = format!("=== client {client_name}, server {server_name}\n{first}--- server log\n{log}\n");
             eprintln!("{test}: differed, once more\n{last}");
             let (stock, _) = visit_unfrozen(lab, Family::Stock, Family::Stock);
-            if differs(&stock).is_none() {
-                stocks.push(stock);
+            let is_same = differs(&stock).is_none();
+            stocks.push(stock);
+            if is_same {
                 return Ok(());
             }
-            stocks.push(stock);
         }
         Err(last)
     }
