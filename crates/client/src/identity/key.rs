@@ -118,6 +118,11 @@ pub(crate) enum SignFailure {
 }
 
 impl Identity {
+    /// True where the private half is in a security key, whether a file or the agent holds its handle.
+    pub(super) fn is_hardware(&self) -> bool {
+        self.public.as_ref().is_some_and(|key| key.key_type().starts_with("sk-"))
+    }
+
     /// `NAME TYPE FINGERPRINT explicit agent`, as in the output of `-v`.
     pub(crate) fn describe(&self, hash: FingerprintHash) -> String {
         // A space follows the name even where the type is unknown, as in OpenSSH's line.
@@ -130,8 +135,7 @@ impl Identity {
         }
         if matches!(self.from, Source::Token) {
             line.push_str(" token");
-        } else if self.public.as_ref().is_some_and(|key| key.plain().key_type().starts_with("sk-")) {
-            // The private half is in a security key, whether a file or the agent holds its handle.
+        } else if self.is_hardware() {
             line.push_str(" authenticator");
         }
         if matches!(self.from, Source::Agent(_)) {

@@ -139,9 +139,8 @@ impl Identities {
         let Some(identity) = self.list.get_mut(signer) else {
             return Err(SignFailure::Skip);
         };
-        let is_hardware = |key: &PublicKey| key.key_type().starts_with("sk-");
         self.needed_user |= match &identity.from {
-            Source::Agent(_) => identity.public.as_ref().is_some_and(is_hardware),
+            Source::Agent(_) => identity.is_hardware(),
             Source::Loaded(key, _) => matches!(key, FileKey::Security(_)),
             Source::File(..) | Source::Token => true,
             Source::Certificate | Source::Broken(_) | Source::Useless => false,
