@@ -8,17 +8,12 @@ import (
 	"log"
 	"net"
 	"os"
-	"path/filepath"
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
-)
 
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
-}
+	"longhaul-peers/go_modules/lab"
+)
 
 // disk keeps files in the file system, with an open file for each handle.
 type disk struct {
@@ -125,7 +120,7 @@ func serve(connection net.Conn, config *ssh.ServerConfig, files sftp.Handlers) {
 	go ssh.DiscardRequests(requests)
 	for offered := range channels {
 		channel, asked, err := offered.Accept()
-		check(err)
+		lab.Check(err)
 		go func() {
 			for request := range asked {
 				request.Reply(request.Type == "subsystem" && string(request.Payload[4:]) == "sftp", nil)
@@ -141,14 +136,14 @@ func serve(connection net.Conn, config *ssh.ServerConfig, files sftp.Handlers) {
 }
 
 func main() {
-	lab, kind := os.Args[1], disk{empties: os.Args[2] == "emptied"}
+	directory, kind := os.Args[1], disk{empties: os.Args[2] == "emptied"}
 	files := sftp.Handlers{FileGet: kind, FilePut: kind, FileCmd: kind, FileList: kind}
-	text, err := os.ReadFile(filepath.Join(lab, "authorized_keys"))
-	check(err)
+	text, err := os.ReadFile(lab.AuthorizedKeys(directory))
+	lab.Check(err)
 	known := map[string]bool{}
 	for len(text) > 0 {
 		key, _, _, rest, err := ssh.ParseAuthorizedKey(text)
-		check(err)
+		lab.Check(err)
 		known[string(key.Marshal())], text = true, rest
 	}
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
@@ -157,23 +152,17 @@ func main() {
 		}
 		return nil, nil
 	}}
-	for _, name := range []string{"host_ed25519", "host_rsa", "host_ecdsa"} {
-		text, err := os.ReadFile(filepath.Join(lab, name))
-		check(err)
+	for _, file := range lab.HostKeys(directory) {
+		text, err := os.ReadFile(file)
+		lab.Check(err)
 		key, err := ssh.ParsePrivateKey(text)
-		check(err)
+		lab.Check(err)
 		config.AddHostKey(key)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(err)
-	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
+	listener := lab.Listen()
 	for {
 		connection, err := listener.Accept()
-		check(err)
+		lab.Check(err)
 		go serve(connection, config, files)
 	}
 }
