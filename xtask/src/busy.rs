@@ -30,16 +30,26 @@ impl Ticks {
     /// How busy the processors were since `before`, for a person: "82 % busy", with what was stolen if it was a
     /// hundredth or more.
     pub(crate) fn since(self, before: Self) -> String {
-        let all = self.all.saturating_sub(before.all);
-        if all == 0 {
+        let (Some(busy), Some(stolen)) =
+            (self.busy_since(before), self.share(before, self.stolen, before.stolen))
+        else {
             return "too short to tell".to_owned();
-        }
-        let share = |now: u64, then: u64| now.saturating_sub(then) * 100 / all;
-        let busy = 100_u64.saturating_sub(share(self.idle, before.idle));
-        match share(self.stolen, before.stolen) {
+        };
+        match stolen {
             0 => format!("{busy} % busy"),
             stolen => format!("{busy} % busy, {stolen} % of it stolen"),
         }
+    }
+
+    /// How busy the processors were since `before`, in hundredths; `None` where no tick has passed.
+    pub(crate) fn busy_since(self, before: Self) -> Option<u64> {
+        self.share(before, self.idle, before.idle).map(|idle| 100_u64.saturating_sub(idle))
+    }
+
+    /// The growth of a number of ticks, in hundredths of all that passed since `before`.
+    fn share(self, before: Self, now: u64, then: u64) -> Option<u64> {
+        let all = self.all.saturating_sub(before.all);
+        (now.saturating_sub(then) * 100).checked_div(all)
     }
 }
 
@@ -53,6 +63,7 @@ mod tests {
         let before = parse("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n");
         let after = parse("cpu  150 5 65 820 60 0 0 0 0 0\n");
         assert_eq!(after.since(before), "70 % busy");
+        assert_eq!((after.busy_since(before), before.busy_since(before)), (Some(70), None));
         let stolen = parse("cpu  150 5 65 820 60 0 0 25 0 0\n");
         assert_eq!(stolen.since(before), "76 % busy, 20 % of it stolen");
         assert_eq!(before.since(before), "too short to tell");

@@ -1,8 +1,8 @@
 //! Runs the workspace's test executables side by side.
 //!
 //! Cargo runs them one after the other, and while one of them waits (for a server's delay, a lost packet, a
-//! sleeping machine), the cores idle. Here each lane takes the next executable, the longest first. Those that
-//! measure time, memory or rates run alone afterwards.
+//! sleeping machine), the cores idle. Here each lane takes the next executable, the longest first, and there are
+//! more lanes while the processors idle. Those that measure time, memory or rates run alone afterwards.
 //!
 //! The tests that failed in an executable run once more, alone. An executable that passes then has a fault of
 //! its own, or shows one that is rare: it is named at the end of the step, with both outputs above, and does not
@@ -17,12 +17,23 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::busy::Ticks;
 use crate::workspace::{Outcome, cargo, shown};
 
-/// Number of executables at once. Each runs as many tests at once as there are cores, and most tests wait most of the
-/// time: `recipes_time` takes 21 s of processor time in 155 s. With five, tests that race something (a part file that is
-/// swapped, OpenSSH's own programs) lost more often.
+/// Number of executables at once on a busy machine. Each runs as many tests at once as there are cores, and most tests
+/// wait most of the time: `recipes_time` takes 21 s of processor time in 155 s.
 const LANES: usize = 3;
+
+/// Number of executables at once where the processors idle. With five at all times, tests that race something (a part
+/// file that is swapped, OpenSSH's own programs) lost more often.
+const MOST_LANES: usize = 6;
+
+/// Part of the processors' time, in hundredths, from which no lane beyond [`LANES`] starts an executable.
+const BUSY: u64 = 70;
+
+/// How long the processors are watched before a lane beyond [`LANES`] starts an executable; no two of them start one
+/// within that time.
+const WATCH: Duration = Duration::from_secs(4);
 
 /// Executables that take longest, the longest first, so that none of them starts last. Only the run's length
 /// depends on this list.
@@ -119,11 +130,10 @@ pub(crate) fn run(args: &[&str], targets: &[&str], variables: &[(&str, &Path)]) 
     for job in beside.iter_mut().chain(&mut alone) {
         job.command.envs(variables.iter().copied());
     }
-    println!("tests: {} executables, {LANES} at a time, then {} alone", beside.len(), alone.len());
-    let start = Instant::now();
-    let mut failed = run_all(beside, LANES)?;
-    println!("tests: side by side {} s", start.elapsed().as_secs());
-    failed.extend(run_all(alone, 1)?);
+    let (some, most) = (beside.len(), MOST_LANES);
+    println!("tests: {some} executables, {LANES} to {most} at a time, then {} alone", alone.len());
+    let mut failed = told("side by side", || run_all(beside, LANES, MOST_LANES))?;
+    failed.extend(told("alone", || run_all(alone, 1, 1))?);
     let (again, once) = once_more(failed)?;
     if !once.is_empty() {
         println!("\nTHESE TESTS FAILED ONCE AND PASSED ALONE: {}\n", once.join(", "));
@@ -172,14 +182,42 @@ fn split(all: Vec<Job>) -> (VecDeque<Job>, VecDeque<Job>) {
     (beside.into(), alone.into())
 }
 
-/// Runs the jobs in this number of lanes; returns those that failed.
-fn run_all(jobs: VecDeque<Job>, lanes: usize) -> Result<Vec<Job>, String> {
+/// Runs a part of the step and prints how long it took and how busy the processors were.
+fn told<T>(part: &str, run: impl FnOnce() -> T) -> T {
+    let (start, before) = (Instant::now(), Ticks::now());
+    let result = run();
+    let busy = before.zip(Ticks::now()).map_or(String::new(), |(before, now)| now.since(before));
+    println!("tests: {part} {} s {busy}", start.elapsed().as_secs());
+    result
+}
+
+/// Waits until the processors were not [`BUSY`] for [`WATCH`], or no job is left; one lane at a time, so that each sees
+/// what the one before it has started.
+fn wait_for_idle(jobs: &Mutex<VecDeque<Job>>, turn: &Mutex<()>) {
+    let Ok(_turn) = turn.lock() else { return };
+    while jobs.lock().is_ok_and(|jobs| !jobs.is_empty()) {
+        let before = Ticks::now();
+        std::thread::sleep(WATCH);
+        let busy = before.zip(Ticks::now()).and_then(|(before, now)| now.busy_since(before));
+        if busy.is_some_and(|busy| busy < BUSY) {
+            return;
+        }
+    }
+}
+
+/// Runs the jobs in this number of lanes, and in up to `most` while the processors idle; returns those that failed.
+fn run_all(jobs: VecDeque<Job>, lanes: usize, most: usize) -> Result<Vec<Job>, String> {
     let jobs = Mutex::new(jobs);
     let failed = Mutex::new(Vec::new());
+    let turn = Mutex::new(());
     std::thread::scope(|scope| {
-        for _ in 0..lanes {
-            scope.spawn(|| {
+        let (jobs, failed, turn) = (&jobs, &failed, &turn);
+        for lane in 0..most {
+            scope.spawn(move || {
                 loop {
+                    if lane >= lanes {
+                        wait_for_idle(jobs, turn);
+                    }
                     let next = jobs.lock().ok().and_then(|mut jobs| jobs.pop_front());
                     let Some(mut job) = next else { return };
                     let passed = run_one(&mut job).unwrap_or_else(|error| {
@@ -318,7 +356,7 @@ mod tests {
             job("gone", "kill -9 $$"),
             job("unsteady", &unsteady),
         ];
-        let failed = run_all(jobs.into(), 2).unwrap();
+        let failed = run_all(jobs.into(), 2, 2).unwrap();
         assert_eq!(failed.len(), 3);
         assert_eq!(
             once_more(failed).unwrap(),

@@ -1,6 +1,7 @@
 //! Development commands: the README's test command and demonstration, structure checks, generated docs.
 
 mod bench;
+mod beside;
 mod busy;
 mod campaign;
 mod compat;

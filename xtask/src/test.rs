@@ -7,7 +7,8 @@ use std::time::Instant;
 use crate::busy::Ticks;
 use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
 use crate::{
-    bench, campaign, disk, executables, fuzz, layers, minimal, miri, msrv, names, peers, processors, systems,
+    bench, beside, campaign, disk, executables, fuzz, layers, minimal, miri, msrv, names, peers, processors,
+    systems,
 };
 
 type Step = (&'static str, fn() -> Outcome);
@@ -44,6 +45,9 @@ const STEPS: &[Step] = &[
     ("fuzz", || fuzz::run(&[])),
 ];
 
+/// Steps that mostly wait and leave nothing that the others read: they run side by side, when the first of them is due.
+const BESIDE: &[&str] = &["packages", "demo", "bench", "load", "faults", "cuts"];
+
 /// Steps that run only when `--only` names them: what their short form in [`STEPS`] leaves out.
 const LONG: &[Step] = &[("doctor", doctor), ("properties", properties)];
 
@@ -73,15 +77,25 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         if !wanted {
             continue;
         }
-        println!("\n=== {name} ({} free on disk)", disk::free()?);
         let (start, before) = (Instant::now(), Ticks::now());
-        step().map_err(|error| format!("step {name} failed: {error}"))?;
+        let name = if only.is_none() && BESIDE.contains(name) {
+            if *name != BESIDE[0] {
+                continue;
+            }
+            println!("\n=== {} ({} free on disk)", BESIDE.join(" + "), disk::free()?);
+            beside::run(BESIDE)?;
+            BESIDE.join(" + ")
+        } else {
+            println!("\n=== {name} ({} free on disk)", disk::free()?);
+            step().map_err(|error| format!("step {name} failed: {error}"))?;
+            (*name).to_owned()
+        };
         let mut time = format!("{name} {} s", start.elapsed().as_secs());
         if let Some((before, now)) = before.zip(Ticks::now()) {
             time.push_str(&format!(" ({})", now.since(before)));
         }
         times.push(time);
-        if only.is_none() && *name == "tests" {
+        if only.is_none() && name == "tests" {
             disk::sweep()?;
         }
     }
