@@ -194,14 +194,14 @@ impl Page {
             let state = match row.status {
                 Status::Works => "works".to_owned(),
                 Status::AcceptedWithoutEffect(why) => format!("accepted without effect: {why}"),
-                Status::Feature { name, .. } => format!("works, with the Cargo feature `{name}`"),
+                Status::Library { name, .. } => format!("works where {name} is installed"),
                 Status::Deprecated => "ignored, as OpenSSH does".to_owned(),
                 Status::NotYet => "not yet (read and checked; a note says so when it is set)".to_owned(),
             };
             let mut names = vec![row.name];
             names.extend(row.aliases);
             let subjects = names.iter().map(|name| format!("{file} {name}")).collect();
-            self.tests(row.name, subjects, matches!(row.status, Status::Works | Status::Feature { .. }));
+            self.tests(row.name, subjects, matches!(row.status, Status::Works | Status::Library { .. }));
             let default = cell(&row.default_in_words());
             let _ = writeln!(self.out, "| {} | {default} | {} |", names.join(", "), cell(&state));
         }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::workspace::{Outcome, call, features, root, target_dir};
+use crate::workspace::{Outcome, call, root, target_dir};
 
 /// Major and minor number of a compiler.
 type Version = (u32, u32);
@@ -36,7 +36,7 @@ pub(crate) fn check() -> Outcome {
     // What the two compilers build must not replace each other.
     let target = target_dir().join("msrv");
     let mut command = Command::new("rustup");
-    command.current_dir(root()).args(check).args(features()).env("CARGO_TARGET_DIR", target);
+    command.current_dir(root()).args(check).env("CARGO_TARGET_DIR", target);
     call(command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC"))
 }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::busy::Ticks;
-use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
+use crate::workspace::{Outcome, build_release, call, cargo, root, target_dir};
 use crate::{
     bench, beside, campaign, disk, executables, fuzz, layers, minimal, miri, msrv, names, peers, processors,
     systems,
@@ -21,7 +21,7 @@ const STEPS: &[Step] = &[
     ("compat", || crate::compat::run(&["--check".to_owned()])),
     ("clippy", || {
         let clippy = ["clippy", "--locked", "--workspace", "--all-targets"];
-        call(cargo().args(clippy).args(features()).args(["--", "-D", "warnings"]))
+        call(cargo().args(clippy).args(["--", "-D", "warnings"]))
     }),
     ("processors", processors::check),
     ("systems", systems::check),
@@ -160,8 +160,7 @@ fn tests() -> Outcome {
     if lh_interop::is_root() {
         variables.push(("LH_REQUIRE_PEERS", Path::new("1")));
     }
-    let outcome =
-        executables::run(&[&["--locked", "--workspace"][..], &features()].concat(), &[], &variables);
+    let outcome = executables::run(&["--locked", "--workspace"], &[], &variables);
     if let Ok(text) = std::fs::read_to_string(&skipped) {
         println!("\nTHESE TESTS DID NOT RUN:");
         for line in text.lines() {

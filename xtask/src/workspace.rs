@@ -35,26 +35,10 @@ pub(crate) fn call(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
 }
 
-/// Shows that what programs need to be built with Kerberos is there.
-pub(crate) const KERBEROS_HEADER: &str = "/usr/include/gssapi/gssapi_krb5.h";
-
-/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development files,
-/// `GSSAPIAuthentication` MIT's of Kerberos.
-pub(crate) fn features() -> Vec<&'static str> {
-    [
-        ("/usr/include/security/pam_appl.h", "lhsshd/pam"),
-        (KERBEROS_HEADER, "lhsshd/gssapi,lhssh/gssapi,lhscp/gssapi,lhsftp/gssapi"),
-    ]
-    .into_iter()
-    .filter(|(header, _)| Path::new(header).exists())
-    .flat_map(|(_, features)| ["--features", features])
-    .collect()
-}
-
 /// Builds the programs as users get them and returns their directory.
 pub(crate) fn build_release() -> Result<PathBuf, String> {
     let build = ["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"];
-    call(cargo().args(build).args(features()))?;
+    call(cargo().args(build))?;
     Ok(target_dir().join("release"))
 }
 

@@ -111,6 +111,9 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
     if config.use_pam.value && !lh_server::PAM && !lh_server::is_restarted() {
         complain(&format!("{}: Unsupported option UsePAM", config.use_pam.origin));
     }
+    let problem = lh_server::load_libraries(&config)
+        .map_err(|line| Stop { lines: vec![line], status: BAD_CONFIGURATION })?;
+    problem.iter().for_each(|line| complain(line));
     listen_addresses(&config)?;
     let lines = lh_server::contradiction(&config);
     if !lines.is_empty() {

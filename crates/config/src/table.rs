@@ -17,12 +17,12 @@ pub enum Status {
     Works,
     /// It is parsed and checked but has no effect, for this reason; ignoring it hides no fault.
     AcceptedWithoutEffect(&'static str),
-    /// It works in builds with this Cargo feature. Other builds parse and check it, and log that it is
-    /// unsupported.
-    Feature {
-        /// Name of the Cargo feature.
+    /// It works where this library is installed, in builds that load libraries. Other builds (static ones) parse and
+    /// check it, and log that it is unsupported.
+    Library {
+        /// Name of the library, for people.
         name: &'static str,
-        /// Whether this build has it.
+        /// Whether this build loads libraries.
         on: bool,
     },
     /// An old keyword: parsed and ignored, as in OpenSSH.
@@ -32,7 +32,10 @@ pub enum Status {
 }
 
 /// Status of the Kerberos keywords.
-pub(crate) const GSSAPI: Status = Status::Feature { name: "gssapi", on: cfg!(feature = "gssapi") };
+pub(crate) const GSSAPI: Status = Status::Library {
+    name: "MIT Kerberos (libgssapi_krb5)",
+    on: cfg!(all(target_os = "linux", not(target_env = "musl"))),
+};
 
 /// Where a keyword is allowed in `sshd_config`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,13 +102,13 @@ impl Keyword {
             Status::NotYet if !off && !value.eq_ignore_ascii_case(self.default) => {
                 Some(format!("{} is not supported yet", self.name))
             }
-            Status::NotYet | Status::Works | Status::Deprecated | Status::Feature { .. } => None,
+            Status::NotYet | Status::Works | Status::Deprecated | Status::Library { .. } => None,
         }
     }
 
-    /// Whether this build lacks the keyword's feature.
+    /// Whether this build cannot load the keyword's library.
     pub(crate) fn is_unsupported(&self) -> bool {
-        matches!(self.status, Status::Feature { on: false, .. })
+        matches!(self.status, Status::Library { on: false, .. })
     }
 }
 

@@ -66,6 +66,25 @@ use lh_config::server_table::ServerSettings;
 /// Whether this build can do what `UsePAM` asks for.
 pub const PAM: bool = lh_sys::pam::SUPPORTED;
 
+/// Loads the libraries that this configuration needs, for this process and those that it starts.
+///
+/// Returns what is to be told where only a way to log in is missing: MIT Kerberos.
+///
+/// # Errors
+/// PAM's library cannot be loaded, without which nobody may log in.
+pub fn load_libraries(settings: &ServerSettings) -> Result<Option<String>, String> {
+    if pam_use::uses_pam(settings) {
+        lh_sys::pam::load().map_err(|error| format!("UsePAM: {error}"))?;
+    }
+    if settings.gssapi_authentication.value
+        && lh_sys::gssapi::SUPPORTED
+        && let Err(error) = lh_sys::gssapi::load()
+    {
+        return Ok(Some(format!("GSSAPIAuthentication: {error}")));
+    }
+    Ok(None)
+}
+
 /// Why a configuration whose words are all right cannot work all the same: lines for standard error; none when it can.
 pub fn contradiction(settings: &ServerSettings) -> Vec<String> {
     let set = |command: &Option<String>, user: Option<&str>| command.is_some() && user.is_none();

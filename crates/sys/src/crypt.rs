@@ -8,8 +8,13 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::io;
+#[cfg(not(target_env = "musl"))]
+use std::ptr::NonNull;
 
 use zeroize::{Zeroize, Zeroizing};
+
+#[cfg(not(target_env = "musl"))]
+use crate::dynamic::Library;
 
 /// Size of the buffer for the state of `crypt_r`, bytes. libxcrypt's takes 32 KiB, glibc's old one 128 KiB.
 const STATE_LEN: usize = 256 * 1024;
@@ -80,16 +85,10 @@ fn crypt_r() -> io::Result<CryptR> {
 #[cfg(not(target_env = "musl"))]
 fn crypt_r() -> io::Result<CryptR> {
     for name in LIBRARIES {
-        // SAFETY: a plain load of a system library by its soname; its constructors are the system's own.
-        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if library.is_null() {
-            continue;
-        }
-        // SAFETY: `library` is a live handle (never closed) and the name ends in NUL.
-        let symbol = unsafe { libc::dlsym(library, c"crypt_r".as_ptr()) };
-        if !symbol.is_null() {
+        let Ok(library) = Library::open(name) else { continue };
+        if let Ok(symbol) = library.symbol(c"crypt_r") {
             // SAFETY: crypt_r(3) has had this signature in every release of both libraries.
-            return Ok(unsafe { std::mem::transmute::<*mut c_void, CryptR>(symbol) });
+            return Ok(unsafe { std::mem::transmute::<NonNull<c_void>, CryptR>(symbol) });
         }
     }
     Err(io::Error::new(io::ErrorKind::NotFound, "libcrypt.so.1 is not installed"))

@@ -1,21 +1,21 @@
 //! Kerberos through the GSS-API (RFC 2743, 2744, 4121): both ends of a security context, and the use of its
 //! result.
 //!
-//! The bindings are ours, some twenty functions of MIT's library. Existing crates generate theirs with
-//! libclang at build time and lack functions that a server needs: mapping principals to users, and moving
-//! credentials to another process. Without the Cargo feature `gssapi` this module links to no library and
-//! every context fails to start; the programs need not know which build they are in.
+//! The bindings are ours, some twenty functions of MIT's library, which is loaded when the first context starts. Existing
+//! crates generate theirs with libclang at build time, link to the library, and lack functions that a server needs: mapping
+//! principals to users, and moving credentials to another process. Builds for other systems than Linux, and static ones,
+//! load no libraries: every context fails to start there, and the programs need not know which build they are in.
 
-#[cfg(feature = "gssapi")]
+#[cfg(all(target_os = "linux", not(target_env = "musl")))]
 mod library;
-#[cfg(not(feature = "gssapi"))]
+#[cfg(not(all(target_os = "linux", not(target_env = "musl"))))]
 #[path = "gssapi/missing.rs"]
 mod library;
 
-pub use library::{Acceptor, Initiator, store};
+pub use library::{Acceptor, Initiator, load, store};
 
-/// True when this build supports GSSAPI.
-pub const SUPPORTED: bool = cfg!(feature = "gssapi");
+/// True when this build supports GSSAPI, on hosts that have the library.
+pub const SUPPORTED: bool = cfg!(all(target_os = "linux", not(target_env = "musl")));
 
 /// The object identifier of Kerberos 5 (1.2.840.113554.1.2.2) in DER, SSH's form for mechanisms (RFC 4462
 /// section 3.2).

@@ -19,8 +19,8 @@
 //! | [`pty`] | pseudo terminals |
 //! | [`records`] | utmp, wtmp, btmp, lastlog |
 //! | [`reverse_lookup`] | names of addresses |
-//! | [`pam`] | pluggable authentication, with the feature `pam` |
-//! | [`gssapi`] | Kerberos, with the feature `gssapi` |
+//! | [`pam`] | pluggable authentication, where libpam is installed |
+//! | [`gssapi`] | Kerberos, where MIT's library is installed |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals as a readable descriptor |
 //! | [`interfaces`] | addresses of network interfaces |
@@ -52,6 +52,7 @@ pub mod crypt;
 pub mod directories;
 #[cfg(target_os = "linux")]
 pub mod dumps;
+mod dynamic;
 mod errno_text;
 pub mod fd;
 pub mod forward_lookup;

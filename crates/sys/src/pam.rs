@@ -1,12 +1,12 @@
 //! Pluggable authentication modules: one transaction, from its start to the end of the session.
 //!
-//! The bindings are ours, a dozen functions. Existing crates generate theirs with libclang at build time or
-//! have had no release for years. Without the Cargo feature `pam` this module links to no library and
-//! [`Pam::start`] fails; the rest of the server need not know which build it is in.
+//! The bindings are ours, a dozen functions of Linux-PAM, which is loaded when it is first used. Existing crates generate
+//! theirs with libclang at build time or have had no release for years. Builds for other systems than Linux, and static
+//! ones, load no libraries: [`Pam::start`] fails there, and the rest of the server need not know which build it is in.
 
-#[cfg(feature = "pam")]
+#[cfg(all(target_os = "linux", not(target_env = "musl")))]
 mod library;
-#[cfg(not(feature = "pam"))]
+#[cfg(not(all(target_os = "linux", not(target_env = "musl"))))]
 #[path = "pam/missing.rs"]
 mod library;
 
@@ -14,10 +14,10 @@ use std::ffi::OsString;
 
 use zeroize::Zeroizing;
 
-pub use library::Pam;
+pub use library::{Pam, load};
 
-/// True when this build supports PAM.
-pub const SUPPORTED: bool = cfg!(feature = "pam");
+/// True when this build supports PAM, on hosts that have the library.
+pub const SUPPORTED: bool = cfg!(all(target_os = "linux", not(target_env = "musl")));
 
 /// Kind of a module's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

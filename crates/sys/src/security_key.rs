@@ -3,12 +3,14 @@
 //!
 //! Such a library is third-party code and may do anything to the process that loads it. Only
 //! `lhssh-sk-helper` loads one; it holds a single request and ends after it.
-#![expect(unsafe_code, reason = "dlopen(3), and the functions found there")]
+#![expect(unsafe_code, reason = "functions of a library that is loaded at run time")]
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
+
+use crate::dynamic::Library;
 
 mod interface;
 
@@ -90,15 +92,10 @@ impl Provider {
         let shown = path.display();
         let unusable = |text: String| ProviderError::Unusable(format!("Provider \"{shown}\" {text}"));
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| ProviderError::Nonsense)?;
-        // SAFETY: the name is a C string. Loading runs the library's initialisers, which the caller intends;
-        // see the module documentation.
-        let handle = NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) })
-            .ok_or_else(|| unusable(format!("dlopen failed: {}", dl_error())))?;
+        let library = Library::open(&name).map_err(|error| unusable(format!("dlopen failed: {error}")))?;
         let find = |name: &CStr| {
-            // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
-            let symbol = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
-            let failed = || unusable(format!("dlsym({}) failed: {}", name.to_string_lossy(), dl_error()));
-            NonNull::new(symbol).ok_or_else(failed)
+            let failed = |error| unusable(format!("dlsym({}) failed: {error}", name.to_string_lossy()));
+            library.symbol(name).map_err(failed)
         };
         let version = find(c"sk_api_version")?;
         // SAFETY: libraries with this interface export a function of this type under the name, and they are
@@ -258,16 +255,6 @@ impl Provider {
 
 fn check(code: c_int) -> Result<(), ProviderError> {
     if code == 0 { Ok(()) } else { Err(ProviderError::Refused(code)) }
-}
-
-fn dl_error() -> String {
-    // SAFETY: dlerror returns null or a C string that lives until this thread's next call of its family.
-    let text = unsafe { libc::dlerror() };
-    if text.is_null() {
-        return "unknown reason".to_owned();
-    }
-    // SAFETY: as above; the string is copied at once.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub(super) fn build(source: &Source, graph: &Graph) -> Result<Vec<Program>, Stri
     if source.built.is_none() {
         let helpers: Vec<&str> = graph.roots.iter().copied().filter(|package| *package != MULTI).collect();
         compile(source, graph, &PACKAGED, &[MULTI])?;
-        compile(source, graph, &Platform { features: &[], ..PACKAGED }, &helpers)?;
+        compile(source, graph, &PACKAGED, &helpers)?;
     }
     let stripped = source.scratch("programs")?;
     let finish = |package: &&'static str| {
@@ -62,7 +62,7 @@ fn profile(package: &str) -> &'static str {
 fn compile(source: &Source, graph: &Graph, platform: &Platform, packages: &[&str]) -> Result<(), String> {
     let maps = path_maps(source, graph)?;
     let mut command = cargo();
-    command.args(["build", "--locked", "--profile", profile(packages[0])]).args(platform.features);
+    command.args(["build", "--locked", "--profile", profile(packages[0])]);
     for package in packages {
         command.args(["--package", package]);
     }

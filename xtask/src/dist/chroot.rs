@@ -11,7 +11,7 @@ use super::units;
 use crate::workspace::{Outcome, call, target_dir};
 
 /// Packages that a bare system gets: what the dependencies of ours come to.
-const BARE: &str = "libgssapi-krb5-2,libpam-modules,libpam-runtime,init-system-helpers,passwd";
+const BARE: &str = "libpam-modules,libpam-runtime,init-system-helpers,passwd";
 
 /// The systems, and what they have besides.
 const SYSTEMS: [(&str, &str); 2] = [("bare", ""), ("with-openssh", ",openssh-client,openssh-server")];

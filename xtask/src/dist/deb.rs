@@ -29,7 +29,8 @@ const PACKAGES: [Control; 3] = [
         name: "longhaul",
         section: "net",
         depends: "",
-        recommends: "",
+        // Kerberos: loaded where GSSAPIAuthentication asks for it.
+        recommends: "libgssapi-krb5-2",
         suggests: "longhaul-server, longhaul-openssh-names",
         about: "SSH client programs for moving data fast",
         description: "lhssh, lhscp, lhsftp and the programs for keys and agents, written in Rust. They take the\n\
@@ -41,7 +42,7 @@ const PACKAGES: [Control; 3] = [
     Control {
         name: "longhaul-server",
         section: "net",
-        depends: "longhaul (= @VERSION@), passwd, libpam-modules, libpam-runtime",
+        depends: "longhaul (= @VERSION@), passwd, libpam0g, libpam-modules, libpam-runtime",
         recommends: "libpam-systemd",
         suggests: "",
         about: "SSH server for moving data fast",

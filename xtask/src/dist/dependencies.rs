@@ -12,9 +12,6 @@ use crate::workspace::cargo;
 /// Packages whose programs are packaged.
 pub(super) const PACKAGES: [&str; 3] = ["longhaul-multi", "lhssh-pkcs11-helper", "lhssh-keysign"];
 
-/// The features of packages: what Debian's and Red Hat's OpenSSH have.
-pub(super) const FEATURES: &str = "longhaul-multi/pam,longhaul-multi/gssapi";
-
 /// Target that packages are made for.
 pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -50,8 +47,8 @@ pub(super) struct Graph {
 /// Reads the crates that [`PACKAGES`] are made of, with what they need to be built.
 pub(super) fn read(source: &Source) -> Result<Graph, String> {
     let mut command = cargo();
-    command.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET]);
-    command.args(["--features", FEATURES]).current_dir(&source.root);
+    let metadata = ["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET];
+    command.args(metadata).current_dir(&source.root);
     let metadata: Value = serde_json::from_str(&output(&mut command)?).map_err(|error| error.to_string())?;
     let lock = source.root.join("Cargo.lock");
     let checksums = checksums(&fs::read_to_string(&lock).map_err(failed(&lock))?);

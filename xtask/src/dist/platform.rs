@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::dependencies::{FEATURES, TARGET};
+use super::dependencies::TARGET;
 use crate::workspace::has_library;
 
 /// What a program is built for.
@@ -12,8 +12,6 @@ pub(super) struct Platform {
     pub triple: &'static str,
     /// Prefix of the tools that read and write its programs.
     pub tools: &'static str,
-    /// Cargo's features.
-    pub features: &'static [&'static str],
     /// Variables for the compilers of Rust and C.
     pub variables: &'static [(&'static str, &'static str)],
     /// More flags for the C compiler.
@@ -25,7 +23,6 @@ pub(super) struct Platform {
 pub(super) const PACKAGED: Platform = Platform {
     triple: TARGET,
     tools: "",
-    features: &["--features", FEATURES],
     variables: &[],
     // No panic passes through C.
     c_flags: "-fno-asynchronous-unwind-tables",
@@ -38,7 +35,6 @@ pub(super) const STATIC: [Platform; 2] = [
     Platform {
         triple: "x86_64-unknown-linux-musl",
         tools: "",
-        features: &[],
         variables: &[("CC_x86_64_unknown_linux_musl", "musl-gcc")],
         c_flags: "",
         linker_flags: &[],
@@ -47,7 +43,6 @@ pub(super) const STATIC: [Platform; 2] = [
     Platform {
         triple: "aarch64-unknown-linux-musl",
         tools: "aarch64-linux-gnu-",
-        features: &[],
         variables: &[
             ("CC_aarch64_unknown_linux_musl", "aarch64-linux-gnu-gcc"),
             ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "aarch64-linux-gnu-gcc"),

@@ -153,8 +153,8 @@ fn keywords(table: &[Keyword], server: bool, out: &mut String) {
             Status::AcceptedWithoutEffect(why) => {
                 let _ = writeln!(out, "Accepted without effect: {}.", text(why));
             }
-            Status::Feature { name, .. } => {
-                let _ = writeln!(out, "Only where the program is built with the feature {}.", text(name));
+            Status::Library { name, .. } => {
+                let _ = writeln!(out, "Only where {} is installed.", text(name));
             }
             Status::Deprecated => out.push_str("Old; ignored.\n"),
             Status::NotYet => out.push_str("Read and checked, but not supported yet.\n"),

@@ -33,7 +33,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("docs/schedulers.md", "Sharding and schedulers"),
             ("docs/server.md", "The server"),
             ("docs/beside-sshd.md", "Beside sshd"),
-            ("docs/pam.md", "PAM builds"),
+            ("docs/pam.md", "PAM"),
             ("docs/containers.md", "Containers"),
             ("docs/keys.md", "Keys"),
             ("docs/oidc.md", "Logins by OpenID"),

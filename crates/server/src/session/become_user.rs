@@ -63,6 +63,10 @@ pub(super) struct Start {
 /// Changes root, ids, umask and directory.
 pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
     let mut inside_chroot = false;
+    if login.credentials.is_some() {
+        // For the session, which may be where no library of the system's is. What fails is told when they are stored.
+        let _ = lh_sys::gssapi::load();
+    }
     if let Some(pattern) = login.settings.chroot_directory.as_deref()
         && ids::is_root()
     {

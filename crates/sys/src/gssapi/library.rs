@@ -13,30 +13,40 @@ mod initiator;
 mod interface;
 
 pub use acceptor::Acceptor;
-use handles::{OwnCredential, check, kerberos, lend};
+use handles::{OwnCredential, kerberos, lend};
 pub use initiator::Initiator;
-use interface::{GSS_C_INITIATE, KeyValue, KeyValues, gss_import_cred, gss_store_cred_into};
+use interface::{Api, GSS_C_INITIATE, KeyValue, KeyValues};
+
+/// Loads the library, which is done by the first context otherwise. A process that will be inside a chroot does
+/// so before: what is there is not the system's.
+///
+/// # Errors
+/// The library is not installed, or not MIT's.
+pub fn load() -> Result<(), GssError> {
+    Api::load().map(drop)
+}
 
 /// Writes credentials from [`Acceptor::delegated`] to a file: a credential cache that only this process's
 /// user may read.
 ///
 /// # Errors
-/// The bytes are not credentials, or the file cannot be written.
+/// The library is missing, the bytes are not credentials, or the file cannot be written.
 pub fn store(exported: &[u8], file: &Path) -> Result<(), GssError> {
     let cache = CString::new(format!("FILE:{}", file.display()))
         .map_err(|_| GssError::new("NUL in the file's name"))?;
-    let mut credential = OwnCredential(null_mut());
+    let api = Api::load()?;
+    let mut credential = OwnCredential::none(api);
     let mut minor = 0;
     // SAFETY: the buffer lives during the call.
-    let major = unsafe { gss_import_cred(&mut minor, &lend(exported), &mut credential.0) };
-    check(major, minor)?;
+    let major = unsafe { (api.gss_import_cred)(&mut minor, &lend(exported), &mut credential.handle) };
+    api.check(major, minor)?;
     let entry = KeyValue { key: c"ccache".as_ptr(), value: cache.as_ptr() };
     let entries = KeyValues { count: 1, elements: &entry };
     // SAFETY: the credential is live; names and values are strings that live during the call.
     let major = unsafe {
-        gss_store_cred_into(
+        (api.gss_store_cred_into)(
             &mut minor,
-            credential.0,
+            credential.handle,
             GSS_C_INITIATE,
             &kerberos(),
             1,
@@ -46,7 +56,7 @@ pub fn store(exported: &[u8], file: &Path) -> Result<(), GssError> {
             null_mut(),
         )
     };
-    check(major, minor)
+    api.check(major, minor)
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
+use std::sync::OnceLock;
 
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{Code, Conversation, Credentials, Environment, Item, Style};
+use crate::dynamic::{Library, functions};
 
 /// Upper limit of messages in one call; the library's own limit.
 const MOST_MESSAGES: usize = 32;
@@ -48,8 +50,9 @@ struct Conv {
     data: *mut c_void,
 }
 
-#[link(name = "pam")]
-unsafe extern "C" {
+functions! {
+/// The library's functions.
+struct Api {
     fn pam_start(
         service: *const c_char,
         user: *const c_char,
@@ -69,11 +72,30 @@ unsafe extern "C" {
     fn pam_open_session(handle: *mut Handle, flags: c_int) -> c_int;
     fn pam_close_session(handle: *mut Handle, flags: c_int) -> c_int;
 }
+}
+
+impl Api {
+    /// The library, which is loaded by the first call. Errors are the loader's text.
+    fn load() -> Result<&'static Self, String> {
+        static API: OnceLock<Result<Api, String>> = OnceLock::new();
+        let api = API.get_or_init(|| Library::open(c"libpam.so.0").and_then(Self::find));
+        api.as_ref().map_err(String::clone)
+    }
+}
+
+/// Loads the library, which the first transaction does otherwise.
+///
+/// # Errors
+/// It is not installed, or is not Linux-PAM's; the loader's text.
+pub fn load() -> Result<(), String> {
+    Api::load().map(drop)
+}
 
 type Talk = Box<dyn Conversation>;
 
 /// A transaction. Dropping it ends it; an open session must be closed first.
 pub struct Pam {
+    api: &'static Api,
     handle: *mut Handle,
     /// Callback data that the library has; freed by us after its end. Only ever used through this pointer.
     talk: *mut Talk,
@@ -90,23 +112,24 @@ impl Pam {
     /// Begins a transaction for `user` with the rules of `service` (a file in `/etc/pam.d`).
     ///
     /// # Errors
-    /// The library cannot start.
+    /// The library is missing ([`load`] has the reason), or cannot start.
     pub fn start(service: &str, user: &str, talk: Box<dyn Conversation>) -> Result<Self, Code> {
         let (Ok(service), Ok(user)) = (CString::new(service), CString::new(user)) else {
             return Err(Code::SYSTEM_ERROR);
         };
+        let Ok(api) = Api::load() else { return Err(Code::SYSTEM_ERROR) };
         let talk = Box::into_raw(Box::new(talk));
         let conv = Conv { callback, data: talk.cast() };
         let mut handle = std::ptr::null_mut();
         // SAFETY: the strings and `conv` live during the call, and the library copies what it keeps; `talk`
         // lives until after `pam_end`.
-        let code = unsafe { pam_start(service.as_ptr(), user.as_ptr(), &conv, &mut handle) };
+        let code = unsafe { (api.pam_start)(service.as_ptr(), user.as_ptr(), &conv, &mut handle) };
         if code != 0 || handle.is_null() {
             // SAFETY: the library did not start, so the pointer from `into_raw` has no other user.
             drop(unsafe { Box::from_raw(talk) });
             return Err(Code(code));
         }
-        Ok(Self { handle, talk, last: 0 })
+        Ok(Self { api, handle, talk, last: 0 })
     }
 
     fn record(&mut self, code: c_int) -> Code {
@@ -122,35 +145,35 @@ impl Pam {
             Item::Terminal => PAM_TTY,
         };
         // SAFETY: the handle is live; the library copies the string.
-        Code(unsafe { pam_set_item(self.handle, item, value.as_ptr().cast()) })
+        Code(unsafe { (self.api.pam_set_item)(self.handle, item, value.as_ptr().cast()) })
     }
 
     /// Sets an environment variable for the modules and, later, the session.
     pub fn put_variable(&mut self, name: &str, value: &str) -> Code {
         let Ok(text) = CString::new(format!("{name}={value}")) else { return Code::SYSTEM_ERROR };
         // SAFETY: the handle is live; the library copies the string.
-        Code(unsafe { pam_putenv(self.handle, text.as_ptr()) })
+        Code(unsafe { (self.api.pam_putenv)(self.handle, text.as_ptr()) })
     }
 
     /// Runs the modules that authenticate the user.
     pub fn authenticate(&mut self, empty_allowed: bool) -> Code {
         let flags = if empty_allowed { 0 } else { PAM_DISALLOW_NULL_AUTHTOK };
         // SAFETY: the handle is live.
-        let code = unsafe { pam_authenticate(self.handle, flags) };
+        let code = unsafe { (self.api.pam_authenticate)(self.handle, flags) };
         self.record(code)
     }
 
     /// Checks that the user account may be used now.
     pub fn account(&mut self) -> Code {
         // SAFETY: the handle is live.
-        let code = unsafe { pam_acct_mgmt(self.handle, 0) };
+        let code = unsafe { (self.api.pam_acct_mgmt)(self.handle, 0) };
         self.record(code)
     }
 
     /// Runs the dialogue for a new password in place of an expired one.
     pub fn change_expired_password(&mut self) -> Code {
         // SAFETY: the handle is live.
-        let code = unsafe { pam_chauthtok(self.handle, PAM_CHANGE_EXPIRED_AUTHTOK) };
+        let code = unsafe { (self.api.pam_chauthtok)(self.handle, PAM_CHANGE_EXPIRED_AUTHTOK) };
         self.record(code)
     }
 
@@ -161,7 +184,7 @@ impl Pam {
             Credentials::Delete => PAM_DELETE_CRED,
         };
         // SAFETY: the handle is live.
-        let code = unsafe { pam_setcred(self.handle, flags) };
+        let code = unsafe { (self.api.pam_setcred)(self.handle, flags) };
         self.record(code)
     }
 
@@ -169,14 +192,14 @@ impl Pam {
     /// children.
     pub fn open_session(&mut self) -> Code {
         // SAFETY: the handle is live.
-        let code = unsafe { pam_open_session(self.handle, 0) };
+        let code = unsafe { (self.api.pam_open_session)(self.handle, 0) };
         self.record(code)
     }
 
     /// Closes the session.
     pub fn close_session(&mut self) -> Code {
         // SAFETY: the handle is live.
-        let code = unsafe { pam_close_session(self.handle, 0) };
+        let code = unsafe { (self.api.pam_close_session)(self.handle, 0) };
         self.record(code)
     }
 
@@ -186,7 +209,7 @@ impl Pam {
         // SAFETY: the handle is live. The list is ours and ends in null, and each entry is a C string from
         // malloc.
         unsafe {
-            let list = pam_getenvlist(self.handle);
+            let list = (self.api.pam_getenvlist)(self.handle);
             if list.is_null() {
                 return variables;
             }
@@ -210,7 +233,7 @@ impl Pam {
         let mut value = std::ptr::null();
         // SAFETY: the handle is live; on success `value` is null or a C string that belongs to the library.
         unsafe {
-            if pam_get_item(self.handle, PAM_USER, &mut value) != 0 || value.is_null() {
+            if (self.api.pam_get_item)(self.handle, PAM_USER, &mut value) != 0 || value.is_null() {
                 return None;
             }
             CStr::from_ptr(value.cast()).to_str().ok().map(str::to_owned)
@@ -220,7 +243,7 @@ impl Pam {
     /// Text of a result code, for the log.
     pub fn describe(&self, code: Code) -> String {
         // SAFETY: the handle is live; the text is a constant of the library.
-        let text = unsafe { pam_strerror(self.handle, code.0) };
+        let text = unsafe { (self.api.pam_strerror)(self.handle, code.0) };
         if text.is_null() {
             return format!("PAM error {}", code.0);
         }
@@ -234,7 +257,7 @@ impl Drop for Pam {
         // SAFETY: the handle is live and not used again. After `pam_end` the library makes no callback, so
         // the callback data is ours alone again.
         unsafe {
-            pam_end(self.handle, self.last);
+            (self.api.pam_end)(self.handle, self.last);
             drop(Box::from_raw(self.talk));
         }
     }

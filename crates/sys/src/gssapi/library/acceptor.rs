@@ -6,12 +6,13 @@ use std::ptr::{null, null_mut};
 
 use zeroize::Zeroizing;
 
-use super::handles::{Context, Filled, OwnCredential, OwnName, check, kerberos, lend, stepped};
+use super::handles::{Context, Filled, OwnCredential, OwnName, kerberos, lend};
 use super::interface::*;
 use crate::gssapi::{GssError, Step};
 
 /// The server's end of a context.
 pub struct Acceptor {
+    api: &'static Api,
     credential: OwnCredential,
     context: Context,
     source: OwnName,
@@ -30,32 +31,34 @@ impl Acceptor {
     /// accepts any name with a key in the key table.
     ///
     /// # Errors
-    /// There is no key table, or it has no suitable key.
+    /// The library is missing, or there is no key table, or it has no suitable key.
     pub fn new(host: Option<&str>) -> Result<Self, GssError> {
-        let name = host.map_or(Ok(OwnName(null_mut())), OwnName::of_host)?;
+        let api = Api::load()?;
+        let name = host.map_or(Ok(OwnName::none(api)), |host| OwnName::of_host(api, host))?;
         let mechanism = kerberos();
         let mechanisms = OidSet { count: 1, elements: &mechanism };
-        let (mut minor, mut credential) = (0, null_mut());
+        let (mut minor, mut credential) = (0, OwnCredential::none(api));
         // SAFETY: the name is live or null, which stands for the default; the set lives during the call;
         // unused results are null.
         let major = unsafe {
-            gss_acquire_cred(
+            (api.gss_acquire_cred)(
                 &mut minor,
-                name.0,
+                name.handle,
                 0,
                 &mechanisms,
                 GSS_C_ACCEPT,
-                &mut credential,
+                &mut credential.handle,
                 null_mut(),
                 null_mut(),
             )
         };
-        check(major, minor)?;
+        api.check(major, minor)?;
         Ok(Self {
-            credential: OwnCredential(credential),
-            context: Context(null_mut()),
-            source: OwnName(null_mut()),
-            delegated: OwnCredential(null_mut()),
+            api,
+            credential,
+            context: Context::none(api),
+            source: OwnName::none(api),
+            delegated: OwnCredential::none(api),
             complete: false,
         })
     }
@@ -69,39 +72,41 @@ impl Acceptor {
             return Err(GssError::new("the context is complete"));
         }
         // An earlier step has left no value in these, but RFC 2744 does not guarantee it.
-        self.source = OwnName(null_mut());
-        self.delegated = OwnCredential(null_mut());
-        let mut output = Filled::empty();
+        self.source = OwnName::none(self.api);
+        self.delegated = OwnCredential::none(self.api);
+        let mut output = Filled::empty(self.api);
         let mut minor = 0;
         // SAFETY: the handles are ours, null or live. Every other pointer is null where that is allowed (no
         // channel bindings, unused results) or refers to a live value, and the library keeps none of them.
         let major = unsafe {
-            gss_accept_sec_context(
+            (self.api.gss_accept_sec_context)(
                 &mut minor,
-                &mut self.context.0,
-                self.credential.0,
+                &mut self.context.handle,
+                self.credential.handle,
                 &lend(token),
                 null(),
-                &mut self.source.0,
+                &mut self.source.handle,
                 null_mut(),
-                &mut output.0,
+                &mut output.buffer,
                 null_mut(),
                 null_mut(),
-                &mut self.delegated.0,
+                &mut self.delegated.handle,
             )
         };
-        let step = stepped(major, minor, &output)?;
+        let step = self.api.stepped(major, minor, &output)?;
         self.complete = step.complete;
         Ok(step)
     }
 
     /// True when `mic` is the client's checksum over `data`.
     pub fn is_mic(&self, data: &[u8], mic: &[u8]) -> bool {
-        if !self.complete || self.context.0.is_null() {
+        if !self.complete || self.context.handle.is_null() {
             return false;
         }
         // SAFETY: the context is live; the buffers live during the call.
-        let major = unsafe { gss_verify_mic(&mut 0, self.context.0, &lend(data), &lend(mic), null_mut()) };
+        let major = unsafe {
+            (self.api.gss_verify_mic)(&mut 0, self.context.handle, &lend(data), &lend(mic), null_mut())
+        };
         major == 0
     }
 
@@ -110,14 +115,16 @@ impl Acceptor {
     /// # Errors
     /// The context is not established, or the name is not UTF-8.
     pub fn principal(&self) -> Result<String, GssError> {
-        if !self.complete || self.source.0.is_null() {
+        if !self.complete || self.source.handle.is_null() {
             return Err(GssError::new("no context"));
         }
-        let mut text = Filled::empty();
+        let mut text = Filled::empty(self.api);
         let mut minor = 0;
         // SAFETY: the name is live; the kind of name is not requested.
-        let major = unsafe { gss_display_name(&mut minor, self.source.0, &mut text.0, null_mut()) };
-        check(major, minor)?;
+        let major = unsafe {
+            (self.api.gss_display_name)(&mut minor, self.source.handle, &mut text.buffer, null_mut())
+        };
+        self.api.check(major, minor)?;
         let text = std::str::from_utf8(text.bytes()).map_err(|_| GssError::new("principal is not UTF-8"))?;
         Ok(text.to_owned())
     }
@@ -135,20 +142,20 @@ impl Acceptor {
         // SAFETY: the context is released below, once, and the principal before it; the strings live during
         // the calls.
         unsafe {
-            let code = krb5_init_context(&mut context);
+            let code = (self.api.krb5_init_context)(&mut context);
             if code != 0 {
                 return Err(failed("krb5_init_context", code));
             }
             let mut parsed = null_mut();
-            let code = krb5_parse_name(context, principal.as_ptr(), &mut parsed);
+            let code = (self.api.krb5_parse_name)(context, principal.as_ptr(), &mut parsed);
             let answer = if code == 0 {
-                let may = krb5_kuserok(context, parsed, user.as_ptr()) != 0;
-                krb5_free_principal(context, parsed);
+                let may = (self.api.krb5_kuserok)(context, parsed, user.as_ptr()) != 0;
+                (self.api.krb5_free_principal)(context, parsed);
                 Ok(may)
             } else {
                 Err(failed("krb5_parse_name", code))
             };
-            krb5_free_context(context);
+            (self.api.krb5_free_context)(context);
             answer
         }
     }
@@ -158,14 +165,15 @@ impl Acceptor {
     /// # Errors
     /// They cannot be serialized.
     pub fn delegated(&self) -> Result<Option<Zeroizing<Vec<u8>>>, GssError> {
-        if !self.complete || self.delegated.0.is_null() {
+        if !self.complete || self.delegated.handle.is_null() {
             return Ok(None);
         }
-        let mut token = Filled::empty();
+        let mut token = Filled::empty(self.api);
         let mut minor = 0;
         // SAFETY: the credential is live.
-        let major = unsafe { gss_export_cred(&mut minor, self.delegated.0, &mut token.0) };
-        check(major, minor)?;
+        let major =
+            unsafe { (self.api.gss_export_cred)(&mut minor, self.delegated.handle, &mut token.buffer) };
+        self.api.check(major, minor)?;
         Ok(Some(Zeroizing::new(token.bytes().to_vec())))
     }
 }

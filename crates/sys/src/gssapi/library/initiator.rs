@@ -3,12 +3,13 @@
 
 use std::ptr::{null, null_mut};
 
-use super::handles::{Context, Filled, OwnName, check, kerberos, lend, stepped};
+use super::handles::{Context, Filled, OwnName, kerberos, lend};
 use super::interface::*;
 use crate::gssapi::{GssError, Step};
 
 /// The client's end of a context.
 pub struct Initiator {
+    api: &'static Api,
     target: OwnName,
     context: Context,
     flags: u32,
@@ -25,11 +26,12 @@ impl Initiator {
     /// the host gets them too, where they may be forwarded.
     ///
     /// # Errors
-    /// The host name is not valid.
+    /// The library is missing, or the host name is not valid.
     pub fn new(host: &str, delegate: bool) -> Result<Self, GssError> {
+        let api = Api::load()?;
         let delegation = if delegate { GSS_C_DELEG_FLAG } else { 0 };
         let flags = GSS_C_MUTUAL_FLAG | GSS_C_INTEG_FLAG | delegation;
-        Ok(Self { target: OwnName::of_host(host)?, context: Context(null_mut()), flags })
+        Ok(Self { api, target: OwnName::of_host(api, host)?, context: Context::none(api), flags })
     }
 
     /// Continues with a token from the server; with an empty one at first. Contacts the key distribution
@@ -38,28 +40,28 @@ impl Initiator {
     /// # Errors
     /// No credentials, unknown host, or a token that is not valid.
     pub fn step(&mut self, token: &[u8]) -> Result<Step, GssError> {
-        let mut output = Filled::empty();
+        let mut output = Filled::empty(self.api);
         let mut minor = 0;
         // SAFETY: the handles are ours, null or live. Every other pointer is null where that is allowed (no
         // channel bindings, unused results) or refers to a live value, and the library keeps none of them.
         let major = unsafe {
-            gss_init_sec_context(
+            (self.api.gss_init_sec_context)(
                 &mut minor,
                 null_mut(),
-                &mut self.context.0,
-                self.target.0,
+                &mut self.context.handle,
+                self.target.handle,
                 &kerberos(),
                 self.flags,
                 0,
                 null(),
                 &lend(token),
                 null_mut(),
-                &mut output.0,
+                &mut output.buffer,
                 null_mut(),
                 null_mut(),
             )
         };
-        stepped(major, minor, &output)
+        self.api.stepped(major, minor, &output)
     }
 
     /// A checksum over `data` that only the two ends of the context can compute.
@@ -67,13 +69,15 @@ impl Initiator {
     /// # Errors
     /// The context is not established yet, or has expired.
     pub fn mic(&self, data: &[u8]) -> Result<Vec<u8>, GssError> {
-        let mut mic = Filled::empty();
         let mut minor = 0;
-        if self.context.0.is_null() {
+        if self.context.handle.is_null() {
             return Err(GssError::new("no context"));
         }
+        let mut mic = Filled::empty(self.api);
         // SAFETY: the context is live; the buffers live during the call.
-        let major = unsafe { gss_get_mic(&mut minor, self.context.0, 0, &lend(data), &mut mic.0) };
-        check(major, minor).map(|()| mic.bytes().to_vec())
+        let major = unsafe {
+            (self.api.gss_get_mic)(&mut minor, self.context.handle, 0, &lend(data), &mut mic.buffer)
+        };
+        self.api.check(major, minor).map(|()| mic.bytes().to_vec())
     }
 }

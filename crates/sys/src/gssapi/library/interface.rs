@@ -1,7 +1,11 @@
 //! Declarations of the C interface: RFC 2744's, and the functions that MIT's library adds.
-#![expect(unsafe_code, reason = "declarations of C functions")]
+#![expect(unsafe_code, reason = "functions of a C library")]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use crate::dynamic::{Library, functions};
+use crate::gssapi::GssError;
 
 /// `GSS_S_CONTINUE_NEEDED`: another token is needed.
 pub(super) const CONTINUE_NEEDED: u32 = 1;
@@ -53,22 +57,23 @@ pub(super) struct KeyValues {
     pub(super) elements: *const KeyValue,
 }
 
-#[link(name = "gssapi_krb5")]
-unsafe extern "C" {
-    pub(super) fn gss_import_name(
+functions! {
+/// The library's functions, and some of libkrb5, which it is linked to.
+pub(super) struct Api {
+    fn gss_import_name(
         minor: *mut u32,
         text: *const Buffer,
         kind: *const Oid,
         name: *mut Name,
     ) -> u32;
-    pub(super) fn gss_release_name(minor: *mut u32, name: *mut Name) -> u32;
-    pub(super) fn gss_display_name(
+    fn gss_release_name(minor: *mut u32, name: *mut Name) -> u32;
+    fn gss_display_name(
         minor: *mut u32,
         name: Name,
         text: *mut Buffer,
         kind: *mut *const Oid,
     ) -> u32;
-    pub(super) fn gss_init_sec_context(
+    fn gss_init_sec_context(
         minor: *mut u32,
         credential: Credential,
         context: *mut ContextHandle,
@@ -83,7 +88,7 @@ unsafe extern "C" {
         flags_given: *mut u32,
         time_given: *mut u32,
     ) -> u32;
-    pub(super) fn gss_accept_sec_context(
+    fn gss_accept_sec_context(
         minor: *mut u32,
         context: *mut ContextHandle,
         credential: Credential,
@@ -96,12 +101,12 @@ unsafe extern "C" {
         time: *mut u32,
         delegated: *mut Credential,
     ) -> u32;
-    pub(super) fn gss_delete_sec_context(
+    fn gss_delete_sec_context(
         minor: *mut u32,
         context: *mut ContextHandle,
         output: *mut Buffer,
     ) -> u32;
-    pub(super) fn gss_acquire_cred(
+    fn gss_acquire_cred(
         minor: *mut u32,
         name: Name,
         time: u32,
@@ -111,23 +116,23 @@ unsafe extern "C" {
         actual: *mut *mut OidSet,
         time_given: *mut u32,
     ) -> u32;
-    pub(super) fn gss_release_cred(minor: *mut u32, credential: *mut Credential) -> u32;
-    pub(super) fn gss_release_buffer(minor: *mut u32, buffer: *mut Buffer) -> u32;
-    pub(super) fn gss_get_mic(
+    fn gss_release_cred(minor: *mut u32, credential: *mut Credential) -> u32;
+    fn gss_release_buffer(minor: *mut u32, buffer: *mut Buffer) -> u32;
+    fn gss_get_mic(
         minor: *mut u32,
         context: ContextHandle,
         quality: u32,
         message: *const Buffer,
         mic: *mut Buffer,
     ) -> u32;
-    pub(super) fn gss_verify_mic(
+    fn gss_verify_mic(
         minor: *mut u32,
         context: ContextHandle,
         message: *const Buffer,
         mic: *const Buffer,
         quality: *mut u32,
     ) -> u32;
-    pub(super) fn gss_display_status(
+    fn gss_display_status(
         minor: *mut u32,
         status: u32,
         kind: c_int,
@@ -135,9 +140,9 @@ unsafe extern "C" {
         more: *mut u32,
         text: *mut Buffer,
     ) -> u32;
-    pub(super) fn gss_export_cred(minor: *mut u32, credential: Credential, token: *mut Buffer) -> u32;
-    pub(super) fn gss_import_cred(minor: *mut u32, token: *const Buffer, credential: *mut Credential) -> u32;
-    pub(super) fn gss_store_cred_into(
+    fn gss_export_cred(minor: *mut u32, credential: Credential, token: *mut Buffer) -> u32;
+    fn gss_import_cred(minor: *mut u32, token: *const Buffer, credential: *mut Credential) -> u32;
+    fn gss_store_cred_into(
         minor: *mut u32,
         credential: Credential,
         usage: c_int,
@@ -148,17 +153,27 @@ unsafe extern "C" {
         stored: *mut *mut OidSet,
         usage_stored: *mut c_int,
     ) -> u32;
-}
-
-#[link(name = "krb5")]
-unsafe extern "C" {
-    pub(super) fn krb5_init_context(context: *mut *mut c_void) -> c_int;
-    pub(super) fn krb5_free_context(context: *mut c_void);
-    pub(super) fn krb5_parse_name(
+    fn krb5_init_context(context: *mut *mut c_void) -> c_int;
+    fn krb5_free_context(context: *mut c_void);
+    fn krb5_parse_name(
         context: *mut c_void,
         name: *const c_char,
         principal: *mut *mut c_void,
     ) -> c_int;
-    pub(super) fn krb5_free_principal(context: *mut c_void, principal: *mut c_void);
-    pub(super) fn krb5_kuserok(context: *mut c_void, principal: *mut c_void, user: *const c_char) -> c_uint;
+    fn krb5_free_principal(context: *mut c_void, principal: *mut c_void);
+    fn krb5_kuserok(context: *mut c_void, principal: *mut c_void, user: *const c_char) -> c_uint;
+}
+
+}
+
+impl Api {
+    /// The library, which is loaded by the first call.
+    ///
+    /// # Errors
+    /// It is not installed, or not MIT's.
+    pub(super) fn load() -> Result<&'static Self, GssError> {
+        static API: OnceLock<Result<Api, String>> = OnceLock::new();
+        let api = API.get_or_init(|| Library::open(c"libgssapi_krb5.so.2").and_then(Self::find));
+        api.as_ref().map_err(|text| GssError::new(text.clone()))
+    }
 }

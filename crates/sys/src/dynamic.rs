@@ -1,0 +1,102 @@
+//! C libraries that are loaded at run time: for what most processes never need, or what not every host has.
+//!
+//! Compared with linking to them, a build needs no development files, a host need not have them, and programs that do
+//! not use them start faster: Kerberos' eight libraries are half of the dynamic loader's work for a client.
+#![expect(unsafe_code, reason = "dlopen(3) and dlsym(3)")]
+
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+
+/// A loaded library. It stays loaded until the process ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Library(NonNull<c_void>);
+
+impl Library {
+    /// Loads a library: by its path, or by its name from where the system keeps libraries. This runs its initialisers.
+    ///
+    /// # Errors
+    /// The loader's text.
+    pub(crate) fn open(name: &CStr) -> Result<Self, String> {
+        // SAFETY: the name is a C string. What the library's initialisers do is theirs, as with one that is linked.
+        NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) })
+            .map(Self)
+            .ok_or_else(loader_error)
+    }
+
+    /// Finds what the library, or one that it is linked to, exports under a name.
+    ///
+    /// # Errors
+    /// The loader's text.
+    pub(crate) fn symbol(self, name: &CStr) -> Result<NonNull<c_void>, String> {
+        // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
+        NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) }).ok_or_else(loader_error)
+    }
+}
+
+fn loader_error() -> String {
+    // SAFETY: dlerror returns null or a C string that lives until this thread's next call of its family.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "unknown reason".to_owned();
+    }
+    // SAFETY: as above; the string is copied at once.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Declares a structure with a field for each of a library's functions, and its `find`, which looks them up in a
+/// [`Library`]. Whoever calls one asserts that it has that type in the library.
+#[cfg(all(target_os = "linux", not(target_env = "musl")))]
+macro_rules! functions {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis struct $table:ident {
+            $(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)?;)*
+        }
+    ) => {
+        $(#[$meta])*
+        $visibility struct $table {
+            $($visibility $name: unsafe extern "C" fn($($argument: $kind),*) $(-> $result)?,)*
+        }
+
+        impl $table {
+            /// Looks the functions up.
+            fn find(library: crate::dynamic::Library) -> Result<Self, String> {
+                Ok(Self {
+                    $($name: {
+                        const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
+                            concat!(stringify!($name), "\0").as_bytes(),
+                        ) {
+                            Ok(name) => name,
+                            Err(_) => panic!("a name with NUL"),
+                        };
+                        let symbol = library.symbol(NAME)?;
+                        // SAFETY: the library's header declares the function with this type, and its soname
+                        // promises that it stays so.
+                        unsafe {
+                            std::mem::transmute::<
+                                std::ptr::NonNull<std::ffi::c_void>,
+                                unsafe extern "C" fn($($argument: $kind),*) $(-> $result)?,
+                            >(symbol)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+#[cfg(all(target_os = "linux", not(target_env = "musl")))]
+pub(crate) use functions;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(target_env = "musl")))]
+    fn functions_of_loaded_libraries_are_found_by_name() {
+        let library = Library::open(c"libc.so.6").unwrap();
+        assert!(library.symbol(c"getpid").is_ok());
+        assert!(library.symbol(c"no_such_function").unwrap_err().contains("no_such_function"));
+        assert!(Library::open(c"libno-such.so.1").unwrap_err().contains("libno-such.so.1"));
+    }
+}
