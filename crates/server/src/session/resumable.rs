@@ -145,9 +145,12 @@ impl Resumable {
         Some(Wait { waited: waited.as_secs(), left: grace.saturating_sub(waited).as_secs() })
     }
 
-    /// Tells the listener that the session waits, if it does.
+    /// Tells the listener whether the session waits, or where its connection comes from.
     pub(super) fn notify(&self, listener: &mut impl Write) {
-        let Some(Waiting { since, grace, kept }) = self.waiting else { return };
+        let Some(Waiting { since, grace, kept }) = self.waiting else {
+            let _ = listener.write_all(&Notice::Connected(self.address).encode());
+            return;
+        };
         let (handle, user) = (self.secret.handle(), self.session.account.clone());
         let (address, waited) = (self.address, since.elapsed());
         // A listener that has been restarted adopts the session, and is told then.
@@ -309,6 +312,7 @@ impl Resumable {
                     self.waiting = None;
                     // A listener that is not there any more counts nothing.
                     let _ = control.write_all(&Notice::GoesOn(self.secret.handle()).encode());
+                    self.notify(control);
                 }
             }
         }
@@ -477,7 +481,9 @@ mod tests {
         let (waits, used) = Notice::read(&scene.listener).unwrap().unwrap();
         // Counted by account: a style makes no other user of it.
         assert!(matches!(&waits, Notice::Waits { user, .. } if user == "ada"), "{waits:?}");
-        assert_eq!(scene.listener[used..], Notice::GoesOn(scene.handle).encode());
+        let after =
+            [Notice::GoesOn(scene.handle), Notice::Connected(HERE.ip())].map(|notice| notice.encode());
+        assert_eq!(scene.listener[used..], after.concat());
     }
 
     #[test]
