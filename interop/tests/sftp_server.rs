@@ -94,6 +94,10 @@ fn requests_are_allowed_and_denied_by_name() {
         assert!(
             lab.path("work/file").exists() && lab.path("work/inside").exists() && lab.path("work/x").exists()
         );
+        // Of two lists it is not known which one is meant.
+        for flags in ["-P remove -P rmdir", "-p realpath -p realpath,remove"] {
+            assert_ne!(batch(lab, server, flags, "pwd\n").code, 0, "{flags}");
+        }
         let allowed = "-p realpath,stat,lstat,opendir,readdir,close";
         let ran = batch(lab, server, allowed, &format!("ls {work}\n-get {work}/file got\n-mkdir {work}/y\n"));
         assert_eq!(ran.code, 0, "{}", ran.err);
