@@ -83,7 +83,8 @@ fn authorities_of_the_server() {
     scene.ssh(&[], &["true"]).ok("an unknown extension");
 }
 
-/// Comments of any encoding, and options, which mean nothing in this file: as with sshd, a line that has some trusts nobody.
+/// Comments of any encoding, and options, which mean nothing in this file: as with sshd, a line that has some
+/// trusts nobody.
 ///
 /// Covers: sshd_config TrustedUserCAKeys (options)
 #[test]

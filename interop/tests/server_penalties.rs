@@ -29,8 +29,8 @@ fn session(lab: &Lab, port: u16) -> Child {
         .unwrap()
 }
 
-/// The path falls silent, which the client notices after seconds and the server after 80. What the client loses on its
-/// way back meanwhile does not lock it out.
+/// The path falls silent, which the client notices after seconds and the server after 80. What the client
+/// loses on its way back meanwhile does not lock it out.
 ///
 /// Covers: sshd_config PerSourcePenalties; sshd_config ResumeGrace
 #[test]

@@ -72,7 +72,8 @@ impl Misdeed {
         matches!(status, EXIT_LOGIN_BEGUN | EXIT_GRACE_LOGIN_BEGUN) || Self::may_be_a_lost_resumption(status)
     }
 
-    /// True for the exit statuses of those among them that asked for nothing but the resumption of a session, if anything.
+    /// True for the exit statuses of those among them that asked for nothing but the resumption of a session,
+    /// if anything.
     pub(crate) const fn may_be_a_lost_resumption(status: i32) -> bool {
         matches!(status, EXIT_GRACE | EXIT_FAILURE)
     }

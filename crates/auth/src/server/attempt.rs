@@ -30,8 +30,8 @@ pub enum Method {
     PublicKey(PublicKeyAttempt),
     /// The client's host authenticates its user.
     HostBased(HostBasedAttempt),
-    /// Asks for prompts; answer with `Server::prompts`. The string is the client's list of submethods (RFC 4256
-    /// section 3.1), usually empty.
+    /// Asks for prompts; answer with `Server::prompts`. The string is the client's list of submethods (RFC
+    /// 4256 section 3.1), usually empty.
     KeyboardInteractive(String),
     /// The answers to `Server::prompts`.
     Responses(Vec<Zeroizing<Vec<u8>>>),

@@ -1,17 +1,17 @@
-//! Sessions that have their connections and could go on over others (`ResumeGrace`): how many connections their clients may
-//! lose before the server notices that the path is broken.
+//! Sessions that have their connections and could go on over others (`ResumeGrace`): how many connections
+//! their clients may lose before the server notices that the path is broken.
 //!
-//! A client often notices first. What it loses on the way back until then is no offence, up to a number for each source
-//! that only a login or a resumption fills again. Later the session waits, and has a reserve of its own
-//! ([`WaitingSessions`](super::waiting::WaitingSessions)).
+//! A client often notices first. What it loses on the way back until then is no offence, up to a number for
+//! each source that only a login or a resumption fills again. Later the session waits, and has a reserve of
+//! its own ([`WaitingSessions`](super::waiting::WaitingSessions)).
 
 use std::collections::HashMap;
 
 use super::waiting::Owner;
 use crate::penalties::Source;
 
-/// Connections that a source with such sessions may lose before the login. A client makes 82 in the 80 seconds after which
-/// the server notices a silent path: one a second, and three more at first.
+/// Connections that a source with such sessions may lose before the login. A client makes 82 in the 80
+/// seconds after which the server notices a silent path: one a second, and three more at first.
 const RESERVE: u32 = 84;
 
 /// See the module documentation.
@@ -39,8 +39,8 @@ impl ConnectedSessions {
         }
     }
 
-    /// Takes a connection that asked for nothing but a resumption out of the source's reserve. False where the source has no
-    /// such session, or nothing is left.
+    /// Takes a connection that asked for nothing but a resumption out of the source's reserve. False where
+    /// the source has no such session, or nothing is left.
     pub(super) fn excuse(&mut self, source: Source) -> bool {
         let Some(left) = self.reserves.get_mut(&source) else { return false };
         let any = *left > 0;

@@ -233,8 +233,8 @@ impl AccountContext<'_> {
 enum Mention {
     No,
     Trusted,
-    /// Options stand in front of its key. They mean nothing in this file, so a line that was to limit the authority
-    /// must not trust it without limits.
+    /// Options stand in front of its key. They mean nothing in this file, so a line that was to limit the
+    /// authority must not trust it without limits.
     WithOptions,
 }
 

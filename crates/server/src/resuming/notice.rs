@@ -1,4 +1,5 @@
-//! What the monitor of a session that may be resumed tells the listener, which counts those that wait for their client.
+//! What the monitor of a session that may be resumed tells the listener, which counts those that wait for
+//! their client.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;

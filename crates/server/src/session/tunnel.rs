@@ -70,8 +70,8 @@ fn permitted(shared: &Shared, layer: Layer, unit: Option<u32>) -> Result<Option<
     forced_unit(shared.options.tunnel.as_deref(), unit).ok_or(REFUSED)
 }
 
-/// The unit that a key with this `tunnel=` gets when the client asks for `unit`; `None` when it must not. With `any` the
-/// choice is ours, not the client's.
+/// The unit that a key with this `tunnel=` gets when the client asks for `unit`; `None` when it must not.
+/// With `any` the choice is ours, not the client's.
 fn forced_unit(forced: Option<&str>, unit: Option<u32>) -> Option<Option<u32>> {
     let Some(forced) = forced else { return Some(unit) };
     let forced = if forced == "any" { None } else { Some(forced.parse().ok()?) };

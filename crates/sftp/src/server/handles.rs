@@ -48,8 +48,9 @@ impl OpenFile {
         self.event.outcome = FileOutcome::Failed(code);
     }
 
-    /// Returns true where bytes that the client writes are found again at the offset of their WRITE. Elsewhere what is read
-    /// back was there before, and its digest would tell a client about it that may not read (`-P read`).
+    /// Returns true where bytes that the client writes are found again at the offset of their WRITE.
+    /// Elsewhere what is read back was there before, and its digest would tell a client about it that may not
+    /// read (`-P read`).
     pub(super) fn is_found_where_written(&mut self) -> bool {
         let flags = self.event.flags;
         !flags.contains(OpenFlags::WRITE)

@@ -1,5 +1,5 @@
-//! What the listener is told of a session that may be resumed: where its connection comes from, or that it waits for its
-//! client, and how much memory it keeps meanwhile.
+//! What the listener is told of a session that may be resumed: where its connection comes from, or that it
+//! waits for its client, and how much memory it keeps meanwhile.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -22,8 +22,8 @@ struct Waiting {
     kept: u64,
 }
 
-/// See the module documentation. Notices to a listener that is not there any more are lost: it adopts the session when it
-/// has been restarted, and is told then.
+/// See the module documentation. Notices to a listener that is not there any more are lost: it adopts the
+/// session when it has been restarted, and is told then.
 pub(super) struct Whereabouts {
     handle: Handle,
     /// Name of the account that sessions are counted by.
