@@ -158,6 +158,25 @@ fn gateway_ports_open_listeners_to_others() {
     });
 }
 
+/// An address that the client names has to be of a family that the server serves, as with sshd.
+///
+/// Covers: sshd_config AddressFamily; sshd_config GatewayPorts
+#[test]
+fn listeners_have_the_family_of_the_server() {
+    let lab = Lab::new();
+    let daemon = Lhsshd::start(&lab, "GatewayPorts clientspecified\nAddressFamily inet");
+    let pair = Pair::new(&lab, our("lhssh"), daemon.port);
+    let listen = |address: &str| {
+        let spec = format!("{address}:{}:h:1", free_port());
+        lab.run(&pair.client, &pair.args(&["-o", "ExitOnForwardFailure=yes", "-R", &spec, "@host", "true"]))
+    };
+    listen("127.0.0.1").ok("IPv4");
+    for address in ["[::1]", "[::]"] {
+        assert_eq!(listen(address).code, 255, "{address}");
+    }
+    assert!(!daemon.log().contains("listening on ::"), "{}", daemon.log());
+}
+
 /// Covers: ssh_config StreamLocalBindMask; ssh_config StreamLocalBindUnlink; sshd_config StreamLocalBindMask; sshd_config StreamLocalBindUnlink
 #[test]
 fn sockets_have_the_modes_that_are_wanted() {

@@ -83,6 +83,26 @@ fn authorities_of_the_server() {
     scene.ssh(&[], &["true"]).ok("an unknown extension");
 }
 
+/// Comments of any encoding, and options, which mean nothing in this file: as with sshd, a line that has some
+/// trusts nobody.
+///
+/// Covers: sshd_config TrustedUserCAKeys (options)
+#[test]
+fn options_before_an_authority_do_not_vanish() {
+    let Some(scene) = Scene::new("authority_options", "TrustedUserCAKeys {lab}/cas") else { return };
+    scene.certify("ca", &["-n", &me()]);
+    let ca = scene.lab.read("ca.pub");
+    for options in ["from=\"192.0.2.0/24\"", "cert-authority", "restrict,command=\"false\""] {
+        scene.lab.write("cas", &format!("{}{options} {ca}", scene.lab.read("other_ca.pub")));
+        scene.refused("cas:2: a line with options does not count in TrustedUserCAKeys");
+        scene.refused("is not listed in");
+    }
+    let mut cas = b"# Zertifizierungsstelle f\xfcr alle\n".to_vec();
+    cas.extend(ca.as_bytes());
+    std::fs::write(scene.lab.path("cas"), cas).unwrap();
+    assert_eq!(scene.ssh(&[], &["echo in"]).ok("certificate").text(), "in\n");
+}
+
 /// Covers: sshd_config PermitTTY; wire certificate options force-command, source-address, permit-*
 #[test]
 fn certificate_options_limit_sessions() {

@@ -1,7 +1,11 @@
 //! Administrators' flags of the SFTP server, equal for `lhsftp-server` and `internal-sftp`.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use lh_interop::{
     Inetd, Lab, Lhsshd, Ran, assert_same_tree, eventually, is_root, make_tree, me, our, peers, skip,
@@ -90,6 +94,10 @@ fn requests_are_allowed_and_denied_by_name() {
         assert!(
             lab.path("work/file").exists() && lab.path("work/inside").exists() && lab.path("work/x").exists()
         );
+        // Of two lists it is not known which one is meant.
+        for flags in ["-P remove -P rmdir", "-p realpath -p realpath,remove"] {
+            assert_ne!(batch(lab, server, flags, "pwd\n").code, 0, "{flags}");
+        }
         let allowed = "-p realpath,stat,lstat,opendir,readdir,close";
         let ran = batch(lab, server, allowed, &format!("ls {work}\n-get {work}/file got\n-mkdir {work}/y\n"));
         assert_eq!(ran.code, 0, "{}", ran.err);
@@ -220,6 +228,39 @@ fn sftp_server_answers_queries_and_bad_input() {
     lab.write("nonsense", &"x".repeat(100));
     let ran = lab.run_with::<&str>(&server, &["-e"], fs::File::open(lab.path("nonsense")).unwrap().into());
     assert_eq!((ran.code, ran.err.trim()), (11, "bad message: 2021161080 bytes long"));
+}
+
+/// Who may only transfer files must not write to the server's own memory, and so run code.
+///
+/// Covers: sftp-server (/proc/self/mem)
+#[test]
+fn the_server_s_own_memory_is_closed() {
+    let lab = Lab::new();
+    // Root may open everything: the program runs as another user, who may not be able to reach ours.
+    let program = lab.path("lhsftp-server");
+    lab.run(Path::new("cp"), &[our("lhsftp-server"), program.clone()]).ok("cp");
+    let mut server = Command::new(&program);
+    if is_root() {
+        server.uid(65_534).gid(65_534);
+    }
+    let mut server = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut requests = vec![0, 0, 0, 5, 1, 0, 0, 0, 3];
+    for (id, path) in (7_u8..).zip(["/proc/self/mem", "/proc/self/status"]) {
+        let mut open = vec![3, 0, 0, 0, id, 0, 0, 0, path.len() as u8];
+        open.extend(path.as_bytes());
+        let flags = if path.ends_with("mem") { 3 } else { 1 };
+        open.extend([0, 0, 0, flags, 0, 0, 0, 0]);
+        requests.extend([0, 0, 0, open.len() as u8]);
+        requests.extend(open);
+    }
+    server.stdin.take().unwrap().write_all(&requests).unwrap();
+    let mut replies = Vec::new();
+    server.stdout.take().unwrap().read_to_end(&mut replies).unwrap();
+    server.wait().unwrap();
+    // STATUS with PERMISSION_DENIED, and a HANDLE.
+    let has = |wanted: &[u8]| replies.windows(wanted.len()).any(|bytes| bytes == wanted);
+    assert!(has(&[101, 0, 0, 0, 7, 0, 0, 0, 3]), "{replies:?}");
+    assert!(has(&[102, 0, 0, 0, 8]), "{replies:?}");
 }
 
 /// Covers: sshd_config Subsystem

@@ -181,6 +181,16 @@ fn server_rules_limit_tunnels() {
         let _given = scene.start(&["-w", "7:any"]);
         eventually("its own is given", || scene.there.has(&scene.lab, "tun4"));
     });
+    each_pair("tun_any", "PermitTunnel yes", |scene| {
+        let keys = scene.lab.read("authorized_keys");
+        let lines = keys.lines().map(|line| format!("tunnel=\"any\" {line}\n"));
+        scene.lab.write("authorized_keys", &lines.collect::<String>());
+        let refused = scene.start(&["-w", "5:6"]);
+        eventually("a choice is refused", || refused.said().contains("Tunnel forwarding failed"));
+        assert!(!scene.there.has(&scene.lab, "tun6"));
+        let _given = scene.start(&["-w", "7:any"]);
+        eventually("any is given", || scene.there.has(&scene.lab, "tun0"));
+    });
 }
 
 /// A key that may do nothing may not join networks either, as since OpenSSH 10.5 (CVE-2026-73283).

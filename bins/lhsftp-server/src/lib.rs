@@ -14,6 +14,11 @@ const FAILURE: u8 = 1;
 pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
+    // Who may transfer files only must not run code by writing to `/proc/self/mem`.
+    if let Err(error) = lh_sys::dumps::forbid() {
+        eprintln!("lhsftp-server: cannot close this process's memory to others: {error}");
+        return ExitCode::from(FAILURE);
+    }
     lh_sys::signals::ignore_sigpipe();
     ExitCode::from(start())
 }

@@ -79,7 +79,8 @@ pub fn find<'a>(
     })
 }
 
-fn line_key(line: &str) -> Option<PublicKey> {
+/// The key of a line with options, whatever they are.
+pub(crate) fn line_key(line: &str) -> Option<PublicKey> {
     let line = line.trim_start_matches([' ', '\t']);
     let (_, rest) = line.split_at(options_end(line));
     PublicKey::from_openssh_line(rest.trim_start_matches([' ', '\t'])).map(|(key, _)| key)

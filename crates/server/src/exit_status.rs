@@ -13,5 +13,10 @@ pub(crate) const EXIT_INVALID_USER: i32 = 7;
 /// `LoginGraceTime` is over, and logins were tried. Our own: sshd-session has [`EXIT_GRACE`] for both, but an attempt
 /// whose path was lost has tried nothing.
 pub(crate) const EXIT_GRACE_ATTEMPTED: i32 = 8;
+/// Logins were begun, and none failed: methods were asked for, keys would have done, passwords were not
+/// given. Our own: sshd-session has [`EXIT_FAILURE`], as for connections that asked for nothing.
+pub(crate) const EXIT_LOGIN_BEGUN: i32 = 9;
+/// `LoginGraceTime` is over, and logins were begun. Our own, like [`EXIT_LOGIN_BEGUN`].
+pub(crate) const EXIT_GRACE_LOGIN_BEGUN: i32 = 10;
 /// Every other session that did not end in order.
 pub(crate) const EXIT_FAILURE: i32 = 255;

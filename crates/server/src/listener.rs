@@ -8,6 +8,7 @@ mod admit;
 mod adopted;
 mod balancers;
 mod bind;
+mod connected;
 mod ended;
 mod exporter;
 mod manager;
@@ -49,6 +50,7 @@ use crate::tickets::Tickets;
 use crate::user_connections::UserConnections;
 use adopted::Adopted;
 use balancers::{Arrived, Balancers};
+use connected::ConnectedSessions;
 use exporter::{Exporter, Present};
 use manager::Manager;
 use options::system;
@@ -126,6 +128,8 @@ struct Listener {
     quotas: Quotas,
     /// Sessions that have lost their connections.
     waiting: WaitingSessions,
+    /// Sessions that could go on if they lost theirs.
+    connected: ConnectedSessions,
     /// Sessions of earlier listeners.
     adopted: Adopted,
     manager: Manager,
@@ -201,6 +205,7 @@ pub fn serve(
         users: UserConnections::default(),
         quotas: Quotas::default(),
         waiting: WaitingSessions::new(waiting, most_kept, block),
+        connected: ConnectedSessions::default(),
         adopted,
         manager,
         program: options.restart.as_ref().map(|(program, _)| program.clone()),

@@ -58,6 +58,7 @@ use crate::log::{Log, info, shown_name};
 use crate::monitor_ipc::{Decision, MonitorSocket};
 use crate::verdict::Verdict;
 use account_rules::account_in_order;
+pub(crate) use attempts::Asked;
 use attempts::Attempts;
 use candidate::Candidate;
 pub(crate) use chains::unsatisfiable;
@@ -234,7 +235,7 @@ impl Monitor {
             return Err(Unexpected::User);
         }
         let began = Instant::now();
-        self.attempts.begin();
+        self.attempts.begin(&attempt.method);
         let mut candidate = match self.candidate.take() {
             Some(candidate) => candidate,
             None => self.admit(attempt)?,

@@ -12,8 +12,8 @@ use lh_config::pattern::ListMatch;
 use lh_config::server_values::{NetBlockSize, Penalties};
 
 use crate::exit_status::{
-    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_INVALID_USER,
-    EXIT_REFUSED,
+    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_GRACE_LOGIN_BEGUN,
+    EXIT_INVALID_USER, EXIT_LOGIN_BEGUN, EXIT_REFUSED,
 };
 
 /// Addresses that count as one: of one family, equal in the bits that count.
@@ -57,7 +57,7 @@ impl Misdeed {
     pub(crate) const fn of_status(status: i32) -> Option<Self> {
         Some(match status {
             0 => return None,
-            EXIT_GRACE | EXIT_GRACE_ATTEMPTED => Self::GraceExceeded,
+            EXIT_GRACE | EXIT_GRACE_ATTEMPTED | EXIT_GRACE_LOGIN_BEGUN => Self::GraceExceeded,
             EXIT_CRASH => Self::Crash,
             EXIT_AUTH_ATTEMPTED => Self::AuthFail,
             EXIT_REFUSED => Self::Refused,
@@ -69,6 +69,12 @@ impl Misdeed {
     /// True for the exit statuses of connections that end without a failed attempt to log in, as those do whose path is
     /// lost.
     pub(crate) const fn may_be_a_lost_path(status: i32) -> bool {
+        matches!(status, EXIT_LOGIN_BEGUN | EXIT_GRACE_LOGIN_BEGUN) || Self::may_be_a_lost_resumption(status)
+    }
+
+    /// True for the exit statuses of those among them that asked for nothing but the resumption of a session,
+    /// if anything.
+    pub(crate) const fn may_be_a_lost_resumption(status: i32) -> bool {
         matches!(status, EXIT_GRACE | EXIT_FAILURE)
     }
 

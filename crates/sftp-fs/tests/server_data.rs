@@ -4,7 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use lh_sftp::server::{FileOutcome, NoLog, Server, ServerError, ServerOptions};
-use lh_sftp::{Incoming, OpenFlags, ReplyBody, Request, StatusCode};
+use lh_sftp::{Incoming, OpenFlags, ReadBack, ReplyBody, Request, StatusCode, SumStep};
 use lh_sftp_fs::{LocalFs, SystemFiles};
 use support::{Peer, Troubled, Window};
 
@@ -127,6 +127,31 @@ fn appending_ignores_offsets() {
     let handle = peer.open(b"f", OpenFlags::WRITE | OpenFlags::APPEND);
     peer.ok(&Request::Write { handle: &handle, offset: 0, data: b"def" });
     assert_eq!(std::fs::read(dir.path().join("f")).unwrap(), b"abcdef");
+}
+
+/// A file that was opened to be appended to is written to at its end, whatever the offset: reading back there
+/// would tell what was in the file before.
+#[test]
+fn sums_tell_nothing_of_what_was_there_before() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), b"secret").unwrap();
+    let options = ServerOptions { deny: vec!["read".to_owned()], ..ServerOptions::default() };
+    let mut peer = Peer::with(Box::new(LocalFs::new(dir.path())), options);
+    let both = OpenFlags::READ | OpenFlags::WRITE;
+    for (path, flags, is_summed) in [
+        (&b"f"[..], both | OpenFlags::APPEND, false),
+        (b"f", OpenFlags::WRITE | OpenFlags::APPEND, false),
+        (b"/dev/full", both, false),
+        (b"f", both, true),
+    ] {
+        let handle = peer.open(path, flags);
+        let begin = Request::RunningSum { handle: &handle, step: SumStep::Begin(ReadBack::Whole) };
+        let end = Request::RunningSum { handle: &handle, step: SumStep::Finish };
+        let begun = peer.status(&begin);
+        assert_eq!(begun.code == StatusCode::OK, is_summed, "{flags:?}: {}", begun.message);
+        peer.status(&Request::Write { handle: &handle, offset: 0, data: b"x" });
+        assert_eq!(matches!(peer.call(&end), ReplyBody::Extended(_)), is_summed, "{flags:?}");
+    }
 }
 
 #[test]

@@ -71,6 +71,12 @@ impl Arguments {
                 Verbosity::by_name(&name).ok_or_else(|| wrong(format!("Invalid log level \"{name}\"")))?
             }
         };
+        // Which of two lists was meant is unknown: the shorter one might permit what must not be.
+        for (flag, kind) in [('p', "Permitted"), ('P', "Refused")] {
+            if parsed.count(flag) > 1 {
+                return Err(wrong(format!("{kind} requests already set")));
+            }
+        }
         let facility = match parsed.text('f') {
             None => None,
             Some(name) => Some(
@@ -139,7 +145,7 @@ impl Arguments {
     }
 }
 
-/// Returns a list of request names. The last of several flags counts.
+/// Returns a list of request names.
 fn names(parsed: &Parsed, flag: char) -> Option<Vec<String>> {
     let list = parsed.text(flag)?;
     Some(list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
@@ -193,6 +199,8 @@ mod tests {
             &["-u", "01000"],
             &["-l", "loud"],
             &["-f", "x"],
+            &["-P", "remove", "-P", "rmdir"],
+            &["-p", "open,read", "-p", "remove"],
             &["-h"],
         ];
         for bad in words {

@@ -43,6 +43,7 @@ impl Listener {
             self.read_last(&mut running);
             self.tickets.void(pid);
             self.waiting.gone(Owner::Process(pid));
+            self.connected.end(Owner::Process(pid));
             self.users.end(&Owner::Process(pid));
             if status.exit_status() == Some(NOT_EXECUTED) {
                 error!(self.log, "cannot start a session process: the program cannot be executed");
@@ -59,10 +60,16 @@ impl Listener {
             };
             exporter::count(&mut self.exporter, |seen| seen.ended(misdeed.as_ref(), running.authenticated));
             if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
-                let lost = status.exit_status().is_some_and(Misdeed::may_be_a_lost_path);
+                let is = |kind: fn(i32) -> bool| status.exit_status().is_some_and(kind);
+                let lost = is(Misdeed::may_be_a_lost_path);
                 // The session may have begun to wait after this connection did.
                 if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
                     debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
+                } else if is(Misdeed::may_be_a_lost_resumption) && self.connected.excuse(running.source) {
+                    debug!(
+                        self.log,
+                        "{}: no penalty: a session there may have lost its path", running.address
+                    );
                 } else {
                     self.punish(&running, misdeed);
                 }

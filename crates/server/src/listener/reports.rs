@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, recv};
 
 use crate::counters::{Counters, REPORT, REPORT_LENGTH};
 use crate::quotas::{MOVED, MOVED_LENGTH, Moved};
-use crate::resuming::{GOES_ON, KEEPS, Notice, WAITS};
+use crate::resuming::{CONNECTED, GOES_ON, KEEPS, Notice, WAITS};
 use crate::tickets::{Id, KEEP, KEEP_LENGTH, LARGEST};
 use crate::user_connections::{USER, USER_LENGTH, UserConnection};
 
@@ -17,7 +17,7 @@ use crate::user_connections::{USER, USER_LENGTH, UserConnection};
 pub(super) enum Word {
     /// A ticket is to be kept.
     Ticket(Ticket),
-    /// The session waits for its client, or goes on.
+    /// The session waits for its client, goes on, or has begun.
     Notice(Notice),
     /// Whose session it is, said by one that another listener has counted.
     User(UserConnection),
@@ -84,7 +84,7 @@ impl Reports {
                         words.extend(Moved::decode(message).map(Word::Moved));
                         MOVED_LENGTH
                     }
-                    Some(&(WAITS | GOES_ON | KEEPS)) => match Notice::read(&self.inbox) {
+                    Some(&(WAITS | GOES_ON | KEEPS | CONNECTED)) => match Notice::read(&self.inbox) {
                         Err(()) => return false,
                         Ok(None) => break,
                         Ok(Some((notice, used))) => {

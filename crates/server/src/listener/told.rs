@@ -15,6 +15,7 @@ use super::{Listener, Running};
 use crate::counters::Counters;
 use crate::hand_over::AUTHENTICATED;
 use crate::log::info;
+use crate::penalties::Source;
 use crate::quotas::Moved;
 use crate::resuming::Notice;
 
@@ -128,13 +129,22 @@ impl Listener {
             }
             if has_ended {
                 self.waiting.gone(owner);
+                self.connected.end(owner);
                 self.users.end(&owner);
             }
         }
     }
 
-    /// Takes what a session says about waiting for its client.
+    /// Takes what a session says that may be resumed.
     fn on_notice(&mut self, owner: Owner, notice: Notice) {
+        match &notice {
+            Notice::Connected(address) => {
+                let block = self.hand_over.config.per_source_net_block_size.value;
+                self.connected.begin(owner, Source::of(*address, block));
+            }
+            Notice::Waits { .. } => self.connected.end(owner),
+            Notice::GoesOn(_) | Notice::Keeps { .. } => {}
+        }
         let why = WaitingSessions::reason(&notice);
         let owners = self.waiting.hear(owner, notice, Instant::now());
         self.end_sessions(owners, why);

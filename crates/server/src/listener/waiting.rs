@@ -82,7 +82,9 @@ impl WaitingSessions {
     pub(super) const fn reason(notice: &Notice) -> &'static str {
         match notice {
             Notice::Keeps { .. } => "too much memory is kept for clients (ResumeMaxMemory)",
-            Notice::Waits { .. } | Notice::GoesOn(_) => "too many wait for their clients",
+            Notice::Waits { .. } | Notice::GoesOn(_) | Notice::Connected(_) => {
+                "too many wait for their clients"
+            }
         }
     }
 
@@ -108,6 +110,7 @@ impl WaitingSessions {
                 self.kept.insert(handle, bytes);
                 self.end_heaviest()
             }
+            Notice::Connected(_) => Vec::new(),
             Notice::Waits { handle, user, address, waited, grace } => {
                 // A session that says it again, or names one of another process, changes nothing for the other.
                 if self.owners.get(&handle).is_some_and(|owner| *owner != from) {

@@ -16,9 +16,22 @@ use crate::verdict::Verdict;
 /// time does not tell whether the user exists. (OpenSSH's numbers.)
 const LEAST_FAIL_TIME: Duration = Duration::from_micros(5000);
 
+/// What a client has asked for that has not logged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// For nothing, or to go on with a session, and that was not refused.
+    Nothing,
+    /// For a login, and no attempt has failed.
+    Login,
+    /// An attempt has failed. `exists`: its user does.
+    Failed { exists: bool },
+}
+
 /// The counters of one connection.
 pub(super) struct Attempts {
     made: u32,
+    /// Some of them were for a login, not for a resumption.
+    for_login: bool,
     failures: u32,
     /// Failures by other methods than keys: passwords and prompts.
     failed_secrets: u32,
@@ -36,6 +49,7 @@ impl Default for Attempts {
     fn default() -> Self {
         Self {
             made: 0,
+            for_login: false,
             failures: 0,
             failed_secrets: 0,
             forgiven: 0,
@@ -48,8 +62,9 @@ impl Default for Attempts {
 
 impl Attempts {
     /// An attempt begins.
-    pub(super) const fn begin(&mut self) {
+    pub(super) const fn begin(&mut self, method: &Method) {
         self.made = self.made.saturating_add(1);
+        self.for_login |= !matches!(method, Method::Resume(_));
     }
 
     /// True while the first attempt is decided.
@@ -61,6 +76,11 @@ impl Attempts {
     /// tried too.
     pub(super) const fn refused(&self) -> u32 {
         self.failures + self.forgiven
+    }
+
+    /// True when a login was asked for, by any method or by the question for methods.
+    pub(super) const fn for_login(&self) -> bool {
+        self.for_login
     }
 
     pub(super) const fn failed_secrets(&self) -> u32 {

@@ -11,7 +11,7 @@ use super::account_context::AccountContext;
 use super::external::External;
 use super::fingerprints::{describe, fingerprint};
 use super::principals;
-use crate::authorized_keys::{Line, parse_line};
+use crate::authorized_keys::line_key;
 use crate::cert_options::{Comer, CommandsDiffer};
 use crate::key_options::KeyOptions;
 use crate::log::{Level, debug, error, verbose};
@@ -79,18 +79,20 @@ impl AccountContext<'_> {
         let Self { client, lookups, settings, .. } = *self;
         let file = settings.trusted_user_ca_keys.as_deref()?;
         let authority = certificate.authority();
-        let text = match std::fs::read_to_string(file) {
-            Ok(text) => text,
+        let text = match std::fs::read(file) {
+            // Comments may have any encoding.
+            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
             Err(problem) => {
                 error!(client.log, "Could not open CA keys file {file}: {problem}");
                 lookups.set_doubt();
                 return None;
             }
         };
-        let listed = text
-            .lines()
-            .any(|line| matches!(parse_line(line), Line::Entry(entry) if entry.key == *authority));
-        if !listed {
+        let named = || (1..).zip(text.lines()).map(|(number, line)| (number, mention(line, authority)));
+        for (number, _) in named().filter(|(_, mention)| *mention == Mention::WithOptions) {
+            error!(client.log, "{file}:{number}: a line with options does not count in TrustedUserCAKeys");
+        }
+        if !named().any(|(_, mention)| mention == Mention::Trusted) {
             debug!(client.log, "CA {} is not listed in {file}", describe(settings, authority));
             return None;
         }
@@ -226,9 +228,58 @@ impl AccountContext<'_> {
     }
 }
 
+/// What a line of `TrustedUserCAKeys` says about an authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mention {
+    No,
+    Trusted,
+    /// Options stand in front of its key. They mean nothing in this file, so a line that was to limit the
+    /// authority must not trust it without limits.
+    WithOptions,
+}
+
+fn mention(line: &str, authority: &PublicKey) -> Mention {
+    let line = line.trim_start_matches([' ', '\t']);
+    if line.starts_with('#') {
+        return Mention::No;
+    }
+    if let Some((key, _)) = PublicKey::from_openssh_line(line) {
+        return if key == *authority { Mention::Trusted } else { Mention::No };
+    }
+    match line_key(line) {
+        Some(key) if key == *authority => Mention::WithOptions,
+        _ => Mention::No,
+    }
+}
+
 /// Kind, time, principals: the rules that hold everywhere. Critical options are [`KeyOptions::of_certificate`]'s business.
 fn in_force(certificate: &Certificate, name: &str) -> Result<(), CertificateError> {
     let now = u64::try_from(now_unix()).unwrap_or(0);
     let critical: Vec<&str> = certificate.critical_options().iter().map(|(name, _)| name.as_str()).collect();
     certificate.check(CertificateKind::User, name, now, &critical)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lh_crypto::{KeyType, PrivateKey};
+
+    #[test]
+    fn options_of_an_authority_do_not_vanish() {
+        let key = || PrivateKey::generate(KeyType::Ed25519, None).unwrap().public().clone();
+        let (ours, other) = (key(), key());
+        let line = ours.to_openssh_line("our authority");
+        for trusted in [line.clone(), format!(" \t{line}\r"), ours.to_openssh_line("")] {
+            assert_eq!(mention(&trusted, &ours), Mention::Trusted, "{trusted}");
+            assert_eq!(mention(&trusted, &other), Mention::No, "{trusted}");
+        }
+        for options in ["cert-authority", "from=\"10.0.0.0/8\"", "restrict,command=\"a b\"", "no-such-option"]
+        {
+            assert_eq!(mention(&format!("{options} {line}"), &ours), Mention::WithOptions, "{options}");
+            assert_eq!(mention(&format!("{options} {line}"), &other), Mention::No, "{options}");
+        }
+        for comment in [format!("#{line}"), format!("  # {line}"), String::new(), "nothing".to_owned()] {
+            assert_eq!(mention(&comment, &ours), Mention::No, "{comment}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use lh_sys::records::{Entry, Records};
 use lh_sys::time::now_unix;
 
 use super::Monitor;
+use super::attempts::Asked;
 use super::candidate::Candidate;
 use super::fingerprints::{describe, fingerprint};
 use crate::log::{Field, Level, at_most, debug, error, shown_name};
@@ -113,11 +114,17 @@ impl Monitor {
         }
     }
 
-    /// Whether an attempt failed, and whether the user of the attempts exists; `None` without a failed
-    /// attempt.
-    pub(crate) fn tried(&self) -> Option<bool> {
-        (self.attempts.refused() > 0)
-            .then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
+    /// What the client has asked for.
+    pub(crate) fn asked(&self) -> Asked {
+        if self.attempts.refused() > 0 {
+            Asked::Failed {
+                exists: self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()),
+            }
+        } else if self.attempts.for_login() {
+            Asked::Login
+        } else {
+            Asked::Nothing
+        }
     }
 }
 

@@ -242,7 +242,7 @@ fn the_first_queries_about_other_keys_are_free() {
             let wrong = scene.query(other.public());
             assert!(matches!(scene.decide(wrong), Ok(Verdict::Reject { partial: false, .. })), "{lines}");
             // A client that leaves now has tried, which PerSourcePenalties penalizes.
-            assert_eq!(scene.monitor.tried(), Some(true), "{lines}");
+            assert_eq!(scene.monitor.asked(), Asked::Failed { exists: true }, "{lines}");
         }
         // The logs of usage have all of them.
         assert_eq!(scene.monitor.failures(), answered, "{lines}");

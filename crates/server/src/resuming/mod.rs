@@ -20,7 +20,11 @@ use crate::key_options::KeyOptions;
 
 pub(crate) use claimant::{Claimant, Claimed};
 pub(crate) use messages::{FromClaimant, FromUser, Login, Moved, ToClaimant, ToUser};
-pub(crate) use notice::{END, GOES_ON, KEEPS, Notice, WAITS};
+pub(crate) use notice::{CONNECTED, END, GOES_ON, KEEPS, Notice, WAITS};
+
+/// Silence after which the server counts a session's path as broken, where nothing else is configured.
+#[cfg(test)]
+pub(crate) const SILENCE_NOTICED: Duration = Duration::from_secs(80);
 
 /// How long one process may keep the other waiting.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

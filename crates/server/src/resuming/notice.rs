@@ -1,4 +1,5 @@
-//! What the monitor of a session tells the listener, which counts the sessions that wait for their client.
+//! What the monitor of a session that may be resumed tells the listener, which counts those that wait for
+//! their client.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -12,6 +13,9 @@ pub(crate) const WAITS: u8 = b'W';
 pub(crate) const GOES_ON: u8 = b'G';
 /// First byte: so much memory the session keeps while it waits.
 pub(crate) const KEEPS: u8 = b'M';
+
+/// First byte: the session has a connection.
+pub(crate) const CONNECTED: u8 = b'A';
 
 /// From the listener to a session that it has adopted: too many wait, and this one is to end.
 pub(crate) const END: u8 = b'E';
@@ -29,6 +33,8 @@ pub(crate) enum Notice {
     /// It waits, and keeps this many bytes that its client has not acknowledged. Apart from
     /// [`Notice::Waits`], which sessions of earlier versions send as well.
     Keeps { handle: Handle, bytes: u64 },
+    /// It has a connection from `address`, as after a login or after [`Notice::GoesOn`].
+    Connected(IpAddr),
 }
 
 impl Notice {
@@ -38,11 +44,7 @@ impl Notice {
             Self::Waits { handle, user, address, waited, grace } => {
                 out.put_u8(WAITS);
                 out.put_bytes(&handle.0);
-                let address = match address {
-                    IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-                    IpAddr::V6(v6) => *v6,
-                };
-                out.put_bytes(&address.octets());
+                out.put_bytes(&octets(*address));
                 out.put_u64(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX));
                 out.put_u64(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
                 // Cut between characters: what is not UTF-8 is refused.
@@ -58,6 +60,10 @@ impl Notice {
                 out.put_bytes(&handle.0);
                 out.put_u64(*bytes);
             }
+            Self::Connected(address) => {
+                out.put_u8(CONNECTED);
+                out.put_bytes(&octets(*address));
+            }
         }
         out
     }
@@ -66,6 +72,9 @@ impl Notice {
     pub(crate) fn read(inbox: &[u8]) -> Result<Option<(Self, usize)>, ()> {
         let Some((head, rest)) = inbox.split_first_chunk::<17>() else { return Ok(None) };
         let [kind, handle @ ..] = *head;
+        if kind == CONNECTED {
+            return Ok(Some((Self::Connected(Ipv6Addr::from(handle).to_canonical()), 17)));
+        }
         let handle = Handle(handle);
         if kind == GOES_ON {
             return Ok(Some((Self::GoesOn(handle), 17)));
@@ -90,6 +99,14 @@ impl Notice {
     }
 }
 
+/// An address of either family in the form of IPv6.
+fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,11 +115,15 @@ mod tests {
     fn notices_arrive_in_pieces() {
         let (handle, waited, grace) = (Handle([7; 16]), Duration::from_millis(5), Duration::from_secs(600));
         let addresses = ["192.0.2.7", "2001:db8::7"].map(|address| address.parse().unwrap());
-        let waits =
-            addresses.map(|address| Notice::Waits { handle, user: "ada".into(), address, waited, grace });
-        for notice in
-            waits.into_iter().chain([Notice::GoesOn(handle), Notice::Keeps { handle, bytes: 1 << 40 }])
-        {
+        let waits = addresses.map(|address: IpAddr| Notice::Waits {
+            handle,
+            user: "ada".into(),
+            address,
+            waited,
+            grace,
+        });
+        let others = [Notice::GoesOn(handle), Notice::Keeps { handle, bytes: 1 << 40 }];
+        for notice in waits.into_iter().chain(others).chain(addresses.map(Notice::Connected)) {
             let bytes = notice.encode();
             for end in 0..bytes.len() {
                 assert_eq!(Notice::read(&bytes[..end]), Ok(None));

@@ -243,6 +243,11 @@ impl Control for Serving {
                     "server_input_global_request: rtype {name} want_reply {}",
                     u8::from(want_reply)
                 );
+                if self.replies.are_too_many() {
+                    error!(self.shared.log, "too many global requests wait for their answers");
+                    cx.disconnect(disconnect::PROTOCOL_ERROR, "too many global requests");
+                    return cx.stop(255);
+                }
                 if Forwards::request(&self.forwards, &name, want_reply, &fields, &self.replies, cx) {
                     return;
                 }

@@ -20,14 +20,14 @@ use super::monitor_user::{Books, after};
 use super::monitor_wait::{News, Stop, answer, wait};
 use super::usage_log::UsageLog;
 use crate::exit_status::{
-    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_INVALID_USER,
-    EXIT_REFUSED,
+    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_GRACE_LOGIN_BEGUN,
+    EXIT_INVALID_USER, EXIT_LOGIN_BEGUN, EXIT_REFUSED,
 };
 use crate::hand_over::AUTHENTICATED;
 use crate::listener::priority;
 use crate::log::{LONGEST_LINE, Log, at_most, debug, error, info};
 use crate::modules::Order;
-use crate::monitor::{Monitor, Unexpected};
+use crate::monitor::{Asked, Monitor, Unexpected};
 use crate::monitor_ipc::{
     MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorRequest, MonitorSocket, MonitorSocketError,
 };
@@ -198,8 +198,8 @@ fn before(
                 EXIT_CRASH
             }
             // It has said itself why.
-            Some(status) if status.exit_status() == Some(EXIT_GRACE) => grace_status(monitor.tried()),
-            _ => failure_status(monitor.tried()),
+            Some(status) if status.exit_status() == Some(EXIT_GRACE) => grace_status(monitor.asked()),
+            _ => failure_status(monitor.asked()),
         }),
         Err(Stop::Unexpected(Unexpected::Prohibited)) => {
             end(pid);
@@ -210,7 +210,7 @@ fn before(
             match problem {
                 Stop::TooLate => {
                     error!(log, "Timeout before authentication for {ip} port {port}");
-                    return Err(grace_status(monitor.tried()));
+                    return Err(grace_status(monitor.asked()));
                 }
                 Stop::Signal => {
                     info!(log, "{problem}");
@@ -218,24 +218,28 @@ fn before(
                 }
                 problem => error!(log, "fatal: pre-authentication process of {ip} port {port}: {problem}"),
             }
-            Err(failure_status(monitor.tried()))
+            Err(failure_status(monitor.asked()))
         }
     }
 }
 
 /// Exit status of a session without a login. One that failed to log in must not look like one that lost its path.
-/// `tried`: whether the user of the failed attempts exists, if there were any.
-const fn failure_status(tried: Option<bool>) -> i32 {
-    match tried {
-        None => EXIT_FAILURE,
-        Some(true) => EXIT_AUTH_ATTEMPTED,
-        Some(false) => EXIT_INVALID_USER,
+const fn failure_status(asked: Asked) -> i32 {
+    match asked {
+        Asked::Nothing => EXIT_FAILURE,
+        Asked::Login => EXIT_LOGIN_BEGUN,
+        Asked::Failed { exists: true } => EXIT_AUTH_ATTEMPTED,
+        Asked::Failed { exists: false } => EXIT_INVALID_USER,
     }
 }
 
 /// Exit status of a session whose `LoginGraceTime` is over.
-const fn grace_status(tried: Option<bool>) -> i32 {
-    if tried.is_some() { EXIT_GRACE_ATTEMPTED } else { EXIT_GRACE }
+const fn grace_status(asked: Asked) -> i32 {
+    match asked {
+        Asked::Nothing => EXIT_GRACE,
+        Asked::Login => EXIT_GRACE_LOGIN_BEGUN,
+        Asked::Failed { .. } => EXIT_GRACE_ATTEMPTED,
+    }
 }
 
 fn converse(
@@ -357,13 +361,18 @@ mod tests {
     #[test]
     fn failed_attempts_are_no_lost_paths() {
         use crate::penalties::Misdeed;
-        for tried in [Some(true), Some(false)] {
-            for status in [failure_status(tried), grace_status(tried)] {
-                assert!(!Misdeed::may_be_a_lost_path(status) && Misdeed::of_status(status).is_some());
+        for (asked, may_be_lost, may_be_resumption) in [
+            (Asked::Failed { exists: true }, false, false),
+            (Asked::Failed { exists: false }, false, false),
+            (Asked::Login, true, false),
+            (Asked::Nothing, true, true),
+        ] {
+            for status in [failure_status(asked), grace_status(asked)] {
+                assert_eq!(Misdeed::may_be_a_lost_path(status), may_be_lost, "{asked:?}");
+                assert_eq!(Misdeed::may_be_a_lost_resumption(status), may_be_resumption, "{asked:?}");
+                assert!(Misdeed::of_status(status).is_some());
             }
-        }
-        for status in [failure_status(None), grace_status(None)] {
-            assert!(Misdeed::may_be_a_lost_path(status));
+            assert_eq!(Misdeed::of_status(grace_status(asked)), Some(Misdeed::GraceExceeded));
         }
     }
 

@@ -165,6 +165,9 @@ fn serve_user(
             }
             MonitorRequest::Resumable { handle, export } => {
                 lasting.resumable = begin_resumable(ipc, handle, &export, monitor, &address.log)?;
+                if let Some(resumable) = &lasting.resumable {
+                    resumable.notify(&mut lasting.notices(books.control));
+                }
                 continue;
             }
             MonitorRequest::Programs(programs) => {

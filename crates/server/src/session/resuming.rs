@@ -252,6 +252,7 @@ impl Resuming {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resuming::SILENCE_NOTICED;
     use lh_driver::{Keepalive, KeepaliveAction};
 
     /// Plays seconds in which nothing comes; returns after how many the path counts as broken.
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn silent_paths_of_resumable_sessions_are_noticed() {
-        assert_eq!(broken_after("", true), Some(80));
+        assert_eq!(broken_after("", true), Some(SILENCE_NOTICED.as_secs()));
         assert_eq!(broken_after("ClientAliveCountMax 1", true), Some(40));
         assert_eq!(broken_after("ClientAliveInterval 5", true), Some(20));
         // Others are as they are configured, and so is a zero.

@@ -67,12 +67,15 @@ fn permitted(shared: &Shared, layer: Layer, unit: Option<u32>) -> Result<Option<
     if shared.restricted() || !kind || settings.disable_forwarding.value || !shared.options.port_forwarding {
         return Err(REFUSED);
     }
-    match (shared.options.tunnel.as_deref().and_then(|forced| forced.parse().ok()), unit) {
-        // Also for `any`, which leaves the choice as it is.
-        (None, unit) => Ok(unit),
-        (Some(forced), Some(unit)) if forced != unit => Err(REFUSED),
-        (Some(forced), _) => Ok(Some(forced)),
-    }
+    forced_unit(shared.options.tunnel.as_deref(), unit).ok_or(REFUSED)
+}
+
+/// The unit that a key with this `tunnel=` gets when the client asks for `unit`; `None` when it must not.
+/// With `any` the choice is ours, not the client's.
+fn forced_unit(forced: Option<&str>, unit: Option<u32>) -> Option<Option<u32>> {
+    let Some(forced) = forced else { return Some(unit) };
+    let forced = if forced == "any" { None } else { Some(forced.parse().ok()?) };
+    (unit.is_none() || unit == forced).then_some(forced)
 }
 
 #[cfg(test)]
@@ -85,5 +88,16 @@ mod tests {
         assert_eq!(read(&[0, 0, 0, 2, 0x7f, 0xff, 0xff, 0xff]), Ok((Layer::Frames, None)));
         assert!(read(&[0, 0, 0, 3, 0, 0, 0, 7]).is_err());
         assert!(read(&[0, 0, 0, 1, 0, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn a_key_forces_the_unit() {
+        assert_eq!(forced_unit(None, Some(3)), Some(Some(3)));
+        assert_eq!(forced_unit(None, None), Some(None));
+        assert_eq!(forced_unit(Some("3"), Some(3)), Some(Some(3)));
+        assert_eq!(forced_unit(Some("3"), None), Some(Some(3)));
+        assert_eq!(forced_unit(Some("3"), Some(4)), None);
+        assert_eq!(forced_unit(Some("any"), None), Some(None));
+        assert_eq!(forced_unit(Some("any"), Some(4)), None);
     }
 }

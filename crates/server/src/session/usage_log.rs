@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use super::common::Address;
 use crate::counters::{Counter, Counters};
 use crate::exit_status::{
-    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_INVALID_USER, EXIT_REFUSED,
+    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_GRACE_LOGIN_BEGUN,
+    EXIT_INVALID_USER, EXIT_REFUSED,
 };
 use crate::log::error;
 use crate::monitor::{Monitor, Who};
@@ -138,7 +139,7 @@ impl<'a> UsageLog<'a> {
             _ if self.authenticated && !self.conduct.end.is_empty() => self.conduct.end.as_str(),
             // The process that could have said more was ended.
             _ if self.authenticated => "ended",
-            EXIT_GRACE | EXIT_GRACE_ATTEMPTED => "login timeout",
+            EXIT_GRACE | EXIT_GRACE_ATTEMPTED | EXIT_GRACE_LOGIN_BEGUN => "login timeout",
             EXIT_AUTH_ATTEMPTED => "not authenticated",
             EXIT_INVALID_USER => "invalid user",
             EXIT_REFUSED => "refused",

@@ -9,6 +9,8 @@ use super::state::Server;
 use crate::protocol::MAX_DATA;
 use crate::{RunningSum, StatusCode, SumStep};
 
+const NOT_READ_BACK: &str = "What was written cannot be read back";
+
 /// The draft's lower bound for blocks.
 const LEAST_BLOCK: u32 = 256;
 
@@ -76,12 +78,15 @@ impl Server {
     pub(super) fn serve_running_sum(&mut self, id: u32, handle: &[u8], step: SumStep) {
         let Some(open) = self.handles.file(handle) else { return self.reply_bad_handle(id) };
         if let SumStep::Begin(read_back) = step {
+            if !open.is_found_where_written() {
+                return self.reply_text(id, StatusCode::FAILURE, NOT_READ_BACK);
+            }
             (open.sum, open.read_back) = (Some(RunningSum::default()), read_back);
             return self.reply_status(id, StatusCode::OK);
         }
         match open.sum.take() {
             Some(sum) => self.reply().extended(id, |out| sum.write(out)),
-            None => self.reply_text(id, StatusCode::FAILURE, "What was written cannot be read back"),
+            None => self.reply_text(id, StatusCode::FAILURE, NOT_READ_BACK),
         }
     }
 }

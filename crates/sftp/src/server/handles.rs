@@ -48,6 +48,15 @@ impl OpenFile {
         self.event.outcome = FileOutcome::Failed(code);
     }
 
+    /// Returns true where bytes that the client writes are found again at the offset of their WRITE.
+    /// Elsewhere what is read back was there before, and its digest would tell a client about it that may not
+    /// read (`-P read`).
+    pub(super) fn is_found_where_written(&mut self) -> bool {
+        let flags = self.event.flags;
+        !flags.contains(OpenFlags::WRITE)
+            || (!flags.contains(OpenFlags::APPEND) && self.file.attrs().is_ok_and(|attrs| attrs.is_file()))
+    }
+
     /// Adds the `len` bytes of `data` that were just written at `offset` to the sum, as the client wants it.
     /// A file that cannot be read back loses its sum.
     pub(super) fn sum_written(&mut self, offset: u64, data: &[Bytes], len: usize) {

@@ -177,3 +177,21 @@ fn a_refused_claim_proves_nothing_for_a_login() {
     let grant = scene.monitor.grant(Zeroizing::default()).unwrap();
     assert_eq!(grant.proofs.lines().count(), 1, "{}", grant.proofs);
 }
+
+/// Connections that were lost on the way back to a session differ from those that tried to log in.
+#[test]
+fn a_lost_resumption_asks_for_nothing() {
+    let mut scene = Scene::new("ResumeGrace 1m\nRevokedKeys /nonexistent/revoked");
+    assert_eq!(scene.monitor.asked(), Asked::Nothing);
+    assert_eq!(claimed(&mut scene, 60).0, Ok(Verdict::Later));
+    assert_eq!(scene.monitor.asked(), Asked::Nothing);
+    let mut scene = Scene::new("ResumeGrace 0");
+    assert!(matches!(claimed(&mut scene, 61).0, Ok(Verdict::Reject { .. })));
+    assert_eq!(scene.monitor.asked(), Asked::Failed { exists: true });
+    for lines in ["", "ResumeGrace 1m"] {
+        let mut scene = Scene::new(lines);
+        scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
+        assert!(matches!(scene.decide(Method::None), Ok(Verdict::Reject { .. })));
+        assert_eq!(scene.monitor.asked(), Asked::Login);
+    }
+}

@@ -47,6 +47,8 @@ pub(super) struct Forwards {
     resolver: Resolver,
     family: Family,
     listeners: Vec<Listener>,
+    /// Listeners that were asked for and whose names are being looked up.
+    looked_up: usize,
 }
 
 impl Forwards {
@@ -57,7 +59,7 @@ impl Forwards {
             AddressFamily::Inet => Family::Inet,
             AddressFamily::Inet6 => Family::Inet6,
         };
-        Self { shared, resolver: Resolver::new(), family, listeners: Vec::new() }
+        Self { shared, resolver: Resolver::new(), family, listeners: Vec::new(), looked_up: 0 }
     }
 
     // ---- connections from here
@@ -165,7 +167,7 @@ impl Forwards {
                 let on = permits::listen_on(&host, forwards.shared.settings.gateway_ports.value);
                 let (family, resolver) = (forwards.family, forwards.resolver.clone());
                 drop(forwards);
-                let (this, replies) = (Rc::clone(this), replies.clone());
+                let (this, count, replies) = (Rc::clone(this), Rc::clone(this), replies.clone());
                 let finish = move |addresses: &[SocketAddr], cx: &mut ControlCx<'_>| {
                     let allocated = this.borrow_mut().listen_tcp(host, port, addresses, cx);
                     let answer = allocated.map(|allocated| {
@@ -178,9 +180,15 @@ impl Forwards {
                     replies.answer(slot, answer, cx);
                 };
                 match on.addresses(port, family) {
-                    Ok(addresses) => finish(&addresses, cx),
+                    Ok(mut addresses) => {
+                        // An address that the client names may be of a family that `AddressFamily` excludes.
+                        addresses.retain(|address| family.allows(address));
+                        finish(&addresses, cx);
+                    }
                     Err(name) => {
+                        count.borrow_mut().looked_up += 1;
                         resolver.resolve(name, port, family, cx, move |answer, cx| {
+                            count.borrow_mut().looked_up -= 1;
                             finish(&answer.unwrap_or_default(), cx);
                         });
                     }
@@ -193,7 +201,7 @@ impl Forwards {
     /// Whether the client may listen there; the text for it when not.
     fn check(&self, what: &Listen, want_reply: bool) -> Result<(), &'static str> {
         let shared = &self.shared;
-        if self.listeners.len() >= MAX_LISTENERS {
+        if self.listeners.len() + self.looked_up >= MAX_LISTENERS {
             return Err("too many listeners");
         }
         match what {

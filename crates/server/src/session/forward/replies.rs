@@ -6,6 +6,9 @@ use std::rc::Rc;
 
 use lh_driver::ControlCx;
 
+/// Most requests whose answers wait for that to an earlier one. Honest clients have a few.
+const MOST: usize = 4096;
+
 /// What is to be said: nothing for now, a failure, or a success with fields.
 enum Answer {
     Pending,
@@ -28,6 +31,11 @@ pub(crate) struct Replies(Rc<RefCell<Queue>>);
 pub(crate) type Slot = Option<u64>;
 
 impl Replies {
+    /// True when a client has asked for too much that cannot be answered yet.
+    pub(crate) fn are_too_many(&self) -> bool {
+        self.0.borrow().answers.len() >= MOST
+    }
+
     /// Takes the place of a request that has arrived now.
     pub(crate) fn expect(&self, want_reply: bool) -> Slot {
         let mut queue = self.0.borrow_mut();
@@ -56,5 +64,21 @@ impl Replies {
             }
             queue.first += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_wait_are_bounded() {
+        let replies = Replies::default();
+        for _ in 0..MOST {
+            assert!(!replies.are_too_many());
+            replies.expect(false);
+            replies.expect(true);
+        }
+        assert!(replies.are_too_many());
     }
 }

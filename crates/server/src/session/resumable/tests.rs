@@ -1,0 +1,177 @@
+//! Claims on a session, with the user session process and the client in the test's hands.
+
+use super::whereabouts::MOST_KEPT;
+use super::*;
+use std::net::SocketAddr;
+
+use lh_resume::{ClientSecret, NAME};
+
+use crate::key_options::KeyOptions;
+use crate::log::Level;
+use crate::resuming::{Notice, connect};
+
+const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7);
+
+/// A session, with the user session process and the client in the test's hands.
+struct Scene {
+    resumable: Resumable,
+    monitor: Monitor,
+    user: MonitorSocket,
+    client: ClientSecret,
+    handle: Handle,
+    listener: Vec<u8>,
+}
+
+impl Scene {
+    fn new(number: u8) -> Self {
+        let mut handle = [number; 16];
+        handle[..4].copy_from_slice(&std::process::id().to_be_bytes());
+        let export: Export = Zeroizing::new([3; 32]);
+        let grace = std::time::Duration::from_secs(60);
+        let (name, account, proofs) = ("ada:style".to_owned(), "ada".to_owned(), String::new());
+        let (options, rules, host_keys) = (KeyOptions::default(), Vec::new(), Vec::new());
+        let session = SessionTerms { name, account, proofs, options, rules, host_keys, grace };
+        let log = Log::lines(Level::Info);
+        let (resumable, theirs) =
+            Resumable::new(handle, &export[..], session, HERE.ip(), log.clone()).unwrap();
+        let user = MonitorSocket::new(theirs).unwrap();
+        let monitor = Monitor::new(crate::testing::config(""), Vec::new(), HERE, HERE, log);
+        let handle = Handle(handle);
+        let client = ClientSecret::new(handle, &export);
+        Self { resumable, monitor, user, client, handle, listener: Vec::new() }
+    }
+
+    fn serve(&mut self) {
+        while self.resumable.has_work() {
+            assert!(self.resumable.serve(&mut self.monitor, &mut self.listener).is_ok());
+        }
+    }
+
+    /// A monitor whose client has made the right claim, for a connection with this identifier.
+    fn claimed(&mut self, session_id: &[u8]) -> MonitorSocket {
+        let request = self.client.request("ada:style", session_id, 0).to_payload();
+        let before = 1 + 4 + 9 + 4 + 14 + 4 + NAME.len();
+        let claim = FromClaimant::Claim {
+            user: "ada:style".to_owned(),
+            fields: request[before..].to_vec(),
+            session_id: session_id.to_vec(),
+        };
+        let mut claimant = MonitorSocket::new(connect(&self.handle).unwrap()).unwrap();
+        claimant.send(&claim.encode()).unwrap();
+        self.serve();
+        let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
+        assert!(matches!(answer, ToClaimant::Right(_)), "{answer:?}");
+        claimant
+    }
+
+    /// Lets the connection take the session over, and the user session process hear of it.
+    fn take(&mut self, claimant: &MonitorSocket) {
+        let export = vec![4; 32].into();
+        claimant.send(&FromClaimant::Take { export, peer: HERE, local: HERE }.encode()).unwrap();
+        self.serve();
+        assert!(lh_sys::pass::receive_fd(self.user.socket()).unwrap().is_none());
+        assert_eq!(ToUser::decode(&self.user.receive().unwrap()), Ok(ToUser::LetGo));
+    }
+
+    fn answer(&mut self, count: u64) {
+        self.user.send(&FromUser::Received(count).encode()).unwrap();
+        self.serve();
+    }
+}
+
+impl Resumable {
+    fn has_work(&self) -> bool {
+        let mut fds = Vec::new();
+        self.interests(&mut fds);
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+    }
+}
+
+#[test]
+fn a_connection_takes_the_session_over() {
+    let mut scene = Scene::new(1);
+    let mut claimant = scene.claimed(b"new connection");
+    scene.take(&claimant);
+    scene.answer(5);
+    let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
+    assert!(matches!(answer, ToClaimant::Accepted(_)), "{answer:?}");
+    lh_sys::pass::send_fd(claimant.socket(), claimant.socket().as_fd()).unwrap();
+    scene.serve();
+    claimant.send(&FromClaimant::Connection(vec![9; 100_000].into()).encode()).unwrap();
+    scene.serve();
+    assert!(lh_sys::pass::receive_fd(scene.user.socket()).unwrap().is_some());
+    let ToUser::Connection(moved) = ToUser::decode(&scene.user.receive().unwrap()).unwrap() else {
+        panic!("no connection");
+    };
+    assert_eq!((moved.session_id.as_slice(), moved.state.len()), (&b"new connection"[..], 100_000));
+    scene.user.send(&FromUser::Resumed.encode()).unwrap();
+    scene.serve();
+    let (waits, used) = Notice::read(&scene.listener).unwrap().unwrap();
+    // Counted by account: a style makes no other user of it.
+    assert!(matches!(&waits, Notice::Waits { user, .. } if user == "ada"), "{waits:?}");
+    let after = [Notice::GoesOn(scene.handle), Notice::Connected(HERE.ip())].map(|notice| notice.encode());
+    assert_eq!(scene.listener[used..], after.concat());
+}
+
+#[test]
+fn the_listener_is_told_what_a_session_keeps() {
+    let mut scene = Scene::new(4);
+    let handle = scene.handle;
+    let words = [FromUser::Keeps(9), FromUser::Away { grace: 60 }, FromUser::Keeps(7)];
+    for word in words.into_iter().chain([FromUser::Keeps(5), FromUser::Keeps(u64::MAX), FromUser::Keeps(9)]) {
+        scene.user.send(&word.encode()).unwrap();
+    }
+    scene.serve();
+    // A listener that comes later is told all of it.
+    let now = std::mem::take(&mut scene.listener);
+    scene.resumable.notify(&mut scene.listener);
+    for (mut told, kept) in [(&now[..], vec![7, MOST_KEPT]), (&scene.listener[..], vec![MOST_KEPT])] {
+        let (waits, used) = Notice::read(told).unwrap().unwrap();
+        assert!(matches!(waits, Notice::Waits { .. }), "{waits:?}");
+        told = &told[used..];
+        for bytes in kept {
+            let (notice, used) = Notice::read(told).unwrap().unwrap();
+            assert_eq!(notice, Notice::Keeps { handle, bytes });
+            told = &told[used..];
+        }
+        assert!(told.is_empty());
+    }
+}
+
+#[test]
+fn late_word_of_the_old_connection_confirms_nothing() {
+    let mut scene = Scene::new(3);
+    // The answers are lost: the client goes on to claim with the secret that it has.
+    for id in [b"first", b"other"] {
+        let mut claimant = scene.claimed(id);
+        scene.take(&claimant);
+        scene.answer(5);
+        scene.user.send(&FromUser::Heard.encode()).unwrap();
+        scene.serve();
+        let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
+        assert!(matches!(answer, ToClaimant::Accepted(_)), "{answer:?}");
+        drop(claimant);
+        scene.serve();
+    }
+    scene.claimed(b"last");
+}
+
+#[test]
+fn a_claimant_that_leaves_does_not_end_the_session() {
+    let mut scene = Scene::new(2);
+    for id in [b"first", b"other"] {
+        let claimant = scene.claimed(id);
+        scene.take(&claimant);
+        drop(claimant);
+        // Its end may be noticed before the answer, or when it is to be told.
+        if id == b"other" {
+            scene.serve();
+        }
+        scene.answer(5);
+    }
+    // While a further one is being looked at, a late answer changes nothing.
+    let claimant = scene.claimed(b"last");
+    scene.answer(5);
+    scene.take(&claimant);
+    assert!(scene.resumable.user.is_some() && scene.resumable.attempt.is_some());
+}
