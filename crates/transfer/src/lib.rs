@@ -64,6 +64,7 @@ mod sync;
 mod table;
 mod target_facts;
 mod task;
+mod to_open;
 mod token;
 mod tree;
 mod wakes;

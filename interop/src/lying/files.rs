@@ -80,6 +80,9 @@ const ZEROED: std::ops::Range<u64> = 500..900;
 /// Handles that are open at once, at most, with [`Lie::FewHandles`].
 const MOST_HANDLES: usize = 3;
 
+/// Files that are open at once, at most, with [`Lie::DeniesTenth`].
+const MOST_FILES: usize = 9;
+
 /// OPENs that succeed, at most, with [`Lie::FewOpens`].
 const MOST_OPENS: u64 = 5;
 
@@ -116,6 +119,11 @@ impl Files {
     ) -> Result<String, Fault> {
         self.room(lies)?;
         Self::may_follow(path, lies)?;
+        let files = self.open.iter().filter(|open| matches!(open.what, What::File { .. })).count();
+        if lies.contains(&Lie::DeniesTenth) && files >= MOST_FILES {
+            eprintln!("lh-lying-sftp: the tenth file is refused");
+            return Err(Fault::denied());
+        }
         self.opens += 1;
         if lies.contains(&Lie::FewOpens) && self.opens > MOST_OPENS {
             return Err(Fault::failure("no more files"));

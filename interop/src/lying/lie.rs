@@ -58,6 +58,9 @@ pub enum Lie {
     RotatedIds,
     /// OPEN and OPENDIR fail while three files or directories are open. No limit is announced.
     FewHandles,
+    /// OPEN fails with "permission denied" while nine files are open, as Maverick Synergy's does with fifty. No limit
+    /// is announced.
+    DeniesTenth,
     /// OPEN fails from the sixth on, whatever is closed in between.
     FewOpens,
     /// FSTAT returns the size of the first STAT, LSTAT or FSTAT of the file's path.
@@ -76,7 +79,7 @@ pub enum Lie {
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -104,6 +107,7 @@ impl Lie {
         Self::TwiceAnswered,
         Self::RotatedIds,
         Self::FewHandles,
+        Self::DeniesTenth,
         Self::FewOpens,
         Self::StaleFstat,
         Self::LinkFirst,
