@@ -88,7 +88,7 @@ pub(crate) struct OpenCount {
 pub(crate) struct ToOpen {
     waiting: VecDeque<Waiting>,
     /// How much was open at once, at most.
-    most_open: usize,
+    most_open: OpenCount,
 }
 
 /// Returns true where a limit of open files may be why the server has answered an OPEN with `code`, which is `fault`.
@@ -116,16 +116,18 @@ impl ToOpen {
     }
 
     /// Something is open now beside what was, so that `open` are.
-    pub(crate) const fn opened(&mut self, open: usize) {
-        if open > self.most_open {
-            self.most_open = open;
-        }
+    pub(crate) fn opened(&mut self, open: OpenCount) {
+        self.most_open.all = self.most_open.all.max(open.all);
+        self.most_open.files = self.most_open.files.max(open.files);
     }
 
     /// Returns true where an OPEN that was refused while `open` were open is worth another attempt. `in_order`: the server
     /// answers in the order of the requests, so that `open` is what it had open itself.
-    pub(crate) const fn is_doubtful(&self, opening: &Opening, open: usize, in_order: bool) -> bool {
-        opening.refused_at.is_none() && open > 0 && (open >= self.most_open || !in_order)
+    pub(crate) const fn is_doubtful(&self, opening: &Opening, open: OpenCount, in_order: bool) -> bool {
+        // Directories may count for the server or not.
+        let as_ever = open.all >= self.most_open.all
+            || (open.files > 0 && open.files >= self.most_open.files && opening.is_file());
+        opening.refused_at.is_none() && open.all > 0 && (as_ever || !in_order)
     }
 
     /// Adds what is to be opened when it is its turn.
@@ -174,15 +176,18 @@ mod tests {
     #[test]
     fn a_refusal_is_doubted_once_and_only_with_as_much_open_as_ever() {
         let mut later = ToOpen::default();
-        assert!(!later.is_doubtful(&file(None), 0, true), "nothing is open");
-        later.opened(1);
-        assert!(later.is_doubtful(&file(None), 1, true));
-        later.opened(50);
-        later.opened(7);
-        assert!(later.is_doubtful(&file(None), 50, true));
-        assert!(!later.is_doubtful(&file(None), 49, true), "one more was open before");
-        assert!(later.is_doubtful(&file(None), 49, false), "answers overtake each other");
-        assert!(!later.is_doubtful(&file(Some(50)), 50, true), "it was sent again");
+        assert!(!later.is_doubtful(&file(None), open(0, 0), true), "nothing is open");
+        later.opened(open(1, 0));
+        assert!(later.is_doubtful(&file(None), open(1, 0), true));
+        later.opened(open(50, 40));
+        later.opened(open(7, 7));
+        assert!(later.is_doubtful(&file(None), open(50, 30), true));
+        assert!(!later.is_doubtful(&file(None), open(49, 39), true), "one more was open before");
+        assert!(later.is_doubtful(&file(None), open(40, 40), true), "of files as many as ever");
+        let dir = Opening { how: How::Dir, ..file(None) };
+        assert!(!later.is_doubtful(&dir, open(40, 40), true));
+        assert!(later.is_doubtful(&file(None), open(49, 39), false), "answers overtake each other");
+        assert!(!later.is_doubtful(&file(Some(50)), open(50, 50), true), "it was sent again");
     }
 
     #[test]

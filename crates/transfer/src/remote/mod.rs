@@ -347,7 +347,7 @@ impl Remote {
                     self.session.note_most_handles(most_handles(refused_at) as u64);
                 }
                 let holders = self.handles.given(handle, id, token, opening);
-                self.to_open.opened(self.handles.open().all);
+                self.to_open.opened(self.handles.open());
                 if !holders.is_empty() {
                     self.open_one_at_a_time();
                     let handle = Handle::Remote(handle.clone());
@@ -356,12 +356,12 @@ impl Remote {
                 }
             }
             (Err(fault), Some(opening)) => {
-                let open = self.handles.open().all;
+                let open = self.handles.open();
                 if may_be_limit(code, fault)
                     && may_wait(&token, self.both_remote)
                     && self.to_open.is_doubtful(&opening, open, self.in_order())
                 {
-                    let opening = Opening { refused_at: Some(open), ..opening };
+                    let opening = Opening { refused_at: Some(open.all), ..opening };
                     self.to_open.push(Waiting { token, shape, opening });
                     self.open_waiting();
                     return None;
