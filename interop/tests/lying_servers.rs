@@ -36,7 +36,7 @@ fn expected(lie: Lie) -> (Expected, Expected) {
         Lie::DropsMany => (RightOrTold, RightOrTold),
         Lie::NoFsetstat | Lie::NoRemove | Lie::NoRename => (Right, Right),
         Lie::NoSetstat => (DataRight, Right),
-        Lie::OddTimes | Lie::SizeEmpties => (Right, Right),
+        Lie::OddTimes | Lie::SizeEmpties | Lie::NoSeeks => (Right, Right),
         Lie::StaleSizes => (RightOrTold, Right),
         Lie::EarlyEof => (RightOrTold, RightOrTold),
         Lie::ShortWrites
@@ -189,6 +189,7 @@ fn reused_handles_corrupt_nothing() {
 #[test]
 fn odd_but_correct_servers_copy_everything() {
     over_pipes(&[Lie::OutOfOrder, Lie::DropsRequests, Lie::ShortReads, Lie::OddTimes, Lie::SizeEmpties]);
+    over_pipes(&[Lie::NoSeeks]);
 }
 
 /// Covers: lhscp -X
@@ -423,7 +424,7 @@ fn lhsftp_commands_handle_faulty_servers() {
     make_sources(&lab);
     make_blob(&lab.path("whole"), 300_000);
     let begin = fs::read(lab.path("whole")).unwrap();
-    for lie in [Lie::ReusedHandles, Lie::OneHandle, Lie::CutsWriteOnly, Lie::OutOfOrder] {
+    for lie in [Lie::ReusedHandles, Lie::OneHandle, Lie::CutsWriteOnly, Lie::OutOfOrder, Lie::NoSeeks] {
         let _ = fs::remove_dir_all(lab.path("there"));
         let _ = fs::remove_dir_all(lab.path("back"));
         for directory in ["there", "back"] {

@@ -73,13 +73,16 @@ pub enum Lie {
     NoReadlink,
     /// SETSTAT and FSETSTAT with a size empty the file first, as Paramiko's `set_file_attr` does.
     SizeEmpties,
+    /// OPEN for writing empties the file, WRITEs go to the end of it alone, and READs of such a handle write zeros there
+    /// and report success, as `rclone serve sftp` without a cache.
+    NoSeeks,
     /// Symbolic links are not followed by STAT and OPEN, as Linux does it with `fs.protected_symlinks`.
     GuardsLinks,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -114,6 +117,7 @@ impl Lie {
         Self::NoLinks,
         Self::NoReadlink,
         Self::SizeEmpties,
+        Self::NoSeeks,
         Self::GuardsLinks,
     ];
 

@@ -10,7 +10,7 @@
 //! cannot do that have it read back ([`super::proof`]), where that is asked for.
 
 use crate::Event;
-use crate::end::{Done, Fault, Op, Outcome};
+use crate::end::{Done, Fault, FaultKind, Op, Outcome};
 use crate::engine::Engine;
 use crate::table::Key;
 use crate::task::check::{Check, DIGEST_RANGE, Mode, NextRange, SAMPLE, Todo, digests_of, read_sum, samples};
@@ -102,7 +102,11 @@ impl Engine {
                 check.take_part(side, offset)
             }
             // An end that cannot say is no proof.
-            _ => Vec::new(),
+            outcome => {
+                let at_end = matches!(&outcome, Err(Fault { kind: FaultKind::Eof | FaultKind::Lost, .. }));
+                check.unreadable |= side == Side::Target && !at_end;
+                Vec::new()
+            }
         };
         check.on_answer(side, offset, bytes);
         self.ask_ranges(key);
@@ -147,7 +151,12 @@ impl Engine {
         file.resume_at(kept);
         match of {
             Found::Part => {}
-            Found::InPlace => file.state = State::Opened(Target::InPlace),
+            Found::InPlace => {
+                file.state = State::Opened(Target::InPlace);
+                if check.unreadable && file.item.redone == 0 {
+                    return self.begin_emptied(key);
+                }
+            }
             Found::Adopted(probe) => {
                 if !self.accept_adopted(key, probe, kept) {
                     return;
