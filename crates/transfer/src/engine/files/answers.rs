@@ -47,9 +47,18 @@ impl Engine {
                         }
                     }
                     FileStep::AttributesByPath => self.attributes_by_path(key, &outcome),
-                    FileStep::SizeAfter => self.size_after(key, outcome),
-                    FileStep::Contents(side) => self.contents_opened(key, side, outcome),
-                    FileStep::Proof(side) => self.proof_opened(key, side, outcome),
+                    FileStep::SizeAfter => {
+                        let next = self.checks().size_after(key, outcome);
+                        self.check_next(key, next);
+                    }
+                    FileStep::Contents(side) => {
+                        let next = self.checks().contents_opened(key, side, outcome);
+                        self.check_next(key, next);
+                    }
+                    FileStep::Proof(side) => {
+                        let next = self.checks().proof_opened(key, side, outcome);
+                        self.check_next(key, next);
+                    }
                     FileStep::Ranges => {
                         if self.tasks.ranges_answer(key, outcome, &mut self.ends) {
                             self.begin_copying(key);
@@ -127,7 +136,10 @@ impl Engine {
                 }
             }
             // Nothing to go on from there; perhaps under a name of ours.
-            Err(fault) if fault.kind == FaultKind::NotFound => return self.find_place_of_new(key),
+            Err(fault) if fault.kind == FaultKind::NotFound => {
+                let next = self.part_files().find_new(key);
+                return self.place_next(key, next);
+            }
             outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
         }
         if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {
@@ -191,7 +203,8 @@ impl Engine {
             let target = file.item.target.clone();
             return self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
         }
-        self.find_place(key);
+        let next = self.part_files().find(key);
+        self.place_next(key, next);
     }
 
     pub(in crate::engine) fn target_opened(&mut self, key: Key, outcome: Outcome) {
@@ -225,7 +238,8 @@ impl Engine {
         let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
         if kept > 0 && self.plan.direction == Direction::Upload {
             // It may have been cut when it was opened, or be something else.
-            return self.begin_check(key, Found::InPlace, kept, kept, false);
+            let next = self.checks().begin(key, Found::InPlace, kept, kept, false);
+            return self.check_next(key, next);
         }
         self.begin_data(key);
     }

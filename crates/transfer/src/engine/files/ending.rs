@@ -28,7 +28,7 @@ impl Engine {
         {
             return;
         }
-        self.end_sum(key);
+        self.checks().end_sum(key);
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let mut closed = Closed { examined: file.state.is_examined(), ..Closed::default() };
         let mode_mask = match &file.state {
@@ -93,9 +93,9 @@ impl Engine {
     /// No answer about a closed file is awaited: takes the next step, or ends it.
     pub(super) fn after_close(&mut self, key: Key) {
         let Some(stage) = self.tasks.files.get(key).and_then(|file| file.state.stage()) else { return };
-        let goes_on = (stage < Stage::VerifyingAll && self.prove(key, ProofStage::Written))
-            || (stage <= Stage::Placing && self.finish_place(key))
-            || (stage < Stage::VerifyingNamed && self.prove(key, ProofStage::Named))
+        let goes_on = (stage < Stage::VerifyingAll && self.checks().prove(key, ProofStage::Written))
+            || (stage <= Stage::Placing && self.part_files().finish(key))
+            || (stage < Stage::VerifyingNamed && self.checks().prove(key, ProofStage::Named))
             || (stage < Stage::Cutting && self.cut_later(key));
         if !goes_on {
             self.end_file(key);

@@ -163,7 +163,7 @@ impl Engine {
 
     /// All is known that is asked before the data move.
     fn begin_copying(&mut self, key: Key) {
-        self.begin_sum(key);
+        self.checks().begin_sum(key);
         let sums = self.options.sums;
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         match sums {
