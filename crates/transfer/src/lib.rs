@@ -19,7 +19,7 @@
 //! The modules form a tree. The parts own what is known, and none of them imports the engine: `plan` (what the
 //! command line names), `tree` (directories), `task` (one file), `flow` (how much may be in flight), `channels`,
 //! `batch` (small files by the message), `place` (under which names files grow),
-//! `checks` (is a copy right), `links`, `sync`, `journal`, the ends (`local`, `remote`, behind
+//! `in_place` (opening final names), `checks` (is a copy right), `endings` (closing), `links`, `sync`, `journal`, the ends (`local`, `remote`, behind
 //! the operations of `end`). `engine` is the scheduler: it alone knows the others.
 //!
 //! Existing targets are overwritten in place and cut to length at the end, as `scp` does: copying a file onto
@@ -37,6 +37,7 @@ mod content;
 mod data_requests;
 mod driver;
 mod end;
+mod endings;
 mod ends;
 mod engine;
 mod event;
@@ -45,6 +46,7 @@ mod flow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handles;
+mod in_place;
 mod item;
 pub mod journal;
 mod leftovers;

@@ -3,9 +3,11 @@
 use crate::checks::CheckNext;
 use crate::end::Outcome;
 use crate::engine::Engine;
+use crate::in_place::TargetNext;
 use crate::place::PlaceNext;
 use crate::table::Key;
 use crate::task::owner;
+use crate::task::state::Found;
 use crate::token::{CheckStep, OwnerStep, PlaceStep, Side};
 
 impl Engine {
@@ -13,7 +15,10 @@ impl Engine {
     pub(super) fn place_next(&mut self, key: Key, next: PlaceNext) {
         match next {
             PlaceNext::Wait => {}
-            PlaceNext::InPlace => self.open_target(key),
+            PlaceNext::InPlace => {
+                let next = self.targets().open(key);
+                self.target_next(key, next);
+            }
             PlaceNext::Check { of, found, known, whole } => {
                 let next = self.checks().begin(key, of, found, known, whole);
                 self.check_next(key, next);
@@ -21,6 +26,25 @@ impl Engine {
             PlaceNext::Data => self.begin_data(key),
             PlaceNext::Complete(sum) => self.close_file(key, sum),
             PlaceNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
+        }
+    }
+
+    /// Does what follows from opening a target under its final name.
+    pub(super) fn target_next(&mut self, key: Key, next: TargetNext) {
+        match next {
+            TargetNext::Wait => {}
+            TargetNext::Opened { asked, check } => {
+                self.note_round_trip(Side::Target, asked);
+                match check {
+                    Some(kept) => {
+                        let next = self.checks().begin(key, Found::InPlace, kept, kept, false);
+                        self.check_next(key, next);
+                    }
+                    None => self.begin_data(key),
+                }
+            }
+            TargetNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
+            TargetNext::FailedWith(text) => self.file_failed_with(key, text),
         }
     }
 
