@@ -18,8 +18,8 @@
 //!
 //! The modules form a tree. The parts own what is known, and none of them imports the engine: `plan` (what the
 //! command line names), `tree` (directories), `task` (one file), `flow` (how much may be in flight), `channels`,
-//! `batch` (small files by the message), `place` (under which names files grow),
-//! `in_place` (opening final names), `checks` (is a copy right), `endings` (closing), `links`, `sync`, `journal`, the ends (`local`, `remote`, behind
+//! `batch` (small files by the message), `place` (under which names files grow), `in_place` (opening final names),
+//! `checks` (is a copy right), `endings` (closing), `links`, `sync`, `journal`, the ends (`local`, `remote`, behind
 //! the operations of `end`). `engine` is the scheduler: it alone knows the others.
 //!
 //! Existing targets are overwritten in place and cut to length at the end, as `scp` does: copying a file onto
