@@ -36,7 +36,7 @@ fn expected(lie: Lie) -> (Expected, Expected) {
         Lie::DropsMany => (RightOrTold, RightOrTold),
         Lie::NoFsetstat | Lie::NoRemove | Lie::NoRename => (Right, Right),
         Lie::NoSetstat => (DataRight, Right),
-        Lie::OddTimes | Lie::SizeEmpties => (Right, Right),
+        Lie::OddTimes | Lie::SizeEmpties | Lie::NoSeeks => (Right, Right),
         Lie::StaleSizes => (RightOrTold, Right),
         Lie::EarlyEof => (RightOrTold, RightOrTold),
         Lie::ShortWrites
@@ -50,7 +50,8 @@ fn expected(lie: Lie) -> (Expected, Expected) {
         Lie::WrongIds | Lie::TwiceAnswered => (RightOrTold, RightOrTold),
         // A handle under the id of another OPEN, and data under that of another READ, look right.
         Lie::RotatedIds => (ToldByVerify, ToldByVerify),
-        Lie::FewHandles | Lie::FewOpens => (RightOrTold, RightOrTold),
+        Lie::FewHandles | Lie::DeniesTenth => (Right, Right),
+        Lie::FewOpens => (RightOrTold, RightOrTold),
         Lie::StaleFstat => (RightOrTold, Right),
         // No links in these trees: `symbolic_links_are_never_reversed` has some.
         Lie::LinkFirst | Lie::NoLinks | Lie::NoReadlink | Lie::GuardsLinks => (Right, Right),
@@ -188,6 +189,7 @@ fn reused_handles_corrupt_nothing() {
 #[test]
 fn odd_but_correct_servers_copy_everything() {
     over_pipes(&[Lie::OutOfOrder, Lie::DropsRequests, Lie::ShortReads, Lie::OddTimes, Lie::SizeEmpties]);
+    over_pipes(&[Lie::NoSeeks]);
 }
 
 /// Covers: lhscp -X
@@ -237,7 +239,28 @@ fn replies_with_other_ids_corrupt_nothing() {
 
 #[test]
 fn limits_that_are_not_announced_are_reported() {
-    over_pipes(&[Lie::FewHandles, Lie::FewOpens, Lie::StaleFstat]);
+    over_pipes(&[Lie::FewOpens, Lie::StaleFstat]);
+}
+
+/// What is refused because much is open is opened again when less is.
+#[test]
+fn unannounced_limits_of_open_files_lose_no_file() {
+    over_pipes(&[Lie::FewHandles, Lie::DeniesTenth]);
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("many")).unwrap();
+    (0..80).for_each(|n| make_blob(&lab.path("many").join(format!("file{n}")), 40_000 + n));
+    let server = liar(&lab, &[Lie::DeniesTenth]);
+    for flags in [&[][..], &["--verify"], &["--in-place"]] {
+        for upload in [true, false] {
+            let case = Case { lab: &lab, lie: Lie::DeniesTenth, upload, tree: "many", flags };
+            case.check(|from, to| {
+                let args = [&["-r", "-D", &server][..], flags, &[from, to]].concat();
+                let ran = lab.run(&our("lhscp"), &args);
+                assert!(ran.err.contains("the tenth file is refused"), "it was never tried: {}", ran.err);
+                ran
+            });
+        }
+    }
 }
 
 #[test]
@@ -401,7 +424,7 @@ fn lhsftp_commands_handle_faulty_servers() {
     make_sources(&lab);
     make_blob(&lab.path("whole"), 300_000);
     let begin = fs::read(lab.path("whole")).unwrap();
-    for lie in [Lie::ReusedHandles, Lie::OneHandle, Lie::CutsWriteOnly, Lie::OutOfOrder] {
+    for lie in [Lie::ReusedHandles, Lie::OneHandle, Lie::CutsWriteOnly, Lie::OutOfOrder, Lie::NoSeeks] {
         let _ = fs::remove_dir_all(lab.path("there"));
         let _ = fs::remove_dir_all(lab.path("back"));
         for directory in ["there", "back"] {

@@ -222,6 +222,13 @@ impl Session {
         self.gives_handles_twice = true;
     }
 
+    /// Remembers that the server refuses to have more than `most` files and directories open, for all users of this session.
+    pub const fn note_most_handles(&mut self, most: u64) {
+        if self.limits.max_handles == 0 || most < self.limits.max_handles {
+            self.limits.max_handles = most;
+        }
+    }
+
     /// How many bytes to ask for in one READ: what the server serves whole, at most [`MAX_DATA`], and
     /// [`SAFE_DATA`] when the server has not announced it.
     pub fn read_len(&self) -> u32 {

@@ -43,7 +43,8 @@ pub(crate) struct Ends {
 
 impl Ends {
     pub(crate) fn new(direction: Direction) -> Self {
-        let remote = |wanted: bool| wanted.then(Remote::new);
+        let both = direction == Direction::Relay;
+        let remote = |wanted: bool| wanted.then(|| if both { Remote::of_two() } else { Remote::new() });
         Self {
             source: remote(direction != Direction::Upload),
             target: remote(direction != Direction::Download),

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use lh_sftp::Handle;
 
+use crate::to_open::{OpenCount, Opening};
 use crate::token::Token;
 
 /// What a handle was given for.
@@ -19,22 +20,19 @@ pub(crate) struct Holder {
     pub(crate) path: Vec<u8>,
     /// Its data were read, and only the answer to the CLOSE is missing, for which the engine does not wait.
     pub(crate) gone: bool,
+    is_file: bool,
     close: Option<u32>,
-}
-
-/// A request to open something whose answer is missing.
-#[derive(Debug)]
-struct Opening {
-    id: u32,
-    path: Vec<u8>,
 }
 
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     held: HashMap<Handle, Vec<Holder>>,
-    opening: VecDeque<Opening>,
+    /// By the id of the request.
+    opening: VecDeque<(u32, Opening)>,
     closing: HashMap<u32, Handle>,
+    /// Of those held.
+    open: OpenCount,
 }
 
 /// Request ids count up and wrap.
@@ -48,24 +46,37 @@ impl Handles {
         self.held.is_empty() && self.opening.is_empty()
     }
 
-    /// Request `id` is to open something.
-    pub(crate) fn opening(&mut self, id: u32, path: Vec<u8>) {
-        self.opening.push_back(Opening { id, path });
+    /// What is open, as far as the server has said.
+    pub(crate) const fn open(&self) -> OpenCount {
+        self.open
     }
 
-    /// Request `id`, which was to open something, is answered; returns its path.
-    pub(crate) fn answered(&mut self, id: u32) -> Vec<u8> {
-        let at = self.opening.iter().position(|opening| opening.id == id);
-        at.and_then(|at| self.opening.remove(at)).map(|opening| opening.path).unwrap_or_default()
+    /// What is open or being opened.
+    pub(crate) fn open_or_opening(&self) -> OpenCount {
+        let files = self.opening.iter().filter(|(_, opening)| opening.is_file()).count();
+        OpenCount { all: self.open.all + self.opening.len(), files: self.open.files + files }
+    }
+
+    /// Request `id` is to open something.
+    pub(crate) fn opening(&mut self, id: u32, opening: Opening) {
+        self.opening.push_back((id, opening));
+    }
+
+    /// Request `id`, which was to open something, is answered; returns what.
+    pub(crate) fn answered(&mut self, id: u32) -> Option<Opening> {
+        let at = self.opening.iter().position(|&(opening, _)| opening == id)?;
+        self.opening.remove(at).map(|(_, opening)| opening)
     }
 
     /// Something that was to be opened before request `id` was sent may still be: a handle that `id` closes may be given for it.
     pub(crate) fn opening_before(&self, id: u32) -> bool {
-        self.opening.iter().any(|opening| is_before(opening.id, id))
+        self.opening.iter().any(|&(opening, _)| is_before(opening, id))
     }
 
     /// Request `id` has been given `handle`. Returns who else has it, if anything has.
-    pub(crate) fn given(&mut self, handle: &Handle, id: u32, token: Token, path: Vec<u8>) -> Vec<Holder> {
+    pub(crate) fn given(&mut self, handle: &Handle, id: u32, token: Token, opening: Opening) -> Vec<Holder> {
+        let is_file = opening.is_file();
+        let path = if is_file { opening.path } else { Vec::new() };
         let holders = self.held.entry(handle.clone()).or_default();
         let is_open = |holder: &Holder| holder.close.is_none_or(|close| is_before(id, close));
         let others = holders
@@ -73,7 +84,9 @@ impl Handles {
             .filter(|holder| is_open(holder))
             .map(|holder| Holder { path: holder.path.clone(), ..*holder })
             .collect();
-        holders.push(Holder { token, path, gone: false, close: None });
+        holders.push(Holder { token, path, is_file, gone: false, close: None });
+        self.open.all += 1;
+        self.open.files += usize::from(is_file);
         others
     }
 
@@ -98,7 +111,10 @@ impl Handles {
     pub(crate) fn closed(&mut self, id: u32) {
         let Some(handle) = self.closing.remove(&id) else { return };
         if let Some(holders) = self.held.get_mut(&handle) {
-            holders.retain(|holder| holder.close != Some(id));
+            for holder in holders.extract_if(.., |holder| holder.close == Some(id)) {
+                self.open.all -= 1;
+                self.open.files -= usize::from(holder.is_file);
+            }
             if holders.is_empty() {
                 self.held.remove(&handle);
             }
@@ -108,11 +124,35 @@ impl Handles {
 
 #[cfg(test)]
 mod tests {
+    use lh_sftp::{Attrs, OpenFlags};
+
+    use crate::to_open::How;
+
     use super::*;
 
+    fn file() -> Opening {
+        Opening { path: vec![b'x'], how: How::File(OpenFlags::READ, Attrs::NONE), refused_at: None }
+    }
+
     fn given(handles: &mut Handles, handle: &[u8], id: u32) -> usize {
-        let path = handles.answered(id);
-        handles.given(&Handle::new(handle), id, Token::Nothing, path).len()
+        let opening = handles.answered(id).expect("it was asked");
+        handles.given(&Handle::new(handle), id, Token::Nothing, opening).len()
+    }
+
+    #[test]
+    fn files_and_directories_are_counted_until_their_close_is_answered() {
+        let mut handles = Handles::default();
+        handles.opening(1, file());
+        handles.opening(2, Opening { how: How::Dir, ..file() });
+        assert_eq!(handles.open(), OpenCount { all: 0, files: 0 });
+        assert_eq!(handles.open_or_opening(), OpenCount { all: 2, files: 1 });
+        given(&mut handles, b"a", 1);
+        given(&mut handles, b"b", 2);
+        assert_eq!(handles.open(), OpenCount { all: 2, files: 1 });
+        handles.closing(&Handle::new(b"a"), 3, &Token::Nothing);
+        assert_eq!(handles.open(), OpenCount { all: 2, files: 1 });
+        handles.closed(3);
+        assert_eq!(handles.open_or_opening(), OpenCount { all: 1, files: 0 });
     }
 
     #[test]
@@ -122,19 +162,19 @@ mod tests {
         let base = u32::MAX - 1;
         let id = |n: u32| base.wrapping_add(n);
         for n in [0, 1] {
-            handles.opening(id(n), Vec::new());
+            handles.opening(id(n), file());
         }
         assert_eq!(given(&mut handles, b"a", id(0)), 0);
         handles.closing(&Handle::new(b"a"), id(2), &Token::Nothing);
         assert!(handles.opening_before(id(2)));
-        handles.opening(id(3), Vec::new());
+        handles.opening(id(3), file());
         // Sent before the CLOSE: still open then.
         assert_eq!(given(&mut handles, b"a", id(1)), 1);
         // Sent behind the CLOSE of the first, but the second has it.
         assert_eq!(given(&mut handles, b"a", id(3)), 1);
         handles.closing(&Handle::new(b"a"), id(4), &Token::Nothing);
         handles.closing(&Handle::new(b"a"), id(5), &Token::Nothing);
-        handles.opening(id(6), Vec::new());
+        handles.opening(id(6), file());
         assert_eq!(given(&mut handles, b"a", id(6)), 0);
         handles.closing(&Handle::new(b"a"), id(7), &Token::Nothing);
         for n in [2, 4, 5, 7] {
@@ -148,7 +188,7 @@ mod tests {
     fn different_handles_have_nothing_to_do_with_each_other() {
         let mut handles = Handles::default();
         for n in 0..100_u32 {
-            handles.opening(n, vec![b'x']);
+            handles.opening(n, file());
             assert_eq!(given(&mut handles, &n.to_be_bytes(), n), 0);
         }
         handles.closed(7);

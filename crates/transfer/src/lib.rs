@@ -18,7 +18,8 @@
 //!
 //! The modules form a tree. The parts own what is known, and none of them imports the engine: `plan` (what the
 //! command line names), `tree` (directories), `task` (one file), `flow` (how much may be in flight), `channels`,
-//! `batch` (small files by the message), `links`, `sync`, `journal`, the ends (`local`, `remote`, behind
+//! `batch` (small files by the message), `place` (under which names files grow), `in_place` (opening final names),
+//! `checks` (is a copy right), `endings` (closing), `links`, `sync`, `journal`, the ends (`local`, `remote`, behind
 //! the operations of `end`). `engine` is the scheduler: it alone knows the others.
 //!
 //! Existing targets are overwritten in place and cut to length at the end, as `scp` does: copying a file onto
@@ -31,10 +32,12 @@ mod batch;
 mod capabilities;
 mod changed;
 mod channels;
+mod checks;
 mod content;
 mod data_requests;
 mod driver;
 mod end;
+mod endings;
 mod ends;
 mod engine;
 mod event;
@@ -43,6 +46,7 @@ mod flow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handles;
+mod in_place;
 mod item;
 pub mod journal;
 mod leftovers;
@@ -52,6 +56,7 @@ mod local_path;
 pub mod manifest_file;
 mod names;
 mod options;
+mod place;
 mod plan;
 mod progress;
 pub mod rcp;
@@ -64,6 +69,7 @@ mod sync;
 mod table;
 mod target_facts;
 mod task;
+mod to_open;
 mod token;
 mod tree;
 mod wakes;

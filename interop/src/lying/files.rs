@@ -80,6 +80,9 @@ const ZEROED: std::ops::Range<u64> = 500..900;
 /// Handles that are open at once, at most, with [`Lie::FewHandles`].
 const MOST_HANDLES: usize = 3;
 
+/// Files that are open at once, at most, with [`Lie::DeniesTenth`].
+const MOST_FILES: usize = 9;
+
 /// OPENs that succeed, at most, with [`Lie::FewOpens`].
 const MOST_OPENS: u64 = 5;
 
@@ -116,13 +119,19 @@ impl Files {
     ) -> Result<String, Fault> {
         self.room(lies)?;
         Self::may_follow(path, lies)?;
+        let files = self.open.iter().filter(|open| matches!(open.what, What::File { .. })).count();
+        if lies.contains(&Lie::DeniesTenth) && files >= MOST_FILES {
+            eprintln!("lh-lying-sftp: the tenth file is refused");
+            return Err(Fault::denied());
+        }
         self.opens += 1;
         if lies.contains(&Lie::FewOpens) && self.opens > MOST_OPENS {
             return Err(Fault::failure("no more files"));
         }
         let (read, write) = (flags & 1 != 0, flags & 2 != 0);
         let truncates_write_only = lies.contains(&Lie::CutsWriteOnly);
-        let cut = if truncates_write_only { write && !read } else { flags & 16 != 0 };
+        let mut cut = if truncates_write_only { write && !read } else { flags & 16 != 0 };
+        cut |= write && lies.contains(&Lie::NoSeeks);
         let mut options = OpenOptions::new();
         options.read(read).write(write).truncate(cut).mode(mode.unwrap_or(0o666) & 0o777);
         if flags & 8 != 0 {
@@ -191,6 +200,10 @@ impl Files {
         lies: &[Lie],
     ) -> Result<Vec<u8>, Fault> {
         let mut place = self.find(handle)?;
+        if lies.contains(&Lie::NoSeeks) && matches!(self.open[place].what, What::File { writes: true, .. }) {
+            self.write(handle, offset, &vec![0; len], lies)?;
+            return Err(Fault { code: 0, text: "" });
+        }
         if lies.contains(&Lie::MixedReads) && matches!(self.open[place].what, What::File { first: true, .. })
         {
             let newest =
@@ -236,6 +249,9 @@ impl Files {
         let What::File { file, written, .. } = &mut self.open[place].what else {
             return Err(Fault::failure("no file"));
         };
+        if lies.contains(&Lie::NoSeeks) && offset != file.metadata()?.len() {
+            return Err(Fault::failure("Illegal seek"));
+        }
         let mut stored = data.to_vec();
         if lies.contains(&Lie::Zeroed) || lies.contains(&Lie::ZeroedUnseen) {
             for (at, byte) in (offset..).zip(&mut stored) {

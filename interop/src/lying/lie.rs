@@ -58,6 +58,9 @@ pub enum Lie {
     RotatedIds,
     /// OPEN and OPENDIR fail while three files or directories are open. No limit is announced.
     FewHandles,
+    /// OPEN fails with "permission denied" while nine files are open, as Maverick Synergy's does with fifty. No limit
+    /// is announced.
+    DeniesTenth,
     /// OPEN fails from the sixth on, whatever is closed in between.
     FewOpens,
     /// FSTAT returns the size of the first STAT, LSTAT or FSTAT of the file's path.
@@ -70,13 +73,16 @@ pub enum Lie {
     NoReadlink,
     /// SETSTAT and FSETSTAT with a size empty the file first, as Paramiko's `set_file_attr` does.
     SizeEmpties,
+    /// OPEN for writing empties the file, WRITEs go to the end of it alone, and READs of such a handle write zeros there
+    /// and report success, as `rclone serve sftp` without a cache.
+    NoSeeks,
     /// Symbolic links are not followed by STAT and OPEN, as Linux does it with `fs.protected_symlinks`.
     GuardsLinks,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -104,12 +110,14 @@ impl Lie {
         Self::TwiceAnswered,
         Self::RotatedIds,
         Self::FewHandles,
+        Self::DeniesTenth,
         Self::FewOpens,
         Self::StaleFstat,
         Self::LinkFirst,
         Self::NoLinks,
         Self::NoReadlink,
         Self::SizeEmpties,
+        Self::NoSeeks,
         Self::GuardsLinks,
     ];
 

@@ -9,6 +9,8 @@ use crate::task::File;
 use crate::task::handles::OnChannel;
 use crate::wording::Deed;
 
+const UNREADABLE: &str = "the server does not let it be read while it is open for writing";
+
 /// How often a file is copied again. Once is enough unless channels are opened meanwhile.
 const MOST_REDONE: u8 = 5;
 
@@ -53,6 +55,17 @@ impl Engine {
             self.report.event(Event::Notice { text });
         }
         self.copy_again(key, &fault.text);
+    }
+
+    /// The server does not read what is open for writing, and may have written instead: rclone's without a cache, which empties
+    /// what it opens, answers READs with success and has zeros there then. The file is opened once more, empty.
+    pub(super) fn begin_emptied(&mut self, key: Key) {
+        if let Some(file) = self.tasks.files.get(key) {
+            let path = display_name(&file.item.target);
+            let text = format!("\"{path}\" cannot be continued, {UNREADABLE}: all of it is copied");
+            self.report.skip(text);
+        }
+        self.copy_again(key, UNREADABLE);
     }
 
     /// The size of a file being written, behind its OPEN on a second channel.

@@ -8,11 +8,7 @@
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`files`] | one file from stat to close |
 //! | [`mod@file_work`] | reading, writing and hashing that threads do without the engine |
-//! | [`mod@place`] | the name under which a file grows, and its way to the final one |
-//! | [`check`] | is what is there already right, is what was written right |
-//! | [`mod@verify`] | asking for what shows that a copy is right |
-//! | [`opened`] | both files are open to be compared |
-//! | [`proof`] | reading back what was written |
+//! | [`steps`] | what follows for a file from its names and from comparing it |
 //! | [`batch`], [`batch_answers`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`mod@requests`] | how much may be asked for or sent |
@@ -30,7 +26,6 @@ mod adopt;
 mod batch;
 mod batch_answers;
 mod channels;
-mod check;
 mod connections;
 mod copy_again;
 mod data;
@@ -39,17 +34,14 @@ mod file_work;
 mod files;
 mod finished;
 mod names;
-mod opened;
-mod place;
 mod prepare;
 mod preserve;
-mod proof;
 mod requests;
 mod same_handle;
 mod schedule;
+mod steps;
 mod sync;
 mod unanswered;
-mod verify;
 mod write;
 
 use std::time::Instant;

@@ -3,8 +3,12 @@
 use std::time::{Duration, Instant};
 
 use crate::channels::spread::{Spread, stops_to_reopen};
+use crate::checks::Checks;
 use crate::data_requests::DataRequests;
+use crate::endings::Endings;
 use crate::engine::Engine;
+use crate::in_place::Targets;
+use crate::place::PartFiles;
 use crate::table::Key;
 use crate::token::Side;
 
@@ -57,6 +61,57 @@ impl Engine {
     pub(in crate::engine) const fn spread(&mut self) -> Spread<'_> {
         let Self { tasks, ends, channels, .. } = self;
         Spread { tasks, ends, reopening: &mut channels.reopening }
+    }
+
+    /// The names of the files on their way.
+    pub(in crate::engine) const fn part_files(&mut self) -> PartFiles<'_> {
+        PartFiles {
+            plan: &self.plan,
+            options: &self.options,
+            tasks: &mut self.tasks,
+            ends: &mut self.ends,
+            dirs: &self.tree.dirs,
+            leftovers: &mut self.leftovers,
+            backups: &mut self.sync.backups,
+            report: &mut self.report,
+            now: self.progress.now,
+        }
+    }
+
+    /// The targets of the files on their way.
+    pub(in crate::engine) const fn targets(&mut self) -> Targets<'_> {
+        Targets {
+            direction: self.plan.direction,
+            options: &self.options,
+            tasks: &mut self.tasks,
+            ends: &mut self.ends,
+            dirs: &self.tree.dirs,
+            report: &mut self.report,
+            now: self.progress.now,
+        }
+    }
+
+    /// The files on their way, as far as they end.
+    pub(in crate::engine) const fn endings(&mut self) -> Endings<'_> {
+        Endings {
+            direction: self.plan.direction,
+            options: &self.options,
+            tasks: &mut self.tasks,
+            ends: &mut self.ends,
+            flow: &mut self.flow,
+        }
+    }
+
+    /// The comparisons of the files on their way.
+    pub(in crate::engine) const fn checks(&mut self) -> Checks<'_> {
+        Checks {
+            direction: self.plan.direction,
+            options: &self.options,
+            tasks: &mut self.tasks,
+            ends: &mut self.ends,
+            report: &mut self.report,
+            most_requests: self.flow.most_requests(),
+        }
     }
 
     /// READs and WRITEs of file data.

@@ -63,7 +63,9 @@ impl Engine {
             return false;
         }
         match step {
-            FileStep::Check(CheckStep::Range(side, offset)) => self.ask_range_again(key, side, offset),
+            FileStep::Check(CheckStep::Range(side, offset)) => {
+                self.checks().ask_range_again(key, side, offset)
+            }
             _ => self.taken_over(&token),
         }
     }

@@ -224,7 +224,7 @@ impl Flow {
 
     /// Directories that may be open on an end at a time; `server`: the handles that it has, where it is remote.
     pub(crate) fn max_open_dirs(&self, server: Option<usize>) -> usize {
-        server.unwrap_or(self.limits.descriptors) / 4
+        (server.unwrap_or(self.limits.descriptors) / 4).max(1)
     }
 
     /// `size` bytes of a file are to be requested; `of_file` is what is counted of them.

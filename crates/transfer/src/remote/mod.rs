@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lh_sftp::link_order::LinkOrder;
 use lh_sftp::{
-    Attrs, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, SessionError, WriteHeader, extension,
+    Incoming, Reply, ReplyBody, Request, Session, SessionError, StatusCode, WriteHeader, extension,
 };
 use lh_wire::Output;
 
@@ -26,7 +26,8 @@ use crate::flow::{Next, Silence};
 use crate::handles::{Handles, Holder};
 use crate::remote::outgoing::Outgoing;
 use crate::remote::pending::{Awaited, Pending, What};
-use crate::remote::requests::{Asked, has_full_attrs, open_of, remote, request_of};
+use crate::remote::requests::{Asked, has_full_attrs, opening_of, remote, request_of};
+use crate::to_open::{Opening, ToOpen, Waiting, may_be_limit, may_wait, most_handles};
 use crate::token::Token;
 
 /// A message of a server.
@@ -50,22 +51,6 @@ pub(crate) enum ServerError {
     NotAsked(u32),
 }
 
-/// A request to open something that waits until nothing is open.
-#[derive(Debug)]
-struct Waiting {
-    token: Token,
-    shape: Shape,
-    path: Vec<u8>,
-    how: How,
-}
-
-#[derive(Debug)]
-enum How {
-    File(OpenFlags, Attrs),
-    Dir,
-    Listing(Vec<u8>),
-}
-
 /// One SFTP session and the requests on their way.
 #[derive(Debug)]
 pub(crate) struct Remote {
@@ -79,8 +64,10 @@ pub(crate) struct Remote {
     handles: Handles,
     /// Answers to CLOSEs that came before those to OPENs that were sent earlier.
     early_closes: VecDeque<(u32, Token, Outcome)>,
-    /// What is to be opened when nothing else is, on a server that gives one handle twice.
-    waiting: VecDeque<Waiting>,
+    /// What is to be opened when less is open.
+    to_open: ToOpen,
+    /// The other end of the copy is remote, too.
+    both_remote: bool,
     silence: Silence,
 }
 
@@ -95,9 +82,15 @@ impl Remote {
             lost: None,
             handles: Handles::default(),
             early_closes: VecDeque::new(),
-            waiting: VecDeque::new(),
+            to_open: ToOpen::default(),
+            both_remote: false,
             silence: Silence::default(),
         }
+    }
+
+    /// An end of a copy between two remote ends.
+    pub(crate) fn of_two() -> Self {
+        Self { both_remote: true, ..Self::new() }
     }
 
     /// Goes on with a session whose version and limits are known and that owes no answer.
@@ -117,7 +110,7 @@ impl Remote {
 
     /// Returns true when nothing waits to be sent and no answer is awaited.
     pub(crate) fn quiet(&self) -> bool {
-        self.pending.is_empty() && self.waiting.is_empty() && self.outgoing.is_empty()
+        self.pending.is_empty() && self.to_open.is_empty() && self.outgoing.is_empty()
     }
 
     /// Says hello. Call once, when the channel is open. `first_flight`: the server takes what stands behind that.
@@ -172,16 +165,12 @@ impl Remote {
             Asked::Known(outcome) => return Some(outcome),
         };
         let id = self.session.request(&request, &mut self.outgoing.queue);
-        let what = match (&request, &op) {
-            (Request::Open { path, .. }, _) => {
-                self.handles.opening(id, path.to_vec());
+        let what = match (Opening::of(&request), &op) {
+            (Some(opening), _) => {
+                self.handles.opening(id, opening);
                 What::Opens
             }
-            (Request::Opendir { .. } | Request::ListDir { .. }, _) => {
-                self.handles.opening(id, Vec::new());
-                What::Opens
-            }
-            (_, Op::Close(Handle::Remote(handle))) => {
+            (None, Op::Close(Handle::Remote(handle))) => {
                 self.handles.closing(handle, id, &token);
                 What::Closes
             }
@@ -211,39 +200,29 @@ impl Remote {
         self.pending.in_order
     }
 
-    /// Keeps what is to be opened until nothing is open, where that is to be so; gives everything else back.
+    /// Keeps what is to be opened for later, where that is to be so; gives everything else back.
     fn wait_to_open<'a>(&mut self, op: Op<'a>, token: Token) -> Option<Op<'a>> {
-        if !self.one_at_a_time() || (self.handles.is_empty() && self.waiting.is_empty()) {
+        let alone = self.one_at_a_time();
+        if self.to_open.is_empty() && (!alone || self.handles.is_empty())
+            || !(alone || may_wait(&token, self.both_remote))
+        {
             return Some(op);
         }
-        let (path, how, shape) = match op {
-            Op::List { path, pattern } if self.session.supports(extension::LIST_DIR) => {
-                (path, How::Listing(pattern.to_vec()), Shape::Listing)
-            }
-            Op::List { path, .. } | Op::ListPlain(path) => (path, How::Dir, Shape::Plain),
-            _ => match open_of(&op) {
-                Some((path, flags, attrs)) => (path, How::File(flags, attrs), Shape::Plain),
-                None => return Some(op),
-            },
-        };
-        self.waiting.push_back(Waiting { token, shape, path: path.to_vec(), how });
+        let Some((opening, shape)) = opening_of(&op, &self.session) else { return Some(op) };
+        self.to_open.push(Waiting { token, shape, opening });
         None
     }
 
-    /// Opens what waits, when nothing is open.
+    /// Opens what waits and whose turn it is.
     fn open_waiting(&mut self) {
-        if !self.handles.is_empty() {
-            return;
+        while !self.to_open.is_empty() {
+            let (open, idle) = (self.handles.open_or_opening(), self.pending.is_empty());
+            let Some(next) = self.to_open.next(open, self.one_at_a_time(), idle) else { return };
+            let Waiting { token, shape, opening } = next;
+            let id = self.session.request(&opening.request(), &mut self.outgoing.queue);
+            self.handles.opening(id, opening);
+            self.pending.push(id, Awaited { token, shape, what: What::Opens });
         }
-        let Some(Waiting { token, shape, path, how }) = self.waiting.pop_front() else { return };
-        let request = match &how {
-            How::File(flags, attrs) => Request::Open { path: &path, flags: *flags, attrs: *attrs },
-            How::Dir => Request::Opendir { path: &path },
-            How::Listing(pattern) => Request::ListDir { path: &path, pattern, flags: 0 },
-        };
-        let id = self.session.request(&request, &mut self.outgoing.queue);
-        self.handles.opening(id, path);
-        self.pending.push(id, Awaited { token, shape, what: What::Opens });
     }
 
     /// The server sends and takes times as they are.
@@ -291,6 +270,8 @@ impl Remote {
 
     /// Sends what is queued, as far as the channel takes it; true when nothing is left.
     pub(crate) fn flush(&mut self, out: &mut dyn Output) -> bool {
+        // What waits for an answer that nothing brings.
+        self.open_waiting();
         let many = self.session.takes_many_in_a_packet() || self.takes_first_flight();
         self.outgoing.flush(many, out)
     }
@@ -335,6 +316,7 @@ impl Remote {
     fn came(&mut self, id: u32, awaited: Awaited, body: ReplyBody) -> Option<Came> {
         self.pending.answered(id);
         let Awaited { token, shape, what } = awaited;
+        let code = if let ReplyBody::Status(status) = &body { status.code } else { StatusCode::OK };
         let outcome = outcome(body, shape);
         match what {
             What::Other => {}
@@ -347,23 +329,47 @@ impl Remote {
                 self.handles.closed(id);
                 self.open_waiting();
             }
-            What::Opens => {
-                let path = self.handles.answered(id);
-                if let Ok(
-                    Done::Opened(Handle::Remote(handle), _) | Done::Listing(Some(Handle::Remote(handle)), _),
-                ) = &outcome
-                {
-                    let holders = self.handles.given(handle, id, token, path);
-                    if !holders.is_empty() {
-                        self.open_one_at_a_time();
-                        let handle = Handle::Remote(handle.clone());
-                        self.perform(Op::Close(handle), Token::Nothing);
-                        return Some(Came::SameHandle { opened: token, holders });
-                    }
-                }
-                self.open_waiting();
-            }
+            What::Opens => return self.opened(id, awaited, code, outcome),
         }
+        Some(Came::Answer(token, outcome))
+    }
+
+    /// What the answer to a request to open something means; `None` where it is to be opened later.
+    fn opened(&mut self, id: u32, awaited: Awaited, code: StatusCode, outcome: Outcome) -> Option<Came> {
+        let Awaited { token, shape, .. } = awaited;
+        let opening = self.handles.answered(id);
+        match (&outcome, opening) {
+            (
+                Ok(Done::Opened(Handle::Remote(handle), _) | Done::Listing(Some(Handle::Remote(handle)), _)),
+                Some(opening),
+            ) => {
+                if let Some(refused_at) = opening.refused_at {
+                    self.session.note_most_handles(most_handles(refused_at) as u64);
+                }
+                let holders = self.handles.given(handle, id, token, opening);
+                self.to_open.opened(self.handles.open());
+                if !holders.is_empty() {
+                    self.open_one_at_a_time();
+                    let handle = Handle::Remote(handle.clone());
+                    self.perform(Op::Close(handle), Token::Nothing);
+                    return Some(Came::SameHandle { opened: token, holders });
+                }
+            }
+            (Err(fault), Some(opening)) => {
+                let open = self.handles.open();
+                if may_be_limit(code, fault)
+                    && may_wait(&token, self.both_remote)
+                    && self.to_open.is_doubtful(&opening, open, self.in_order())
+                {
+                    let opening = Opening { refused_at: Some(open.all), ..opening };
+                    self.to_open.push(Waiting { token, shape, opening });
+                    self.open_waiting();
+                    return None;
+                }
+            }
+            _ => {}
+        }
+        self.open_waiting();
         Some(Came::Answer(token, outcome))
     }
 
@@ -411,6 +417,6 @@ impl Remote {
         self.outgoing = Outgoing::default();
         let awaited = self.pending.take_all().map(|awaited| awaited.token);
         let closed = self.early_closes.drain(..).map(|(_, token, _)| token);
-        awaited.chain(closed).chain(self.waiting.drain(..).map(|waiting| waiting.token)).collect()
+        awaited.chain(closed).chain(self.to_open.take_all().map(|waiting| waiting.token)).collect()
     }
 }

@@ -5,6 +5,7 @@ use lh_sftp::{Attrs, Handle as RemoteHandle, OpenFlags, Request, Session, SumSte
 
 use crate::answers::Shape;
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Fault, Handle, Op, Outcome};
+use crate::to_open::{How, Opening};
 
 /// How an operation is carried out.
 #[allow(clippy::large_enum_variant, reason = "it is returned once and taken apart at once")]
@@ -126,7 +127,7 @@ pub(super) fn request_of<'a>(
 }
 
 /// How a file is opened: its path, the flags, and what it is made with.
-pub(super) fn open_of<'a>(op: &Op<'a>) -> Option<(&'a [u8], OpenFlags, Attrs)> {
+fn open_of<'a>(op: &Op<'a>) -> Option<(&'a [u8], OpenFlags, Attrs)> {
     // Without READ some servers cut what is there (Erlang/OTP's).
     let both = OpenFlags::READ | OpenFlags::WRITE;
     Some(match *op {
@@ -153,6 +154,24 @@ pub(super) fn open_of<'a>(op: &Op<'a>) -> Option<(&'a [u8], OpenFlags, Attrs)> {
             (path, both | OpenFlags::CREAT | found, Attrs::with_permissions(mode & 0o777))
         }
         _ => return None,
+    })
+}
+
+/// What `op` is to open, and the shape of its answer.
+pub(super) fn opening_of(op: &Op<'_>, session: &Session) -> Option<(Opening, Shape)> {
+    Some(match *op {
+        Op::List { path, pattern } if session.supports(extension::LIST_DIR) => {
+            let how = How::Listing(pattern.to_vec());
+            (Opening { path: path.to_vec(), how, refused_at: None }, Shape::Listing)
+        }
+        Op::List { path, .. } | Op::ListPlain(path) => {
+            (Opening { path: path.to_vec(), how: How::Dir, refused_at: None }, Shape::Plain)
+        }
+        _ => {
+            let (path, flags, attrs) = open_of(op)?;
+            let how = How::File(flags, attrs);
+            (Opening { path: path.to_vec(), how, refused_at: None }, Shape::Plain)
+        }
     })
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Check {
     /// Where it ends when all agree.
     end: u64,
     pub(crate) differs: bool,
+    /// The target did not give back what it has: it is no better known than before.
+    pub(crate) unreadable: bool,
 }
 
 /// What a comparison asks next.
@@ -58,7 +60,7 @@ pub(crate) enum NextRange {
 
 impl Check {
     pub(crate) const fn new(mode: Mode, todo: Todo, end: u64) -> Self {
-        Self { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false }
+        Self { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false, unreadable: false }
     }
 
     /// Takes the next range, of which both ends are to be asked. `most`: ranges that may be in flight.

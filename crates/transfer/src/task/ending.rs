@@ -2,8 +2,10 @@
 
 use crate::Direction;
 use crate::end::Change;
+use crate::item::Item;
 use crate::journal::Tag;
 use crate::task::File;
+use crate::task::file::Faults;
 use crate::task::proof::ProofStage;
 
 /// What becomes of a part file when all is written and closed.
@@ -79,6 +81,25 @@ impl File {
             change.mode = Some(mode);
         }
         change
+    }
+
+    /// What is to be copied once more, because this copy turned out wrong or cannot get its name.
+    pub(crate) fn copied_again(&self) -> Option<Item> {
+        let Faults { undone, too_long, .. } = self.faults;
+        let again = (self.place.corrupt && !self.item.again)
+            || (self.place.barred && !self.item.in_place)
+            || undone
+            || (too_long && !self.item.emptied);
+        if !again {
+            return None;
+        }
+        let mut item = self.item.clone();
+        item.again |= self.place.corrupt;
+        item.in_place |= self.place.barred;
+        item.fresh |= self.place.corrupt || undone || too_long;
+        item.emptied |= undone || too_long;
+        item.redone += u8::from(undone);
+        Some(item)
     }
 
     /// What becomes of the part file.
@@ -178,6 +199,30 @@ mod tests {
         let mut placed = closed(file(), false);
         placed.place.there = false;
         assert_eq!(placed.part_end(), PartEnd::Nothing);
+    }
+
+    #[test]
+    fn what_turned_out_wrong_is_copied_once_more_in_another_way() {
+        assert!(file().copied_again().is_none());
+        let mut wrong = file();
+        wrong.place.corrupt = true;
+        let item = wrong.copied_again().expect("a copy");
+        assert!(item.again && item.fresh && !item.emptied && !item.in_place);
+        wrong.item.again = true;
+        assert!(wrong.copied_again().is_none(), "not twice");
+        let mut barred = file();
+        barred.place.barred = true;
+        let item = barred.copied_again().expect("a copy");
+        assert!(item.in_place && !item.again && !item.fresh);
+        let mut undone = file();
+        undone.faults.undone = true;
+        let item = undone.copied_again().expect("a copy");
+        assert_eq!((item.fresh, item.emptied, item.redone), (true, true, 1));
+        let mut long = file();
+        long.faults.too_long = true;
+        assert!(long.copied_again().is_some_and(|item| item.emptied && item.redone == 0));
+        long.item.emptied = true;
+        assert!(long.copied_again().is_none(), "it was emptied already");
     }
 
     #[test]

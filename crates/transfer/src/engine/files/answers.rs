@@ -3,7 +3,6 @@
 use crate::end::{Done, FaultKind, Kind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
 use crate::table::Key;
-use crate::task::state::{Access, Found, Opening, State, Target};
 use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 use crate::{Direction, Event, wording};
@@ -33,8 +32,14 @@ impl Engine {
                     FileStep::TargetStat => self.target_stat_answer(key, outcome),
                     FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
                     FileStep::OpenSource => self.source_opened(key, outcome),
-                    FileStep::OldSize => self.old_size_answer(key, &outcome),
-                    FileStep::OpenTarget => self.target_opened(key, outcome),
+                    FileStep::OldSize => {
+                        let next = self.targets().old_size_came(key, &outcome);
+                        self.target_next(key, next);
+                    }
+                    FileStep::OpenTarget => {
+                        let next = self.targets().opened(key, outcome);
+                        self.target_next(key, next);
+                    }
                     FileStep::IsPlain => self.tasks.plain_answer(key, outcome),
                     FileStep::OpenOnChannel { channel } => {
                         let read_back = self.options.verify.read_back();
@@ -42,20 +47,39 @@ impl Engine {
                     }
                     FileStep::SizeReopened => self.size_reopened(key, &outcome),
                     FileStep::Attributes => {
-                        if let Err(fault) = outcome {
-                            self.attributes_refused(key, fault);
+                        if let Err(fault) = outcome
+                            && let Some(fault) = self.endings().attributes_refused(key, fault)
+                        {
+                            self.file_failed(key, Deed::FinishTarget, &fault);
                         }
                     }
-                    FileStep::AttributesByPath => self.attributes_by_path(key, &outcome),
-                    FileStep::SizeAfter => self.size_after(key, outcome),
-                    FileStep::Contents(side) => self.contents_opened(key, side, outcome),
-                    FileStep::Proof(side) => self.proof_opened(key, side, outcome),
+                    FileStep::AttributesByPath => {
+                        if let Some(fault) = self.endings().attributes_by_path(key, outcome) {
+                            self.file_failed(key, Deed::FinishTarget, &fault);
+                        }
+                    }
+                    FileStep::SizeAfter => {
+                        let next = self.checks().size_after(key, outcome);
+                        self.check_next(key, next);
+                    }
+                    FileStep::Contents(side) => {
+                        let next = self.checks().contents_opened(key, side, outcome);
+                        self.check_next(key, next);
+                    }
+                    FileStep::Proof(side) => {
+                        let next = self.checks().proof_opened(key, side, outcome);
+                        self.check_next(key, next);
+                    }
                     FileStep::Ranges => {
                         if self.tasks.ranges_answer(key, outcome, &mut self.ends) {
                             self.begin_copying(key);
                         }
                     }
-                    FileStep::SizeCheck => self.size_answer(key, outcome),
+                    FileStep::SizeCheck => {
+                        if let Some(fault) = self.endings().size_came(key, outcome) {
+                            self.file_failed(key, Deed::FinishTarget, &fault);
+                        }
+                    }
                     FileStep::Sync => {
                         if let Err(fault) = outcome {
                             self.file_failed(key, Deed::SyncTarget, &fault);
@@ -122,16 +146,20 @@ impl Engine {
     pub(in crate::engine) fn target_stat_answer(&mut self, key: Key, outcome: Outcome) {
         match outcome {
             Ok(Done::Info(info)) => {
-                if !self.resume_behind(key, info.size.unwrap_or(0)) {
-                    return;
+                if let Some(next) = self.targets().resume_behind(key, info.size.unwrap_or(0)) {
+                    return self.target_next(key, next);
                 }
             }
             // Nothing to go on from there; perhaps under a name of ours.
-            Err(fault) if fault.kind == FaultKind::NotFound => return self.find_place_of_new(key),
+            Err(fault) if fault.kind == FaultKind::NotFound => {
+                let next = self.part_files().find_new(key);
+                return self.place_next(key, next);
+            }
             outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
         }
         if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {
-            self.open_target(key);
+            let next = self.targets().open(key);
+            self.target_next(key, next);
         }
     }
 
@@ -191,43 +219,8 @@ impl Engine {
             let target = file.item.target.clone();
             return self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
         }
-        self.find_place(key);
-    }
-
-    pub(in crate::engine) fn target_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let (handle, info) = match outcome {
-            Ok(Done::Opened(handle, info)) => (handle, info),
-            outcome => {
-                let fault = fault_of(outcome);
-                let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
-                let first = matches!(file.state, State::Opening(Opening::InPlace(Access::ReadWrite)));
-                if self.ends.target.is_some() && !final_ && !file.faults.failed && first {
-                    // What may be written may not be allowed to be read.
-                    return self.open_target_for(key, Access::WriteOnly);
-                }
-                return self.file_failed(key, Deed::OpenTarget, &fault);
-            }
-        };
-        file.handles.target = Some(handle);
-        let asked = file.started;
-        file.handles.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
-        file.holes.blank_from = file.handles.old_size.unwrap_or(u64::MAX);
-        file.state = State::Opened(Target::InPlace);
-        let goes_on = self.options.resume && self.plan.direction == Direction::Download && !file.item.fresh;
-        let there = file.handles.old_size.filter(|_| goes_on);
-        if let Some(there) = there
-            && !self.resume_behind(key, there)
-        {
-            return self.tasks.leave_target_alone(key);
-        }
-        self.note_round_trip(Side::Target, asked);
-        let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
-        if kept > 0 && self.plan.direction == Direction::Upload {
-            // It may have been cut when it was opened, or be something else.
-            return self.begin_check(key, Found::InPlace, kept, kept, false);
-        }
-        self.begin_data(key);
+        let next = self.part_files().find(key);
+        self.place_next(key, next);
     }
 
     pub(in crate::engine) fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {

@@ -1,18 +1,17 @@
 //! How a file ends: attributes, CLOSE, its final name, and the report of it.
 
-use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::end::{Fault, FaultKind};
 use crate::engine::Engine;
 use crate::event::CopiedKind;
 use crate::options::Verify;
 use crate::table::Key;
 use crate::task::File;
-use crate::task::preserve::Preserved;
 use crate::task::proof::ProofStage;
 use crate::task::source_check::CLOSE_BEHIND;
-use crate::task::state::{Closed, Closing, Copying, Stage, State};
-use crate::token::{FileStep, Side, Token, Whose};
+use crate::task::state::{Closed, Stage, State};
+use crate::token::Whose;
 use crate::wording::Deed;
-use crate::{Direction, Event, local, wording};
+use crate::{Direction, Event, wording};
 
 impl Engine {
     /// Sets what is to be set on the target and closes both ends. `known_sum`: over a copy that is complete already.
@@ -28,64 +27,8 @@ impl Engine {
         {
             return;
         }
-        self.end_sum(key);
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let mut closed = Closed { examined: file.state.is_examined(), ..Closed::default() };
-        let mode_mask = match &file.state {
-            State::Copying(Copying { preserved, source_after }) => {
-                closed.changed = source_after.changed();
-                preserved.mode_mask(0o777)
-            }
-            _ => Preserved::Todo.mode_mask(0o777),
-        };
-        self.flow.expect(&mut file.queued.ahead, 0);
-        self.flow.let_go(file.relay.held.values().flatten().map(|piece| piece.len() as u64).sum());
-        file.relay.held.clear();
-        let (source, target) = (file.handles.source.take(), file.handles.target.take());
-        let (direction, failed) = (self.plan.direction, file.faults.failed);
-        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
-        let change = file.change_on_close(direction, self.options.preserve, mode_mask, foreign);
-        // The cut on the handle is enough, also when its answer is a failure.
-        closed.cut = failed;
-        if !failed {
-            closed.size = file.copied_size(direction);
-            closed.sum = file.sums.content.finish(closed.size).or(known_sum);
-        }
-        file.state = State::Closing(Closing { closed, change, refused: None });
-        let existed = file.place.growing().is_none() || file.place.continued;
-        let size_after_wanted = foreign && existed && !failed;
-        let set = target.is_some() && change != Change::default();
-        let close = target.is_some();
-        let sync = close && !failed && self.options.sync;
-        file.outstanding += u32::from(set) + u32::from(sync) + u32::from(close);
-        if let Some(handle) = source
-            && self.ends.source.is_some()
-        {
-            self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
-        }
-        if let Some(handle) = target {
-            if set {
-                let op = Op::SetHandle { handle: &handle, change };
-                self.ends.start(Side::Target, op, Token::File(key, FileStep::Attributes));
-            }
-            if sync {
-                self.ends.start(Side::Target, Op::Sync(&handle), Token::File(key, FileStep::Sync));
-            }
-            if close {
-                if let Some(file) =
-                    self.tasks.files.get_mut(key).filter(|file| file.place.growing().is_some())
-                {
-                    file.place.lock = local::keep_lock(&handle);
-                }
-                self.ends.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
-            }
-            if size_after_wanted && let Some(file) = self.tasks.files.get_mut(key) {
-                file.outstanding += 1;
-                let path = file.written_path().to_vec();
-                self.ends.start(Side::Target, Op::Stat(&path), Token::File(key, FileStep::SizeAfter));
-            }
-        }
-        if !set && !close {
+        self.checks().end_sum(key);
+        if self.endings().close(key, known_sum) {
             self.move_on(key);
         }
     }
@@ -93,27 +36,13 @@ impl Engine {
     /// No answer about a closed file is awaited: takes the next step, or ends it.
     pub(super) fn after_close(&mut self, key: Key) {
         let Some(stage) = self.tasks.files.get(key).and_then(|file| file.state.stage()) else { return };
-        let goes_on = (stage < Stage::VerifyingAll && self.prove(key, ProofStage::Written))
-            || (stage <= Stage::Placing && self.finish_place(key))
-            || (stage < Stage::VerifyingNamed && self.prove(key, ProofStage::Named))
-            || (stage < Stage::Cutting && self.cut_later(key));
+        let goes_on = (stage < Stage::VerifyingAll && self.checks().prove(key, ProofStage::Written))
+            || (stage <= Stage::Placing && self.part_files().finish(key))
+            || (stage < Stage::VerifyingNamed && self.checks().prove(key, ProofStage::Named))
+            || (stage < Stage::Cutting && self.endings().cut_later(key));
         if !goes_on {
             self.end_file(key);
         }
-    }
-
-    /// Cuts a file that failed after its CLOSE to what is known to be right. False where there is nothing to cut.
-    fn cut_later(&mut self, key: Key) -> bool {
-        let Some(file) = self.tasks.files.get_mut(key) else { return false };
-        if !file.wants_cut(self.plan.direction) || !file.state.advance(State::Cutting) {
-            return false;
-        }
-        file.outstanding += 1;
-        let change = Change { size: Some(file.taken.good_end()), ..Change::default() };
-        let target = file.written_path().to_vec();
-        let token = Token::File(key, FileStep::Repair);
-        self.ends.start(Side::Target, Op::SetPath { path: &target, change }, token);
-        true
     }
 
     /// Takes the file out of the table, and reports how its copy went.
@@ -179,56 +108,6 @@ impl Engine {
         };
         self.file_failed(key, deed, &Fault { kind: FaultKind::Lost, text: reason.to_owned() });
         self.move_on(key);
-    }
-
-    /// Servers may not set attributes of open files and yet by their path, or not at all and yet take files.
-    pub(super) fn attributes_refused(&mut self, key: Key, fault: Fault) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.faults.failed || fault.kind == FaultKind::Lost || self.plan.direction == Direction::Download {
-            return self.file_failed(key, Deed::FinishTarget, &fault);
-        }
-        let State::Closing(closing) = &mut file.state else { return };
-        closing.refused = Some(fault);
-        let change = closing.change;
-        file.outstanding += 1;
-        let target = file.written_path().to_vec();
-        let token = Token::File(key, FileStep::AttributesByPath);
-        self.ends.start(Side::Target, Op::SetPath { path: &target, change }, token);
-    }
-
-    pub(super) fn attributes_by_path(&mut self, key: Key, outcome: &Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
-        match outcome {
-            Ok(_) => {
-                if let State::Closing(closing) = &mut file.state {
-                    closing.refused = None;
-                }
-            }
-            Err(fault) if fault.kind == FaultKind::Lost => self.file_failed(key, Deed::FinishTarget, fault),
-            Err(_) => {
-                file.outstanding += 1;
-                let target = file.written_path().to_vec();
-                self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
-            }
-        }
-    }
-
-    /// Nothing can be set. What has the right size, or none (a device, a pipe), gets its name all the same; attributes that
-    /// were to be preserved are reported.
-    pub(super) fn size_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let State::Closing(closing) = &mut file.state else { return };
-        let (Some(fault), size) = (closing.refused.take(), closing.closed.size) else { return };
-        let (special, right) = match outcome {
-            Ok(Done::Info(info)) => (info.kind == Kind::Special, info.size == Some(size)),
-            _ => (false, false),
-        };
-        if !right && !special {
-            self.file_failed(key, Deed::FinishTarget, &fault);
-        } else if self.options.preserve && !special {
-            let text = wording::failed(self.plan.direction, Deed::FinishTarget, &file.item.target, &fault);
-            closing.closed.flaw = Some(text);
-        }
     }
 
     /// Goes on to the next state when nothing of this one is left.

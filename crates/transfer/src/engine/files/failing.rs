@@ -2,6 +2,7 @@
 
 use crate::end::{Fault, FaultKind, Op};
 use crate::engine::Engine;
+use crate::item::Item;
 use crate::table::Key;
 use crate::task::File;
 use crate::token::{Side, Token};
@@ -51,6 +52,17 @@ impl Engine {
             }
         }
         self.child_finished(file.item.parent);
+    }
+
+    /// A copy that turned out wrong is taken out, to be made once more: returns what is to be copied.
+    pub(in crate::engine) fn take_again(&mut self, key: Key) -> Option<Item> {
+        let item = self.tasks.files.get(key)?.copied_again().filter(|_| !self.report.is_over())?;
+        if let Some(parent) = item.parent.and_then(|parent| self.tree.dirs.get_mut(parent)) {
+            // The one that ends now is counted out.
+            parent.count_in();
+        }
+        self.forget_file(key);
+        Some(item)
     }
 
     /// The target does not hold what the source does. The first time it is thrown away and copied again.

@@ -1,23 +1,19 @@
-//! Gives a file its final name, writes it in place where that is impossible, and notes both in the journal.
+//! Gives a file its final name, or removes what is under ours, and notes both in the journal.
 
-use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
-use crate::engine::Engine;
-use crate::item::Item;
 use crate::local;
-use crate::names::display_name;
+use crate::place::{PartFiles, PlaceNext};
 use crate::sync::backup::Replaced;
 use crate::table::Key;
-use crate::task::File;
 use crate::task::ending::PartEnd;
 use crate::task::state::State;
 use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::wording::Deed;
 
-impl Engine {
+impl PartFiles<'_> {
     /// Everything is written and closed: gives the file its name, or clears up behind a failure. False when there is
     /// nothing (more) to do.
-    pub(in crate::engine) fn finish_place(&mut self, key: Key) -> bool {
+    pub(crate) fn finish(&mut self, key: Key) -> bool {
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let (step, part) = match file.part_end() {
             PartEnd::Nothing => return false,
@@ -55,7 +51,7 @@ impl Engine {
             return true;
         }
         if matches!(step, PlaceStep::Rename) && file.item.backed_up == Some(false) {
-            self.sync.backups.back_up(&mut self.ends, &self.plan.target, target, Replaced::ByFile(key));
+            self.backups.back_up(self.ends, &self.plan.target, target, Replaced::ByFile(key));
             return true;
         }
         let op = match step {
@@ -66,9 +62,9 @@ impl Engine {
         true
     }
 
-    pub(super) fn rename_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
+    pub(super) fn on_rename(&mut self, key: Key, step: PlaceStep, outcome: Outcome) -> PlaceNext {
         let simple = self.ends.rename_is_simple();
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         // It may have been replaced at the last moment.
         let outcome = match (step, &file.place.lock) {
             (PlaceStep::Rename | PlaceStep::RenameNew, Some(lock)) => {
@@ -80,9 +76,9 @@ impl Engine {
         match (step, outcome) {
             (PlaceStep::RemoveOld, _) if !forbidden => {
                 file.outstanding += 1;
-                let (part, target) = (file.written_path().to_vec(), file.item.target.clone());
                 let token = Token::File(key, FileStep::Place(PlaceStep::RenameNew));
-                self.ends.start(Side::Target, Op::RenameNew { old: &part, new: &target }, token);
+                let op = Op::RenameNew { old: file.written_path(), new: &file.item.target };
+                self.ends.start(Side::Target, op, token);
             }
             (_, Ok(_)) => self.placed(key),
             (PlaceStep::Rename, Err(fault))
@@ -92,20 +88,18 @@ impl Engine {
             {
                 // A server that cannot replace: there is a moment without either.
                 file.outstanding += 1;
-                let target = file.item.target.clone();
                 let token = Token::File(key, FileStep::Place(PlaceStep::RemoveOld));
-                self.ends.start(Side::Target, Op::Remove(&target), token);
+                self.ends.start(Side::Target, Op::Remove(&file.item.target), token);
             }
             (_, Err(fault)) if forbidden && file.item.backed_up.is_none() => self.take_back(key, &fault),
             (_, Err(fault)) => {
-                let moved = file.item.backed_up == Some(true) && fault.kind != FaultKind::Lost;
-                let target = file.item.target.clone();
-                self.file_failed(key, Deed::PlaceTarget, &fault);
-                if moved {
-                    self.sync.backups.restore(&mut self.ends, &self.plan.target, &target);
+                if file.item.backed_up == Some(true) && fault.kind != FaultKind::Lost {
+                    self.backups.restore(self.ends, &self.plan.target, &file.item.target);
                 }
+                return PlaceNext::Failed(Deed::PlaceTarget, fault);
             }
         }
+        PlaceNext::Wait
     }
 
     /// The part file may not be renamed: it is removed, and the file is copied again under the final name.
@@ -118,7 +112,7 @@ impl Engine {
         // The next attempt is compared anew.
         file.place.compared = false;
         if let Some(part) = file.place.part.take() {
-            self.leftovers.remove_part(part, &mut self.ends);
+            self.leftovers.remove_part(part, self.ends);
         }
     }
 
@@ -134,41 +128,6 @@ impl Engine {
             journal.finish(tag, part);
         } else {
             journal.forget(part);
-        }
-    }
-
-    /// A copy that turned out wrong is taken out, to be made once more: returns what is to be copied.
-    pub(in crate::engine) fn take_again(&mut self, key: Key) -> Option<Item> {
-        let again = |file: &mut File| {
-            (file.place.corrupt && !file.item.again)
-                || (file.place.barred && !file.item.in_place)
-                || file.faults.undone
-                || (file.faults.too_long && !file.item.emptied)
-        };
-        if !self.tasks.files.get_mut(key).is_some_and(again) || self.report.is_over() {
-            return None;
-        }
-        let file = self.tasks.files.get(key)?;
-        let mut item = file.item.clone();
-        item.again |= file.place.corrupt;
-        item.in_place |= file.place.barred;
-        item.fresh |= file.place.corrupt || file.faults.undone || file.faults.too_long;
-        item.emptied |= file.faults.undone || file.faults.too_long;
-        item.redone += u8::from(file.faults.undone);
-        item.leads |= file.item.leads;
-        let parent = item.parent.and_then(|parent| self.tree.dirs.get_mut(parent));
-        if let Some(parent) = parent {
-            // The one that ends now is counted out.
-            parent.count_in();
-        }
-        self.forget_file(key);
-        Some(item)
-    }
-
-    pub(in crate::engine) fn report_in_place(&mut self, key: Key, why: &Fault) {
-        if let Some(file) = self.tasks.files.get(key) {
-            let text = format!("\"{}\" is written in place: {}", display_name(&file.item.target), why.text);
-            self.report.event(Event::Notice { text });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Acts on what the target's end says about the place of a file.
 
 use crate::end::{AsFound, Change, Done, FaultKind, Op, Outcome, fault_of, path_of};
-use crate::engine::Engine;
+use crate::place::{PartFiles, PlaceNext};
 use crate::table::Key;
 use crate::task::place::{part_name, random_tag};
 use crate::task::probe::{AtTarget, OpeningPart, Probe, Replacing};
@@ -9,24 +9,22 @@ use crate::task::state::{Found, Opening, State, Target};
 use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::wording::Deed;
 
-impl Engine {
-    pub(in crate::engine) fn place_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
-        if let Some(asked) = self.tasks.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
-            self.note_round_trip(Side::Target, asked);
-        }
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
+impl PartFiles<'_> {
+    /// Takes an answer about the place of a file.
+    pub(crate) fn on_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
         if lost && !file.state.has_begun() {
-            return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome));
+            return PlaceNext::Failed(Deed::OpenTarget, fault_of(outcome));
         }
         match step {
             PlaceStep::Target { followed } | PlaceStep::Part { followed } => {
-                self.probe_answer(key, step, followed, &outcome);
+                return self.on_probe(key, step, followed, &outcome);
             }
             PlaceStep::BehindLink => match outcome {
                 _ if file.faults.failed => {}
                 // OPEN decides it.
-                Err(fault) if fault.kind != FaultKind::NotFound => self.open_target(key),
+                Err(fault) if fault.kind != FaultKind::NotFound => return PlaceNext::InPlace,
                 _ => self.resolve_target(key),
             },
             PlaceStep::Link => match path_of(outcome) {
@@ -37,78 +35,79 @@ impl Engine {
                     self.look(key, &target, Probe::behind_link());
                 }
                 // It leads nowhere yet: writing through it makes the file there.
-                _ => self.open_target(key),
+                _ => return PlaceNext::InPlace,
             },
-            PlaceStep::Open => self.part_opened(key, outcome),
-            PlaceStep::Adopt => self.adopted(key, outcome),
-            PlaceStep::Owner => match outcome {
-                Ok(Done::Info(info)) => self.owner_known(key, info.ids),
-                _ => self.owner_known(key, None),
-            },
+            PlaceStep::Open => return self.on_opened(key, outcome),
+            PlaceStep::Adopt => return self.on_adopted(key, outcome),
+            PlaceStep::Owner => {
+                let ids = if let Ok(Done::Info(info)) = outcome { info.ids } else { None };
+                return self.owner_known(key, ids);
+            }
             PlaceStep::Give => match outcome {
-                Ok(_) => self.look_at_found(key),
-                Err(_) => self.give_up_part(key),
+                Ok(_) => return self.look_at_found(key),
+                Err(_) => return self.give_up_part(key),
             },
             PlaceStep::Rename | PlaceStep::RemoveOld | PlaceStep::RenameNew => {
-                self.rename_answer(key, step, outcome);
+                return self.on_rename(key, step, outcome);
             }
             PlaceStep::Backup => match outcome {
                 Ok(_) => file.item.backed_up = Some(true),
-                outcome => self.file_failed(key, Deed::PlaceTarget, &fault_of(outcome)),
+                outcome => return PlaceNext::Failed(Deed::PlaceTarget, fault_of(outcome)),
             },
             PlaceStep::Discard => {
-                if let Some(part) = file.place.part.clone() {
-                    self.leftovers.removal_answered(&part, &outcome, &mut self.report);
+                if let Some(part) = &file.place.part {
+                    self.leftovers.removal_answered(part, &outcome, self.report);
                 }
             }
         }
+        PlaceNext::Wait
     }
 
     /// The end says what is under one of the two names.
-    pub(in crate::engine) fn probe_answer(
-        &mut self,
-        key: Key,
-        step: PlaceStep,
-        followed: bool,
-        outcome: &Outcome,
-    ) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
+    fn on_probe(&mut self, key: Key, step: PlaceStep, followed: bool, outcome: &Outcome) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         let replacing = Replacing {
             names: self.options.tree_sync.is_some(),
             links: self.options.follows_no_links(&file.item),
         };
         // The link was followed meanwhile: nothing depends on what is beside it.
-        let Some(probe) = file.state.probe_mut().filter(|probe| probe.followed == followed) else { return };
+        let Some(probe) = file.state.probe_mut().filter(|probe| probe.followed == followed) else {
+            return PlaceNext::Wait;
+        };
         probe.unanswered -= 1;
         if let PlaceStep::Target { .. } = step {
             if let Ok(Done::Info(info)) = outcome
                 && let Some(fault) = info.refused_there()
             {
-                return self.file_failed(key, Deed::OpenTarget, &fault);
+                return PlaceNext::Failed(Deed::OpenTarget, fault);
             }
             match probe.on_target(outcome, replacing) {
                 AtTarget::Replaced(info) => file.place.old = Some(info),
-                AtTarget::Link => return self.follow_target(key),
+                AtTarget::Link => {
+                    self.follow_target(key);
+                    return PlaceNext::Wait;
+                }
                 AtTarget::Free | AtTarget::InPlace => {}
             }
         } else {
             probe.on_part(outcome);
         }
         if file.state.probe().is_some_and(|probe| probe.unanswered == 0) {
-            self.place_known(key);
+            return self.all_known(key);
         }
+        PlaceNext::Wait
     }
 
-    pub(in crate::engine) fn part_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let State::Opening(Opening::Part(opening)) = file.state else { return };
+    fn on_opened(&mut self, key: Key, outcome: Outcome) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
+        let State::Opening(Opening::Part(opening)) = file.state else { return PlaceNext::Wait };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
                 let fault = fault_of(outcome);
                 if fault.is_full() {
                     // In place it would cost what is there.
-                    return self.file_failed(key, Deed::OpenTarget, &fault);
+                    return PlaceNext::Failed(Deed::OpenTarget, fault);
                 }
                 let busy = fault.kind == FaultKind::Busy;
                 if !opening.random && (busy || opening.left_over || opening.removed) {
@@ -126,7 +125,7 @@ impl Engine {
                     return self.open_part(key, AsFound::Fresh, opening);
                 }
                 self.report_in_place(key, &fault);
-                return self.open_target(key);
+                return PlaceNext::InPlace;
             }
         };
         file.handles.target = Some(handle.clone());
@@ -140,32 +139,34 @@ impl Engine {
             journal.begin(&file.item.target, part);
         }
         match (file.place.old.as_ref().and_then(|old| old.ids), info) {
-            (None, _) => self.look_at_found(key),
-            (Some(_), Some(info)) => self.owner_known(key, info.ids),
+            (None, _) => return self.look_at_found(key),
+            (Some(_), Some(info)) => return self.owner_known(key, info.ids),
             (Some(_), None) => {
                 file.outstanding += 1;
                 let token = Token::File(key, FileStep::Place(PlaceStep::Owner));
                 self.ends.start(Side::Target, Op::Fstat(&handle), token);
             }
         }
+        PlaceNext::Wait
     }
 
-    pub(in crate::engine) fn owner_known(&mut self, key: Key, ids: Option<(u32, u32)>) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
+    fn owner_known(&mut self, key: Key, ids: Option<(u32, u32)>) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         let wanted = file.place.old.as_ref().and_then(|old| old.ids);
         if ids == wanted || file.faults.failed {
             return self.look_at_found(key);
         }
-        let Some(handle) = file.handles.target.clone() else { return };
+        let Some(handle) = &file.handles.target else { return PlaceNext::Wait };
         file.outstanding += 1;
         let change = Change { ids: wanted, ..Change::default() };
         let token = Token::File(key, FileStep::Place(PlaceStep::Give));
-        self.ends.start(Side::Target, Op::SetHandle { handle: &handle, change }, token);
+        self.ends.start(Side::Target, Op::SetHandle { handle, change }, token);
+        PlaceNext::Wait
     }
 
     /// The owner cannot be kept: in place, then.
-    pub(in crate::engine) fn give_up_part(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
+    fn give_up_part(&mut self, key: Key) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         file.place.there = false;
         file.place.tag = None;
         let (handle, part) = (file.handles.target.take(), file.place.part.take());
@@ -173,17 +174,17 @@ impl Engine {
             self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         if let Some(part) = part {
-            self.leftovers.remove_part(part, &mut self.ends);
+            self.leftovers.remove_part(part, self.ends);
         }
-        self.open_target(key);
+        PlaceNext::InPlace
     }
 
-    pub(in crate::engine) fn adopted(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let Some(probe) = file.state.probe_mut() else { return };
+    fn on_adopted(&mut self, key: Key, outcome: Outcome) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
+        let Some(probe) = file.state.probe_mut() else { return PlaceNext::Wait };
         let Ok(Done::Opened(handle, _)) = outcome else {
             probe.rejected = true;
-            return self.place_known(key);
+            return self.all_known(key);
         };
         let of = Found::Adopted(std::mem::take(probe));
         file.handles.target = Some(handle);
@@ -191,22 +192,23 @@ impl Engine {
         let there = file.place.old.as_ref().and_then(|old| old.size).unwrap_or(0);
         file.handles.old_size = Some(there);
         file.holes.blank_from = there;
-        let partial = self.options.adopt_partial;
-        self.begin_check(key, of, there, there, partial);
+        PlaceNext::Check { of, found: there, known: there, whole: self.options.adopt_partial }
     }
 
-    pub(in crate::engine) fn look_at_found(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
-        let State::Opening(Opening::Part(opening)) = &file.state else { return };
+    fn look_at_found(&mut self, key: Key) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
+            return PlaceNext::Wait;
+        };
+        let State::Opening(Opening::Part(opening)) = &file.state else { return PlaceNext::Wait };
         match opening.found {
             Some(found) => {
                 file.place.continued = true;
                 let known = file.place.part.as_deref().map_or(0, |part| self.leftovers.noted(part));
-                self.begin_check(key, Found::Part, found, known, false);
+                PlaceNext::Check { of: Found::Part, found, known, whole: false }
             }
             None => {
                 file.state = State::Opened(Target::Part);
-                self.begin_data(key);
+                PlaceNext::Data
             }
         }
     }

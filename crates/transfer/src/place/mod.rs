@@ -2,12 +2,14 @@
 //!
 //! A file appears under its final name when it is complete: until then it has a name of ours beside it, which says of
 //! which source in which state it is a copy. So what an attempt that was cut off has left is found again, is continued
-//! when it is right ([`super::check`]), and never taken for the copy of something else.
+//! when it is right, and never taken for the copy of something else.
 //!
 //! Nothing may be different afterwards from what `scp` leaves: what is no plain file, has several names, another owner
 //! that cannot be kept, or stands in a directory that takes no new names, is written in place. The mode of a
 //! file that is replaced is kept, and a symbolic link leads to where the file is replaced. So is everything
 //! where the server permits no rename, or make files under names of ours.
+//!
+//! What is to be asked is started here; what follows for the file beyond its names is returned as [`PlaceNext`].
 //!
 //! | module | what |
 //! |---|---|
@@ -18,46 +20,95 @@
 mod answers;
 mod finish;
 mod found;
+#[cfg(test)]
+mod tests;
 
-use crate::end::{AsFound, Op};
-use crate::engine::Engine;
-use crate::local;
-use crate::table::Key;
+use std::time::Instant;
+
+use crate::end::{AsFound, Fault, Op};
+use crate::ends::Ends;
+use crate::leftovers::Leftovers;
+use crate::names::display_name;
+use crate::report::Reporter;
+use crate::sync::backup::Backups;
+use crate::table::{Key, Table};
 use crate::task::place::{part_name, tag_of};
 use crate::task::probe::{OpeningPart, Probe};
-use crate::task::state::{Opening, State};
+use crate::task::queues::Tasks;
+use crate::task::state::{Found, Opening, State};
 use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::tree::Dir;
+use crate::wording::Deed;
+use crate::{Event, Options, Plan, local};
 
-impl Engine {
+/// The names of the files on their way.
+#[derive(Debug)]
+pub(crate) struct PartFiles<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) options: &'a Options,
+    pub(crate) tasks: &'a mut Tasks,
+    pub(crate) ends: &'a mut Ends,
+    pub(crate) dirs: &'a Table<Dir>,
+    pub(crate) leftovers: &'a mut Leftovers,
+    pub(crate) backups: &'a mut Backups,
+    pub(crate) report: &'a mut Reporter,
+    pub(crate) now: Instant,
+}
+
+/// What follows for a file.
+#[derive(Debug)]
+pub(crate) enum PlaceNext {
+    /// Nothing before another answer has come.
+    Wait,
+    /// It is written under its final name.
+    InPlace,
+    /// The first `found` bytes of what is there are compared, of which the journal vouches for `known`. `whole`: all of
+    /// them, where there are no digests.
+    Check {
+        of: Found,
+        found: u64,
+        known: u64,
+        whole: bool,
+    },
+    /// It is open and empty: the data follow.
+    Data,
+    /// What is there is the copy, whose sum this is.
+    Complete(Option<Vec<u8>>),
+    Failed(Deed, Fault),
+}
+
+impl PartFiles<'_> {
     /// The source is open: where does the copy go?
-    pub(super) fn find_place(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
+    pub(crate) fn find(&mut self, key: Key) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         if !self.options.atomic || file.item.target.ends_with(b"/") {
-            return self.open_target(key);
+            return PlaceNext::InPlace;
         }
         // What has the final name is to be continued; for an upload the server was asked before.
         let goes_on = self.options.resume && !file.item.fresh;
         if goes_on && local::perform(Op::Lstat(&file.item.target)).is_ok() {
-            return self.open_target(key);
+            return PlaceNext::InPlace;
         }
-        self.find_place_of_new(key);
+        self.find_new(key)
     }
 
-    /// Like [`Self::find_place`], where nothing under the final name is to be continued.
-    pub(super) fn find_place_of_new(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
+    /// Like [`Self::find`], where nothing under the final name is to be continued.
+    pub(crate) fn find_new(&mut self, key: Key) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
+            return PlaceNext::Wait;
+        };
         if !self.options.atomic || file.item.in_place || self.ends.facts.renames_barred {
-            return self.open_target(key);
+            return PlaceNext::InPlace;
         }
         let target = file.item.target.clone();
         let tag = tag_of(&file.item);
         file.place.tag = tag;
         file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
-        if file.item.parent.and_then(|key| self.tree.dirs.get(key)).is_some_and(Dir::created) {
+        if file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created) {
             return self.open_part(key, AsFound::Fresh, OpeningPart::default());
         }
         self.look(key, &target, Probe::default());
+        PlaceNext::Wait
     }
 
     /// Asks what is under the final name, and what under ours beside it.
@@ -66,24 +117,24 @@ impl Engine {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let followed = probe.followed;
         file.state = State::Probing(Probe { part_unasked: likely, ..probe });
-        file.place.asked_at = Some(self.progress.now);
-        self.ask_place(key, target, PlaceStep::Target { followed });
+        file.place.asked_at = Some(self.now);
+        self.ask(key, target, PlaceStep::Target { followed });
         if !likely {
             self.look_at_part(key);
         }
     }
 
-    pub(super) fn look_at_part(&mut self, key: Key) {
+    fn look_at_part(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(probe) = file.state.probe_mut() else { return };
         probe.part_unasked = false;
         let followed = probe.followed;
         if let Some(part) = file.place.part.clone() {
-            self.ask_place(key, &part, PlaceStep::Part { followed });
+            self.ask(key, &part, PlaceStep::Part { followed });
         }
     }
 
-    fn ask_place(&mut self, key: Key, path: &[u8], step: PlaceStep) {
+    fn ask(&mut self, key: Key, path: &[u8], step: PlaceStep) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(probe) = file.state.probe_mut() else { return };
         probe.unanswered += 1;
@@ -99,40 +150,43 @@ impl Engine {
         // The answer about our name beside the link does not matter any more; it is still to come.
         file.state = State::Probing(Probe::behind_link());
         file.outstanding += 1;
-        let target = file.item.target.clone();
-        self.ends.start(
-            Side::Target,
-            Op::Stat(&target),
-            Token::File(key, FileStep::Place(PlaceStep::BehindLink)),
-        );
+        let token = Token::File(key, FileStep::Place(PlaceStep::BehindLink));
+        self.ends.start(Side::Target, Op::Stat(&file.item.target), token);
     }
 
     /// The link may be followed: where does it lead?
     fn resolve_target(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.outstanding += 1;
-        let target = file.item.target.clone();
         let token = Token::File(key, FileStep::Place(PlaceStep::Link));
-        self.ends.start(Side::Target, Op::RealPath(&target), token);
+        self.ends.start(Side::Target, Op::RealPath(&file.item.target), token);
     }
 
-    fn open_part(&mut self, key: Key, as_found: AsFound, opening: OpeningPart) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let Some(part) = file.place.part.clone() else { return self.open_target(key) };
+    fn open_part(&mut self, key: Key, as_found: AsFound, opening: OpeningPart) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
+        let Some(part) = &file.place.part else { return PlaceNext::InPlace };
         file.state = State::Opening(Opening::Part(opening));
         match &mut self.leftovers.journal {
             Some(journal) if opening.random => {
                 // The next attempt finds this name nowhere else.
-                journal.begin(&file.item.target, &part);
+                journal.begin(&file.item.target, part);
                 journal.flush();
             }
             Some(journal) if file.place.tag.is_some() => journal.note_opening(&file.item.target),
             _ => {}
         }
-        file.place.asked_at = Some(self.progress.now);
+        file.place.asked_at = Some(self.now);
         file.outstanding += 1;
         let mode = file.place.old.as_ref().and_then(|old| old.mode).or(file.item.info.mode).unwrap_or(0o666);
-        let op = Op::OpenPart { path: &part, mode, as_found };
+        let op = Op::OpenPart { path: part, mode, as_found };
         self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Open)));
+        PlaceNext::Wait
+    }
+
+    fn report_in_place(&mut self, key: Key, why: &Fault) {
+        if let Some(file) = self.tasks.files.get(key) {
+            let text = format!("\"{}\" is written in place: {}", display_name(&file.item.target), why.text);
+            self.report.event(Event::Notice { text });
+        }
     }
 }

@@ -5,14 +5,43 @@
 //! was written under, and once more in samples when it has its final name.
 
 use crate::Direction;
+use crate::checks::{CheckNext, Checks};
 use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome};
-use crate::engine::Engine;
+use crate::options::Verify;
 use crate::table::Key;
+use crate::task::ending::Proofs;
 use crate::task::proof::ProofStage;
-use crate::token::{Side, Token};
+use crate::task::state::{State, Verifying};
+use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 
-impl Engine {
+impl Checks<'_> {
+    /// A server other than ours could have put it elsewhere.
+    fn proves_names(&self) -> bool {
+        self.options.verify == Verify::Always
+            && self.ends.target.as_ref().is_some_and(|target| !target.is_ours())
+    }
+
+    /// The copy is closed: compares it with its source, where that is to be done. True while it is.
+    pub(crate) fn prove(&mut self, key: Key, stage: ProofStage) -> bool {
+        let proofs = Proofs {
+            always: self.options.verify == Verify::Always,
+            digests: self.ends.can_digest(),
+            names: self.proves_names(),
+        };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
+        let verifying = |closed| State::Verifying(Verifying { closed, stage, opening: 2, check: None });
+        if !file.wants_proof(stage, proofs) || !file.state.advance(verifying) {
+            return false;
+        }
+        file.outstanding += 2;
+        let (source, target) = (file.item.source.clone(), file.written_path().to_vec());
+        for (side, path) in [(Side::Source, source), (Side::Target, target)] {
+            self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Proof(side)));
+        }
+        true
+    }
+
     pub(super) fn close_proof(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let handles =
@@ -25,39 +54,38 @@ impl Engine {
     }
 
     /// The comparison has ended.
-    pub(super) fn proved(&mut self, key: Key, stage: ProofStage, right: bool) {
+    pub(super) fn proved(&mut self, key: Key, stage: ProofStage, right: bool) -> CheckNext {
         self.close_proof(key);
         let names = self.proves_names();
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
         let last = stage == ProofStage::Named || !names || file.place.growing().is_none();
         file.place.compared = right && (file.place.compared || last);
-        if !right {
-            self.found_wrong(key);
-        }
-        self.move_on(key);
+        if right { CheckNext::Wait } else { CheckNext::Wrong }
     }
 
     /// After the last byte: the server has this much, or says so, where something was there before. A longer tail is not cut
     /// off: servers that use Paramiko's `set_file_attr` would lose all that was written. The copy is made again over an
     /// empty file.
-    pub(super) fn size_after(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
+    pub(crate) fn size_after(&mut self, key: Key, outcome: Outcome) -> CheckNext {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
+            return CheckNext::Wait;
+        };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
             // What was written and closed is not there.
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                return self.file_failed(key, Deed::WriteTarget, &fault);
+                return CheckNext::Failed(Deed::WriteTarget, fault);
             }
-            _ => return,
+            _ => return CheckNext::Wait,
         };
         if !matches!(info.kind, Kind::File | Kind::Unknown) {
             if let Some(closed) = file.state.closed_mut() {
                 closed.special = true;
             }
-            return;
+            return CheckNext::Wait;
         }
         let wanted =
-            if self.plan.direction == Direction::Relay { file.relay.write_at } else { file.requests.next };
+            if self.direction == Direction::Relay { file.relay.write_at } else { file.requests.next };
         match info.size {
             Some(size) if size > wanted && !file.item.emptied => {
                 // What is known to be too long is worth nothing under any name.
@@ -67,9 +95,10 @@ impl Engine {
             }
             Some(size) if size != wanted => {
                 let text = format!("the server says that it has {size} bytes of {wanted}");
-                self.file_failed(key, Deed::WriteTarget, &Fault::other(text));
+                return CheckNext::Failed(Deed::WriteTarget, Fault::other(text));
             }
             _ => {}
         }
+        CheckNext::Wait
     }
 }

@@ -1,42 +1,40 @@
 //! Both files are open to be compared: for what is to be copied at all, or for what was written.
 
 use crate::Direction;
+use crate::checks::{CheckNext, Checks};
 use crate::end::{Done, FaultKind, Handle, Kind, Outcome, fault_of};
-use crate::engine::Engine;
 use crate::table::Key;
 use crate::task::proof::ProofStage;
 use crate::task::state::State;
 use crate::token::Side;
 use crate::wording::Deed;
 
-impl Engine {
-    /// One end is open, or not.
-    pub(in crate::engine) fn contents_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
+impl Checks<'_> {
+    /// One end is open to be compared before anything is copied, or not.
+    pub(crate) fn contents_opened(&mut self, key: Key, side: Side, outcome: Outcome) -> CheckNext {
         let digests = self.ends.can_digest();
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
         match (side, outcome) {
             (Side::Source, Ok(Done::Opened(handle, _))) => file.handles.source = Some(handle),
             (Side::Target, Ok(Done::Opened(handle, _))) => file.handles.target = Some(handle),
             (Side::Target, Err(fault)) if fault.kind != FaultKind::Lost => {}
-            (_, outcome) => self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
+            (_, outcome) => return CheckNext::Failed(Deed::OpenSource, fault_of(outcome)),
         }
-        let Some(file) =
-            self.tasks.files.get(key).filter(|file| file.outstanding == 0 && !file.faults.failed)
-        else {
-            return;
-        };
+        if file.outstanding > 0 || file.faults.failed {
+            return CheckNext::Wait;
+        }
         if file.handles.target.is_none() {
             // What cannot be read is replaced.
-            return self.contents_compared(key, false);
+            return CheckNext::Compared { same: false };
         }
         let end = file.requests.size;
-        self.compare(key, end, true, digests);
+        self.compare(key, end, true, digests)
     }
 
-    /// One end is open, or not.
-    pub(in crate::engine) fn proof_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
+    /// One end is open to be read back, or not.
+    pub(crate) fn proof_opened(&mut self, key: Key, side: Side, outcome: Outcome) -> CheckNext {
         let digests = self.ends.can_digest();
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
         let handle: Handle = match outcome {
             Ok(Done::Opened(handle, info)) => {
                 let special = info.is_some_and(|info| !matches!(info.kind, Kind::File | Kind::Unknown));
@@ -46,30 +44,30 @@ impl Engine {
                 handle
             }
             outcome => {
-                let fault = fault_of(outcome);
                 let deed = if side == Side::Source { Deed::OpenSource } else { Deed::VerifyTarget };
-                return self.file_failed(key, deed, &fault);
+                return CheckNext::Failed(deed, fault_of(outcome));
             }
         };
         match side {
             Side::Source => file.handles.source = Some(handle),
             Side::Target => file.handles.target = Some(handle),
         }
-        let State::Verifying(verifying) = &mut file.state else { return };
+        let State::Verifying(verifying) = &mut file.state else { return CheckNext::Wait };
         verifying.opening -= 1;
         if file.faults.failed || verifying.opening > 0 {
-            return;
+            return CheckNext::Wait;
         }
         if verifying.closed.special {
-            return self.close_proof(key);
+            self.close_proof(key);
+            return CheckNext::Wait;
         }
-        let end = match self.plan.direction {
+        let end = match self.direction {
             Direction::Upload => file.requests.next,
             Direction::Download => file.taken.prefix,
             Direction::Relay => file.relay.write_at,
         };
         let whole = verifying.stage == ProofStage::Written;
         let by_digests = whole && file.sums.lost && digests;
-        self.compare(key, end, whole, by_digests);
+        self.compare(key, end, whole, by_digests)
     }
 }

@@ -1,0 +1,251 @@
+//! Is what is there already right, and is what was written what was sent?
+//!
+//! **Before**: the bytes that an earlier attempt has left are compared with the source before the copy goes on behind them.
+//! Where the server has digests (`check-file`), all of them are, block by block, without a transfer. Elsewhere the
+//! journal says how far acknowledged bytes go, and samples are read back, most of them near the end, where a machine that
+//! went down loses what it had not written. What another program has left ([`crate::Options::adopt_partial`]) is read back
+//! whole where there are no digests.
+//!
+//! **After**: both ends sum up what went by ([`lh_sftp::RunningSum`]), and the sums must agree before the file gets its name. Servers that
+//! cannot do that have it read back ([`proof`]), where that is asked for.
+//!
+//! What is to be asked is started here; what follows for the file is returned as [`CheckNext`].
+//!
+//! | module | what |
+//! |---|---|
+//! | [`opened`] | both files are open to be compared |
+//! | [`proof`] | reading back what was written |
+//! | [`sums`] | running sums of both ends |
+
+mod opened;
+mod proof;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+use crate::end::{Done, Fault, FaultKind, Op, Outcome};
+use crate::ends::Ends;
+use crate::report::Reporter;
+use crate::table::Key;
+use crate::task::check::{Check, DIGEST_RANGE, Mode, NextRange, SAMPLE, Todo, digests_of, read_sum, samples};
+use crate::task::probe::Probe;
+use crate::task::queues::Tasks;
+use crate::task::state::{Found, Resuming, State, Target, Verifying};
+use crate::token::{CheckStep, FileStep, Side, Token};
+use crate::wording::Deed;
+use crate::{Direction, Event, Options};
+
+/// The comparisons of the files on their way.
+#[derive(Debug)]
+pub(crate) struct Checks<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) options: &'a Options,
+    pub(crate) tasks: &'a mut Tasks,
+    pub(crate) ends: &'a mut Ends,
+    pub(crate) report: &'a mut Reporter,
+    /// Requests at most that the servers were found to answer.
+    pub(crate) most_requests: usize,
+}
+
+/// What follows for a file.
+#[derive(Debug)]
+pub(crate) enum CheckNext {
+    /// Nothing before another answer has come.
+    Wait,
+    /// What is right of the target is known: the data follow behind it.
+    Data,
+    /// The first `kept` bytes of what has the final name are right.
+    Adopted {
+        probe: Probe,
+        kept: u64,
+    },
+    /// The target cannot be read where it is written: it is opened once more, empty.
+    Emptied,
+    /// The contents of both ends, which are all that was asked for, are the same, or not.
+    Compared {
+        same: bool,
+    },
+    /// What was written is not what was sent.
+    Wrong,
+    Failed(Deed, Fault),
+}
+
+impl Checks<'_> {
+    /// Compares the first `found` bytes of the target, of which the journal vouches for `known`, and begins with the data
+    /// behind what agrees.
+    /// `whole`: without digests all of it is read back, not samples.
+    pub(crate) fn begin(&mut self, key: Key, of: Found, found: u64, known: u64, whole: bool) -> CheckNext {
+        let digests = self.ends.can_digest();
+        let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
+        let (mode, end) = if digests { (Mode::Digests, found) } else { (Mode::Samples, found.min(known)) };
+        let end = end.min(file.requests.size);
+        let todo = match mode {
+            Mode::Digests => Todo::All { next: 0, end, step: DIGEST_RANGE },
+            Mode::Samples if whole => Todo::All { next: 0, end, step: SAMPLE },
+            Mode::Samples => Todo::Some(samples(end)),
+        };
+        file.state = State::Resuming(Resuming { check: Check::new(mode, todo, end), of });
+        self.ask_ranges(key)
+    }
+
+    /// Compares the first `end` bytes of both ends, which are open: all of them, or samples.
+    fn compare(&mut self, key: Key, end: u64, whole: bool, by_digests: bool) -> CheckNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
+        let (State::Comparing(check) | State::Verifying(Verifying { check, .. })) = &mut file.state else {
+            return CheckNext::Wait;
+        };
+        let (mode, step) = if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
+        let todo = if whole { Todo::All { next: 0, end, step } } else { Todo::Some(samples(end)) };
+        *check = Some(Check::new(mode, todo, end));
+        self.ask_ranges(key)
+    }
+
+    fn ask_ranges(&mut self, key: Key) -> CheckNext {
+        loop {
+            let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
+            let (Some(source), Some(target), Some(check)) =
+                (&file.handles.source, &file.handles.target, file.state.check_mut())
+            else {
+                return CheckNext::Wait;
+            };
+            let (offset, len) = match check.next_range(self.most_requests) {
+                NextRange::Ask { offset, len } => (offset, len),
+                NextRange::Wait => return CheckNext::Wait,
+                NextRange::End => return self.end(key),
+            };
+            file.outstanding += 2;
+            for (side, handle) in [(Side::Source, source), (Side::Target, target)] {
+                let op = match check.mode {
+                    Mode::Digests => Op::Digests { handle, offset, len },
+                    Mode::Samples => Op::Peek { handle, offset, len: len as u32 },
+                };
+                self.ends.start(side, op, Token::File(key, FileStep::Check(CheckStep::Range(side, offset))));
+            }
+        }
+    }
+
+    /// Takes an answer about a comparison.
+    pub(crate) fn on_answer(&mut self, key: Key, step: CheckStep, outcome: Outcome) -> CheckNext {
+        match step {
+            CheckStep::Range(side, offset) => return self.on_range(key, side, offset, outcome),
+            CheckStep::SumBegun => {
+                if outcome.is_err()
+                    && let Some(file) = self.tasks.files.get_mut(key)
+                {
+                    file.sums.ours = None;
+                }
+            }
+            CheckStep::Sum => return self.on_sum(key, outcome),
+            CheckStep::ChannelSum => {
+                if let Some(file) = self.tasks.files.get_mut(key) {
+                    match read_sum(&outcome) {
+                        Some(part) => file.sums.theirs.merge(part),
+                        // Nothing can be said about all of it then.
+                        None => file.sums.lose(),
+                    }
+                }
+            }
+        }
+        CheckNext::Wait
+    }
+
+    fn on_range(&mut self, key: Key, side: Side, offset: u64, outcome: Outcome) -> CheckNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
+        if file.faults.failed {
+            return CheckNext::Wait;
+        }
+        let Some(check) = file.state.check_mut() else { return CheckNext::Wait };
+        let bytes = match outcome {
+            Ok(Done::Digests(digests)) => digests,
+            Ok(Done::Extended(fields)) => digests_of(&fields).unwrap_or_default(),
+            Ok(Done::Data(data)) => {
+                let Some(missing) = check.add_part(side, offset, data.chunks()) else {
+                    return CheckNext::Wait;
+                };
+                if missing > 0 && !data.is_empty() && file.handles.at(side).is_some() {
+                    file.outstanding += 1;
+                    self.ask_range_again(key, side, offset);
+                    return CheckNext::Wait;
+                }
+                check.take_part(side, offset)
+            }
+            // An end that cannot say is no proof.
+            outcome => {
+                let at_end = matches!(&outcome, Err(Fault { kind: FaultKind::Eof | FaultKind::Lost, .. }));
+                check.unreadable |= side == Side::Target && !at_end;
+                Vec::new()
+            }
+        };
+        check.on_answer(side, offset, bytes);
+        self.ask_ranges(key)
+    }
+
+    /// Asks once more for what is missing of a range; false where nothing is.
+    pub(crate) fn ask_range_again(&mut self, key: Key, side: Side, offset: u64) -> bool {
+        let Some(file) = self.tasks.files.get(key) else { return false };
+        let (Some(handle), Some(check)) = (file.handles.at(side), file.state.check()) else {
+            return false;
+        };
+        let Some((at, len)) = check.missing(side, offset) else { return false };
+        let op = match check.mode {
+            Mode::Digests => Op::Digests { handle, offset, len },
+            Mode::Samples => Op::Peek { handle, offset: at, len: len as u32 },
+        };
+        self.ends.start(side, op, Token::File(key, FileStep::Check(CheckStep::Range(side, offset))));
+        true
+    }
+
+    fn end(&mut self, key: Key) -> CheckNext {
+        let anew = self.options.needs_all_data(self.direction);
+        let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
+        let (check, of) = match &mut file.state {
+            State::Comparing(check) => {
+                let Some(check) = check.take() else { return CheckNext::Wait };
+                return CheckNext::Compared { same: !check.differs };
+            }
+            State::Verifying(verifying) => {
+                let (stage, Some(check)) = (verifying.stage, verifying.check.take()) else {
+                    return CheckNext::Wait;
+                };
+                return self.proved(key, stage, !check.differs);
+            }
+            state => match std::mem::replace(state, State::Opened(Target::Part)) {
+                State::Resuming(Resuming { check, of }) => (check, of),
+                other => {
+                    *state = other;
+                    return CheckNext::Wait;
+                }
+            },
+        };
+        let kept = if anew { 0 } else { check.kept() };
+        file.resume_at(kept);
+        match of {
+            Found::Part => {}
+            Found::InPlace => {
+                file.state = State::Opened(Target::InPlace);
+                if check.unreadable && file.item.redone == 0 {
+                    return CheckNext::Emptied;
+                }
+            }
+            Found::Adopted(probe) => return CheckNext::Adopted { probe, kept },
+        }
+        self.report_kept(key);
+        CheckNext::Data
+    }
+
+    /// Says how much of a file is kept, where that is not what is expected.
+    pub(crate) fn report_kept(&mut self, key: Key) {
+        let Some(file) = self.tasks.files.get(key) else { return };
+        let kept = file.taken.kept;
+        if kept == 0 && self.options.resume {
+            let text = format!(
+                "\"{}\" does not begin as its source does: all of it is copied",
+                crate::display_name(&file.item.target)
+            );
+            self.report.skip(text);
+        } else if kept > 0 && !self.options.resume {
+            let (source, size) = (file.item.source.clone(), file.requests.size);
+            self.report.event(Event::Resumed { source, kept, size });
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Does what follows for a file from its names ([`crate::place`]) and from comparing it with its source ([`crate::checks`]).
+
+use crate::checks::CheckNext;
+use crate::end::Outcome;
+use crate::engine::Engine;
+use crate::in_place::TargetNext;
+use crate::place::PlaceNext;
+use crate::table::Key;
+use crate::task::owner;
+use crate::task::state::Found;
+use crate::token::{CheckStep, OwnerStep, PlaceStep, Side};
+
+impl Engine {
+    /// Does what follows from an answer about the names of a file.
+    pub(super) fn place_next(&mut self, key: Key, next: PlaceNext) {
+        match next {
+            PlaceNext::Wait => {}
+            PlaceNext::InPlace => {
+                let next = self.targets().open(key);
+                self.target_next(key, next);
+            }
+            PlaceNext::Check { of, found, known, whole } => {
+                let next = self.checks().begin(key, of, found, known, whole);
+                self.check_next(key, next);
+            }
+            PlaceNext::Data => self.begin_data(key),
+            PlaceNext::Complete(sum) => self.close_file(key, sum),
+            PlaceNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
+        }
+    }
+
+    /// Does what follows from opening a target under its final name.
+    pub(super) fn target_next(&mut self, key: Key, next: TargetNext) {
+        match next {
+            TargetNext::Wait => {}
+            TargetNext::Opened { asked, check } => {
+                self.note_round_trip(Side::Target, asked);
+                match check {
+                    Some(kept) => {
+                        let next = self.checks().begin(key, Found::InPlace, kept, kept, false);
+                        self.check_next(key, next);
+                    }
+                    None => self.begin_data(key),
+                }
+            }
+            TargetNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
+            TargetNext::FailedWith(text) => self.file_failed_with(key, text),
+        }
+    }
+
+    /// Does what follows from a comparison.
+    pub(super) fn check_next(&mut self, key: Key, next: CheckNext) {
+        match next {
+            CheckNext::Wait => {}
+            CheckNext::Data => self.begin_data(key),
+            CheckNext::Adopted { probe, kept } => {
+                match self.part_files().adopted_compared(key, probe, kept) {
+                    Some(next) => self.place_next(key, next),
+                    None => {
+                        self.checks().report_kept(key);
+                        self.begin_data(key);
+                    }
+                }
+            }
+            CheckNext::Emptied => self.begin_emptied(key),
+            CheckNext::Compared { same } => self.contents_compared(key, same),
+            CheckNext::Wrong => self.found_wrong(key),
+            CheckNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
+        }
+    }
+
+    pub(super) fn place_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
+        if let Some(asked) = self.tasks.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
+            self.note_round_trip(Side::Target, asked);
+        }
+        let next = self.part_files().on_answer(key, step, outcome);
+        self.place_next(key, next);
+    }
+
+    pub(super) fn check_answer(&mut self, key: Key, step: CheckStep, outcome: Outcome) {
+        let next = self.checks().on_answer(key, step, outcome);
+        self.check_next(key, next);
+    }
+
+    /// Takes an answer about the user that the target's server runs as.
+    pub(super) fn user_answer(&mut self, step: OwnerStep, outcome: Outcome) {
+        for key in owner::user_answer(step, outcome, &mut self.leftovers, &mut self.ends) {
+            if let Some(file) = self.tasks.files.get_mut(key) {
+                file.outstanding -= 1;
+            }
+            let next = self.part_files().all_known(key);
+            self.place_next(key, next);
+            self.move_on(key);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Opens targets under their final names, and continues behind what is there where that is asked for (`reput`, `reget`).
+//!
+//! What is to be asked is started here; what follows for the file is returned as [`TargetNext`].
+
+use std::cmp::Ordering;
+use std::time::Instant;
+
+use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of};
+use crate::ends::Ends;
+use crate::report::Reporter;
+use crate::table::{Key, Table};
+use crate::task::handles::{LEAST_LEFT, SPAN};
+use crate::task::queues::Tasks;
+use crate::task::state::{Access, Opening, State, Target};
+use crate::token::{FileStep, Side, Token};
+use crate::tree::Dir;
+use crate::wording::Deed;
+use crate::{Direction, Options, local, wording};
+
+/// The targets of the files on their way.
+#[derive(Debug)]
+pub(crate) struct Targets<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) options: &'a Options,
+    pub(crate) tasks: &'a mut Tasks,
+    pub(crate) ends: &'a mut Ends,
+    pub(crate) dirs: &'a Table<Dir>,
+    pub(crate) report: &'a mut Reporter,
+    pub(crate) now: Instant,
+}
+
+/// What follows for a file.
+#[derive(Debug)]
+pub(crate) enum TargetNext {
+    /// Nothing before another answer has come.
+    Wait,
+    /// It is open, which was `asked` for then. The first `check` bytes of it are to be compared before the data follow.
+    Opened {
+        asked: Instant,
+        check: Option<u64>,
+    },
+    Failed(Deed, Fault),
+    /// It fails with this message.
+    FailedWith(String),
+}
+
+impl Targets<'_> {
+    /// Opens it, or asks first what has to be known for that.
+    pub(crate) fn open(&mut self, key: Key) -> TargetNext {
+        if self.ask_for_old_size(key) { TargetNext::Wait } else { self.open_for(key, Access::ReadWrite) }
+    }
+
+    /// Asks how long the file is that the copy is written over, so that a longer one is emptied when it is opened. Returns
+    /// false where there is nothing to ask. Servers that are not Longhaul may lose all data when a tail is cut off later.
+    fn ask_for_old_size(&mut self, key: Key) -> bool {
+        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
+        let new = file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created);
+        if !foreign || new || file.item.emptied || file.faults.failed || file.taken.kept > 0 {
+            return false;
+        }
+        file.outstanding += 1;
+        let token = Token::File(key, FileStep::OldSize);
+        self.ends.start(Side::Target, Op::Stat(&file.item.target), token);
+        true
+    }
+
+    /// Takes the answer to that.
+    pub(crate) fn old_size_came(&mut self, key: Key, outcome: &Outcome) -> TargetNext {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
+            return TargetNext::Wait;
+        };
+        if let Ok(Done::Info(Info { kind: Kind::File | Kind::Unknown, size: Some(size), .. })) = outcome {
+            file.item.emptied = *size > file.requests.size;
+        }
+        // OPEN alone is timed as one round trip.
+        file.started = self.now;
+        self.open_for(key, Access::ReadWrite)
+    }
+
+    fn open_for(&mut self, key: Key, access: Access) -> TargetNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
+        if file.item.backed_up == Some(false) {
+            let fault = Fault::other(
+                "what is there cannot be replaced by renaming, so that there would be no backup",
+            );
+            return TargetNext::Failed(Deed::OpenTarget, fault);
+        }
+        file.outstanding += 1;
+        file.state = State::Opening(Opening::InPlace(access));
+        let item = &file.item;
+        if self.direction == Direction::Download && self.options.follows_no_links(item) {
+            local::remove_symlink(&item.target);
+        }
+        let (path, mode) = (&item.target[..], item.info.mode.unwrap_or(0o666) & 0o777);
+        let op = match (self.ends.target.is_some(), access) {
+            (true, Access::WriteOnly) => Op::OpenWriteOnly { path, mode },
+            (true, Access::ReadWrite) if item.emptied => Op::OpenEmptied { path, mode },
+            _ => Op::OpenWrite { path, mode },
+        };
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
+        TargetNext::Wait
+    }
+
+    /// Takes the answer to OPEN.
+    pub(crate) fn opened(&mut self, key: Key, outcome: Outcome) -> TargetNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
+        let (handle, info) = match outcome {
+            Ok(Done::Opened(handle, info)) => (handle, info),
+            outcome => {
+                let fault = fault_of(outcome);
+                let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
+                let first = matches!(file.state, State::Opening(Opening::InPlace(Access::ReadWrite)));
+                if self.ends.target.is_some() && !final_ && !file.faults.failed && first {
+                    // What may be written may not be allowed to be read.
+                    return self.open_for(key, Access::WriteOnly);
+                }
+                return TargetNext::Failed(Deed::OpenTarget, fault);
+            }
+        };
+        file.handles.target = Some(handle);
+        let asked = file.started;
+        file.handles.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
+        file.holes.blank_from = file.handles.old_size.unwrap_or(u64::MAX);
+        file.state = State::Opened(Target::InPlace);
+        let goes_on = self.options.resume && self.direction == Direction::Download && !file.item.fresh;
+        let there = file.handles.old_size.filter(|_| goes_on);
+        if let Some(there) = there
+            && let Some(next) = self.resume_behind(key, there)
+        {
+            self.tasks.leave_target_alone(key);
+            return next;
+        }
+        let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
+        // It may have been cut when it was opened, or be something else.
+        let check = (kept > 0 && self.direction == Direction::Upload).then_some(kept);
+        TargetNext::Opened { asked, check }
+    }
+
+    /// Begins behind the `there` bytes of the copy. What follows when there is nothing to do, or no way to do it.
+    pub(crate) fn resume_behind(&mut self, key: Key, there: u64) -> Option<TargetNext> {
+        let direction = self.direction;
+        let Some(file) = self.tasks.files.get_mut(key) else { return Some(TargetNext::Wait) };
+        if there == 0 {
+            return None;
+        }
+        match there.cmp(&file.requests.size) {
+            Ordering::Less => {
+                // It may have come over several channels, and then its last [`SPAN`] bytes may have gaps.
+                let unsure = file.requests.size >= LEAST_LEFT;
+                file.resume_at(if unsure { there.saturating_sub(SPAN) } else { there });
+                None
+            }
+            Ordering::Greater => Some(TargetNext::FailedWith(wording::not_resumable(direction, &file.item))),
+            Ordering::Equal => {
+                let text = wording::complete(direction, &file.item);
+                // What OpenSSH's exit status says of a file that was named; in a tree it is no failure.
+                if direction == Direction::Upload && file.item.parent.is_none() {
+                    return Some(TargetNext::FailedWith(text));
+                }
+                file.faults.failed = true;
+                self.report.skip(text);
+                Some(TargetNext::Wait)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::item::Item;
+    use crate::task::File;
+
+    use super::*;
+
+    struct Host {
+        options: Options,
+        tasks: Tasks,
+        ends: Ends,
+        dirs: Table<Dir>,
+        report: Reporter,
+        key: Key,
+    }
+
+    impl Host {
+        /// A file of 100 bytes, in this direction.
+        fn new(direction: Direction, path: &[u8], options: Options) -> Self {
+            let info = Info { kind: Kind::File, size: Some(100), ..Info::UNKNOWN };
+            let mut file = File::new(0, Item::top(b"from".to_vec(), path.to_vec(), info), Instant::now());
+            file.requests.size = 100;
+            let mut tasks = Tasks::default();
+            let key = tasks.files.insert(file);
+            let (ends, report) = (Ends::new(direction), Reporter::new(&options));
+            Self { options, tasks, ends, dirs: Table::new(), report, key }
+        }
+
+        fn targets(&mut self, direction: Direction) -> Targets<'_> {
+            Targets {
+                direction,
+                options: &self.options,
+                tasks: &mut self.tasks,
+                ends: &mut self.ends,
+                dirs: &self.dirs,
+                report: &mut self.report,
+                now: Instant::now(),
+            }
+        }
+
+        fn file(&mut self) -> &mut File {
+            self.tasks.files.get_mut(self.key).expect("the file")
+        }
+    }
+
+    #[test]
+    fn this_hosts_file_is_opened_at_once_and_continued_where_that_is_asked_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (there, resume, kept, fails) in
+            [(40, true, 40, false), (40, false, 0, false), (100, true, 0, false), (120, true, 0, true)]
+        {
+            let path = dir.path().join("f");
+            std::fs::write(&path, vec![7; there]).expect("a file");
+            let path = path.to_string_lossy().into_owned().into_bytes();
+            let mut host = Host::new(Direction::Download, &path, Options { resume, ..Options::default() });
+            let key = host.key;
+            assert!(matches!(host.targets(Direction::Download).open(key), TargetNext::Wait));
+            let (_, outcome) = host.ends.next_answer().expect("an answer");
+            let next = host.targets(Direction::Download).opened(key, outcome);
+            assert_eq!(matches!(next, TargetNext::FailedWith(_)), fails, "{there}");
+            let opened = matches!(next, TargetNext::Opened { check: None, .. });
+            assert_eq!(opened, there == 40, "{there}");
+            assert_eq!(host.file().taken.kept, kept, "{there}");
+            assert_eq!(host.file().faults.failed, there == 100, "what is complete is left alone");
+        }
+    }
+
+    #[test]
+    fn another_server_is_asked_for_the_length_first_and_for_writing_alone_last() {
+        let mut host = Host::new(Direction::Upload, b"f", Options::default());
+        let key = host.key;
+        assert!(matches!(host.targets(Direction::Upload).open(key), TargetNext::Wait));
+        assert!(matches!(host.file().state, State::Probing(_)), "it is asked how long it is");
+        let long = Info { kind: Kind::File, size: Some(101), ..Info::UNKNOWN };
+        host.targets(Direction::Upload).old_size_came(key, &Ok(Done::Info(long)));
+        assert!(host.file().item.emptied);
+        let denied = || Err(Fault::other("Permission denied"));
+        let next = host.targets(Direction::Upload).opened(key, denied());
+        assert!(matches!(next, TargetNext::Wait));
+        assert!(matches!(host.file().state, State::Opening(Opening::InPlace(Access::WriteOnly))));
+        let next = host.targets(Direction::Upload).opened(key, denied());
+        assert!(matches!(next, TargetNext::Failed(Deed::OpenTarget, _)));
+    }
+
+    #[test]
+    fn without_a_backup_nothing_is_written_over() {
+        let mut host = Host::new(Direction::Upload, b"f", Options::default());
+        let key = host.key;
+        host.file().item.backed_up = Some(false);
+        host.file().item.emptied = true;
+        assert!(matches!(host.targets(Direction::Upload).open(key), TargetNext::Failed(Deed::OpenTarget, _)));
+    }
+}

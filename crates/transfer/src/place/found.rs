@@ -1,0 +1,109 @@
+//! What is there already, under our name or the final one: whether to go on with it.
+
+use crate::end::{AsFound, Op};
+use crate::place::{PartFiles, PlaceNext};
+use crate::table::Key;
+use crate::task::found::{AfterProbe, FoundRules};
+use crate::task::place::{part_name, random_tag};
+use crate::task::probe::Probe;
+use crate::task::state::State;
+use crate::token::{FileStep, PlaceStep, Side, Token};
+
+impl PartFiles<'_> {
+    /// All is known that there was to ask.
+    pub(crate) fn all_known(&mut self, key: Key) -> PlaceNext {
+        let rules = FoundRules::new(self.options, self.ends, self.plan.direction);
+        let Some(file) = self.tasks.files.get(key).filter(|file| !file.faults.failed) else {
+            return PlaceNext::Wait;
+        };
+        let State::Probing(probe) = &file.state else { return PlaceNext::Wait };
+        if let Some(part) = &file.place.part {
+            self.leftovers.remove_outdated(&file.item.target, part, self.ends);
+        }
+        let after = rules.after_probe(file, probe, self.leftovers, || self.ends.can_digest());
+        let as_found = match after {
+            AfterProbe::InPlace => return PlaceNext::InPlace,
+            AfterProbe::KeepComplete => return self.keep_complete(key),
+            AfterProbe::LookAtPart => {
+                self.look_at_part(key);
+                return PlaceNext::Wait;
+            }
+            AfterProbe::Adopt { whole } => {
+                self.open_to_adopt(key, whole);
+                return PlaceNext::Wait;
+            }
+            AfterProbe::Open(as_found) => as_found,
+            AfterProbe::OpenIfOurs(ids) => match self.tasks.is_part_ours(key, ids, self.leftovers, self.ends)
+            {
+                Some(true) => AsFound::Kept,
+                Some(false) => AsFound::Fresh,
+                // It is being asked.
+                None => return PlaceNext::Wait,
+            },
+        };
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
+        let Some(opening) = file.state.probe().map(|probe| probe.opening(as_found, rules.remote)) else {
+            return PlaceNext::Wait;
+        };
+        if opening.removed
+            && let Some(part) = file.place.part.clone()
+        {
+            if opening.random {
+                file.place.part = Some(part_name(&file.item.target, &random_tag()));
+            }
+            self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
+        }
+        self.open_part(key, as_found, opening)
+    }
+
+    /// Opens what is under the final name for comparison.
+    fn open_to_adopt(&mut self, key: Key, whole: bool) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.outstanding += 1;
+        let path = &file.item.target;
+        let op = match whole {
+            true => Op::OpenRead(path),
+            false => Op::OpenPart { path, mode: 0o600, as_found: AsFound::Adopted },
+        };
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Adopt)));
+    }
+
+    /// The first `kept` bytes of what is under the final name are right. `None` where the data may follow.
+    pub(crate) fn adopted_compared(&mut self, key: Key, probe: Probe, kept: u64) -> Option<PlaceNext> {
+        let Some(file) = self.tasks.files.get_mut(key) else { return Some(PlaceNext::Wait) };
+        let there = file.place.old.as_ref().and_then(|old| old.size).unwrap_or(0);
+        if kept < there {
+            // Something else, and it stays until the copy is complete.
+            file.state = State::Probing(Probe { rejected: true, ..probe });
+            file.place.continued = false;
+            file.resume_at(0);
+            if let Some(handle) = file.handles.target.take() {
+                self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
+            }
+            return Some(self.all_known(key));
+        }
+        if kept < file.requests.size {
+            return None;
+        }
+        if let Some(handle) = file.handles.target.take() {
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
+        }
+        if let (Some(journal), Some(tag), Some(part)) =
+            (&mut self.leftovers.journal, &file.place.tag, &file.place.part)
+        {
+            journal.finish(tag, part);
+        }
+        Some(self.keep_complete(key))
+    }
+
+    fn keep_complete(&mut self, key: Key) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
+        let size = file.requests.size;
+        let (journal, tag) = (&self.leftovers.journal, &file.place.tag);
+        let sum = journal.as_ref().zip(tag.as_ref()).and_then(|(journal, tag)| journal.sum(tag));
+        file.place.kept = true;
+        file.resume_at(size);
+        file.requests.complete = true;
+        PlaceNext::Complete(sum)
+    }
+}
