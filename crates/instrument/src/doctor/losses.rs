@@ -1,5 +1,6 @@
 //! Lost segments that hold a congestion control back.
 
+use lh_metrics::drops::Drops;
 use lh_metrics::loss::{is_bbr, limits_rate};
 
 use super::facts::OtherControl;
@@ -16,8 +17,11 @@ pub(super) const LEAST_RESENT: f64 = 5.0;
 /// round trip without load, seconds.
 pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
     let (Some(sender), Some(part)) = (flow.sender.as_ref(), flow.loss()) else { return false };
+    let control = sender.congestion_control.as_deref();
+    // BBR slows down for what is lost after its start only.
+    let later = flow.drops.as_ref().filter(|_| is_bbr(control)).map(Drops::later_part);
     let round_trip = sender.loaded_rtt.unwrap_or(idle);
-    limits_rate(part, sender.segment, round_trip, flow.rate, sender.congestion_control.as_deref())
+    limits_rate(later.unwrap_or(part), sender.segment, round_trip, flow.rate, control)
 }
 
 pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {

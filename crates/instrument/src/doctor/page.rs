@@ -143,6 +143,13 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "loss": flow.loss(),
             "spurious_segments": flow.sender.as_ref().map(|sender| sender.spurious),
             "overtaken_segments": flow.sender.as_ref().map(|sender| sender.reordered),
+            "losses": flow.drops.as_ref().map(|course| json!({
+                "of_start": course.first,
+                "later": course.later,
+                "returned": course.returned,
+                "rtt_seconds": course.round_trip(),
+                "burst_bytes_per_second": course.burst,
+            })),
             "loaded_rtt_seconds": flow.sender.as_ref().and_then(|sender| sender.loaded_rtt),
             "ping_seconds": flow.ping,
             "client_cores": flow.client_cpu,
