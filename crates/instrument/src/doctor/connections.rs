@@ -22,6 +22,8 @@ use crate::target::{NoConnection, Remote, Target};
 use crate::task::{Comparison, PING_EVERY};
 
 const LOGIN_LATE: &str = "the login was not complete in time";
+/// The MAC of ciphers that authenticate by themselves.
+const IMPLICIT: &str = "<implicit>";
 /// Logins at a time: servers refuse some of them from ten on (`MaxStartups`).
 const LOGINS: usize = 4;
 /// A connection that waits for its measurement for longer than this answers what the server asks.
@@ -291,11 +293,13 @@ fn serve(
 ) {
     let stages = if times_session { with_session(remote) } else { remote.stages.clone() };
     let transport = remote.client.driver().link().transport_ref();
+    let names = transport.negotiated();
     let login = Login {
         stages,
         offers: remote.offers,
         server: lh_client::sanitise(transport.peer_identification().unwrap_or_default()),
-        cipher: transport.negotiated().map(|names| names.cipher_c2s.clone()).unwrap_or_default(),
+        cipher: names.map(|names| names.cipher_c2s.clone()).unwrap_or_default(),
+        mac: names.map(|names| names.mac_c2s.clone()).filter(|mac| mac != IMPLICIT).unwrap_or_default(),
     };
     if tell.send(Ok(login)).is_err() {
         return;

@@ -5,6 +5,7 @@ use super::finding::Finding;
 use super::home;
 use super::judged::Judged;
 use super::jump;
+use super::logins;
 use super::marks;
 use super::packets;
 use super::throughput;
@@ -43,7 +44,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         waits::disks(facts, &mut found);
         waits::compression(facts, &mut found);
     }
-    waits::logins(facts, &mut found);
+    logins::logins(facts, &mut found);
     waits::shell(facts, &mut found);
     waits::sftp(facts, &mut found);
     found.extend(packets::answered_on_the_way(facts));

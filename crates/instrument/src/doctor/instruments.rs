@@ -58,6 +58,8 @@ pub(super) struct Login {
     /// The server's identification.
     pub(super) server: String,
     pub(super) cipher: String,
+    /// Empty where the cipher authenticates by itself.
+    pub(super) mac: String,
 }
 
 /// What carries a transfer.

@@ -3,6 +3,7 @@
 use lh_metrics::threads::Usage;
 
 use super::super::diagnose::diagnose;
+use super::super::facts::OtherCipher;
 use super::{first, good, sender, up};
 use crate::disk::Disk;
 use crate::flow::{Flow, Sender, Turns};
@@ -209,9 +210,13 @@ fn processor_is_judged_by_the_busiest_thread() {
 fn busy_processor_is_named_with_the_faster_cipher() {
     let mut facts = good();
     up(&mut facts).client_cpu = Some(0.99);
-    facts.other_cipher = Some(("aes128-gcm@openssh.com".to_owned(), 30e6));
+    let name = "aes128-gcm@openssh.com".to_owned();
+    facts.other_cipher = Some(OtherCipher::Measured { name: name.clone(), rate: 30e6 });
     let found = diagnose(&facts);
     assert!(found[0].cause == "processor" && found[0].gain.starts_with("3.0 times"), "{:?}", found[0]);
+    facts.other_cipher = Some(OtherCipher::Refused { name });
+    let found = diagnose(&facts);
+    assert!(found[0].change[0].starts_with("at the server: Ciphers +aes128-gcm"), "{:?}", found[0]);
 }
 
 #[test]

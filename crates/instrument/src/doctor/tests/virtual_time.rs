@@ -97,7 +97,7 @@ impl Instruments for Virtual {
     fn reach(&mut self) -> Result<Reached, Fault> {
         self.now += 2.0 * self.round_trip;
         let address = "192.0.2.1:22".parse().unwrap();
-        Ok(Reached { address, connect: self.round_trip, refused: 0 })
+        Ok(Reached { address, connect: self.round_trip, refused: 0, tried: Vec::new() })
     }
 
     fn here(&self, _: Option<&Reached>) -> System {
