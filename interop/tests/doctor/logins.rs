@@ -163,6 +163,19 @@ fn doctor_names_a_slow_agent() {
     first(&diagnosis, "agent", &["agent is slow to list its keys: 1.5 s", "ssh-add -l"]);
 }
 
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_an_agent_that_hangs() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_an_agent_that_hangs", &plan) else { return };
+    let socket = site.lab.path("agent");
+    // Connections wait in its queue.
+    let _agent = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let option = format!("IdentityAgent={}", socket.display());
+    let diagnosis = site.examine(&["-o", &option], "agent");
+    first(&diagnosis, "agent", &["agent does not answer", &socket.display().to_string(), "ssh-add -l"]);
+}
+
 /// A cache of names (`nscd`) that answers nothing, about users and groups late. The files are read then.
 fn slow_name_service(socket: &std::path::Path, delay: Duration) {
     let listener = std::os::unix::net::UnixListener::bind(socket).expect("a socket");

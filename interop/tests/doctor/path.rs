@@ -54,6 +54,27 @@ fn doctor_measures_another_congestion_control() {
     assert!(found.iter().all(|finding| finding["cause"] != "loss"), "{diagnosis:#}");
 }
 
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_loss_in_bursts() {
+    let test = "doctor_names_loss_in_bursts";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(100, 40), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    for side in [Side::Near, Side::Far] {
+        site.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
+    }
+    // Eight packets in a row of each 1500.
+    for number in 0..8 {
+        let rule =
+            ["iptables", "-A", "INPUT", "-p", "tcp", "-m", "statistic", "--mode", "nth", "--every", "1500"];
+        site.at(Side::Far, &[&rule[..], &["--packet", &number.to_string(), "-j", "DROP"]].concat());
+    }
+    first(&site.examine(&[], "loss"), "loss", &["in bursts, holds cubic back on uploads", "in a row"]);
+}
+
 /// What drops packets at random on the way to the server.
 const LOSSY: [&str; 12] = [
     "iptables",

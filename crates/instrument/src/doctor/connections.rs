@@ -11,6 +11,7 @@ use lh_sys::errno_text;
 use super::at_rest::{self, AtRest};
 use super::facts::Wanted;
 use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settings, Transfer};
+use crate::agent;
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::far_end::FarEnd;
 use crate::fault::Fault;
@@ -130,6 +131,11 @@ impl Instruments for Connections<'_> {
 
     fn login_within(&mut self, connection: &mut Connection, limit: Duration) -> Result<Login, NoConnection> {
         connection.login_within(limit)
+    }
+
+    fn silent_agent(&mut self) -> Option<String> {
+        let socket = agent::silent(&self.target.options(&[]).ok()?)?;
+        Some(lh_client::sanitise(&socket.to_string_lossy()))
     }
 
     fn refused(&self) -> usize {

@@ -78,6 +78,8 @@ pub(crate) struct Facts {
     /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
     pub(crate) without_rekeys: Option<f64>,
     pub(crate) rate_limit: Option<f64>,
+    /// The socket of this machine's authentication agent, where logins wait for it in vain.
+    pub(crate) silent_agent: Option<String>,
     /// The login failed: why.
     pub(crate) no_login: Option<String>,
     /// What was not measured, and why.

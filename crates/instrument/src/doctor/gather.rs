@@ -58,6 +58,9 @@ fn measure<I: Instruments>(instruments: &mut I, wanted: &Wanted, facts: &mut Fac
         Err(failure) if !failure.is_path => return Err(failure.fault),
         Err(failure) => {
             facts.no_login = Some(words(&failure));
+            if failure.is_late() {
+                facts.silent_agent = instruments.silent_agent();
+            }
             facts.refused += instruments.refused();
             return Ok(());
         }

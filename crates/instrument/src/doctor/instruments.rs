@@ -144,6 +144,9 @@ pub(super) trait Instruments {
         self.login_within(connection, LOGIN_LIMIT)
     }
 
+    /// The socket of this machine's authentication agent, where it does not answer.
+    fn silent_agent(&mut self) -> Option<String>;
+
     /// Connections that the server refused before its greeting so far.
     fn refused(&self) -> usize;
 

@@ -70,11 +70,14 @@ pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
         }
         _ => judged.gain(),
     };
+    let bursts = judged.flow.drops.as_ref().and_then(bursts);
+    let bearable = |lost: f64| sender.segment / round_trip.max(1e-6) * 1.22 / lost.sqrt();
     Some(Finding {
         cause: "loss",
         title: format!(
-            "Loss of {} of the segments holds {name} back on {}s.",
+            "Loss of {} of the segments{} holds {name} back on {}s.",
             percent(part),
+            if bursts.is_some() { ", in bursts," } else { "" },
             judged.direction.name()
         ),
         evidence: [
@@ -90,10 +93,13 @@ pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
                 sender.segments,
                 percent(part)
             )),
-            Some(format!(
-                "at that loss {name} reaches about {}",
-                rate(sender.segment / round_trip.max(1e-6) * 1.22 / part.sqrt())
-            )),
+            Some(match bursts {
+                Some((times, each)) => format!(
+                    "they were lost at {times} times, {each:.0} in a row: {name} slows down once for each, and reaches about {}",
+                    rate(bearable(part / each))
+                ),
+                None => format!("at that loss {name} reaches about {}", rate(bearable(part))),
+            }),
         ]
         .into_iter()
         .flatten()
@@ -102,6 +108,18 @@ pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
         change,
         weight: weight_of_factor(factor.max(other)),
     })
+}
+
+/// Segments lost at a time from which losses come in bursts.
+const IN_A_ROW: f64 = 4.0;
+/// Part of the time with losses up to which their times can be told apart.
+const APART: f64 = 0.3;
+
+/// How often segments were lost, and how many at a time, where they were lost in bursts.
+fn bursts(course: &Drops) -> Option<(usize, f64)> {
+    let times = course.returned + 1;
+    let each = (course.first + course.later) / times as f64;
+    (course.returned > 0 && course.spread < APART && each >= IN_A_ROW).then_some((times, each))
 }
 
 /// How to have selective acknowledgements, where the ends have not agreed on them.

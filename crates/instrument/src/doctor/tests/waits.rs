@@ -1,7 +1,7 @@
 //! Causes that a person waits for, and those of ways that end before the server.
 
 use super::super::diagnose::diagnose;
-use super::super::facts::{Home, JumpHost, Shell};
+use super::super::facts::{Facts, Home, JumpHost, Shell};
 use super::{first, good, sender, up};
 use crate::flow::Flow;
 use crate::probe::Reached;
@@ -244,4 +244,14 @@ fn what_else_was_measured_names_the_cause_of_a_slow_stage() {
     // It was refused at once.
     facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: vec![(dead, 0.05)] });
     assert!(first(&facts).1.contains("TCP's handshake"), "{:?}", first(&facts));
+}
+
+#[test]
+fn agent_that_hangs_is_no_fault_of_the_server() {
+    let mut facts = Facts { no_login: Some("the login was not complete in time".to_owned()), ..good() };
+    assert_eq!(first(&facts).0, "no_login");
+    facts.silent_agent = Some("/run/user/7/agent".to_owned());
+    let found = diagnose(&facts);
+    assert_eq!((found.len(), found[0].cause), (1, "agent"), "{found:?}");
+    assert!(found[0].evidence[0].starts_with("/run/user/7/agent takes"), "{found:?}");
 }
