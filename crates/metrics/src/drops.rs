@@ -133,6 +133,9 @@ pub fn is_short(loaded: f64, idle: f64) -> bool {
     exceeds_less(loaded, idle, NO_QUEUE)
 }
 
+/// Round trip at losses from which a full queue has dropped the segments, multiples of the idle one, and seconds more.
+const FULL: (f64, f64) = (1.3, 0.01);
+
 fn exceeds_less(loaded: f64, idle: f64, (part, least): (f64, f64)) -> bool {
     loaded - idle <= (part * idle).max(least)
 }
@@ -151,6 +154,11 @@ impl Drops {
     /// True where much more than the later rate passed before the first loss, as from a full bucket of tokens.
     pub fn has_burst(&self) -> bool {
         self.usual > 0.0 && self.burst >= BURST * self.usual
+    }
+
+    /// True where segments were lost in a queue that was full. `idle` is the round trip without load, seconds.
+    pub fn is_of_full_queue(&self, idle: f64) -> bool {
+        self.round_trip() >= (FULL.0 * idle).max(idle + FULL.1)
     }
 
     /// True where losses returned after the start.

@@ -18,7 +18,12 @@ pub(super) const LEAST_RESENT: f64 = 5.0;
 pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
     let (Some(sender), Some(part)) = (flow.sender.as_ref(), flow.loss()) else { return false };
     let control = sender.congestion_control.as_deref();
-    // BBR slows down for what is lost after its start only.
+    // What a full queue has dropped is the path's limit, and no property of it that takes rate away. BBR fills a queue
+    // where it starts, and is judged by what it loses later.
+    let has_queue = |course: &Drops| course.is_of_full_queue(idle);
+    if !is_bbr(control) && flow.drops.as_ref().is_some_and(has_queue) {
+        return false;
+    }
     let later = flow.drops.as_ref().filter(|_| is_bbr(control)).map(Drops::later_part);
     let round_trip = sender.loaded_rtt.unwrap_or(idle);
     limits_rate(later.unwrap_or(part), sender.segment, round_trip, flow.rate, control)

@@ -37,6 +37,9 @@ fn queues_that_bbr_fills_where_it_starts_are_no_policers() {
     }
     let cubic = trace!("cubic-queue-of-a-quarter");
     assert!(!cubic.is_policed(0.04), "{cubic:?}");
+    // A whole round trip's data was in the queue.
+    let full = trace!("bbr-queue-of-one-bdp");
+    assert!(full.is_of_full_queue(0.08), "{full:?}");
 }
 
 #[test]
@@ -49,6 +52,7 @@ fn policers_are_known_by_their_burst_or_by_the_short_round_trip() {
     ] {
         assert!(course.is_policed(idle), "{name}: {course:?}");
         assert_eq!(course.has_burst(), has_burst, "{name}: {course:?}");
+        assert!(!course.is_of_full_queue(idle), "{name}: {course:?}");
         // The same losses with a queue before them.
         let queued = Drops {
             first_round_trip: 1.5 * idle,

@@ -20,6 +20,8 @@ fn loss_is_named_only_where_more_connections_are_faster() {
     assert!(cause == "loss" && title.contains("0.50 %"), "{title}");
     // 0.05 % would let 1.6 MB/s pass, which is what so many bursts do.
     let course = Drops { first: 15.0, later: 135.0, returned: 14, spread: 0.1, ..Drops::default() };
+    up(&mut facts).drops = Some(Drops { later_round_trip: Some(0.09), ..course.clone() });
+    assert_ne!(first(&facts).0, "loss", "a full queue has dropped them");
     up(&mut facts).drops = Some(course);
     let found = diagnose(&facts).remove(0);
     assert!(found.title.contains("0.50 % of the segments, in bursts, holds cubic"), "{found:?}");
