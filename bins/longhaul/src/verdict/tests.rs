@@ -147,6 +147,28 @@ fn loss_is_named_only_where_it_can_limit() {
 }
 
 #[test]
+fn what_bbr_loses_where_it_starts_limits_no_run() {
+    let tcp = [
+        ("snd_cwnd", 100),
+        ("snd_mss", 1000),
+        ("rtt", 10_000),
+        ("busy_time", 10 * SECOND),
+        ("data_segs_out", 100_000),
+        ("bytes_acked", 100_000_000),
+        ("total_retrans", 3000),
+    ];
+    let even = run(&tcp, &[], "bbr");
+    assert!(verdict_on(&even).starts_with("Loss on the path"), "{}", verdict_on(&even));
+    // All of them between the second sample and the third.
+    let mut start = even;
+    for (second, point) in start.points.iter_mut().enumerate() {
+        let lost = point.sample.tcp.iter_mut().find(|(name, _)| *name == "total_retrans").unwrap();
+        lost.1 = if second < 2 { 0 } else { 3000 };
+    }
+    assert!(verdict_on(&start).starts_with("TCP's congestion window"), "{}", verdict_on(&start));
+}
+
+#[test]
 fn too_little_evidence_gives_no_verdict() {
     let run = Run { points: run(&[], &[], "cubic").points[..3].to_vec(), ..run(&[], &[], "cubic") };
     let all = Evidence {
