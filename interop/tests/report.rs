@@ -129,6 +129,12 @@ fn report_fits_phones_and_screens() {
             let cells = texts(section, "<td role=\"cell\">", "</td>");
             let lines = plot["lines"].as_array().expect("lines");
             assert_eq!((legend.len(), cells.len()), (lines.len(), 3 * lines.len()), "{id}");
+            // On paper, the table is the legend as well.
+            let rows = texts(section, "scope=\"row\">", "</th>");
+            for (row, line) in rows.iter().zip(lines) {
+                let colour = format!("var(--c{})", line["colour"]);
+                assert!(row.starts_with("<svg") && row.contains(&colour), "{id}: {row}");
+            }
             for (line, (legend, cells)) in lines.iter().zip(legend.iter().zip(cells.chunks(3))) {
                 let last = line["points"].as_array().and_then(|all| all.last()).expect("a point");
                 let last = last[1].as_f64().expect("a value");

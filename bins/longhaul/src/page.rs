@@ -171,6 +171,17 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
+    /// A short piece of it, for a table: what its colour and its dashes are.
+    fn sample(&self) -> String {
+        format!(
+            "<svg viewBox=\"0 0 22 8\" aria-hidden=\"true\"><line class=\"line s{}{}\" style=\"stroke: var(--c{})\" \
+             x1=\"0\" x2=\"22\" y1=\"4\" y2=\"4\"/></svg>",
+            self.style,
+            if self.end.is_pale { " pale" } else { "" },
+            self.end.colour
+        )
+    }
+
     fn json(&self) -> Value {
         json!({
             "run": self.end.title, "name": self.name, "colour": self.end.colour, "style": self.style,
@@ -209,7 +220,8 @@ fn values(plot: &Plot, lines: &[Line<'_>]) -> String {
         let (lowest, highest) = (values().reduce(f64::min), values().reduce(f64::max));
         let _ = write!(
             out,
-            "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}: {}</th>",
+            "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}{}: {}</th>",
+            line.sample(),
             escape(&line.end.title),
             line.name
         );

@@ -5,6 +5,7 @@
 //! (`TCP_INFO`), the windows of its channel and its processor time. What the other end counts comes from
 //! Longhaul's metrics where the server answers them, and from `/proc` and `ss` through its shell elsewhere.
 
+mod agent;
 pub mod bench;
 mod disk;
 pub mod doctor;

@@ -1,7 +1,7 @@
 //! Probes of the path before a login: the greeting, and the largest segment that arrives.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
 use lh_sys::tcp_info::TcpInfo;
@@ -32,6 +32,8 @@ pub(crate) struct Reached {
     pub(crate) connect: f64,
     /// Connections that the server refused first.
     pub(crate) refused: usize,
+    /// Addresses that were tried before this one in vain, and the seconds that each took.
+    pub(crate) tried: Vec<(IpAddr, f64)>,
 }
 
 /// What servers say in place of a greeting where they have too many connections, or too many of this machine.
@@ -46,8 +48,9 @@ pub(crate) fn reach(host: &str, port: u16) -> Result<Reached, Fault> {
     let addresses = (host, port).to_socket_addrs();
     let addresses = addresses.map_err(NoServer::Connect).map_err(no_server(host.to_owned()))?;
     let mut failure = no_server(host.to_owned())(NoServer::NoAddress);
+    let mut tried = Vec::new();
     for address in addresses {
-        let mut refused = 0;
+        let (mut refused, begun) = (0, Instant::now());
         let mut greeted = greet(address);
         while refused < MOST_REFUSALS && matches!(greeted, Err(NoServer::Refused(_) | NoServer::Closed)) {
             refused += 1;
@@ -59,8 +62,9 @@ pub(crate) fn reach(host: &str, port: u16) -> Result<Reached, Fault> {
             }
         }
         match greeted {
-            Ok((_, connect)) => return Ok(Reached { address, connect, refused }),
+            Ok((_, connect)) => return Ok(Reached { address, connect, refused, tried }),
             Err(fault) => {
+                tried.push((address.ip(), begun.elapsed().as_secs_f64()));
                 let place = format!("connect to host {} port {}", address.ip(), address.port());
                 failure = no_server(place)(fault);
             }

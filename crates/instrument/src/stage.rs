@@ -13,12 +13,18 @@ pub(crate) enum Stage {
     Resolve,
     /// TCP's handshake.
     Connect,
+    /// The server's key in `known_hosts`, or what is asked in its place.
+    HostKey,
     /// The server's identification.
     Greeting,
     /// The key exchange.
     KeyExchange,
     /// The server's first answer about the user.
     User,
+    /// This machine's authentication agent lists its keys.
+    Agent,
+    /// A login by Kerberos (GSSAPI), with this machine's request for a ticket.
+    Kerberos,
     /// The answer about a key or password.
     Credential,
     /// The login, after a key was found acceptable.
@@ -37,9 +43,12 @@ impl Stage {
             Self::Proxy => "proxy",
             Self::Resolve => "resolve",
             Self::Connect => "connect",
+            Self::HostKey => "host_key",
             Self::Greeting => "greeting",
             Self::KeyExchange => "key_exchange",
             Self::User => "user",
+            Self::Agent => "agent",
+            Self::Kerberos => "kerberos",
             Self::Credential => "credential",
             Self::Approval => "approval",
             Self::Session => "session",
@@ -47,16 +56,19 @@ impl Stage {
         }
     }
 
-    /// What the server does in it, for people.
+    /// What is waited for in it, for people.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Configuration => "reading this machine's configuration of SSH",
             Self::Proxy => "the jump host or proxy command, up to the server's greeting",
             Self::Resolve => "resolving the host's name",
             Self::Connect => "connecting (TCP)",
+            Self::HostKey => "looking up the server's key",
             Self::Greeting => "the server's greeting",
             Self::KeyExchange => "the key exchange",
             Self::User => "the server's first answer about the user",
+            Self::Agent => "the answer of this machine's authentication agent",
+            Self::Kerberos => "the login by Kerberos (GSSAPI)",
             Self::Credential => "the server's answer about a key or password",
             Self::Approval => "the server's approval of the login",
             Self::Session => "opening the session",
@@ -67,13 +79,13 @@ impl Stage {
     /// Round trips that the stage takes with every server.
     pub(crate) const fn round_trips(self) -> f64 {
         match self {
-            Self::Configuration => 0.0,
+            Self::Configuration | Self::HostKey | Self::Agent => 0.0,
             // A login at a jump host, with its connection, and a connection from there.
             Self::Proxy => 12.0,
             Self::Resolve | Self::Command => 1.0,
             Self::Connect | Self::Greeting | Self::Session => 1.0,
             Self::KeyExchange => 3.0,
-            Self::User => 2.0,
+            Self::User | Self::Kerberos => 2.0,
             Self::Credential | Self::Approval => 1.0,
         }
     }
@@ -82,11 +94,15 @@ impl Stage {
 /// Beginnings of messages after which a stage begins.
 const MARKS: &[(&str, Stage)] = &[
     ("Connecting to ", Stage::Connect),
-    ("Connection established", Stage::Greeting),
+    ("Connection established", Stage::HostKey),
+    ("Local version string", Stage::Greeting),
     (GREETED, Stage::KeyExchange),
+    ("Server host key: ", Stage::HostKey),
+    ("Server host key algorithm: ", Stage::KeyExchange),
     ("SSH2_MSG_KEXINIT", Stage::KeyExchange),
     (lh_client::NEWKEYS, Stage::User),
     ("Authentications that can continue", Stage::Credential),
+    ("Next authentication method: gssapi", Stage::Kerberos),
     ("Next authentication method", Stage::Credential),
     (OFFER, Stage::Credential),
     ("Server accepts key", Stage::Approval),
@@ -100,7 +116,12 @@ pub(crate) struct Trace {
     before_greeting: usize,
     /// Keys that were offered to the server.
     offers: usize,
+    /// When the last message came.
+    heard: Instant,
 }
+
+/// The beginning of messages about the agent, after it has answered.
+const AGENT: &str = "get_agent_identities: ";
 
 /// The message about a greeting.
 const GREETED: &str = "Remote protocol version";
@@ -110,7 +131,7 @@ const OFFER: &str = "Offering public key";
 
 impl Trace {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { begun: vec![(now, Stage::Configuration)], before_greeting: 0, offers: 0 }
+        Self { begun: vec![(now, Stage::Configuration)], before_greeting: 0, offers: 0, heard: now }
     }
 
     /// The configuration is known.
@@ -129,9 +150,16 @@ impl Trace {
         if message.contains(GREETED) {
             (self.before_greeting, self.offers) = (self.begun.len(), 0);
         }
+        let now = Instant::now();
         if let Some((_, stage)) = MARKS.iter().find(|(begin, _)| message.contains(begin)) {
-            self.begun.push((Instant::now(), *stage));
+            self.begun.push((now, *stage));
+        } else if message.contains(AGENT)
+            && let Some(stage) = self.last()
+        {
+            // Nothing is logged before the agent is asked.
+            self.begun.extend([(self.heard, Stage::Agent), (now, stage)]);
         }
+        self.heard = now;
     }
 
     /// The stage that is under way.
@@ -169,13 +197,14 @@ mod tests {
         trace.configured();
         trace.note("Connecting to h [::1] port 22.");
         trace.note("a message without meaning");
+        trace.note("get_agent_identities: agent returned 1 keys");
         trace.note("Offering public key: k");
         trace.note("Server accepts key: k");
         assert_eq!(trace.last(), Some(Stage::Approval));
         let stages = trace.stages(begun + Duration::from_secs(3), false);
         let names: Vec<_> = stages.iter().map(|(stage, _)| stage.name()).collect();
-        assert_eq!(names, ["configuration", "resolve", "connect", "credential", "approval"]);
-        assert!(stages[4].1 > 2.0, "{stages:?}");
+        assert_eq!(names, ["configuration", "resolve", "connect", "agent", "credential", "approval"]);
+        assert!(stages[5].1 > 2.0, "{stages:?}");
         assert_eq!(trace.offers(), 1);
         // It was the login at a jump host.
         trace.note("Remote protocol version 2.0");

@@ -7,6 +7,7 @@
 
 pub mod binn;
 pub mod copied;
+pub mod drops;
 mod exchange;
 pub mod loss;
 mod peak;

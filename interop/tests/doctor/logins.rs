@@ -89,6 +89,171 @@ fn doctor_names_a_slow_resolver_of_this_machine() {
     first(&site.examine(&[], "resolve"), "resolve", &["resolving the host's name", "1.", "/etc/resolv.conf"]);
 }
 
+/// An address of the host that nothing answers at.
+const DEAD: &str = "2001:db8::99";
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_an_address_that_does_not_answer() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(mut site) = Site::start("doctor_names_an_address_that_does_not_answer", &plan) else { return };
+    // Names have global addresses of IPv6 before those of IPv4, where there is one here.
+    site.at(Side::Near, &["ip", "address", "add", "2001:db8::1/64", "dev", "wan0", "nodad"]);
+    let hosts = format!("{DEAD} two.example\n{} two.example\n", Side::Far.ipv4());
+    site.write_near("hosts", &hosts);
+    site.reach_by("two.example", site.port);
+    let diagnosis = site.examine(&["-o", "ConnectTimeout=2"], "connect");
+    first(&diagnosis, "connect", &[&format!("address {DEAD} of the host"), "2.", "AddressFamily inet "]);
+    let tried = &diagnosis["measured"]["unanswered_addresses"][0];
+    assert_eq!(tried["address"], DEAD, "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_first_packets_that_get_lost() {
+    let test = "doctor_names_first_packets_that_get_lost";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    // Each first packet of a connection, so that its repetition after a second arrives.
+    let rule = ["iptables", "-A", "INPUT", "-p", "tcp", "--syn", "-m", "statistic", "--mode", "nth"];
+    site.at(Side::Far, &[&rule[..], &["--every", "2", "--packet", "0", "-j", "DROP"]].concat());
+    first(&site.examine(&[], "connect"), "connect", &["TCP's handshake takes much longer", "1.0 s"]);
+}
+
+/// An agent without keys that needs this long to say so.
+fn slow_agent(socket: &std::path::Path, delay: Duration) {
+    let listener = std::os::unix::net::UnixListener::bind(socket).expect("a socket");
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut length = [0; 4];
+                while client.read_exact(&mut length).is_ok() {
+                    let mut message = vec![0; u32::from_be_bytes(length) as usize];
+                    if client.read_exact(&mut message).is_err() {
+                        break;
+                    }
+                    // SSH_AGENTC_REQUEST_IDENTITIES has SSH_AGENT_IDENTITIES_ANSWER, all else SSH_AGENT_FAILURE.
+                    let answer: &[u8] = if message.first() == Some(&11) {
+                        std::thread::sleep(delay);
+                        &[0, 0, 0, 5, 12, 0, 0, 0, 0]
+                    } else {
+                        &[0, 0, 0, 1, 5]
+                    };
+                    if client.write_all(answer).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_agent() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_slow_agent", &plan) else { return };
+    let socket = site.lab.path("agent");
+    slow_agent(&socket, Duration::from_millis(1500));
+    let option = format!("IdentityAgent={}", socket.display());
+    let diagnosis = site.examine(&["-o", &option], "agent");
+    first(&diagnosis, "agent", &["agent is slow to list its keys: 1.5 s", "ssh-add -l"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_an_agent_that_hangs() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_an_agent_that_hangs", &plan) else { return };
+    let socket = site.lab.path("agent");
+    // Connections wait in its queue.
+    let _agent = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let option = format!("IdentityAgent={}", socket.display());
+    let diagnosis = site.examine(&["-o", &option], "agent");
+    first(&diagnosis, "agent", &["agent does not answer", &socket.display().to_string(), "ssh-add -l"]);
+}
+
+/// A cache of names (`nscd`) that answers nothing, about users and groups late. The files are read then.
+fn slow_name_service(socket: &std::path::Path, delay: Duration) {
+    let listener = std::os::unix::net::UnixListener::bind(socket).expect("a socket");
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                // Version, type, and length of the key (nscd/nscd-client.h).
+                let mut request = [0; 12];
+                let is_read = client.read_exact(&mut request).is_ok();
+                let kind = i32::from_ne_bytes([request[4], request[5], request[6], request[7]]);
+                // GETPWBYNAME to GETGRBYGID, GETFDPW, GETFDGR and INITGROUPS.
+                if is_read && matches!(kind, 0..=3 | 11 | 12 | 15) {
+                    std::thread::sleep(delay);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_name_service() {
+    let test = "doctor_names_a_slow_name_service";
+    let place = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    slow_name_service(&place.path().join("socket"), Duration::from_millis(500));
+    std::fs::set_permissions(
+        place.path().join("socket"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o777),
+    )
+    .unwrap();
+    let bind =
+        format!("mkdir -p /run/nscd && mount --bind {} /run/nscd && exec \"$@\"", place.path().display());
+    let prefix = ["unshare", "-m", "sh", "-c", &bind, "sh"];
+    let plan = Plan { spec: spec(100, 20), prefix: &prefix, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let diagnosis = site.examine(&[], "user_lookup");
+    // Without a cache of names of its own, this machine does not have that directory: it is empty here.
+    let _ = std::fs::remove_dir("/run/nscd");
+    first(&diagnosis, "user_lookup", &["for its name service", "id for the user", "nsswitch.conf"]);
+}
+
+/// Lines with keys of the type Ed25519 that no one has. `before` stands before each, with its number for `{}`.
+fn unknown_keys(count: u32, before: &str) -> String {
+    // The first characters are the type's name; the last ones the number, six bits in each.
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digit = |number: u32, at: u32| char::from(LETTERS[(number >> (6 * at) & 63) as usize]);
+    let line = |number: u32| {
+        let last: String = (0..4).map(|at| digit(number, at)).collect();
+        let name = before.replace("{}", &number.to_string());
+        format!("{name}ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{}{last}\n", "B".repeat(39))
+    };
+    (0..count).map(line).collect()
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_large_file_of_authorized_keys() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_large_file_of_authorized_keys", &plan) else { return };
+    let file = site.user.home.join(".ssh/authorized_keys");
+    let own = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, unknown_keys(400_000, "") + &own).unwrap();
+    let diagnosis = site.examine(&["--remote-dir", "/tmp"], "authorized_keys");
+    first(&diagnosis, "authorized_keys", &["32.4 MB of authorized keys", "AuthorizedKeysCommand"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_large_file_of_known_hosts() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_large_file_of_known_hosts", &plan) else { return };
+    let own = site.lab.read("known_hosts");
+    site.lab.write("known_hosts", &(unknown_keys(200_000, "host{}.example ") + &own));
+    let diagnosis = site.examine(&[], "host_key");
+    first(&diagnosis, "host_key", &["known_hosts", "ssh-keygen -R"]);
+}
+
 /// Relays connections to the server, and holds back what comes from it once: before it passes on the data of
 /// its read number `from`. Returns the port to connect to.
 fn hold_back(site: &Site, from: usize, delay: Duration) -> u16 {

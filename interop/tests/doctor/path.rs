@@ -25,9 +25,8 @@ fn doctor_measures_another_congestion_control() {
         let plan = Plan { spec: Spec { loss: 0.005, congestion, ..spec(100, 60) }, ..Plan::default() };
         Site::start(test, &plan)
     };
-    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
-    if !known.split_whitespace().any(|name| name == "bbr") {
-        return lh_interop::skip_unavailable(test, "the kernel has no BBR");
+    if !has_bbr(test) {
+        return;
     }
     let Some(site) = with("reno") else { return };
     // A locked control of the route overrules what programs ask for.
@@ -53,6 +52,27 @@ fn doctor_measures_another_congestion_control() {
     let diagnosis = site.examine(&[], "path");
     let found = diagnosis["findings"].as_array().unwrap();
     assert!(found.iter().all(|finding| finding["cause"] != "loss"), "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_loss_in_bursts() {
+    let test = "doctor_names_loss_in_bursts";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(100, 40), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    for side in [Side::Near, Side::Far] {
+        site.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
+    }
+    // Eight packets in a row of each 1500.
+    for number in 0..8 {
+        let rule =
+            ["iptables", "-A", "INPUT", "-p", "tcp", "-m", "statistic", "--mode", "nth", "--every", "1500"];
+        site.at(Side::Far, &[&rule[..], &["--packet", &number.to_string(), "-j", "DROP"]].concat());
+    }
+    first(&site.examine(&[], "loss"), "loss", &["in bursts, holds cubic back on uploads", "in a row"]);
 }
 
 /// What drops packets at random on the way to the server.
@@ -265,17 +285,57 @@ fn doctor_names_a_policer() {
     if !has_iptables(test) {
         return;
     }
-    let plan = Plan { spec: spec(200, 20), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    // What exceeds 2 MB/s is dropped, and nothing is queued.
-    let limit = ["-m", "hashlimit", "--hashlimit-above", "2000kb/s", "--hashlimit-name", "police"];
-    let rule = ["iptables", "-A", "INPUT", "-p", "tcp"];
-    site.at(Side::Far, &[&rule[..], &limit[..], &["-j", "DROP"]].concat());
-    let diagnosis = site.examine(&[], "policer");
-    first(&diagnosis, "policer", &["on uploads", "--pace"]);
-    let rates = &diagnosis["measured"]["upload"];
-    let rate = rates["bytes_per_second"].as_f64().unwrap_or(0.0);
-    assert!((0.3e6..2.6e6).contains(&rate), "planted 2.05 MB/s: {diagnosis:#}");
+    for (congestion, side, direction) in
+        [("cubic", Side::Far, "upload"), ("bbr", Side::Far, "upload"), ("bbr", Side::Near, "download")]
+    {
+        let congestion = congestion.to_owned();
+        if congestion == "bbr" && !has_bbr(test) {
+            return;
+        }
+        let plan = Plan { spec: Spec { congestion, ..spec(200, 20) }, ..Plan::default() };
+        let Some(site) = Site::start(test, &plan) else { return };
+        // What exceeds 2 MB/s is dropped, and nothing is queued.
+        let limit = ["-m", "hashlimit", "--hashlimit-above", "2000kb/s", "--hashlimit-name", "police"];
+        let rule = ["iptables", "-A", "INPUT", "-p", "tcp"];
+        site.at(side, &[&rule[..], &limit[..], &["-j", "DROP"]].concat());
+        let diagnosis = site.examine(&[], "policer");
+        first(&diagnosis, "policer", &[&format!("on {direction}s"), "--pace"]);
+        let rate = diagnosis["measured"][direction]["bytes_per_second"].as_f64().unwrap_or(0.0);
+        assert!((0.3e6..2.6e6).contains(&rate), "planted 2.05 MB/s: {diagnosis:#}");
+    }
+}
+
+/// False where the kernel has no BBR, which is noted.
+fn has_bbr(test: &str) -> bool {
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    let has_bbr = known.split_whitespace().any(|name| name == "bbr");
+    if !has_bbr {
+        lh_interop::skip_unavailable(test, "the kernel has no BBR");
+    }
+    has_bbr
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_takes_no_queue_for_a_policer() {
+    let test = "doctor_takes_no_queue_for_a_policer";
+    if !has_bbr(test) {
+        return;
+    }
+    // BBR fills a queue of a whole round trip and of a quarter where it starts, loses a burst, and keeps it short then.
+    for queue in [400_000, 100_000] {
+        let congestion = "bbr".to_owned();
+        let spec = Spec { queue: Some(queue), congestion, ..spec(40, 80) };
+        let Some(site) = Site::start(test, &Plan { spec, ..Plan::default() }) else { return };
+        // What else runs on this machine may be a cause; a policer is none in any case.
+        let diagnosis = site.examine(&[], "path");
+        assert!(!diagnosis["findings"].to_string().contains("a policer"), "{diagnosis:#}");
+        for direction in ["upload", "download"] {
+            let measured = &diagnosis["measured"][direction];
+            assert!(measured["loss"].as_f64().unwrap() > 0.005, "{direction}: {diagnosis:#}");
+            assert!(measured["losses"]["of_start"].as_f64().unwrap() > 50.0, "{direction}: {diagnosis:#}");
+        }
+    }
 }
 
 #[test]

@@ -127,6 +127,13 @@ impl Site {
         self.lab.write("known_hosts", &format!("[{host}]:{port} {}", self.lab.read("host_ed25519.pub")));
     }
 
+    /// Writes a file of the near end that it has in place of the one in `/etc`.
+    pub(crate) fn write_near(&self, name: &str, text: &str) {
+        let directory = format!("/etc/netns/{}", self.wan.netns(Side::Near));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(format!("{directory}/{name}"), text).unwrap();
+    }
+
     /// Runs a command at one end.
     pub(crate) fn at(&self, side: Side, words: &[&str]) {
         let done = self.wan.command(side, words[0]).args(&words[1..]).output().unwrap();

@@ -107,6 +107,9 @@ fn doctor_names_a_small_send_buffer() {
         "send_buffer",
         &["this machine limits uploads", "131 kB", "sysctl -w net.ipv4.tcp_wmem="],
     );
+    site.sysctl(Side::Near, "tcp_wmem", "4096 16384 33554432");
+    site.sysctl(Side::Far, "tcp_wmem", "4096 16384 131072");
+    first(&site.examine(&[], "send_buffer"), "send_buffer", &["the server limits downloads", "131 kB"]);
 }
 
 #[test]

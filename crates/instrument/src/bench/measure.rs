@@ -4,24 +4,20 @@ use std::cell::Cell as Counter;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use lh_crypto::PublicKey;
-
-use super::cells::{Cell, Cells, LEFT_TO_LONG_RUN, NONE, SUITES, Suite, long, quick, usual};
+use super::cells::{Cell, Cells, LEFT_TO_LONG_RUN, SUITES, long, quick, usual};
 use super::child::{Bench, Client, Job};
 use super::keeper::{Keeper, MANY};
 use super::offer::Offer;
 use super::prepare::{Scratch, acceptor, far_end, jump_host_plan, keep_small_files};
 use super::results::{Plan, Results};
-use super::row::{LEAST_VALUES, Rows, Unit};
+use super::row::{LEAST_VALUES, Rows};
+use super::run::{LOGIN_ENDS, LOGINS_TIME, Run, SEAL};
 use super::schedule::Schedule;
-use super::seal::seal_rate;
-use super::server_cpu::Acceptor;
-use super::setup::{Kind, Setup, setups, with_bits};
-use crate::disk::{disk_here, disk_there};
+use super::setup::setups;
 use crate::fault::Fault;
-use crate::flow::{Direction, Flow};
+use crate::flow::Direction;
 use crate::stats::median;
-use crate::target::{Remote, Target};
+use crate::target::Target;
 
 /// Rounds that the time is planned for.
 const ROUNDS: u32 = 4;
@@ -35,34 +31,10 @@ const AFTER_LOGIN: f64 = 0.75;
 const DISKS: Duration = Duration::from_secs(4);
 /// Longest login that guesses are made with: the rest was a question to the user.
 const MOST_LOGIN: Duration = Duration::from_secs(2);
-/// Time of a cipher alone.
-const SEAL: Duration = Duration::from_millis(60);
-/// Logins of a cell: they are repeated for this time, and up to this number, because the server's processor time has a
-/// resolution of 10 ms.
-const LOGINS_TIME: Duration = Duration::from_millis(150);
-const MOST_LOGINS: u32 = 10;
-/// Time that the server's processes have to end after a login.
-const LOGIN_ENDS: Duration = Duration::from_millis(100);
 
 /// Time for the end of a run: closing connections and removing files.
 fn clean_up(time: Duration) -> Duration {
     (time / 20).min(Duration::from_secs(2))
-}
-
-/// State of a run.
-struct Run<'a> {
-    target: &'a Target,
-    plan: &'a Plan,
-    slice: Duration,
-    rows: Rows,
-    missing: Vec<String>,
-    /// Clients that are tried with algorithms: none where there are no peers to compare.
-    clients: Vec<Client>,
-    acceptor: Option<Acceptor>,
-    /// A connection for each suite, used in every round.
-    remotes: HashMap<String, Remote>,
-    /// The first round warms up.
-    counts: bool,
 }
 
 /// Measures in rounds until the time is up.
@@ -233,230 +205,4 @@ fn guess(cell: &Cell, slice: Duration, login: Duration) -> Duration {
         Cell::Child(_, job) => slice * job.slices() + login * 2,
         Cell::Disks => DISKS,
     }
-}
-
-impl Run<'_> {
-    fn add(&mut self, table: &str, name: &str, column: &str, unit: Unit, value: f64) {
-        if self.counts {
-            self.rows.add(table, name, column, unit, value);
-        } else {
-            // It also gives the tables their order.
-            self.rows.warm_up(table, name, column, unit, value);
-        }
-    }
-
-    /// Notes once what was not measured.
-    fn miss(&mut self, why: &str) {
-        // What the server offers instead is long, and no help here.
-        let why = why.split(" Their offer:").next().unwrap_or_default().trim().replace('\n', "; ");
-        if !self.missing.contains(&why) {
-            self.missing.push(why);
-        }
-    }
-
-    fn cell(&mut self, cell: &Cell, bench: &Bench<'_>) -> Result<(), Fault> {
-        match cell {
-            Cell::Stream(suite, direction) => self.stream(*suite, *direction),
-            Cell::Tcp(direction) => match self.tcp_alone(*direction, bench) {
-                Ok(()) => Ok(()),
-                Err(why) => {
-                    self.miss(&why.to_string());
-                    self.unencrypted(*direction)
-                }
-            },
-            Cell::Open(direction) => self.unencrypted(*direction),
-            Cell::Setup(setup) => self.set_up(setup, bench),
-            Cell::Latency => self.latency(),
-            Cell::Child(client, job) => {
-                let figures = job
-                    .run(client, bench)
-                    .map_err(|why| why.during(format!("{} ({})", job.table(), job.row(client))))?;
-                for (column, unit, value) in figures.into_iter().flatten() {
-                    self.add(job.table(), &job.row(client), column, unit, value);
-                }
-                Ok(())
-            }
-            Cell::Disks => {
-                // Measured in one round only, so that one counts.
-                let counts = std::mem::replace(&mut self.counts, true);
-                let done = self.disks();
-                self.counts = counts;
-                done
-            }
-            Cell::Seal(suite) => {
-                if let Some(rate) = seal_rate(suite.cipher, suite.mac, SEAL) {
-                    let name = format!("{} on one core here", suite.name());
-                    self.add("ceilings", &name, "alone", Unit::BytesPerSecond, rate);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn disks(&mut self) -> Result<(), Fault> {
-        let here = disk_here(&self.plan.local_directory)
-            .map_err(|error| Fault::System { what: "the disk here".to_owned(), error })?;
-        self.add("ceilings", "disk of this machine", "alone", Unit::BytesPerSecond, here.rate);
-        let directory = self.plan.remote_directory.clone();
-        let there = disk_there(self.remote(SUITES.first().copied())?, &directory)
-            .map_err(|why| why.during("the disk of the server"))?;
-        self.add("ceilings", "disk of the server", "alone", Unit::BytesPerSecond, there.rate);
-        Ok(())
-    }
-
-    /// The connection with a suite; `None` negotiates as usual.
-    fn remote(&mut self, suite: Option<Suite>) -> Result<&mut Remote, Fault> {
-        let name = suite.map_or_else(String::new, Suite::name);
-        if !self.remotes.contains_key(&name) {
-            let keywords = suite.map(Suite::keywords).unwrap_or_default();
-            let keywords: Vec<(&str, &str)> =
-                keywords.iter().map(|(key, value)| (*key, value.as_str())).collect();
-            let remote = self.target.connect(&keywords).map_err(|failure| failure.fault.during(&name))?;
-            self.remotes.insert(name.clone(), remote);
-        }
-        self.remotes.get_mut(&name).ok_or(Fault::Late("no connection"))
-    }
-
-    fn stream(&mut self, suite: Suite, direction: Direction) -> Result<(), Fault> {
-        let slice = self.slice;
-        let flow = self.remote(Some(suite))?.flow(direction, slice);
-        if let Some(failure) = &flow.failure {
-            self.remotes.remove(&suite.name());
-            return Err(broken(&suite.name(), direction, failure));
-        }
-        let (up, cpu, server) = match direction {
-            Direction::Up => ("up", "client CPU up", "server CPU up"),
-            Direction::Down => ("down", "client CPU down", "server CPU down"),
-        };
-        let Flow { rate, client_cpu, server_cpu, ping, .. } = flow;
-        const TABLE: &str = "throughput by cipher and MAC, through a pipe";
-        self.add(TABLE, &suite.name(), up, Unit::BytesPerSecond, rate);
-        for (column, cores) in [(cpu, client_cpu), (server, server_cpu)] {
-            if let Some(cores) = cores.filter(|_| rate > 0.0) {
-                self.add(TABLE, &suite.name(), column, Unit::CpuMsPerMb, cores * 1000.0 / (rate / 1e6));
-            }
-        }
-        if let Some(ping) = ping {
-            let name = format!("beside an {}", direction.name()).replace("an download", "a download");
-            self.add("latency of a small message", &name, "round trip", Unit::Seconds, ping);
-        }
-        Ok(())
-    }
-
-    fn tcp_alone(&mut self, direction: Direction, bench: &Bench<'_>) -> Result<(), Fault> {
-        let slice = self.slice;
-        let host = self.remote(SUITES.first().copied())?.client.address().map(|address| address.ip());
-        let (Some(far), Some(host)) = (bench.far, host) else { return Ok(()) };
-        let rate = far.tcp_alone(host, direction, slice).map_err(|error| {
-            let port = far.address.port();
-            let what = format!("TCP alone (does the firewall let it pass?): port {port} of {host}");
-            Fault::System { what, error }
-        })?;
-        let name = format!("TCP alone ({} at port {})", far.program, far.address.port());
-        self.add("ceilings", &name, direction.column(), Unit::BytesPerSecond, rate);
-        Ok(())
-    }
-
-    fn unencrypted(&mut self, direction: Direction) -> Result<(), Fault> {
-        let slice = self.slice;
-        let flow = self
-            .remote(Some(NONE))
-            .map_err(|why| {
-                let why = why.to_string();
-                let last = why.lines().next_back().unwrap_or_default();
-                Fault::Server(last.to_owned()).during("SSH without encryption")
-            })?
-            .flow(direction, slice);
-        if let Some(failure) = &flow.failure {
-            self.remotes.remove(&NONE.name());
-            return Err(broken("SSH without encryption,", direction, failure));
-        }
-        self.add("ceilings", "SSH without encryption", direction.column(), Unit::BytesPerSecond, flow.rate);
-        Ok(())
-    }
-
-    fn set_up(&mut self, setup: &Setup, bench: &Bench<'_>) -> Result<(), Fault> {
-        let keywords: Vec<(&str, &str)> =
-            setup.keywords.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        // The first round only warms up, and gives the tables their order.
-        let most = if self.counts { MOST_LOGINS } else { 1 };
-        let before = self.server_cpu()?;
-        let (all, mut logins) = (Instant::now(), 0);
-        let (mut walls, mut cpu, mut name) = (Vec::new(), Duration::ZERO, setup.name.clone());
-        while logins == 0 || (logins < most && all.elapsed() < LOGINS_TIME) {
-            let (begun, used) = (Instant::now(), lh_sys::time::process_cpu());
-            let remote = self.target.connect(&keywords);
-            let mut remote = remote.map_err(|failure| failure.fault.during(&setup.name))?;
-            walls.push(begun.elapsed().as_secs_f64());
-            cpu += lh_sys::time::process_cpu().saturating_sub(used);
-            if setup.kind == Kind::HostKey {
-                let blob = remote.client.driver().link().transport_ref().host_key().unwrap_or_default();
-                name = with_bits(&setup.name, PublicKey::from_blob(blob).ok().as_ref());
-            }
-            remote.client.close();
-            logins += 1;
-        }
-        let table = setup.kind.table();
-        self.add(table, &name, "wall", Unit::Seconds, median(walls).unwrap_or(0.0));
-        let each = 1000.0 / f64::from(logins);
-        self.add(table, &name, "client CPU", Unit::CpuMs, cpu.as_secs_f64() * each);
-        if let Some(before) = before {
-            if self.counts {
-                std::thread::sleep(LOGIN_ENDS);
-            }
-            if let Some(after) = self.server_cpu()? {
-                self.add(table, &name, "server CPU", Unit::CpuMs, (after - before) * each);
-            }
-        }
-        if setup.kind.is_for_peers() {
-            self.set_up_clients(setup, &name, bench);
-        }
-        Ok(())
-    }
-
-    /// The same set-up by other clients, each started as a program.
-    fn set_up_clients(&mut self, setup: &Setup, name: &str, bench: &Bench<'_>) {
-        for index in 0..self.clients.len() {
-            let Some(client) = self.clients.get(index).filter(|client| !client.lacks.contains(&setup.name))
-            else {
-                continue;
-            };
-            match bench.login_with(&client.ssh, &setup.keywords) {
-                Ok((wall, cpu)) => {
-                    let columns = [format!("{} wall", client.name), format!("{} client CPU", client.name)];
-                    let [wall_column, cpu_column] = columns.each_ref().map(String::as_str);
-                    self.add(setup.kind.table(), name, wall_column, Unit::Seconds, wall);
-                    self.add(setup.kind.table(), name, cpu_column, Unit::CpuMs, cpu * 1000.0);
-                }
-                Err(why) => {
-                    let why = format!("{} ({}): {why}", setup.name, client.name);
-                    if let Some(client) = self.clients.get_mut(index) {
-                        client.lacks.push(setup.name.clone());
-                    }
-                    self.miss(&why);
-                }
-            }
-        }
-    }
-
-    /// Processor time of the server's processes so far, seconds; `None` where the server does not tell.
-    fn server_cpu(&mut self) -> Result<Option<f64>, Fault> {
-        let Some(acceptor) = self.acceptor.take() else { return Ok(None) };
-        let used = self.remote(SUITES.first().copied()).map(|remote| acceptor.cpu(remote));
-        self.acceptor = Some(acceptor);
-        used
-    }
-
-    fn latency(&mut self) -> Result<(), Fault> {
-        let pings = self.remote(SUITES.first().copied())?.ping(10, Duration::from_millis(10));
-        if let Some(ping) = median(pings) {
-            self.add("latency of a small message", "alone", "round trip", Unit::Seconds, ping);
-        }
-        Ok(())
-    }
-}
-
-/// A flow that broke off.
-fn broken(what: &str, direction: Direction, failure: &str) -> Fault {
-    Fault::Server(failure.to_owned()).during(format!("{what} {}", direction.name()))
 }

@@ -17,6 +17,7 @@ mod process;
 mod ratio;
 mod results;
 mod row;
+mod run;
 mod schedule;
 mod seal;
 mod server_cpu;

@@ -23,6 +23,8 @@ pub(super) struct AtRest {
     pub(super) home: Option<Home>,
     /// Time of the server's reverse lookup of this machine's address, seconds.
     pub(super) reverse_lookup: Option<f64>,
+    /// Time of the server's lookup of the user and its groups, seconds.
+    pub(super) user_lookup: Option<f64>,
     /// An interactive shell did not end.
     pub(super) is_shell_missing: bool,
 }
@@ -70,10 +72,11 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
     let sftp = sftp_starts(remote, round_trip);
     let home = home(remote);
     // Servers that look up the client's name (UseDNS, PAM, TCP wrappers) wait as long as this takes.
-    let shown =
-        remote.script("set -- $SSH_CONNECTION; echo begin; getent hosts $1 >/dev/null; echo end", SHORT);
-    let reverse_lookup = at(&shown, "end").zip(at(&shown, "begin")).map(|(end, begin)| end - begin);
-    AtRest { shell: found, sftp, home, reverse_lookup, is_shell_missing }
+    let shown = remote.script(LOOK_UP, SHORT);
+    let [begin, middle, end] = ["begin", "middle", "end"].map(|word| at(&shown, word));
+    let reverse_lookup = middle.zip(begin).map(|(middle, begin)| middle - begin);
+    let user_lookup = end.zip(middle).map(|(end, middle)| end - middle);
+    AtRest { shell: found, sftp, home, reverse_lookup, user_lookup, is_shell_missing }
 }
 
 /// Seconds from the acceptance of an SFTP session to its first answer, of those that answered; further ones only where
@@ -112,19 +115,23 @@ fn at(shown: &Shown, word: &str) -> Option<f64> {
     shown.pieces.iter().find(|(_, piece)| has(piece)).map(|(at, _)| *at)
 }
 
+/// Looks up what a server asks its name services for at a login.
+const LOOK_UP: &str = r#"set -- $SSH_CONNECTION; echo "begin"; getent hosts $1 >/dev/null 2>&1
+echo "middle"; id "${LOGNAME:-$USER}" >/dev/null 2>&1; echo "end""#;
+
 /// Opens the files of the home directory that a login reads, then as many of `/etc`, and says what it has opened.
 /// Between the two, the output says how far it is.
 const OPEN_FILES: &str = r#"cd || exit
 all=".ssh/authorized_keys .ssh/rc .profile .bash_profile .bash_login .bashrc .zshenv .zprofile .zshrc .zlogin .kshrc"
 set -- /etc/passwd /etc/group /etc/hosts /etc/profile /etc/services /etc/protocols /etc/nsswitch.conf
-d=$(pwd); s=$(stat -f -c %T . 2>/dev/null); f=$(df -P . 2>/dev/null | { read x; read x y; echo "$x"; }); n=0
+k=$(wc -c <.ssh/authorized_keys 2>/dev/null); d=$(pwd); s=$(stat -f -c %T . 2>/dev/null); f=$(df -P . 2>/dev/null | { read x; read x y; echo "$x"; }); n=0
 echo "begin"
 for x in $all; do [ $n -lt 4 ] && { true <$x; } 2>/dev/null && n=$((n+1)); done
 echo "middle"
 i=0
 while [ $i -lt $n ]; do { true <$1; } 2>/dev/null; shift; i=$((i+1)); done
 echo "end"
-echo "directory=$d"; echo "files=$n"; echo "system=$s, $f""#;
+echo "directory=$d"; echo "files=$n"; echo "keys=$k"; echo "system=$s, $f""#;
 
 /// Times the files of the home directory. Once more where it is slow: an automounter may have been at work.
 fn home(remote: &mut Remote) -> Option<Home> {
@@ -142,6 +149,7 @@ fn home(remote: &mut Remote) -> Option<Home> {
             files: value("files")?.parse().ok()?,
             seconds,
             elsewhere,
+            keys_bytes: value("keys").and_then(|bytes| bytes.trim().parse().ok()),
         };
         best = best.filter(|best| best.seconds <= now.seconds).or(Some(now));
         if best.as_ref().is_some_and(|best| best.seconds < SLOW_SHELL / 2.0) {

@@ -11,6 +11,7 @@ use lh_sys::errno_text;
 use super::at_rest::{self, AtRest};
 use super::facts::Wanted;
 use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settings, Transfer};
+use crate::agent;
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::far_end::FarEnd;
 use crate::fault::Fault;
@@ -22,6 +23,8 @@ use crate::target::{NoConnection, Remote, Target};
 use crate::task::{Comparison, PING_EVERY};
 
 const LOGIN_LATE: &str = "the login was not complete in time";
+/// The MAC of ciphers that authenticate by themselves.
+const IMPLICIT: &str = "<implicit>";
 /// Logins at a time: servers refuse some of them from ten on (`MaxStartups`).
 const LOGINS: usize = 4;
 /// A connection that waits for its measurement for longer than this answers what the server asks.
@@ -128,6 +131,11 @@ impl Instruments for Connections<'_> {
 
     fn login_within(&mut self, connection: &mut Connection, limit: Duration) -> Result<Login, NoConnection> {
         connection.login_within(limit)
+    }
+
+    fn silent_agent(&mut self) -> Option<String> {
+        let socket = agent::silent(&self.target.options(&[]).ok()?)?;
+        Some(lh_client::sanitise(&socket.to_string_lossy()))
     }
 
     fn refused(&self) -> usize {
@@ -291,11 +299,13 @@ fn serve(
 ) {
     let stages = if times_session { with_session(remote) } else { remote.stages.clone() };
     let transport = remote.client.driver().link().transport_ref();
+    let names = transport.negotiated();
     let login = Login {
         stages,
         offers: remote.offers,
         server: lh_client::sanitise(transport.peer_identification().unwrap_or_default()),
-        cipher: transport.negotiated().map(|names| names.cipher_c2s.clone()).unwrap_or_default(),
+        cipher: names.map(|names| names.cipher_c2s.clone()).unwrap_or_default(),
+        mac: names.map(|names| names.mac_c2s.clone()).filter(|mac| mac != IMPLICIT).unwrap_or_default(),
     };
     if tell.send(Ok(login)).is_err() {
         return;

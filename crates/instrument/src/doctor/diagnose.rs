@@ -5,6 +5,7 @@ use super::finding::Finding;
 use super::home;
 use super::judged::Judged;
 use super::jump;
+use super::logins;
 use super::marks;
 use super::packets;
 use super::throughput;
@@ -43,7 +44,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         waits::disks(facts, &mut found);
         waits::compression(facts, &mut found);
     }
-    waits::logins(facts, &mut found);
+    logins::logins(facts, &mut found);
     waits::shell(facts, &mut found);
     waits::sftp(facts, &mut found);
     found.extend(packets::answered_on_the_way(facts));
@@ -148,6 +149,21 @@ fn refused(facts: &Facts) -> Option<Finding> {
 
 fn no_login(facts: &Facts) -> Option<Finding> {
     let why = facts.no_login.as_ref()?;
+    if let Some(socket) = &facts.silent_agent {
+        return Some(Finding {
+            cause: "agent",
+            title: "This machine's authentication agent does not answer: logins wait for it.".to_owned(),
+            evidence: vec![format!("{socket} takes connections and does not list its keys"), why.clone()],
+            gain: "logins that work".to_owned(),
+            change: vec![
+                "ssh-add -l: what listens at SSH_AUTH_SOCK or IdentityAgent may wait for a token or for another machine; \
+                 start it again"
+                    .to_owned(),
+                "or IdentityAgent none and IdentityFile with the right key, under Host in ssh_config here".to_owned(),
+            ],
+            weight: 95.0,
+        });
+    }
     if why.contains("Too many authentication failures") {
         return Some(Finding {
             cause: "offered_keys",

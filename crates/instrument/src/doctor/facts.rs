@@ -31,6 +31,8 @@ pub(crate) struct Facts {
     /// The server's identification.
     pub(crate) server: String,
     pub(crate) cipher: String,
+    /// Empty where the cipher authenticates by itself.
+    pub(crate) mac: String,
     pub(crate) reached: Option<Reached>,
     /// The host is reached through a jump host or a proxy command: TCP at the server ends there.
     pub(crate) is_proxied: bool,
@@ -65,8 +67,10 @@ pub(crate) struct Facts {
     pub(crate) home: Option<Home>,
     /// Time of the server's reverse lookup of this machine's address, seconds.
     pub(crate) reverse_lookup: Option<f64>,
-    /// Rate of an upload with another cipher, where the cipher may be the limit.
-    pub(crate) other_cipher: Option<(String, f64)>,
+    /// Time of the server's lookup of the user and its groups, seconds.
+    pub(crate) user_lookup: Option<f64>,
+    /// An upload with another cipher, where the cipher may be the limit.
+    pub(crate) other_cipher: Option<OtherCipher>,
     /// An upload with another congestion control, where segments are lost.
     pub(crate) other_control: Option<OtherControl>,
     /// Rate of an upload with compression, where the configuration asks for it, bytes/s. The others are without.
@@ -74,6 +78,8 @@ pub(crate) struct Facts {
     /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
     pub(crate) without_rekeys: Option<f64>,
     pub(crate) rate_limit: Option<f64>,
+    /// The socket of this machine's authentication agent, where logins wait for it in vain.
+    pub(crate) silent_agent: Option<String>,
     /// The login failed: why.
     pub(crate) no_login: Option<String>,
     /// What was not measured, and why.
@@ -112,6 +118,15 @@ impl JumpHost {
     }
 }
 
+/// What came of asking the server for another cipher.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum OtherCipher {
+    /// The rate of an upload with it, bytes/s.
+    Measured { name: String, rate: f64 },
+    /// The server does not offer it.
+    Refused { name: String },
+}
+
 /// What came of asking the system for another congestion control.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OtherControl {
@@ -147,6 +162,8 @@ pub(crate) struct Home {
     pub(crate) seconds: f64,
     /// Seconds for those of `/etc`.
     pub(crate) elsewhere: f64,
+    /// Size of the user's authorized keys, bytes.
+    pub(crate) keys_bytes: Option<f64>,
 }
 
 /// How long a login shell takes.
@@ -222,6 +239,11 @@ impl Facts {
             Direction::Up => &self.there,
             Direction::Down => &self.here,
         }
+    }
+
+    /// The cipher, with the MAC where it needs one.
+    pub(crate) fn suite(&self) -> String {
+        if self.mac.is_empty() { self.cipher.clone() } else { format!("{} with {}", self.cipher, self.mac) }
     }
 
     /// Median of a stage over the logins, seconds.

@@ -2,13 +2,13 @@
 //! suspicious asks for is left out, so that a healthy path is measured in half a minute.
 
 use super::diagnose::one_is_not_enough;
-use super::facts::{Facts, OtherControl, Wanted};
+use super::facts::{Facts, OtherCipher, OtherControl, Wanted};
 use super::instruments::{Instruments, Login, PLAIN, Place, TOGETHER, Transfer, one_flow, prepared_flow};
 use super::jump;
+use super::logins;
 use super::losses::{LEAST_RESENT, losses_may_limit};
 use super::marks::{self, Prepared};
 use super::swallowed;
-use super::waits;
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow, MANY_REKEYS};
@@ -51,12 +51,16 @@ fn measure<I: Instruments>(instruments: &mut I, wanted: &Wanted, facts: &mut Fac
     let mut first = instruments.prepare(Place::Server, &PLAIN, true);
     match swallowed::first_login(instruments, facts, &mut first) {
         Ok(login) => {
-            (facts.offers, facts.server, facts.cipher) = (login.offers, login.server, login.cipher);
+            (facts.offers, facts.server) = (login.offers, login.server);
+            (facts.cipher, facts.mac) = (login.cipher, login.mac);
             facts.logins.push(login.stages);
         }
         Err(failure) if !failure.is_path => return Err(failure.fault),
         Err(failure) => {
             facts.no_login = Some(words(&failure));
+            if failure.is_late() {
+                facts.silent_agent = instruments.silent_agent();
+            }
             facts.refused += instruments.refused();
             return Ok(());
         }
@@ -104,13 +108,14 @@ fn at_rest<I: Instruments>(
             facts.missing.push("the start of an interactive shell: it did not end".to_owned());
         }
         facts.shell = Some(found.shell);
-        (facts.sftp, facts.home, facts.reverse_lookup) = (found.sftp, found.home, found.reverse_lookup);
+        (facts.sftp, facts.home) = (found.sftp, found.home);
+        (facts.reverse_lookup, facts.user_lookup) = (found.reverse_lookup, found.user_lookup);
     }
     instruments.begin_step("another login");
     add_login(facts, instruments.login(&mut second)?);
     // A third login tells a hiccup from a habit, if there is time.
     let mut suspicious = Vec::new();
-    waits::logins(facts, &mut suspicious);
+    logins::logins(facts, &mut suspicious);
     let seconds: f64 = facts.logins.iter().flatten().map(|(_, seconds)| seconds).sum();
     if !suspicious.is_empty() && seconds < LONG_LOGINS {
         instruments.begin_step("a third login");
@@ -267,9 +272,13 @@ fn other_cipher<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     if facts.up.as_ref().map_or(0.0, used) > 0.8 && facts.cipher != FASTEST {
         instruments.begin_step("another cipher");
         let full = Transfer::full(Direction::Up, facts.round_trip());
-        let other = one_flow(instruments, Place::Server, &[("Ciphers", FASTEST)], &full);
-        facts.other_cipher =
-            other.ok().filter(Flow::is_significant).map(|flow| (FASTEST.to_owned(), flow.rate));
+        let name = FASTEST.to_owned();
+        facts.other_cipher = match one_flow(instruments, Place::Server, &[("Ciphers", FASTEST)], &full) {
+            Ok(flow) => flow.is_significant().then_some(OtherCipher::Measured { name, rate: flow.rate }),
+            Err(fault) => {
+                fault.to_string().contains("no matching cipher").then_some(OtherCipher::Refused { name })
+            }
+        };
     }
 }
 

@@ -58,6 +58,8 @@ pub(super) struct Login {
     /// The server's identification.
     pub(super) server: String,
     pub(super) cipher: String,
+    /// Empty where the cipher authenticates by itself.
+    pub(super) mac: String,
 }
 
 /// What carries a transfer.
@@ -141,6 +143,9 @@ pub(super) trait Instruments {
     fn login(&mut self, connection: &mut Self::Connection) -> Result<Login, NoConnection> {
         self.login_within(connection, LOGIN_LIMIT)
     }
+
+    /// The socket of this machine's authentication agent, where it does not answer.
+    fn silent_agent(&mut self) -> Option<String>;
 
     /// Connections that the server refused before its greeting so far.
     fn refused(&self) -> usize;

@@ -1,5 +1,6 @@
 //! Lost segments that hold a congestion control back.
 
+use lh_metrics::drops::Drops;
 use lh_metrics::loss::{is_bbr, limits_rate};
 
 use super::facts::OtherControl;
@@ -16,8 +17,16 @@ pub(super) const LEAST_RESENT: f64 = 5.0;
 /// round trip without load, seconds.
 pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
     let (Some(sender), Some(part)) = (flow.sender.as_ref(), flow.loss()) else { return false };
+    let control = sender.congestion_control.as_deref();
+    // What a full queue has dropped is the path's limit, and no property of it that takes rate away. BBR fills a queue
+    // where it starts, and is judged by what it loses later.
+    let has_queue = |course: &Drops| course.is_of_full_queue(idle);
+    if !is_bbr(control) && flow.drops.as_ref().is_some_and(has_queue) {
+        return false;
+    }
+    let later = flow.drops.as_ref().filter(|_| is_bbr(control)).map(Drops::later_part);
     let round_trip = sender.loaded_rtt.unwrap_or(idle);
-    limits_rate(part, sender.segment, round_trip, flow.rate, sender.congestion_control.as_deref())
+    limits_rate(later.unwrap_or(part), sender.segment, round_trip, flow.rate, control)
 }
 
 pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
@@ -66,11 +75,14 @@ pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
         }
         _ => judged.gain(),
     };
+    let bursts = judged.flow.drops.as_ref().and_then(bursts);
+    let bearable = |lost: f64| sender.segment / round_trip.max(1e-6) * 1.22 / lost.sqrt();
     Some(Finding {
         cause: "loss",
         title: format!(
-            "Loss of {} of the segments holds {name} back on {}s.",
+            "Loss of {} of the segments{} holds {name} back on {}s.",
             percent(part),
+            if bursts.is_some() { ", in bursts," } else { "" },
             judged.direction.name()
         ),
         evidence: [
@@ -86,10 +98,13 @@ pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
                 sender.segments,
                 percent(part)
             )),
-            Some(format!(
-                "at that loss {name} reaches about {}",
-                rate(sender.segment / round_trip.max(1e-6) * 1.22 / part.sqrt())
-            )),
+            Some(match bursts {
+                Some((times, each)) => format!(
+                    "they were lost at {times} times, {each:.0} in a row: {name} slows down once for each, and reaches about {}",
+                    rate(bearable(part / each))
+                ),
+                None => format!("at that loss {name} reaches about {}", rate(bearable(part))),
+            }),
         ]
         .into_iter()
         .flatten()
@@ -98,6 +113,18 @@ pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
         change,
         weight: weight_of_factor(factor.max(other)),
     })
+}
+
+/// Segments lost at a time from which losses come in bursts.
+const IN_A_ROW: f64 = 4.0;
+/// Part of the time with losses up to which their times can be told apart.
+const APART: f64 = 0.3;
+
+/// How often segments were lost, and how many at a time, where they were lost in bursts.
+fn bursts(course: &Drops) -> Option<(usize, f64)> {
+    let times = course.returned + 1;
+    let each = (course.first + course.later) / times as f64;
+    (course.returned > 0 && course.spread < APART && each >= IN_A_ROW).then_some((times, each))
 }
 
 /// How to have selective acknowledgements, where the ends have not agreed on them.

@@ -11,6 +11,7 @@ mod home;
 mod instruments;
 mod judged;
 mod jump;
+mod logins;
 mod losses;
 mod marks;
 mod packets;

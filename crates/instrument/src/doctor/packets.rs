@@ -1,5 +1,7 @@
 //! Causes that packets meet on the way: a policer, which drops what exceeds a rate, and small packets.
 
+use lh_metrics::drops;
+
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, Judged};
@@ -9,9 +11,6 @@ use crate::stats::{percent, rate, time};
 
 /// Loss from which dropping is more than the probing of a congestion control, part of the segments.
 const POLICED: f64 = 0.005;
-/// A queue that drops when it is full delays by more than this part of the round trip, or this time, seconds.
-const NO_QUEUE: f64 = 0.15;
-const NO_DELAY: f64 = 0.003;
 /// Data in a packet from which its headers are no cost: IPv6's least MTU of 1280 bytes has 1208.
 const SMALL: f64 = 1200.0;
 /// Headers of IPv4 and TCP with timestamps, bytes; and data of a packet of Ethernet.
@@ -45,7 +44,7 @@ pub(super) fn reordering(judged: &Judged<'_>) -> Option<Finding> {
     })
 }
 
-/// Segments are lost without a queue before, and several connections together are no faster.
+/// Segments are lost without a queue before, again and again, and several connections together are no faster.
 pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
     let sender = judged.flow.sender.as_ref()?;
     let part = judged.flow.loss().filter(|part| *part >= POLICED)?;
@@ -56,10 +55,9 @@ pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
     if judged.factor()? >= EACH_IS_LIMITED || sender.is_reordered() {
         return None;
     }
-    let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);
-    if loaded - idle > (NO_QUEUE * idle).max(NO_DELAY) {
-        return None;
-    }
+    let idle = judged.facts.round_trip();
+    let loaded = sender.loaded_rtt.filter(|loaded| drops::is_short(*loaded, idle))?;
+    let course = judged.flow.drops.as_ref().filter(|course| course.is_policed(idle))?;
     let most = judged.flow.rate.max(together);
     let (name, end) = (judged.direction.name(), judged.direction.sender());
     let file = if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" };
@@ -67,21 +65,34 @@ pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
     Some(Finding {
         cause: "policer",
         title: format!("Something on the path drops what exceeds {} on {name}s (a policer).", rate(most)),
-        evidence: vec![
-            judged.measured(),
-            format!(
+        evidence: [
+            Some(judged.measured()),
+            Some(format!(
                 "{end} sent {:.0} of {:.0} segments again ({})",
                 sender.resent,
                 sender.segments,
                 percent(part)
-            ),
-            format!(
-                "no queue before they were dropped: round trip {} idle, {} during the {name}",
+            )),
+            Some(format!(
+                "no queue before they were dropped: round trip {} idle, {} when they were lost, {} in all of the {name}",
                 time(idle),
+                time(course.round_trip()),
                 time(loaded)
-            ),
-            format!("four connections together: {}", rate(together)),
-        ],
+            )),
+            (course.returned > 0)
+                .then(|| format!("losses returned {} times after the start of the {name}", course.returned)),
+            course.has_burst().then(|| {
+                format!(
+                    "before the first loss {} passed for a moment, {} after it: a bucket that is full at first",
+                    rate(course.burst),
+                    rate(course.usual)
+                )
+            }),
+            Some(format!("four connections together: {}", rate(together))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         gain: format!("up to {most} without losses", most = rate(most)),
         change: vec![
             format!("stay below it: TcpPacing {megabits:.1}M in {file}, or lhscp --pace {megabits:.1}M"),

@@ -143,6 +143,13 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "loss": flow.loss(),
             "spurious_segments": flow.sender.as_ref().map(|sender| sender.spurious),
             "overtaken_segments": flow.sender.as_ref().map(|sender| sender.reordered),
+            "losses": flow.drops.as_ref().map(|course| json!({
+                "of_start": course.first,
+                "later": course.later,
+                "returned": course.returned,
+                "rtt_seconds": course.round_trip(),
+                "burst_bytes_per_second": course.burst,
+            })),
             "loaded_rtt_seconds": flow.sender.as_ref().and_then(|sender| sender.loaded_rtt),
             "ping_seconds": flow.ping,
             "client_cores": flow.client_cpu,
@@ -173,12 +180,17 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
         "host": facts.host,
         "server": facts.server,
         "cipher": facts.cipher,
+        "mac": Some(&facts.mac).filter(|mac| !mac.is_empty()),
         "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
         "measured": {
             "rtt_seconds": facts.round_trip(),
             "tcp_rtt_seconds": facts.reached.as_ref().map(|reached| reached.connect),
             "ssh_rtt_seconds": lowest(facts.idle.iter().copied()),
             "offered_keys": facts.offers,
+            "unanswered_addresses": facts.reached.as_ref().map(|reached| {
+                let all = reached.tried.iter();
+                all.map(|(address, seconds)| json!({ "address": address.to_string(), "seconds": seconds })).collect::<Vec<_>>()
+            }),
             "sftp_seconds": facts.sftp,
             "upload": flow(Direction::Up),
             "download": flow(Direction::Down),
@@ -192,9 +204,11 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "shell_seconds": facts.shell.as_ref().map(|shell| shell.interactive.clone()),
             "command_seconds": facts.shell.as_ref().map(|shell| shell.command.clone()),
             "reverse_lookup_seconds": facts.reverse_lookup,
+            "user_lookup_seconds": facts.user_lookup,
             "home": facts.home.as_ref().map(|home| json!({
                 "directory": home.directory,
                 "files": home.files,
+                "authorized_keys_bytes": home.keys_bytes,
                 "seconds_per_file": (home.files > 0).then(|| home.seconds / home.files as f64),
                 "seconds_per_file_of_etc": (home.files > 0).then(|| home.elsewhere / home.files as f64),
             })),

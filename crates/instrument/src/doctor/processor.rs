@@ -2,6 +2,7 @@
 
 use lh_metrics::threads::Usage;
 
+use super::facts::OtherCipher;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{Judged, MUCH};
 use crate::flow::Turns;
@@ -29,15 +30,23 @@ impl Judged<'_> {
         )
         .filter(|(_, load)| load.share >= BUSY_CORE)?;
         let other = self.facts.other_cipher.as_ref();
-        let factor = other.map_or(1.0, |(_, other)| other / self.flow.rate.max(1.0));
+        let factor = match other {
+            Some(OtherCipher::Measured { rate, .. }) => rate / self.flow.rate.max(1.0),
+            Some(OtherCipher::Refused { .. }) | None => 1.0,
+        };
+        let cores = "copy with lhscp -j, which uses more cores".to_owned();
         let (gain, change) = match other {
-            Some((name, other)) if factor >= 1.15 => (
+            Some(OtherCipher::Measured { name, rate: other }) if factor >= 1.15 => (
                 format!("{factor:.1} times, measured: {} with {name}", rate(*other)),
-                format!("Ciphers {name} in ssh_config, or -c {name}"),
+                vec![format!("Ciphers {name} in ssh_config, or -c {name}")],
+            ),
+            Some(OtherCipher::Refused { name }) => (
+                format!("not measured: the server does not offer {name}, which needs least of a processor"),
+                vec![format!("at the server: Ciphers +{name} in sshd_config"), format!("or {cores}")],
             ),
             _ => (
                 "no cipher that was tried is faster; several connections use more cores".to_owned(),
-                "copy with lhscp -j, which uses more cores".to_owned(),
+                vec![cores],
             ),
         };
         Some(Finding {
@@ -46,11 +55,11 @@ impl Judged<'_> {
                 "The processor of {end} limits {}s: {} uses a whole core for {}.",
                 self.direction.name(),
                 used.what(),
-                self.facts.cipher
+                self.facts.suite()
             ),
             evidence: vec![self.measured(), used.evidence(end)],
             gain,
-            change: vec![change],
+            change,
             weight: weight_of_factor(factor.max(self.factor().unwrap_or(1.0))).max(0.1),
         })
     }

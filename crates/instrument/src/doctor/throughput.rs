@@ -1,5 +1,7 @@
 //! Causes that limit the throughput of one direction.
 
+use lh_metrics::drops::Drops;
+
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::judged::{EACH_IS_LIMITED, Judged, MUCH};
 use super::{buffers, losses};
@@ -212,6 +214,14 @@ fn proxy(judged: &Judged<'_>, factor: f64) -> Finding {
     }
 }
 
+/// Loss from which it is told also where it is no limit, part of the segments.
+const MUCH_LOST: f64 = 0.01;
+
+/// Part of the segments that was lost after the start, where it is much.
+fn later_loss(judged: &Judged<'_>) -> Option<f64> {
+    judged.flow.drops.as_ref().map(Drops::later_part).filter(|lost| *lost >= MUCH_LOST)
+}
+
 fn path(judged: &Judged<'_>) -> Option<Finding> {
     let factor = judged.factor()?;
     if factor >= 1.5 && judged.facts.is_proxied {
@@ -235,10 +245,15 @@ fn path(judged: &Judged<'_>) -> Option<Finding> {
             rate(judged.flow.rate.max(judged.facts.together(judged.direction)?)),
             judged.direction.name()
         ),
-        evidence: vec![
-            judged.measured(),
-            format!("four connections together: {}", rate(judged.facts.together(judged.direction)?)),
-        ],
+        evidence: [
+            Some(judged.measured()),
+            Some(format!("four connections together: {}", rate(judged.facts.together(judged.direction)?))),
+            later_loss(judged)
+                .map(|lost| format!("{} of the segments were lost, which does not limit it", percent(lost))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         gain: "none without a faster path".to_owned(),
         change: Vec::new(),
         weight: 0.0,

@@ -1,183 +1,18 @@
-//! Causes that make a person wait: logins, shells, disks.
+//! Causes that make a person wait besides the login: shells, SFTP, disks, compression.
 
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::home;
 use crate::disk::Disk;
 use crate::flow::Direction;
-use crate::stage::Stage;
-use crate::stats::{lowest, median, rate, size, time};
+use crate::stats::{lowest, rate, size, time};
 
-/// A stage or shell that takes this much longer than it must counts as slow, seconds.
+/// A shell or SFTP server that takes this much longer than it must counts as slow, seconds.
 const SLOW: f64 = 0.4;
 /// How many times faster the path must be for a disk to be the limit.
 const SLOW_DISK: f64 = 1.4;
-/// Logins for a verdict.
-const LEAST_LOGINS: usize = 2;
-
-/// Stages of the login that are slow in every login.
-pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
-    if facts.logins.len() < LEAST_LOGINS {
-        return;
-    }
-    let of_keys = offered_keys(facts);
-    out.extend(of_keys.as_ref().map(|(_, found)| found.clone()));
-    let of_keys = of_keys.map_or(0.0, |(seconds, _)| seconds);
-    for stage in [
-        Stage::Configuration,
-        Stage::Proxy,
-        Stage::Resolve,
-        Stage::Connect,
-        Stage::Greeting,
-        Stage::KeyExchange,
-        Stage::User,
-        Stage::Credential,
-        Stage::Approval,
-        Stage::Session,
-    ] {
-        let Some(took) = facts.stage(stage) else { continue };
-        let other = if stage == Stage::Credential { of_keys } else { 0.0 };
-        let needed = stage.round_trips() * facts.round_trip() + other;
-        let excess = took - needed;
-        let is_slow = |(each, seconds): &(Stage, f64)| *each == stage && *seconds > SLOW + needed;
-        let all_slow = facts.logins.iter().all(|login| login.iter().any(is_slow));
-        if all_slow && !home::explains_stage(facts, stage, excess) {
-            out.push(slow_stage(facts, stage, took, excess));
-        }
-    }
-}
-
-/// Keys from which the wrong ones among them are a cause.
-const MANY_KEYS: usize = 3;
-
-/// Keys that the server refuses before it takes one: the seconds that they cost, and the finding.
-fn offered_keys(facts: &Facts) -> Option<(f64, Finding)> {
-    let took = facts.stage(Stage::Credential)?;
-    let wrong = facts.offers.checked_sub(1)? as f64;
-    let lost = took * wrong / (wrong + 1.0);
-    if facts.offers < MANY_KEYS || lost < SLOW {
-        return None;
-    }
-    let finding = Finding {
-        cause: "offered_keys",
-        title: format!("{} keys are offered before the one that the server takes: {}.", facts.offers - 1, time(lost)),
-        evidence: vec![format!(
-            "the server's answers about {} keys took {}, over a round trip of {}",
-            facts.offers,
-            time(took),
-            time(facts.round_trip())
-        )],
-        gain: format!("logins {} faster", time(lost)),
-        change: vec![
-            "IdentitiesOnly yes and IdentityFile with the right key, under Host in ssh_config here".to_owned(),
-            "or take keys out of the agent (ssh-add -l, ssh-add -d): servers give up after six (MaxAuthTries)"
-                .to_owned(),
-        ],
-        weight: weight_of_time(lost),
-    };
-    Some((lost, finding))
-}
-
-fn slow_stage(facts: &Facts, stage: Stage, took: f64, excess: f64) -> Finding {
-    let total: f64 = median(facts.logins.iter().map(|login| login.iter().map(|(_, seconds)| seconds).sum()))
-        .unwrap_or(took);
-    let mut evidence = vec![format!(
-        "{} took {} (median of {} logins; a whole login {})",
-        stage.words(),
-        time(took),
-        facts.logins.len(),
-        time(total)
-    )];
-    let waits_for_server =
-        matches!(stage, Stage::Greeting | Stage::User | Stage::Credential | Stage::Approval | Stage::Session);
-    let lookup = facts.reverse_lookup.filter(|lookup| waits_for_server && *lookup > 0.5 * excess);
-    if let Some(lookup) = lookup {
-        evidence.push(format!(
-            "the server needs {} for the name of this machine's address (getent hosts)",
-            time(lookup)
-        ));
-        return Finding {
-            cause: "reverse_dns",
-            title: format!("The server waits {} for a reverse lookup (DNS) at each login.", time(excess)),
-            evidence,
-            gain: format!("logins {} faster", time(excess)),
-            change: vec![
-                "UseDNS no in the server's sshd_config".to_owned(),
-                "or give this machine's address a name (PTR record), or mend the server's /etc/resolv.conf"
-                    .to_owned(),
-            ],
-            weight: weight_of_time(excess),
-        };
-    }
-    let (cause, title, change): (_, _, &[&str]) = match stage {
-        Stage::Configuration => (
-            "configuration",
-            "This machine needs long to read its configuration of SSH",
-            &["time lhssh -G HOST, and look in ssh_config for Match exec and CanonicalizeHostname"],
-        ),
-        Stage::Proxy => (
-            "proxy_start",
-            "The jump host or proxy command needs long before the server's greeting arrives",
-            &[
-                "measure the jump host by itself: longhaul doctor JUMPHOST",
-                "or the program of ProxyCommand: time PROGRAM ARGUMENTS </dev/null",
-            ],
-        ),
-        Stage::Resolve => (
-            "resolve",
-            "This machine needs long to resolve the host's name",
-            &["mend /etc/resolv.conf here, or set Hostname to the address in ssh_config"],
-        ),
-        Stage::Connect => (
-            "connect",
-            "TCP's handshake takes much longer than a round trip",
-            &[
-                "look for a lost first packet (firewall, full listen queue: nstat -az TcpExtListenDrops at the server)",
-                "AddressFamily inet in ssh_config, if IPv6 leads nowhere",
-            ],
-        ),
-        Stage::Greeting => (
-            "greeting",
-            "The server needs long to greet",
-            &["at the server: look at its load, MaxStartups, inetd or TCP wrappers (hosts.allow with names)"],
-        ),
-        Stage::KeyExchange => (
-            "key_exchange",
-            "The key exchange takes long",
-            &[
-                "KexAlgorithms mlkem768x25519-sha256,curve25519-sha256 in ssh_config: large Diffie-Hellman groups cost most",
-            ],
-        ),
-        Stage::User => (
-            "user_lookup",
-            "The server needs long before it answers about the user",
-            &["at the server: time id USER (name service, LDAP), UseDNS no, GSSAPIAuthentication no"],
-        ),
-        Stage::Credential | Stage::Approval => (
-            "login_approval",
-            "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth and account modules)",
-            &[
-                "at the server: the auth and account lines of /etc/pam.d/sshd (pam_exec, pam_sss, pam_access), AuthorizedKeysCommand, AllowGroups with a slow name service",
-                "IdentitiesOnly yes with the right IdentityFile here: each wrong key costs an answer",
-            ],
-        ),
-        Stage::Session | Stage::Command => (
-            "session_opening",
-            "The server needs long to open a session (PAM's session modules)",
-            &[
-                "at the server: the session lines of /etc/pam.d/sshd (pam_exec, pam_systemd, pam_motd, pam_mount)",
-            ],
-        ),
-    };
-    Finding {
-        cause,
-        title: format!("{title}: {}.", time(excess)),
-        evidence,
-        gain: format!("logins {} faster", time(excess)),
-        change: change.iter().map(|text| (*text).to_owned()).collect(),
-        weight: weight_of_time(excess),
-    }
-}
+/// Answers of SFTP servers for a verdict.
+const LEAST_ANSWERS: usize = 2;
 
 /// A shell whose start takes long.
 pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
@@ -240,7 +75,7 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
 /// An SFTP server that starts late.
 pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
     let needed = 2.0 * facts.round_trip();
-    if facts.sftp.len() < LEAST_LOGINS || facts.sftp.iter().any(|took| *took < SLOW + needed) {
+    if facts.sftp.len() < LEAST_ANSWERS || facts.sftp.iter().any(|took| *took < SLOW + needed) {
         return;
     }
     let Some(took) = lowest(facts.sftp.iter().copied()) else { return };

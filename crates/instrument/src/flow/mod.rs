@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use lh_client::{SessionSetup, Start};
 use lh_metrics::Point;
+use lh_metrics::drops::{Drops, Look};
 use lh_metrics::threads::Usage;
 
-use self::sender::{mark_of_ss, sender, sender_of_ss};
+use self::sender::{looks_of_ss, mark_of_ss, sender, sender_of_ss};
 use self::turns::{own_thread_times, thread_times, turns};
 use crate::quota::{self, Quota};
 use crate::shell::{SHORT, cpu_of_stat, sh};
@@ -116,6 +117,8 @@ pub(crate) struct Flow {
     pub(crate) client_quota: Option<Quota>,
     pub(crate) server_quota: Option<Quota>,
     pub(crate) sender: Option<Sender>,
+    /// The course of the sending end's losses.
+    pub(crate) drops: Option<Drops>,
     /// Whether windows may exceed 64 KiB: both ends have offered to scale them (RFC 7323 section 2).
     pub(crate) scales_windows: Option<bool>,
     /// Whether the receiver tells which segments arrived behind a lost one (RFC 2018).
@@ -172,15 +175,19 @@ t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); echo ready; cat >/dev/null; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
 echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h""#;
 
-/// Sends zeros until a line comes, then reports the same and what the kernel counted.
+/// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with the uptime at
+/// several moments on the way, more often while the flow starts.
 const GIVE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); cat /dev/zero 2>/dev/null & k=$!; read x; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
-set -- $SSH_CONNECTION
-s=$(ss -tinH "sport = :$4 and dport = :$2" 2>/dev/null | tr "\n" " ")
-o=$(ss -tnH --tos "sport = :$4 and dport = :$2" 2>/dev/null | tr "\n" " ")
-kill $k; wait $k 2>/dev/null
-{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "s=$s"; echo "o=$o"; } >&2"#;
+set -- $SSH_CONNECTION; d="sport = :$4 and dport = :$2"
+f() { ss -tinH "$d" 2>/dev/null | tr "\n" " "; }
+r() { read u x </proc/uptime && v=$(f) && [ -n "$v" ] && v="r=$u $v"; } 2>/dev/null
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); r; v0=$v; cat /dev/zero 2>/dev/null & k=$!
+{ n=0.1; i=0; while sleep $n </dev/null >/dev/null 2>&1 && r && echo "$v" >&2; do i=$((i+1)); [ $i -lt 12 ] || n=0.3; done; } & l=$!
+read x; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); s=$(f)
+o=$(ss -tnH --tos "$d" 2>/dev/null | tr "\n" " ")
+{ kill $k $l; wait $k $l; } 2>/dev/null
+{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "s=$s"; echo "o=$o"; echo "$v0"; } >&2"#;
 
 impl Remote {
     /// Runs a flow for this time.
@@ -297,7 +304,8 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         Direction::Up => shown.text(),
         Direction::Down => shown.err_text(),
     };
-    let told: HashMap<&str, &str> = told.lines().filter_map(|line| line.split_once('=')).collect();
+    let text = told;
+    let told: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
     let cpu = |name| told.get(name).copied().and_then(cpu_of_stat);
     if let (Some(before), Some(after)) = (cpu("p"), cpu("q")) {
         flow.server_cpu = Some((after - before) / (ended - begun).max(0.1));
@@ -319,6 +327,12 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         Direction::Up => sender(&shown.local.iter().collect::<Vec<_>>()),
         Direction::Down => sender(&remote),
     };
+    let looks: Vec<Look> = match &from_metrics {
+        Some(_) if direction == Direction::Up => shown.local.iter().filter_map(Look::of).collect(),
+        Some(_) => shown.remote.iter().filter_map(Look::of).collect(),
+        None => looks_of_ss(&text),
+    };
+    flow.drops = Drops::of(&looks);
     flow.mark = told.get("o").and_then(|text| mark_of_ss(text));
     flow.sender = from_metrics.or_else(|| told.get("s").and_then(|text| sender_of_ss(text)));
     flow

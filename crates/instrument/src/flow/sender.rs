@@ -1,6 +1,7 @@
 //! What the TCP of a flow's sending end counted: from the samples of metrics, or from `ss` at the server.
 
 use lh_metrics::Point;
+use lh_metrics::drops::Look;
 
 use crate::stats::median;
 
@@ -107,6 +108,28 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
         congestion_control: control.map(|name| (*name).to_owned()),
         loaded_rtt: value("rtt").and_then(number).map(|millis| millis / 1000.0),
         paced: limit.map(|bits| bits / 8.0),
+    })
+}
+
+/// The lines `r=` with moments of a socket, in the order of their time.
+pub(super) fn looks_of_ss(text: &str) -> Vec<Look> {
+    let looks = text.lines().filter_map(|line| look_of_ss(line.strip_prefix("r=")?));
+    let mut looks: Vec<Look> = looks.collect();
+    looks.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    looks
+}
+
+/// A moment of the socket: the system's uptime, seconds, and what `ss -ti` shows.
+fn look_of_ss(line: &str) -> Option<Look> {
+    let (uptime, text) = line.split_once(' ')?;
+    let sender = sender_of_ss(text)?;
+    let acked = text.split_whitespace().find_map(|word| word.strip_prefix("bytes_acked:"));
+    Some(Look {
+        seconds: uptime.parse().ok()?,
+        sent: sender.segments,
+        resent: sender.resent,
+        acked: acked.map_or(Some(0.0), |acked| acked.parse().ok())?,
+        round_trip: sender.loaded_rtt?,
     })
 }
 

@@ -97,7 +97,7 @@ impl Instruments for Virtual {
     fn reach(&mut self) -> Result<Reached, Fault> {
         self.now += 2.0 * self.round_trip;
         let address = "192.0.2.1:22".parse().unwrap();
-        Ok(Reached { address, connect: self.round_trip, refused: 0 })
+        Ok(Reached { address, connect: self.round_trip, refused: 0, tried: Vec::new() })
     }
 
     fn here(&self, _: Option<&Reached>) -> System {
@@ -142,6 +142,10 @@ impl Instruments for Virtual {
         let most = self.swallows.unwrap_or(u64::MAX);
         let passed = sizes.iter().rev().find(|size| **size + 40 <= most).copied();
         (passed, sizes.iter().find(|size| **size + 40 > most).copied())
+    }
+
+    fn silent_agent(&mut self) -> Option<String> {
+        None
     }
 
     fn refused(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Causes that a person waits for, and those of ways that end before the server.
 
 use super::super::diagnose::diagnose;
-use super::super::facts::{Home, JumpHost, Shell};
+use super::super::facts::{Facts, Home, JumpHost, Shell};
 use super::{first, good, sender, up};
 use crate::flow::Flow;
 use crate::probe::Reached;
@@ -11,8 +11,11 @@ use crate::stage::Stage;
 fn slow_stages_need_two_logins() {
     for (stage, cause) in [
         (Stage::Resolve, "resolve"),
+        (Stage::HostKey, "host_key"),
         (Stage::Greeting, "greeting"),
         (Stage::User, "user_lookup"),
+        (Stage::Agent, "agent"),
+        (Stage::Kerberos, "kerberos"),
         (Stage::Credential, "login_approval"),
         (Stage::Approval, "login_approval"),
         (Stage::Session, "session_opening"),
@@ -60,6 +63,7 @@ fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
         files: 3,
         seconds: 1.5,
         elsewhere: 0.002,
+        keys_bytes: Some(400.0),
     };
     facts.home = Some(home.clone());
     // The keys are read for the question about the key and for the signature; the shell reads two files.
@@ -148,7 +152,7 @@ fn refused_connections_are_counted() {
 fn what_answers_in_the_server_s_place_is_no_buffer() {
     let mut facts = good();
     let address = "10.0.0.2:22".parse().unwrap();
-    facts.reached = Some(Reached { address, connect: 0.001, refused: 0 });
+    facts.reached = Some(Reached { address, connect: 0.001, refused: 0, tried: Vec::new() });
     facts.idle = vec![0.08; 20];
     up(&mut facts).least_rtt = Some(0.001);
     sender(&mut facts).send_buffer = Some(0.9);
@@ -198,4 +202,56 @@ fn way_that_limits_is_told_by_the_jump_host_alone() {
     assert!(diagnose(&facts).iter().all(|found| found.cause == "path"));
     facts.jump_host = unclear;
     assert!(diagnose(&facts).iter().all(|found| found.cause == "path"));
+}
+
+#[test]
+fn what_else_was_measured_names_the_cause_of_a_slow_stage() {
+    let slow = |stage: Stage| {
+        let mut facts = good();
+        for login in &mut facts.logins {
+            login.retain(|(each, _)| *each != stage);
+            login.push((stage, 2.05));
+        }
+        facts
+    };
+    let mut facts = slow(Stage::User);
+    (facts.reverse_lookup, facts.user_lookup) = (Some(0.1), Some(1.9));
+    let (cause, title) = first(&facts);
+    assert!(cause == "user_lookup" && title.contains("name service"), "{title}");
+    facts.reverse_lookup = Some(1.9);
+    assert_eq!(first(&facts).0, "reverse_dns");
+    let mut facts = slow(Stage::Approval);
+    let home = Home {
+        directory: "/home/u".to_owned(),
+        file_system: None,
+        files: 3,
+        seconds: 0.001,
+        elsewhere: 0.001,
+        keys_bytes: Some(30e6),
+    };
+    facts.home = Some(home.clone());
+    let (cause, title) = first(&facts);
+    assert!(cause == "authorized_keys" && title.contains("30.0 MB"), "{title}");
+    facts.home = Some(Home { keys_bytes: Some(3000.0), ..home });
+    assert_eq!(first(&facts).0, "login_approval");
+    let mut facts = slow(Stage::Connect);
+    let address = "10.0.0.2:22".parse().unwrap();
+    let dead = "2001:db8::7".parse().unwrap();
+    facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: vec![(dead, 1.9)] });
+    let found = diagnose(&facts);
+    assert!(found[0].title.contains("2001:db8::7 of the host does not answer"), "{:?}", found[0]);
+    assert!(found[0].change[0].starts_with("AddressFamily inet "), "{:?}", found[0]);
+    // It was refused at once.
+    facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: vec![(dead, 0.05)] });
+    assert!(first(&facts).1.contains("TCP's handshake"), "{:?}", first(&facts));
+}
+
+#[test]
+fn agent_that_hangs_is_no_fault_of_the_server() {
+    let mut facts = Facts { no_login: Some("the login was not complete in time".to_owned()), ..good() };
+    assert_eq!(first(&facts).0, "no_login");
+    facts.silent_agent = Some("/run/user/7/agent".to_owned());
+    let found = diagnose(&facts);
+    assert_eq!((found.len(), found[0].cause), (1, "agent"), "{found:?}");
+    assert!(found[0].evidence[0].starts_with("/run/user/7/agent takes"), "{found:?}");
 }

@@ -1,0 +1,317 @@
+//! Stages of the login that are slow, and what makes them slow.
+
+use super::facts::Facts;
+use super::finding::{Finding, weight_of_time};
+use super::home;
+use crate::stage::Stage;
+use crate::stats::{median, size, time};
+
+/// A stage that takes this much longer than it must counts as slow, seconds.
+const SLOW: f64 = 0.4;
+/// Logins for a verdict.
+const LEAST_LOGINS: usize = 2;
+
+/// Stages of the login that are slow in every login.
+pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
+    if facts.logins.len() < LEAST_LOGINS {
+        return;
+    }
+    let of_keys = offered_keys(facts);
+    out.extend(of_keys.as_ref().map(|(_, found)| found.clone()));
+    let of_keys = of_keys.map_or(0.0, |(seconds, _)| seconds);
+    let mut slow = slow_stages(facts, of_keys);
+    if let Some((found, explained)) = name_service(facts, &slow) {
+        out.push(found);
+        slow.retain(|stage| !explained.contains(&stage.stage));
+    }
+    out.extend(slow.iter().map(|slow| slow_stage(facts, slow)));
+}
+
+/// The stages of a login, in their order.
+const STAGES: [Stage; 13] = [
+    Stage::Configuration,
+    Stage::Proxy,
+    Stage::Resolve,
+    Stage::Connect,
+    Stage::HostKey,
+    Stage::Greeting,
+    Stage::KeyExchange,
+    Stage::User,
+    Stage::Agent,
+    Stage::Kerberos,
+    Stage::Credential,
+    Stage::Approval,
+    Stage::Session,
+];
+
+/// A stage that is slow in every login: seconds that it takes, and those of them beyond its round trips.
+struct Slow {
+    stage: Stage,
+    took: f64,
+    excess: f64,
+}
+
+/// The slow stages, less the time that wrong keys cost.
+fn slow_stages(facts: &Facts, of_keys: f64) -> Vec<Slow> {
+    let slow = |stage: Stage| {
+        let took = facts.stage(stage)?;
+        let other = if stage == Stage::Credential { of_keys } else { 0.0 };
+        let needed = stage.round_trips() * facts.round_trip() + other;
+        let excess = took - needed;
+        let is_slow = |(each, seconds): &(Stage, f64)| *each == stage && *seconds > SLOW + needed;
+        let all_slow = facts.logins.iter().all(|login| login.iter().any(is_slow));
+        (all_slow && !home::explains_stage(facts, stage, excess)).then_some(Slow { stage, took, excess })
+    };
+    STAGES.into_iter().filter_map(slow).collect()
+}
+
+/// Stages in which a server asks its name services, where these need most of the stages' time.
+fn name_service(facts: &Facts, slow: &[Slow]) -> Option<(Finding, Vec<Stage>)> {
+    let reverse = facts.reverse_lookup.unwrap_or(0.0);
+    let user = facts.user_lookup.unwrap_or(0.0);
+    let asks = [Stage::Greeting, Stage::User, Stage::Credential, Stage::Approval, Stage::Session];
+    let explained = |slow: &&Slow| asks.contains(&slow.stage) && reverse.max(user) > 0.5 * slow.excess;
+    let explained: Vec<&Slow> = slow.iter().filter(explained).collect();
+    if explained.is_empty() {
+        return None;
+    }
+    let excess: f64 = explained.iter().map(|slow| slow.excess).sum();
+    let mut evidence: Vec<String> = explained.iter().map(|slow| took(facts, slow)).collect();
+    let (cause, title, change) = if reverse >= user {
+        evidence.push(format!(
+            "the server needs {} for the name of this machine's address (getent hosts)",
+            time(reverse)
+        ));
+        (
+            "reverse_dns",
+            format!("The server waits {} for a reverse lookup (DNS) at each login.", time(excess)),
+            [
+                "UseDNS no in the server's sshd_config",
+                "or give this machine's address a name (PTR record), or mend the server's /etc/resolv.conf",
+            ],
+        )
+    } else {
+        evidence.push(format!("id for the user and its groups took {} there", time(user)));
+        (
+            "user_lookup",
+            format!(
+                "The server waits {} for its name service (users and groups) at each login.",
+                time(excess)
+            ),
+            [
+                "at the server: time getent passwd USER and time id USER; then the services that /etc/nsswitch.conf \
+                 names (sss, ldap, winbind)",
+                "or a cache for them (sssd, nscd)",
+            ],
+        )
+    };
+    let finding = Finding {
+        cause,
+        title,
+        evidence,
+        gain: format!("logins {} faster", time(excess)),
+        change: change.map(str::to_owned).to_vec(),
+        weight: weight_of_time(excess),
+    };
+    Some((finding, explained.iter().map(|slow| slow.stage).collect()))
+}
+
+/// The evidence of a slow stage.
+fn took(facts: &Facts, slow: &Slow) -> String {
+    let total = median(facts.logins.iter().map(|login| login.iter().map(|(_, seconds)| seconds).sum()));
+    format!(
+        "{} took {} (median of {} logins; a whole login {})",
+        slow.stage.words(),
+        time(slow.took),
+        facts.logins.len(),
+        time(total.unwrap_or(slow.took))
+    )
+}
+
+/// Keys from which the wrong ones among them are a cause.
+const MANY_KEYS: usize = 3;
+
+/// Keys that the server refuses before it takes one: the seconds that they cost, and the finding.
+fn offered_keys(facts: &Facts) -> Option<(f64, Finding)> {
+    let took = facts.stage(Stage::Credential)?;
+    let wrong = facts.offers.checked_sub(1)? as f64;
+    let lost = took * wrong / (wrong + 1.0);
+    if facts.offers < MANY_KEYS || lost < SLOW {
+        return None;
+    }
+    let finding = Finding {
+        cause: "offered_keys",
+        title: format!("{} keys are offered before the one that the server takes: {}.", facts.offers - 1, time(lost)),
+        evidence: vec![format!(
+            "the server's answers about {} keys took {}, over a round trip of {}",
+            facts.offers,
+            time(took),
+            time(facts.round_trip())
+        )],
+        gain: format!("logins {} faster", time(lost)),
+        change: vec![
+            "IdentitiesOnly yes and IdentityFile with the right key, under Host in ssh_config here".to_owned(),
+            "or take keys out of the agent (ssh-add -l, ssh-add -d): servers give up after six (MaxAuthTries)"
+                .to_owned(),
+        ],
+        weight: weight_of_time(lost),
+    };
+    Some((lost, finding))
+}
+
+/// A cause that another measurement shows, and what shows it.
+struct Known {
+    cause: &'static str,
+    title: String,
+    evidence: String,
+    change: Vec<String>,
+}
+
+/// Bytes of a file of authorized keys that takes time to search.
+const MANY_KEYS_BYTES: f64 = 1e6;
+
+/// What is known to take most of a stage's time.
+fn known_cause(facts: &Facts, stage: Stage, excess: f64) -> Option<Known> {
+    let explains = |seconds: &f64| *seconds > 0.5 * excess;
+    if stage == Stage::Connect
+        && let Some((address, seconds)) = facts
+            .reached
+            .as_ref()
+            .and_then(|reached| reached.tried.iter().find(|(_, seconds)| explains(seconds)))
+    {
+        let family = if address.is_ipv6() { "inet" } else { "inet6" };
+        return Some(Known {
+            cause: "connect",
+            title: format!(
+                "The address {address} of the host does not answer: connections wait {} for it before they try the next.",
+                time(excess)
+            ),
+            evidence: format!("a connection to {address} was given up after {}", time(*seconds)),
+            change: vec![
+                format!(
+                    "AddressFamily {family} in ssh_config, or have the host's name lose that address (DNS, hosts)"
+                ),
+                "or HappyEyes yes: lhssh then tries the next address after a quarter of a second".to_owned(),
+            ],
+        });
+    }
+    let keys = facts.home.as_ref().and_then(|home| home.keys_bytes).filter(|bytes| *bytes >= MANY_KEYS_BYTES);
+    let reads_keys = matches!(stage, Stage::Credential | Stage::Approval);
+    keys.filter(|_| reads_keys).map(|bytes| Known {
+        cause: "authorized_keys",
+        title: format!(
+            "The server searches {} of authorized keys for the right one: {}.",
+            size(bytes),
+            time(excess)
+        ),
+        evidence: format!("~/.ssh/authorized_keys there has {}", size(bytes)),
+        change: vec![
+            "at the server: take out the keys that no one uses, or give each user a file (AuthorizedKeysFile with %u)"
+                .to_owned(),
+            "or AuthorizedKeysCommand with the key (%k) as its argument, which looks it up".to_owned(),
+        ],
+    })
+}
+
+fn slow_stage(facts: &Facts, slow: &Slow) -> Finding {
+    let &Slow { stage, excess, .. } = slow;
+    let mut evidence = vec![took(facts, slow)];
+    if let Some(known) = known_cause(facts, stage, excess) {
+        let Known { cause, title, evidence: more, change } = known;
+        evidence.push(more);
+        let (gain, weight) = (format!("logins {} faster", time(excess)), weight_of_time(excess));
+        return Finding { cause, title, evidence, gain, change, weight };
+    }
+    let (cause, title, change): (_, _, &[&str]) = match stage {
+        Stage::Configuration => (
+            "configuration",
+            "This machine needs long to read its configuration of SSH",
+            &["time lhssh -G HOST, and look in ssh_config for Match exec and CanonicalizeHostname"],
+        ),
+        Stage::Proxy => (
+            "proxy_start",
+            "The jump host or proxy command needs long before the server's greeting arrives",
+            &[
+                "measure the jump host by itself: longhaul doctor JUMPHOST",
+                "or the program of ProxyCommand: time PROGRAM ARGUMENTS </dev/null",
+            ],
+        ),
+        Stage::Resolve => (
+            "resolve",
+            "This machine needs long to resolve the host's name",
+            &["mend /etc/resolv.conf here, or set Hostname to the address in ssh_config"],
+        ),
+        Stage::Connect => (
+            "connect",
+            "TCP's handshake takes much longer than a round trip",
+            &[
+                "look for a lost first packet (firewall, full listen queue: nstat -az TcpExtListenDrops at the server)",
+                "AddressFamily inet in ssh_config, if IPv6 leads nowhere",
+            ],
+        ),
+        Stage::HostKey => (
+            "host_key",
+            "This machine needs long to look up the server's key (known_hosts)",
+            &[
+                "ls -l ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts: take out what is not needed any more (ssh-keygen -R)",
+                "or look in ssh_config for KnownHostsCommand and VerifyHostKeyDNS",
+            ],
+        ),
+        Stage::Agent => (
+            "agent",
+            "This machine's authentication agent is slow to list its keys",
+            &[
+                "time ssh-add -l: SSH_AUTH_SOCK or IdentityAgent may lead to another machine (agent forwarding) or to a token",
+                "or IdentityAgent none and IdentityFile with the right key, under Host in ssh_config here",
+            ],
+        ),
+        Stage::Kerberos => (
+            "kerberos",
+            "A login by Kerberos is tried first",
+            &[
+                "GSSAPIAuthentication no in ssh_config here, where no one logs in with tickets",
+                "or mend what is slow: kinit, and the names of the KDC in /etc/krb5.conf here and at the server",
+            ],
+        ),
+        Stage::Greeting => (
+            "greeting",
+            "The server needs long to greet",
+            &["at the server: look at its load, MaxStartups, inetd or TCP wrappers (hosts.allow with names)"],
+        ),
+        Stage::KeyExchange => (
+            "key_exchange",
+            "The key exchange takes long",
+            &[
+                "KexAlgorithms mlkem768x25519-sha256,curve25519-sha256 in ssh_config: large Diffie-Hellman groups cost most",
+            ],
+        ),
+        Stage::User => (
+            "user_lookup",
+            "The server needs long before it answers about the user",
+            &["at the server: time id USER (name service, LDAP), UseDNS no, GSSAPIAuthentication no"],
+        ),
+        Stage::Credential | Stage::Approval => (
+            "login_approval",
+            "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth and account modules)",
+            &[
+                "at the server: the auth and account lines of /etc/pam.d/sshd (pam_exec, pam_sss, pam_access), AuthorizedKeysCommand, AllowGroups with a slow name service",
+                "IdentitiesOnly yes with the right IdentityFile here: each wrong key costs an answer",
+            ],
+        ),
+        Stage::Session | Stage::Command => (
+            "session_opening",
+            "The server needs long to open a session (PAM's session modules)",
+            &[
+                "at the server: the session lines of /etc/pam.d/sshd (pam_exec, pam_systemd, pam_motd, pam_mount)",
+            ],
+        ),
+    };
+    Finding {
+        cause,
+        title: format!("{title}: {}.", time(excess)),
+        evidence,
+        gain: format!("logins {} faster", time(excess)),
+        change: change.iter().map(|text| (*text).to_owned()).collect(),
+        weight: weight_of_time(excess),
+    }
+}

@@ -1,0 +1,265 @@
+//! Limits at the ends of a connection: windows, buffers, processors, disks.
+
+use lh_metrics::threads::Usage;
+
+use super::super::diagnose::diagnose;
+use super::super::facts::OtherCipher;
+use super::{first, good, sender, up};
+use crate::disk::Disk;
+use crate::flow::{Flow, Sender, Turns};
+use crate::quota::Quota;
+use crate::shell::System;
+
+#[test]
+fn fixed_ssh_window_is_named_with_its_size() {
+    let mut facts = good();
+    *up(&mut facts) = Flow { rate: 38e6, closed: 0.9, ..facts.up.clone().unwrap() };
+    facts.up_together = Some(140e6);
+    assert_eq!(
+        first(&facts),
+        ("ssh_window", "The server's fixed SSH window of 2.1 MB limits uploads.".to_owned())
+    );
+    // Several at a time were refused, or had no time to start.
+    facts.up_together = None;
+    assert_eq!(first(&facts).0, "ssh_window");
+    assert!(diagnose(&facts)[0].gain.contains("not measured"), "{facts:?}");
+    facts.up_together = Some(30e6);
+    assert_eq!(first(&facts).0, "ssh_window");
+    // A full queue uses the window up, and several connections are no faster.
+    sender(&mut facts).loaded_rtt = Some(0.07);
+    assert_ne!(first(&facts).0, "ssh_window");
+    sender(&mut facts).loaded_rtt = Some(0.052);
+    facts.up_together = Some(140e6);
+    // A window that is closed at a tenth of what it allows waits for the receiver.
+    up(&mut facts).rate = 4e6;
+    assert_ne!(first(&facts).0, "ssh_window");
+}
+
+#[test]
+fn fixed_window_of_lhsshd_is_named_with_its_keywords() {
+    let mut facts = good();
+    facts.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
+    *up(&mut facts) = Flow {
+        rate: 4.9e6,
+        closed: 0.9,
+        ssh_window: Some(262_144.0),
+        constant_window: Some(262_144.0),
+        ..facts.up.clone().unwrap()
+    };
+    facts.up_together = Some(19e6);
+    assert_eq!(
+        first(&facts),
+        ("ssh_window", "The server's fixed SSH window of 262 kB limits uploads.".to_owned())
+    );
+    assert!(diagnose(&facts)[0].change[0].contains("HPNDisabled and HPNBufferSize"), "{facts:?}");
+    // A slow command: several connections are no faster.
+    facts.up_together = Some(5e6);
+    assert_ne!(first(&facts).0, "ssh_window");
+    // The window grows.
+    facts.up_together = Some(19e6);
+    up(&mut facts).constant_window = None;
+    assert_ne!(first(&facts).0, "ssh_window");
+}
+
+#[test]
+fn rate_limit_of_the_server_is_named_for_downloads() {
+    let mut facts = good();
+    let down = facts.down.as_mut().unwrap();
+    down.rate = 1.95e6;
+    down.sender.as_mut().unwrap().paced = Some(2e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "pacing" && title.contains("downloads to 2.0 MB/s"), "{title}");
+}
+
+#[test]
+fn small_receive_buffer_is_named_with_its_sysctl() {
+    let mut facts = good();
+    *sender(&mut facts) = Sender {
+        receive_window: Some(0.9),
+        window: Some(65_536.0),
+        ..facts.up.clone().unwrap().sender.unwrap()
+    };
+    up(&mut facts).rate = 1.2e6;
+    facts.up_together = Some(4.7e6);
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 65536 131072")]);
+    let found = diagnose(&facts);
+    assert_eq!(found[0].cause, "receive_buffer");
+    assert!(found[0].title.contains("131 kB"), "{:?}", found[0]);
+    assert!(found[0].change[0].contains("on the server: sysctl -w net.ipv4.tcp_rmem="), "{:?}", found[0]);
+}
+
+#[test]
+fn windows_that_are_not_scaled_are_named_with_the_end() {
+    let mut facts = good();
+    sender(&mut facts).receive_window = Some(0.9);
+    sender(&mut facts).window = Some(65_535.0);
+    up(&mut facts).rate = 1.2e6;
+    up(&mut facts).scales_windows = Some(false);
+    facts.up_together = Some(4.7e6);
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "0")]);
+    let found = diagnose(&facts);
+    assert_eq!(found[0].cause, "window_scaling");
+    let change = &found[0].change[0];
+    assert!(change.contains("on the server: sysctl -w net.ipv4.tcp_window_scaling=1"), "{change}");
+    // Neither end has switched it off: something between them has.
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "1")]);
+    assert!(diagnose(&facts)[0].change[0].contains("firewalls"), "{:?}", diagnose(&facts)[0]);
+    up(&mut facts).scales_windows = Some(true);
+    assert_ne!(first(&facts).0, "window_scaling");
+}
+
+#[test]
+fn buffers_that_a_program_has_set_are_told_from_the_system_s() {
+    let mut facts = good();
+    sender(&mut facts).receive_window = Some(0.9);
+    sender(&mut facts).window = Some(200_000.0);
+    up(&mut facts).rate = 3.9e6;
+    facts.up_together = Some(9.8e6);
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456")]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "receive_buffer" && title.contains("a program has set it to about 200 kB"), "{title}");
+    // A slow receiver closes its window too, and several connections are no faster.
+    facts.up_together = Some(4e6);
+    assert_ne!(first(&facts).0, "receive_buffer");
+    facts.up_together = Some(9.8e6);
+    sender(&mut facts).receive_window = Some(0.0);
+    sender(&mut facts).send_buffer = Some(0.9);
+    facts.here = System::from_pairs(&[("tcp_wmem", "4096 16384 4194304")]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "send_buffer" && title.contains("a program has set it to about 195 kB"), "{title}");
+}
+
+#[test]
+fn settings_that_hold_a_receive_buffer_are_named() {
+    let mut facts = good();
+    sender(&mut facts).receive_window = Some(0.9);
+    sender(&mut facts).window = Some(65_536.0);
+    up(&mut facts).rate = 1.2e6;
+    facts.up_together = Some(4.7e6);
+    let buffers = ("tcp_rmem", "4096 131072 6291456");
+    facts.there = System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "0")]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "receive_buffer" && title.contains("stays at the 131 kB"), "{title}");
+    facts.there =
+        System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "1"), ("route", "10.0.0.1 window 65535")]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "receive_buffer" && title.contains("A route of the server limits"), "{title}");
+    facts.there = System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "1")]);
+    assert!(first(&facts).1.contains("a program has set it"), "{:?}", first(&facts));
+}
+
+#[test]
+fn processor_that_others_use_is_told_from_one_that_ssh_uses() {
+    let mut facts = good();
+    up(&mut facts).server_turns = Some(Turns { ran: 0.3, waited: 0.65 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "processor" && title.contains("Other programs on the server"), "{title}");
+    // It waited for data most of the time.
+    up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.2 });
+    assert_ne!(first(&facts).0, "processor");
+}
+
+#[test]
+fn quota_of_a_control_group_is_named_with_its_numbers() {
+    let mut facts = good();
+    let quota = Quota {
+        group: "/sys/fs/cgroup/pod".to_owned(),
+        is_version_2: true,
+        limit: [20_000, 100_000],
+        periods: 40,
+        throttled: 38,
+        seconds: 3.1,
+    };
+    let flow = up(&mut facts);
+    flow.seconds = 4.0;
+    // A kernel that counts the time for which the group is stopped as waiting, and one that does not.
+    for waited in [0.75, 0.0] {
+        let flow = up(&mut facts);
+        flow.server_turns = Some(Turns { ran: 0.2, waited });
+        flow.server_quota = Some(quota.clone());
+        let found = diagnose(&facts);
+        assert_eq!(found[0].cause, "processor_quota", "{found:#?}");
+        assert!(found[0].title.contains("0.20 cores for the SSH process of the server"), "{:?}", found[0]);
+        assert!(found[0].evidence[1].contains("stopped in 38 of 40 periods (95"), "{:?}", found[0]);
+        assert!(found[0].change[1].contains("/sys/fs/cgroup/pod/cpu.max"), "{:?}", found[0]);
+        assert!(found.iter().all(|finding| finding.cause != "processor"), "{found:#?}");
+    }
+    // It was stopped in nearly each period, though for less time than it ran and waited elsewhere: seen on a fast machine.
+    up(&mut facts).server_turns = Some(Turns { ran: 0.15, waited: 0.0 });
+    up(&mut facts).server_quota = Some(Quota { throttled: 39, seconds: 2.6, ..quota.clone() });
+    assert_eq!(first(&facts).0, "processor_quota");
+    // It was stopped, and did not need more.
+    up(&mut facts).server_quota = Some(Quota { throttled: 20, seconds: 0.2, ..quota });
+    up(&mut facts).server_turns = Some(Turns { ran: 0.2, waited: 0.1 });
+    assert_ne!(first(&facts).0, "processor_quota");
+}
+
+#[test]
+fn processor_is_judged_by_the_busiest_thread() {
+    let mut facts = good();
+    let usage = |share| Usage { busiest: "packets".to_owned(), share, taking_part: 3 };
+    up(&mut facts).client_cpu = Some(1.2);
+    up(&mut facts).client_threads = Some(usage(0.45));
+    assert_eq!(first(&facts).0, "path");
+    up(&mut facts).client_threads = Some(usage(0.97));
+    let (cause, title) = first(&facts);
+    assert!(cause == "processor" && title.contains("SSH's thread packets uses"), "{title}");
+}
+
+#[test]
+fn busy_processor_is_named_with_the_faster_cipher() {
+    let mut facts = good();
+    up(&mut facts).client_cpu = Some(0.99);
+    let name = "aes128-gcm@openssh.com".to_owned();
+    facts.other_cipher = Some(OtherCipher::Measured { name: name.clone(), rate: 30e6 });
+    let found = diagnose(&facts);
+    assert!(found[0].cause == "processor" && found[0].gain.starts_with("3.0 times"), "{:?}", found[0]);
+    facts.other_cipher = Some(OtherCipher::Refused { name });
+    let found = diagnose(&facts);
+    assert!(found[0].change[0].starts_with("at the server: Ciphers +aes128-gcm"), "{:?}", found[0]);
+}
+
+#[test]
+fn frequent_key_exchanges_are_named() {
+    let mut facts = good();
+    let flow = facts.up.clone().unwrap();
+    *up(&mut facts) = Flow { rekeys: 8, bytes_per_rekey: 1e6, seconds: 4.0, ..flow.clone() };
+    facts.without_rekeys = Some(3.0 * flow.rate);
+    let (cause, title) = first(&facts);
+    assert!(cause == "rekeying" && title.contains("after each 1.0 MB"), "{title}");
+    // They cost nothing.
+    facts.without_rekeys = Some(1.1 * flow.rate);
+    assert_ne!(first(&facts).0, "rekeying");
+}
+
+#[test]
+fn compression_that_slows_is_named() {
+    let mut facts = good();
+    facts.compressed = facts.up.as_ref().map(|flow| flow.rate / 3.0);
+    let (cause, title) = first(&facts);
+    assert!(cause == "compression" && title.contains("do not compress"), "{title}");
+    facts.compressed = facts.up.as_ref().map(|flow| flow.rate * 0.9);
+    assert_ne!(first(&facts).0, "compression");
+}
+
+#[test]
+fn slow_disk_is_named_with_both_rates() {
+    let mut facts = good();
+    facts.disk_there = Some(Disk { directory: "/slow".to_owned(), rate: 2e6, read_rate: None, bytes: 4e6 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "disk" && title.contains("/slow") && title.contains("2.0 MB/s"), "{title}");
+}
+
+#[test]
+fn disk_that_reads_slowly_limits_the_other_direction() {
+    let mut facts = good();
+    let slow = Disk { directory: "/slow".to_owned(), rate: 900e6, read_rate: Some(2e6), bytes: 4e6 };
+    facts.disk_there = Some(slow.clone());
+    let (cause, title) = first(&facts);
+    assert!(cause == "disk" && title.contains("The disk of the server (/slow) gives 2.0 MB/s"), "{title}");
+    assert!(title.contains("downloads"), "{title}");
+    facts.disk_there = None;
+    facts.disk_here = Some(slow);
+    let (cause, title) = first(&facts);
+    assert!(cause == "disk" && title.contains("this machine") && title.contains("uploads"), "{title}");
+}

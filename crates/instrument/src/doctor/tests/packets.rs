@@ -1,0 +1,188 @@
+//! What packets meet on the path.
+
+use lh_metrics::drops::Drops;
+
+use super::super::diagnose::diagnose;
+use super::super::facts::{Facts, Mark, OtherControl};
+use super::super::losses::losses_may_limit;
+use super::{first, good, sender, up};
+use crate::flow::{Direction, Flow, Sender};
+use crate::probe::Segments;
+use crate::shell::System;
+
+#[test]
+fn loss_is_named_only_where_more_connections_are_faster() {
+    let mut facts = good();
+    sender(&mut facts).resent = 150.0;
+    up(&mut facts).rate = 0.6e6;
+    facts.up_together = Some(2.3e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "loss" && title.contains("0.50 %"), "{title}");
+    // 0.05 % would let 1.6 MB/s pass, which is what so many bursts do.
+    let course = Drops { first: 15.0, later: 135.0, returned: 14, spread: 0.1, ..Drops::default() };
+    up(&mut facts).drops = Some(Drops { later_round_trip: Some(0.09), ..course.clone() });
+    assert_ne!(first(&facts).0, "loss", "a full queue has dropped them");
+    up(&mut facts).drops = Some(course);
+    let found = diagnose(&facts).remove(0);
+    assert!(found.title.contains("0.50 % of the segments, in bursts, holds cubic"), "{found:?}");
+    assert!(
+        found.evidence[2].contains("at 15 times, 10 in a row") && found.evidence[2].contains("1.5 MB/s"),
+        "{found:?}"
+    );
+    facts.up_together = Some(0.61e6);
+    assert!(diagnose(&facts).iter().all(|finding| finding.cause != "loss"));
+}
+
+#[test]
+fn route_that_keeps_its_congestion_control_is_named() {
+    let mut facts = good();
+    *sender(&mut facts) = Sender { resent: 300.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    up(&mut facts).rate = 0.35e6;
+    facts.up_together = Some(1.2e6);
+    facts.here = System::from_pairs(&[("tcp_available_congestion_control", "reno cubic bbr")]);
+    facts.other_control = Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 3.5e6 });
+    let found = diagnose(&facts).remove(0);
+    assert!(found.gain.starts_with("10.0 times, measured with bbr"), "{found:?}");
+    assert!(found.change[0].contains("tcp_congestion_control=bbr"), "{found:?}");
+    facts.other_control = Some(OtherControl::Overruled { name: "bbr".to_owned() });
+    let found = diagnose(&facts).remove(0);
+    assert!(!found.gain.contains("measured with"), "{found:?}");
+    assert!(
+        found.change[0].contains("congctl lock bbr") && !found.change[0].contains("sysctl -w"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn reordering_is_told_from_loss() {
+    let mut facts = good();
+    sender(&mut facts).resent = 150.0;
+    sender(&mut facts).reordered = 8.0;
+    up(&mut facts).rate = 0.6e6;
+    facts.up_together = Some(2.3e6);
+    assert_eq!(first(&facts).0, "loss");
+    // The other end had most of them already.
+    sender(&mut facts).spurious = 120.0;
+    let (cause, title) = first(&facts);
+    assert!(cause == "reordering" && title.contains("on uploads"), "{title}");
+    assert!(diagnose(&facts).iter().all(|finding| finding.cause != "loss"));
+    sender(&mut facts).spurious = 0.0;
+    sender(&mut facts).reordered = 80.0;
+    assert_eq!(first(&facts).0, "reordering");
+    sender(&mut facts).reordered = 2.0;
+    assert_eq!(first(&facts).0, "loss");
+}
+
+#[test]
+fn few_losses_are_added_up_over_flows() {
+    let mut facts = good();
+    // Three of 900 segments may be chance, though the rate is what such a loss allows.
+    *sender(&mut facts) =
+        Sender { segments: 900.0, resent: 3.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    *up(&mut facts) = Flow { rate: 0.4e6, seconds: 4.0, ..facts.up.clone().unwrap() };
+    facts.up_together = Some(1.5e6);
+    assert!(losses_may_limit(facts.up.as_ref().unwrap(), 0.05));
+    assert_ne!(first(&facts).0, "loss");
+    let again = Flow { rate: 0.6e6, ..facts.up.clone().unwrap() };
+    up(&mut facts).add_losses(&again);
+    assert!((up(&mut facts).rate - 0.5e6).abs() < 1.0, "{facts:?}");
+    let (cause, title) = first(&facts);
+    assert!(cause == "loss" && title.contains("0.33 %"), "{title}");
+}
+
+#[test]
+fn policer_is_told_from_loss_and_from_a_full_queue() {
+    let mut facts = good();
+    sender(&mut facts).resent = 600.0;
+    // Losses returned again and again, with a short round trip.
+    let course = Drops {
+        first: 300.0,
+        later_sent: 25_000.0,
+        later: 300.0,
+        returned: 9,
+        first_round_trip: 0.052,
+        later_round_trip: Some(0.052),
+        ..Drops::default()
+    };
+    up(&mut facts).drops = Some(course.clone());
+    let (cause, title) = first(&facts);
+    assert!(cause == "policer" && title.contains("exceeds 10.5 MB/s on uploads"), "{title}");
+    let is_named = |facts: &Facts| diagnose(facts).iter().any(|finding| finding.cause == "policer");
+    // A queue fills before it drops.
+    sender(&mut facts).loaded_rtt = Some(0.06);
+    assert!(!is_named(&facts));
+    sender(&mut facts).loaded_rtt = Some(0.05);
+    // As BBR does where it starts: it then keeps the queue empty.
+    let started = Drops {
+        first: 600.0,
+        first_round_trip: 0.095,
+        later: 0.0,
+        later_round_trip: None,
+        returned: 0,
+        ..course.clone()
+    };
+    up(&mut facts).drops = Some(started);
+    assert!(!is_named(&facts));
+    up(&mut facts).drops = Some(Drops { later_round_trip: Some(0.075), ..course.clone() });
+    assert!(!is_named(&facts));
+    up(&mut facts).drops = Some(course);
+    // Losses that each connection has for itself.
+    facts.up_together = Some(25e6);
+    assert!(!is_named(&facts));
+    facts.up_together = Some(10.5e6);
+    // What a congestion control loses when it tries for more.
+    sender(&mut facts).resent = 30.0;
+    assert!(!is_named(&facts));
+}
+
+#[test]
+fn small_packets_are_named_with_the_mtu() {
+    let mut facts = good();
+    sender(&mut facts).segment = 524.0;
+    facts.segments = Some(Segments { passes: 524, offered: 524, headers: 52 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "small_mtu" && title.contains("576 bytes"), "{title}");
+    // IPv6's least MTU, and tunnels over Ethernet.
+    for segment in [1208.0, 1368.0, 1448.0, 8948.0] {
+        sender(&mut facts).segment = segment;
+        assert!(diagnose(&facts).iter().all(|finding| finding.cause != "small_mtu"), "{segment}");
+    }
+}
+
+#[test]
+fn long_queue_is_named_with_its_milliseconds() {
+    let mut facts = good();
+    sender(&mut facts).loaded_rtt = Some(0.45);
+    let (cause, title) = first(&facts);
+    assert!(cause == "bufferbloat" && title.contains("400 ms"), "{title}");
+}
+
+#[test]
+fn throttled_mark_must_be_slower_each_time() {
+    let mut facts = good();
+    let mark = Mark {
+        direction: Direction::Up,
+        service: Some(0xb8),
+        used_for: "sessions",
+        others: "uploads without it",
+        with: vec![1e6, 1.1e6, 1e6],
+        without: vec![10e6, 9e6, 9e6],
+    };
+    facts.marks = vec![mark.clone()];
+    let (cause, title) = first(&facts);
+    assert!(cause == "dscp" && title.contains("DSCP 46"), "{title}");
+    let (direction, service) = (Direction::Down, None);
+    facts.marks = vec![Mark { direction, service, ..mark.clone() }];
+    let (_, title) = first(&facts);
+    assert!(title.contains("downloads with the server's mark for sessions"), "{title}");
+    facts.marks = vec![Mark { with: vec![1e6, 8e6, 1e6], without: vec![10e6, 9e6, 9e6], ..mark }];
+    assert_ne!(first(&facts).0, "dscp");
+}
+
+#[test]
+fn swallowed_packets_come_first_with_the_mtu() {
+    let mut facts = good();
+    facts.segments = Some(Segments { passes: 1348, offered: 1448, headers: 52 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "mtu_black_hole" && title.contains("more than 1400 bytes"), "{title}");
+}
