@@ -107,29 +107,7 @@ impl Recipe {
     /// Runs the recipe in all its worlds, and fails on the first difference from OpenSSH's that is not listed.
     #[track_caller]
     pub fn run(&self) {
-        let test = std::thread::current().name().unwrap_or("recipe").to_owned();
-        if !worlds_allowed() {
-            return skip_unavailable(&test, "needs root, namespaces and overlayfs");
-        }
-        let Some(_) = peers(&test, ["ssh", "sshd", "unshare", "ip"]) else { return };
-        for tool in self.tools {
-            if peers(&test, [*tool]).is_none() {
-                return;
-            }
-        }
-        for program in self.fetched {
-            if !fetched_peers().join(program).is_file() {
-                let why =
-                    format!("{program} is not there (cargo xtask peers builds it where it can be fetched)");
-                return skip_unavailable(&test, &why);
-            }
-        }
-        let lab = Lab::new();
-        let pam = has_pam(&lab);
-        if self.pam && !pam {
-            return skip(&test, "lhsshd is built without PAM");
-        }
-        self.prepare(&lab, pam);
+        let Some((test, lab)) = self.begin() else { return };
         let (stock, log) = visit_unfrozen(&lab, Family::Stock, Family::Stock);
         for text in self.sees {
             assert!(stock.contains(text), "OpenSSH's transcript lacks {text:?}:\n{stock}\n--- server\n{log}");
@@ -153,6 +131,44 @@ impl Recipe {
         for ((text, _, why), used) in self.differs.iter().zip(used) {
             assert!(used, "no longer differs, take it off the list: {text:?} ({why})");
         }
+    }
+
+    /// Runs the recipe with our programs alone. Returns what its user saw and the server's log; `None` after a message
+    /// where it cannot run here.
+    #[track_caller]
+    pub fn run_ours(&self) -> Option<(String, String)> {
+        let (_, lab) = self.begin()?;
+        Some(visit(&lab, Family::Ours, Family::Ours))
+    }
+
+    /// The test's name, and a lab with the recipe's files; `None` after a message where the recipe cannot run here.
+    #[track_caller]
+    fn begin(&self) -> Option<(String, Lab)> {
+        let test = std::thread::current().name().unwrap_or("recipe").to_owned();
+        if !worlds_allowed() {
+            skip_unavailable(&test, "needs root, namespaces and overlayfs");
+            return None;
+        }
+        peers(&test, ["ssh", "sshd", "unshare", "ip"])?;
+        for tool in self.tools {
+            peers(&test, [*tool])?;
+        }
+        for program in self.fetched {
+            if !fetched_peers().join(program).is_file() {
+                let why =
+                    format!("{program} is not there (cargo xtask peers builds it where it can be fetched)");
+                skip_unavailable(&test, &why);
+                return None;
+            }
+        }
+        let lab = Lab::new();
+        let pam = has_pam(&lab);
+        if self.pam && !pam {
+            skip(&test, "lhsshd is built without PAM");
+            return None;
+        }
+        self.prepare(&lab, pam);
+        Some((test, lab))
     }
 
     /// Runs the recipe with these families' programs, client and server, and notes in `used` which of the

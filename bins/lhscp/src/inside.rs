@@ -13,27 +13,27 @@ use crate::command_line::Arguments;
 use crate::place::Host;
 use crate::show::{Show, say};
 
-/// Connects and logs in; says why when it cannot.
+/// Connects and logs in; says why when it cannot, and that there is nothing behind it.
 pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
-    log_in_with(&arguments.request(host), ui)
+    or_closed(log_in_silently(arguments, host, ui))
 }
 
-/// The same with a request of one's own.
-fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
-    or_closed(Connection::log_in(request, ui))
+/// Connects and logs in; says why when it cannot.
+pub(crate) fn log_in_silently(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
+    Connection::log_in(&arguments.request(host), ui)
 }
 
 /// Connection of the last step, for the next one.
 pub(crate) type Kept = Option<(Host, Connection)>;
 
-/// The connection to `host`: the one that was kept, or a new one.
+/// The connection to `host`: the one that was kept, or a new one, as by [`log_in_silently`].
 pub(crate) fn connected(
     arguments: &Arguments,
     host: &Host,
     kept: &mut Kept,
     ui: &mut TerminalUi,
 ) -> Option<Connection> {
-    take_kept(host, kept).or_else(|| log_in(arguments, host, ui))
+    take_kept(host, kept).or_else(|| log_in_silently(arguments, host, ui))
 }
 
 /// The connection that was kept, if it is to `host`.

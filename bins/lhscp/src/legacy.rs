@@ -15,8 +15,8 @@ use lh_terminal::TerminalUi;
 use lh_transfer::rcp::{self, Options, Outcome, Party, Peer, Request, Sink, Source};
 
 use crate::command_line::{Arguments, Via};
-use crate::inside::{Connection, Ended, Kept, connected, log_in, run_command, run_party};
-use crate::outcome::FAILURE;
+use crate::inside::{Connection, Ended, Kept, connected, log_in_silently, run_command, run_party};
+use crate::outcome::{FAILURE, LOST};
 use crate::place::{Host, bytes};
 use crate::program::{Remote, ended_well, scp_command, spawn, to_host};
 use crate::record::Seen;
@@ -43,7 +43,7 @@ pub(crate) fn upload(
 ) -> u8 {
     let command = scp_command(arguments, "-t", target, arguments.needs_directory());
     let source = Source::new(sources, options(arguments), Instant::now());
-    run(arguments, host, command, Box::new(source), kept, seen)
+    run(arguments, host, command, Box::new(source), Lost::Told, kept, seen)
 }
 
 /// Sources of one host, each in a session of its own: the protocol tells no two requests apart.
@@ -63,9 +63,25 @@ pub(crate) fn download(
         };
         let command = scp_command(arguments, "-f", source, false);
         let sink = Sink::new(bytes(target), request, options(arguments));
-        status = status.max(run(arguments, host, command, Box::new(sink), kept, seen));
+        status = status.max(run(arguments, host, command, Box::new(sink), Lost::Silent, kept, seen));
     }
     status
+}
+
+/// Whether a connection that cannot be made is told with words of this program, behind the reason. As with scp, only the
+/// side that sends does so: the other finds the end of its input before anything came.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    Told,
+    Silent,
+}
+
+impl Lost {
+    fn tell(self) {
+        if self == Self::Told {
+            eprintln!("{LOST}");
+        }
+    }
 }
 
 /// Runs one side here, the other there.
@@ -74,6 +90,7 @@ fn run(
     host: &Host,
     command: Vec<u8>,
     mut party: Box<dyn Party>,
+    lost: Lost,
     kept: &mut Kept,
     seen: &Seen,
 ) -> u8 {
@@ -83,7 +100,7 @@ fn run(
             let mut command = to_host(program, arguments, host, &Remote::Command(&command));
             let child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
             let Some(mut child) = child else {
-                eprintln!("lost connection");
+                lost.tell();
                 return FAILURE;
             };
             if let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) {
@@ -99,7 +116,10 @@ fn run(
         }
         Via::Inside => {
             let mut ui = TerminalUi::default();
-            let Some(mut client) = connected(arguments, host, kept, &mut ui) else { return FAILURE };
+            let Some(mut client) = connected(arguments, host, kept, &mut ui) else {
+                lost.tell();
+                return FAILURE;
+            };
             let limit = arguments.options.bits_per_second;
             let (outcome, ended) = run_party(&mut client, command, party, show, limit, &mut ui);
             if ended.connected {
@@ -225,13 +245,13 @@ fn relay_inside(
     let (first, source_ends) = pipes()?;
     let (second, target_ends) = pipes()?;
     let mut ui = TerminalUi::default();
-    let Some(mut client) = log_in(arguments, source.0, &mut ui) else { return Ok(false) };
+    let Some(mut client) = log_in_silently(arguments, source.0, &mut ui) else { return Ok(false) };
     let (connected, both_connected) = mpsc::channel();
     std::thread::scope(|scope| {
         let other = scope.spawn(move || {
             // Only one of the two may ask for a password at a time: this one starts when the other is done.
             let mut ui = TerminalUi::default();
-            let client = log_in(arguments, target.0, &mut ui);
+            let client = log_in_silently(arguments, target.0, &mut ui);
             let _ = connected.send(client.is_some());
             let Some(mut client) = client else { return Ok(false) };
             let ended = pumped(&mut client, target.1, second, &mut ui);

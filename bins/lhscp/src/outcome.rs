@@ -57,6 +57,9 @@ impl Outcome {
     }
 }
 
+/// What `scp -O` says when its connection has gone.
+pub(crate) const LOST: &str = "lost connection";
+
 /// Exit status when something was not copied.
 pub(crate) const FAILURE: u8 = Outcome::Failed.status();
 

@@ -71,6 +71,8 @@ pub(crate) enum ControlError {
     NoPath,
     #[error("Control socket connect({path}): {source}")]
     Connect { path: String, source: ConnectError },
+    #[error(transparent)]
+    TooLong(ConnectError),
     /// The master refuses, or breaks the protocol.
     #[error(transparent)]
     Master(#[from] MuxError),

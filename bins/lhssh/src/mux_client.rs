@@ -49,8 +49,10 @@ pub(crate) fn share(options: &Options) -> Result<Client, ClientError> {
 
 fn connect(options: &Options) -> Result<MuxClient, ControlError> {
     let path = options.config.control_path.as_deref().ok_or(ControlError::NoPath)?;
-    MuxClient::connect(Path::new(path))
-        .map_err(|source| ControlError::Connect { path: path.to_owned(), source })
+    MuxClient::connect(Path::new(path)).map_err(|error| match error {
+        ConnectError::TooLong(_) => ControlError::TooLong(error),
+        source => ControlError::Connect { path: path.to_owned(), source },
+    })
 }
 
 fn execute(
@@ -140,6 +142,10 @@ pub(crate) fn mux_through_master(options: &Options, plan: &Plan, ui: &mut Termin
             debug(options, ui, || format!("Stale control socket {path}, unlinking"));
             let _ = std::fs::remove_file(path);
             return None;
+        }
+        Err(error @ ConnectError::TooLong(_)) => {
+            complain(options, ui, &error.to_string());
+            return Some(FAILURE);
         }
         Err(error) => {
             complain(options, ui, &format!("Control socket connect({path}): {error}"));

@@ -92,7 +92,7 @@ impl Connecting {
         lines.push(fixed("ForwardAgent", if parsed.has('A') { "yes" } else { "no" }));
         let user_file = match parsed.text('F').as_deref() {
             None => UserFile::Default,
-            Some("none") => UserFile::None,
+            Some(path) if path.eq_ignore_ascii_case("none") => UserFile::None,
             Some(path) => UserFile::Named(PathBuf::from(path)),
         };
         Self { lines, user_file, warnings }

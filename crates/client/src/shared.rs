@@ -54,35 +54,40 @@ pub fn connect_or_share_unauthenticated(
     options: &Options,
     ui: &mut dyn UserInterface,
 ) -> Result<Client, ClientError> {
-    match share(options, ui) {
+    match share(options, ui)? {
         Some(client) => Ok(client),
         None => connect_unauthenticated(options, ui),
     }
 }
 
-fn share(options: &Options, ui: &mut dyn UserInterface) -> Option<Client> {
+/// The client of a running master; `None` where a new connection is to be made.
+///
+/// # Errors
+/// The configured path is too long for a socket.
+fn share(options: &Options, ui: &mut dyn UserInterface) -> Result<Option<Client>, ClientError> {
     let config = &options.config;
-    let path = config.control_path.as_deref()?;
+    let Some(path) = config.control_path.as_deref() else { return Ok(None) };
     if matches!(*config.control_master, ControlMaster::Yes | ControlMaster::Ask) {
-        return None;
+        return Ok(None);
     }
     let mut log = options.log(ui);
     let master = match MuxClient::connect(Path::new(path)) {
         Ok(master) => master,
         Err(ConnectError::Missing(_)) => {
             log.debug(|| format!("Control socket \"{path}\" does not exist"));
-            return None;
+            return Ok(None);
         }
         Err(ConnectError::Stale(_)) if *config.control_master != ControlMaster::No => {
             log.debug(|| format!("Stale control socket {path}"));
-            return None;
+            return Ok(None);
         }
+        Err(error @ ConnectError::TooLong(_)) => return Err(ClientError::Local(error.to_string())),
         Err(error) => {
             log.error(&format!("Control socket connect({path}): {error}"));
-            return None;
+            return Ok(None);
         }
     };
-    match become_client(master, options) {
+    Ok(match become_client(master, options) {
         Ok(client) => {
             log.debug(|| format!("sharing the connection of the master at {path}"));
             Some(client)
@@ -91,7 +96,7 @@ fn share(options: &Options, ui: &mut dyn UserInterface) -> Option<Client> {
             log.error(&format!("muxclient: {error}"));
             None
         }
-    }
+    })
 }
 
 fn become_client(mut master: MuxClient, options: &Options) -> Result<Client, MuxError> {

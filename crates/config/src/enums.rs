@@ -2,7 +2,7 @@
 
 use crate::line::Arguments;
 use crate::table::Value;
-use crate::value_error::ValueError;
+use crate::value_error::{Part, ValueError};
 
 /// Defines an enumeration with its spellings; a dump prints the first one.
 macro_rules! enumeration {
@@ -32,7 +32,7 @@ macro_rules! enumeration {
             const KIND: &'static str = $kind;
             const WORDS: &'static [&'static str] = &[$($first $(, $other)*),*];
             fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
-                let word = args.required()?;
+                let word = args.required_part(Part::Word)?;
                 Self::from_word(&word).ok_or_else(|| args.unknown_word(&word))
             }
             fn dump(&self, name: &str, out: &mut Vec<String>) {

@@ -102,7 +102,18 @@ fn tcp(host: Option<String>, port: &str) -> Option<Endpoint> {
 
 fn target(host: &str, port: &str) -> Option<Endpoint> {
     let port = parse_port(port).filter(|port| *port != 0)?;
-    (!host.is_empty() && host.len() < 1025).then(|| Endpoint::Tcp { host: Some(host.to_string()), port })
+    (!host.is_empty()).then(|| Endpoint::Tcp { host: Some(host.to_string()), port })
+}
+
+impl Endpoint {
+    /// Whether the kernel can take the address: `sun_path` for paths, `NI_MAXHOST` for names, both with a null byte. As for
+    /// ssh, a path counts as it is written, with its tokens.
+    fn fits(&self) -> bool {
+        match self {
+            Self::Unix(path) => path.len() < if cfg!(target_os = "linux") { 108 } else { 104 },
+            Self::Tcp { host, .. } => host.as_ref().is_none_or(|host| host.len() < 1025),
+        }
+    }
 }
 
 impl Forward {
@@ -131,21 +142,20 @@ impl Forward {
         if !remote && matches!(listen, Endpoint::Tcp { port: 0, .. }) {
             return None;
         }
-        Some(Self { listen, connect })
+        (listen.fits() && connect.as_ref().is_none_or(Endpoint::fits)).then_some(Self { listen, connect })
     }
 
-    /// Parses `[bind:]port` (`-D`).
+    /// Parses `[bind:]port`, or the path of a socket (`-D`).
     pub fn parse_dynamic(spec: &str) -> Option<Self> {
         let parts = fields(spec.trim())?;
         let listen = match parts.as_slice() {
+            [path] if path.contains('/') => Endpoint::Unix(path.clone()),
             [port] => tcp(None, port)?,
             [host, port] => tcp(listen_host(host), port)?,
             _ => return None,
         };
-        if matches!(listen, Endpoint::Tcp { port: 0, .. }) {
-            return None;
-        }
-        Some(Self { listen, connect: None })
+        let allowed = !matches!(listen, Endpoint::Tcp { port: 0, .. }) && listen.fits();
+        allowed.then_some(Self { listen, connect: None })
     }
 
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -175,20 +185,25 @@ macro_rules! forwards {
             const ACCUMULATES: bool = true;
             fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
                 let mut spec = args.required()?;
+                let mut has_target = false;
                 if $two_words {
-                    match args.next_word() {
+                    match args.next_word().filter(|word| !word.is_empty()) {
                         Some(word) => {
                             // A keyword has its listening side as "port" or "host:port". Joined by a colon,
                             // both words have a flag's syntax.
                             spec.push(':');
                             spec.push_str(&word);
+                            has_target = true;
                         }
                         None if $required => return Err(args.missing(Part::ForwardTarget)),
                         None => {}
                     }
                 }
                 #[allow(clippy::redundant_closure_call)]
-                let forward = ($parse)(&spec).ok_or_else(|| args.malformed(Syntax::Forward, &spec))?;
+                let forward: Option<Forward> = ($parse)(&spec);
+                // Two ports are no port and a target, though they could be an address and a port.
+                let forward = forward.filter(|forward| !has_target || forward.connect.is_some());
+                let forward = forward.ok_or_else(|| args.malformed(Syntax::Forward, &spec))?;
                 Ok(Self(vec![forward]))
             }
             fn append(&mut self, later: Self) {

@@ -96,7 +96,11 @@ impl Value for TunnelDevice {
     const KIND: &'static str = "local[:remote] unit or any";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
-        let unit = |text: &str| if text == "any" { Some(None) } else { text.parse().ok().map(Some) };
+        let unit = |text: &str| match text {
+            "any" => Some(None),
+            // The two largest numbers of an `int` have meanings of their own in ssh.
+            _ => text.parse().ok().filter(|unit| *unit < 0x7fff_fffe).map(Some),
+        };
         let (local, remote) = word.split_once(':').unwrap_or((&word, "any"));
         match (unit(local), unit(remote)) {
             (Some(local), Some(remote)) => Ok(Self { local, remote }),

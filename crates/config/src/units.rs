@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Parses a time: seconds, or a sum of numbers with `s m h d w` (any case), such as `1h30m`.
+/// Parses a time: seconds, or a sum of numbers with `s m h d w` (any case), such as `1h30m`; a plus sign may stand before each number.
 ///
 /// Returns seconds, or `None` for invalid text or a total over `i32::MAX` (OpenSSH's limit).
 pub fn parse_time(text: &str) -> Option<u64> {
@@ -12,6 +12,8 @@ pub fn parse_time(text: &str) -> Option<u64> {
     let mut total: u64 = 0;
     let mut rest = text;
     while !rest.is_empty() {
+        // As C's strtol.
+        rest = rest.strip_prefix('+').unwrap_or(rest);
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let number: u64 = rest[..digits].parse().ok()?;
         let mut unit = rest[digits..].chars();
@@ -32,6 +34,10 @@ pub fn parse_time(text: &str) -> Option<u64> {
 /// Parses a time in the units of [`parse_time`], of which seconds may have a decimal fraction (`0.5`, `1m2.5s`).
 /// Digits beyond nanoseconds are cut off.
 pub fn parse_fractional_time(text: &str) -> Option<Duration> {
+    // No number of `ssh` has a fraction, so there is nothing to agree with.
+    if text.contains('+') {
+        return None;
+    }
     let Some((before, rest)) = text.split_once('.') else {
         return parse_time(text).map(Duration::from_secs);
     };

@@ -14,7 +14,7 @@ impl Value for bool {
     const KIND: &'static str = "yes/no";
     const WORDS: &'static [&'static str] = &["yes", "no"];
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
-        let word = args.required()?;
+        let word = args.required_part(Part::Word)?;
         match word.to_ascii_lowercase().as_str() {
             "yes" | "true" => Ok(true),
             "no" | "false" => Ok(false),
@@ -30,13 +30,19 @@ impl Value for bool {
 impl Value for u32 {
     const KIND: &'static str = "number";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
-        let word = args.required()?;
+        let word = args.required_part(Part::Number)?;
+        let digits = word.strip_prefix('-').unwrap_or(&word);
+        let is_large = digits.len() > 18 && digits.bytes().all(|digit| digit.is_ascii_digit());
         match word.parse::<i64>() {
             Ok(number) if number < 0 => Err(args.refused(ValueFault::OutOfRange(Bound::NumberTooSmall))),
             Ok(number) if number > i64::from(i32::MAX) => {
                 Err(args.refused(ValueFault::OutOfRange(Bound::NumberTooLarge)))
             }
             Ok(number) => Ok(number as u32),
+            Err(_) if is_large => {
+                let bound = if word.starts_with('-') { Bound::NumberTooSmall } else { Bound::NumberTooLarge };
+                Err(args.refused(ValueFault::OutOfRange(bound)))
+            }
             Err(_) => Err(args.malformed(Syntax::Number, &word)),
         }
     }

@@ -48,6 +48,8 @@ pub enum Syntax {
     Cname,
     /// A domain name; its first character is a letter, a digit or `_`.
     DomainStart,
+    /// A domain name; letters, digits, `-`, `_` and `.`.
+    DomainCharacters,
     /// A domain name; no two dots follow each other.
     DomainDots,
     /// One character, `^` and a letter, or `none`.
@@ -125,6 +127,10 @@ pub enum Part {
     SubsystemName,
     /// A time.
     Time,
+    /// A whole number.
+    Number,
+    /// One of the fixed words that the keyword knows.
+    Word,
 }
 
 /// A limit of a number.
@@ -171,6 +177,7 @@ impl ValueError {
             Syntax::AbsoluteCommand => write!(f, "{keyword} must be an absolute path"),
             Syntax::ChannelTimeout => write!(f, "invalid channel timeout {word}"),
             Syntax::Cname => write!(f, "Invalid permitted CNAME \"{word}\""),
+            Syntax::DomainCharacters => write!(f, "domain name \"{word}\" contains invalid characters"),
             Syntax::DomainDots => write!(f, "domain name \"{word}\" contains consecutive separators"),
             Syntax::DomainStart => write!(f, "domain name \"{word}\" starts with invalid character"),
             Syntax::EscapeChar => f.write_str("Bad escape character."),
@@ -213,8 +220,10 @@ impl ValueError {
 
     fn missing(&self, f: &mut fmt::Formatter<'_>, part: Part) -> fmt::Result {
         f.write_str(match (part, self.dialect) {
-            (Part::Argument, Dialect::Client) => "Missing argument.",
-            (Part::Argument, Dialect::Server) => "missing argument.",
+            (Part::Argument | Part::Word | Part::Number, Dialect::Client) => {
+                return self.missing_of_client(f, part);
+            }
+            (Part::Argument | Part::Word | Part::Number, Dialect::Server) => "missing argument.",
             (Part::ForwardTarget, _) => "Missing target argument.",
             (Part::PermittedTargets, _) => {
                 return write!(f, "missing {} specification", self.permit_keyword());
@@ -223,6 +232,21 @@ impl ValueError {
             (Part::SubsystemName, _) => "Missing subsystem name.",
             (Part::Time, _) => "missing time value.",
         })
+    }
+
+    /// An argument that is empty; ssh's words depend on the keyword.
+    fn missing_of_client(&self, f: &mut fmt::Formatter<'_>, part: Part) -> fmt::Result {
+        match self.keyword {
+            "ControlPersist" | "StreamLocalBindMask" => write!(f, "Missing {} argument.", self.keyword),
+            "LogLevel" => f.write_str("unsupported log level ''"),
+            "SyslogFacility" => f.write_str("unsupported log facility ''"),
+            "CanonicalDomains" | "GlobalKnownHostsFile" | "LogVerbose" | "UserKnownHostsFile" => {
+                write!(f, "keyword {} empty argument", self.keyword.to_ascii_lowercase())
+            }
+            _ if part == Part::Word => f.write_str("missing argument."),
+            _ if part == Part::Number => f.write_str("integer value missing."),
+            _ => f.write_str("Missing argument."),
+        }
     }
 
     fn number(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {

@@ -82,7 +82,7 @@ fn all_has_at_most_one_attribute_in_front() {
     {
         let error = home.with_text("host", text);
         let said = lines(error, home.directory.path());
-        assert_eq!(said[0], "'all' cannot be combined with other Match attributes", "{text}");
+        assert_eq!(said[0], "given line 1: 'all' cannot be combined with other Match attributes", "{text}");
     }
     for (text, port) in [("canonical all", 22), ("host h* all", 5), ("host x all", 22), ("!host x all", 5)] {
         let config = home.with_text("host", &format!("Match {text}\nPort 5\n")).expect("loads");
@@ -120,7 +120,7 @@ fn errors_use_openssh_words() {
         "given line 7: Bad Match condition",
         "Missing Match criteria for host",
         "given line 8: Bad Match condition",
-        "'all' cannot be combined with other Match attributes",
+        "given line 9: 'all' cannot be combined with other Match attributes",
         "given line 9: Bad Match condition",
         "given line 10: no argument after keyword \"host\"",
         "given line 11: Bad SSH2 cipher spec 'bogus'.",
@@ -138,6 +138,21 @@ fn errors_use_openssh_words() {
     assert_eq!(option("Port"), ["command-line line 0: no argument after keyword \"port\""]);
     assert_eq!(option("Host=x"), ["Host directive not supported as a command-line option"]);
     assert_eq!(option("ProxyJump=a@b:x"), ["command-line line 0: Invalid ProxyJump \"a@b:x\""]);
+    for (text, message) in [
+        ("Ciphers=\"\"", "Missing argument."),
+        ("LogLevel=\"\"", "unsupported log level ''"),
+        ("NumberOfPasswordPrompts=\"\"", "integer value missing."),
+        ("NumberOfPasswordPrompts=99999999999999999999", "integer value too large."),
+        ("CanonicalDomains=a;b", "domain name \"a;b\" contains invalid characters"),
+        ("RemoteForward=80 90", "Bad forwarding specification."),
+        ("ProxyJump=a/b", "Invalid ProxyJump \"a/b\""),
+    ] {
+        assert_eq!(option(text), [format!("command-line line 0: {message}")], "{text}");
+    }
+    for (length, fits) in [(107, true), (108, false)] {
+        let text = format!("LocalForward=/{} a:1", "x".repeat(length - 1));
+        assert_eq!(home.with_options(&[&text]).is_ok(), fits, "{length}");
+    }
     let missing = home.load(&Request { user_file: UserFile::Named(home.path("none")), ..home.request("h") });
     assert_eq!(
         lines(missing, home.directory.path()),

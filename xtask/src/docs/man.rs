@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use lh_cli::flags::{Program, Support};
 
-use super::programs::{HELPERS, PAGES, Page, Part};
+use super::programs::{HELPERS, PAGES, Page, Part, examples};
 
 /// The section of a program's page: what administrators run is in 8.
 pub(super) fn section(name: &str) -> u8 {
@@ -63,10 +63,11 @@ fn rest(page: &Page, out: &mut String) {
     let _ = writeln!(out, ".SH \"EXIT STATUS\"\n{}", paragraphs(page.exit));
     list("ENVIRONMENT", page.environment, out);
     list("FILES", page.files, out);
-    if !page.examples.is_empty() {
+    let examples = examples(page.name);
+    if !examples.is_empty() {
         out.push_str(".SH EXAMPLES\n");
     }
-    for (index, (what, command)) in page.examples.iter().enumerate() {
+    for (index, (what, command)) in examples.iter().enumerate() {
         let gap = if index == 0 { "" } else { ".PP\n" };
         let _ = writeln!(out, "{gap}{}\n.PP\n.RS\n.nf\n{}.fi\n.RE", text(what), preformatted(command));
     }

@@ -94,7 +94,7 @@ fn heads(rows: &[(&'static str, &str)], cut: &[char]) -> Vec<&'static str> {
 
 #[test]
 fn the_page_of_lhsftp_has_its_commands() {
-    let mut told = heads(programs::COMMANDS, &[' ']);
+    let mut told = heads(programs::client::COMMANDS, &[' ']);
     let known = lh_sftp_shell::command::COMMANDS.iter().filter(|entry| entry.help.is_some());
     let mut known: Vec<&str> = known.map(|entry| entry.name).collect();
     told.sort_unstable();
@@ -109,7 +109,7 @@ fn the_page_of_lhssh_has_its_escapes() {
     let help = source.lines().filter_map(|line| line.split("(\" {e}").nth(1)?.split(' ').next());
     let mut known: Vec<&str> =
         help.flat_map(|keys| keys.split('/')).map(|key| key.trim_end_matches('"')).collect();
-    let told = heads(programs::ESCAPES, &[' ']);
+    let told = heads(programs::client::ESCAPES, &[' ']);
     let mut told: Vec<&str> = told.iter().map(|escape| escape.get(1..).unwrap_or_default()).collect();
     known.iter_mut().filter(|key| **key == "{e}").for_each(|key| *key = "~");
     told.sort_unstable();
@@ -124,7 +124,7 @@ fn the_page_of_lhsshd_has_the_options_of_keys() {
     let code = source.split("mod tests").next().unwrap_or_default();
     let arms = code.lines().map(str::trim).filter(|line| line.starts_with('"') && line.contains("\" => "));
     let mut known: Vec<&str> = arms.filter_map(|line| line.split('"').nth(1)).collect();
-    let mut told = heads(programs::KEY_OPTIONS, &['=']);
+    let mut told = heads(programs::server::KEY_OPTIONS, &['=']);
     told.retain(|name| !name.starts_with("no-") || *name == "no-touch-required");
     told.sort_unstable();
     known.sort_unstable();

@@ -60,6 +60,8 @@ pub(crate) fn decide(
             }
             Ok(Accepted { add: false, untrusted: false })
         }
+        // As for ssh: a new key that no file could have is refused, without a question, however strict the policy is.
+        Verdict::New { .. } if policy.user_files.is_empty() => Err(ClientError::HostKey(FAILED.to_owned())),
         Verdict::New { other_names } => {
             match policy.strict {
                 Strict::Yes => {

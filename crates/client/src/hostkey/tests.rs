@@ -67,6 +67,17 @@ fn only_yes_or_the_fingerprint_accepts_an_unknown_key() {
 }
 
 #[test]
+fn unknown_keys_are_refused_where_no_file_is_theirs() {
+    for strict in [Strict::Yes, Strict::Ask, Strict::AcceptNew, Strict::Off] {
+        let mut ui = FakeUi::answering(&["yes"]);
+        let policy = Policy { user_files: vec![], ..policy(strict) };
+        let result = decide(&new_host(), &key(), &policy, &mut Log::new(&mut ui, LogLevel::Info, false));
+        assert_eq!(result.map_err(|error| error.to_string()), Err(FAILED.to_owned()), "{strict:?}");
+        assert!(ui.asked.is_empty() && ui.messages.is_empty(), "{strict:?}");
+    }
+}
+
+#[test]
 fn strict_checking_decides_about_unknown_keys() {
     let (result, ui) = run(&new_host(), Strict::Yes, &["yes"]);
     assert_eq!(result, Err(FAILED.to_owned()));

@@ -45,10 +45,16 @@ pub enum ConnectError {
     /// A socket without a listener: its master has died.
     #[error("{}", errno_text(.0))]
     Stale(io::Error),
+    /// No socket can have a path of this length, which OpenSSH treats as a mistake of the configuration.
+    #[error("ControlPath too long ('{0}' >= {limit} bytes)", limit = LONGEST_PATH + 1)]
+    TooLong(String),
     /// Any other error.
     #[error("{}", errno_text(.0))]
     Other(io::Error),
 }
+
+/// Longest path of a socket, bytes: the kernel's `sun_path` holds a null byte behind it.
+const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 /// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +81,9 @@ impl MuxClient {
     /// # Errors
     /// No master is reachable.
     pub fn connect(path: &Path) -> Result<Self, ConnectError> {
+        if path.as_os_str().len() > LONGEST_PATH {
+            return Err(ConnectError::TooLong(path.display().to_string()));
+        }
         let socket = UnixStream::connect(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => ConnectError::Missing(error),
             io::ErrorKind::ConnectionRefused => ConnectError::Stale(error),

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use super::load::Loader;
+use super::loader::Loader;
 use crate::enums::CanonicalizeHostname;
 use crate::error::ConfigError;
 use crate::pattern::{ListMatch, match_list};

@@ -1,7 +1,7 @@
 //! The criteria of `Match` in `ssh_config`.
 
 use super::config::tokens;
-use super::load::Loader;
+use super::loader::Loader;
 use crate::cidr;
 use crate::enums::SessionType;
 use crate::line::{BadQuotes, split_criteria};

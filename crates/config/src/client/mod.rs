@@ -6,7 +6,10 @@
 mod canonical;
 mod config;
 mod criteria;
+mod finish;
+mod lines;
 mod load;
+mod loader;
 
 pub use config::{ClientConfig, IdentityFile, JumpHost, Note};
 pub use load::load;

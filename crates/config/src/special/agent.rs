@@ -47,10 +47,11 @@ impl Value for AddKeysToAgent {
             (false, ..) => "false".to_string(),
             (_, true, _) => "ask".to_string(),
             (_, _, true) => "confirm".to_string(),
-            _ if self.lifetime.is_some() => String::new(),
+            _ if self.lifetime.is_some_and(|seconds| seconds > 0) => String::new(),
             _ => "true".to_string(),
         };
-        let time = self.lifetime.map_or(String::new(), |seconds| seconds.to_string());
+        let time =
+            self.lifetime.filter(|&seconds| seconds > 0).map_or(String::new(), |seconds| seconds.to_string());
         let gap = if word.is_empty() || time.is_empty() { "" } else { " " };
         out.push(format!("{name} {word}{gap}{time}"));
     }

@@ -2,7 +2,7 @@
 
 use crate::line::Arguments;
 use crate::table::Value;
-use crate::value_error::{Syntax, ValueError};
+use crate::value_error::{Part, Syntax, ValueError};
 
 /// `CanonicalizePermittedCNAMEs`: source and target pattern lists.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -53,8 +53,14 @@ impl Value for CanonicalDomains {
         args.refuse_none_among(&words)?;
         for word in &words {
             let first = word.chars().next();
+            if word.is_empty() {
+                return Err(args.missing(Part::Argument));
+            }
             if !first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
                 return Err(args.malformed(Syntax::DomainStart, word));
+            }
+            if !word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+                return Err(args.malformed(Syntax::DomainCharacters, word));
             }
             if word.contains("..") {
                 return Err(args.malformed(Syntax::DomainDots, word));

@@ -1,0 +1,77 @@
+//! What is known while the configuration is loaded, and the messages about it.
+
+use std::fmt::Display;
+
+use super::Request;
+use super::config::Note;
+use crate::client_table::ClientSettings;
+use crate::environment::Environment;
+use crate::error::{ConfigError, ConfigFault};
+use crate::names::{BAD_HOST, host_is_safe};
+use crate::table::Origin;
+
+pub(super) struct Loader<'a> {
+    pub(super) request: &'a Request,
+    pub(super) environment: &'a dyn Environment,
+    pub(super) settings: ClientSettings,
+    pub(super) notes: Vec<Note>,
+    /// Error messages so far.
+    pub(super) lines: Vec<String>,
+    /// The name that `Host` patterns are matched against.
+    pub(super) host: String,
+    pub(super) final_pass: bool,
+    pub(super) final_wanted: bool,
+    /// The user is from a flag or the destination, where tokens are not expanded.
+    pub(super) user_as_typed: bool,
+}
+
+/// Position of a line.
+pub(super) struct Place {
+    /// The file's name in messages.
+    pub(super) name: String,
+    pub(super) line: usize,
+    pub(super) origin: Origin,
+}
+
+impl Place {
+    pub(super) fn say(&self, message: impl Display) -> String {
+        format!("{} line {}: {message}", self.name, self.line)
+    }
+}
+
+/// How a file is read.
+#[derive(Clone, Copy)]
+pub(super) struct FileContext {
+    /// The user's file: for relative includes and the permission check.
+    pub(super) user: bool,
+    pub(super) check_owner: bool,
+    pub(super) depth: usize,
+    /// Included from a block that does not apply: only checked.
+    pub(super) never: bool,
+}
+
+impl Loader<'_> {
+    pub(super) fn give_up(&mut self) -> ConfigError {
+        ConfigError { lines: std::mem::take(&mut self.lines), fault: ConfigFault::Text }
+    }
+
+    pub(super) fn fatal(&mut self, line: String) -> ConfigError {
+        self.lines.push(line);
+        self.give_up()
+    }
+
+    pub(super) fn bad(&mut self, line: String) -> bool {
+        self.lines.push(line);
+        false
+    }
+
+    /// Adds a debug message about the origin of a setting.
+    pub(super) fn debug(&mut self, text: String) {
+        self.notes.push(Note { loud: false, text });
+    }
+
+    /// Refuses a host name with shell syntax, whatever its source: no network has one.
+    pub(super) fn check_host(&mut self, host: &str) -> Result<(), ConfigError> {
+        if host_is_safe(host) { Ok(()) } else { Err(self.fatal(BAD_HOST.to_string())) }
+    }
+}
