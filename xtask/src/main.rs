@@ -90,7 +90,7 @@ usage: cargo xtask <command>
             run the test suites of pkg/sftp, x/crypto/ssh, asyncssh, scp.py and rclone, and ssh-audit, fetched from
             their registries, with our programs under OpenSSH's names
   tables [--out FILE] [--bins DIR] [--rounds N] [--smoke]
-            write target/tables.md: throughput by cipher and MAC, processor time, cost of sessions, listings,
+            write docs/tables.md: throughput by cipher and MAC, processor time, cost of sessions, listings,
             beside OpenSSH and historical figures (as root; a quarter of an hour). --smoke: does it work?
   wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
             run a command, and a server at the far end, over an emulated wide-area path (as root);

@@ -51,6 +51,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("docs/metrics.md", "Metrics and logs"),
             ("docs/protocol.md", "Protocol extensions"),
             ("docs/performance.md", "Performance"),
+            ("docs/tables.md", "Tables of the field"),
         ],
     ),
     (

@@ -1,4 +1,4 @@
-//! `cargo xtask tables`: target/tables.md, the tables by which the field has compared SSH programs, measured anew.
+//! `cargo xtask tables`: docs/tables.md, the tables by which the field has compared SSH programs, measured anew.
 //!
 //! Measures with `lh-bench`, whose report is read here, with netcat and iperf3 on loopback, and lists a large
 //! directory with `sftp` and `lhsftp`.
@@ -70,7 +70,7 @@ fn passes(short: bool, rounds: Option<&str>, is_root: bool) -> Vec<Pass> {
 
 /// Runs the command.
 pub(crate) fn run(args: &[String]) -> Outcome {
-    let (mut out, mut bins, mut short) = (target_dir().join("tables.md"), None, false);
+    let (mut out, mut bins, mut short) = (root().join("docs/tables.md"), None, false);
     let mut rounds = None;
     let mut rest = args.iter();
     while let Some(flag) = rest.next() {
