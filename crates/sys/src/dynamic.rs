@@ -4,7 +4,7 @@
 //! not use them start faster: Kerberos' eight libraries are half of the dynamic loader's work for a client.
 #![expect(unsafe_code, reason = "dlopen(3) and dlsym(3)")]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 
 /// A loaded library. It stays loaded until the process ends.
@@ -17,8 +17,22 @@ impl Library {
     /// # Errors
     /// The loader's text.
     pub(crate) fn open(name: &CStr) -> Result<Self, String> {
+        Self::load(name, libc::RTLD_LOCAL)
+    }
+
+    /// Like [`open`](Self::open), for a library that loads others: they find what it exports, as if the program were
+    /// linked to it. Not every module of PAM names the library that it needs.
+    ///
+    /// # Errors
+    /// The loader's text.
+    #[cfg(all(target_os = "linux", not(target_env = "musl")))]
+    pub(crate) fn open_for_others(name: &CStr) -> Result<Self, String> {
+        Self::load(name, libc::RTLD_GLOBAL)
+    }
+
+    fn load(name: &CStr, scope: c_int) -> Result<Self, String> {
         // SAFETY: the name is a C string. What the library's initialisers do is theirs, as with one that is linked.
-        NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) })
+        NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | scope) })
             .map(Self)
             .ok_or_else(loader_error)
     }

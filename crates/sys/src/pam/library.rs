@@ -78,7 +78,7 @@ impl Api {
     /// The library, which is loaded by the first call. Errors are the loader's text.
     fn load() -> Result<&'static Self, String> {
         static API: OnceLock<Result<Api, String>> = OnceLock::new();
-        let api = API.get_or_init(|| Library::open(c"libpam.so.0").and_then(Self::find));
+        let api = API.get_or_init(|| Library::open_for_others(c"libpam.so.0").and_then(Self::find));
         api.as_ref().map_err(String::clone)
     }
 }

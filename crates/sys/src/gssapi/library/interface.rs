@@ -173,7 +173,7 @@ impl Api {
     /// It is not installed, or not MIT's.
     pub(super) fn load() -> Result<&'static Self, GssError> {
         static API: OnceLock<Result<Api, String>> = OnceLock::new();
-        let api = API.get_or_init(|| Library::open(c"libgssapi_krb5.so.2").and_then(Self::find));
+        let api = API.get_or_init(|| Library::open_for_others(c"libgssapi_krb5.so.2").and_then(Self::find));
         api.as_ref().map_err(|text| GssError::new(text.clone()))
     }
 }
