@@ -67,7 +67,9 @@ impl CipherSuite {
     /// Configuration lines for a server that must offer this suite.
     pub(crate) fn server_lines(&self) -> String {
         if self.cipher.encrypts() {
-            return String::new();
+            // Some are not offered by default (hmac-md5).
+            let mac = self.mac.map(|mac| format!("MACs +{}\n", mac.name)).unwrap_or_default();
+            return format!("Ciphers +{}\n{mac}", self.cipher.name);
         }
         self.unencrypted().map(|each| format!("{}\n", each.replace('=', " "))).collect()
     }
@@ -107,6 +109,8 @@ mod tests {
         assert_eq!(gcm.name(), "aes128-gcm");
         let ctr = CipherSuite::parse("aes128-ctr+umac-64-etm").unwrap();
         assert_eq!(ctr.name(), "aes128-ctr+umac-64-etm");
+        assert_eq!(ctr.server_lines(), "Ciphers +aes128-ctr\nMACs +umac-64-etm@openssh.com\n");
+        assert_eq!(gcm.server_lines(), "Ciphers +aes128-gcm@openssh.com\n");
         assert_eq!(ctr.options().last().map(String::as_str), Some("MACs=umac-64-etm@openssh.com"));
         let gmac = CipherSuite::parse("aes128-gmac").unwrap();
         assert_eq!((gmac.cipher, gmac.name().as_str()), (Cipher::INTEGRITY_ONLY, "aes128-gmac"));

@@ -28,12 +28,12 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
         .collect();
     // Current servers do not offer finite-field exchange by default.
     let kex = with.kex.as_ref().map_or_else(String::new, |kex| format!("KexAlgorithms {kex}\n"));
-    let unencrypted = with.suite.as_ref().map(CipherSuite::server_lines).unwrap_or_default();
+    let suite = with.suite.as_ref().map(CipherSuite::server_lines).unwrap_or_default();
     let resume = if with.resume { "ResumeGrace 10m\n" } else { "" };
     bench.lab.write(
         &name,
         &format!(
-            "{own}{wished}{resume}{kex}{unencrypted}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
+            "{own}{wished}{resume}{kex}{suite}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
              PrintMotd no\nMaxStartups 100\nSubsystem sftp internal-sftp\n",
             bench.lab.arg(&format!("host_{}", with.key())),
             bench.lab.arg("authorized_keys"),
