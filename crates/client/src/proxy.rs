@@ -164,7 +164,7 @@ impl ChannelHandler for Hop {
 }
 
 /// OpenSSH's words for the reason codes of RFC 4254 section 5.1, such as `connect failed`.
-pub(crate) const fn open_failure_words(reason: u32) -> &'static str {
+pub const fn open_failure_words(reason: u32) -> &'static str {
     match reason {
         open_failure::ADMINISTRATIVELY_PROHIBITED => "administratively prohibited",
         open_failure::CONNECT_FAILED => "connect failed",

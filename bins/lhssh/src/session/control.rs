@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lh_client::mux::Master;
 use lh_client::{
     AgentForward, Forwards, HostKeyUpdate, LogLevel, Logger, SessionNote, UserInterface, X11Forward,
-    answer_by_default, sanitise,
+    answer_by_default, open_failure_words, sanitise,
 };
 use lh_driver::{
     ChannelId, Control, ControlCx, ControlEvent, HandlerId, IdleChannels, Interest, Interests, Ready,
@@ -108,7 +108,8 @@ impl Session {
     fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         match note {
             SessionNote::OpenFailed { reason, description } => {
-                let (number, words) = (self.channel.map_or(0, ChannelId::number), reason_words(*reason));
+                let (number, words) =
+                    (self.channel.map_or(0, ChannelId::number), open_failure_words(*reason));
                 let text = format!("channel {number}: open failed: {words}: {}", sanitise(description));
                 if self.stdio {
                     self.logger.say(LogLevel::Info, &text);
@@ -258,16 +259,5 @@ impl Control for Session {
                 cx.stop(FAILURE.into());
             }
         }
-    }
-}
-
-fn reason_words(reason: u32) -> &'static str {
-    use lh_wire::msg::open_failure;
-    match reason {
-        open_failure::ADMINISTRATIVELY_PROHIBITED => "administratively prohibited",
-        open_failure::CONNECT_FAILED => "connect failed",
-        open_failure::UNKNOWN_CHANNEL_TYPE => "unknown channel type",
-        open_failure::RESOURCE_SHORTAGE => "resource shortage",
-        _ => "unknown reason",
     }
 }
