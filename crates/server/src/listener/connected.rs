@@ -18,8 +18,15 @@ const RESERVE: u32 = 84;
 #[derive(Debug, Default)]
 pub(super) struct ConnectedSessions {
     sessions: HashMap<Owner, Source>,
-    /// What is left, for each source of a session.
-    reserves: HashMap<Source, u32>,
+    reserves: HashMap<Source, Reserve>,
+}
+
+/// What a source has that has sessions.
+#[derive(Debug, Default)]
+struct Reserve {
+    sessions: usize,
+    /// Connections that may still be lost.
+    left: u32,
 }
 
 impl ConnectedSessions {
@@ -27,14 +34,17 @@ impl ConnectedSessions {
     pub(super) fn begin(&mut self, owner: Owner, source: Source) {
         self.end(owner);
         self.sessions.insert(owner, source);
-        self.reserves.insert(source, RESERVE);
+        let reserve = self.reserves.entry(source).or_default();
+        reserve.sessions += 1;
+        reserve.left = RESERVE;
     }
 
     /// The session has lost its connection, or is over.
     pub(super) fn end(&mut self, owner: Owner) {
-        if let Some(source) = self.sessions.remove(&owner)
-            && !self.sessions.values().any(|other| *other == source)
-        {
+        let Some(source) = self.sessions.remove(&owner) else { return };
+        let Some(reserve) = self.reserves.get_mut(&source) else { return };
+        reserve.sessions -= 1;
+        if reserve.sessions == 0 {
             self.reserves.remove(&source);
         }
     }
@@ -42,9 +52,9 @@ impl ConnectedSessions {
     /// Takes a connection that asked for nothing but a resumption out of the source's reserve. False where
     /// the source has no such session, or nothing is left.
     pub(super) fn excuse(&mut self, source: Source) -> bool {
-        let Some(left) = self.reserves.get_mut(&source) else { return false };
-        let any = *left > 0;
-        *left = left.saturating_sub(1);
+        let Some(reserve) = self.reserves.get_mut(&source) else { return false };
+        let any = reserve.left > 0;
+        reserve.left = reserve.left.saturating_sub(1);
         any
     }
 }
