@@ -88,11 +88,18 @@ impl AccountContext<'_> {
                 return None;
             }
         };
-        let named = || (1..).zip(text.lines()).map(|(number, line)| (number, mention(line, authority)));
-        for (number, _) in named().filter(|(_, mention)| *mention == Mention::WithOptions) {
-            error!(client.log, "{file}:{number}: a line with options does not count in TrustedUserCAKeys");
+        let mut listed = false;
+        for (number, line) in (1..).zip(text.lines()) {
+            match mention(line, authority) {
+                Mention::No => {}
+                Mention::Trusted => listed = true,
+                Mention::WithOptions => error!(
+                    client.log,
+                    "{file}:{number}: a line with options does not count in TrustedUserCAKeys"
+                ),
+            }
         }
-        if !named().any(|(_, mention)| mention == Mention::Trusted) {
+        if !listed {
             debug!(client.log, "CA {} is not listed in {file}", describe(settings, authority));
             return None;
         }
