@@ -1,9 +1,9 @@
 //! Runs steps of the test command side by side, each as a process of its own.
 
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use crate::workspace::Outcome;
+use crate::workspace::{Outcome, read_back, start_captured};
 
 /// Runs these steps at the same time and prints each one's output in one piece, in this order. A step that fails
 /// runs once more, alone.
@@ -45,14 +45,9 @@ fn run_with(steps: &[&str], step: &(dyn Fn(&str) -> Command + Sync)) -> Outcome 
 /// Runs a command to its end. Returns whether it succeeded, and all that it printed.
 fn captured(mut command: Command) -> Result<(bool, Vec<u8>), String> {
     let failed = |error: std::io::Error| error.to_string();
-    let mut log = tempfile::tempfile().map_err(failed)?;
-    // One file description for both, so that their lines stay in order.
-    let (out, err) = (log.try_clone().map_err(failed)?, log.try_clone().map_err(failed)?);
-    let status = command.stdout(out).stderr(err).status().map_err(failed)?;
-    log.rewind().map_err(failed)?;
-    let mut output = Vec::new();
-    log.read_to_end(&mut output).map_err(failed)?;
-    Ok((status.success(), output))
+    let (mut child, log) = start_captured(&mut command).map_err(failed)?;
+    let status = child.wait().map_err(failed)?;
+    Ok((status.success(), read_back(log).map_err(failed)?))
 }
 
 #[cfg(test)]

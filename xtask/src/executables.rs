@@ -9,7 +9,7 @@
 //! fail the step. Where many fail, none gets that chance.
 
 use std::collections::VecDeque;
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::busy::Ticks;
-use crate::workspace::{Outcome, cargo, shown};
+use crate::workspace::{Outcome, cargo, read_back, shown, start_captured};
 
 /// Number of executables at once on a busy machine. Each runs as many tests at once as there are cores, and most tests
 /// wait most of the time: `recipes_time` takes 21 s of processor time in 155 s.
@@ -237,11 +237,8 @@ fn run_all(jobs: VecDeque<Job>, lanes: usize, most: usize) -> Result<Vec<Job>, S
 /// Runs one job and prints its output in one piece. Returns whether all its tests passed.
 fn run_one(job: &mut Job) -> Result<bool, String> {
     let failed = |error: std::io::Error| error.to_string();
-    let mut log = tempfile::tempfile().map_err(failed)?;
-    // One file description for both, so that their lines stay in order.
-    let (out, err) = (log.try_clone().map_err(failed)?, log.try_clone().map_err(failed)?);
     let start = Instant::now();
-    let mut child = job.command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().map_err(failed)?;
+    let (mut child, log) = start_captured(job.command.stdin(Stdio::null())).map_err(failed)?;
     let mut told = PATIENCE;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
@@ -253,9 +250,7 @@ fn run_one(job: &mut Job) -> Result<bool, String> {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    log.rewind().map_err(failed)?;
-    let mut output = Vec::new();
-    log.read_to_end(&mut output).map_err(failed)?;
+    let output = read_back(log).map_err(failed)?;
     job.failed = failed_tests(&String::from_utf8_lossy(&output));
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{}", job.title).map_err(failed)?;

@@ -1,7 +1,9 @@
 //! The workspace: its directories, and cargo and other commands run in it.
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 /// What a command of this program ends with; the text is for a person.
 pub(crate) type Outcome = Result<(), String>;
@@ -33,6 +35,22 @@ pub(crate) fn call(command: &mut Command) -> Outcome {
     let shown = format!("{command:?}").replace('"', "");
     let status = command.status().map_err(|error| format!("{shown}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
+}
+
+/// Starts a command that prints to a file, which [`read_back`] reads when the command has ended.
+pub(crate) fn start_captured(command: &mut Command) -> std::io::Result<(Child, File)> {
+    let log = tempfile::tempfile()?;
+    // One file description for both, so that their lines stay in order.
+    let child = command.stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()?;
+    Ok((child, log))
+}
+
+/// Returns all that a command has printed.
+pub(crate) fn read_back(mut log: File) -> std::io::Result<Vec<u8>> {
+    log.rewind()?;
+    let mut output = Vec::new();
+    log.read_to_end(&mut output)?;
+    Ok(output)
 }
 
 /// Builds the programs as users get them and returns their directory.
