@@ -174,15 +174,6 @@ mod tests {
     impl Host {
         /// An upload of a file whose bytes are all taken.
         fn new(options: Options) -> Self {
-            let limits = Limits {
-                bytes: 1 << 20,
-                requests: None,
-                request_bytes: None,
-                bits_per_second: None,
-                relay: false,
-                descriptors: 100,
-                open_files: 100,
-            };
             let info = Info { size: Some(SIZE), mode: Some(0o600), ..Info::UNKNOWN };
             let item = Item::top(b"from".to_vec(), b"to".to_vec(), info);
             let mut file = File::new(0, item, Instant::now());
@@ -192,7 +183,7 @@ mod tests {
             let mut tasks = Tasks::default();
             let key = tasks.files.insert(file);
             let ends = Ends::new(Direction::Upload);
-            Self { options, tasks, ends, flow: Flow::new(limits, Instant::now()), key }
+            Self { options, tasks, ends, flow: Flow::new(Limits::FOR_TESTS, Instant::now()), key }
         }
 
         fn endings(&mut self) -> Endings<'_> {

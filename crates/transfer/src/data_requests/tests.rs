@@ -9,16 +9,6 @@ use crate::task::state::{Copying, State};
 
 use super::*;
 
-const LIMITS: Limits = Limits {
-    bytes: 1 << 20,
-    requests: None,
-    request_bytes: None,
-    bits_per_second: None,
-    relay: false,
-    descriptors: 100,
-    open_files: 100,
-};
-
 /// One file whose data move.
 struct Copy {
     tasks: Tasks,
@@ -50,7 +40,7 @@ impl Copy {
         let (mut tasks, mut ends) = (Tasks::default(), Ends::new(direction));
         let key = tasks.files.insert(file);
         ends.adopt(direction.side_with_channels(), lh_sftp::Session::new());
-        let (flow, progress) = (Flow::new(LIMITS, now), Progress::new(now));
+        let (flow, progress) = (Flow::new(Limits::FOR_TESTS, now), Progress::new(now));
         Self { tasks, ends, flow, progress, leftovers: Leftovers::new(None), key, _dir: dir }
     }
 

@@ -69,6 +69,20 @@ pub(crate) struct Limits {
     pub(crate) open_files: usize,
 }
 
+#[cfg(test)]
+impl Limits {
+    /// For tests of the parts that have a [`Flow`]: one MiB in flight, nothing said by the user.
+    pub(crate) const FOR_TESTS: Self = Self {
+        bytes: 1 << 20,
+        requests: None,
+        request_bytes: None,
+        bits_per_second: None,
+        relay: false,
+        descriptors: 100,
+        open_files: 100,
+    };
+}
+
 /// What is known of all servers of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Servers {
