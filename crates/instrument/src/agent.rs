@@ -53,7 +53,7 @@ mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         assert!(is_silent(&path, Duration::from_millis(20)));
         let answers = std::thread::spawn(move || {
-            // The first connection is the one that nobody has answered.
+            // The first connection is the one without an answer.
             let mut clients = listener.incoming().map_while(Result::ok);
             let _silent = clients.next();
             let mut client = clients.next().unwrap();

@@ -79,7 +79,7 @@ pub fn find<'a>(
     })
 }
 
-/// The key of a line with options, whatever they are.
+/// The key of a line with options, which are not looked at.
 pub(crate) fn line_key(line: &str) -> Option<PublicKey> {
     let line = line.trim_start_matches([' ', '\t']);
     let (_, rest) = line.split_at(options_end(line));

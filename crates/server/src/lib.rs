@@ -66,12 +66,13 @@ use lh_config::server_table::ServerSettings;
 /// Whether this build can do what `UsePAM` asks for.
 pub const PAM: bool = lh_sys::pam::SUPPORTED;
 
-/// Loads the libraries that this configuration needs, for this process and those that it starts.
+/// Loads the libraries that this configuration needs, to tell an administrator when the server starts that one is
+/// missing: the processes of connections load them again when they need them.
 ///
-/// Returns what is to be told where only a way to log in is missing: MIT Kerberos.
+/// Returns a message where only a way to log in is missing: MIT Kerberos.
 ///
 /// # Errors
-/// PAM's library cannot be loaded, without which nobody may log in.
+/// PAM's library cannot be loaded, without which no login can succeed.
 pub fn load_libraries(settings: &ServerSettings) -> Result<Option<String>, String> {
     if pam_use::uses_pam(settings) {
         lh_sys::pam::load().map_err(|error| format!("UsePAM: {error}"))?;

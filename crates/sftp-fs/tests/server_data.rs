@@ -129,7 +129,7 @@ fn appending_ignores_offsets() {
     assert_eq!(std::fs::read(dir.path().join("f")).unwrap(), b"abcdef");
 }
 
-/// A file that was opened to be appended to is written to at its end, whatever the offset: reading back there
+/// A file that was opened to be appended to is written to at its end, not at the offset: reading back there
 /// would tell what was in the file before.
 #[test]
 fn sums_tell_nothing_of_what_was_there_before() {

@@ -58,7 +58,7 @@ fn loader_error() -> String {
 }
 
 /// Declares a structure with a field for each of a library's functions, and its `find`, which looks them up in a
-/// [`Library`]. Whoever calls one asserts that it has that type in the library.
+/// [`Library`]. A caller asserts that the function has that type in the library.
 #[cfg(all(target_os = "linux", not(target_env = "musl")))]
 macro_rules! functions {
     (

@@ -1,6 +1,6 @@
 //! A tree of another host against a manifest, over SFTP: by sums that the server makes, where it is ours, else by reading the files.
 //!
-//! Many files are looked at at a time, so that distance costs little.
+//! Many files are looked at at a time, so that a long round trip costs little.
 
 use std::collections::{BTreeMap, HashMap};
 
