@@ -9,6 +9,7 @@ use lh_wire::PacketSink;
 
 use crate::Link;
 use crate::ids::{HandlerId, SourceId};
+use crate::mix::Mix;
 use crate::resumption::Resumption;
 use crate::share::{MOST_PER_READ, SHARE_PER_TURN};
 
@@ -29,6 +30,8 @@ pub(crate) struct Slot<H: ?Sized> {
     pub(crate) in_batch: bool,
     /// Bytes left of this turn's share.
     pub(crate) share: usize,
+    /// Bytes sent since the last observation of [`Mix`].
+    pub(crate) sent: usize,
 }
 
 /// All state of a driver except the control. `H` and `S` are the traits of its handlers and sources, which
@@ -53,6 +56,7 @@ pub(crate) struct Core<H: ?Sized, S: ?Sized> {
     /// Queued output exceeded the high-water mark and has not fallen to half of it.
     pub(crate) congested: bool,
     pub(crate) stop: Option<i32>,
+    mix: Mix,
     /// Completed key exchanges.
     pub(crate) rekeys: u64,
     /// Present where the connection can go on over another link.
@@ -76,6 +80,7 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
             batch: Vec::new(),
             congested: false,
             stop: None,
+            mix: Mix::default(),
             rekeys: 0,
             resumption: None,
         }
@@ -106,6 +111,7 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
             wants_write: false,
             in_batch: false,
             share: SHARE_PER_TURN,
+            sent: 0,
         };
         let index = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -125,6 +131,15 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
         for slot in self.slots.iter_mut().flatten() {
             slot.share = share;
         }
+    }
+
+    /// Measures the path, and what the channels send. Called once a turn.
+    pub(crate) fn measure(&mut self) {
+        if self.mix.is_due(self.now) {
+            let sent = self.slots.iter_mut().flatten().map(|slot| std::mem::take(&mut slot.sent));
+            self.mix.observe(self.now, sent);
+        }
+        self.link.measure(self.now, self.mix.is_mixed(self.now));
     }
 
     /// Bytes that bulk producers may queue now.

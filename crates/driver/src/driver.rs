@@ -247,7 +247,7 @@ impl Driver {
     fn turn(&mut self, control: &mut dyn Control, timeout: Option<Duration>) -> Result<(), DriverError> {
         self.core.now = Instant::now();
         self.core.link.scale_workers(self.core.now, self.spin.spun());
-        self.core.link.measure(self.core.now);
+        self.core.measure();
         self.core.link.take_back();
         // Packets that came together with the end of authentication, or that an answer outside the loop
         // released.

@@ -42,6 +42,7 @@ mod link;
 mod listen;
 mod local_fd;
 mod messages;
+mod mix;
 mod pace;
 mod poller;
 mod pump;

@@ -8,11 +8,17 @@
 //! The kernel's queue keeps data flowing while this process is not scheduled; the kernel asks for more when
 //! half is gone. On a long path, where some milliseconds more go unnoticed, it gets twice the time and four
 //! times the bytes.
+//!
+//! While interactive channels share the connection with bulk ([`Mix`](crate::mix::Mix)), both queues are much
+//! shorter, but for the kernel's on a long path.
 
 use std::time::{Duration, Instant};
 
 /// Time that a queue may hold. In bytes, it is rounded down to a power of two.
 const HOLD: Duration = Duration::from_millis(2);
+/// The same while interactive channels share the connection with bulk. With it, a character typed beside bulk at
+/// 1 GB/s takes as long as on an idle connection; half of it costs throughput.
+const MIXED_HOLD: Duration = Duration::from_micros(125);
 /// Length of one measurement.
 const SPAN: Duration = Duration::from_millis(50);
 
@@ -46,12 +52,17 @@ pub(crate) struct Pace {
     blocked: bool,
     /// The round trip is so long that a few milliseconds more go unnoticed.
     long: bool,
+    /// Interactive channels share the connection with bulk.
+    mixed: bool,
+    /// Rate of the path when it was last the bottleneck, bytes/s.
+    rate: Option<u64>,
     room: Room,
 }
 
 impl Pace {
     pub(crate) const fn new() -> Self {
-        Self { start: None, blocked: false, long: false, room: Room { queue: FIRST, unsent: FIRST } }
+        let room = Room { queue: FIRST, unsent: FIRST };
+        Self { start: None, blocked: false, long: false, mixed: false, rate: None, room }
     }
 
     /// Sets the round-trip time to the peer.
@@ -64,27 +75,35 @@ impl Pace {
         self.blocked = true;
     }
 
-    /// Evaluates the number of bytes written so far. Returns the new limits when they change.
-    pub(crate) fn look(&mut self, now: Instant, written: u64) -> Option<Room> {
+    /// Evaluates the number of bytes written so far. `mixed`: interactive channels share the connection with
+    /// bulk. Returns the new limits when they change.
+    pub(crate) fn look(&mut self, now: Instant, written: u64, mixed: bool) -> Option<Room> {
         let (start, before) = *self.start.get_or_insert((now, written));
         let span = now.saturating_duration_since(start);
         if span < SPAN {
             return None;
         }
         self.start = Some((now, written));
+        self.mixed = mixed;
         // Otherwise the producer was the bottleneck, and the rate says nothing about the path.
-        if !std::mem::take(&mut self.blocked) {
-            return None;
+        if std::mem::take(&mut self.blocked) {
+            let moved = u128::from(written.saturating_sub(before));
+            self.rate = u64::try_from(moved * 1_000_000 / span.as_micros().max(1)).ok();
         }
-        let moved = u128::from(written.saturating_sub(before));
+        let room = self.limits(self.rate?);
+        (room != std::mem::replace(&mut self.room, room)).then_some(room)
+    }
+
+    /// Limits for a path of `rate`, bytes/s.
+    fn limits(&self, rate: u64) -> Room {
         let fits = |hold: Duration, most: usize| {
-            let bytes = moved * hold.as_micros() / span.as_micros().max(1);
+            let bytes = u128::from(rate) * hold.as_micros() / 1_000_000;
             1 << usize::try_from(bytes).unwrap_or(most).clamp(LEAST, most).ilog2()
         };
-        let queue = fits(HOLD, MOST);
+        let hold = if self.mixed { MIXED_HOLD } else { HOLD };
+        let queue = fits(hold, MOST);
         let unsent = if self.long { fits(HOLD * LONG_HOLD, MOST_UNSENT) } else { queue };
-        let room = Room { queue, unsent };
-        (room != std::mem::replace(&mut self.room, room)).then_some(room)
+        Room { queue, unsent }
     }
 
     /// Limit of our output queue, bytes.
@@ -108,7 +127,7 @@ mod tests {
                 if blocked {
                     pace.blocked();
                 }
-                pace.look(now, written);
+                pace.look(now, written, false);
             }
             pace.queue()
         };
@@ -117,6 +136,31 @@ mod tests {
         assert_eq!(run(100_000_000, true), 128 << 10);
         assert_eq!(run(5_000_000_000, true), MOST);
         assert_eq!(run(1_000, false), MOST);
+    }
+
+    #[test]
+    fn queues_are_shorter_beside_interactive_channels() {
+        let mut pace = Pace::new();
+        let (mut now, mut written) = (Instant::now(), 0);
+        pace.look(now, written, false);
+        let mut run = |moved: u64, blocked: bool, mixed: bool| {
+            now += SPAN;
+            written += moved;
+            if blocked {
+                pace.blocked();
+            }
+            pace.look(now, written, mixed);
+            pace.room
+        };
+        let bulk = 1_500_000_000 / 20;
+        assert_eq!(run(bulk, false, true).queue, FIRST, "the rate is not known");
+        assert_eq!(run(bulk, true, false), Room { queue: MOST, unsent: MOST });
+        assert_eq!(run(bulk, true, true), Room { queue: 128 << 10, unsent: 128 << 10 });
+        // The measured rate still holds when the path is no longer the bottleneck.
+        assert_eq!(run(bulk, false, false), Room { queue: MOST, unsent: MOST });
+        assert_eq!(run(bulk, false, true), Room { queue: 128 << 10, unsent: 128 << 10 });
+        pace.round_trip(Duration::from_millis(50));
+        assert_eq!(pace.limits(240_000_000).unsent, 512 << 10, "a long path keeps the kernel's queue");
     }
 
     #[test]
@@ -137,7 +181,7 @@ mod tests {
                 now += SPAN;
                 written += rate / 20;
                 pace.blocked();
-                last = pace.look(now, written).or(last);
+                last = pace.look(now, written, false).or(last);
             }
             let room = last.expect("a changed limit");
             assert_eq!(room.unsent, unsent, "{round_trip} ms, {rate} B/s");
