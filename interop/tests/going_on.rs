@@ -269,15 +269,27 @@ fn silence_is_noticed_without_keepalives() {
 ///
 /// Covers: ssh_config Resume; sshd_config ResumeGrace
 #[test]
-fn sessions_end_with_their_connection_by_default() {
+fn sessions_end_with_their_connection_unless_both_ends_want_otherwise() {
     let plan = [(100_000, Break::Reset); 3];
-    for (config, options) in [("", &["Resume=yes"][..]), ("ResumeGrace 2m\n", &[]), ("", &[])] {
+    for (config, options) in [("", &["Resume=yes"][..]), ("ResumeGrace 2m\n", &["Resume=no"]), ("", &[])] {
         let scene = Broken::new(config, &plan);
         let ran = scene.run(options, "head -c 1000000 /dev/zero", Stdio::null());
         assert_eq!(ran.code, 255, "{config} {options:?}");
         assert_eq!(scene.cuts.connections(), 1, "{config} {options:?}");
         assert!(!scene.server.log().contains("the session waits"), "{}", scene.server.log());
     }
+}
+
+/// The server's offer is enough.
+///
+/// Covers: ssh_config Resume; sshd_config ResumeGrace
+#[test]
+fn sessions_go_on_where_the_server_offers_it() {
+    let scene = Broken::new("ResumeGrace 2m\n", &[(100_000, Break::Reset)]);
+    let ran = scene.run(&[], "head -c 1000000 /dev/zero | tr '\\0' x", Stdio::null()).ok("lhssh");
+    assert_eq!(ran.out.len(), 1_000_000);
+    assert!(ran.out.iter().all(|&byte| byte == b'x'));
+    assert_eq!(scene.cuts.connections(), 2);
 }
 
 /// A `Match` block takes it away again.

@@ -431,10 +431,10 @@ keyword_table! {
     /// Example: `HappyDelay 100`
     happy_delay: u32 = "250", "HappyDelay", Match, Works;
     /// When the connection breaks, connect again and go on where it broke, for as long as the server keeps the
-    /// session (ResumeGrace), or for this time at most. Copies (lhscp, lhsftp) that could not go on log in again
-    /// and resume their files. Our own keyword.
-    /// Example: `Resume yes`
-    resume: Resume = "no", "Resume", Match, Works;
+    /// session (ResumeGrace), or for this time at most. Has no effect with servers that do not offer it. Copies
+    /// (lhscp, lhsftp) that could not go on log in again and resume their files. Our own keyword.
+    /// Example: `Resume 1m`
+    resume: Resume = "yes", "Resume", Match, Works;
     /// HPN-SSH: write figures of both ends of the connection (TCP_INFO, windows, bytes) to files while it
     /// lasts, as JSON lines; `longhaul report` draws them.
     /// Example: `Metrics yes`
