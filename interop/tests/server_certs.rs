@@ -97,6 +97,12 @@ fn options_before_an_authority_do_not_vanish() {
         scene.refused("cas:2: a line with options does not count in TrustedUserCAKeys");
         scene.refused("is not listed in");
     }
+    // A line that is no key ends the search: the authority above it is trusted, and one below it is not.
+    let other = scene.lab.read("other_ca.pub");
+    scene.lab.write("cas", &format!("{other}no key\n{ca}"));
+    scene.refused("cas:2: a line that is no public key does not count in TrustedUserCAKeys");
+    scene.lab.write("cas", &format!("{ca}no key\n{other}"));
+    assert_eq!(scene.ssh(&[], &["echo in"]).ok("above").text(), "in\n");
     let mut cas = b"# Zertifizierungsstelle f\xfcr alle\n".to_vec();
     cas.extend(ca.as_bytes());
     std::fs::write(scene.lab.path("cas"), cas).unwrap();

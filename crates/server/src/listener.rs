@@ -14,6 +14,7 @@ mod exporter;
 mod manager;
 pub(crate) mod oom;
 mod options;
+mod poll;
 pub(crate) mod priority;
 mod reports;
 mod restart;
@@ -34,7 +35,6 @@ use lh_resume::Limits;
 use lh_session_list::Id;
 use lh_sys::service::Service;
 use lh_sys::signals::Signals;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions};
 use zeroize::Zeroizing;
 
@@ -267,10 +267,11 @@ enum End {
 impl Listener {
     fn run(&mut self, options: &ListenerOptions) -> Result<End, ListenError> {
         loop {
-            let News { accepting, hungry, heard, reporting, adopted } = self.wait()?;
+            let news = self.wait()?;
+            let mut has_reaped = false;
             while let Some(signal) = self.signals.take().map_err(system("signals"))? {
                 match signal {
-                    Signal::CHILD => self.reap(),
+                    Signal::CHILD => has_reaped |= self.reap(),
                     Signal::HUP => {
                         self.manager.reloading();
                         if let Some(problem) = restart::problem(options) {
@@ -293,10 +294,11 @@ impl Listener {
                     }
                 }
             }
-            // In this order: a ticket is reported before a client shows it.
-            self.read_reports(&reporting);
-            self.hear_adopted(&adopted);
-            self.hear(&heard);
+            // What has been read since says nothing any more.
+            if !has_reaped {
+                self.take_words(&news);
+            }
+            let News { accepting, hungry, .. } = news;
             for startup in self.startups.iter_mut().filter(|startup| hungry.contains(&startup.pid)) {
                 startup.push(&self.bytes);
             }
@@ -327,23 +329,6 @@ impl Listener {
 
     /// Waits for something to do.
     fn wait(&self) -> Result<News, ListenError> {
-        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        fds.extend(self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
-        let starting: Vec<_> = self.startups.iter().map(|startup| (startup.pid, &startup.control)).collect();
-        let interests = self.startups.iter().map(|startup| startup.interest(&self.bytes));
-        fds.extend(starting.iter().zip(interests).map(|((_, control), what)| PollFd::new(*control, what)));
-        let reporting: Vec<_> = self
-            .running
-            .iter()
-            .filter_map(|(pid, running)| Some((*pid, running.reports.as_ref()?.control())))
-            .collect();
-        fds.extend(reporting.iter().map(|(_, control)| PollFd::new(*control, PollFlags::IN)));
-        let adopted: Vec<_> = self.adopted.sockets().collect();
-        fds.extend(adopted.iter().map(|(_, socket)| PollFd::from_borrowed_fd(*socket, PollFlags::IN)));
-        if let Some(exporter) = &self.exporter {
-            exporter.interests(&mut fds);
-        }
-        self.balancers.interests(&mut fds);
         let now = Instant::now();
         let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
         let exporter = self.exporter.as_ref().and_then(Exporter::deadline);
@@ -352,38 +337,9 @@ impl Listener {
         let deadline = overdue.chain(others.into_iter().flatten()).chain(waiting).min();
         let timeout = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(now);
-            let left = if left.is_zero() { left } else { left + Duration::from_millis(1) };
-            let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
-            Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
+            if left.is_zero() { left } else { left + Duration::from_millis(1) }
         });
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(system("poll")(error.into())),
-        }
-        let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let writable = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::OUT);
-        let sockets = self.sockets.len();
-        // Room to write alone is no word.
-        let ready = |fd: &PollFd<'_>| ready(fd) && fd.revents() != PollFlags::OUT;
-        let indices = |from: usize, count: usize| {
-            (0..count).filter(|index| fds.get(from + index).is_some_and(ready)).collect::<Vec<_>>()
-        };
-        let hungry = (0..starting.len())
-            .filter(|index| fds.get(1 + sockets + index).is_some_and(writable))
-            .filter_map(|index| starting.get(index).map(|(pid, _)| *pid))
-            .collect();
-        let of = |all: &[(Pid, &OwnedFd)], which: Vec<usize>| {
-            which.into_iter().filter_map(|at| all.get(at).map(|(pid, _)| *pid)).collect::<Vec<_>>()
-        };
-        let first_adopted = 1 + sockets + starting.len() + reporting.len();
-        let of_adopted = indices(first_adopted, adopted.len()).into_iter();
-        Ok(News {
-            adopted: of_adopted.filter_map(|at| adopted.get(at).map(|(id, _)| *id)).collect(),
-            accepting: indices(1, sockets),
-            hungry,
-            heard: of(&starting, indices(1 + sockets, starting.len())),
-            reporting: of(&reporting, indices(1 + sockets + starting.len(), reporting.len())),
-        })
+        self.look(timeout)
     }
 
     /// `-d`: one connection, and then the end with its status.

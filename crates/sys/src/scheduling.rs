@@ -1,10 +1,15 @@
 //! How the scheduler divides the processor's time.
+//!
+//! Where the kernel schedules by session (`kernel.sched_autogroup_enabled`, sched(7)), nice values count only among the
+//! processes of a session, and the group of each session has a nice value of its own.
 #![expect(unsafe_code, reason = "no library wraps sched_setattr(2)")]
 
+use std::ffi::CStr;
 use std::io;
+use std::io::Write as _;
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, setpriority_process};
 
 /// `struct sched_attr` in its first version (sched_setattr(2)).
 #[repr(C)]
@@ -18,6 +23,63 @@ struct Attributes {
     runtime: u64,
     deadline: u64,
     period: u64,
+}
+
+/// The nice value of the group of processes that the reader belongs to.
+const GROUP: &CStr = c"/proc/self/autogroup";
+
+/// Priority of a process, and of the group of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Priority {
+    /// Nice value of the process.
+    pub nice: i32,
+    /// Its time slice ([`set`]).
+    pub slice: Option<Duration>,
+    /// Nice value of the group.
+    pub group: i32,
+}
+
+impl Priority {
+    /// Gives the calling thread and its session's group this priority, as far as the kernel permits.
+    pub fn set(self) {
+        Prepared::from(self).set();
+    }
+}
+
+/// A priority that can be set between fork and exec.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    priority: Priority,
+    /// Text of the group's value.
+    text: [u8; 4],
+    length: usize,
+}
+
+impl From<Priority> for Prepared {
+    fn from(priority: Priority) -> Self {
+        let mut text = [0; 4];
+        let mut rest = &mut text[..];
+        // Values have three characters at most (sched(7)).
+        let _ = write!(rest, "{}", priority.group.clamp(-20, 19));
+        let length = 4 - rest.len();
+        Self { priority, text, length }
+    }
+}
+
+impl Prepared {
+    /// Makes async-signal-safe system calls only.
+    pub(crate) fn set(&self) {
+        let Priority { nice, slice, .. } = self.priority;
+        // Kernels before Linux 5.3, and some containers, know nice values only.
+        if set(None, nice, slice).is_err() {
+            let _ = setpriority_process(None, nice);
+        }
+        // There is no such file without groups.
+        let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
+        if let Ok(file) = rustix::fs::open(GROUP, flags, rustix::fs::Mode::empty()) {
+            let _ = rustix::io::write(&file, self.text.get(..self.length).unwrap_or_default());
+        }
+    }
 }
 
 /// Leaves the policy as it is (`SCHED_FLAG_KEEP_POLICY`, Linux 5.3).

@@ -17,6 +17,8 @@ use rustix::process::Pid;
 
 #[cfg(target_os = "linux")]
 use crate::ids::Ids;
+#[cfg(target_os = "linux")]
+use crate::scheduling::{Prepared, Priority};
 
 /// Exit status of a process whose program could not be executed ([`Program::start`]). Shells use the same.
 pub const NOT_EXECUTED: i32 = 127;
@@ -34,6 +36,8 @@ pub struct Program {
     keep: Vec<OwnedFd>,
     #[cfg(target_os = "linux")]
     ids: Option<Ids>,
+    #[cfg(target_os = "linux")]
+    priority: Option<Priority>,
     before: Option<Before>,
 }
 
@@ -70,6 +74,8 @@ impl Program {
             keep: Vec::new(),
             #[cfg(target_os = "linux")]
             ids: None,
+            #[cfg(target_os = "linux")]
+            priority: None,
             before: None,
         }
     }
@@ -139,6 +145,14 @@ impl Program {
         self
     }
 
+    /// Gives the new process this priority before it executes the program: loading a program takes processor time as well.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
     /// Runs another program first and waits for its end, whatever its status.
     #[must_use]
     pub fn before(mut self, before: Before) -> Self {
@@ -199,13 +213,17 @@ impl Program {
         let session = self.session;
         let keep: Vec<RawFd> = self.keep.iter().map(AsRawFd::as_raw_fd).collect();
         #[cfg(target_os = "linux")]
-        let ids = self.ids;
+        let (ids, priority) = (self.ids, self.priority.map(Prepared::from));
         let ignored = ignored_signals();
         // SAFETY: `in_child`, `change_ids` and `First::run` make system calls only (no allocation, no lock),
         // and they read the captured values, which the fork has copied.
         unsafe {
             command.pre_exec(move || {
                 in_child(session, ignored, &keep)?;
+                #[cfg(target_os = "linux")]
+                if let Some(priority) = &priority {
+                    priority.set();
+                }
                 #[cfg(target_os = "linux")]
                 if let Some(ids) = &ids {
                     change_ids(ids)?;
@@ -413,6 +431,24 @@ mod tests {
         let (text, status) = run(program);
         assert_eq!(text, "-sh b c\n/usr\n0\n");
         assert_eq!(status.code(), Some(3));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_priority_is_set_before_the_program_begins() {
+        let own = rustix::process::getpriority_process(None).unwrap();
+        // 19 is the largest value there is, and this process may have it.
+        let priority = Priority { nice: (own + 3).min(19), slice: None, group: 7 };
+        let program = Program::new("/bin/sh")
+            .arg("-c")
+            .arg("nice; if [ -r /proc/self/autogroup ]; then cat /proc/self/autogroup; fi")
+            .new_session()
+            .priority(priority);
+        let (text, _) = run(program);
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some(&*priority.nice.to_string()), "{text}");
+        // Where the kernel has such groups the file reads `/autogroup-NUMBER nice VALUE`.
+        assert!(lines.all(|line| !line.contains("nice") || line.ends_with(" nice 7")), "{text}");
     }
 
     #[test]

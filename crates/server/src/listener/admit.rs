@@ -267,7 +267,7 @@ impl Listener {
             program = program.arg(format!("{CLIENT_FLAG}{client}"));
         }
         if let Some(lowered) = lowered {
-            program = program.arg(format!("{NICE_FLAG}{lowered}"));
+            program = program.arg(format!("{NICE_FLAG}{lowered}")).priority(lowered.into());
         }
         let pid = program.stdio(socket, theirs.into(), stderr).new_session().start()?;
         Ok((ours.into(), pid))

@@ -3,12 +3,22 @@
 use std::time::{Duration, Instant};
 
 use lh_sys::spawn::NOT_EXECUTED;
-use rustix::process::{Signal, WaitOptions, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process};
 
+use super::startup::Startup;
 use super::waiting::Owner;
 use super::{Listener, Running, exporter};
 use crate::log::{debug, error, info};
 use crate::penalties::{Consequence, Misdeed};
+
+/// A session process that has been waited for.
+struct Ended {
+    pid: Pid,
+    status: WaitStatus,
+    running: Running,
+    /// It had not said whether a user has logged in.
+    startup: Option<Startup>,
+}
 
 /// Seconds with one decimal where there is one.
 fn in_tenths(time: Duration) -> f64 {
@@ -31,48 +41,76 @@ impl Listener {
         }
     }
 
-    pub(super) fn reap(&mut self) {
+    /// Waits for processes that have ended, reads what processes have said until now, and decides what their ends mean. In
+    /// this order: what a session said before another one ended counts for that. False where none has ended.
+    pub(super) fn reap(&mut self) -> bool {
+        let mut ended = self.wait_for_ended();
+        if ended.is_empty() {
+            return false;
+        }
+        match self.look(Some(Duration::ZERO)) {
+            Ok(news) => self.take_words(&news),
+            Err(problem) => error!(self.log, "{problem}"),
+        }
+        // A session that ended as well may have been there for a connection that was lost.
+        ended.sort_by_key(|one| one.startup.is_none());
+        for one in ended {
+            self.judge(one);
+        }
+        true
+    }
+
+    /// Their ids may be given to other processes from now on.
+    fn wait_for_ended(&mut self) -> Vec<Ended> {
+        let mut ended = Vec::new();
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             debug!(self.log, "session process {} ended: {status:?}", pid.as_raw_nonzero());
-            let Some(mut running) = self.running.remove(&pid) else { continue };
-            if let Some(at) = self.startups.iter().position(|startup| startup.pid == pid) {
-                let startup = self.startups.swap_remove(at);
+            let Some(running) = self.running.remove(&pid) else { continue };
+            let startup = self.startups.iter().position(|startup| startup.pid == pid);
+            let startup = startup.map(|at| self.startups.swap_remove(at));
+            if startup.is_some() {
                 self.admission.end(pid);
-                self.take_word(startup, &mut running);
             }
-            self.read_last(&mut running);
-            self.tickets.void(pid);
-            self.waiting.gone(Owner::Process(pid));
-            self.connected.end(Owner::Process(pid));
-            self.users.end(&Owner::Process(pid));
-            if status.exit_status() == Some(NOT_EXECUTED) {
-                error!(self.log, "cannot start a session process: the program cannot be executed");
-                exporter::count(&mut self.exporter, |seen| seen.errors += 1);
-                continue;
-            }
-            let misdeed = match (status.exit_status(), status.terminating_signal()) {
-                _ if running.overdue => Some(Misdeed::GraceExceeded),
-                _ if running.replaced => None,
-                (Some(status), _) => Misdeed::of_status(status),
-                // Ended from outside.
-                (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
-                _ => Some(Misdeed::Crash),
-            };
-            exporter::count(&mut self.exporter, |seen| seen.ended(misdeed.as_ref(), running.authenticated));
-            if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
-                let is = |kind: fn(i32) -> bool| status.exit_status().is_some_and(kind);
-                let lost = is(Misdeed::may_be_a_lost_path);
-                // The session may have begun to wait after this connection did.
-                if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
-                    debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
-                } else if is(Misdeed::may_be_a_lost_resumption) && self.connected.excuse(running.source) {
-                    debug!(
-                        self.log,
-                        "{}: no penalty: a session there may have lost its path", running.address
-                    );
-                } else {
-                    self.punish(&running, misdeed);
-                }
+            ended.push(Ended { pid, status, running, startup });
+        }
+        ended
+    }
+
+    /// Takes the last words of a process, forgets it, and punishes what it ended with.
+    fn judge(&mut self, ended: Ended) {
+        let Ended { pid, status, mut running, startup } = ended;
+        if let Some(startup) = startup {
+            self.take_word(startup, &mut running);
+        }
+        self.read_last(&mut running);
+        self.tickets.void(pid);
+        self.waiting.gone(Owner::Process(pid));
+        self.connected.end(Owner::Process(pid));
+        self.users.end(&Owner::Process(pid));
+        if status.exit_status() == Some(NOT_EXECUTED) {
+            error!(self.log, "cannot start a session process: the program cannot be executed");
+            exporter::count(&mut self.exporter, |seen| seen.errors += 1);
+            return;
+        }
+        let misdeed = match (status.exit_status(), status.terminating_signal()) {
+            _ if running.overdue => Some(Misdeed::GraceExceeded),
+            _ if running.replaced => None,
+            (Some(status), _) => Misdeed::of_status(status),
+            // Ended from outside.
+            (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
+            _ => Some(Misdeed::Crash),
+        };
+        exporter::count(&mut self.exporter, |seen| seen.ended(misdeed.as_ref(), running.authenticated));
+        if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
+            let is = |kind: fn(i32) -> bool| status.exit_status().is_some_and(kind);
+            let lost = is(Misdeed::may_be_a_lost_path);
+            // The session may have begun to wait after this connection did.
+            if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
+                debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
+            } else if is(Misdeed::may_be_a_lost_resumption) && self.connected.excuse(running.source) {
+                debug!(self.log, "{}: no penalty: a session there may have lost its path", running.address);
+            } else {
+                self.punish(&running, misdeed);
             }
         }
     }

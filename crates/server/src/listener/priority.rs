@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use lh_sys::scheduling;
+use lh_sys::scheduling::{self, Priority};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
 /// What is added to the nice value of a session process until the login, where its client is one of many. The
@@ -67,6 +67,13 @@ impl Lowered {
     }
 }
 
+impl From<Lowered> for Priority {
+    /// The process is displaced as soon as one with a higher priority wakes up. Processes that split off have the priority too.
+    fn from(Lowered { own, by }: Lowered) -> Self {
+        Self { nice: own.saturating_add(by).min(LARGEST), slice: Some(SLICE), group: by }
+    }
+}
+
 impl fmt::Display for Lowered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{},{}", self.own, self.by)
@@ -89,24 +96,12 @@ pub(super) fn are_many(waiting: usize, begin: usize) -> bool {
     waiting >= MANY.min(begin)
 }
 
-/// Lowers the priority of the calling process, which has begun a session, and has it displaced as soon as a process
-/// with a higher priority wakes up. Processes that split off have it too.
-pub(crate) fn lower(lowered: Lowered) {
-    set(None, lowered.own.saturating_add(lowered.by).min(LARGEST), Some(SLICE));
-    set_group(lowered.by);
-}
-
 /// Gives the calling process, and `other` of its session, back what [`own`] has returned.
 pub(crate) fn restore(other: Pid, nice: i32) {
-    set(None, nice, None);
-    set(Some(other), nice, None);
-    set_group(0);
-}
-
-fn set(process: Option<Pid>, nice: i32, slice: Option<Duration>) {
+    Priority { nice, slice: None, group: 0 }.set();
     // Kernels before Linux 5.3, and some containers, know nice values only.
-    if scheduling::set(process, nice, slice).is_err() {
-        let _ = setpriority_process(process, nice);
+    if scheduling::set(Some(other), nice, None).is_err() {
+        let _ = setpriority_process(Some(other), nice);
     }
 }
 
@@ -118,12 +113,6 @@ fn is_group_settable() -> bool {
     let Some(now) = shown.split_whitespace().last() else { return true };
     // Only the second of two attempts within a tenth of a second meets that limit.
     (0..2).all(|_| fs::write(GROUP, now).is_ok())
-}
-
-/// Sets the nice value of the group that the scheduler has made of this process's session.
-fn set_group(nice: i32) {
-    // There is no such file without that feature.
-    let _ = fs::write(GROUP, nice.to_string());
 }
 
 #[cfg(test)]

@@ -62,8 +62,29 @@ impl Startup {
         (!self.started).then(|| self.since.checked_add(LONG_START)).flatten()
     }
 
+    /// Takes all that is no word about the login: that the process has begun, and questions, which are answered.
+    pub(super) fn serve(
+        &mut self,
+        tickets: &mut Tickets,
+        users: &mut UserConnections<Owner>,
+        quotas: &mut Quotas,
+        now: Instant,
+    ) {
+        while self.take_started()
+            || self.answer_joiner(tickets, now)
+            || self.answer_user(users)
+            || self.answer_quota(quotas, now)
+        {}
+    }
+
+    /// Returns whether the process has said something that has not been taken, or is gone.
+    pub(super) fn has_word(&self) -> bool {
+        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        !matches!(recv(&self.control, &mut [0], look), Err(Errno::AGAIN | Errno::INTR))
+    }
+
     /// Takes the word that the process has begun; false when it says something else, or nothing.
-    pub(super) fn take_started(&mut self) -> bool {
+    fn take_started(&mut self) -> bool {
         if self.started {
             return false;
         }
@@ -73,7 +94,7 @@ impl Startup {
     }
 
     /// Gives the session what the ticket is worth that its client has shown; false when it wants something else.
-    pub(super) fn answer_joiner(&self, tickets: &mut Tickets, now: Instant) -> bool {
+    fn answer_joiner(&self, tickets: &mut Tickets, now: Instant) -> bool {
         let id = |message: &[u8; TAKE_LENGTH]| {
             let (kind, id) = message.split_first()?;
             id.first_chunk().copied().filter(|_| *kind == TAKE)
@@ -87,14 +108,14 @@ impl Startup {
     }
 
     /// Answers a process that asks whether its user may move anything; false when it wants something else.
-    pub(super) fn answer_quota(&self, quotas: &mut Quotas, now: Instant) -> bool {
+    fn answer_quota(&self, quotas: &mut Quotas, now: Instant) -> bool {
         let Some(moved) = self.take(Moved::decode) else { return false };
         self.answer(&[u8::from(quotas.add(moved, now))]);
         true
     }
 
     /// Answers a process that asks whether its user may have this connection; false when it wants something else.
-    pub(super) fn answer_user(&self, users: &mut UserConnections<Owner>) -> bool {
+    fn answer_user(&self, users: &mut UserConnections<Owner>) -> bool {
         let Some(connection) = self.take(UserConnection::decode) else { return false };
         self.answer(&[u8::from(users.admit(Owner::Process(self.pid), connection))]);
         true
@@ -158,6 +179,39 @@ mod tests {
         // The next word stays where it is, and is not this one.
         assert!(!startup.take_started());
         assert_eq!(super::super::told::first_word(&startup.control), AUTHENTICATED.first().copied());
+    }
+
+    #[test]
+    fn a_login_behind_unanswered_questions_is_heard() {
+        use std::io::Write;
+        let (mut startup, mut theirs) = startup();
+        let (mut tickets, mut users, mut quotas) =
+            (Tickets::default(), UserConnections::default(), Quotas::default());
+        let mut serve = |startup: &mut Startup| {
+            startup.serve(&mut tickets, &mut users, &mut quotas, Instant::now());
+        };
+        serve(&mut startup);
+        assert!(!startup.has_word());
+        // The listener was late with each of its answers.
+        let quota = lh_config::server_values::TransferQuota { bytes: 1, period: Duration::from_secs(60) };
+        for message in [
+            STARTED,
+            &[&[TAKE][..], &[7; TAKE_LENGTH - 1]].concat(),
+            &UserConnection { uid: 1, limit: Some(1) }.encode(),
+            &Moved { uid: 1, bytes: 0, quota }.encode(),
+            AUTHENTICATED,
+        ] {
+            theirs.write_all(message).unwrap();
+        }
+        serve(&mut startup);
+        assert!(startup.has_word());
+        assert_eq!(super::super::told::first_word(&startup.control), AUTHENTICATED.first().copied());
+        assert!(!startup.has_word());
+        let mut answers = [9; 7];
+        assert_eq!(theirs.read(&mut answers).unwrap(), 6);
+        assert_eq!(answers, [0, 0, 0, 0, 1, 1, 9]);
+        drop(theirs);
+        assert!(startup.has_word());
     }
 
     #[test]

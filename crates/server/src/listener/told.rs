@@ -11,7 +11,7 @@ use super::reports::{Reports, Word};
 use super::room::block_of;
 use super::startup::Startup;
 use super::waiting::{Owner, WaitingSessions};
-use super::{Listener, Running};
+use super::{Listener, News, Running};
 use crate::counters::Counters;
 use crate::hand_over::AUTHENTICATED;
 use crate::log::info;
@@ -39,19 +39,25 @@ pub(super) fn first_word(control: &OwnedFd) -> Option<u8> {
 }
 
 impl Listener {
+    /// Takes what processes say.
+    pub(super) fn take_words(&mut self, news: &News) {
+        // In this order: a ticket is reported before a client shows it, and a login before what its session says.
+        self.read_reports(&news.reporting);
+        self.hear_adopted(&news.adopted);
+        self.hear(&news.heard);
+        self.read_reports(&news.heard);
+    }
+
     /// News of startups: logged in, or gone. Either way they no longer count.
-    pub(super) fn hear(&mut self, heard: &[Pid]) {
+    fn hear(&mut self, heard: &[Pid]) {
         for pid in heard {
             let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
-            if self.startups.get_mut(at).is_some_and(Startup::take_started) {
-                continue;
-            }
-            let is_answered = |startup: &Startup| {
-                startup.answer_joiner(&mut self.tickets, Instant::now())
-                    || startup.answer_user(&mut self.users)
-                    || startup.answer_quota(&mut self.quotas, Instant::now())
-            };
-            if self.startups.get(at).is_some_and(is_answered) {
+            let Self { startups, tickets, users, quotas, .. } = self;
+            let says_more = startups.get_mut(at).is_some_and(|startup| {
+                startup.serve(tickets, users, quotas, Instant::now());
+                startup.has_word()
+            });
+            if !says_more {
                 continue;
             }
             let startup = self.startups.swap_remove(at);
@@ -71,8 +77,8 @@ impl Listener {
 
     /// Takes what a startup says first.
     pub(super) fn take_word(&mut self, mut startup: Startup, running: &mut Running) {
-        // A session may have ended before its first word was read.
-        startup.take_started();
+        // A session may have ended before its first word was read, and without the answers that it waited for.
+        startup.serve(&mut self.tickets, &mut self.users, &mut self.quotas, Instant::now());
         let first = first_word(&startup.control);
         running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
         if running.authenticated {
@@ -87,7 +93,7 @@ impl Listener {
     }
 
     /// Takes what sessions have counted.
-    pub(super) fn read_reports(&mut self, reporting: &[Pid]) {
+    fn read_reports(&mut self, reporting: &[Pid]) {
         for pid in reporting {
             let Some(running) = self.running.get_mut(pid) else { continue };
             let Some(reports) = &mut running.reports else { continue };
@@ -111,7 +117,7 @@ impl Listener {
     }
 
     /// Takes what sessions of earlier listeners say.
-    pub(super) fn hear_adopted(&mut self, ready: &[Id]) {
+    fn hear_adopted(&mut self, ready: &[Id]) {
         for (id, words, has_ended) in self.adopted.read(ready) {
             let owner = Owner::Adopted(id);
             for word in words {
@@ -168,6 +174,8 @@ impl Listener {
     fn end_sessions(&self, owners: Vec<Owner>, why: &str) {
         for owner in owners {
             match owner {
+                // One that has been waited for has no id any more.
+                Owner::Process(pid) if !self.running.contains_key(&pid) => {}
                 Owner::Process(pid) => {
                     let number = pid.as_raw_nonzero();
                     info!(self.log, "session of process {number} ends: {why}");

@@ -88,18 +88,14 @@ impl AccountContext<'_> {
                 return None;
             }
         };
-        let mut listed = false;
-        for (number, line) in (1..).zip(text.lines()) {
-            match mention(line, authority) {
-                Mention::No => {}
-                Mention::Trusted => listed = true,
-                Mention::WithOptions => error!(
-                    client.log,
-                    "{file}:{number}: a line with options does not count in TrustedUserCAKeys"
-                ),
-            }
+        let listing = look_up(&text, authority);
+        if let Listing::Broken { line, what } = listing {
+            error!(
+                client.log,
+                "{file}:{line}: {what} in TrustedUserCAKeys; authorities below it are not trusted, as with sshd"
+            );
         }
-        if !listed {
+        if listing != Listing::Trusted {
             debug!(client.log, "CA {} is not listed in {file}", describe(settings, authority));
             return None;
         }
@@ -235,28 +231,41 @@ impl AccountContext<'_> {
     }
 }
 
-/// What a line of `TrustedUserCAKeys` says about an authority.
+/// What `TrustedUserCAKeys` says about an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mention {
-    No,
+enum Listing {
+    Absent,
     Trusted,
-    /// Options stand in front of its key. They mean nothing in this file, so a line that was to limit the
-    /// authority must not trust it without limits.
-    WithOptions,
+    /// The search ended at this line (from 1).
+    Broken {
+        line: usize,
+        what: &'static str,
+    },
 }
 
-fn mention(line: &str, authority: &PublicKey) -> Mention {
-    let line = line.trim_start_matches([' ', '\t']);
-    if line.starts_with('#') {
-        return Mention::No;
+/// Searches the text of such a file. As with sshd (tried with 9.2), the first line that is no key of a known type ends the search:
+/// what an administrator meant by it is not known, and a line that was to limit an authority must not trust it without limits.
+fn look_up(text: &str, authority: &PublicKey) -> Listing {
+    for (number, line) in (1..).zip(text.split('\n')) {
+        let line = line.trim_start_matches([' ', '\t']);
+        if line.is_empty() || line.starts_with(['#', '\0']) {
+            continue;
+        }
+        let what = match PublicKey::from_openssh_line(line) {
+            Some((key, _)) if key == *authority => return Listing::Trusted,
+            Some((key, _)) if is_known(&key) => continue,
+            Some(_) => "a key of an unknown type does not count",
+            None if line_key(line).is_some() => "a line with options does not count",
+            None => "a line that is no public key does not count",
+        };
+        return Listing::Broken { line: number, what };
     }
-    if let Some((key, _)) = PublicKey::from_openssh_line(line) {
-        return if key == *authority { Mention::Trusted } else { Mention::No };
-    }
-    match line_key(line) {
-        Some(key) if key == *authority => Mention::WithOptions,
-        _ => Mention::No,
-    }
+    Listing::Absent
+}
+
+/// Returns whether sshd knows the type of the key. It does know DSA, which nothing here verifies.
+fn is_known(key: &PublicKey) -> bool {
+    key.key_type().starts_with("ssh-dss") || !key.signature_algorithms().is_empty()
 }
 
 /// Kind, time, principals: the rules that hold everywhere. Critical options are [`KeyOptions::of_certificate`]'s business.
@@ -277,16 +286,41 @@ mod tests {
         let (ours, other) = (key(), key());
         let line = ours.to_openssh_line("our authority");
         for trusted in [line.clone(), format!(" \t{line}\r"), ours.to_openssh_line("")] {
-            assert_eq!(mention(&trusted, &ours), Mention::Trusted, "{trusted}");
-            assert_eq!(mention(&trusted, &other), Mention::No, "{trusted}");
+            assert_eq!(look_up(&trusted, &ours), Listing::Trusted, "{trusted}");
+            assert_eq!(look_up(&trusted, &other), Listing::Absent, "{trusted}");
         }
         for options in ["cert-authority", "from=\"10.0.0.0/8\"", "restrict,command=\"a b\"", "no-such-option"]
         {
-            assert_eq!(mention(&format!("{options} {line}"), &ours), Mention::WithOptions, "{options}");
-            assert_eq!(mention(&format!("{options} {line}"), &other), Mention::No, "{options}");
+            let broken = Listing::Broken { line: 1, what: "a line with options does not count" };
+            assert_eq!(look_up(&format!("{options} {line}"), &ours), broken, "{options}");
+            assert_eq!(look_up(&format!("{options} {line}"), &other), broken, "{options}");
         }
-        for comment in [format!("#{line}"), format!("  # {line}"), String::new(), "nothing".to_owned()] {
-            assert_eq!(mention(&comment, &ours), Mention::No, "{comment}");
+        for comment in [format!("#{line}"), format!("  # {line}"), String::new(), "\0x".to_owned()] {
+            assert_eq!(look_up(&comment, &ours), Listing::Absent, "{comment}");
+            assert_eq!(look_up(&format!("{comment}\n \t\n{line}"), &ours), Listing::Trusted, "{comment}");
         }
+    }
+
+    #[test]
+    fn a_broken_line_ends_the_search_for_authorities() {
+        let key = || PrivateKey::generate(KeyType::Ed25519, None).unwrap().public().clone();
+        let (ours, other) = (key(), key());
+        let (line, other) = (ours.to_openssh_line("ours"), other.to_openssh_line("other"));
+        let no_key = "a line that is no public key does not count";
+        for (broken, what) in [
+            ("nothing", no_key),
+            ("ssh-ed25519 AAAA", no_key),
+            ("\r", no_key),
+            (&other.replacen("ssh-ed25519", "ssh-rsa", 1), no_key),
+            ("ssh-foo AAAAB3NzaC1mb28=", "a key of an unknown type does not count"),
+        ] {
+            let below = format!("{other}\n{broken}\n{line}\n");
+            assert_eq!(look_up(&below, &ours), Listing::Broken { line: 2, what }, "{broken}");
+            let above = format!("{other}\n{line}\n{broken}\n");
+            assert_eq!(look_up(&above, &ours), Listing::Trusted, "{broken}");
+        }
+        // Such a key is none for sshd either, but no reason to stop.
+        let dsa = "ssh-dss AAAAB3NzaC1kc3M=";
+        assert_eq!(look_up(&format!("{dsa}\n{line}"), &ours), Listing::Trusted);
     }
 }

@@ -155,7 +155,9 @@ fn environment(user: &User) -> Vec<(OsString, OsString)> {
         ("LOGNAME", user.name.clone().into()),
         ("HOME", user.home.clone().into()),
     ];
-    variables.into_iter().map(|(name, value)| (name.into(), value)).collect()
+    // As with sshd: programs that print names of users need to know the encoding.
+    let language = std::env::var_os("LANG").map(|value| ("LANG", value));
+    variables.into_iter().chain(language).map(|(name, value)| (name.into(), value)).collect()
 }
 
 /// What the program's process becomes, where that is not what this one is.
@@ -195,7 +197,10 @@ mod tests {
         let environment = run("/usr/bin/env", None, 60).unwrap();
         let mut names: Vec<_> = environment.lines().filter_map(|line| line.split('=').next()).collect();
         names.sort_unstable();
-        assert_eq!(names, ["HOME", "LOGNAME", "PATH", "USER"]);
+        let language = std::env::var_os("LANG").map(|_| "LANG");
+        let expected: Vec<_> =
+            ["HOME"].into_iter().chain(language).chain(["LOGNAME", "PATH", "USER"]).collect();
+        assert_eq!(names, expected);
         assert!(run("/bin/echo %z", None, 60).unwrap_err().contains("unknown key %z"));
     }
 

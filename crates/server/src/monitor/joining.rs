@@ -4,7 +4,7 @@
 //! the same restrictions of its key or certificate; and it must come from the same address to the same address and port, so that
 //! `Match` decides the same.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -84,19 +84,15 @@ impl Monitor {
     }
 
     fn take(&mut self, key: &[u8]) -> Option<Record> {
-        let listener = self.joining.listener.as_mut()?;
-        let mut request = vec![TAKE];
-        request.extend_from_slice(&id_of(key));
-        listener.write_all(&request).ok()?;
-        let mut length = [0; 4];
-        listener.read_exact(&mut length).ok()?;
-        let length = u32::from_be_bytes(length) as usize;
-        if length == 0 || length > LARGEST {
-            return None;
+        let record = self.joining.listener.as_mut().map(|listener| request_record(listener, key))?;
+        match record {
+            Ok(record) => record,
+            Err(problem) => {
+                debug!(self.client.log, "the listener does not say what a ticket is worth: {problem}");
+                self.joining.give_up();
+                None
+            }
         }
-        let mut record = vec![0; length];
-        listener.read_exact(&mut record).ok()?;
-        Record::decode(&record).ok()
     }
 
     /// Has the listener count the connection of this candidate, where the configuration names `PerUserMaxConnections`. Returns why
@@ -210,4 +206,20 @@ impl Monitor {
         );
         Ok(kept)
     }
+}
+
+/// Asks the listener for the record of a ticket; `None` where there is none.
+fn request_record(listener: &mut UnixStream, key: &[u8]) -> io::Result<Option<Record>> {
+    let mut request = vec![TAKE];
+    request.extend_from_slice(&id_of(key));
+    listener.write_all(&request)?;
+    let mut length = [0; 4];
+    listener.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length) as usize;
+    if length > LARGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut record = vec![0; length];
+    listener.read_exact(&mut record)?;
+    Ok(Record::decode(&record).ok())
 }

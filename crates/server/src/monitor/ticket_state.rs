@@ -27,10 +27,40 @@ impl Joining {
     /// # Errors
     /// There is no listener, or it does not answer.
     pub(super) fn ask(&mut self, question: &[u8]) -> io::Result<bool> {
-        let listener = self.listener.as_mut().ok_or_else(|| io::Error::other("there is no listener (-i)"))?;
+        let listener = self
+            .listener
+            .as_mut()
+            .ok_or_else(|| io::Error::other("there is no listener, or it has not answered"))?;
         listener.write_all(question)?;
         let mut answer = [0];
-        listener.read_exact(&mut answer)?;
+        if let Err(problem) = listener.read_exact(&mut answer) {
+            self.give_up();
+            return Err(problem);
+        }
         Ok(answer == [1])
+    }
+
+    /// Asks the listener nothing more: an answer that comes late must not be taken for that to another question.
+    pub(super) fn give_up(&mut self) {
+        self.listener = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_late_answer_is_none_to_the_next_question() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let mut joining = Joining { listener: Some(ours), ..Joining::default() };
+        theirs.write_all(&[1]).unwrap();
+        assert!(joining.ask(b"first").unwrap());
+        assert!(joining.ask(b"second").is_err());
+        // It may be gone, too.
+        let _ = theirs.write_all(&[1]);
+        assert!(joining.ask(b"third").is_err());
     }
 }

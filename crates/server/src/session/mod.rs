@@ -59,7 +59,7 @@ use std::process::Command;
 use crate::exit_status::{EXIT_FAILURE, EXIT_REFUSED};
 use crate::hand_over::{CoreLimit, HandOver, STARTED, Secrets, Session, receive_secrets};
 use crate::listener::priority::Lowered;
-use crate::listener::{CLIENT_FLAG, NICE_FLAG, SESSION_FLAG, SESSION_NAME, oom, priority};
+use crate::listener::{CLIENT_FLAG, NICE_FLAG, SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{debug, error, info};
 use crate::monitor::Monitor;
 use crate::monitor_ipc::MonitorSocket;
@@ -108,9 +108,6 @@ pub fn main(arguments: &[OsString]) -> i32 {
 }
 
 fn begin(started: &Started) -> Result<(Session, Connection, File), Failure> {
-    if let Some(lowered) = started.lowered {
-        priority::lower(lowered);
-    }
     let (read, control) = lh_sys::fd::take_stdin_stdout()?;
     let mut control = File::from(control);
     let mut session = Session::receive(&mut control)?;

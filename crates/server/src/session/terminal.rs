@@ -2,6 +2,7 @@
 //! a chroot, which may have no `/dev/pts` and whose own would not be the one that records name.
 
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,8 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::monitor_ipc::{MonitorRequest, MonitorSocket, MonitorSocketError};
 
-/// How long the monitor may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the monitor may take to answer. It waits for locks of the login records, which other local users can hold:
+/// ten seconds for each of two files.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Allocates a terminal with the user's rights, or asks the monitor for one outside of the chroot.
 pub(super) fn allocate(monitor: &mut MonitorSocket, inside_chroot: bool) -> io::Result<Pty> {
@@ -33,8 +35,16 @@ pub(super) fn allocate(monitor: &mut MonitorSocket, inside_chroot: bool) -> io::
 }
 
 /// Waits for one descriptor; `None` for a byte without one, which is a refusal.
+///
+/// # Errors
+/// The monitor is gone or takes too long. Nothing is heard of it afterwards: a late answer would be taken for that to another
+/// request, and a recording or a terminal for another one.
 pub(super) fn receive(monitor: &MonitorSocket) -> io::Result<Option<OwnedFd>> {
-    let deadline = Instant::now() + PATIENCE;
+    receive_within(monitor, PATIENCE)
+}
+
+fn receive_within(monitor: &MonitorSocket, patience: Duration) -> io::Result<Option<OwnedFd>> {
+    let deadline = Instant::now() + patience;
     loop {
         match receive_fd(monitor.socket()) {
             Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => {}
@@ -43,6 +53,7 @@ pub(super) fn receive(monitor: &MonitorSocket) -> io::Result<Option<OwnedFd>> {
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
+            let _ = monitor.socket().shutdown(Shutdown::Both);
             return Err(io::ErrorKind::TimedOut.into());
         }
         let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
@@ -88,6 +99,17 @@ mod tests {
         let request = monitor.receive().unwrap();
         assert!(matches!(MonitorRequest::decode(&request), Ok(MonitorRequest::Terminal)));
         pty
+    }
+
+    #[test]
+    fn a_late_descriptor_is_none_for_the_next_request() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let session = MonitorSocket::new(ours).unwrap();
+        let late = receive_within(&session, Duration::from_millis(1)).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert!(send_fd(&theirs, null.as_fd()).is_err());
+        assert!(!matches!(receive_within(&session, Duration::from_millis(1)), Ok(Some(_))));
     }
 
     #[test]
