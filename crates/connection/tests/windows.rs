@@ -185,7 +185,7 @@ fn exchange(sides: &mut [Side; 2]) {
     a.incoming.extend(b.out.drain(..));
 }
 
-/// A sink that lends the same buffers repeatedly, so that gigabytes cost no memory.
+/// A sink that returns the same buffers repeatedly, so that gigabytes cost no memory.
 #[derive(Default)]
 struct Lender {
     buffers: Vec<Vec<u8>>,

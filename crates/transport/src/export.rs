@@ -35,7 +35,8 @@ impl Exporter {
         &self.key
     }
 
-    /// `None` for a key that is not one, of a frozen connection.
+    /// Returns key material for this label and context. `None` when the exporter was restored from a
+    /// malformed key.
     pub(crate) fn export(&self, label: &str, context: &[u8]) -> Option<Zeroizing<[u8; EXPORT_LEN]>> {
         let mut info = INFO.to_vec();
         info.put_string(label.as_bytes());

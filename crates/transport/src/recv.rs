@@ -74,11 +74,11 @@ enum Ahead {
     Out { id: u64, bytes: usize },
     /// The job is finished.
     Back { data: Bytes, packets: Vec<Framed>, next: usize, opened: usize },
-    /// The bytes at this position were no valid packet.
+    /// The bytes at this position are not a valid packet.
     Broken(TransportError),
 }
 
-/// State of a connection that has failed but must not show it to the peer yet: see
+/// State of a connection that has failed but must not show the failure to the peer yet: see
 /// [`PacketKey::conceals_errors`].
 struct Swallow {
     /// Bytes still to be received.
@@ -363,7 +363,8 @@ impl Receiver {
         let mut end = 0;
         let mut position = self.framed;
         loop {
-            // The serial path finds this again, in the right order, when all earlier packets are delivered.
+            // The serial path detects the limit again, in the right order, when all earlier packets are
+            // delivered.
             if position.exhausted(&self.key, authenticated) {
                 break;
             }
@@ -399,7 +400,7 @@ impl Receiver {
         let _ = self.total();
     }
 
-    /// Turns `packets`, which are the first `end` bytes, into a job.
+    /// Turns `packets`, which occupy the first `end` bytes, into a job.
     fn cut_off(
         &mut self,
         packets: &mut Vec<Framed>,
