@@ -41,7 +41,7 @@ fn main() -> Result<()> {
             let adjust = ChannelWindowAdjust::new(id.number(), u32::MAX / 2).to_payload();
             connection.handle(Bytes::from(adjust), now, &mut transport)?;
         }
-        // The data is what the memory holds: filling it is the kernel's work.
+        // The memory already holds the data: filling it would be the kernel's work.
         let total = connection.reserve(id, None, READ.min(left), &mut transport);
         let slices = connection.slices(&mut transport);
         assert_eq!(slices.total(), total);
