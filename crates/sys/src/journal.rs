@@ -31,7 +31,7 @@ impl Journal {
         Ok(Self { name: name.to_owned(), facility: None, socket })
     }
 
-    /// The same connection under another name, with a facility for every entry.
+    /// Returns this connection under another name, with a facility for every entry.
     ///
     /// # Errors
     /// The process has no free descriptor.

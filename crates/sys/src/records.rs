@@ -148,7 +148,7 @@ impl Records {
         file.write_all_at(&bytes, u64::from(uid) * LASTLOG_ENTRY)
     }
 
-    /// Writes utmp. musl keeps no login records: its functions, that for wtmp too, do nothing.
+    /// Writes utmp. musl keeps no login records: its functions do nothing, including the one for wtmp.
     #[cfg_attr(target_env = "musl", expect(deprecated, reason = "not called there"))]
     fn put(&self, record: &libc::utmpx) -> io::Result<()> {
         if !self.utmp || cfg!(target_env = "musl") {

@@ -35,9 +35,9 @@ pub fn local_name(connection: impl AsFd) -> String {
 fn host_name(address: IpAddr) -> Option<String> {
     let mut name: [c_char; LONGEST] = [0; LONGEST];
     let address = SocketAddr::new(address, 0).as_any();
-    // SAFETY: the pointer refers to a socket address of that length, alive until the end of the function, and
-    // at most as many bytes as `name` has are written (the type of their number differs from
-    // system to system; it is small).
+    // SAFETY: the pointer refers to a socket address of that length, alive until the end of the function. The
+    // call writes at most as many bytes as `name` has; the type of their number differs between systems, but
+    // the number is small.
     let status = unsafe {
         libc::getnameinfo(
             address.as_ptr().cast(),

@@ -117,7 +117,7 @@ fn set_pacing(socket: &impl AsFd, rate: u64) -> io::Result<()> {
     set_option(socket, libc::SO_MAX_PACING_RATE, rate)
 }
 
-/// Other systems pace no sockets by such a limit.
+/// Other systems have no such pacing limit.
 #[cfg(not(target_os = "linux"))]
 fn set_pacing(_: &impl AsFd, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
@@ -136,11 +136,11 @@ fn set_option<N: Copy + Into<u64>>(socket: &impl AsFd, option: libc::c_int, valu
 /// Makes the kernel provide receive space for `bytes` on a TCP connection now, without ending its automatic
 /// growth.
 ///
-/// The kernel starts with 64 KiB and grows that when one round trip brings more than any before. A sender's
-/// whole window may arrive in one piece when the sender is not paced. While that piece is queued, there is no
-/// space to grant a larger window, and the next piece is no longer: such connections were seen to stay at 48
-/// KiB for many seconds. Asking to be woken only for that many bytes (`SO_RCVLOWAT`) provides the space, and
-/// resetting the option keeps it. A buffer with a size set by the user (`TcpRcvBuf`) stays unchanged.
+/// The kernel starts with 64 KiB and enlarges that when one round trip brings more data than any before. A
+/// sender that is not paced may send its whole window in one burst. While that burst is queued, there is no
+/// space to grant a larger window, so the next burst is no longer: such connections stayed at 48 KiB for many
+/// seconds. Setting `SO_RCVLOWAT` (the number of bytes at which a reader is woken) provides the space, and
+/// resetting the option keeps it. A buffer whose size the user has set (`TcpRcvBuf`) stays unchanged.
 ///
 /// # Errors
 /// The kernel does not know the option.
