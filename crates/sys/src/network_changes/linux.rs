@@ -65,7 +65,7 @@ impl AsFd for NetworkChanges {
     }
 }
 
-/// Length of a message header, bytes; also the alignment of messages.
+/// Length of a message header, bytes. Messages are aligned to 4 bytes.
 const HEADER: usize = 16;
 
 fn aligned(len: usize) -> usize {
