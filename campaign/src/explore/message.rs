@@ -15,7 +15,7 @@ pub enum Variant {
     Right,
     /// Its last byte is missing.
     Short,
-    /// A byte follows.
+    /// An additional byte follows.
     Long,
     /// The first length field is larger than any packet.
     Lying,
