@@ -49,7 +49,7 @@ pub(crate) enum Commands {
     /// Other programs run at an end, and their CPU time is not measured separately.
     #[default]
     Unknown,
-    /// Only SSH programs run.
+    /// No remote command runs besides the SSH programs.
     None,
     /// The remote command's CPU time and its shell's, microseconds, are written to this file.
     Counted(PathBuf),

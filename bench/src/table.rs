@@ -37,7 +37,7 @@ pub type Measured = (&'static str, Better, f64);
 /// A contestant in a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: String,
     /// Relation to Longhaul.
     pub role: Role,

@@ -124,7 +124,7 @@ impl Verdicts {
         }
     }
 
-    /// Shares of iperf3 on the paths that have targets.
+    /// Compares the rates with iperf3's, on the paths that have targets.
     fn path(&mut self, table: &Table) {
         let has = |text: &str| table.title.contains(text);
         for row in table.rows.iter().filter(|row| row.role == Role::Ours) {

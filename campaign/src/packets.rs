@@ -17,7 +17,7 @@ pub trait Wire {
 /// Result of waiting for bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// At least one byte.
+    /// At least one byte has arrived.
     Bytes,
     /// The other end has closed the connection.
     Closed,
@@ -39,7 +39,7 @@ pub enum End {
     Disconnected(u32),
     /// The connection was closed without SSH_MSG_DISCONNECT.
     Closed,
-    /// The server waits.
+    /// The server sent nothing for the whole wait.
     Silent,
     /// A packet that cannot be decrypted.
     Garbage,

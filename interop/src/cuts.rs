@@ -14,7 +14,7 @@ use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 
 use crate::uninterrupted;
 
-/// Zero wait.
+/// Time-out that makes a call return at once.
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Kind of break.

@@ -11,9 +11,9 @@ use crate::{Lab, Ran, TestUser, assert_same_file, assert_same_tree, make_blob, m
 /// Form in which a server stores the target of a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Targets {
-    /// Unchanged.
+    /// The server stores targets unchanged.
     Kept,
-    /// Made absolute, relative to the server's directory.
+    /// The server makes targets absolute, relative to its directory.
     MadeAbsolute,
 }
 

@@ -4,7 +4,7 @@ use crate::workspace::{Outcome, add_library, call, cargo, overrides, root, targe
 
 const TARGETS: [&str; 2] = ["x86_64-apple-darwin", "x86_64-unknown-freebsd"];
 
-/// Programs for users, without those of a server and those with root's rights.
+/// User programs: no servers, and no programs that run as root.
 const PROGRAMS: [&str; 9] = [
     "lhssh",
     "lhscp",

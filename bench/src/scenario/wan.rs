@@ -135,7 +135,7 @@ impl<'a> Scene<'a> {
                 &baseline,
             ));
         }
-        // Unlike the other rows, it has only a rate of the whole time.
+        // The row of one cipher over TCP has only the rate of the whole time.
         let (server, client) = ceiling(bench, Some(self.suite.name()), full);
         let name = format!("{} over TCP", self.suite.name());
         if self.way == Way::Up {
@@ -217,7 +217,8 @@ impl<'a> Scene<'a> {
         Some(self.entry(&format!("{name}, pipe"), near.role(), ends, baseline, judge))
     }
 
-    /// A pipe without a suite: the same programs at its ends, and the cipher between them.
+    /// Returns the row of a pipe without SSH: the benchmark's own program at both ends, with the cipher
+    /// between them.
     fn piped(&self, baseline: &'a Cell<Baseline>) -> Entry<'a> {
         let bench = self.bench;
         let seconds = bench.options.duration.as_secs();

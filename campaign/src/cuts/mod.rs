@@ -154,7 +154,7 @@ fn play(
         from = site.network.passed();
         let resumptions = site.resumptions() - before;
         if resumptions == 0 && cut.ends_connections() {
-            // The rest of the work was done before the cut.
+            // The script ended before the cut, so there was no session to resume.
             row.late += 1;
             said.push(format!("{} too late", cut.name()));
             break;

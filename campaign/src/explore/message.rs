@@ -142,7 +142,7 @@ impl Message {
         MESSAGES[self.0].0
     }
 
-    /// Its number.
+    /// Returns the message number.
     pub fn number(self) -> u8 {
         MESSAGES[self.0].1
     }

@@ -13,7 +13,7 @@ pub(super) const CLIENTS: List =
 
 /// A list in the repository.
 pub(super) struct List {
-    /// Its path.
+    /// Path of the list in the repository.
     name: &'static str,
     text: &'static str,
 }

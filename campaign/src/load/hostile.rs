@@ -35,7 +35,7 @@ impl HostileClients {
         command.stdin(Stdio::piped()).spawn().map(Self)
     }
 
-    /// Ends all of them.
+    /// Ends all hostile clients.
     ///
     /// # Errors
     /// They had ended earlier.

@@ -148,7 +148,8 @@ impl UnixListener {
     /// Renames the socket's file to `path`, where no file may exist yet.
     ///
     /// # Errors
-    /// `AlreadyExists`, or the directory is not writable. The socket is gone then.
+    /// `AlreadyExists`, or an error of the directory. The listener is closed and its socket file deleted
+    /// then.
     pub fn link_to(mut self, path: &Path) -> io::Result<Self> {
         std::fs::hard_link(&self.file.path, path)?;
         let _ = std::fs::remove_file(&self.file.path);

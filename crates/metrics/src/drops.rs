@@ -61,7 +61,7 @@ pub struct Drops {
     pub resolution: f64,
 }
 
-/// Pause after which losses count as new ones: round trips, and seconds; the longer one applies.
+/// Pause after which losses count as a new group: 4 round trips or 0.1 s, whichever is longer.
 const PAUSE: (f64, f64) = (4.0, 0.1);
 /// Largest share of a flow's time that counts as its start.
 const START: f64 = 0.34;

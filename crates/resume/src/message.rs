@@ -29,9 +29,9 @@ const KIND_ACKNOWLEDGE: u8 = 1;
 /// A message with [`NUMBER`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// From the server, once.
+    /// Names the session. The server sends it once.
     Session(Session),
-    /// From either end.
+    /// Acknowledges messages. Both ends send it.
     Acknowledge(Acknowledge),
 }
 

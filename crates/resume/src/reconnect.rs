@@ -240,7 +240,7 @@ impl Reconnect {
         }
         if self.under_way.len() == BESIDE {
             let oldest = self.under_way.first()?;
-            // An attempt from before a change of the network did not fail for lack of time.
+            // An attempt made before the network changed says nothing about the time that attempts need now.
             self.replaced += u32::from(!oldest.outdated);
             return Some(Action::Abandon(oldest.id));
         }

@@ -29,7 +29,7 @@ use crate::{parts, real_path, whole};
 pub struct LocalFs {
     start: PathBuf,
     umask: Option<Mode>,
-    /// Read once: it is needed for each file that is opened.
+    /// Limit of open files, read only once: each open needs it.
     max_open: OnceLock<u64>,
     threads: OnceLock<usize>,
 }

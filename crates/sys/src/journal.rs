@@ -44,7 +44,7 @@ impl Journal {
     /// underscores and do not begin with an underscore; values are arbitrary.
     ///
     /// # Errors
-    /// The journal is gone, or does not read.
+    /// The journal's socket does not exist, or the journal does not read from it.
     pub fn write<N: AsRef<str>, V: AsRef<str>>(
         &self,
         severity: Severity,

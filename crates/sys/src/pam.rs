@@ -63,7 +63,7 @@ impl Code {
 pub enum Item {
     /// Host that the user connects from: name or address.
     RemoteHost,
-    /// The terminal; `ssh` while there is none.
+    /// Name of the terminal, or `ssh` while the session has none.
     Terminal,
 }
 

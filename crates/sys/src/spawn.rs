@@ -293,8 +293,8 @@ fn in_child(session: Session, ignored: u64, keep: &[RawFd]) -> io::Result<()> {
 /// Marks every descriptor from 3 up as close-on-exec, one by one.
 #[cfg(not(target_os = "linux"))]
 fn mark_for_closing() {
-    /// Upper limit, because some systems have huge tables. Descriptors beyond it have the flag that Rust
-    /// sets.
+    /// Limit of the loop, because some systems have huge tables. Descriptors above it are close-on-exec if
+    /// Rust opened them.
     const MOST: libc::c_int = 1 << 16;
     // SAFETY: no memory is involved; both calls are async-signal-safe, and fail for numbers that are not open.
     unsafe {

@@ -25,9 +25,9 @@ pub struct Tuning {
 pub enum Refused {
     /// The receive buffer is smaller than requested.
     ReceiveBuffer {
-        /// Requested bytes.
+        /// Requested size in bytes.
         wanted: u32,
-        /// Actual bytes.
+        /// Size that the kernel applied, in bytes.
         got: u64,
     },
     /// The congestion control does not exist, or is not permitted to this user.
@@ -117,7 +117,7 @@ fn set_pacing(socket: &impl AsFd, rate: u64) -> io::Result<()> {
     set_option(socket, libc::SO_MAX_PACING_RATE, rate)
 }
 
-/// Other systems have no such pacing limit.
+/// Fails: only Linux has `SO_MAX_PACING_RATE`.
 #[cfg(not(target_os = "linux"))]
 fn set_pacing(_: &impl AsFd, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

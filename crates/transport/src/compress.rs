@@ -27,9 +27,9 @@ const LEVEL: u32 = 6;
 pub(crate) enum When {
     #[default]
     Never,
-    /// `zlib@openssh.com`.
+    /// From the end of authentication on: `zlib@openssh.com`.
     Authenticated,
-    /// `zlib`.
+    /// From the first NEWKEYS on: `zlib`.
     Always,
 }
 

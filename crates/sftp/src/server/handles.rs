@@ -29,8 +29,8 @@ impl OpenFile {
         Self { file, event, sum: None, read_back: ReadBack::Whole, held: None, named: true }
     }
 
-    /// Returns true if the file is open for writing under its final path, and no request of the client has
-    /// changed the path.
+    /// Returns true if the file is open for writing and not hidden, and no request of the client has changed
+    /// its path since it was opened.
     pub(super) fn is_writer(&self) -> bool {
         self.named && self.held.is_none() && self.event.flags.contains(OpenFlags::WRITE)
     }

@@ -11,7 +11,7 @@ use super::NetworkChange;
 pub struct NetworkChanges(Infallible);
 
 impl NetworkChanges {
-    /// Always fails.
+    /// Always fails: only Linux is supported.
     ///
     /// # Errors
     /// `Unsupported`.
@@ -19,7 +19,7 @@ impl NetworkChanges {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     ///
     /// # Errors
     /// None.
@@ -39,7 +39,7 @@ impl AsFd for NetworkChanges {
 pub struct Sleeps(Infallible);
 
 impl Sleeps {
-    /// Always fails.
+    /// Always fails: only Linux is supported.
     ///
     /// # Errors
     /// `Unsupported`.
@@ -47,7 +47,7 @@ impl Sleeps {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     ///
     /// # Errors
     /// None.
