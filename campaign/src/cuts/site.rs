@@ -137,8 +137,8 @@ impl Site {
     }
 
     /// Waits until the session continues. Returns the time from `usable`, when the path works again, to the
-    /// end of the longest gap: the longest time for [`MARK`] bytes, among gaps that begin right after the
-    /// cut.
+    /// end of the longest gap. A gap is the time between two successive amounts of [`MARK`] bytes; only those
+    /// that begin less than `DRAINED` after `usable` count.
     ///
     /// # Errors
     /// Nothing has passed for [`STUCK`].

@@ -214,9 +214,9 @@ impl Driver {
         self.core.link.finish(bound)
     }
 
-    /// Delivers the end of the connection: every handler receives [`ChannelEvent::Closed`], and handlers that
-    /// still hold output (a slow pipe behind stdout) pass it on, for at most `bound` (`None`: no limit). Data
-    /// that the peer sent before it left is not lost. True when all handlers have finished.
+    /// Delivers the end of the connection: every handler receives [`ChannelEvent::Closed`]. Handlers that
+    /// still hold output (a slow pipe behind stdout) pass it on, for at most `bound` (`None`: no limit). So
+    /// data that the peer sent before it left is not lost. Returns true when all handlers have finished.
     pub fn drain(&mut self, control: &mut dyn Control, bound: Option<Duration>) -> bool {
         let deadline = bound.map(|bound| Instant::now() + bound);
         let open: Vec<_> =

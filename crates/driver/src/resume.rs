@@ -122,8 +122,8 @@ impl ControlCx<'_> {
         self.core.resumption.as_ref().is_some_and(|state| state.broken.is_some())
     }
 
-    /// True while the session has no link because the peer, or a host on the path, has closed it properly:
-    /// with an end of file, not with a reset or silence.
+    /// Returns true while the session has no link because the peer, or a host on the path, has closed it by
+    /// an end of file. A reset or silence does not count.
     pub fn has_peer_closed(&self) -> bool {
         let broken = self.core.resumption.as_ref().and_then(|state| state.broken.as_ref());
         matches!(broken, Some(Break::Link(LinkError::Closed { .. })))

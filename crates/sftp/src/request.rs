@@ -73,7 +73,8 @@ pub enum Request<'a> {
     /// `check-file`: as `check-file-handle`.
     CheckFile { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
     /// `check-file-handle`: digests of `len` bytes (0: to the end) from `offset` on, one for each `block`
-    /// bytes (0: one for all), by the first of `algorithms` (names separated by commas) that the server has.
+    /// bytes (0: one for all). The server uses the first one of `algorithms` (names separated by commas) that
+    /// it has.
     CheckFileHandle { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
     /// `check-file-name`: like `check-file-handle`, for a path.
     CheckFileName { path: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },

@@ -1,10 +1,11 @@
 //! Interface to the kernel and the C library. Besides `lh_crypto_sys`, the only crate that may contain `unsafe`.
 //!
-//! Safe functions of `rustix` and the standard library are used directly, here and in the other crates. This
-//! crate covers what needs the C library itself, for one of three reasons: the name service switch (users may
-//! be stored in LDAP or SSSD, which only `getpwnam_r` and its family consult), the system's password hashes
-//! (`crypt(3)`), and changes of process-wide ids, which the kernel makes per thread and glibc for all
-//! threads.
+//! Here and in the other crates, code calls the safe functions of `rustix` and the standard library directly.
+//! This crate covers functions that exist only in the C library:
+//! - The name service switch: users may be stored in LDAP or SSSD, which only `getpwnam_r` and its family
+//!   consult.
+//! - The system's password hashes (`crypt(3)`).
+//! - Changes of process-wide ids: the kernel changes them for one thread, glibc for all threads.
 //!
 //! | module | purpose |
 //! |---|---|

@@ -102,8 +102,8 @@ impl Records {
         utmp
     }
 
-    /// Records a failed login attempt in btmp, but only if that file belongs to the effective user (root) and
-    /// is closed to others: it may hold passwords that were typed as user names.
+    /// Records a failed login attempt in btmp. The file must belong to the effective user (root) and be
+    /// closed to others, because it may hold passwords that were typed as user names.
     ///
     /// # Errors
     /// `PermissionDenied` when the file is open to others; else the system's error.

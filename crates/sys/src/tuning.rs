@@ -155,11 +155,11 @@ pub fn make_room(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// A pacing limit that is never reached.
 const UNREACHED: u64 = u64::MAX - 1;
 
-/// Makes the kernel pace a TCP connection over the round trip, where no other rate limit is set.
-///
-/// A socket with any limit is paced: TCP sends at the rate that follows from its window and the round trip
-/// (twice that during slow start), and not a whole window at once, as it would after a pause. `fq` does this
-/// for all sockets of a host that uses it.
+/// Makes the kernel spread the packets of a TCP connection over the round trip, where no other rate limit is
+/// set.
+/// A socket with any limit is paced: TCP sends at the rate of a window in each round trip (twice that during
+/// slow start). Without pacing it would send a whole window at once after a pause. `fq` paces all sockets of
+/// a host that uses it.
 ///
 /// # Errors
 /// The kernel does not know the option.

@@ -15,9 +15,9 @@ pub trait Output {
     /// too long, and never more than [`window`](Self::window).
     fn budget(&mut self) -> usize;
 
-    /// Returns the number of bytes that the peer takes now. A message that has begun to be due may use all of
-    /// it: sent in place it makes the queue a little longer than [`budget`](Self::budget) allows, kept it
-    /// costs a copy.
+    /// Returns the number of bytes that the peer takes now. A message that is begun while
+    /// [`budget`](Self::budget) is above 0 may use all of it. Sending it at once makes the queue a little
+    /// longer than the budget allows, but keeping it for later would cost a copy.
     fn window(&mut self) -> usize {
         self.budget()
     }

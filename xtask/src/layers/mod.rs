@@ -1,6 +1,6 @@
-//! Structure checks: dependencies of crates have one direction, modules of a crate form no cycles, methods of
-//! a type do not call each other in cycles of files, and sans-IO crates use no sockets, files, clocks or
-//! threads.
+//! Structure checks. Dependencies of crates have one direction, and modules of a crate form no cycles. The
+//! files with a type's methods do not call each other in cycles. Sans-IO crates use no sockets, files, clocks
+//! or threads.
 
 mod cycles;
 mod methods;
