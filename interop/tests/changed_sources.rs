@@ -1,5 +1,5 @@
-//! Files that another program writes to during the copy. The client reports them. The exit status is 1 only for
-//! a verified copy, or if a file has become shorter.
+//! Files that another program writes to during the copy. The client reports them. The exit status is 1 only
+//! for a verified copy, or if a file has become shorter.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,9 +1,8 @@
 //! HPN-SSH's NONE cipher and MAC after authentication, and Longhaul's own integrity without encryption.
 //!
 //! No HPN-SSH program is available to test against. asyncssh, extended with the two names by
-//! `peers/hpn_none.py`, imitates its behaviour on the wire. Both must be impossible before authentication.
-//! asyncssh tries that, and so do the scripted peers in `crates/transport/src/tests/unencrypted.rs`, message
-//! by message.
+//! `peers/hpn_none.py`, imitates its behaviour on the wire. Both must be impossible before authentication:
+//! asyncssh and the scripted peers in `crates/transport/src/tests/unencrypted.rs` try that.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,6 +1,5 @@
-//! Output of `ssh -G` for many configurations: every keyword with usual, odd and wrong values, conditions,
-//! included files, patterns and tokens. Compared with OpenSSH 9.2: the lines that differ from the defaults,
-//! the messages and the exit status.
+//! Output of `ssh -G`, compared with OpenSSH 9.2: lines that differ from the defaults, messages, exit status.
+//! For every keyword with usual, odd and wrong values, conditions, included files, patterns and tokens.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

@@ -171,8 +171,7 @@ impl Program {
                 }
                 crate::background::leave(NOT_EXECUTED)
             }
-            // A process with threads cannot be copied safely. If no further process can be created, this call
-            // fails as well.
+            // A process with threads cannot be copied safely. Also fails if no process can be created.
             Err(_) => self.spawn().map(|child| Pid::from_child(&child)),
         }
     }

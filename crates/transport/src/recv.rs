@@ -363,8 +363,7 @@ impl Receiver {
         let mut end = 0;
         let mut position = self.framed;
         loop {
-            // The serial path detects the limit again, in the right order, when all earlier packets are
-            // delivered.
+            // The serial path detects the limit again, in order, when all earlier packets are delivered.
             if position.exhausted(&self.key, authenticated) {
                 break;
             }

@@ -1,5 +1,4 @@
-//! Simulation of a session: two ends, their past and present connections, and the programs' part in the
-//! extension.
+//! Simulation of a session: two ends, all their connections, and the programs' part in the extension.
 
 use std::time::{Duration, Instant};
 
@@ -119,15 +118,13 @@ pub(crate) struct World {
     pub(crate) resumed: u64,
     pub(crate) overtaken: u64,
     pub(crate) broken_claims: u64,
-    /// Number of second connections that took the session over. `pongs` counts the answers to PINGs on them
-    /// before.
+    /// Second connections that took the session over, and earlier answers to PINGs on second connections.
     pub(crate) taken_over: u64,
     pub(crate) pongs: u64,
 }
 
 impl World {
-    /// Logs in over a first connection. `suites`: index of the first suite; connections use the suites in
-    /// turn.
+    /// Logs in over a first connection. `suites`: index of its suite; connections use the suites in turn.
     pub(crate) fn new(seed: u64, suites: usize, channels: Vec<(u32, u32)>) -> Self {
         let mut random = Seeded::new(seed);
         let clock = Clock::default();
