@@ -70,7 +70,7 @@ const WAN: &str = "wan";
 /// Scenarios that run only when they are named.
 const LONG: &[&str] = &["connections", "kills", "huge-tree", BUSY, WAN];
 
-/// Scenario of a busy server: long, but not with tiny sizes.
+/// Scenario of a busy server: it runs only when named, unless the sizes are tiny.
 const BUSY: &str = "busy";
 
 const DEFAULT_SUITES: &[&str] =
@@ -82,7 +82,7 @@ pub(crate) struct Options {
     pub(crate) scenarios: Vec<String>,
     pub(crate) suites: Vec<CipherSuite>,
     pub(crate) size: u64,
-    /// Number of files of a tree.
+    /// Number of files in a tree.
     pub(crate) files: Option<usize>,
     /// Length of each of these files, bytes.
     pub(crate) file_size: Option<u64>,

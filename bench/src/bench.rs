@@ -90,7 +90,7 @@ impl Bench {
                             .stderr(Stdio::null());
                         command.status().is_ok_and(|done| done.success())
                     };
-                    // Types that the system's does not know are made by ours.
+                    // Longhaul's lhssh-keygen makes keys of types that the system's ssh-keygen does not know.
                     let ours = lh_interop::our("lhssh-keygen");
                     if !make(&keygen) && !make(&ours) {
                         return Err(format!("{}: no key of type {algorithm}", ours.display()));

@@ -12,8 +12,8 @@ pub(crate) struct CipherSuite {
 impl CipherSuite {
     /// Parses `CIPHER` or `CIPHER+MAC`; the suffixes `@openssh.com` and `@longhaul` may be omitted.
     /// Unencrypted suites are switched on after the login by `NoneEnabled`, not by naming them. `none` alone
-    /// is without a MAC too. `none` with a MAC can only be measured in memory, because two Longhaul ends
-    /// agree on a better suite.
+    /// also means no MAC. `none` with a MAC can only be measured in memory, because two Longhaul ends
+    /// negotiate a better suite.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (cipher, mac) = text.split_once('+').map_or((text, None), |(cipher, mac)| (cipher, Some(mac)));
         let long = |name: &str| format!("{name}@openssh.com");
@@ -67,7 +67,7 @@ impl CipherSuite {
     /// Configuration lines for a server that must offer this suite.
     pub(crate) fn server_lines(&self) -> String {
         if self.cipher.encrypts() {
-            // Some are not offered by default (hmac-md5).
+            // Some MACs are not offered by default (hmac-md5).
             let mac = self.mac.map(|mac| format!("MACs +{}\n", mac.name)).unwrap_or_default();
             return format!("Ciphers +{}\n{mac}", self.cipher.name);
         }

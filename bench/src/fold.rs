@@ -50,7 +50,7 @@ fn rows(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
     rows.filter_map(|row| Some((row["name"].as_str()?, row)))
 }
 
-/// Median of a series of a row.
+/// Returns the median of the row's series with this name.
 fn median(row: &Value, name: &str) -> Option<f64> {
     let series = row["series"].as_array()?.iter().find(|series| series["name"] == name)?;
     series["median"].as_f64()

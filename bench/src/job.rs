@@ -43,13 +43,13 @@ pub(crate) struct Server {
     pub(crate) listens: bool,
 }
 
-/// Remote commands of a client, whose CPU time is not that of the SSH programs.
+/// Remote commands of a client. Their CPU time does not belong to the SSH programs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Commands {
-    /// Other programs run at an end, and their CPU time is not measured apart.
+    /// Other programs run at an end, and their CPU time is not measured separately.
     #[default]
     Unknown,
-    /// Only SSH programs run.
+    /// No remote command runs besides the SSH programs.
     None,
     /// The remote command's CPU time and its shell's, microseconds, are written to this file.
     Counted(PathBuf),
@@ -65,7 +65,7 @@ pub(crate) struct Client {
     pub(crate) repeat: u64,
     /// Number of lanes that run at the same time and share the runs.
     pub(crate) lanes: usize,
-    /// What else runs besides the SSH programs.
+    /// Programs that run besides the SSH programs.
     pub(crate) commands: Commands,
 }
 

@@ -32,7 +32,7 @@ impl Json {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            // JSON has no word for what is not a number.
+            // JSON cannot represent infinity or NaN.
             Self::Number(value) if !value.is_finite() => out.push_str("null"),
             Self::Number(value) => {
                 let _ = write!(out, "{value}");

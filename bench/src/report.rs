@@ -1,4 +1,4 @@
-//! The reports: Markdown for people, JSON with every single value for programs.
+//! The reports: Markdown for readers, JSON with every single value for programs.
 
 use std::fmt::Write as _;
 

@@ -5,7 +5,7 @@
 pub struct Spread {
     /// Minimum.
     pub min: f64,
-    /// Median; the mean of the two middle values where their number is even.
+    /// Median; the mean of the two middle values if their number is even.
     pub median: f64,
     /// Maximum.
     pub max: f64,
@@ -61,7 +61,7 @@ pub enum Better {
 }
 
 impl Better {
-    /// How many times better `ours` is than `theirs`; below 1 it is worse.
+    /// Ratio by which `ours` is better than `theirs`; below 1 it is worse.
     pub fn advantage(self, ours: f64, theirs: f64) -> Option<f64> {
         match self {
             Self::Higher => ratio(ours, theirs),

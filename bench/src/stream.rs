@@ -1,7 +1,7 @@
 //! Streams of a known length, their far end, and a copying relay: the tools to measure forwards.
 //!
-//! Both ends of a stream stay until the near end hangs up, so that it can read the usage of all programs in
-//! between while they still run.
+//! Both ends of a stream stay alive until the near end closes the stream, so that it can read the usage of
+//! all programs in between while they still run.
 
 use std::fs::File;
 use std::io::{Read, Write, copy, sink};

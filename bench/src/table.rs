@@ -37,7 +37,7 @@ pub type Measured = (&'static str, Better, f64);
 /// A contestant in a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: String,
     /// Relation to Longhaul.
     pub role: Role,
@@ -86,7 +86,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// How many times better Longhaul's median is than that of `row` in the series `name`.
+    /// Ratio by which Longhaul's median is better than that of `row` in the series `name`.
     pub fn advantage(&self, row: &Row, name: &str) -> Option<f64> {
         let ours = self.rows.iter().find(|row| row.role == Role::Ours)?.series(name)?;
         let theirs = row.series(name)?;

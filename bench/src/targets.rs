@@ -124,7 +124,7 @@ impl Verdicts {
         }
     }
 
-    /// Shares of iperf3 on the paths that have targets.
+    /// Compares the rates with iperf3's, on the paths that have targets.
     fn path(&mut self, table: &Table) {
         let has = |text: &str| table.title.contains(text);
         for row in table.rows.iter().filter(|row| row.role == Role::Ours) {
@@ -186,7 +186,7 @@ impl Verdicts {
     }
 }
 
-/// How many times better ours is than the best peer that `counts`.
+/// Ratio by which ours is better than the best peer that `counts`.
 fn best_peer(table: &Table, series: &str, counts: impl Fn(&Row) -> bool) -> Option<f64> {
     let peers = table.rows.iter().filter(|row| row.role == Role::Peer && counts(row));
     peers.filter_map(|row| table.advantage(row, series)).reduce(f64::min)

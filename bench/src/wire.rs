@@ -35,7 +35,7 @@ impl Layout {
         Self { body, total: body + key.tag_len() }
     }
 
-    /// A packet before sealing.
+    /// Returns a packet with `payload` bytes of payload, not sealed yet.
     pub(crate) fn packet(&self, payload: usize) -> Vec<u8> {
         let mut packet = vec![0x5a; self.total];
         let length = (self.body - 4) as u32;

@@ -1,4 +1,4 @@
-//! The reports of short runs have what `docs/performance.md` says that they have.
+//! Tests that the reports of short runs have the contents that `docs/performance.md` describes.
 
 use std::path::Path;
 use std::process::Command;

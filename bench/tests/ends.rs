@@ -1,4 +1,5 @@
-//! The supervisors count every process of their end, even one that leaves its parent, and no other.
+//! Tests that the supervisors count every process of their end, even one that leaves its parent, and no other
+//! process.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

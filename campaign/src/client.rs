@@ -98,7 +98,7 @@ impl<W: Wire> Client<W> {
         Ok(())
     }
 
-    /// Sends KEXINIT. A later call sends another one and begins anew.
+    /// Sends KEXINIT. A later call sends another one and starts a new exchange.
     pub fn send_kexinit(&mut self) {
         let mut names = vec![KEX];
         if self.session.is_none() && self.announce_strict {
@@ -109,7 +109,7 @@ impl<W: Wire> Client<W> {
         self.exchange = Some(Exchange { ours, theirs: Vec::new(), key: None, keys: None });
     }
 
-    /// Takes the server's KEXINIT.
+    /// Handles the server's KEXINIT.
     pub fn on_kexinit(&mut self, payload: &[u8]) {
         let strict = payload.windows(STRICT_SERVER.len()).any(|window| window == STRICT_SERVER.as_bytes());
         if self.session.is_none() {
@@ -131,7 +131,7 @@ impl<W: Wire> Client<W> {
         }
     }
 
-    /// Takes the server's public value. The signature is not checked: this client accepts every server.
+    /// Handles the server's public value. The signature is not checked: this client accepts every server.
     ///
     /// # Errors
     /// The message cannot be read.
@@ -160,7 +160,7 @@ impl<W: Wire> Client<W> {
         }
     }
 
-    /// Takes the server's NEWKEYS.
+    /// Handles the server's NEWKEYS.
     pub fn on_newkeys(&mut self) {
         let strict = self.strict;
         if let Some((_, open)) = self.exchange.take().and_then(|exchange| exchange.keys) {

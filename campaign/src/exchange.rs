@@ -16,9 +16,9 @@ pub(crate) struct Agreed {
     pub(crate) open: PacketKey,
 }
 
-/// Computes them (RFC 4253 section 7.2). `fields` are those of the exchange hash in front of the secret,
-/// `session` gets the session identifier where it has none; `letters` are those of the keys to send and to
-/// receive with.
+/// Computes hash and keys (RFC 4253 section 7.2). `fields` are the fields of the exchange hash in front of
+/// the secret. `session` is set to the session identifier if it has none. `letters` are those of the keys for
+/// sending and for receiving.
 pub(crate) fn agreed(
     fields: [&[u8]; 7],
     secret: &SharedSecret,

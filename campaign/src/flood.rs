@@ -1,14 +1,14 @@
-//! One message again and again, as fast as the peer takes it.
+//! Sends one message repeatedly, as fast as the peer accepts it.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A peer that takes nothing for this time has stopped reading.
+/// Time without progress after which a peer counts as not reading any more.
 const STOPPED: Duration = Duration::from_secs(1);
 
-/// Sends packets of `sealed` until the peer stops reading, ends the connection or has taken `most` bytes, and calls
-/// `watch` every 32 KiB. Returns the bytes that it took.
+/// Sends packets of `sealed` until the peer stops reading, ends the connection or has accepted `most` bytes.
+/// Calls `watch` every 32 KiB. Returns the number of accepted bytes.
 ///
 /// # Panics
 /// The socket takes no time limit.

@@ -1,9 +1,9 @@
-//! Campaigns: long and short runs that search for faults without a test.
+//! Campaigns: long and short runs that search for faults that no test covers.
 //!
-//! `explore` inserts messages at every point of a connection and compares the reactions of servers; `load`
-//! measures the cost of many clients, honest and hostile; `faults` kills processes, breaks links and fills
-//! disks under copies; `cuts` cuts the paths of sessions that go on over another connection. `cargo xtask explore`,
-//! `load`, `faults` and `cuts` build and run them.
+//! `explore` inserts messages at every point of a connection and compares the reactions of servers. `load`
+//! measures the cost of many clients, honest and hostile. `faults` kills processes, breaks links and fills
+//! disks during copies. `cuts` cuts the paths of sessions that continue over another connection. `cargo xtask
+//! explore`, `load`, `faults` and `cuts` build and run them.
 
 pub mod client;
 pub mod cuts;

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     let outcome = match args.split_first() {
         Some((command, rest)) if command == "explore" => explore(rest),
         Some((command, rest)) if command == "load" => load(rest),
-        // Started by `load`.
+        // `load` starts this program again with this command.
         Some((command, rest)) if command == "hostile-clients" => hostile_clients(rest),
         Some((command, rest)) if command == "faults" => faults(rest),
         Some((command, rest)) if command == "cuts" => cuts(rest),

@@ -8,16 +8,16 @@ const LONGEST: usize = 256 << 10;
 
 /// Transport of the bytes.
 pub trait Wire {
-    /// Sends all bytes. An error shows when the next bytes are received.
+    /// Sends all bytes. An error is reported when the next bytes are received.
     fn send(&mut self, bytes: &[u8]);
-    /// Appends the bytes that have arrived: at least one with [`Received::Bytes`].
+    /// Appends the bytes that have arrived. [`Received::Bytes`] means at least one.
     fn receive(&mut self, out: &mut Vec<u8>) -> Received;
 }
 
 /// Result of waiting for bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// At least one byte.
+    /// At least one byte has arrived.
     Bytes,
     /// The other end has closed the connection.
     Closed,
@@ -32,14 +32,14 @@ pub fn message(number: u8, fields: &[&[u8]]) -> Vec<u8> {
     payload
 }
 
-/// Why nothing more can be read.
+/// Reason why nothing more can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// SSH_MSG_DISCONNECT with this reason.
     Disconnected(u32),
-    /// The connection is closed without one.
+    /// The connection was closed without SSH_MSG_DISCONNECT.
     Closed,
-    /// The server waits.
+    /// The server sent nothing for the whole wait.
     Silent,
     /// A packet that cannot be decrypted.
     Garbage,
@@ -77,7 +77,7 @@ pub struct Packets<W> {
 }
 
 impl<W: Wire> Packets<W> {
-    /// Nothing has been sent yet, and nothing is encrypted.
+    /// Creates an end that has sent nothing and has no keys.
     pub fn new(wire: W) -> Self {
         Self { wire, incoming: Vec::new(), sending: Stream::new(), receiving: Stream::new() }
     }
@@ -166,7 +166,7 @@ impl<W: Wire> Packets<W> {
         Ok(payload)
     }
 
-    /// The next line, without its end.
+    /// Returns the next line, without its end.
     ///
     /// # Errors
     /// No line arrives.

@@ -75,12 +75,12 @@ impl<'a, W: Wire> Server<'a, W> {
         self.packet(&ours);
     }
 
-    /// Takes the client's KEXINIT.
+    /// Handles the client's KEXINIT.
     pub fn on_kexinit(&mut self, payload: &[u8]) {
         self.theirs = payload.to_vec();
     }
 
-    /// Takes the client's public value and sends ours, signed.
+    /// Handles the client's public value and sends ours, signed.
     ///
     /// # Errors
     /// The value is invalid.
@@ -110,7 +110,7 @@ impl<'a, W: Wire> Server<'a, W> {
         }
     }
 
-    /// Takes the client's NEWKEYS.
+    /// Handles the client's NEWKEYS.
     pub fn on_newkeys(&mut self) {
         if let Some((_, open)) = self.keys.take() {
             self.packets.open_with(open, self.strict);

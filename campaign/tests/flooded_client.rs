@@ -1,4 +1,5 @@
-//! Memory of `lhssh` while a server floods it, with a server that reads nothing and with one that reads all.
+//! Tests of `lhssh`'s memory while a server floods it, both with a server that reads nothing and with one
+//! that reads all.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,18 +14,18 @@ use lh_crypto::{KeyType, PrivateKey};
 use lh_interop::{our, process};
 use lh_wire::Writer;
 
-/// Bytes that one flood sends at most.
+/// Largest number of bytes that one flood sends.
 const FLOOD: usize = 24 << 20;
-/// Growth that a flood may cause, KiB: 2 MiB of answers in a queue that grows by doubling, and what the
-/// allocator keeps.
+/// Growth that a flood may cause, KiB: 2 MiB of answers in a queue that grows by doubling, and the
+/// allocator's reserve.
 const MOST: u64 = 16 << 10;
 
-/// When the flood begins.
+/// Time at which the flood starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The client has asked for the login service.
+    /// The client has requested the login service.
     Service,
-    /// The client has asked to log in without a password.
+    /// The client has tried to log in without a password.
     Login,
     /// The server offers keyboard-interactive, and the client has begun it.
     Dialogue,
@@ -34,14 +35,14 @@ enum Phase {
     Switch,
 }
 
-/// What the server does with the client's packets during the flood.
+/// Handling of the client's packets by the server during the flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Replies {
     Read,
     Unread,
 }
 
-/// `lhssh -N`, which is ended with the test.
+/// A process of `lhssh -N` that ends with the test.
 struct Client(Child);
 
 impl Client {
@@ -72,7 +73,7 @@ impl Client {
         process::status(self.0.id(), "VmHWM:").unwrap_or_default()
     }
 
-    /// Waits for its end, and returns what it has said on its standard error, which is a pipe.
+    /// Waits for the client's end, and returns the text of its standard error, which is a pipe.
     fn last_words(&mut self) -> String {
         let mut text = String::new();
         self.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
@@ -88,7 +89,7 @@ impl Drop for Client {
     }
 }
 
-/// Brings the connection to the beginning of the phase.
+/// Accepts a connection and advances it to the start of the phase.
 fn accept<'a>(listener: &TcpListener, key: &'a PrivateKey, phase: Phase) -> Server<'a, Socket> {
     let (stream, _) = listener.accept().unwrap();
     let mut server = Server::new(Socket::of(stream).unwrap(), key, true);
@@ -127,8 +128,8 @@ fn accept<'a>(listener: &TcpListener, key: &'a PrivateKey, phase: Phase) -> Serv
     server
 }
 
-/// Sends the message again and again, at most [`FLOOD`] bytes. Returns the bytes that the client took and the last
-/// peak, KiB.
+/// Sends the message repeatedly, at most [`FLOOD`] bytes. Returns the number of bytes that the client
+/// accepted and the last peak, KiB.
 fn flood_with(
     server: &mut Server<'_, Socket>,
     payload: &[u8],
@@ -153,7 +154,7 @@ fn flood_with(
     });
     let mut peak = client.peak();
     let sent = flood(&mut socket, FLOOD, || server.sealed(payload), || peak = peak.max(client.peak()));
-    // What the client has read by now counts as well.
+    // Bytes that the client has read by now count as well.
     peak = peak.max(client.peak());
     let _ = socket.shutdown(std::net::Shutdown::Both);
     if let Some(drained) = drained {
@@ -232,7 +233,7 @@ fn floods() -> Vec<(&'static str, Phase, Vec<u8>)> {
 
 const SWITCH: [&str; 2] = ["NoneEnabled=yes", "NoneSwitch=yes"];
 
-/// The client wants to switch encryption off, and the server sends everything but the answer.
+/// The client requests to switch encryption off, and the server sends everything except the answer.
 #[test]
 fn a_flood_before_the_none_cipher_ends_the_client() {
     let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
@@ -264,7 +265,7 @@ fn a_server_that_never_switches_ends_the_client() {
     let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    // Time enough for the connection, on a machine that is busy.
+    // This is enough time for the connection on a busy machine.
     let options = [&SWITCH[..], &["ConnectTimeout=10"]].concat();
     let mut client = Client::start_with(port, &options, Stdio::piped());
     let server = accept(&listener, &key, Phase::Switch);

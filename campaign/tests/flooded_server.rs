@@ -1,4 +1,5 @@
-//! Memory of the session process while a logged-in client floods it with legal messages, and the end of it all.
+//! Tests of the session process's memory while a logged-in client floods it with legal messages, and of the
+//! end of the flood.
 
 use std::time::Duration;
 
@@ -11,14 +12,14 @@ use lh_interop::{Lab, Lhsshd, eventually, me, process};
 use lh_wire::Writer;
 use rustix::net::{AddressFamily, Ipv4Addr, SocketAddrV4, SocketType, connect, socket, sockopt};
 
-/// Bytes that one flood sends at most.
+/// Largest number of bytes that one flood sends.
 const FLOOD: usize = 16 << 20;
-/// Growth that a flood may cause, KiB: the answers that wait, and channels whose connections are being made.
+/// Growth that a flood may cause, KiB: the waiting answers, and channels whose connections are being made.
 const MOST: u64 = 32 << 10;
-/// Key exchanges of a storm. Every one costs the server a signature of its host key.
+/// Number of key exchanges of a storm. Each one costs the server a signature with its host key.
 const EXCHANGES: usize = 40;
 
-/// Starts a server that does not log what happens in sessions: each refusal would be a line.
+/// Starts a server that does not log events of sessions: each refusal would be a line.
 fn server(lab: &Lab) -> Lhsshd {
     lab.write("quiet.conf", "Match all\n  LogLevel QUIET\n");
     Lhsshd::start(lab, &format!("UsePAM no\nInclude {}\n", lab.arg("quiet.conf")))
@@ -52,7 +53,7 @@ fn exchange_keys(client: &mut Client<Socket>) -> Result<(), End> {
     Ok(())
 }
 
-/// A logged-in client whose socket takes few answers.
+/// Returns a logged-in client whose socket buffers few answers.
 fn logged_in(lab: &Lab, port: u16) -> Client<Socket> {
     let made = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_recv_buffer_size(&made, 4 << 10).unwrap();
@@ -72,14 +73,14 @@ fn logged_in(lab: &Lab, port: u16) -> Client<Socket> {
     client
 }
 
-/// SSH_MSG_CHANNEL_OPEN of a session.
+/// Returns SSH_MSG_CHANNEL_OPEN of a session.
 fn open(channel: u32) -> Vec<u8> {
     let mut open = message(90, &[b"session"]);
     [channel, 1 << 20, 32768].iter().for_each(|&number| open.put_u32(number));
     open
 }
 
-/// Opens a session in which a program runs that reads nothing. Returns the server's number of it.
+/// Opens a session with a program that reads nothing. Returns the server's number of the channel.
 fn program(client: &mut Client<Socket>) -> u32 {
     client.packet(&open(0));
     let opened = wait_for(client, 91);
@@ -93,14 +94,14 @@ fn program(client: &mut Client<Socket>) -> u32 {
     channel
 }
 
-/// A message about this channel, without what follows its number.
+/// Returns the start of a message about this channel: message number and channel number.
 fn of_channel(number: u8, channel: u32) -> Vec<u8> {
     let mut payload = vec![number];
     payload.put_u32(channel);
     payload
 }
 
-/// Messages that a client may send as long as this channel is open, with their names.
+/// Returns messages that a client may send while this channel is open, with their names.
 fn of_a_channel(channel: u32) -> Vec<(&'static str, Vec<u8>)> {
     let with = |number: u8, write: &dyn Fn(&mut Vec<u8>)| {
         let mut payload = of_channel(number, channel);
@@ -130,7 +131,7 @@ fn of_a_channel(channel: u32) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Peaks of resident memory, KiB, of the processes that serve a connection: each one at the beginning, and the last.
+/// Peaks of resident memory of the processes that serve a connection, KiB: process id, first peak, last peak.
 struct Peaks(Vec<(u32, u64, u64)>);
 
 impl Peaks {
@@ -150,7 +151,8 @@ impl Peaks {
     }
 }
 
-/// Sends the message again and again, at most [`FLOOD`] bytes. Returns the bytes that the server took.
+/// Sends the message repeatedly, at most [`FLOOD`] bytes. Returns the number of bytes that the server
+/// accepted.
 fn flood_with(client: &mut Client<Socket>, payload: &[u8], peaks: &mut Peaks) -> usize {
     let mut socket = client.wire().stream().unwrap();
     let sent = flood(&mut socket, FLOOD, || client.sealed(payload), || peaks.sample());
@@ -158,7 +160,7 @@ fn flood_with(client: &mut Client<Socket>, payload: &[u8], peaks: &mut Peaks) ->
     sent
 }
 
-/// Another client can log in, and nothing is left of this one when it goes.
+/// Checks that another client can log in, and that the server keeps nothing of this client after its end.
 fn is_unharmed(lab: &Lab, server: &Lhsshd, client: Client<Socket>, name: &str) {
     drop(logged_in(lab, server.port));
     drop(client);
@@ -167,7 +169,8 @@ fn is_unharmed(lab: &Lab, server: &Lhsshd, client: Client<Socket>, name: &str) {
     });
 }
 
-/// The server takes the message again and again without using much memory, and is as before when the client goes.
+/// Checks that the server accepts the repeated message without using much memory, and recovers when the
+/// client ends.
 fn costs_little(lab: &Lab, server: &Lhsshd, mut client: Client<Socket>, name: &str, payload: &[u8]) {
     let mut peaks = Peaks::of(server);
     let sent = flood_with(&mut client, payload, &mut peaks);
@@ -254,7 +257,7 @@ fn sessions_beyond_the_limit_are_refused_one_by_one() {
     }
     assert_eq!((opened, refused), (10, 1990));
     assert!(peaks.growth() < MOST, "{} KiB", peaks.growth());
-    // 1, 2, 4, … 1024 refusals.
+    // The log has a line for refusal 1, 2, 4, … 1024.
     assert_eq!(server.log().matches("error: no more sessions").count(), 11);
     is_unharmed(&lab, &server, client, "CHANNEL_OPEN");
 }

@@ -1,4 +1,4 @@
-//! Vulnerabilities of other SSH servers, tried on lhsshd by a client that breaks the protocol;
+//! Tests of vulnerabilities of other SSH servers, tried on lhsshd by a client that breaks the protocol;
 //! docs/security.md names the tests.
 
 use lh_campaign::client::{Client, End};
@@ -8,7 +8,7 @@ use lh_crypto::PrivateKey;
 use lh_interop::{Lab, Lhsshd, Scene, me};
 use lh_wire::Writer;
 
-/// A client with keys, before any request.
+/// Returns a client that has exchanged keys and sent no request.
 fn connected(server: &Lhsshd) -> Client<Socket> {
     let mut client = Client::new(Socket::connect(server.port).unwrap(), true);
     client.identify().unwrap();
@@ -72,8 +72,8 @@ fn messages_above_authentication_run_nothing_before_login() {
             prelude.iter().for_each(|payload| client.packet(payload));
             client.packet(&open_session());
             client.packet(&run);
-            // A request that is answered in every state of the login: its reply shows that everything before
-            // it was read.
+            // This request is answered in every state of the login, so its reply shows that all earlier
+            // messages were read.
             client.packet(&message(5, &[b"ssh-userauth"]));
             client.packet(&message(50, &[me().as_bytes(), b"ssh-connection", b"none"]));
             let end = loop {
@@ -123,7 +123,7 @@ fn extended_data_on_an_sftp_channel_is_dropped() {
     beside.put_u32(0);
     beside.put_u32(1);
     beside.put_string(&[7; 20_000]);
-    // More than a window of data: the server gives credit for dropped data.
+    // This is more than a window of data: the server gives credit for dropped data.
     for _ in 0..200 {
         client.packet(&beside);
     }
@@ -152,7 +152,7 @@ fn one_curve_in_a_list_allows_no_other_curve() {
         scene.ssh(&["-o", "IdentitiesOnly=yes", "-o", &identity, "-o", "BatchMode=yes"], &["true"]).code
     };
     assert_eq!(with("user_ecdsa"), 0, "the curve that is listed");
-    // The lab's own options name all its keys: only the small one may be known to the server.
+    // The lab's own configuration accepts all its keys, so the server gets only the small one.
     scene.lab.write("authorized_keys", &scene.lab.read("user_p256.pub"));
     assert_eq!(with("user_p256"), 255, "a curve that is not listed");
 }

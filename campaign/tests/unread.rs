@@ -1,4 +1,4 @@
-//! Memory of the pre-auth process while a client floods it and reads nothing.
+//! Tests of the pre-auth process's memory while a client floods it and reads nothing.
 
 use lh_campaign::client::Client;
 use lh_campaign::explore::sockets::Socket;
@@ -8,16 +8,16 @@ use lh_interop::{Lab, Lhsshd, process};
 use lh_wire::Writer;
 use rustix::net::{AddressFamily, Ipv4Addr, SocketAddrV4, SocketType, connect, socket, sockopt};
 
-/// Bytes that one flood sends at most.
+/// Largest number of bytes that one flood sends.
 const FLOOD: usize = 32 << 20;
-/// Growth that a flood may cause, KiB. The limit on unsent bytes is 256 KiB; the rest is the allocator's.
+/// Growth that a flood may cause, KiB. The limit of unsent bytes is 256 KiB; the rest is the allocator's.
 const MOST: u64 = 8 << 10;
 
 fn wait_for(client: &mut Client<Socket>, number: u8) {
     while client.receive().unwrap()[0] != number {}
 }
 
-/// A client with keys whose socket takes few answers.
+/// Returns a client that has exchanged keys and whose socket buffers few answers.
 fn connected(port: u16) -> Client<Socket> {
     let made = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_recv_buffer_size(&made, 4 << 10).unwrap();
@@ -39,7 +39,7 @@ fn connected(port: u16) -> Client<Socket> {
 
 /// Peaks of resident memory, KiB, of the processes that serve a connection.
 struct Peaks {
-    /// Process, peak at the beginning, and the last one seen.
+    /// Process id, first peak, and last peak.
     all: Vec<(u32, u64, u64)>,
 }
 
@@ -64,7 +64,8 @@ impl Peaks {
     }
 }
 
-/// Sends the message again and again, at most [`FLOOD`] bytes. Returns the bytes that the server took.
+/// Sends the message repeatedly, at most [`FLOOD`] bytes. Returns the number of bytes that the server
+/// accepted.
 fn flood_with(client: &mut Client<Socket>, payload: &[u8], peaks: &mut Peaks) -> usize {
     let mut socket = client.wire().stream().unwrap();
     flood(&mut socket, FLOOD, || client.sealed(payload), || peaks.sample())

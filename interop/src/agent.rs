@@ -18,7 +18,7 @@ impl Agent {
         Self::start(lab, &our("lhssh-agent"), name, flags, &[])
     }
 
-    /// Starts an agent that takes ssh-agent's flags, with these variables in its environment.
+    /// Starts an agent that accepts ssh-agent's flags, with these variables in its environment.
     pub fn start(lab: &Lab, program: &Path, name: &str, flags: &[&str], env: &[(&str, &str)]) -> Self {
         let socket = lab.path(name);
         let child = Command::new(program)
@@ -53,7 +53,7 @@ impl Agent {
         self.run_env(lab, &[], program, args)
     }
 
-    /// Like [`run`](Self::run), with more variables, `NAME=value`.
+    /// Like [`run`](Self::run), with additional variables, `NAME=value`.
     pub fn run_env<S: AsRef<std::ffi::OsStr>>(
         &self,
         lab: &Lab,
@@ -68,7 +68,7 @@ impl Agent {
         lab.run(Path::new("env"), &words)
     }
 
-    /// Waits up to a minute for an agent that was told to end; true when it ended.
+    /// Waits up to a minute for the end of an agent that was told to end; true when it ended.
     pub fn ended(&mut self) -> bool {
         (0..6000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));

@@ -1,5 +1,4 @@
-//! The kinds of channel that can carry bulk data, and a byte stream through each whose two ends the test
-//! holds.
+//! The kinds of channel that can carry bulk data, and a byte stream through each, with both ends in the test.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -49,7 +48,7 @@ impl Carrier {
     ];
 }
 
-/// Lines that the server's configuration must begin with.
+/// Returns the lines with which the server's configuration must begin.
 pub fn server_lines(lab: &Lab) -> String {
     format!("Subsystem bulk {}\nGatewayPorts clientspecified\n", lab.arg("bulk"))
 }
@@ -91,8 +90,8 @@ pub struct Route {
     pub command: Vec<String>,
 }
 
-/// An unused address for a forward to listen on: a loopback address of its own, where the kernel assigns no
-/// ports to other programs.
+/// Returns an unused address for a forward to listen on: a separate loopback address, on which the kernel
+/// assigns no ports to other programs.
 fn quiet_place(number: usize) -> SocketAddr {
     let [.., high, low] = (number * 2 + 1).to_be_bytes();
     let [.., process] = std::process::id().to_be_bytes();
@@ -185,14 +184,14 @@ impl Route {
         let target = File::from(match &self.target {
             Target::Tcp(listener) => OwnedFd::from(listener.accept().unwrap().0),
             Target::Socket(listener) => OwnedFd::from(listener.accept().unwrap().0),
-            // Opening waits for the command. Opened for both directions, the pipe would always seem to have a
-            // reader.
+            // Opening the pipe waits for the command. If it were opened for both directions, the pipe would
+            // always seem to have a reader.
             Target::Pipe(path) => {
                 let up = self.way == Way::Up;
                 OwnedFd::from(File::options().read(up).write(!up).open(path).unwrap())
             }
         });
-        // A remote forward listens at the server.
+        // A remote forward listens on the server.
         let door_is_near = !matches!(self.carrier, Carrier::Remote | Carrier::RemoteSocket);
         let (source, sink) =
             if door_is_near == (self.way == Way::Up) { (door, target) } else { (target, door) };
@@ -223,7 +222,7 @@ pub struct Flow {
     pub source: File,
     /// End that the test reads.
     pub sink: File,
-    /// Bytes passed so far.
+    /// Number of bytes passed so far.
     pub passed: u64,
     _program: Option<Running>,
 }
@@ -259,7 +258,7 @@ pub fn write_pattern(
 /// Reads `bytes` of the stream from offset `place` on.
 ///
 /// # Panics
-/// If the data differ from what was written.
+/// If the data differ from the written data.
 pub fn read_pattern(mut sink: &File, place: u64, bytes: u64) -> io::Result<()> {
     let (mut block, mut expected) = (vec![0; BLOCK], vec![0; BLOCK]);
     for at in (place..place + bytes).step_by(BLOCK) {

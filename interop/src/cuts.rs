@@ -1,4 +1,4 @@
-//! A relay that breaks connections: a reset, silence, or a stall, after a number of bytes.
+//! A relay that breaks connections after a number of bytes: by a reset, silence, or a stall.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -14,36 +14,36 @@ use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 
 use crate::uninterrupted;
 
-/// No wait.
+/// Time-out that makes a call return at once.
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// How a connection breaks.
+/// Kind of break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Break {
     /// Both ends get a reset.
     Reset,
-    /// Nothing passes any more, and no end is told.
+    /// No more bytes pass, and neither end is notified.
     Silence,
     /// Both ends see the end of the stream.
     End,
-    /// The connection stays, and this number of bytes passes each second in each direction.
+    /// The connection stays open, and this number of bytes passes each second in each direction.
     Slow(usize),
 }
 
-/// A relay in front of a server.
+/// A relay in front of a server that breaks connections.
 pub struct Cuts {
     /// Loopback port that leads to the server.
     pub port: u16,
     connections: Arc<AtomicUsize>,
     broken: Arc<AtomicUsize>,
-    /// Connections that are silent, kept open for as long as the relay is there.
+    /// Silent connections, kept open until the relay is dropped.
     silent: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Cuts {
-    /// Starts a relay to the server on port `to`. Connections break as `plan` says, one after the other, each
-    /// after this many bytes of both directions together; when the plan is done, none breaks. The break of a
-    /// connection that ends by itself is the next one's.
+    /// Starts a relay to the server on port `to`. Each connection breaks as the next entry of `plan`
+    /// describes, after this many bytes of both directions together. After the last entry, no connection
+    /// breaks. If a connection ends by itself, its entry applies to the next one.
     pub fn to(to: u16, plan: Vec<(u64, Break)>) -> Self {
         Self::to_each(std::iter::repeat(to), plan)
     }
@@ -52,8 +52,9 @@ impl Cuts {
     pub fn to_each(mut ports: impl Iterator<Item = u16> + Send + 'static, plan: Vec<(u64, Break)>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         if plan.iter().any(|(_, how)| matches!(how, Break::Slow(_))) {
-            // TCP tells the client of each few bytes that were taken, as on a slow path; with a large buffer
-            // it would tell of half the buffer at a time. The sockets of its connections inherit this.
+            // With a small buffer, TCP reports progress to the client every few bytes, as on a slow path.
+            // With a large one it would report half the buffer at a time. Accepted sockets inherit this
+            // setting.
             set_socket_recv_buffer_size(&listener, 2048).expect("a small buffer");
         }
         let port = listener.local_addr().expect("an address").port();
@@ -128,7 +129,7 @@ fn trickle(near: &TcpStream, far: &TcpStream, rate: usize) {
     }
 }
 
-/// Passes bytes on until an end closes, or the connection is to break.
+/// Passes bytes on until an end closes, or the connection must break.
 fn pass(near: &TcpStream, far: &TcpStream, cut: Option<(u64, Break)>) -> Option<Break> {
     let _ = (near.set_nodelay(true), far.set_nodelay(true));
     let mut left = cut.map_or(u64::MAX, |(bytes, _)| bytes);

@@ -15,13 +15,13 @@ pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// Pseudo-random bytes that neither compress nor repeat within a block, equal on every run.
+/// Pseudo-random bytes that neither compress nor repeat within a block, and are equal in every run.
 struct Noise(u64);
 
 impl Noise {
     fn fill(&mut self, out: &mut [u8]) {
         for chunk in out.chunks_mut(8) {
-            // xorshift64*: good enough to defeat compression and to notice blocks out of place.
+            // xorshift64*: sufficient to defeat compression and to detect blocks out of place.
             self.0 ^= self.0 >> 12;
             self.0 ^= self.0 << 25;
             self.0 ^= self.0 >> 27;
@@ -45,8 +45,8 @@ pub fn make_blob(path: &Path, size: usize) {
     }
 }
 
-/// Makes a small tree with the oddities of real trees: odd names, deep directories, empty files, a link to a
-/// file.
+/// Creates a small tree with the oddities of real trees: odd names, deep directories, empty files, a link to
+/// a file.
 ///
 /// It has no link to a directory, because OpenSSH's scp of 2022 fails on one; tests of our programs alone add
 /// it with [`link_directory`].

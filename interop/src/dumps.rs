@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Keyword in lower case → its values, one per line.
 pub type Settings = BTreeMap<String, Vec<String>>;
 
-/// Lists whose defaults depend on the version; so do lists edited with `+`, `-` or `^`.
+/// Lists whose defaults depend on the version; lists edited with `+`, `-` or `^` depend on it too.
 pub const LISTS: &[&str] = &[
     "ciphers",
     "macs",

@@ -1,12 +1,12 @@
-//! A relay that counts the round trips of a connection, whatever each takes.
+//! A relay that counts the round trips of a connection, regardless of their duration.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Silence of both ends after which each is taken to wait for the other. On a busy machine it may be too
-/// short: the relay then counts more flights than there are, never fewer.
+/// Time of silence from both ends after which each counts as waiting for the other. On a busy machine it may
+/// be too short: the relay then counts too many flights, never too few.
 const SILENCE: Duration = Duration::from_millis(120);
 
 /// A relay for one connection. It holds back the bytes of both directions until both ends are silent, then
@@ -29,16 +29,16 @@ impl Flights {
         Self { port: own, relay }
     }
 
-    /// Waits for the end of the connection and returns how often the client was answered: its round trips,
-    /// without TCP's handshake.
+    /// Waits for the end of the connection and returns the number of times that the client was answered: its
+    /// round trips, without TCP's handshake.
     pub fn count(self) -> usize {
         self.relay.join().unwrap().unwrap()
     }
 
-    /// Returns the fewest flights of up to three runs, each given the port of a fresh relay to `port`; stops
-    /// at `enough`.
+    /// Returns the smallest number of flights in up to three runs, each with the port of a new relay to
+    /// `port`; stops at `enough`.
     ///
-    /// A disturbed run counts too many and proves nothing; no run can take fewer flights than it needs.
+    /// A disturbed run counts too many flights. No run can count fewer than it needs.
     pub fn fewest(port: u16, enough: usize, mut run: impl FnMut(u16)) -> usize {
         let mut fewest = usize::MAX;
         for _ in 0..3 {
@@ -84,7 +84,7 @@ fn relay(mut client: TcpStream, mut server: TcpStream) -> std::io::Result<usize>
         if !down.is_empty() {
             answers += 1;
         }
-        // A write to an end that has left fails.
+        // A write to a closed end fails.
         let gone = server.write_all(&up).is_err() | client.write_all(&down).is_err();
         if ended || gone {
             return Ok(answers);

@@ -29,11 +29,11 @@ pub fn npm_modules(test: &str, package: &str) -> Option<PathBuf> {
     None
 }
 
-/// Returns the class path with Maven's packages. Where those of `peers/java/pom.xml` are not all installed it
+/// Returns the class path with Maven's packages. If some packages of `peers/java/pom.xml` are not installed,
 /// reports the skipped test and returns `None`.
 pub fn maven_class_path(test: &str) -> Option<String> {
     let jars = fetched_peers().join("java");
-    // Written when all packages are there.
+    // This file is written when all packages are installed.
     let installed = std::fs::read_to_string(jars.join("pom.xml"));
     let wanted = std::fs::read_to_string(peer_script("java/pom.xml"));
     if installed.is_ok_and(|installed| wanted.is_ok_and(|wanted| wanted == installed)) {
@@ -43,8 +43,8 @@ pub fn maven_class_path(test: &str) -> Option<String> {
     None
 }
 
-/// Builds russh's client and server from the crates that cargo has downloaded, and returns the program. Where
-/// cargo or a crate is missing it reports the skipped test and returns `None`.
+/// Builds russh's client and server from the crates that cargo has downloaded, and returns the program. If
+/// cargo or a crate is missing, reports the skipped test and returns `None`.
 ///
 /// # Panics
 /// If the program does not compile.
@@ -70,7 +70,7 @@ pub fn russh_peer(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// Returns a program of `peers/go_modules`. Where it is not built it reports the skipped test and returns `None`.
+/// Returns a program of `peers/go_modules`. If it is not built, reports the skipped test and returns `None`.
 pub fn go_peer(test: &str, name: &str) -> Option<PathBuf> {
     let program = fetched_peers().join("go_modules").join(name);
     if program.is_file() {
@@ -96,12 +96,12 @@ impl ForeignServer {
         let mut child = command(lab, program, args).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let out = child.stdout.take().unwrap();
         let (port, rest) = port_of(BufReader::new(out), "");
-        // Some servers log to standard output, and would end if nothing read it.
+        // Some servers log to standard output, and would block or end if nothing read it.
         std::thread::spawn(move || std::io::copy(&mut { rest }, &mut std::io::sink()));
         Self::new(lab, child, port, log)
     }
 
-    /// Like [`start`](Self::start), with a program that logs its port behind the words `before`.
+    /// Like [`start`](Self::start), for a program that logs its port after the words `before`.
     pub fn start_by_log<S: AsRef<std::ffi::OsStr>>(
         lab: &Lab,
         program: &Path,
@@ -136,7 +136,7 @@ fn command<S: AsRef<std::ffi::OsStr>>(lab: &Lab, program: &Path, args: &[S]) -> 
     command
 }
 
-/// Returns the port behind `before` in the first line that has it, and the rest of the output.
+/// Returns the port after `before` in the first line that contains `before`, and the rest of the output.
 fn port_of<R: std::io::Read>(mut out: BufReader<R>, before: &str) -> (Option<u16>, BufReader<R>) {
     let mut line = String::new();
     while out.read_line(&mut line).is_ok_and(|read| read > 0) {

@@ -1,5 +1,5 @@
-//! One SFTP server of another program, and what `lhscp` and `lhsftp` do with it: the tests of servers share it. Files are
-//! compared byte by byte.
+//! One SFTP server of another program, and the operations of `lhscp` and `lhsftp` on it, which the tests of
+//! all such servers share. Files are compared byte by byte.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use crate::cuts::{Break, Cuts};
 use crate::{Lab, Ran, TestUser, assert_same_file, assert_same_tree, make_blob, me, our};
 
-/// How a server stores the target of a symbolic link.
+/// Form in which a server stores the target of a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Targets {
-    /// Unchanged.
+    /// The server stores targets unchanged.
     Kept,
-    /// Made absolute, relative to the server's directory.
+    /// The server makes targets absolute, relative to its directory.
     MadeAbsolute,
 }
 
@@ -31,26 +31,26 @@ impl Targets {
     }
 }
 
-/// A server, and a directory that it may write to.
+/// A server, and a directory to which it may write.
 pub struct Site<'a> {
     lab: &'a Lab,
     port: u16,
     user: String,
     dir: PathBuf,
-    /// Flags before all others, as for servers that do not have the lab's host keys.
+    /// Flags before all others, for servers that do not use the lab's host keys.
     options: Vec<String>,
     /// Keeps the server's user until the test ends.
     _user: Option<TestUser>,
 }
 
 impl<'a> Site<'a> {
-    /// A site with the directory `far` of the lab.
+    /// Creates a site with the directory `far` of the lab.
     pub fn new(lab: &'a Lab, port: u16) -> Self {
         fs::create_dir_all(lab.path("far")).unwrap();
         Self { lab, port, user: me(), dir: lab.path("far"), options: Vec::new(), _user: None }
     }
 
-    /// A site with a directory in the home of a user made for it.
+    /// Creates a site with a directory in the home of a test user.
     pub fn of_user(lab: &'a Lab, port: u16, user: TestUser) -> Self {
         let dir = user.home.join("far");
         let (name, path) = (user.name.clone(), dir.display().to_string());
@@ -58,7 +58,7 @@ impl<'a> Site<'a> {
         Self { user: name, dir, _user: Some(user), ..Self::new(lab, port) }
     }
 
-    /// The site, with these flags for each program.
+    /// Returns the site with these flags for each program.
     #[must_use]
     pub fn with_options(self, options: &[&str]) -> Self {
         Self { options: options.iter().map(|&option| option.to_owned()).collect(), ..self }
@@ -72,7 +72,7 @@ impl<'a> Site<'a> {
         args
     }
 
-    /// Name of a file of the site, as `lhscp` takes it.
+    /// Returns the name of a file of the site, in the form that `lhscp` expects.
     pub fn far(&self, name: &str) -> String {
         format!("{}@127.0.0.1:{}/{name}", self.user, self.dir.display())
     }
@@ -84,7 +84,7 @@ impl<'a> Site<'a> {
         self.lab.run(&our("lhscp"), &args)
     }
 
-    /// Runs the commands as a batch of `lhsftp`.
+    /// Runs the commands as a batch in `lhsftp`.
     pub fn sftp(&self, commands: &str) -> Ran {
         self.lab.write("batch", commands);
         let mut args = self.args(&["-b", &self.lab.arg("batch")]);
@@ -92,7 +92,7 @@ impl<'a> Site<'a> {
         self.lab.run(&our("lhsftp"), &args)
     }
 
-    /// Copies of all kinds in both directions, by both programs.
+    /// Makes copies of all kinds in both directions, with both programs.
     pub fn exercise(&self, targets: Targets) {
         let (lab, dir) = (self.lab, &self.dir);
         make_blob(&lab.path("blob"), 8 << 20);
@@ -110,7 +110,7 @@ impl<'a> Site<'a> {
             let meta = fs::metadata(tree.join("file 7")).unwrap();
             assert_eq!((meta.mtime(), meta.mode() & 0o777), (1_600_000_007, 0o640), "{}", tree.display());
         }
-        // Over an existing, longer file.
+        // The target is an existing, longer file.
         make_blob(&lab.path("short"), 100_001);
         self.scp(&[], &lab.arg("short"), &self.far("up")).ok("lhscp over a longer file");
         assert_same_file(&lab.path("short"), &dir.join("up"));
@@ -140,7 +140,7 @@ impl<'a> Site<'a> {
         self.copy_links(targets);
     }
 
-    /// Completes files of which the first part exists, in both directions.
+    /// Completes files whose first part exists, in both directions.
     pub fn resume(&self) {
         let (lab, dir) = (self.lab, &self.dir);
         let whole = fs::read(lab.path("blob")).unwrap();
@@ -153,7 +153,7 @@ impl<'a> Site<'a> {
         assert_same_file(&lab.path("blob"), &lab.path("half"));
     }
 
-    /// Makes links with `lhsftp`, to an existing file and to none.
+    /// Creates links with `lhsftp`, to an existing file and to a missing one.
     pub fn make_links(&self, targets: Targets) {
         let dir = &self.dir;
         fs::create_dir_all(dir.join("links")).unwrap();
@@ -183,7 +183,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Files of sizes at which programs go wrong, and one that several channels share.
+/// Files of sizes at which programs fail, and one that several channels share.
 const SIZES: [(&str, usize); 7] = [
     ("empty", 0),
     ("one", 1),
@@ -194,11 +194,12 @@ const SIZES: [(&str, usize); 7] = [
     ("large", 6 << 20),
 ];
 
-/// Bytes of a connection, in both directions, before it breaks: in the middle of the large file.
+/// Number of bytes of a connection, in both directions, before it breaks: in the middle of the large file.
 const BREAK_AFTER: u64 = 5 << 19;
 
 impl Site<'_> {
-    /// Copies in which only data count: over one channel and several, over what is there, continued after a break.
+    /// Makes copies in which only data count: over one channel and several, over existing files, continued
+    /// after a break.
     pub fn exercise_data(&self) {
         let lab = self.lab;
         for (tree, by) in [("tree", 0), ("next", 3)] {
@@ -211,7 +212,7 @@ impl Site<'_> {
             let there = self.far(&format!("tree{n}"));
             self.scp(&[flags, &["-r"][..]].concat(), &lab.arg("tree"), &there).ok("lhscp -r up");
             self.check(flags, "tree", &format!("tree{n}"));
-            // Over longer and shorter files.
+            // The targets are longer and shorter files.
             self.scp(&[flags, &["-r"][..]].concat(), &lab.arg("next/."), &there).ok("lhscp -r over files");
             self.check(flags, "next", &format!("tree{n}"));
         }
@@ -220,7 +221,7 @@ impl Site<'_> {
         assert_eq!(part_files(&self.dir), Vec::<PathBuf>::new(), "left over");
     }
 
-    /// Checks a file or tree of the server against its source, as it comes back with these flags.
+    /// Compares a file or tree on the server with its source, after copying it back with these flags.
     pub fn check(&self, flags: &[&str], source: &str, name: &str) {
         let (lab, back) = (self.lab, self.lab.path("back"));
         self.scp(&[flags, &["-r"][..]].concat(), &self.far(name), &lab.arg("back")).ok("lhscp down");
@@ -232,7 +233,7 @@ impl Site<'_> {
         if back.is_dir() { fs::remove_dir_all(back) } else { fs::remove_file(back) }.unwrap();
     }
 
-    /// Copies that a broken connection ends, and that are continued.
+    /// Makes copies that a broken connection ends, and continues them.
     fn continue_copies(&self) {
         let lab = self.lab;
         let large = "tree/large";
@@ -259,7 +260,7 @@ impl Site<'_> {
         }
     }
 
-    /// Continues files by `reput` and `reget`. Returns the status of the first.
+    /// Continues files with `reput` and `reget`. Returns the exit status of `reput`.
     pub fn reput(&self) -> i32 {
         let (lab, tree, there) = (self.lab, self.lab.arg("tree"), self.dir.display());
         let whole = fs::read(lab.path("tree/large")).unwrap();
@@ -274,7 +275,8 @@ impl Site<'_> {
         ran.code
     }
 
-    /// What `lhsftp` does with data: a rename over a file is done, or refused and leaves both as they are.
+    /// Tests `lhsftp`'s data operations. A rename over a file must succeed, or fail and leave both files
+    /// unchanged.
     fn sftp_data(&self) {
         let (lab, tree, there) = (self.lab, self.lab.arg("tree"), self.dir.display());
         let commands = format!(
@@ -290,7 +292,7 @@ impl Site<'_> {
     }
 }
 
-/// Makes forty files of sizes up to 120 KB, each with its own time.
+/// Creates forty files of sizes up to 120 KB, each with a different time.
 fn make_small(root: &Path) {
     fs::create_dir_all(root.join("below")).unwrap();
     for number in 0..40_u32 {

@@ -1,7 +1,7 @@
-//! A file system (FUSE) that can be told to stop answering, and to answer again.
+//! A file system (FUSE) that can stop answering, and answer again.
 //!
-//! It has one file, `file`, which can be read and written. While it is held, no request is answered, of whatever kind: programs
-//! that touch it wait in the kernel, so the test itself must not.
+//! It has one file, `file`, which can be read and written. While it is held, no request of any kind is
+//! answered: programs that access it wait in the kernel, so the test itself must not access it.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -41,16 +41,16 @@ pub(crate) mod opcode {
     pub(crate) const BATCH_FORGET: u32 = 42;
 }
 
-/// What becomes of the file when it is read.
+/// Change of the file when it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnRead {
-    /// Each READ appends a few bytes, after what it returns.
+    /// Each READ appends a few bytes after the returned ones.
     Grow,
-    /// Each READ cuts the file in half, after what it returns.
+    /// Each READ cuts the file in half afterwards.
     Shrink,
 }
 
-/// The file system; unmounted when dropped, and then every call on it fails.
+/// The file system. It is unmounted when dropped; every later call on it fails.
 pub struct HeldFs {
     point: PathBuf,
     state: Arc<Mutex<State>>,
@@ -63,17 +63,16 @@ struct State {
     content: Vec<u8>,
     held: bool,
     waiting: Vec<Vec<u8>>,
-    /// Time that each WRITE takes.
+    /// Duration of each WRITE.
     write_time: Duration,
     on_read: Option<OnRead>,
 }
 
 impl HeldFs {
-    /// Mounts it on the directory `point`, with `content` in its file. The reason why not, where the system has no FUSE or does
-    /// not let us.
+    /// Mounts it on the directory `point`, with `content` in its file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system has no FUSE, or does not permit the mount.
     pub fn mount(point: &Path, content: &[u8]) -> std::io::Result<Self> {
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
         std::fs::create_dir(point)?;
@@ -100,22 +99,22 @@ impl HeldFs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its file.
+    /// Returns the path of the file.
     pub fn file(&self) -> PathBuf {
         self.point.join("file")
     }
 
-    /// Makes each WRITE, of at most 128 KiB, take this long.
+    /// Sets the duration of each WRITE, which has at most 128 KiB.
     pub fn slow_writes(&self, time: Duration) {
         self.lock().write_time = time;
     }
 
-    /// Sets what the file holds.
+    /// Sets the content of the file.
     pub fn set_content(&self, content: &[u8]) {
         self.lock().content = content.to_vec();
     }
 
-    /// Changes the file whenever it is read, until this is called again.
+    /// Sets the change of the file at each READ.
     pub fn change_on_read(&self, change: Option<OnRead>) {
         self.lock().on_read = change;
     }
@@ -125,7 +124,7 @@ impl HeldFs {
         self.lock().held = true;
     }
 
-    /// Answers again, what has been asked meanwhile first.
+    /// Answers again, pending requests first.
     pub fn release(&self) {
         let mut state = self.lock();
         state.held = false;
@@ -134,12 +133,12 @@ impl HeldFs {
         }
     }
 
-    /// Requests that wait for an answer.
+    /// Returns the number of pending requests.
     pub fn waiting(&self) -> usize {
         self.lock().waiting.len()
     }
 
-    /// What the file holds.
+    /// Returns the content of the file.
     pub fn content(&self) -> Vec<u8> {
         self.lock().content.clone()
     }
@@ -152,7 +151,7 @@ impl Drop for HeldFs {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // The last descriptors of the device go with `state`: what still waits fails.
+        // Dropping `state` closes the last descriptors of the device, so pending requests fail.
     }
 }
 
@@ -174,7 +173,7 @@ fn serve(requests: &File, stop: &OwnedFd, state: &Mutex<State>) {
     }
 }
 
-/// Requests that are never answered.
+/// Returns true for requests that are never answered.
 pub(crate) fn is_silent(opcode: u32) -> bool {
     matches!(opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT)
 }
@@ -187,7 +186,7 @@ pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// Answers the request `id`. Fails silently when nobody waits for the answer any more.
+/// Answers the request `id`. Errors are ignored: the requesting program may have ended.
 pub(crate) fn send_reply(device: &File, id: u64, error: i32, body: &[u8]) {
     let mut reply = u32::try_from(16 + body.len()).unwrap().to_ne_bytes().to_vec();
     reply.extend(error.to_ne_bytes());
@@ -196,7 +195,7 @@ pub(crate) fn send_reply(device: &File, id: u64, error: i32, body: &[u8]) {
     let _ = rustix::io::write(device, &reply);
 }
 
-/// The answer to INIT: version 7.31, no read-ahead, big writes, longest write of 128 KiB.
+/// Returns the answer to INIT: version 7.31, no read-ahead, big writes, longest write of 128 KiB.
 pub(crate) fn init_reply() -> Vec<u8> {
     let words = [7, 31, 0, 1 << 5, 0, 128 << 10, 1, 0];
     let mut body: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
@@ -204,7 +203,7 @@ pub(crate) fn init_reply() -> Vec<u8> {
     body
 }
 
-/// The attributes of a file, or of a directory.
+/// Returns the attributes of a file, or of a directory.
 pub(crate) fn attributes(node: u64, size: u64, mode: u32) -> Vec<u8> {
     // Inode, size, blocks, three times; then their nanoseconds, mode, links, owner, group, device, block size, flags.
     let mut all: Vec<u8> =
@@ -234,7 +233,7 @@ impl State {
             opcode::INIT => init_reply(),
             opcode::LOOKUP if node == ROOT && fields == b"file\0" => {
                 let mut body = FILE.to_ne_bytes().to_vec();
-                // Generation, how long the entry and the attributes may be cached: not at all.
+                // Generation, and times for which entry and attributes may be cached: zero.
                 body.resize(40, 0);
                 body.extend(self.attributes(FILE));
                 body
@@ -250,7 +249,7 @@ impl State {
                 body
             }
             opcode::OPEN | opcode::OPENDIR => {
-                // Nothing of it is cached (FOPEN_DIRECT_IO).
+                // The file is not cached (FOPEN_DIRECT_IO).
                 let mut body = vec![0; 16];
                 body[8..12].copy_from_slice(&1_u32.to_ne_bytes());
                 body

@@ -1,5 +1,5 @@
 //! A Kerberos realm for one test: MIT's key distribution centre with its files in the lab's directory, on a
-//! port the kernel chose.
+//! port that the kernel chose.
 
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub struct Realm {
 }
 
 impl Realm {
-    /// Starts the realm. Returns `None` where MIT's programs are not installed.
+    /// Starts the realm. Returns `None` if MIT's programs are not installed.
     pub fn start(test: &str, lab: &Lab) -> Option<Self> {
         let [kdb5_util, krb5kdc, _, _] = peers(test, ["kdb5_util", "krb5kdc", "kadmin.local", "kinit"])?;
         let directory = lab.path("realm");
@@ -30,7 +30,7 @@ impl Realm {
             UdpSocket::bind(("127.0.0.1", port)).ok().map(|_| port)
         })?;
         let here = directory.display();
-        // Host names are used as typed: no name server knows them.
+        // Host names are used as typed, because no name server knows them.
         let config = format!(
             "[libdefaults]\n default_realm = {REALM}\n dns_lookup_realm = false\n dns_lookup_kdc = false\n rdns = false\n\
              dns_canonicalize_hostname = false\n forwardable = true\n default_ccache_name = FILE:{here}/nobody\n\
@@ -79,7 +79,7 @@ impl Realm {
         self.environment().into_iter().map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// Adds a user with a password, and gets a ticket; returns the path of its credential cache.
+    /// Adds a user with a password, and requests a ticket. Returns the path of the credential cache.
     pub fn ticket(&self, lab: &Lab, user: &str) -> PathBuf {
         self.administer(lab, &format!("add_principal -pw secret {user}"));
         let cache = self.directory.join(format!("ticket-{}", user.replace('/', "-")));

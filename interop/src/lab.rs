@@ -1,4 +1,4 @@
-//! A directory with temporary keys and configuration files, and a way to run commands in it that always ends.
+//! A directory with temporary keys and configuration files, and time-limited commands in it.
 
 use std::fs;
 use std::io::Write as _;
@@ -28,16 +28,16 @@ pub struct Ran {
     pub err: String,
 }
 
-/// What a browser shows of a page.
+/// Measurements of a page in a browser.
 #[derive(Debug)]
 pub struct Shown {
-    /// Classes or names of the parts whose content is wider than they are, separated by blanks.
+    /// Classes or names of the elements whose content is wider than they are, separated by blanks.
     pub too_wide: String,
-    /// Texts of too little contrast with what is behind them (WCAG 2: below 4.5), with the ratio.
+    /// Texts whose contrast with the background is too low (WCAG 2: below 4.5), with the ratio.
     pub faint: String,
     /// Messages of the console.
     pub console: Vec<String>,
-    /// The DOM as it is at the end.
+    /// The final DOM.
     pub dom: String,
 }
 
@@ -68,7 +68,7 @@ fn make_key(keygen: &Path, file: &Path, kind: &str, bits: &str) {
 fn watch() -> Sender<()> {
     let (alive, ended) = channel::<()>();
     let test = std::thread::current().name().unwrap_or("?").to_owned();
-    // Programs other than tests have no limit.
+    // Only tests have a limit, not other programs.
     if test == "main" {
         return alive;
     }
@@ -78,7 +78,7 @@ fn watch() -> Sender<()> {
                 Command::new("ps").args(["axf", "-o", "pid,ppid,stat,wchan:24,etimes,args"]).output();
             let processes =
                 processes.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
-            // Not `eprintln`: what it writes in a test is kept until the test ends.
+            // `eprintln` is not used, because its output is captured until the test ends.
             let _ = writeln!(
                 std::io::stderr(),
                 "{test} hangs: it has not ended after {} s\n{processes}",
@@ -98,8 +98,8 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Makes the directory and its keys with OpenSSH's `ssh-keygen` where it is installed, else with ours:
-    /// every peer must accept the keys of either.
+    /// Creates the directory and its keys with OpenSSH's `ssh-keygen` if it is installed, otherwise with
+    /// ours: every peer must accept the keys of either.
     pub fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("longhaul-interop-").tempdir().unwrap();
         // sshd's StrictModes checks the directories above authorized_keys.
@@ -168,7 +168,7 @@ impl Lab {
         self.write("known_hosts", &text);
     }
 
-    /// Options that make an OpenSSH-like client (theirs or ours) use only this directory.
+    /// Returns options that make an OpenSSH-like client use only this directory.
     pub fn client_options(&self) -> Vec<String> {
         let mut options = vec!["-F".to_owned(), "none".to_owned()];
         for option in [
@@ -221,7 +221,7 @@ impl Lab {
         }
     }
 
-    /// Like [`run`](Self::run), with more variables, each as `NAME=value`.
+    /// Like [`run`](Self::run), with additional variables, each as `NAME=value`.
     pub fn run_env(&self, variables: &[String], program: &Path, args: &[&str]) -> Ran {
         let mut words = variables.to_vec();
         words.push(program.display().to_string());
@@ -235,11 +235,11 @@ impl Lab {
         self.browse(chromium, page, &["--dump-dom"]).text()
     }
 
-    /// What a browser shows of a page of the directory in a window of this width, pixels; below 1000 in dark colours.
-    /// The page is changed: it may run a script that measures.
+    /// Measures a page of the directory in a browser window of this width, pixels; below 1000 in dark
+    /// colours. The page file is changed: a script that measures is added.
     #[track_caller]
     pub fn shown(&self, chromium: &Path, page: &str, width: u32) -> Shown {
-        // Parts that scroll by themselves count as well: their content would be cut off on a phone.
+        // Parts that scroll separately count as well: their content would be cut off on a phone.
         let measure = "<script>addEventListener('load',()=>{\
             const wide=[document.documentElement,...document.querySelectorAll('.scroll,section')]\
             .filter(part=>part.scrollWidth>part.clientWidth+1).map(part=>part.className||part.tagName);\
@@ -309,7 +309,8 @@ impl Default for Lab {
     }
 }
 
-/// A system user added for one test, with a password and a home in the lab; removed when dropped. Needs root.
+/// A system user added for one test, with a password and a home in the lab. Dropping it removes the user.
+/// Needs root.
 pub struct TestUser {
     /// Login name.
     pub name: String,
@@ -341,7 +342,7 @@ impl TestUser {
         user
     }
 
-    /// Returns the user's uid and gid. They differ where groups were added before.
+    /// Returns the user's uid and gid. They differ if groups were added before.
     pub fn ids(&self) -> (u32, u32) {
         let number = |flag: &str| -> u32 {
             let said = Command::new("id").args([flag, &self.name]).stdin(Stdio::null()).output().unwrap();

@@ -2,9 +2,9 @@
 //! transfer.
 //!
 //! Servers listen on loopback ports that the kernel chose, and are stopped by their process id. Peers that
-//! cannot ask for a free port run in inetd mode behind a listener of ours, so that no port is guessed. A test
-//! without its peer says on standard error that it is skipped; with `LH_REQUIRE_PEERS=1` (which `cargo xtask
-//! test` sets for root) it fails.
+//! cannot request a free port run in inetd mode behind a listener of ours, so that no port is guessed. A test
+//! without its peer reports on standard error that it is skipped. With `LH_REQUIRE_PEERS=1` (which `cargo
+//! xtask test` sets for root) it fails.
 
 mod agent;
 pub mod carrier;
@@ -60,7 +60,7 @@ pub fn peers<const N: usize>(test: &str, programs: [&str; N]) -> Option<[PathBuf
     None
 }
 
-/// Returns the SFTP servers to test with: ours, and OpenSSH's where it is installed.
+/// Returns the SFTP servers to test with: ours, and OpenSSH's if it is installed.
 pub fn sftp_servers(test: &str) -> Vec<PathBuf> {
     let theirs = PathBuf::from("/usr/lib/openssh/sftp-server");
     let mut servers = vec![our("lhsftp-server")];
@@ -77,7 +77,8 @@ pub fn skip(test: &str, why: &str) {
     skip_unavailable(test, why);
 }
 
-/// Reports that `test` is skipped because this kernel or container lacks something that no package of Debian brings.
+/// Reports that `test` is skipped because this kernel or container lacks a feature that no Debian package
+/// provides.
 pub fn skip_unavailable(test: &str, why: &str) {
     eprintln!("SKIPPED {test}: {why}");
     if let Some(log) = std::env::var_os("LH_SKIP_LOG") {
@@ -94,7 +95,7 @@ pub fn has_pam(lab: &Lab) -> bool {
     !lab.run(&our("lhsshd"), &ask).err.contains("UsePAM")
 }
 
-/// Returns whether the tests run as root, without which no test can log in as another user.
+/// Returns whether the tests run as root. Otherwise no test can log in as another user.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)

@@ -1,8 +1,8 @@
 //! A small SFTP server with injectable faults, for tests of how clients handle a server that misbehaves.
 //!
 //! It serves one session over its standard input and output. Its arguments name the faults; without any it is
-//! slow, simple and correct. It shares only the encoding of integers and strings with the implementation
-//! under test.
+//! slow, simple and correct. It shares only the encoding of integers and strings with the tested
+//! implementation.
 
 mod files;
 mod lie;

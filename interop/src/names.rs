@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{Lab, our};
 
 impl Lab {
-    /// Makes a directory in which these names (`ssh`, `scp` …) are links to our programs. Returns it and a
+    /// Creates a directory in which these names (`ssh`, `scp` …) are links to our programs. Returns it, and a
     /// `PATH=…` that searches it first.
     pub fn openssh_names(&self, names: &[&str]) -> (PathBuf, String) {
         let directory = self.path("openssh-names");

@@ -1,5 +1,5 @@
-//! A relay that simulates a longer or narrower path than loopback. It needs no rights and no network of its
-//! own, and counts bytes.
+//! A relay that simulates a longer or narrower path than loopback. It needs no special rights and no separate
+//! network, and counts bytes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes per read, where the rate is limited.
+/// Bytes per read with a rate limit.
 const PIECE: usize = 16 * 1024;
 /// Bytes per read without a rate limit.
 const LARGE_PIECE: usize = 256 * 1024;
@@ -21,7 +21,7 @@ pub struct Traits {
     pub delay: Duration,
     /// Rate limit of each direction, bytes/s.
     pub rate: Option<u32>,
-    /// All connections share the rate; otherwise each has its own.
+    /// All connections share the rate; otherwise each connection has the whole rate.
     pub shared: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Path {
 type Pace = Arc<Mutex<Instant>>;
 
 impl Path {
-    /// Starts a path to the server on port `to`; it lives as long as the test's process.
+    /// Starts a path to the server on port `to`. It lasts as long as the test's process.
     pub fn to(to: u16, traits: Traits) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         if let Some(rate) = traits.rate {
@@ -83,7 +83,7 @@ impl Path {
 
 /// Relays one direction of one connection on two threads, so that delayed data do not hold up reading.
 fn pass(mut from: TcpStream, mut to: TcpStream, traits: Traits, pace: Pace, count: Arc<AtomicU64>) {
-    // As much again as the socket's queue, or enough for any window.
+    // The channel holds as much data as the socket's queue, or enough for any window.
     let pieces = traits.rate.map_or(4096, |rate| rate as usize / PIECE / 10 + 1);
     let (send, receive) = sync_channel::<(Instant, Vec<u8>)>(pieces);
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Resource use of running processes, and stops of them.
+//! Resource use of running processes, and stopping and continuing them.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -44,7 +44,7 @@ pub fn family(pid: u32) -> Vec<u32> {
     [vec![pid], below(pid)].concat()
 }
 
-/// Stops and continues processes. Each one has stopped before any continues, so their calls that such a stop
+/// Stops and continues processes. All have stopped before any continues, so system calls that a stop
 /// interrupts (signal(7)) are interrupted.
 pub fn stop_and_continue(pids: &[u32]) {
     let signal = |signal: Signal| {
@@ -63,9 +63,10 @@ pub fn stop_and_continue(pids: &[u32]) {
     signal(Signal::CONT);
 }
 
-/// Returns how often this process has been stopped and continued since the first call of this function.
+/// Returns the number of times that this process was stopped and continued since the first call of this
+/// function.
 ///
-/// The kernel tells neither by a signal that could be caught. But it interrupts a call on a socket with a
+/// The kernel reports neither by a signal that could be caught. But it interrupts a call on a socket with a
 /// timeout (signal(7)).
 pub fn stops_of_this_process() -> u64 {
     static STOPS: OnceLock<&AtomicU64> = OnceLock::new();

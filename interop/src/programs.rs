@@ -27,9 +27,9 @@ pub fn our(name: &str) -> PathBuf {
     path
 }
 
-/// Returns a command that runs a program with the default actions of the signals that end programs. Below nohup(1), and in
-/// the background of a shell, the tests inherit some of them ignored, and programs leave that so. `env` executes the program
-/// in its own place, so the process id is the program's.
+/// Returns a command that runs a program with the default actions of the signals that end programs. Under
+/// nohup(1), and in the background of a shell, the tests inherit some of them as ignored, and programs keep
+/// that. `env` executes the program in its own process, so the process id is the program's.
 pub fn with_default_signals(program: &Path) -> Command {
     let mut command = Command::new("env");
     command.arg("--default-signal=TERM,INT,HUP").arg(program);

@@ -1,4 +1,4 @@
-//! A program on a terminal, with its keyboard and screen in the test's hands.
+//! A program on a terminal whose keyboard and screen the test controls.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -15,7 +15,7 @@ use rustix::termios::Winsize;
 /// Longest wait for output. A bound against hanging, not an expectation.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Output so far, and whether the terminal is at its end.
+/// Output so far, and whether the terminal has reached its end of file.
 type Screen = Arc<(Mutex<(String, bool)>, Condvar)>;
 
 /// A program whose standard descriptors are a terminal of 80 columns.
@@ -43,7 +43,7 @@ impl Terminal {
         }
         let child = Watched::new(command.stdio(slave(), slave(), slave()).spawn().unwrap()).unwrap();
         let screen = Screen::default();
-        // The thread below blocks in its reads. Typed text is short enough to be written at once.
+        // The thread below uses blocking reads. Typed text is short enough to be written at once.
         lh_sys::fd::set_nonblocking(pty.try_clone_master().unwrap(), false).unwrap();
         let mut reader = std::fs::File::from(pty.try_clone_master().unwrap());
         let shared = Arc::clone(&screen);

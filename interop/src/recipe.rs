@@ -1,56 +1,58 @@
-//! Real-life set-ups, run against OpenSSH's programs and against ours, and compared by what a user sees.
+//! Real-life set-ups, run with OpenSSH's programs and with ours. The outputs that a user sees are compared.
 //!
-//! Every run has a world of its own: a copy-on-write view of this machine's file system, with users, processes, a network and
-//! a host name of its own, that vanishes with its last process. Recipes may add accounts, fill disks and break `/dev` there. In
-//! a world of ours, `/usr/bin/ssh`, `/usr/sbin/sshd` and their relatives *are* our programs, so that other people's tools,
-//! configuration files and scripts find them where they look for OpenSSH's.
+//! Every run has a separate world that vanishes with its last process: a copy-on-write view of this machine's
+//! file system, and separate users, processes, network and host name. Recipes may add user accounts, fill
+//! disks and break `/dev` there. In a world of ours, `/usr/bin/ssh`, `/usr/sbin/sshd` and their relatives
+//! *are* our programs. So third-party tools, configuration files and scripts find them in OpenSSH's places.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::{Lab, bin_dir, fetched_peers, has_pam, is_root, peers, process, skip, skip_unavailable};
 
-/// Which ends are replaced by ours, besides being replaced both.
+/// Ends that are replaced by ours, besides replacing both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// The client alone and the server alone, and both.
+    /// The client alone, the server alone, and both.
     Each,
-    /// The server alone; the client's family plays no part in what is looked at.
+    /// The server alone: the client has no influence on the compared output.
     Server,
     /// The client alone.
     Client,
 }
 
-/// A set-up: who does what, in shell.
+/// A set-up: shell scripts for its users.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
-    /// Other people's programs that it takes.
+    /// Third-party programs that it requires.
     pub tools: &'static [&'static str],
-    /// Programs that `cargo xtask peers` has fetched and built, by their path below that folder. The worlds have them in
-    /// `/opt/peers`.
+    /// Programs that `cargo xtask peers` has fetched and built, as paths below its directory. The worlds have
+    /// them in `/opt/peers`.
     pub fetched: &'static [&'static str],
-    /// Lines of `sshd_config`. Those in front of the first `Match` come before Debian's own, the others behind them.
+    /// Lines of `sshd_config`. Those before the first `Match` precede Debian's own, the others follow them.
     pub server: &'static str,
     /// `~/.ssh/config` of the user `me`.
     pub config: &'static str,
-    /// What root prepares before the server starts; every command must succeed. See `world.sh` for the helpers.
+    /// Script that root runs before the server starts; every command must succeed. See `world.sh` for the
+    /// helpers.
     pub setup: &'static str,
-    /// What the user `me` does.
+    /// Script that the user `me` runs.
     pub client: &'static str,
-    /// What root looks at afterwards.
+    /// Script that root runs afterwards, to show the results.
     pub look: &'static str,
-    /// What OpenSSH's transcript must contain: shows that the recipe does what it says.
+    /// Texts that OpenSSH's transcript must contain, to show that the recipe works.
     pub sees: &'static [&'static str],
-    /// Accepted differences: text of ours, what OpenSSH has in its place, and the reason. Either may be empty; one that no
-    /// longer occurs is an error.
+    /// Accepted differences: our text, OpenSSH's text in its place, and the reason. Either text may be empty.
+    /// A difference that no longer occurs is an error.
     pub differs: &'static [(&'static str, &'static str, &'static str)],
-    /// Which ends are replaced.
+    /// Ends that are replaced.
     pub ends: Ends,
-    /// Logs in with `UsePAM yes`, and needs a server that is built with it. Others use it where there is PAM.
+    /// Logs in with `UsePAM yes`, and needs a server that is built with PAM. Other recipes use PAM if both
+    /// servers have it.
     pub pam: bool,
 }
 
-/// A recipe without anything, for the rest of a literal.
+/// An empty recipe, for the rest of a literal.
 pub const RECIPE: Recipe = Recipe {
     tools: &[],
     fetched: &[],
@@ -65,14 +67,14 @@ pub const RECIPE: Recipe = Recipe {
     pam: false,
 };
 
-/// Debian's `sshd_config` without its comments. `{pam}` is yes where both servers have it.
+/// Debian's `sshd_config` without its comments. `{pam}` is replaced by `yes` if both servers have PAM.
 const DEBIANS: &str = "Include /etc/ssh/sshd_config.d/*.conf\nKbdInteractiveAuthentication no\nUsePAM {pam}\n\
     X11Forwarding yes\nPrintMotd no\nAcceptEnv LANG LC_*\nSubsystem\tsftp\t/usr/lib/openssh/sftp-server\n";
 
-/// How often ours may differ from all that OpenSSH was seen to do.
+/// Number of attempts in which ours may differ from all observed results of OpenSSH.
 const ATTEMPTS: usize = 3;
 
-/// How lines begin that only one side has, everywhere, and why that is accepted.
+/// Beginnings of lines that only one side may have, in every recipe, and the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("scp: failed to upload ", "OpenSSH says each failure again for every level of the tree above it"),
     ("scp: upload \"", "the same"),
@@ -81,13 +83,13 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("Retrieving ", "the same"),
 ];
 
-/// A transcript without the lines of [`LEFT_OUT`].
+/// Returns a transcript without the lines of [`LEFT_OUT`].
 fn settled(text: &str) -> String {
     let keep = |line: &&str| !LEFT_OUT.iter().any(|(start, _)| line.starts_with(start));
     text.lines().filter(keep).map(|line| format!("{line}\n")).collect()
 }
 
-/// One end's programs.
+/// Programs of one end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     Stock,
@@ -104,7 +106,8 @@ impl Family {
 }
 
 impl Recipe {
-    /// Runs the recipe in all its worlds, and fails on the first difference from OpenSSH's that is not listed.
+    /// Runs the recipe in all its worlds. Fails on the first difference from OpenSSH's result that is not
+    /// listed.
     #[track_caller]
     pub fn run(&self) {
         let Some((test, lab)) = self.begin() else { return };
@@ -133,15 +136,16 @@ impl Recipe {
         }
     }
 
-    /// Runs the recipe with our programs alone. Returns what its user saw and the server's log; `None` after a message
-    /// where it cannot run here.
+    /// Runs the recipe with our programs alone. Returns the user's transcript and the server's log; reports
+    /// it and returns `None` if the recipe cannot run here.
     #[track_caller]
     pub fn run_ours(&self) -> Option<(String, String)> {
         let (_, lab) = self.begin()?;
         Some(visit(&lab, Family::Ours, Family::Ours))
     }
 
-    /// The test's name, and a lab with the recipe's files; `None` after a message where the recipe cannot run here.
+    /// Returns the test's name, and a lab with the recipe's files. Reports it and returns `None` if the
+    /// recipe cannot run here.
     #[track_caller]
     fn begin(&self) -> Option<(String, Lab)> {
         let test = std::thread::current().name().unwrap_or("recipe").to_owned();
@@ -171,12 +175,12 @@ impl Recipe {
         Some((test, lab))
     }
 
-    /// Runs the recipe with these families' programs, client and server, and notes in `used` which of the
-    /// listed differences were seen. `stocks`: what OpenSSH was seen to do.
+    /// Runs the recipe with these families' programs, client and server, and marks in `used` the listed
+    /// differences that occurred. `stocks`: the observed transcripts of OpenSSH.
     ///
-    /// What a user sees of two programs that race (a command that ends while the client writes to it) varies
-    /// with OpenSSH too. At a difference OpenSSH is asked again, then ours: what ours do must be among what
-    /// OpenSSH does. The differences stay on the record.
+    /// When two programs race (a command ends while the client writes to it), the transcript varies with
+    /// OpenSSH too. At a difference, OpenSSH runs again, then ours: our transcript must equal one of
+    /// OpenSSH's. The differences are reported anyway.
     ///
     /// # Errors
     /// The last difference from OpenSSH's first transcript, with the server's log.
@@ -212,8 +216,8 @@ impl Recipe {
         Err(last)
     }
 
-    /// Returns what `diff` shows for the two transcripts, but for the listed differences; `None` where they are
-    /// the same.
+    /// Returns the output of `diff` for the two transcripts, without the listed differences; `None` if they
+    /// are equal.
     fn difference(&self, lab: &Lab, stock: &str, ours: &str, used: &mut [bool]) -> Option<String> {
         let (mut stock, mut ours) = (stock.to_owned(), ours.to_owned());
         for (&(text, theirs, _), used) in self.differs.iter().zip(used) {
@@ -251,8 +255,9 @@ impl Recipe {
     }
 }
 
-/// Like [`visit`], repeated if this process, and so probably all of them, was stopped meanwhile: before a login
-/// the sandbox of Debian's `sshd` does not survive that (see [`again_if_closed`](crate::again_if_closed)).
+/// Like [`visit`], repeated if this process, and so probably all of them, was stopped meanwhile. Before a
+/// login, the sandbox of Debian's `sshd` does not survive that (see
+/// [`again_if_closed`](crate::again_if_closed)).
 fn visit_unfrozen(lab: &Lab, client: Family, server: Family) -> (String, String) {
     for _ in 0..3 {
         let before = process::stops_of_this_process();
@@ -265,7 +270,7 @@ fn visit_unfrozen(lab: &Lab, client: Family, server: Family) -> (String, String)
     visit(lab, client, server)
 }
 
-/// Runs the recipe with these families' programs. Returns what the user saw, and the server's log.
+/// Runs the recipe with these families' programs. Returns the user's transcript, and the server's log.
 #[track_caller]
 fn visit(lab: &Lab, client: Family, server: Family) -> (String, String) {
     let name = format!("{}-{}", client.name(), server.name());
@@ -308,14 +313,14 @@ fn visit(lab: &Lab, client: Family, server: Family) -> (String, String) {
     (seen, log)
 }
 
-/// What `diff` shows for two texts.
+/// Returns the output of `diff` for two texts.
 fn difference(lab: &Lab, stock: &str, ours: &str) -> String {
     lab.write("seen.stock", stock);
     lab.write("seen.ours", ours);
     lab.run(Path::new("diff"), &["-U2", "seen.stock", "seen.ours"]).text()
 }
 
-/// Whether this machine lets the tests make worlds; tried once.
+/// Returns whether this machine permits the tests to create worlds; tried once.
 fn worlds_allowed() -> bool {
     static ALLOWED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *ALLOWED.get_or_init(|| {

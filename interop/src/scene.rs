@@ -23,8 +23,8 @@ impl Scene {
         Self::with_lab(test, Lab::new(), config)
     }
 
-    /// Like [`new`](Self::new), with a prepared lab. In the configuration `{lab}` stands for its directory
-    /// and `{me}` for the user who runs the tests.
+    /// Like [`new`](Self::new), with a prepared lab. In the configuration `{lab}` is replaced by its
+    /// directory and `{me}` by the user who runs the tests.
     pub fn with_lab(test: &str, lab: Lab, config: &str) -> Option<Self> {
         let [ssh, keygen] = peers(test, ["ssh", "ssh-keygen"])?;
         let config = config.replace("{lab}", &lab.dir().to_string_lossy()).replace("{me}", &me());
@@ -41,7 +41,7 @@ impl Scene {
         args
     }
 
-    /// Logs in as `user` with these options, which win over the lab's.
+    /// Logs in as `user` with these options, which take precedence over the lab's.
     pub fn ssh_as(&self, user: &str, options: &[&str], command: &[&str]) -> Ran {
         self.lab.run(&self.ssh, &self.args(options, user, command))
     }
@@ -62,7 +62,7 @@ impl Scene {
     }
 
     /// Logs in as a user who types. Each of `answers` answers one prompt of the client, in order; the last
-    /// answers all further ones. The lab's keys are not tried unless an option says so.
+    /// one answers all further prompts. The lab's keys are not used unless an option requests it.
     pub fn ssh_typing(&self, user: &str, answers: &[&str], options: &[&str], command: &[&str]) -> Ran {
         let state = self.lab.path("askpass.count");
         let _ = std::fs::remove_file(&state);
@@ -118,8 +118,8 @@ pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// Repeats a call on a socket with a timeout for as long as it is interrupted: the kernel interrupts it when
-/// this process is stopped and continued, although no signal has a handler (signal(7)).
+/// Repeats a call on a socket with a timeout while it is interrupted. The kernel interrupts it when this
+/// process is stopped and continued, although no signal has a handler (signal(7)).
 ///
 /// # Errors
 /// Those of `call` other than `Interrupted`.
@@ -139,7 +139,7 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io
 /// other meets this wherever the machine is frozen for a moment.
 ///
 /// # Errors
-/// Those of the last attempt, or the first one that is no closed connection.
+/// Those of the last attempt, or the first error that is not a closed connection.
 pub fn again_if_closed<T>(mut conversation: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     for _ in 0..2 {

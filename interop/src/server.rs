@@ -11,31 +11,32 @@ use std::thread::JoinHandle;
 
 use crate::{Lab, our};
 
-/// Our own server, on a port the kernel chose.
+/// Our server, on a port that the kernel chose.
 pub struct Lhsshd {
     child: Child,
-    /// Where it listens, on 127.0.0.1.
+    /// Port of 127.0.0.1 on which it listens.
     pub port: u16,
     log: std::path::PathBuf,
 }
 
 impl Lhsshd {
-    /// Starts `lhsshd` with the lab's host keys, `authorized_keys` and these further configuration lines.
+    /// Starts `lhsshd` with the lab's host keys, `authorized_keys` and these additional configuration lines.
     pub fn start(lab: &Lab, config: &str) -> Self {
         Self::start_with(lab, config, &[])
     }
 
-    /// Like [`start`](Self::start), with more environment variables.
+    /// Like [`start`](Self::start), with additional environment variables.
     pub fn start_with(lab: &Lab, config: &str, environment: &[(&str, &str)]) -> Self {
         Self::start_program(&our("lhsshd"), lab, config, environment)
     }
 
-    /// Like [`start`](Self::start), on a port from [`free_port`](crate::tunnel::free_port): a server that is started again.
+    /// Like [`start`](Self::start), on a port from [`free_port`](crate::tunnel::free_port): for servers that
+    /// are restarted.
     pub fn start_on(lab: &Lab, port: u16) -> Self {
         Self::launch(&our("lhsshd"), lab, "", &[], port)
     }
 
-    /// Like [`start_with`](Self::start_with), with a `lhsshd` from another place.
+    /// Like [`start_with`](Self::start_with), with another `lhsshd`.
     pub fn start_program(program: &Path, lab: &Lab, config: &str, environment: &[(&str, &str)]) -> Self {
         Self::launch(program, lab, config, environment, 0)
     }
@@ -51,7 +52,7 @@ impl Lhsshd {
              PermitRootLogin yes\nStrictModes no\nPerSourcePenalties no\n",
             lab.arg("authorized_keys")
         ));
-        // A second Subsystem line of one name is an error.
+        // A second Subsystem line with an existing name is an error.
         if !config.contains("Subsystem sftp ") {
             text.push_str("Subsystem sftp internal-sftp\n");
         }
@@ -81,7 +82,7 @@ impl Lhsshd {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Path of the server's log, for threads that outlive the test's hold on the server.
+    /// Path of the server's log, for threads that outlive the test's server value.
     pub fn log_path(&self) -> &Path {
         &self.log
     }
@@ -129,7 +130,7 @@ fn wait_for_port(child: &mut Child, log: &Path) -> u16 {
 
 /// A server in inetd mode, one process per connection, behind a listener of ours.
 pub struct Inetd {
-    /// Where it listens, on 127.0.0.1.
+    /// Port of 127.0.0.1 on which it listens.
     pub port: u16,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -137,7 +138,7 @@ pub struct Inetd {
 }
 
 impl Inetd {
-    /// Starts the system's `sshd -i` with the lab's keys and these further configuration lines.
+    /// Starts the system's `sshd -i` with the lab's keys and these additional configuration lines.
     pub fn openssh(lab: &Lab, sshd: &Path, config: &str) -> Self {
         let _ = std::fs::create_dir_all("/run/sshd");
         let name = format!("sshd-{}.conf", unique());
@@ -168,7 +169,7 @@ impl Inetd {
         Self::start(lab, dropbear, &args)
     }
 
-    /// Starts any program that takes the connection as its standard input and output.
+    /// Starts any program that uses the connection as its standard input and output.
     pub fn start(lab: &Lab, program: &Path, args: &[String]) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -83,7 +83,7 @@ impl Scene {
         running
     }
 
-    /// Runs a mux client that has no key to log in by itself.
+    /// Runs a mux client that has no key for a login of its own.
     pub fn ride(&self, given: &[&str]) -> Ran {
         self.ride_with(given, Stdio::null())
     }

@@ -1,6 +1,6 @@
-//! A home directory on a file system (FUSE) that needs long to open each file, as one of a busy NFS server does.
+//! A home directory on a file system (FUSE) that is slow to open files, like a busy NFS server.
 //!
-//! It is read only. Nothing of it is cached, so each look at a path asks the file system.
+//! It is read-only. Nothing is cached, so each access to a path queries the file system.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -23,7 +23,7 @@ pub struct SlowHome {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A file, or a directory without content. Its inode is its place in the list, counted from [`ROOT`].
+/// A file, or a directory without content. Its inode is its index in the list plus [`ROOT`].
 struct Node {
     parent: u64,
     name: String,
@@ -31,11 +31,11 @@ struct Node {
 }
 
 impl SlowHome {
-    /// Mounts it on the directory `point`, with these files, in directories of one level at most. Each OPEN takes
-    /// `delay`.
+    /// Mounts it on the directory `point`, with these files, which may be in directories of one level. Each
+    /// OPEN takes `delay`.
     ///
     /// # Errors
-    /// The reason why not, where the system has no FUSE or does not let us.
+    /// The system has no FUSE, or does not permit the mount.
     pub fn mount(point: &Path, files: &[(&str, Vec<u8>)], delay: Duration) -> std::io::Result<Self> {
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
         let options = format!("fd={},rootmode=40755,user_id=0,group_id=0,allow_other", device.as_raw_fd());
@@ -112,7 +112,7 @@ fn answer(nodes: &[Node], opcode: u32, inode: u64, fields: &[u8], delay: Duratio
             let name = std::str::from_utf8(fields.split_last().map_or(fields, |(_, name)| name));
             let found = find(nodes, inode, name.map_err(|_| Errno::NOENT)?).ok_or(Errno::NOENT)?;
             let mut body = found.to_ne_bytes().to_vec();
-            // Generation, and how long the entry and the attributes may be cached: not at all.
+            // Generation, and times for which entry and attributes may be cached: zero.
             body.resize(40, 0);
             body.extend(shown(found, &nodes[(found - ROOT) as usize]));
             body
@@ -126,7 +126,7 @@ fn answer(nodes: &[Node], opcode: u32, inode: u64, fields: &[u8], delay: Duratio
             if opcode == opcode::OPEN {
                 std::thread::sleep(delay);
             }
-            // Nothing of it is cached (FOPEN_DIRECT_IO).
+            // The file is not cached (FOPEN_DIRECT_IO).
             let mut body = vec![0; 16];
             body[8..12].copy_from_slice(&1_u32.to_ne_bytes());
             body

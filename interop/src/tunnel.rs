@@ -58,7 +58,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Runs `check` with our client and our server, then with each of them and OpenSSH's other end.
+/// Runs `check` with our client and our server, then with each of them and OpenSSH's counterpart.
 pub fn each_pair(test: &str, config: &str, check: impl Fn(&Pair<'_>)) {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, config);
@@ -78,7 +78,7 @@ pub fn each_pair(test: &str, config: &str, check: impl Fn(&Pair<'_>)) {
     }
 }
 
-/// A running client; killed when dropped.
+/// A running client; it is killed when dropped.
 pub struct Tunnel {
     child: Child,
     log: PathBuf,
@@ -112,7 +112,7 @@ impl Tunnel {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits for a line of standard error with this beginning, and returns it.
+    /// Waits for a line of standard error that begins with `start`, and returns it.
     pub fn wait_for_line(&self, start: &str) -> String {
         let find = || {
             self.said().lines().find(|line| line.starts_with(start)).map(|line| line.trim_end().to_owned())
@@ -181,12 +181,12 @@ pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-/// Returns a port of 127.0.0.1 that stays reserved while this process lives.
+/// Returns a port of 127.0.0.1 that stays reserved as long as this process lives.
 ///
-/// A port that is only looked up and freed can be the source port of any connection a moment later, also in
-/// tests that run beside this one. The socket that reserves it stays bound with `SO_REUSEADDR` and never
-/// listens: the kernel hands the port to nothing that does not ask for it by number, connections to it are
-/// refused, and a program that sets `SO_REUSEADDR` (all SSH programs do) can listen on it.
+/// A port that is only looked up and freed can become the source port of any connection a moment later, also
+/// in tests that run beside this one. The socket that reserves it stays bound with `SO_REUSEADDR` and never
+/// listens. So the kernel assigns the port only on request by number, connections to it are refused, and a
+/// program that sets `SO_REUSEADDR` (all SSH programs do) can listen on it.
 pub fn free_port() -> u16 {
     static RESERVED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
@@ -208,7 +208,7 @@ fn serve(mut read: impl Read, mut write: impl Write) {
     let mut data = Vec::new();
     if read.read_to_end(&mut data).is_ok() {
         let _ = write.write_all(&sum(&data));
-        // The data come back too, so that both directions carry bulk.
+        // The data is sent back too, so that both directions carry bulk.
         let _ = write.write_all(&data);
     }
 }

@@ -1,4 +1,4 @@
-//! An X server for one test, and the environment that leads to it.
+//! An X server for one test, and the environment variables for its clients.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 
 use crate::{Lab, Ran};
 
-/// `Xvfb` with a cookie in a file of the lab, on a display that it chose itself.
+/// `Xvfb` with a cookie in a file of the lab, on a display that it has chosen.
 pub struct XServer {
     child: Child,
-    /// `DISPLAY`.
+    /// Value of `DISPLAY`.
     pub display: String,
     authority: PathBuf,
     cookie: String,
@@ -27,7 +27,7 @@ impl XServer {
         };
         // The server checks the cookies, not the display names.
         add(":0");
-        // Without `-noreset` it would restart after its last client, and forget the cookies it made.
+        // Without `-noreset` it would restart after its last client, and forget the cookies that it made.
         let mut child = Command::new(xvfb)
             .args(["-displayfd", "1", "-noreset", "-nolisten", "tcp", "-screen", "0", "64x64x24", "-auth"])
             .arg(&authority)
@@ -56,7 +56,7 @@ impl XServer {
         lab.run(Path::new("env"), &words)
     }
 
-    /// Returns `NAME=value` of the variables that lead to the display.
+    /// Returns `NAME=value` of the variables for clients of the display.
     pub fn variables(&self) -> [String; 2] {
         [format!("DISPLAY={}", self.display), format!("XAUTHORITY={}", self.authority.display())]
     }

@@ -1,8 +1,9 @@
-//! Additional channels and connections that start automatically: when they start, and whether they stay.
+//! Tests of additional channels and connections that start automatically: when they start, and whether they
+//! are kept.
 //!
-//! The loopback device cannot be made to lose packets, so the decision gets its loss counters from the test.
-//! Everything else is as in `lhscp`: the loop, the tickets, the logins, real servers, and a path on which an
-//! additional connection helps or does not.
+//! The loopback device cannot be made to lose packets, so the test supplies the loss counters for the
+//! decision. All other parts are those of `lhscp`: the loop, the tickets, the logins and real servers. The
+//! path is one on which an additional connection helps, or one on which it does not.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;

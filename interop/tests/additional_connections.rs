@@ -1,4 +1,5 @@
-//! Copies over several connections: joined by tickets with our server, by further logins with other servers.
+//! Copies over several connections: joined by tickets with Longhaul's server, by further logins with other
+//! servers.
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, me, our, peers};
 

@@ -1,4 +1,4 @@
-//! Key agents and their clients: ours and OpenSSH's in every combination.
+//! Key agents and their clients: Longhaul's and OpenSSH's in every combination.
 
 mod agent {
     mod certificates;

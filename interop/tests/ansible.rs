@@ -1,4 +1,4 @@
-//! Ansible with our programs under OpenSSH's names, against our server and against Debian's.
+//! Ansible with Longhaul's programs under OpenSSH's names, against Longhaul's server and Debian's.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

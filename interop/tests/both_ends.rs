@@ -1,4 +1,4 @@
-//! Our client with our server, and the messages that users see on errors.
+//! Longhaul's client with Longhaul's server, and the messages that users see on errors.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Bulk data: with cipher threads, and beside a stuck channel.
+//! Bulk data: with cipher threads, and while another channel is stalled.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

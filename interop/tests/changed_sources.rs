@@ -1,4 +1,5 @@
-//! Files that are written to while they are copied: told, and a failure only where a verified copy was asked for.
+//! Files that another program writes to during the copy. The client reports them. The exit status is 1 only
+//! for a verified copy, or if a file has become shorter.
 
 use std::fs;
 use std::io::Write as _;

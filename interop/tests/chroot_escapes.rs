@@ -1,4 +1,5 @@
-//! Users inside a `ChrootDirectory` who try to get out of it, with several sessions and with directories that move.
+//! Attempts of users to leave their `ChrootDirectory`, with several sessions and with directories that are
+//! moved.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! Options and keywords of `lhssh` with effects visible from outside: on the wire, in commands it runs, in
-//! its messages.
+//! Options and keywords of `lhssh` whose effects are visible outside the program: on the wire, in commands
+//! that it runs, in its messages.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;

@@ -1,6 +1,6 @@
-//! `ssh-mldsa44-ed25519` wherever keys are used: generated, listed, logged in with, certified,
-//! held by agents, offered by hosts and learned. OpenSSH has the type since 10.6; where an older one is installed,
-//! `lh_crypto`'s test with the draft's own signature proves the encoding.
+//! `ssh-mldsa44-ed25519` in every use of keys: generated, listed, used for logins, certified, held by agents,
+//! offered by hosts and added to `known_hosts`. OpenSSH has the type since 10.6. If an older version is
+//! installed, `lh_crypto`'s test with the draft's own signature proves the encoding.
 
 use lh_interop::{Agent, Lab, Lhsshd, Ran, me, our};
 

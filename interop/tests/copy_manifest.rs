@@ -1,4 +1,4 @@
-//! What a copy leaves for programs: the manifest of what was copied, and the list of what failed.
+//! Files that a copy writes for other programs: the manifest of copied files, and the list of failures.
 
 use std::collections::BTreeMap;
 use std::fs;

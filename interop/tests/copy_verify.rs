@@ -1,4 +1,4 @@
-//! `longhaul verify`: planted faults are found, whatever server has the copy, and nothing else is.
+//! `longhaul verify` finds planted faults on every kind of server, and reports no others.
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};

@@ -1,4 +1,4 @@
-//! `longhaul doctor --watch`: a live view of connections that other programs have.
+//! `longhaul doctor --watch`: a live view of other programs' connections.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};

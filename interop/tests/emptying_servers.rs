@@ -1,6 +1,6 @@
-//! Uploads to servers that empty a file when its length is set, as those do that use Paramiko's `set_file_attr`: over
-//! longer files, behind the beginning of a file, and of files with holes. The copies are right, also without
-//! `--verify`.
+//! Uploads to servers that empty a file when its length is set, as servers with Paramiko's `set_file_attr`
+//! do. The uploads replace longer files, continue files whose beginning exists, or have holes. The copies are
+//! correct even without `--verify`.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;

@@ -1,4 +1,4 @@
-//! Escape sequences, typed on a terminal with a shell around the client.
+//! Escape sequences, typed on a terminal whose shell runs the client.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

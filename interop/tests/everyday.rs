@@ -1,5 +1,5 @@
-//! Programs that use `ssh` every day: remote development tools, file systems, servers that ordinary users
-//! start.
+//! Programs that use `ssh` every day: remote development tools, file systems, and servers started by ordinary
+//! users.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

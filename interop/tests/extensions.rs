@@ -1,4 +1,4 @@
-//! OpenSSH's own requests: when our client sends them, and how our server handles them.
+//! OpenSSH's own requests: when Longhaul's client sends them, and how its server handles them.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Early data: a session's first messages are sent with the login, if the server allows it. Counts the
-//! remaining flights, and tests what happens when the login takes another course.
+//! Early data: a session's first messages are sent together with the login, if the server allows it. The
+//! tests count the remaining flights, and check logins that fail or need more messages.
 
 use lh_interop::{Flights, Inetd, Lab, Lhsshd, Ran, assert_same_tree, me, our, peers};
 

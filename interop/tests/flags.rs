@@ -1,5 +1,5 @@
-//! Common flags and keywords that no other test covers, seen from outside: our clients with our server, and
-//! with OpenSSH's where that shows the effect.
+//! Common flags and keywords that no other test covers, by their visible effects. Longhaul's clients run with
+//! Longhaul's server, and with OpenSSH's if only that shows the effect.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! SFTP clients of third-party libraries against our server; files are compared byte by byte.
+//! SFTP clients of third-party libraries against Longhaul's server; files are compared byte by byte.
 //!
 //! Each script below `interop/peers` uploads `blob` as `far/up` and downloads it as `down`, uploads and
 //! downloads the forty files of `small`, makes the links `link` (to `far/up`) and `link2`, renames one file,

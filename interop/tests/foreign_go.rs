@@ -1,5 +1,5 @@
-//! `lhscp` and `lhsftp` with servers in Go: those on pkg/sftp's request server, whose programs decide what a file is
-//! (rclone's among them), and charmbracelet's wish. Data are compared byte by byte.
+//! `lhscp` and `lhsftp` with servers in Go: programs on pkg/sftp's request server, which have file systems of
+//! their own (rclone is one), and charmbracelet's wish. Data are compared byte by byte.
 
 use lh_interop::foreign_site::{Site, Targets};
 use lh_interop::{ForeignServer, Lab, assert_same_file, assert_same_tree, go_peer, make_blob, peers};

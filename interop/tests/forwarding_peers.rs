@@ -1,4 +1,4 @@
-//! Forwards with libraries that people build tunnels with: asyncssh and paramiko, as clients and as servers.
+//! Forwards with asyncssh and paramiko, libraries that are often used for tunnels, as clients and as servers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;

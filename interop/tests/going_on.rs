@@ -1,4 +1,4 @@
-//! Sessions that go on over another connection when theirs breaks (`Resume`, `ResumeGrace`).
+//! Sessions that are resumed over a new connection after their connection breaks (`Resume`, `ResumeGrace`).
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! Kerberos logins, in a realm made for the test and in both directions. Programs built without the Cargo
-//! feature `gssapi` have a test of their own.
+//! Kerberos logins in both directions, in a realm made for the test. A separate test covers programs built
+//! without the Cargo feature `gssapi`.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Symbolic links that the kernel refuses to follow, as Linux does it with `fs.protected_symlinks` in directories like
-//! `/tmp`: a copy does not follow them either.
+//! Symbolic links that the kernel refuses to follow: Linux does so in directories like `/tmp`, with
+//! `fs.protected_symlinks`. A copy does not follow them either.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

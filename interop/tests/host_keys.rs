@@ -1,4 +1,4 @@
-//! How `lhssh` learns, checks and forgets host keys, against OpenSSH's server and ours.
+//! `lhssh` adds, checks and removes host keys, against OpenSSH's server and Longhaul's.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;

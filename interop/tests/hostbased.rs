@@ -1,5 +1,5 @@
-//! Host-based authentication: the client host's key and the server's files let a user in. Our client, server
-//! and helper, each combined with OpenSSH's.
+//! Host-based authentication: the client host's key and the server's files let a user in. Longhaul's client,
+//! server and helper, each combined with OpenSSH's.
 
 use std::fs;
 use std::path::{Path, PathBuf};

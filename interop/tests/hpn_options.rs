@@ -1,9 +1,9 @@
-//! HPN-SSH's options about windows and sockets, and our own beside them; their effects, seen from outside the
-//! programs.
+//! HPN-SSH's options for windows and sockets, and Longhaul's related ones, by their effects visible outside
+//! the programs.
 //!
-//! Socket options are read from the socket itself, copied out of the running program (`pidfd_getfd`).
-//! Parallel connects to several addresses, and the effects of a growing window, are tested beside their code
-//! (`client::race`, `connection/tests`).
+//! Socket options are read from the program's own socket, which `pidfd_getfd` duplicates from the running
+//! program. Parallel connects to several addresses, and the effects of a growing window, are tested beside
+//! their code (`client::race`, `connection/tests`).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

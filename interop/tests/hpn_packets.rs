@@ -1,6 +1,6 @@
-//! HPN-SSH handles packets of up to 32,896 bytes; data beyond its key stream arrive corrupted, with a valid
-//! tag. `peers/hpn_packets.py` uses HPN-SSH's identification and limits, and fails where they are exceeded,
-//! in both roles.
+//! HPN-SSH handles packets of up to 32,896 bytes, the length of its prepared key stream. Longer ones arrive
+//! corrupted, with a valid tag. `peers/hpn_packets.py` has HPN-SSH's identification and limits, and fails if
+//! a peer exceeds them, in both roles.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

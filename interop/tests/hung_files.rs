@@ -1,4 +1,5 @@
-//! File systems that stop answering: one SFTP channel waits, and nothing else of its connection does.
+//! File systems that stop answering: only the SFTP channel that uses them waits, not the rest of its
+//! connection.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,5 +1,5 @@
-//! Jump hosts: chains of our server and OpenSSH's, for our client and OpenSSH's. Each hop has its own host
-//! keys and accepts its own user key.
+//! Jump hosts: chains of Longhaul's server and OpenSSH's, for both clients. Each hop has its own host keys
+//! and accepts its own user key.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

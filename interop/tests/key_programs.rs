@@ -1,5 +1,5 @@
-//! `lhssh-keygen`, `lhssh-agent` and `lhssh-add` beside ssh-keygen, ssh-agent and ssh-add, in what a campaign
-//! of invocations has found to differ: the same output, the same messages, the same exit status.
+//! `lhssh-keygen`, `lhssh-agent` and `lhssh-add` compared with ssh-keygen, ssh-agent and ssh-add: same
+//! output, messages and exit status. The command lines are those for which a test campaign found differences.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

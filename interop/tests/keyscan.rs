@@ -1,4 +1,4 @@
-//! `lhssh-keyscan` compared with ssh-keyscan: equal lines, and no server can stop it.
+//! `lhssh-keyscan` compared with ssh-keyscan: it prints equal lines, and no server can make it hang.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

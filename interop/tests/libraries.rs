@@ -1,4 +1,4 @@
-//! Libraries of the system that are loaded at run time, PAM's and Kerberos': what happens without them.
+//! PAM's and Kerberos' libraries are loaded at run time: behaviour of the programs without them.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Copies to and from faulty servers: the data arrive intact, or a message names the file and the exit status
 //! is not 0.
 //!
-//! They run over the pipes of `-D`, and over SSH where several channels matter. `lh_interop::lying`
-//! implements the faults; [`expected`] says what a copy must achieve with each.
+//! The copies run over the pipes of `-D`, and over SSH if they need several channels. `lh_interop::lying`
+//! implements the faults; [`expected`] defines the required result for each.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Runs the EXAMPLES of the manual pages as they are written, on a machine of their own where the hosts, accounts and files
-//! that they name exist: all hosts (`data1`, `gateway`, …) are this machine, port 22, with `lhsshd`.
+//! Runs the EXAMPLES of the manual pages as they are written. In a separate environment, the hosts, accounts
+//! and files in the examples exist: all hosts (`data1`, `gateway`, …) are this machine, with `lhsshd` on port
+//! 22.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Trees of many small files: with every server, and with our server's batch extensions.
+//! Trees of many small files: with every server, and with the batch extensions of Longhaul's server.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

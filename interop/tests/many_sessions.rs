@@ -1,4 +1,4 @@
-//! Thousands of commands over one connection: neither end keeps resources of finished ones.
+//! Thousands of commands over one connection: neither end keeps resources of finished commands.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! Metrics of both ends: the files that `Metrics` writes, HPN-SSH's request on the wire, and missing data.
+//! Metrics of both ends: the files that `Metrics` writes, HPN-SSH's request on the wire, and metrics that are
+//! unavailable.
 
 use std::io::BufReader;
 use std::path::Path;

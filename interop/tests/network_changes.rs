@@ -1,5 +1,5 @@
-//! Sessions with `Resume` whose machine gets another address, or loses its link for a while. Keepalives are
-//! too rare here to notice.
+//! Sessions with `Resume` whose machine gets another address or temporarily loses its link, or whose
+//! connection becomes slow. The keepalive interval is too long to notice it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! HPN-SSH's NONE cipher and MAC after authentication, and integrity without encryption between our own ends.
+//! HPN-SSH's NONE cipher and MAC after authentication, and Longhaul's own integrity without encryption.
 //!
-//! There is no HPN-SSH program to test against. asyncssh, taught the two names by `peers/hpn_none.py`,
-//! imitates its behaviour on the wire. What must be impossible before authentication is tried by asyncssh too
-//! and, message by message, by scripted peers in `crates/transport/src/tests/unencrypted.rs`.
+//! No HPN-SSH program is available to test against. asyncssh, extended with the two names by
+//! `peers/hpn_none.py`, imitates its behaviour on the wire. Both must be impossible before authentication:
+//! asyncssh and the scripted peers in `crates/transport/src/tests/unencrypted.rs` try that.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

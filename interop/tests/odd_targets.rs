@@ -1,4 +1,4 @@
-//! Copies to targets that are no regular files, and of sparse files, where a copy could hang or the copied
+//! Copies to targets that are not regular files, and copies of sparse files: a copy could hang, or the copied
 //! file could grow.
 
 use std::fs;

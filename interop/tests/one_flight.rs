@@ -1,5 +1,5 @@
-//! Logins that save one round trip by signing before the server has listed its methods: with which servers,
-//! and with the usual results.
+//! Logins that save one round trip: the client signs before the server has listed its methods. The tests
+//! check which servers allow it, and that the results are the usual ones.
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, me, our, peers};
 

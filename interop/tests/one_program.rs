@@ -1,4 +1,4 @@
-//! The program of packages: one file, which is called by many names.
+//! The program in packages: one file that acts by the name it is called by.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,5 +1,5 @@
-//! `lhssh` and `lhscp` with other servers: connect, run commands, transfer 64 MiB each way with rekeys on the
-//! way, compare.
+//! `lhssh` and `lhscp` with other servers: connect, run commands, transfer 64 MiB each way with key
+//! re-exchanges, compare.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};

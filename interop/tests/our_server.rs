@@ -1,4 +1,4 @@
-//! Other clients with `lhsshd`: connect, run commands, transfer 64 MiB each way with rekeys on the way,
+//! Other clients with `lhsshd`: connect, run commands, transfer 64 MiB each way with key re-exchanges,
 //! compare.
 
 use std::fs::File;

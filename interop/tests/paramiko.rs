@@ -1,4 +1,4 @@
-//! All of paramiko's client, which many Python programs use, against our server.
+//! All functions of paramiko's client, which many Python programs use, against Longhaul's server.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Many small files with all their metadata: in batches where the server is ours, and preserved with every
+//! Many small files with all their metadata: in batches with Longhaul's server, and preserved with every
 //! server.
 
 use std::fs;

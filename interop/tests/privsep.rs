@@ -1,4 +1,4 @@
-//! The three processes of a connection, seen from outside: their users and resources.
+//! Users and resources of a connection's three processes (privilege separation), as other processes see them.
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};

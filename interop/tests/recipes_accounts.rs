@@ -1,4 +1,5 @@
-//! Recipes for accounts: unusual names and ids, expired passwords, homes that are not there or that root may not read, root's own.
+//! Recipes for accounts: unusual names and ids, expired passwords, homes that do not exist or that root may
+//! not read, and root's account.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

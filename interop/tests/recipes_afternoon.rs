@@ -1,4 +1,4 @@
-//! Recipes of an afternoon: signatures, streams, foreign programs on both ends, and commands whose client goes away.
+//! Recipes for signatures, streams, foreign programs on both ends, and commands whose client disconnects.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

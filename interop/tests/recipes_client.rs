@@ -1,4 +1,5 @@
-//! Recipes for how the client is started: in the background, through helpers and chains, with commands of the configuration.
+//! Recipes for starting the client: in the background, through helpers, through chains of hosts, with
+//! commands in the configuration.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

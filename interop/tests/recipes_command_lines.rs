@@ -1,4 +1,4 @@
-//! Recipes for command lines of the clients: keys with mistakes, agents, scripts, shared connections, time-outs.
+//! Recipes for command lines of the clients: faulty keys, agents, scripts, shared connections, time-outs.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

@@ -1,5 +1,5 @@
-//! What `ssh -G` makes of configurations: every keyword with usual, odd and wrong values, conditions, files that include
-//! others, patterns and tokens. Compared with OpenSSH 9.2's: which lines differ from the defaults, messages and status.
+//! Output of `ssh -G`, compared with OpenSSH 9.2: lines that differ from the defaults, messages, exit status.
+//! For every keyword with usual, odd and wrong values, conditions, included files, patterns and tokens.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

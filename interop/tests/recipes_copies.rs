@@ -1,4 +1,4 @@
-//! Recipes for copies: names that are hard to write, and where a trailing slash leads.
+//! Recipes for copies: names with special characters, and targets with a trailing slash.
 
 use lh_interop::recipe::{RECIPE, Recipe};
 

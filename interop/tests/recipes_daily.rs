@@ -1,5 +1,5 @@
-//! Recipes for what people and their programs do all day: shells of other kinds, pipes, copies by every spelling,
-//! programs that reach an engine by commands.
+//! Recipes for daily work: unusual login shells, pipes, copies with every form of arguments, and programs
+//! (such as container engines) that run commands on the server.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

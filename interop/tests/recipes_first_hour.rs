@@ -1,4 +1,5 @@
-//! Recipes of the first hour with another suite: mistakes of command lines, new `known_hosts` files, and what `-v` shows.
+//! Recipes for the first hour after a change from OpenSSH: mistakes in command lines, new `known_hosts`
+//! files, the output of `-v`.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 use lh_interop::{Lab, our};

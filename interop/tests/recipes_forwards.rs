@@ -1,4 +1,5 @@
-//! Recipes for clients that stay: in the background, as masters, with forwards that come and go.
+//! Recipes for clients that keep running: in the background, as masters, with forwards that are added and
+//! cancelled.
 
 use lh_interop::recipe::{RECIPE, Recipe};
 

@@ -1,4 +1,4 @@
-//! Recipes for the keys of hosts: found, hashed and removed by `ssh-keygen`, checked and not checked by scripts.
+//! Recipes for host keys: found, hashed and removed by `ssh-keygen`, checked by scripts or not.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

@@ -1,4 +1,5 @@
-//! Recipes for what accounts are given: options of keys, files that a login runs and reads, lists of people, mistakes that `sshd -t` tells.
+//! Recipes for accounts: options of keys, files that a login runs and reads, lists of users, mistakes that
+//! `sshd -t` reports.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

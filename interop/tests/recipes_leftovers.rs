@@ -1,4 +1,4 @@
-//! Recipes for programs, homes and users that configurations name and that are not there.
+//! Recipes for configurations with programs, homes and users that do not exist.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

@@ -1,4 +1,5 @@
-//! Recipes for who may log in, and how: several factors, certificates, keys from a program, `Match` blocks, lists of people.
+//! Recipes for logins: several factors, certificates, keys from a program, `Match` blocks, lists of allowed
+//! and denied users.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

@@ -1,4 +1,5 @@
-//! Recipes for programs that find the client by a name: on the `PATH`, in a variable, in a configuration file, behind `sudo`.
+//! Recipes for programs that find the client by its name: on the `PATH`, in a variable, in a configuration
+//! file, behind `sudo`.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

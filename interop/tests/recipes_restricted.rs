@@ -1,4 +1,5 @@
-//! Recipes for keys and accounts that may do one thing: wrappers for rsync, git, borg and scp, single restrictions, jumps.
+//! Recipes for keys and accounts with one permitted use: wrappers for rsync, git, borg and scp, single
+//! restrictions, jumps.
 
 use lh_interop::recipe::{RECIPE, Recipe};
 

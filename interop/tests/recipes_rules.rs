@@ -1,4 +1,5 @@
-//! Recipes for rules of servers and clients: chroots that are refused, key files, forwards, host keys, local commands.
+//! Recipes for restrictions in servers and clients: refused chroots, key files, forwards, host keys, local
+//! commands.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

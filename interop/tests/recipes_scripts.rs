@@ -1,4 +1,5 @@
-//! Recipes for scripts and jobs: no terminal, no home, many keys, words and bytes of commands, flags in unusual orders.
+//! Recipes for scripts and jobs: no terminal, no home, many keys, special characters in commands, flags in
+//! unusual order.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

@@ -1,4 +1,5 @@
-//! Recipes for surroundings that lack something: `/proc`, `/dev/pts`, disks with room, descriptors, a writable root, a right clock.
+//! Recipes for incomplete environments: without `/proc`, `/dev/pts`, free disk space, descriptors, or a
+//! writable root.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

@@ -1,4 +1,5 @@
-//! Recipes for time: clocks that are stepped or wrong, machines that have just started, processes and machines that stand still.
+//! Recipes for time: clocks that are stepped or wrong, machines that have just started, stopped processes and
+//! suspended machines.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Recipes for other people's tools that start `ssh`: backups, synchronisers, parallel shells and tunnels.
+//! Recipes for third-party tools that start `ssh`: backups, synchronisers, parallel shells and tunnels.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

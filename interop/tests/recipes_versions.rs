@@ -1,4 +1,5 @@
-//! Recipes for version control over SSH: Subversion, Mercurial, CVS, and what git does beyond clone and push.
+//! Recipes for version control over SSH: Subversion, Mercurial, CVS, and git's operations other than clone
+//! and push.
 
 use lh_interop::recipe::{RECIPE, Recipe};
 

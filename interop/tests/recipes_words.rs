@@ -1,4 +1,5 @@
-//! Recipes for words that scripts and people search for: what `-v` shows of the server's side, and how tokens are refused.
+//! Recipes for messages that scripts and users search for: the server's restrictions in the output of `-v`,
+//! and refused tokens.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 

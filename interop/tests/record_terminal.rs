@@ -1,4 +1,5 @@
-//! `RecordTerminal`: what terminals of sessions show is recorded; without its recording there is no terminal.
+//! `RecordTerminal` records the output of sessions' terminals. If a session cannot be recorded, it gets no
+//! terminal.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

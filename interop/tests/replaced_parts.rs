@@ -1,4 +1,4 @@
-//! Uploads to a directory in which another user puts files of his own in the place of unfinished ones.
+//! Uploads to a directory in which another user replaces unfinished files by others.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};

@@ -1,4 +1,4 @@
-//! `longhaul report`, from a measured session to the page as a browser draws it.
+//! `longhaul report`: from a measured session to the page that a browser shows.
 
 use lh_interop::{Lab, Lhsshd, make_blob, me, our, peers};
 

@@ -1,4 +1,5 @@
-//! Copies that are killed, cut off or stopped, then run again: the trees are equal, and little is sent twice.
+//! Copies that are killed, disconnected or stopped, then run again: the trees are equal, and few bytes are
+//! sent twice.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,5 @@
-//! `lhscp --retry-for`: unattended copies outlast a server, and end at once where waiting does not help.
+//! `lhscp --retry-for`: unattended copies wait for a server that restarts, and end at once on errors that
+//! waiting cannot cure.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

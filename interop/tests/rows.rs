@@ -1,4 +1,4 @@
-//! Rarely used flags, one by one, compared with OpenSSH's.
+//! Rarely used flags, compared one by one with OpenSSH's.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! User authentication at `lhsshd`, seen from OpenSSH's client: keys from commands, several methods in a row,
-//! PAM, and penalties for failures.
+//! User authentication at `lhsshd` with OpenSSH's client: keys from commands, several methods in a row, PAM,
+//! and penalties for failures.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,5 @@
 //! Certificates at `lhsshd`, issued by OpenSSH's ssh-keygen and used by OpenSSH's client: trusted
-//! authorities, accounts, rights, revocation.
+//! authorities, accounts, permissions, revocation.
 
 use std::io::{Read, Write};
 use std::ops::Deref;

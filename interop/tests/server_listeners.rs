@@ -1,4 +1,4 @@
-//! Bounds of what a client may ask `lhsshd` to listen on.
+//! Limits on the listeners that a client may request from `lhsshd`.
 
 use std::path::Path;
 

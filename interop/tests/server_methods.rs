@@ -1,5 +1,5 @@
-//! `AuthenticationMethods` message by message: the answers of our server to one request after the other are those of
-//! OpenSSH's.
+//! `AuthenticationMethods` message by message: Longhaul's server answers each of a series of requests as
+//! OpenSSH's does.
 
 use std::path::{Path, PathBuf};
 

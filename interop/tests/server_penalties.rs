@@ -1,4 +1,4 @@
-//! Penalties of addresses where a session could be resumed (`PerSourcePenalties`, `ResumeGrace`).
+//! Penalties of addresses (`PerSourcePenalties`) while one of their sessions can be resumed (`ResumeGrace`).
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! Rules of administrators and users for `lhsshd`, seen from OpenSSH's client: key options, accounts, limits,
-//! terminals, forwards, and a server run by an ordinary user.
+//! Restrictions set by administrators and users of `lhsshd`, with OpenSSH's client: key options, accounts,
+//! limits, terminals, forwards, and a server run by an ordinary user.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

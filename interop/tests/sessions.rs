@@ -1,5 +1,5 @@
-//! `longhaul sessions`: sessions of a server on this host, listed and ended; how many may wait
-//! (`ResumeMaxSessions`), and how much memory they may keep (`ResumeMaxMemory`).
+//! `longhaul sessions` lists and ends sessions of a server on this host. Limits on the number of waiting
+//! sessions (`ResumeMaxSessions`) and on their memory (`ResumeMaxMemory`).
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! SFTP configurations as administrators write them, seen from OpenSSH's client and compared with OpenSSH's
+//! SFTP configurations as administrators write them, used by OpenSSH's client and compared with OpenSSH's
 //! server.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Administrators' flags of the SFTP server, equal for `lhsftp-server` and `internal-sftp`.
+//! Administrators' flags of the SFTP server, with equal effects in `lhsftp-server` and `internal-sftp`.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! Proxy mode of shared connections: mux clients that speak SSH themselves, with masters of ours and
-//! OpenSSH's; `lhscp` and `lhsftp` use masters this way.
+//! Proxy mode of shared connections: mux clients that speak SSH themselves, with Longhaul's masters and
+//! OpenSSH's. `lhscp` and `lhsftp` use masters in this way.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

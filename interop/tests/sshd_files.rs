@@ -1,4 +1,5 @@
-//! Real-world `sshd_config` files: our `sshd -T` and OpenSSH's print equal settings, for several users.
+//! `sshd_config` files from real systems: Longhaul's `sshd -T` and OpenSSH's print equal settings, for
+//! several users.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Sessions with `Resume` whose connection stays alive and stalls: another one that proves faster takes the
-//! session over, and where there is none the session stays where it is.
+//! Sessions with `Resume` whose connection stalls without breaking. A new connection takes over the session
+//! if it is faster. Otherwise the session keeps its connection.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};

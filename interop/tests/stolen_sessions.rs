@@ -1,4 +1,4 @@
-//! Who may go on with a session: the end that has its secret, and the account, key and rules as they are now.
+//! Resuming a session needs the session's secret, and an account, key and rules that still permit it.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};

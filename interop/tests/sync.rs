@@ -1,4 +1,4 @@
-//! `lhscp --sync`: the same tree again, with our server and with OpenSSH's.
+//! `lhscp --sync`: repeated copies of a tree, with Longhaul's server and OpenSSH's.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Keys of PKCS#11 tokens, with a token in software (SoftHSM): listed, used and held by our programs, at
-//! OpenSSH's server and ours, and by OpenSSH's programs with our agent.
+//! Keys of PKCS#11 tokens, with a token in software (SoftHSM). Longhaul's programs list, use and hold them,
+//! with OpenSSH's server and Longhaul's. OpenSSH's programs use them through Longhaul's agent.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `TransferLog` has one record per file, under its final name, however the file was written.
+//! `TransferLog` has one record for each file, under its final name, for every way of writing a file.
 
 use lh_interop::{Lab, Lhsshd, json_lines, make_blob, our};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Copies as users and scripts see them: dry runs, selection, events, and interrupts.
+//! Features of copies for users and scripts: dry runs, selection, events, and interrupts.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `longhaul transfers`: unfinished copies are listed, resumed, and cleared up at both ends.
+//! `longhaul transfers` lists unfinished copies, resumes them, and removes their remains at both ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};

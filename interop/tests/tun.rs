@@ -1,5 +1,5 @@
-//! Tunnels between network devices in two namespaces that only an SSH connection joins. Our client with our
-//! server, and each with OpenSSH's other end.
+//! Tunnels between network devices in two namespaces that only an SSH connection joins. Longhaul's client
+//! with Longhaul's server, and each of them with OpenSSH.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};

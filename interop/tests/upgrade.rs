@@ -1,5 +1,5 @@
-//! Upgrades of `lhsshd` under load: its program is replaced as a package manager replaces it, and the listener is reloaded
-//! or stopped and started. Every open session goes on, with the program that it began with.
+//! Upgrades of `lhsshd` under load: its program is replaced as a package manager does it, and the listener is
+//! reloaded or restarted. Every open session continues, with the program that it started with.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};

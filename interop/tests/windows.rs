@@ -1,8 +1,8 @@
-//! Windows of each kind of channel that can carry bulk data, as the other end sees them: the initial grant,
-//! the largest one, and the memory that a stalled sink costs.
+//! Windows of each kind of channel that can carry bulk data, as the peer sees them: the initial window, the
+//! largest one, and the memory that a stalled receiver costs.
 //!
-//! The other end is OpenSSH's, whose log has every grant. The path to it takes 120 ms each way, in which even
-//! a busy machine fills the first window.
+//! The peer is OpenSSH's, which logs every window adjustment. The path to it has a delay of 120 ms each way,
+//! in which even a busy machine fills the initial window.
 //!
 //! How the size of a window is computed is tested in virtual time, in `connection/tests`.
 

@@ -1,5 +1,5 @@
-//! X11 forwarding: programs at the server draw on a local X server. Our client with our server, and each with
-//! OpenSSH's other end.
+//! X11 forwarding: programs at the server draw on a local X server. Longhaul's client with Longhaul's server,
+//! and each of them with OpenSSH.
 
 use std::path::PathBuf;
 

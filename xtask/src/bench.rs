@@ -5,10 +5,10 @@ use std::process::Command;
 
 use crate::workspace::{Outcome, build_release, call, cargo, root, target_dir};
 
-/// Runs `lh-bench` with these arguments; reports go to `target/bench` unless `--out` says otherwise.
+/// Runs `lh-bench` with these arguments. Reports go to `target/bench` unless `--out` names another directory.
 pub(crate) fn run(args: &[String]) -> Outcome {
     if args.first().is_some_and(|arg| arg == "--fold") {
-        // Measures nothing, so the other programs need not be built.
+        // This measures nothing, so the other programs need not be built.
         return call(cargo().args(["run", "--quiet", "--locked", "-p", "lh-bench", "--"]).args(args));
     }
     let bins = build_release()?;

@@ -1,12 +1,12 @@
-//! Runs steps of the test command side by side, each as a process of its own.
+//! Runs steps of the test command side by side, each as a separate process.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use crate::workspace::{Outcome, read_back, start_captured};
 
-/// Runs these steps at the same time and prints each one's output in one piece, in this order. A step that fails
-/// runs once more, alone.
+/// Runs these steps at the same time and prints the output of each in one piece, in this order. A step that
+/// fails runs once more, alone.
 pub(crate) fn run(steps: &[&str]) -> Outcome {
     let program = std::env::current_exe().map_err(|error| format!("own program: {error}"))?;
     run_with(steps, &|step| {
@@ -16,7 +16,7 @@ pub(crate) fn run(steps: &[&str]) -> Outcome {
     })
 }
 
-/// `run` with the command that runs a step.
+/// Like [`run`], with the function that makes the command of a step.
 fn run_with(steps: &[&str], step: &(dyn Fn(&str) -> Command + Sync)) -> Outcome {
     let ends: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> =
@@ -42,7 +42,7 @@ fn run_with(steps: &[&str], step: &(dyn Fn(&str) -> Command + Sync)) -> Outcome 
     Ok(())
 }
 
-/// Runs a command to its end. Returns whether it succeeded, and all that it printed.
+/// Runs a command to its end. Returns whether it succeeded, and its output.
 fn captured(mut command: Command) -> Result<(bool, Vec<u8>), String> {
     let failed = |error: std::io::Error| error.to_string();
     let (mut child, log) = start_captured(&mut command).map_err(failed)?;
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// A step that runs these lines in this directory, with the step's name as `$0`.
+    /// Returns a step that runs these lines in this directory, with the step's name as `$0`.
     fn lines(directory: &Path, lines: &'static str) -> impl Fn(&str) -> Command + Sync {
         move |step| {
             let mut command = Command::new("sh");
@@ -70,7 +70,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let pipes = ["a", "b"].map(|name| directory.path().join(name));
         assert!(Command::new("mkfifo").args(pipes).status().unwrap().success());
-        // Each waits for the other one.
+        // Each step waits for the other one.
         let text = "if test $0 = one; then echo x >a; read y <b; else read y <a; echo x >b; fi";
         assert_eq!(run_with(&["one", "two"], &lines(directory.path(), text)), Ok(()));
     }
@@ -81,7 +81,7 @@ mod tests {
         let bad = lines(directory.path(), "test $0 = good");
         assert_eq!(run_with(&["good"], &bad), Ok(()));
         assert_eq!(run_with(&["bad", "good"], &bad), Err("step bad failed: exit status: 1".to_owned()));
-        // The first time it makes a directory, the second time it finds one.
+        // The first run creates a directory and fails; the second run finds it.
         let unsteady = lines(directory.path(), "mkdir $0 && exit 1; echo $0 >>ran");
         assert_eq!(run_with(&["one"], &unsteady), Ok(()));
         assert_eq!(std::fs::read_to_string(directory.path().join("ran")).unwrap(), "one\n");

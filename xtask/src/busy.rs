@@ -1,4 +1,5 @@
-//! How busy the processors were during a step: a step that leaves them idle waits, and may run beside another.
+//! Load of the processors during a step. A step that leaves them idle mostly waits, and may run beside
+//! another.
 
 use std::fs;
 
@@ -6,20 +7,20 @@ use std::fs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticks {
     all: u64,
-    /// Without work, or waiting for a disk.
+    /// Ticks without work, or waiting for a disk.
     idle: u64,
-    /// Wanted, but given to another virtual machine.
+    /// Ticks in which work was runnable but another virtual machine ran.
     stolen: u64,
 }
 
 impl Ticks {
-    /// What the kernel has counted so far; `None` where it does not say.
+    /// Returns the kernel's counters; `None` if it reports none.
     pub(crate) fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and two that the
-    /// first ones contain (proc(5)).
+    /// Parses the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and two
+    /// that are included in user and nice (proc(5)).
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).take(8).collect();
@@ -27,8 +28,8 @@ impl Ticks {
         Some(Self { all: ticks.iter().sum(), idle, stolen: ticks.get(7).copied().unwrap_or(0) })
     }
 
-    /// How busy the processors were since `before`, for a person: "82 % busy", with what was stolen if it was a
-    /// hundredth or more.
+    /// Returns the load of the processors since `before` as text: "82 % busy". Stolen time is included from
+    /// one per cent on.
     pub(crate) fn since(self, before: Self) -> String {
         let (Some(busy), Some(stolen)) =
             (self.busy_since(before), self.share(before, self.stolen, before.stolen))
@@ -41,12 +42,12 @@ impl Ticks {
         }
     }
 
-    /// How busy the processors were since `before`, in hundredths; `None` where no tick has passed.
+    /// Returns the load of the processors since `before`, per cent; `None` if no tick has passed.
     pub(crate) fn busy_since(self, before: Self) -> Option<u64> {
         self.share(before, self.idle, before.idle).map(|idle| 100_u64.saturating_sub(idle))
     }
 
-    /// The growth of a number of ticks, in hundredths of all that passed since `before`.
+    /// Returns the growth of a number of ticks, in per cent of all ticks since `before`.
     fn share(self, before: Self, now: u64, then: u64) -> Option<u64> {
         let all = self.all.saturating_sub(before.all);
         (now.saturating_sub(then) * 100).checked_div(all)

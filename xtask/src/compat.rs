@@ -142,8 +142,8 @@ impl Page {
         self.appendix.push('\n');
     }
 
-    /// Adds a row's tests to the appendix, and records a working row that has none. Returns whether there are
-    /// any.
+    /// Adds a row's tests to the appendix, and records a working row without tests. Returns whether there are
+    /// any tests.
     fn tests(&mut self, shown: &str, subjects: Vec<String>, works: bool) -> bool {
         let cell = self.covers.cell(&subjects);
         if works && cell.is_empty() {

@@ -44,7 +44,7 @@ impl Covers {
         let mut claims: Vec<String> = Vec::new();
         for line in text.lines().map(str::trim) {
             if let Some(list) = line.strip_prefix("/// Covers:") {
-                // A remark in parentheses says which part of the subject the test covers.
+                // A remark in parentheses names the part of the subject that the test covers.
                 let subject = |claim: &str| claim.split(" (").next().unwrap_or_default().trim().to_owned();
                 claims.extend(list.split(';').map(subject));
             } else if let Some(rest) = line.strip_prefix("fn ").or_else(|| line.strip_prefix("async fn ")) {

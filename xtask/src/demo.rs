@@ -61,7 +61,7 @@ struct Leg {
 pub(crate) fn run(args: &[String]) -> Outcome {
     let options = Options::parse(args)?;
     let bins = build_release()?;
-    // `lh_interop` reads this variable, and only a new process can set it safely.
+    // `lh_interop` reads this variable. Only a new process can get it safely.
     if std::env::var_os("LH_BIN_DIR").is_none_or(|dir| Path::new(&dir) != bins) {
         return again(&bins, args);
     }

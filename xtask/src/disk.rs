@@ -1,6 +1,6 @@
-//! Space on disk: what a full test run has left, and what it gives back while it runs.
+//! Disk space: the free space before a full test run, and cleaning up during the run.
 //!
-//! A linker that writes to a full disk dies of SIGBUS, and its message says nothing about the disk.
+//! A linker that writes to a full disk dies of SIGBUS, without a message about the disk.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -8,10 +8,11 @@ use std::path::Path;
 
 use crate::workspace::{Outcome, target_dir};
 
-/// Folders of the target directory that belong to one step each, all done before the step `tests`.
+/// Directories in the target directory that belong to one step each. All of these steps run before the step
+/// `tests`.
 const DONE: [&str; 4] = ["minimal", "miri", "processors", "systems"];
 
-/// Free space where cargo builds, for a person.
+/// Returns the free space on cargo's file system, as text.
 pub(crate) fn free() -> Result<String, String> {
     let target = target_dir();
     // Before the first build there is no target directory.
@@ -21,7 +22,8 @@ pub(crate) fn free() -> Result<String, String> {
     Ok(format!("{}.{} GB", bytes / 1_000_000_000, bytes / 100_000_000 % 10))
 }
 
-/// Removes what no step after `tests` needs: the test executables, and the builds of the steps in [`DONE`].
+/// Removes files that no step after `tests` needs: the test executables, and the builds of the steps in
+/// [`DONE`].
 pub(crate) fn sweep() -> Outcome {
     let target = target_dir();
     remove_executables(&target.join("debug/deps"))?;
@@ -34,7 +36,8 @@ pub(crate) fn sweep() -> Outcome {
     Ok(())
 }
 
-/// Removes executables of which cargo has no second link in the folder above, as it has of programs.
+/// Removes executables that have no second link in the directory above. Programs have one, test executables
+/// have none.
 fn remove_executables(deps: &Path) -> Outcome {
     let failed = |error: std::io::Error| format!("{}: {error}", deps.display());
     for entry in fs::read_dir(deps).map_err(failed)? {

@@ -1,12 +1,12 @@
 //! Runs the workspace's test executables side by side.
 //!
 //! Cargo runs them one after the other, and while one of them waits (for a server's delay, a lost packet, a
-//! sleeping machine), the cores idle. Here each lane takes the next executable, the longest first, and there are
-//! more lanes while the processors idle. Those that measure time, memory or rates run alone afterwards.
+//! sleeping machine), the cores idle. Here each lane takes the next executable, the longest first, and more
+//! lanes run while the processors idle. Executables that measure time, memory or rates run alone afterwards.
 //!
-//! The tests that failed in an executable run once more, alone. An executable that passes then has a fault of
-//! its own, or shows one that is rare: it is named at the end of the step, with both outputs above, and does not
-//! fail the step. Where many fail, none gets that chance.
+//! The failed tests of an executable run once more, alone. If they pass then, the failure is rare or the test
+//! is unreliable. The end of the step names the executable, with both outputs above, but the step does not
+//! fail. If many executables fail, none is repeated.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -20,23 +20,23 @@ use serde_json::Value;
 use crate::busy::Ticks;
 use crate::workspace::{Outcome, cargo, read_back, shown, start_captured};
 
-/// Number of executables at once on a busy machine. Each runs as many tests at once as there are cores, and most tests
-/// wait most of the time: `recipes_time` takes 21 s of processor time in 155 s.
+/// Number of simultaneous executables on a busy machine. Each runs as many tests at once as there are cores,
+/// and most tests wait most of the time: `recipes_time` takes 21 s of CPU time in 155 s.
 const LANES: usize = 3;
 
-/// Number of executables at once where the processors idle. With five at all times, tests that race something (a part
-/// file that is swapped, OpenSSH's own programs) lost more often.
+/// Number of simultaneous executables while the processors idle. With a constant five, tests with races (a
+/// part file that is swapped, OpenSSH's own programs) failed more often.
 const MOST_LANES: usize = 6;
 
-/// Part of the processors' time, in hundredths, from which no lane beyond [`LANES`] starts an executable.
+/// Load of the processors, per cent, from which no lane beyond [`LANES`] starts an executable.
 const BUSY: u64 = 70;
 
-/// How long the processors are watched before a lane beyond [`LANES`] starts an executable; no two of them start one
-/// within that time.
+/// Time for which the processors are watched before a lane beyond [`LANES`] starts an executable. At most one
+/// such lane starts one within that time.
 const WATCH: Duration = Duration::from_secs(4);
 
-/// Executables that take longest, the longest first, so that none of them starts last. Only the run's length
-/// depends on this list.
+/// The executables that take longest, in descending order, so that none of them starts last. The list affects
+/// only the duration of the run.
 const LONGEST: &[&str] = &[
     "recipes_time",
     "recipes_tools",
@@ -67,7 +67,7 @@ const LONGEST: &[&str] = &[
     "ansible",
 ];
 
-/// Executables that measure: another one beside them would change their result.
+/// Executables that measure, so that another one beside them would change their result.
 const ALONE: &[&str] = &[
     "bench",
     "doctor",
@@ -82,7 +82,8 @@ const ALONE: &[&str] = &[
 /// Name of the job that runs the tests in documentation.
 const DOC_TESTS: &str = "doc-tests";
 
-/// Executables that run once more when they fail; with more failures the machine or the change is broken.
+/// Number of failed executables up to which they are repeated. With more failures, the machine or the change
+/// is broken.
 const MOST_AGAIN: usize = 3;
 
 /// Interval of the message that an executable is still running.
@@ -95,11 +96,11 @@ struct Job {
     /// Line printed above the output.
     title: String,
     command: Command,
-    /// Tests that failed, where all tests of the executable came to their end.
+    /// Names of the failed tests, if all tests of the executable have run.
     failed: Vec<String>,
 }
 
-/// Parses one line of `cargo test --no-run --message-format json`; `None` if it names no test executable.
+/// Parses one line of `cargo test --no-run --message-format json`; `None` if it describes no test executable.
 fn from_message(line: &str) -> Option<Job> {
     let message: Value = serde_json::from_str(line).ok()?;
     let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
@@ -107,7 +108,7 @@ fn from_message(line: &str) -> Option<Job> {
     let source = Path::new(message["target"]["src_path"].as_str()?);
     let package = Path::new(message["manifest_path"].as_str()?).parent()?;
     let mut command = Command::new(file);
-    // What cargo gives to tests.
+    // Cargo sets this directory and variable for tests.
     command.current_dir(package).env("CARGO_MANIFEST_DIR", package);
     Some(Job {
         name: message["target"]["name"].as_str()?.to_owned(),
@@ -117,8 +118,8 @@ fn from_message(line: &str) -> Option<Job> {
     })
 }
 
-/// Builds the tests with these arguments of `cargo test`, and runs them with these variables. `targets` selects
-/// targets (`--lib`); without any, tests in documentation run too.
+/// Builds the tests with these arguments of `cargo test`, and runs them with these environment variables.
+/// `targets` selects targets (`--lib`); without any, tests in documentation run too.
 pub(crate) fn run(args: &[&str], targets: &[&str], variables: &[(&str, &Path)]) -> Outcome {
     let (mut beside, mut alone) = split(build(&[args, targets].concat())?);
     if targets.is_empty() {
@@ -141,8 +142,8 @@ pub(crate) fn run(args: &[&str], targets: &[&str], variables: &[(&str, &Path)]) 
     if again.is_empty() { Ok(()) } else { Err(format!("tests failed in {}", again.join(", "))) }
 }
 
-/// Runs what failed once more, alone. Returns the names of the executables that fail again, and of those that
-/// pass.
+/// Runs the failed tests once more, alone. Returns the names of the executables that fail again, and of those
+/// that pass.
 fn once_more(mut failed: Vec<Job>) -> Result<(Vec<String>, Vec<String>), String> {
     failed.sort_by(|one, other| one.name.cmp(&other.name));
     if failed.len() > MOST_AGAIN {
@@ -151,7 +152,8 @@ fn once_more(mut failed: Vec<Job>) -> Result<(Vec<String>, Vec<String>), String>
     let (mut again, mut once) = (Vec::new(), Vec::new());
     for mut job in failed {
         println!("tests: {} failed; once more, alone {}", job.name, job.failed.join(" "));
-        // Those that passed have nothing to show, and each could fail in its turn. Without a name all run.
+        // Only the failed tests are repeated, because each of the others could fail in its turn. If no names
+        // are known, all tests run.
         if !job.failed.is_empty() && job.name != DOC_TESTS {
             job.command.arg("--exact").args(&job.failed);
         }
@@ -182,7 +184,7 @@ fn split(all: Vec<Job>) -> (VecDeque<Job>, VecDeque<Job>) {
     (beside.into(), alone.into())
 }
 
-/// Runs a part of the step and prints how long it took and how busy the processors were.
+/// Runs a part of the step. Prints its duration and the load of the processors.
 fn told<T>(part: &str, run: impl FnOnce() -> T) -> T {
     let (start, before) = (Instant::now(), Ticks::now());
     let result = run();
@@ -191,8 +193,8 @@ fn told<T>(part: &str, run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Waits until the processors were not [`BUSY`] for [`WATCH`], or no job is left; one lane at a time, so that each sees
-/// what the one before it has started.
+/// Waits until the load of the processors was below [`BUSY`] for [`WATCH`], or no job is left. One lane waits
+/// at a time, so that each sees the load of the executable that the previous lane has started.
 fn wait_for_idle(jobs: &Mutex<VecDeque<Job>>, turn: &Mutex<()>) {
     let Ok(_turn) = turn.lock() else { return };
     while jobs.lock().is_ok_and(|jobs| !jobs.is_empty()) {
@@ -205,7 +207,7 @@ fn wait_for_idle(jobs: &Mutex<VecDeque<Job>>, turn: &Mutex<()>) {
     }
 }
 
-/// Runs the jobs in this number of lanes, and in up to `most` while the processors idle; returns those that failed.
+/// Runs the jobs in `lanes` lanes, and in up to `most` while the processors idle. Returns the failed jobs.
 fn run_all(jobs: VecDeque<Job>, lanes: usize, most: usize) -> Result<Vec<Job>, String> {
     let jobs = Mutex::new(jobs);
     let failed = Mutex::new(Vec::new());
@@ -258,12 +260,12 @@ fn run_one(job: &mut Job) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// Names of the failed tests in the output of an executable; none where it did not come to its end.
+/// Returns the names of the failed tests in the output of an executable; none if it did not run to its end.
 fn failed_tests(output: &str) -> Vec<String> {
     if !output.lines().any(|line| line.starts_with("test result: FAILED. ")) {
         return Vec::new();
     }
-    // What stands behind a name tells that the test should panic.
+    // A note behind a name means that the test should panic.
     let name = |line: &str| {
         let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
         Some(name.split(' ').next()?.to_owned())
@@ -338,7 +340,7 @@ mod tests {
     fn failed_executables_run_once_more() {
         let directory = tempfile::tempdir().unwrap();
         let mark = directory.path().join("ran");
-        // The second time it gets the name of the test that failed, behind the shell's own.
+        // The second run gets the name of the failed test as an argument.
         let unsteady = format!(
             "test -e {0} && {{ test \"$0 $*\" = '--exact a::b'; exit $?; }}
             touch {0}; echo 'test a::a ... ok'; echo 'test a::b ... FAILED'

@@ -97,13 +97,13 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         return Err(format!("no fuzz target {unknown}; there are: {}", names.join(" ")));
     }
     names.retain(|name| plan.only.is_empty() || plan.only.contains(name));
-    // What lacks is named before the campaign, not after it.
+    // Missing tools are reported before the campaign, not after it.
     if plan.coverage {
         coverage::tools()?;
     }
     build(&names, INSTRUMENT, "fuzz")?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // More cores than targets: several processes of a target share its corpus.
+    // If there are more cores than targets, several processes of a target share its corpus.
     let copies = cores.div_ceil(names.len().max(1));
     let work: Vec<(&str, usize)> =
         names.iter().flat_map(|name| (0..copies).map(move |copy| (name.as_str(), copy))).collect();
@@ -164,7 +164,7 @@ fn one(name: &str, copy: usize, seconds: u64) -> Result<Ran, String> {
         .args(corpora(name)?)
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        // A parser that needs more than this for one input has no bound.
+        // A parser that needs more memory than this for one input has no bound.
         .args([
             "-rss_limit_mb=1024",
             "-timeout=10",

@@ -52,8 +52,8 @@ fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// Returns whether a file may name an example without being in a recipe's list: it uses the name by chance,
-/// or decides when to apply it.
+/// Returns whether a file may mention an example without being in a recipe's list: it uses the name by
+/// chance, or decides when the example applies.
 fn outside_of_lists(path: &str) -> bool {
     path.starts_with("crates/transfer/src/engine/") || path.ends_with("/tests.rs") || path.contains("/tests/")
 }
@@ -181,7 +181,8 @@ fn what_openssh_does_not_have_is_in_the_pages_for_users() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// Versions in names of packages and images, such as `longhaul_0.1.0-1_amd64.deb` and `longhaul:0.1.0`.
+/// Returns the versions in names of packages and images, such as `longhaul_0.1.0-1_amd64.deb` and
+/// `longhaul:0.1.0`.
 fn package_versions(text: &str) -> Vec<&str> {
     let dotted =
         |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
@@ -215,7 +216,7 @@ fn pages_name_the_packages_of_this_version() {
     assert_eq!(package_versions(example), ["0.1.0", "4.5.6", "1.2.3"]);
 }
 
-/// The name that a heading is linked by.
+/// Returns the anchor of a heading in links.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));

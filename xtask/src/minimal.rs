@@ -6,12 +6,12 @@ use std::path::Path;
 
 use crate::workspace::{Outcome, call, cargo, host, overrides, root, target_dir};
 
-/// What the workspace consists of, beside its lock file.
+/// Parts of the workspace, besides its lock file.
 const PARTS: [&str; 8] = ["Cargo.toml", "bench", "bins", "campaign", "crates", "fuzz", "interop", "xtask"];
 
-/// Checks the workspace with the oldest version of each direct dependency that `Cargo.toml` permits, and the newest of
-/// those that they bring. The lock file for that is written beside links to the workspace's parts; the workspace's own
-/// stays as it is.
+/// Checks the workspace with the oldest version of each direct dependency that `Cargo.toml` permits, and the
+/// newest versions of indirect dependencies. The lock file for that is written beside links to the
+/// workspace's parts; the workspace's own lock file stays unchanged.
 pub(crate) fn check() -> Outcome {
     let target = target_dir().join("minimal");
     let workspace = target.join("workspace");
@@ -21,7 +21,7 @@ pub(crate) fn check() -> Outcome {
         command.current_dir(&workspace).args(args);
         command
     };
-    // Cargo wants the unstable option permitted. This call compiles nothing.
+    // Cargo requires permission for the unstable option. This call compiles nothing.
     let mut update = there(&["update", "-Z", "direct-minimal-versions"]);
     let updated = update.env("RUSTC_BOOTSTRAP", "1").output().map_err(|error| format!("cargo: {error}"))?;
     let said = String::from_utf8_lossy(&updated.stderr);

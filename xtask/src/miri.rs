@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::workspace::{Outcome, call, root, target_dir};
 
-/// Tests of lh-sys, by module: those that run unsafe code without a system call which the interpreter lacks.
+/// Tests of lh-sys, by module: those with unsafe code that make no system call which the interpreter lacks.
 const TESTS: &[(&str, &str)] = &[
     ("interfaces", "socket_addresses_are_read_at_any_alignment"),
     ("security_key::interface", "options_can_be_read_after_moves"),
@@ -13,14 +13,14 @@ const TESTS: &[(&str, &str)] = &[
     ("users", "entries_of_the_c_library_are_copied"),
 ];
 
-/// Upper limit of the time for all tests, seconds, when they are compiled.
+/// Time limit of all tests after compilation, seconds.
 const LIMIT: &str = "300";
 
-/// Runs the tests where a nightly compiler with Miri is installed, or can be.
+/// Runs the tests if a nightly compiler with Miri is installed or can be installed.
 pub(crate) fn check() -> Outcome {
     if !has_miri() {
         let add = ["120", "rustup", "component", "add", "--toolchain", "nightly", "miri", "rust-src"];
-        // A machine without a way out must not wait for long.
+        // A machine without network access must not wait long.
         let added = Command::new("timeout").args(add).status();
         if !added.is_ok_and(|status| status.success()) || !has_miri() {
             println!("miri: SKIPPED: `rustup component add --toolchain nightly miri rust-src` has failed");
@@ -28,11 +28,11 @@ pub(crate) fn check() -> Outcome {
         }
     }
     let prepared = |cargo: &mut Command| {
-        // Clocks and files of the host may be used.
+        // The tests may use the host's clocks and files.
         let cargo = cargo.args(["miri", "test", "--locked", "-p", "lh-sys", "--lib"]);
         cargo.env("CARGO_TARGET_DIR", target_dir().join("miri")).env("MIRIFLAGS", "-Zmiri-disable-isolation");
     };
-    // Compiles a standard library the first time, whose crates may have to be downloaded.
+    // The first run compiles a standard library, whose crates may have to be downloaded.
     let mut setup = nightly(Command::new("rustup"));
     if !setup.args(["miri", "setup"]).status().is_ok_and(|status| status.success()) {
         println!("miri: SKIPPED: `cargo +nightly miri setup` has failed");
@@ -57,7 +57,8 @@ fn has_miri() -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-/// Completes a call of rustup to one of the nightly cargo, without what the cargo that runs this program has set.
+/// Completes a call of rustup to one of the nightly cargo, without the variables that the calling cargo has
+/// set.
 fn nightly(mut rustup: Command) -> Command {
     rustup.current_dir(root()).args(["run", "nightly", "cargo"]);
     rustup.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC");

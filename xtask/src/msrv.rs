@@ -1,5 +1,5 @@
-//! The oldest supported compiler (`rust-version` in `Cargo.toml`): either it builds everything in this run, or the
-//! workspace is checked with it besides, where it is installed.
+//! The oldest supported compiler (`rust-version` in `Cargo.toml`). If this run does not use it, the workspace
+//! is also checked with it, provided that it is installed.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use crate::workspace::{Outcome, call, root, target_dir};
 /// Major and minor number of a compiler.
 type Version = (u32, u32);
 
-/// Checks that the declared compiler suffices, and that the README names the same one.
+/// Checks that the declared compiler suffices, and that the README names it.
 pub(crate) fn check() -> Outcome {
     let manifest =
         fs::read_to_string(root().join("Cargo.toml")).map_err(|error| format!("Cargo.toml: {error}"))?;
@@ -28,32 +28,32 @@ pub(crate) fn check() -> Outcome {
     let installed = ["run", &name, "rustc", "--version"];
     let found = Command::new("rustup").args(installed).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !found.is_ok_and(|status| status.success()) {
-        // A machine with a newer compiler alone must be able to run the tests; CI has both.
+        // The tests must also run on a machine with only a newer compiler; CI has both.
         println!("msrv: SKIPPED: Rust {name} is not installed; `rustup toolchain install {name}` does that");
         return Ok(());
     }
     let check = ["run", &name, "cargo", "check", "--locked", "--workspace", "--all-targets"];
-    // What the two compilers build must not replace each other.
+    // The builds of the two compilers must not replace each other.
     let target = target_dir().join("msrv");
     let mut command = Command::new("rustup");
     command.current_dir(root()).args(check).env("CARGO_TARGET_DIR", target);
     call(command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC"))
 }
 
-/// The `rust-version` of a manifest.
+/// Returns the `rust-version` of a manifest.
 fn declared(manifest: &str) -> Option<Version> {
     let value = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "))?;
     version(value.trim_matches('"'))
 }
 
-/// The version of the compiler that cargo calls.
+/// Returns the version of the compiler that cargo calls.
 fn used() -> Option<Version> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).current_dir(root()).arg("--version").output().ok()?;
     version(String::from_utf8_lossy(&output.stdout).strip_prefix("rustc ")?)
 }
 
-/// The first two numbers of a version.
+/// Returns the first two numbers of a version.
 fn version(text: &str) -> Option<Version> {
     let mut numbers = text.split(['.', ' ', '-']).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))

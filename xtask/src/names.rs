@@ -1,5 +1,5 @@
-//! Makes a directory with links from OpenSSH's names to our programs: `target/release/openssh-names/`. With
-//! it in front on PATH, in a shell or a third-party test suite, every call of `ssh` runs `lhssh`.
+//! Creates a directory with links from OpenSSH's names to our programs: `target/release/openssh-names/`. With
+//! this directory first on PATH, in a shell or a third-party test suite, every call of `ssh` runs `lhssh`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace::{Outcome, target_dir};
 
-/// OpenSSH's name, ours, the path of OpenSSH's program on Debian, and its variable in OpenSSH's test suite.
+/// OpenSSH's name, our name, the path of OpenSSH's program on Debian, and its variable in OpenSSH's test
+/// suite.
 pub(crate) const PROGRAMS: &[(&str, &str, &str, &str)] = &[
     ("ssh", "lhssh", "/usr/bin/ssh", "TEST_SSH_SSH"),
     ("sshd", "lhsshd", "/usr/sbin/sshd", "TEST_SSH_SSHD"),

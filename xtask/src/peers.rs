@@ -1,11 +1,11 @@
-//! Installs the peer programs that the tests talk to: Debian's packages, and those of npm, Maven, crates.io and Go's
-//! module proxy where Debian has none.
+//! Installs the peer programs of the tests: Debian's packages, and those of npm, Maven, crates.io and Go's
+//! module proxy if Debian has none.
 
 use std::process::Command;
 
 use crate::workspace::{Outcome, call, cargo, root, target_dir};
 
-/// Program whose presence shows that a package is installed, and the package.
+/// Debian packages, each with a program whose presence shows that it is installed.
 const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/ssh", "openssh-client"),
     ("/usr/sbin/sshd", "openssh-server"),
@@ -97,7 +97,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/git-lfs", "git-lfs"),
 ];
 
-/// Programs that any version and any place on PATH satisfies, and their packages.
+/// Programs of which any version anywhere on PATH suffices, and their packages.
 const ANY: &[(&str, &str)] = &[
     ("go", "golang-go"),
     ("node", "nodejs"),
@@ -106,7 +106,7 @@ const ANY: &[(&str, &str)] = &[
     ("mvn", "maven"),
 ];
 
-/// npm packages, with the version that the tests were written for.
+/// npm packages, with the version for which the tests were written.
 const NPM: &[(&str, &str)] = &[("ssh2", "1.17.0")];
 
 fn missing() -> Vec<&'static str> {
@@ -138,19 +138,20 @@ pub(crate) fn install() -> Outcome {
     debian
 }
 
-/// Builds opkssh from Go's module proxy. Where it cannot be fetched the recipe that needs it says that it did not run.
+/// Builds opkssh from Go's module proxy. If it cannot be fetched, the recipe that needs it reports that it is
+/// skipped.
 fn build_opkssh() {
     build_go("opkssh", &["github.com/openpubkey/opkssh"], "300");
 }
 
-/// Builds the servers of `interop/peers/go_modules` from Go's module proxy. Where that has not all modules, the tests of
-/// these servers say that they did not run.
+/// Builds the servers of `interop/peers/go_modules` from Go's module proxy. If some modules are missing
+/// there, the tests of these servers report that they are skipped.
 fn build_go_servers() {
     build_go("go_modules", &["./request_server", "./wish_server"], "180");
 }
 
-/// Builds packages of the module `interop/peers/MODULE` into the directory of that name among the fetched peers. Modules
-/// that cannot be had must not cost the run more than `limit` seconds.
+/// Builds packages of the module `interop/peers/MODULE` into the directory of that name among the fetched
+/// peers. Modules that cannot be fetched must not cost the run more than `limit` seconds.
 fn build_go(module: &str, packages: &[&str], limit: &str) {
     let into = target_dir().join("peers").join(module);
     let build = [limit, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o"];
@@ -168,8 +169,8 @@ fn build_go(module: &str, packages: &[&str], limit: &str) {
     }
 }
 
-/// Downloads the crates of russh and builds the peer, where `lh_interop::russh_peer` looks for it. It is not part
-/// of the workspace: its 130 crates are no concern of `Cargo.lock`.
+/// Downloads the crates of russh and builds the peer, in the directory where `lh_interop::russh_peer` expects
+/// it. It is not part of the workspace, so that its 130 crates stay out of `Cargo.lock`.
 fn build_russh() -> Outcome {
     let build = ["build", "--quiet", "--locked", "--manifest-path"];
     call(
@@ -218,7 +219,7 @@ fn install_from_npm() -> Outcome {
     }
     println!("peers: installing {} of npm's", wanted.join(" "));
     std::fs::create_dir_all(&into).map_err(|error| format!("{}: {error}", into.display()))?;
-    // The packages' build steps make native modules that are optional.
+    // The packages' build steps compile optional native modules.
     call(
         Command::new("npm")
             .args(["install", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--prefix"])
@@ -249,7 +250,7 @@ fn install_from_debian() -> Outcome {
             .args(["-q", "-y", "--no-install-recommends", "install"])
             .args(&missing)
             .env("DEBIAN_FRONTEND", "noninteractive")
-            // Keeps the packages' own servers from starting: the tests start theirs.
+            // Prevents the packages' own servers from starting: the tests start theirs.
             .env("RUNLEVEL", "1"),
     )
 }

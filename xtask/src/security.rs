@@ -68,7 +68,7 @@ fn every_test_named_in_the_table_exists() {
     assert!(wrong.is_empty(), "docs/security.md:\n{}", wrong.join("\n"));
 }
 
-/// The table of the last campaigns has a row for each target, and the sum above it is theirs.
+/// The table of the last campaigns has a row for each target, and the sum above it is correct.
 #[test]
 fn every_fuzz_target_had_a_campaign() {
     let targets = fs::read_dir(root().join("fuzz/fuzz_targets")).unwrap().flatten();

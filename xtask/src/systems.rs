@@ -1,10 +1,10 @@
-//! Other systems: the client programs must go on compiling for macOS and FreeBSD.
+//! Other systems: checks that the client programs still compile for macOS and FreeBSD.
 
 use crate::workspace::{Outcome, add_library, call, cargo, overrides, root, target_dir};
 
 const TARGETS: [&str; 2] = ["x86_64-apple-darwin", "x86_64-unknown-freebsd"];
 
-/// The programs of a user, without those of a server and those that act with root's rights.
+/// User programs: no servers, and no programs that run as root.
 const PROGRAMS: [&str; 9] = [
     "lhssh",
     "lhscp",
@@ -17,8 +17,8 @@ const PROGRAMS: [&str; 9] = [
     "lhssh-pkcs11-helper",
 ];
 
-/// Checks the client programs for each system of which the standard library is or can be installed. Warnings are errors:
-/// what is not used there is most likely not done there.
+/// Checks the client programs for each system whose standard library is installed or can be installed.
+/// Warnings are errors: code that is unused there probably indicates a missing call.
 pub(crate) fn check() -> Outcome {
     for target in TARGETS {
         if !add_library("systems", target)? {

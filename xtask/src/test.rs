@@ -45,10 +45,11 @@ const STEPS: &[Step] = &[
     ("fuzz", || fuzz::run(&[])),
 ];
 
-/// Steps that mostly wait and leave nothing that the others read: they run side by side, when the first of them is due.
+/// Steps that mostly wait and whose results no other step reads: they run side by side, when the first of
+/// them is due.
 const BESIDE: &[&str] = &["packages", "demo", "bench", "load", "faults", "cuts"];
 
-/// Steps that run only when `--only` names them: what their short form in [`STEPS`] leaves out.
+/// Steps that run only if `--only` names them: the parts that their short form in [`STEPS`] leaves out.
 const LONG: &[Step] = &[("doctor", doctor), ("properties", properties)];
 
 /// Steps of `--quick`: they need no peer programs and no release build.
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     }
     let mut times = Vec::new();
     for (name, step) in STEPS.iter().chain(LONG) {
-        // The full run includes the tests of `unit` in its step `tests`.
+        // The full run executes the tests of `unit` in its step `tests`.
         let is_long = LONG.iter().any(|(long, _)| long == name);
         let wanted = only.as_ref().map_or(*name != "unit" && !is_long, |only| only.contains(name));
         if !wanted {
@@ -103,9 +104,9 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Runs this command again inside a mount namespace in which root's shells find no start-up files, where that
-/// is possible. Tests log in hundreds of times as the current user and kill some of the shells; a `.bashrc`
-/// that takes locks and waits for them would disturb them.
+/// Runs this command again inside a mount namespace without start-up files of root's shells, if that is
+/// possible. Tests log in hundreds of times as the current user and kill some of the shells. A `.bashrc` that
+/// takes locks and waits for them would disturb them.
 fn without_start_up_files(args: &[String]) -> Option<Outcome> {
     const INSIDE: &str = "LH_NO_START_UP_FILES";
     if !lh_interop::is_root() || std::env::var_os(INSIDE).is_some() {
@@ -131,7 +132,7 @@ fn without_start_up_files(args: &[String]) -> Option<Outcome> {
 
 fn install_peers() -> Outcome {
     match peers::install() {
-        // Without root, the tests that can run do, and the end of the output names the others.
+        // Without root, the tests that can run do so, and the end of the output names the others.
         Err(text) if !lh_interop::is_root() => {
             println!("{text}");
             Ok(())
@@ -152,11 +153,11 @@ fn tests() -> Outcome {
     let _ = std::fs::remove_file(&skipped);
     let bins = target_dir().join("release");
     let mut variables = vec![("LH_BIN_DIR", bins.as_path()), ("LH_SKIP_LOG", &skipped)];
-    // See `properties`.
+    // See `properties` for the reason of the fixed seed.
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
         variables.push(("PROPTEST_RNG_SEED", Path::new("1")));
     }
-    // Root could install every peer, so none may be missing.
+    // Root could install every peer, so no peer may be missing.
     if lh_interop::is_root() {
         variables.push(("LH_REQUIRE_PEERS", Path::new("1")));
     }
@@ -170,21 +171,21 @@ fn tests() -> Outcome {
     outcome
 }
 
-/// The tests of properties with many more cases, which differ from run to run; the step `tests` has the same
-/// ones in each run, so that a new case does not refuse a change that has nothing to do with it.
+/// Runs the property tests with many more cases, which differ from run to run. The step `tests` uses equal
+/// cases in each run, so that a new case cannot fail an unrelated change.
 fn properties() -> Outcome {
     let workspace = ["--locked", "--workspace", "--exclude", "lh-interop"];
     executables::run(&workspace, &["--lib", "--bins", "--tests"], &[("PROPTEST_CASES", Path::new("5000"))])
 }
 
-/// Every planted cause that `longhaul doctor` must name; the step `tests` plants a few of them.
+/// Tests every planted cause that `longhaul doctor` must name; the step `tests` plants only a few of them.
 fn doctor() -> Outcome {
     let bins = build_release()?;
     let test = ["test", "--locked", "--package", "lh-interop", "--test", "doctor", "--", "--include-ignored"];
     call(cargo().args(test).env("LH_BIN_DIR", bins).env("LH_REQUIRE_PEERS", "1"))
 }
 
-/// OpenSSH's own tests with our programs. Only root can set up the networks and users that they need.
+/// Runs OpenSSH's own tests with our programs. Only root can set up the networks and users that they need.
 fn regress() -> Outcome {
     if !lh_interop::is_root() {
         println!("SKIPPED regress: OpenSSH's regression tests need root");

@@ -30,10 +30,10 @@ usage: cargo xtask wan [options] [--] [COMMAND [ARG…]]
 COMMAND runs at the near end (a shell without one), with LH_WAN_FAR, LH_WAN_FAR6, LH_WAN_NEAR, LH_WAN_NEAR6
 (addresses) and LH_WAN_FAR_NETNS, LH_WAN_NEAR_NETNS (namespaces, for `ip netns exec`) in the environment.";
 
-/// Time that a server has to start listening.
+/// Time limit for a server to start listening.
 const SERVER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Time that a command has to end after a signal.
+/// Time limit for a command to end after a signal.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let wanted = parse(args)?;
     call(cargo().args(["build", "--quiet", "--release", "--locked", "--package", "lh-link"]))?;
     let program = target_dir().join("release/lh-link");
-    // Before the path is set up, so that a signal cannot leave parts of it behind.
+    // Signals are collected before the path is set up, so that a signal cannot leave parts of it behind.
     let signals = Signals::collect(&[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT])
         .map_err(|error| format!("signals: {error}"))?;
     let path = Path::up(&wanted.spec, &program)?;
@@ -119,7 +119,7 @@ fn serve_and_run(path: &Path, wanted: &Wanted, mut signals: Signals) -> Result<i
 /// Starts the server. It and its children end with its namespace.
 fn start_server(path: &Path, line: &str) -> Outcome {
     let mut command = path.command(Side::Far, "sh");
-    // Ctrl-C at the terminal is for the command; the server ends after it.
+    // Ctrl-C at the terminal is meant for the command; the server ends after it.
     start(command.args(["-c", line]), true).map_err(|error| format!("--far {line}: {error}"))?;
     if !path.wait_for_listener(Side::Far, SERVER_PATIENCE) {
         eprintln!("wan: nothing listens on TCP at the far end after {SERVER_PATIENCE:?}; going on");
@@ -172,7 +172,7 @@ fn attend(child: Child, signals: &mut Signals) -> Result<i32, String> {
             return Err(failed(error.into()));
         }
         while let Some(signal) = signals.take().map_err(failed)? {
-            // The terminal has already sent it to the command; a second one does no harm.
+            // The terminal has already sent it to the command; a second one is harmless.
             let _ = child.signal(signal, false);
             deadline = deadline.or_else(|| Some(Instant::now() + END_PATIENCE));
         }

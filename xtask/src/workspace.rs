@@ -5,17 +5,17 @@ use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// What a command of this program ends with; the text is for a person.
+/// Result of a command of this program; the error is a message for the user.
 pub(crate) type Outcome = Result<(), String>;
 
-/// The directory of the workspace.
+/// Returns the directory of the workspace.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Cargo itself, as it called us. Without a word of the user it keeps no state of incremental compilation: that took
-/// half of the space on disk of a full test run.
+/// Returns a command of the cargo that called us. Unless the user sets it, incremental compilation is off:
+/// its state took half of the disk space of a full test run.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -25,12 +25,12 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's directory of build results.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Runs a command and turns every way it can fail into a text.
+/// Runs a command and converts every kind of failure to a text.
 pub(crate) fn call(command: &mut Command) -> Outcome {
     let shown = format!("{command:?}").replace('"', "");
     let status = command.status().map_err(|error| format!("{shown}: {error}"))?;
@@ -40,12 +40,12 @@ pub(crate) fn call(command: &mut Command) -> Outcome {
 /// Starts a command that prints to a file, which [`read_back`] reads when the command has ended.
 pub(crate) fn start_captured(command: &mut Command) -> std::io::Result<(Child, File)> {
     let log = tempfile::tempfile()?;
-    // One file description for both, so that their lines stay in order.
+    // Both streams share one file description, so that their lines stay in order.
     let child = command.stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()?;
     Ok((child, log))
 }
 
-/// Returns all that a command has printed.
+/// Returns the output of a command.
 pub(crate) fn read_back(mut log: File) -> std::io::Result<Vec<u8>> {
     log.rewind()?;
     let mut output = Vec::new();
@@ -53,14 +53,14 @@ pub(crate) fn read_back(mut log: File) -> std::io::Result<Vec<u8>> {
     Ok(output)
 }
 
-/// Builds the programs as users get them and returns their directory.
+/// Builds the programs in the release profile and returns their directory.
 pub(crate) fn build_release() -> Result<PathBuf, String> {
     let build = ["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"];
     call(cargo().args(build))?;
     Ok(target_dir().join("release"))
 }
 
-/// The target that the compiler compiles for where it is not told another.
+/// Returns the compiler's default target.
 pub(crate) fn host() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let printed = Command::new(rustc).args(["--print", "host-tuple"]).output();
@@ -79,13 +79,13 @@ pub(crate) fn has_library(target: &str) -> Result<bool, String> {
     Ok(Path::new(String::from_utf8_lossy(&printed.stdout).trim()).is_dir())
 }
 
-/// Returns whether the standard library for a target is installed, after an attempt to install it where it is not. A
-/// failure to do so is printed as the reason why `step` skips the target.
+/// Returns whether the standard library for a target is installed, after trying to install it if needed. A
+/// failure is printed as the reason why `step` skips the target.
 pub(crate) fn add_library(step: &str, target: &str) -> Result<bool, String> {
     if has_library(target)? {
         return Ok(true);
     }
-    // A machine without a way out must not wait for long.
+    // A machine without network access must not wait long.
     let add = Command::new("timeout").args(["120", "rustup", "target", "add", target]).status();
     let is_there = add.is_ok_and(|status| status.success()) && has_library(target)?;
     if !is_there {
@@ -94,13 +94,13 @@ pub(crate) fn add_library(step: &str, target: &str) -> Result<bool, String> {
     Ok(is_there)
 }
 
-/// Shows a path below the root of the workspace.
+/// Returns a path relative to the root of the workspace.
 pub(crate) fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Flags of cargo that stand for the build script of the cryptography library, for a check: the library is C and
-/// assembler, and a check reads its declarations alone. `workspace` has the lock file.
+/// Returns flags of cargo that replace the build script of the cryptography library, for a check. The library
+/// is C and assembler, and a check reads only its declarations. `workspace` contains the lock file.
 pub(crate) fn overrides(workspace: &Path, target: &str) -> Result<Vec<String>, String> {
     let lock = workspace.join("Cargo.lock");
     let lock = std::fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
@@ -110,7 +110,7 @@ pub(crate) fn overrides(workspace: &Path, target: &str) -> Result<Vec<String>, S
     Ok(said.concat())
 }
 
-/// The name by which cargo knows what aws-lc-sys links: it has the version of the package.
+/// Returns cargo's name for the library that aws-lc-sys links; it contains the version of the package.
 fn links_name(lock: &str) -> Option<String> {
     let (_, entry) = lock.split_once("name = \"aws-lc-sys\"\nversion = \"")?;
     let (version, _) = entry.split_once('"')?;

@@ -17,7 +17,7 @@ use crate::shape::{LATER, Link, Shape};
 /// Packets read before the ring is checked again: at 10 Gb/s a millisecond's worth.
 const BATCH: usize = 16;
 
-/// Delay beyond the due time that spoils a measurement, nanoseconds.
+/// Lateness that spoils a measurement, nanoseconds.
 const LATE: u64 = 1_000_000;
 
 macro_rules! counters {
@@ -86,7 +86,7 @@ pub struct Direction<'a> {
     to: OwnedFd,
     link: Link,
     ring: Ring,
-    /// Packets that others overtake, and when they are due, in this order.
+    /// Packets to be overtaken by others, with their due times, in order.
     overtaken: VecDeque<(u64, Vec<u8>)>,
     origin: Instant,
     /// Buffer for a large segment that is being split.

@@ -1,9 +1,8 @@
 //! An emulated wide-area path: two network namespaces and a link with delay, rate, loss and a bounded queue.
 //!
 //! Many kernels have no netem, and on loopback without delay window sizes do not matter. So the link is our
-//! own program between two TUN devices that pass TCP's 64 KiB segments whole. Where the kernel has netem,
+//! own program between two TUN devices, which pass TCP's 64 KiB segments whole. If the kernel has netem,
 //! [`path`] uses that instead, behind the same interface.
-//! has netem, [`path`] uses that instead, behind the same interface.
 //!
 //! | module | purpose |
 //! |---|---|

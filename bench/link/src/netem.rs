@@ -1,6 +1,7 @@
-//! The same link from the kernel's queueing disciplines: netem for delay and loss, tbf for rate and queue.
+//! Emulation of the link by the kernel's queueing disciplines: netem for delay and loss, tbf for rate and
+//! queue.
 //!
-//! netem delays and drops packets as the kernel passes them. So where loss is configured, the veth pair
+//! netem delays and drops packets as the kernel passes them to it. So if loss is configured, the veth pair
 //! carries single packets (`gso_max_segs 1`); otherwise each loss would drop 64 KiB.
 
 use crate::netns::run;

@@ -74,8 +74,8 @@ pub struct Spec {
     pub rate: u64,
     /// Loss probability of each direction, for single packets on the wire.
     pub loss: f64,
-    /// Probability for each segment that its packet, with up to 64 KiB of data, arrives 10 ms later than others and so
-    /// behind them; by the program of this crate only.
+    /// Probability for each segment that its packet (up to 64 KiB of data) arrives 10 ms late, so that later
+    /// packets overtake it. Supported by the program of this crate only.
     pub reorder: f64,
     /// Queue in front of each direction, bytes; `None` is the bandwidth-delay product, at least 256 KiB.
     pub queue: Option<u64>,
@@ -83,12 +83,12 @@ pub struct Spec {
     pub mtu: u32,
     /// TCP's congestion control in both namespaces.
     pub congestion: String,
-    /// Upper limit of a TCP socket's buffer in both namespaces, bytes; `None` is four times the capacity of
-    /// the path with its queue full, so that the path limits and not the host.
+    /// Upper limit of a TCP socket's buffer in both namespaces, bytes. `None` is four times the capacity of
+    /// the path with its queue full, so that the path is the limit and not the host.
     pub tcp_buffer: Option<u64>,
     /// Seed of the random losses.
     pub seed: u64,
-    /// Implementation of the link; `None` is netem where the kernel has it.
+    /// Implementation of the link; `None` is netem if the kernel has it.
     pub kind: Option<Kind>,
 }
 
@@ -111,7 +111,7 @@ impl Default for Spec {
 
 impl Spec {
     /// Applies a flag of the command line (`--rtt 50ms`), for every program that sets up paths. Returns false
-    /// for other flags, and an error about an invalid value.
+    /// for other flags, and an error for an invalid value.
     pub fn set(&mut self, flag: &str, value: &str) -> Result<bool, String> {
         match flag {
             "--rtt" => self.rtt = units::time(value)?,
@@ -145,7 +145,8 @@ impl Spec {
         Shape { rate: self.rate, delay: self.rtt / 2, queue, loss: self.loss, reorder: self.reorder }
     }
 
-    /// Limit of TCP's buffers, bytes. The factor is for the kernel's own overhead, which it counts.
+    /// Limit of TCP's buffers, bytes. The factor covers the kernel's own overhead, which counts towards the
+    /// limit.
     pub fn tcp_buffer(&self) -> u64 {
         let wanted = 4 * (self.bandwidth_delay() + self.shape().queue);
         self.tcp_buffer.unwrap_or_else(|| wanted.max(6 << 20)).min(1 << 30)
@@ -248,7 +249,8 @@ impl Path {
         command.args([self.netns(Side::Near), self.netns(Side::Far)]);
         command.args([shape.rate, shape.delay.as_nanos() as u64, shape.queue].map(|n| n.to_string()));
         command.args([shape.loss, shape.reorder].map(|part| part.to_string())).arg(spec.seed.to_string());
-        // A process group of its own: Ctrl-C is for the command; the link ends with the path.
+        // The link has its own process group, because Ctrl-C is meant for the command; the link ends with the
+        // path.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let failed = |what: &dyn fmt::Display| format!("{}: {what}", program.display());
         let mut child = command.spawn().map_err(|error| failed(&error))?;

@@ -18,7 +18,8 @@ pub struct Shape {
     pub queue: u64,
     /// Probability that a transmitted segment does not arrive.
     pub loss: f64,
-    /// Probability for each transmitted segment that its packet arrives [`LATER`] than others, so that they overtake it.
+    /// Probability for each transmitted segment that its packet is delayed by [`LATER`], so that later
+    /// packets overtake it.
     pub reorder: f64,
 }
 
@@ -120,7 +121,7 @@ impl Link {
         self.loss.next_lost(count)
     }
 
-    /// True where one of the next `count` transmitted segments is to be overtaken.
+    /// True if one of the next `count` transmitted segments is to be overtaken.
     pub fn is_overtaken(&mut self, count: u64) -> bool {
         let mut left = count;
         let mut is_overtaken = false;

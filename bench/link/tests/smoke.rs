@@ -1,5 +1,5 @@
 //! Tests on a real path: it delays, delivers every byte in order, also with loss and queue drops, and leaves
-//! nothing behind.
+//! no namespaces or processes behind.
 //!
 //! Rates and times are not asserted, because test machines are busy; only that no packet arrives too early.
 

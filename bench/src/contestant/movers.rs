@@ -22,7 +22,8 @@ pub(super) fn client(
         Mover::Rclone => rclone(bench, program, with, task)?,
         Mover::Mscp => mscp(bench, program, with, task)?,
     };
-    // These two contain SSH themselves; the others start `ssh`, and rsync also itself at the server.
+    // rclone and mscp contain SSH themselves. The others start `ssh`, and rsync also starts itself on the
+    // server.
     let is_ssh = matches!(which, Mover::Rclone | Mover::Mscp);
     let commands = if is_ssh { Commands::None } else { Commands::Unknown };
     Some(Client { commands, ..Client::new(client) })

@@ -1,4 +1,4 @@
-//! Tasks of a client, and what may vary between connections.
+//! Tasks of a client, and the variable parameters of connections.
 
 use std::path::Path;
 

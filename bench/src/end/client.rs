@@ -4,7 +4,7 @@
 //! [--limit SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is
 //! inherited from the supervisor. With `--feed` the supervisor writes zeros to the program for that time,
 //! with `--meter` it counts the program's output. Lanes run at the same time and share the repetitions; the
-//! wall time is then that of all together. The supervisor's own work is not counted.
+//! wall time is then measured from the first start to the last end. The supervisor's own work is not counted.
 
 use std::fs::File;
 use std::process::{Command, Stdio};

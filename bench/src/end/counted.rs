@@ -1,7 +1,7 @@
-//! A remote command whose CPU time is counted, so that it can be told from that of the SSH programs.
+//! A remote command whose CPU time is counted separately from that of the SSH programs.
 //!
 //! `lh-bench counted FILE PROGRAM [ARGUMENT…]` writes the CPU time of the program and of itself to the file.
-//! The login shell's is part of its own where the shell executes it in its place.
+//! If the login shell executes it in its own process, its time includes the shell's.
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! A light load generator: many sessions in one thread, driven by epoll.
 //!
-//! A generator with terminals that are typed at runs at a higher priority, where the user may have one.
+//! A generator with terminals at which keys are pressed runs at a higher priority, if the user may set one.
 
 mod session;
 
@@ -29,7 +29,7 @@ const EVENTS: usize = 256;
 pub(crate) struct Load<'a> {
     epoll: rustix::fd::OwnedFd,
     sessions: Vec<Session<'a>>,
-    /// Whether the kernel also reports when a session's socket takes more.
+    /// True if the kernel also reports when a session's socket is writable.
     wants_write: Vec<bool>,
     server: (&'a str, u16),
     account: &'a Account<'a>,
@@ -96,7 +96,7 @@ impl<'a> Load<'a> {
     /// Lets all sessions run for a quarter of `duration`, and then measures them for `duration`.
     ///
     /// # Errors
-    /// A session fails.
+    /// Time limit for progress of a login.
     pub(crate) fn measure(&mut self, duration: Duration) -> Result<Moved, String> {
         let types = self.sessions.iter().any(|session| session.task() == Task::Keys);
         let _priority = types.then(Priority::raise);
@@ -134,7 +134,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Waits for events, and handles those that are there.
+    /// Waits for events, and handles those that have arrived.
     fn wait(&mut self, at_most: Duration) -> Result<(), String> {
         let timeout = Timespec::try_from(at_most).map_err(|error| error.to_string())?;
         let mut events = Vec::with_capacity(EVENTS);
@@ -162,8 +162,8 @@ impl<'a> Load<'a> {
     }
 }
 
-/// A higher priority of this thread, where the user may have one, until it is dropped. Among hundreds of busy
-/// processes the time from key to echo would be mostly the time until the generator itself runs.
+/// A higher priority of this thread, if the user may set one, until it is dropped. Among hundreds of busy
+/// processes, the time from key to echo would mostly be the time until the generator itself runs.
 struct Priority(i32);
 
 impl Priority {

@@ -1,4 +1,4 @@
-//! One session of the load generator: a socket without blocking and the protocol's state machines.
+//! One session of the load generator: a non-blocking socket and the protocol's state machines.
 
 use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(50);
 /// Data of uploads.
 static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
 
-/// What a session does after its login.
+/// Activity of a session after its login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Receives zeros without end.
@@ -34,7 +34,7 @@ pub(crate) enum Task {
     Upload,
     /// A terminal that does nothing.
     Idle,
-    /// A terminal at which keys are pressed, one after the echo of the one before.
+    /// A terminal at which a key is pressed after each echo of the previous one.
     Keys,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
         connection.send_budget(id) > 0
     }
 
-    /// Presses a key when it is time. Returns the time of the next one.
+    /// Presses a key when its time has come. Returns the time of the next one.
     pub(super) fn press_key(&mut self, now: Instant) -> Result<Option<Instant>, String> {
         if self.next_key.is_some_and(|at| at <= now)
             && let (Some(id), Some(connection)) = (self.channel, &mut self.connection)
@@ -279,7 +279,7 @@ impl<'a> Session<'a> {
                     if !ok {
                         return Err("the server refused the command".to_owned());
                     }
-                    // A terminal is ready when its program says so.
+                    // A terminal is ready when its program reports it.
                     self.runs = !self.task.has_terminal();
                 }
                 ConnectionEvent::Data { id, data, .. } => {

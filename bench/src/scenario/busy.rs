@@ -1,5 +1,5 @@
-//! A busy server: downloads and uploads at once beside idle terminals, of which some are typed at. Compared
-//! with one connection to the same server.
+//! A busy server: simultaneous downloads and uploads beside idle terminals and terminals at which keys are
+//! pressed. The result is compared with one connection to this server.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn measure(
     let quiet = terminals.measure(sizes.duration / 4).map_err(failed)?.echoes;
     bulk.add(Task::Download, sizes.transfers).map_err(failed)?;
     bulk.add(Task::Upload, sizes.transfers).map_err(failed)?;
-    // Apart, so that no echo waits for the generator's own share of the bulk.
+    // The terminals run in another thread, so that no echo waits for the generator's own bulk data.
     let started = Work::of(&running);
     let (typed, moved) = std::thread::scope(|scope| {
         let typed = scope.spawn(|| terminals.measure(sizes.duration));
@@ -120,7 +120,7 @@ fn measure(
     Ok(run)
 }
 
-/// What the server's processes have done so far, without the commands.
+/// CPU time and sleeps of the server's processes so far, without the commands.
 #[derive(Debug, Clone, Copy)]
 struct Work {
     cpu_us: u64,
@@ -134,8 +134,7 @@ impl Work {
         Self { cpu_us: sum(so_far_us), sleeps: sum(sleeps) }
     }
 
-    /// The work since `before`, for each of `megabytes`. It depends less on other load of the machine than
-    /// rates do.
+    /// The work since `before`, per megabyte. It depends less than rates on other load of the machine.
     fn per_mb(self, before: Self, megabytes: f64) -> [Measured; 2] {
         let per = |now: u64, then: u64| now.saturating_sub(then) as f64 / megabytes;
         [
@@ -159,7 +158,7 @@ fn slowest(bytes: &[u64]) -> f64 {
 /// Memory of the server's processes, without the commands.
 fn memory(running: &Running) -> Option<Memory> {
     let pids = server_processes(running.pid());
-    // One that has just ended cannot be inspected.
+    // A process that has just ended cannot be inspected.
     pids.iter().filter_map(|&pid| Memory::of(&[pid])).reduce(Memory::plus)
 }
 

@@ -1,5 +1,5 @@
-//! One file over several connections at once: what more cores bring where one thread of each end is the
-//! limit, and whether `lhscp` finds that out by itself.
+//! One file over several connections at once: the gain from more cores when one thread at each end is the
+//! limit, and whether `lhscp` chooses the right number by itself.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
     Ok(tables)
 }
 
-/// A copy of a file to a target over a `number` of connections.
+/// Copies a file to a target over a `number` of connections.
 fn copy<'a>(
     bench: &'a Bench,
     who: &Contestant,
@@ -66,7 +66,7 @@ fn copy<'a>(
         client.program.args.splice(0..0, ["-j".to_owned(), number.to_string()]);
     }
     let mut first = true;
-    // What a user gets without any option stands for Longhaul.
+    // Longhaul's own row is the one without any option.
     let role = if who.role() == Role::Ours && number.is_none() { Role::Ours } else { Role::Peer };
     let copy = Entry::new(name, role, move || {
         let sample = job::run(bench, Some(&server), &client)?;

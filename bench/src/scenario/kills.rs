@@ -1,4 +1,4 @@
-//! Copies that are killed in the middle and run again: whether the result is right, and how many bytes were
+//! Copies that are killed in the middle and run again. Checks the result and measures the bytes that were
 //! transferred twice.
 //!
 //! The client connects to its server through our relay, which counts the bytes in both directions and stops

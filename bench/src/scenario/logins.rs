@@ -31,8 +31,8 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Vec<Table> {
     vec![interleave("logins", title, options.rounds, entries)]
 }
 
-/// Rates, and the cost of one login. A core that does nothing but both ends of logins makes one in its CPU
-/// time.
+/// Rates, and the cost of one login. A core that runs nothing but both ends of logins makes one login in its
+/// CPU time.
 fn rates(sample: &Sample, logins: u64) -> Vec<Measured> {
     let each = |ms: f64| ms / logins as f64;
     let both = each(sample.cpu_ms());

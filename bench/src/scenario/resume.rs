@@ -1,5 +1,5 @@
-//! The cost of sessions that could outlive their connections, where no connection breaks: the same programs with
-//! `Resume` and without, in turns.
+//! The cost of resumable sessions when no connection breaks: the programs with and without `Resume`, in
+//! turns.
 
 use super::measured::{rate, size_text};
 use crate::bench::Bench;
@@ -40,7 +40,7 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
     Ok(tables)
 }
 
-/// Our programs with `Resume`, and without, which is what they are compared with.
+/// Our programs with `Resume`, and without it as the baseline.
 fn pair<'a>(
     bench: &'a Bench,
     field: &Contestants,

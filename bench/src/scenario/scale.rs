@@ -1,5 +1,5 @@
-//! One connection over loopback with 0 to 8 workers at each end: the gain from more cores. Beside it,
-//! what each thread costs, from which rates with more cores than this machine has are derived.
+//! One connection over loopback with 0 to 8 workers at each end: the gain from more cores. The cost of each
+//! thread is measured too; from it the rates on machines with more cores are derived.
 
 use std::cell::Cell;
 

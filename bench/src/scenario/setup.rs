@@ -89,7 +89,7 @@ fn kex_names(field: &Contestants) -> Vec<String> {
         all.iter().any(|other| name.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('@')))
     };
     let old_openssh = |name: &str| name == "sntrup761x25519-sha512";
-    // OpenSSH before 9.9 knows sntrup761 only by its long name, which all others know too.
+    // OpenSSH before 9.9 supports sntrup761 only under its long name, which all other versions support too.
     all.iter()
         .filter(|name| old_openssh(name.trim_end_matches("@openssh.com")) || !second_name(name))
         .filter(|name| !old_openssh(name))

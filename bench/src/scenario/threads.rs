@@ -1,7 +1,7 @@
 //! CPU time of each thread of one connection, and the rate that it could reach with more cores.
 //!
-//! The worker threads of an end share the sealing or opening; the thread of its loop does the rest. What one
-//! megabyte costs each of them depends little on how many cores run them, so a small machine can measure it.
+//! The worker threads of an end share the sealing or opening; the thread of its loop does the rest. The cost
+//! of a megabyte in each thread depends little on the number of cores, so a small machine can measure it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,13 +35,13 @@ struct Cost {
 }
 
 impl Cost {
-    /// Rate by Amdahl's law, MB/s: the loop's part is serial, the workers' is divided among the cores.
+    /// Rate by Amdahl's law, MB/s: the loop's work is serial, the workers' is divided among the cores.
     fn amdahl(&self, cores: u32) -> f64 {
         1e6 / (self.main + self.workers / f64::from(cores))
     }
 
-    /// Rate at which the busiest thread has no time left, MB/s: the loop runs beside the workers, which have
-    /// the other cores.
+    /// Rate at which the busiest thread has no idle time left, MB/s: the loop runs beside the workers, which
+    /// use the other cores.
     fn saturated(&self, cores: u32) -> f64 {
         let each = self.workers / f64::from(cores.saturating_sub(1).max(1));
         1e6 / self.main.max(each)
@@ -64,8 +64,8 @@ fn threads_of(pids: &[u32]) -> Threads {
     pids.iter().flat_map(of).collect()
 }
 
-/// What the threads spent between two moments, for each of `megabytes`. Of the threads that are no workers,
-/// the one that spent most is the loop's.
+/// CPU time of the threads between two moments, per megabyte. The busiest thread that is not a worker is the
+/// loop's.
 fn cost(before: &Threads, after: &Threads, megabytes: f64) -> Cost {
     let mut cost = Cost::default();
     for (thread, (name, spent)) in after {
@@ -148,7 +148,7 @@ fn median(costs: &[Cost]) -> Cost {
     Cost { main: of(|cost| cost.main), workers: of(|cost| cost.workers), others: of(|cost| cost.others) }
 }
 
-/// Rows of what one connection can reach, limited by its slower end.
+/// Rows with the rates that one connection can reach, limited by its slower end.
 fn rates(way: Way, ends: [Cost; 2]) -> Vec<Row> {
     let slower = |rate: &dyn Fn(&Cost) -> f64| rate(&ends[0]).min(rate(&ends[1]));
     let row = |cores| {

@@ -1,4 +1,4 @@
-//! A tree of very many files: the client's memory while it copies one.
+//! The client's memory during the copy of a tree of very many files.
 
 use std::fs;
 use std::path::Path;

@@ -2,9 +2,9 @@
 //! round.
 //!
 //! The path is `lh_link`'s (or the kernel's netem): clients run at its near end, servers at its far end. Each
-//! contestant sends for the time of `--duration`, or a file that takes about as long at the path's rate. Both
-//! report the rate of the whole command, with login and ramp-up; pipes also report that of the second half of
-//! the time.
+//! contestant sends for the time of `--duration`, or a file that takes about that long at the path's rate.
+//! Pipes and files report the rate of the whole command, with login and ramp-up; pipes also report the rate
+//! of the second half of the time.
 
 use std::cell::Cell;
 use std::fs;
@@ -54,7 +54,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let prefix = |side| format!("ip netns exec {}", path.netns(side));
     (options.server_prefix, options.client_prefix) = (prefix(Side::Far), prefix(Side::Near));
     options.address = Side::Far.ipv4().to_owned();
-    // Keys, users and contestants of its own, separate from the other scenarios'.
+    // This path has its own keys, users and contestants, separate from the other scenarios'.
     let over = Bench::new(options)?;
     let field = &Contestants::find(&over)?;
     let mut tables = Vec::new();
@@ -135,7 +135,7 @@ impl<'a> Scene<'a> {
                 &baseline,
             ));
         }
-        // Unlike the others, it only has a rate of the whole time.
+        // The row of one cipher over TCP has only the rate of the whole time.
         let (server, client) = ceiling(bench, Some(self.suite.name()), full);
         let name = format!("{} over TCP", self.suite.name());
         if self.way == Way::Up {
@@ -156,7 +156,7 @@ impl<'a> Scene<'a> {
         if self.way == Way::Down { "down" } else { "up" }
     }
 
-    /// True where `--only` permits the row; the baseline is always included.
+    /// True if `--only` permits the row; the baseline is always included.
     fn is_wanted(&self, name: &str) -> bool {
         let only = &self.bench.options.only;
         let full = format!("{}: {name}", self.way_text());
@@ -217,7 +217,8 @@ impl<'a> Scene<'a> {
         Some(self.entry(&format!("{name}, pipe"), near.role(), ends, baseline, judge))
     }
 
-    /// A pipe without a suite: the same programs at its ends, and the cipher between them.
+    /// Returns the row of a pipe without SSH: the benchmark's own program at both ends, with the cipher
+    /// between them.
     fn piped(&self, baseline: &'a Cell<Baseline>) -> Entry<'a> {
         let bench = self.bench;
         let seconds = bench.options.duration.as_secs();

@@ -1,4 +1,4 @@
-//! The ways in which a path is cut, and how long the session may take to go on.
+//! Kinds of cuts of a path, and the time within which the session must continue.
 
 use std::time::{Duration, Instant};
 
@@ -8,23 +8,25 @@ use rustix::process::Signal;
 use super::network::Network;
 use crate::faults::signal;
 
-/// Time for which a firewall resets what it sees.
+/// Time for which a firewall resets all packets.
 const RESETTING: Duration = Duration::from_millis(150);
-/// Cuts of attempts, one after the other.
+/// Number of consecutive attempts that are cut.
 const ATTEMPTS: u32 = 3;
-/// Bytes of an attempt, of which a random part passes before it is cut: identification, key exchange and claim.
+/// Length of an attempt's identification, key exchange and claim, bytes. The cut comes after a random part of
+/// it.
 const HANDSHAKE: u64 = 8 << 10;
-/// Time in which an attempt begins.
+/// Time limit for the start of an attempt.
 const BEGINNING: Duration = Duration::from_secs(3);
 /// Longest pause of a client between attempts, in the first two minutes.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time that may be lost beyond the outage. Two round trips of this path are a few milliseconds.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// The same where the path still carries a little, and another connection has to prove that it is faster.
+/// Value of [`MARGIN`] for a path that still carries little data, when another connection must prove that it
+/// is faster.
 const PROOF: Duration = Duration::from_secs(25);
 
-/// A way to cut.
+/// Kind of cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cut {
     Reset,
@@ -39,7 +41,7 @@ pub(super) enum Cut {
 }
 
 impl Cut {
-    /// All of these.
+    /// All kinds.
     pub(super) const ALL: [Self; 9] = [
         Self::Reset,
         Self::Blackhole,
@@ -52,7 +54,7 @@ impl Cut {
         Self::Police,
     ];
 
-    /// As in the reports.
+    /// Name in reports.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Reset => "RST",
@@ -67,12 +69,13 @@ impl Cut {
         }
     }
 
-    /// True for cuts that no connection survives: the session goes on over another one, or has ended before.
+    /// True for cuts that no connection survives: the session continues over another connection, or has ended
+    /// before.
     pub(super) const fn ends_connections(self) -> bool {
         !matches!(self, Self::Blackhole | Self::LinkDown | Self::Stop)
     }
 
-    /// A random time without a path. `longest` is for stops and for silence.
+    /// Returns a random duration of the outage. `longest` applies to stops and to silence.
     pub(super) fn outage(self, random: &mut Seeded, longest: Duration) -> Duration {
         match self {
             Self::Reset | Self::Attempts => RESETTING,
@@ -86,14 +89,14 @@ impl Cut {
     /// Time that may be lost beyond the outage.
     pub(super) fn allowed(self) -> Duration {
         match self {
-            // A client that has failed some times does not try at once.
+            // After several failures a client does not try again at once.
             Self::Attempts => PAUSE + MARGIN,
             Self::Police => PROOF,
             _ => MARGIN,
         }
     }
 
-    /// Cuts the path, and returns when it could be used again.
+    /// Cuts the path, and returns the time from which it was usable again.
     ///
     /// # Errors
     /// The network cannot be changed.

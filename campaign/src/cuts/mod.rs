@@ -1,8 +1,8 @@
 //! Cuts: sessions of `lhssh` with `Resume` whose path is cut, in network namespaces with a router between
-//! them. Afterwards every byte and every exit status must be right, and no session may be left. The time that a
-//! session loses beyond the outage is measured and reported.
+//! them. Afterwards every byte and every exit status must be right, and no session may be left. The campaign
+//! measures and reports the time that a session loses beyond the outage.
 //!
-//! Round `n` of seed `s` is round 0 of seed `s + n`: each failure names the seed with which it happens again.
+//! Round `n` of seed `s` is round 0 of seed `s + n`: each failure reports the seed that reproduces it.
 
 mod cut;
 mod network;
@@ -22,37 +22,37 @@ use work::Work;
 /// Plan of a run.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Number of cuts. Without it and `duration`, a short run: each cut once.
+    /// Number of cuts. Without this and `duration`, the run is short: each kind of cut once.
     pub cuts: Option<u64>,
-    /// No further round begins after this.
+    /// Time after which no further round starts.
     pub duration: Option<Duration>,
     /// The first round's seed.
     pub seed: u64,
     /// Bytes that each script moves, at least.
     pub volume: Option<usize>,
-    /// Only cuts, or only work, whose names contain this.
+    /// Runs only cuts, or only work, whose names contain this.
     pub only: Option<String>,
 }
 
-/// Bytes of a login: before it there is no session.
+/// Bytes of a login. Before it is complete there is no session to cut.
 const LOGIN: u64 = 24 << 10;
 
-/// Stop of a client in a long run, once.
+/// Duration of one stop of a client in a long run.
 const LONG_STOP: Duration = Duration::from_secs(60);
 
 /// One line of the table.
 #[derive(Default)]
 struct Row {
-    /// Time lost beyond the outage, by cut.
+    /// Time lost beyond the outage, for each cut.
     lost: Vec<Duration>,
-    /// Cuts after which more time was lost than the target allows.
+    /// Number of cuts after which more time was lost than the target allows.
     over: u64,
-    /// The work was done before the cut.
+    /// Number of cuts that came after the work was done.
     late: u64,
     resumptions: usize,
 }
 
-/// What a round is about.
+/// Parameters of one round.
 struct Round<'a> {
     work: &'a Work,
     random: Seeded,
@@ -89,7 +89,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
     let start = Instant::now();
     let (mut rows, mut works) = (BTreeMap::<Cut, Row>::new(), BTreeMap::<&str, u64>::new());
     let (mut made, mut long_stop) = (0, long);
-    // In short runs too late a cut counts as well: they must end.
+    // In short runs, cuts that come too late count as well, so that the run ends.
     for round in 0..most.saturating_mul(20) {
         if made >= most || plan.duration.is_some_and(|duration| start.elapsed() >= duration) {
             break;
@@ -122,7 +122,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs one script, and cuts its path. Returns the number of cuts that came in time, and a report.
+/// Runs one script and cuts its path. Returns the number of cuts that came in time, and a report.
 fn play(
     site: &mut Site,
     mut round: Round<'_>,
@@ -147,14 +147,14 @@ fn play(
         cut.make(&mut site.network, outage_now, &mut round.random)?;
         let usable = Instant::now();
         let lost = match cut {
-            // What passes on the second connection before it has the session is no recovery.
+            // Data on the second connection before it has the session is no recovery.
             Cut::Police => site.resumes(&mut running, before, usable)?,
             _ => site.recovers(&mut running, usable)?,
         };
         from = site.network.passed();
         let resumptions = site.resumptions() - before;
         if resumptions == 0 && cut.ends_connections() {
-            // What was left of the work had passed already.
+            // The script ended before the cut, so there was no session to resume.
             row.late += 1;
             said.push(format!("{} too late", cut.name()));
             break;

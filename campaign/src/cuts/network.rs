@@ -5,19 +5,19 @@ use std::process::{Command, Stdio};
 
 use lh_link::netns;
 
-/// Where the server listens.
+/// The server's address.
 pub(super) const SERVER: &str = "10.91.2.10";
 /// The server's port, in a namespace that has no other listeners.
 pub(super) const PORT: u16 = 2222;
 
-/// The client's addresses behind the router: it has one of them at a time.
+/// The client's addresses behind the router, one of them at a time.
 const NEAR: [&str; 2] = ["10.91.1.2", "10.91.1.3"];
 /// The router's addresses on the server's side, one of them at a time.
 const OUTSIDE: [&str; 2] = ["10.91.2.1", "10.91.2.77"];
 /// The router's address on the client's side.
 const GATEWAY: &str = "10.91.1.1";
 
-/// See the module documentation. Removed when dropped, with the processes in it.
+/// The three namespaces. Dropping it removes them, with the processes in them.
 pub(super) struct Network {
     client: String,
     router: String,
@@ -38,7 +38,7 @@ fn call(program: &str, words: &[&str]) -> Result<(), String> {
     Err(format!("{program} {}: {}", words.join(" "), String::from_utf8_lossy(&done.stderr).trim()))
 }
 
-/// `ip` in a namespace.
+/// Runs `ip` in a namespace.
 fn ip(name: &str, line: &str) -> Result<(), String> {
     let words: Vec<&str> = ["-n", name].into_iter().chain(line.split(' ')).collect();
     call("ip", &words)
@@ -49,10 +49,10 @@ fn inside(name: &str, line: &str) -> Result<(), String> {
     call("ip", &words)
 }
 
-/// Checks that this kernel and container allow such a network, and that the programs are there.
+/// Checks that this kernel and container allow such a network, and that the programs are installed.
 ///
 /// # Errors
-/// What is missing.
+/// The missing feature or program.
 pub(super) fn supported() -> Result<(), String> {
     let name = format!("{}{}-cuts-t", netns::PREFIX, std::process::id());
     call("ip", &["netns", "add", &name])?;
@@ -65,7 +65,7 @@ pub(super) fn supported() -> Result<(), String> {
     tried
 }
 
-/// The rule that drops what a connection has beyond 3 kB/s.
+/// Returns the rule that drops a connection's packets above 3 kB/s.
 fn throttle(flag: &str, way: &str, port: u16) -> String {
     format!(
         "iptables -w {flag} FORWARD -p tcp {way} {port} -m hashlimit --hashlimit-above 3kb/s \
@@ -74,7 +74,7 @@ fn throttle(flag: &str, way: &str, port: u16) -> String {
 }
 
 impl Network {
-    /// Makes the namespaces. `rate` is in bits per second, in each direction.
+    /// Creates the namespaces. `rate` is in bits per second, in each direction.
     ///
     /// # Errors
     /// The kernel or the container does not allow it, or a program is missing.
@@ -121,7 +121,7 @@ impl Network {
         Ok(())
     }
 
-    /// True when the kernel could limit the rate.
+    /// True if the kernel can limit the rate.
     pub(super) const fn is_paced(&self) -> bool {
         self.paced
     }
@@ -159,7 +159,8 @@ impl Network {
         .collect()
     }
 
-    /// The router answers every packet of a connection with a reset, as firewalls do that forget flows.
+    /// Sets whether the router answers every packet of a connection with a reset, like firewalls that lose
+    /// their state.
     ///
     /// # Errors
     /// Those of `iptables`.
@@ -172,7 +173,7 @@ impl Network {
         Ok(())
     }
 
-    /// The router drops all packets, of which no end is told.
+    /// Sets whether the router drops all packets silently.
     ///
     /// # Errors
     /// Those of `iptables`.
@@ -181,8 +182,9 @@ impl Network {
         inside(&self.router, &format!("iptables -w {flag} FORWARD -j DROP"))
     }
 
-    /// Drops what the connections that there are have beyond 3 kB/s in each direction, as on one of several
-    /// paths; later connections have the whole rate. Between TCP's repetitions such a path is mostly silent.
+    /// Drops the packets of the present connections above 3 kB/s in each direction, as on one of several
+    /// paths. Later connections get the whole rate. Between TCP's retransmissions such a path is mostly
+    /// silent.
     ///
     /// # Errors
     /// Those of `iptables`.
@@ -222,7 +224,7 @@ impl Network {
         table.lines().filter_map(port).collect()
     }
 
-    /// The client's link goes down, and its routes with it.
+    /// Sets the client's link up or down, and its routes with it.
     ///
     /// # Errors
     /// Those of `ip`.
@@ -234,7 +236,7 @@ impl Network {
         ip(&self.client, &format!("route add default via {GATEWAY}"))
     }
 
-    /// The client gets another address, as in another network.
+    /// Gives the client another address, as in another network.
     ///
     /// # Errors
     /// Those of `ip`.
@@ -246,9 +248,9 @@ impl Network {
         ip(&self.client, &format!("route add default via {GATEWAY}"))
     }
 
-    /// The router gets another address, and forgets which connections there are. With `adopt` it takes those
-    /// whose packets still come for new ones, which the server then resets; else it passes them on as they
-    /// are, and they get lost.
+    /// Gives the router another address and clears its connection table. With `adopt` it treats packets of
+    /// unknown connections as new connections, which the server then resets. Otherwise it forwards them
+    /// untranslated, and they are lost.
     ///
     /// # Errors
     /// Those of `ip`.
@@ -273,7 +275,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for name in [&self.client, &self.server, &self.router] {
-            // Not all of them are there when `up` has failed.
+            // If `up` has failed, some of them do not exist.
             let _ = netns::remove(name);
         }
     }

@@ -16,20 +16,20 @@ use crate::faults::signal;
 
 /// Rate of the path, bits per second.
 const RATE: u64 = 80_000_000;
-/// Time in which a session must go on.
+/// Time limit for a session to continue.
 const STUCK: Duration = Duration::from_secs(90);
-/// Time in which sessions must end with their clients.
+/// Time limit for sessions to end after their clients.
 const ENDING: Duration = Duration::from_secs(20);
-/// Bytes between two looks at the time: more than a connection and its login need.
+/// Bytes between two readings of the time: more than a connection and its login need.
 const MARK: u64 = 16 << 10;
-/// Marks after a cut: more than the path holds.
+/// Number of readings after a cut: more data than the path can hold.
 const MARKS: u64 = 64;
-/// Time in which what the path held at the cut has passed.
+/// Time after which data that was in the path at the cut has passed.
 const DRAINED: Duration = Duration::from_millis(300);
-/// Pause between looks at the path.
+/// Pause between checks of the path.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// See the module documentation.
+/// The campaign's hosts.
 pub(super) struct Site {
     pub(super) network: Network,
     lab: Lab,
@@ -48,7 +48,7 @@ pub(super) struct Running {
 }
 
 impl Site {
-    /// Makes the network and the sources, and starts the servers.
+    /// Creates the network and the source files, and starts the servers.
     ///
     /// # Errors
     /// There are no network namespaces, or a program fails.
@@ -68,8 +68,8 @@ impl Site {
             let done = Command::new("sh").args(["-c", made]).current_dir(lab.path("sources")).status();
             done.map_err(|error| format!("{}: {error}", git.display()))?;
         }
-        // It listens on loopback as well, where its port is the kernel's choice. Attempts of whose reset the server is not
-        // told end with their grace time, within `ENDING`.
+        // The server also listens on loopback, on a port that the kernel chooses. Attempts whose reset does
+        // not reach the server end with their grace time, within `ENDING`.
         let config = format!(
             "ListenAddress {SERVER}:{PORT}\nResumeGrace 5m\nUsePAM no\nMaxStartups 500\nMaxSessions 50\nLoginGraceTime 15\n"
         );
@@ -87,7 +87,7 @@ impl Site {
         Ok(Self { network, lab, server, http, volume: volume as u64, rounds: 0 })
     }
 
-    /// Starts a script in the client's namespace, in a directory of its own.
+    /// Starts a script in the client's namespace, in its own directory.
     ///
     /// # Errors
     /// It cannot be started.
@@ -125,7 +125,7 @@ impl Site {
             }
             std::thread::sleep(LOOK);
             let now = self.network.passed();
-            // Keepalives and attempts to connect are no progress.
+            // Keepalives and connection attempts do not count as progress.
             if now >= bytes {
                 return Ok(true);
             } else if now > last + MARK {
@@ -136,8 +136,9 @@ impl Site {
         }
     }
 
-    /// Waits until the session goes on, and returns how long that took since the path was `usable`: the
-    /// longest time in which less than [`MARK`] bytes have passed, of those that began at the cut.
+    /// Waits until the session continues. Returns the time from `usable`, when the path works again, to the
+    /// end of the longest gap. A gap is the time between two successive amounts of [`MARK`] bytes; only those
+    /// that begin less than `DRAINED` after `usable` count.
     ///
     /// # Errors
     /// Nothing has passed for [`STUCK`].
@@ -159,11 +160,11 @@ impl Site {
         Ok(end.saturating_duration_since(usable))
     }
 
-    /// Waits until the session goes on over another connection, or the script ends. Returns how long that
-    /// took.
+    /// Waits until the session continues over another connection, or the script ends. Returns the time that
+    /// this took.
     ///
     /// # Errors
-    /// It has not done so for twice [`STUCK`]: the client may have to compare two connections again.
+    /// Neither has happened after twice [`STUCK`]: the client may have to compare two connections again.
     pub(super) fn resumes(
         &self,
         running: &mut Running,
@@ -184,7 +185,7 @@ impl Site {
         self.server.log().matches(" resumed from ").count()
     }
 
-    /// Ends what is left of a script that failed, and returns what is known about it.
+    /// Kills the processes of a failed script, and returns its output and the server's log.
     fn failure(&self, running: &mut Running, what: &str) -> String {
         let said = fs::read_to_string(running.dir.join("said")).unwrap_or_default();
         let log = self.server.log();
@@ -206,14 +207,15 @@ impl Running {
         self.status.is_some()
     }
 
-    /// Waits for the script's end, and for that of its sessions.
+    /// Waits for the end of the script and of its sessions.
     ///
     /// # Errors
-    /// It fails, or does not end, or a session is left.
+    /// The script fails, or does not end, or a session is left.
     pub(super) fn end(mut self, site: &Site) -> Result<(), String> {
         let start = Instant::now();
         while !self.has_ended() {
-            // The path's rate, twice for scripts that send both ways, and as long again for a busy machine.
+            // Time for the data at the path's rate, doubled for scripts that send both ways, and doubled
+            // again for a busy machine.
             let transfer = Duration::from_secs(site.volume * 8 / RATE * 4);
             if start.elapsed() > STUCK * 2 + transfer {
                 return Err(site.failure(&mut self, "the work does not end"));
@@ -231,7 +233,7 @@ impl Running {
             }
             std::thread::sleep(LOOK);
         }
-        // The results are compared, and large.
+        // The results have been compared, and are large.
         let _ = fs::remove_dir_all(&self.dir);
         Ok(())
     }

@@ -1,18 +1,18 @@
-//! What runs over the connection while it is cut: shell scripts that compare their results, and succeed when
-//! every exit status and every byte is right.
+//! The work that runs over the connection while it is cut: shell scripts that compare their results. They
+//! succeed when every exit status and every byte is right.
 
 use lh_interop::find;
 
-/// A script and what it needs.
+/// A script with its requirements.
 pub(super) struct Work {
-    /// As in the reports.
+    /// Name in reports.
     pub(super) name: &'static str,
-    /// Programs of others.
+    /// Other programs that must be installed.
     needs: &'static [&'static str],
-    /// Bytes that it moves, at least, where the sources do not decide that.
+    /// Minimum number of bytes that it moves, if it does not depend on the sources.
     pub(super) volume: Option<u64>,
-    /// Run by `sh -eu` in an empty directory. `$ssh` is the client with its options, `$blob`, `$tree` and
-    /// `$repository` are sources.
+    /// Script that `sh -eu` runs in an empty directory. `$ssh` is the client with its options; `$blob`,
+    /// `$tree` and `$repository` are sources.
     pub(super) script: &'static str,
 }
 
@@ -23,7 +23,8 @@ master() { $ssh -M -S "$PWD/ctl" -N "$@" server & master=$!; until $ssh -S "$PWD
 done_with_master() { $ssh -S "$PWD/ctl" -O exit server 2>/dev/null; wait $master || true; }
 "#;
 
-/// All of these, in the order of the rounds. Their number has no factor in common with that of the cuts.
+/// All scripts, in the order of the rounds. Their number and that of the cuts have no common factor, so all
+/// pairs occur.
 pub(super) const ALL: [Work; 11] = [
     Work {
         name: "cat down",
@@ -120,7 +121,7 @@ i=0; { while [ $i -lt 150 ]; do printf 'line %d %0300d\n' $i 7; i=$((i + 1)); do
 ];
 
 impl Work {
-    /// Programs that are not installed.
+    /// Returns the required programs that are not installed.
     pub(super) fn missing(&self) -> Vec<&'static str> {
         self.needs.iter().copied().filter(|program| find(program).is_none()).collect()
     }

@@ -13,7 +13,7 @@ use super::play::Play;
 use super::sequence::{Reaction, Sequence};
 use super::sockets::Socket;
 
-/// Time in which a client connects, and in which it exits after the last message.
+/// Time limit for a client to connect, and to exit after the last message.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A listener on loopback with the files that a client needs to trust it.
@@ -41,8 +41,8 @@ impl<'a> Bait<'a> {
         self.port
     }
 
-    /// Starts a client and plays the sequence to it. The class has the client's exit status where it
-    /// believes the command has run.
+    /// Starts a client and plays the sequence to it. The class includes the client's exit status if the
+    /// client believes that the command has run.
     ///
     /// # Errors
     /// The client cannot be started, or does not connect.
@@ -56,11 +56,12 @@ impl<'a> Bait<'a> {
         let status = child.status()?;
         let reaction = Reaction { reached, end, answers };
         Ok(match (&reaction.end, status) {
-            // A signal, a panic (101), or a client that had to be killed: no reviewed difference has this class.
+            // The client ended by a signal, by a panic (101), or had to be killed. No reviewed difference has
+            // this class.
             (_, None | Some(101)) => format!("crashed-{}", reaction.class()),
             (Ok(()), Some(0)) => reaction.class(),
             (Ok(()), Some(status)) => format!("{}-status-{status}", reaction.class()),
-            // A client that reports success for a command whose status never came.
+            // The client reports success for a command whose status never arrived.
             (Err(_), Some(0)) => format!("{}-status-0", reaction.class()),
             (Err(_), _) => reaction.class(),
         })
@@ -69,7 +70,7 @@ impl<'a> Bait<'a> {
     fn start(&self, client: &Path) -> std::io::Result<Child> {
         Command::new(client)
             .args(self.lab.client_options())
-            // One key, no questions, and no second connection.
+            // One key, no prompts, and no shared connection.
             .args(["-o", "ControlPath=none", "-o", "PreferredAuthentications=publickey"])
             .args(["-T", "-p", &self.port.to_string(), "root@127.0.0.1", "true"])
             .current_dir(self.lab.dir())
@@ -107,7 +108,7 @@ impl<'a> Bait<'a> {
 struct Reaped(Child);
 
 impl Reaped {
-    /// Returns the exit status; `None` for a client that a signal ended or that had to be killed.
+    /// Returns the exit status; `None` if a signal ended the client or it had to be killed.
     fn status(&mut self) -> std::io::Result<Option<i32>> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -127,7 +128,7 @@ impl Drop for Reaped {
     }
 }
 
-/// The clients: ours, and OpenSSH's where it is installed.
+/// Returns the clients: ours, and OpenSSH's if it is installed.
 pub fn programs() -> (PathBuf, Option<PathBuf>) {
     (lh_interop::our("lhssh"), lh_interop::find("ssh"))
 }

@@ -24,7 +24,7 @@ struct MemoryClient<'a> {
     now: Instant,
     transport: Transport,
     login: Option<Login>,
-    /// USERAUTH_REQUESTs that were sent.
+    /// Number of USERAUTH_REQUESTs sent.
     requests: u32,
     connection: Option<Connection>,
     session: Option<ChannelId>,

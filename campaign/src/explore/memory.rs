@@ -1,5 +1,5 @@
-//! Longhaul's server in memory: transport, authentication and connection as the server's processes join them,
-//! without a socket; and the invariants that hold for every client.
+//! Longhaul's server in memory: transport, authentication and connection, joined as in the server's processes
+//! but without a socket. Also the invariants that hold for every client.
 
 use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,13 +57,13 @@ struct MemoryServer<'a> {
     flaw: Flaw,
 }
 
-/// A vulnerability that is put into the server to check that the campaign finds it.
+/// A vulnerability put into the server, to check that the campaign finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,
-    /// Any request logs in (CVE-2018-10933 and its kind).
+    /// Any request logs in, as in CVE-2018-10933.
     Gullible,
-    /// A message of the connection protocol is served at any time (CVE-2025-32433).
+    /// Messages of the connection protocol are processed at any time, as in CVE-2025-32433.
     Premature,
 }
 
@@ -227,7 +227,7 @@ pub(super) fn put<'a>(transport: &mut Transport, bytes: &'a [u8]) -> &'a [u8] {
     &bytes[n..]
 }
 
-/// Appends what a transport has to send.
+/// Appends the bytes that a transport has to send.
 pub(super) fn take(transport: &mut Transport, now: Instant, is_over: bool, out: &mut Vec<u8>) -> Received {
     transport.output(now);
     let before = out.len();
@@ -265,7 +265,7 @@ impl Wire for MemoryServer<'_> {
 
 /// Result of a sequence.
 pub struct Outcome {
-    /// The outcome, as for every server.
+    /// The reaction, in the form that is compared between servers.
     pub reaction: Option<Reaction>,
     /// Broken rules; empty on success.
     pub broken: Vec<String>,

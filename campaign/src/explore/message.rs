@@ -15,7 +15,7 @@ pub enum Variant {
     Right,
     /// Its last byte is missing.
     Short,
-    /// A byte follows.
+    /// An additional byte follows.
     Long,
     /// The first length field is larger than any packet.
     Lying,
@@ -142,7 +142,7 @@ impl Message {
         MESSAGES[self.0].0
     }
 
-    /// Its number.
+    /// Returns the message number.
     pub fn number(self) -> u8 {
         MESSAGES[self.0].1
     }

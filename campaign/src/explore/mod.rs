@@ -1,6 +1,6 @@
-//! Differential state exploration: well-formed and slightly wrong sequences of messages, in memory against
-//! Longhaul's state machines, and over sockets: against lhsshd and OpenSSH's sshd, and against lhssh and
-//! OpenSSH's ssh, whose reactions are compared.
+//! Differential state exploration with well-formed and slightly wrong sequences of messages. In memory the
+//! peers are Longhaul's state machines. Over sockets they are lhsshd and OpenSSH's sshd, and lhssh and
+//! OpenSSH's ssh; the reactions of each pair are compared.
 
 pub mod clients;
 pub mod lying;
@@ -27,11 +27,11 @@ use memory::Keys;
 use reviewed::{CLIENTS, Reviewed, SERVERS};
 use sequence::Sequence;
 
-/// A CI run: sequences in memory, sequences of a client over sockets, and sequences of a server. Numbers, not
-/// times: each run has the same ones, on any machine.
+/// Sizes of a CI run: sequences in memory, sequences of a client over sockets, and sequences of a server.
+/// These are numbers, not times, so that each run has equal sequences on any machine.
 const SHORT: (usize, usize, usize) = (150_000, 160, 80);
 
-/// Configuration lines of our server: as many connections as there are cores, one after the other, from one
+/// Configuration lines of our server: it gets as many connections at a time as there are cores, all from one
 /// address.
 const OURS: &str = "MaxStartups 500\nMaxAuthTries 20\nUsePAM no\n";
 const THEIRS: &str = "MaxStartups 500\nMaxAuthTries 20\n";
@@ -64,14 +64,14 @@ pub enum Peers {
 /// Settings of the campaign.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Time of the runs in memory, after which every sequence with one insertion runs over sockets. `None`: a
-    /// short run.
+    /// Duration of the runs in memory, after which every sequence with one insertion runs over sockets.
+    /// `None`: a short run.
     pub duration: Option<Duration>,
     /// Seed of the random sequences.
     pub seed: u64,
-    /// Only sequences over sockets whose text holds this, with both reactions shown.
+    /// Runs only sequences over sockets whose text contains this, and shows both reactions.
     pub only: Option<String>,
-    /// Over sockets only to these; `None` is both.
+    /// Runs sequences over sockets only to these peers; `None`: to both.
     pub peers: Option<Peers>,
 }
 
@@ -79,8 +79,8 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Random sequences against the state machines until the time is over, or without a time as many as in a short
-/// run; first every sequence with one insertion.
+/// Runs every sequence with one insertion against the state machines, then random sequences. Ends after the
+/// given time, or without one after the number of a short run.
 fn in_memory(duration: Option<Duration>, seed: u64) -> Result<(), String> {
     let keys = Keys::generate();
     let start = Instant::now();
@@ -100,7 +100,7 @@ fn in_memory(duration: Option<Duration>, seed: u64) -> Result<(), String> {
             scope.spawn(|| {
                 let mut seen = BTreeMap::<String, u64>::new();
                 loop {
-                    // The server's machines and the client's in turn.
+                    // The server's and the client's state machines take turns.
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if is_over(number) {
                         break;
@@ -161,7 +161,7 @@ fn over_sockets(plan: &Plan) -> Result<(), String> {
     let ours = Lhsshd::start(&lab, OURS);
     let theirs = Inetd::openssh(&lab, &sshd, THEIRS);
     let user = me();
-    // Clients wait for servers most of the time.
+    // Clients wait for servers most of the time, so more of them than cores can run.
     compare(
         "lhsshd and sshd",
         chosen(plan, SHORT.1),
@@ -187,7 +187,7 @@ fn with_clients(plan: &Plan) -> Result<(), String> {
     let lab = Lab::new();
     let key = std::fs::read(lab.path("host_ed25519")).map_err(|error| error.to_string())?;
     let (key, _) = PrivateKey::parse(&key, None).map_err(|error| error.to_string())?;
-    // One listener for each client at a time, so that none gets the connection of another.
+    // There is a listener for each simultaneous client, so that no client gets the connection of another.
     let workers = cores() * 2;
     let baits = (0..workers).map(|_| Bait::new(&lab, &key)).collect::<Result<Vec<_>, _>>();
     let baits = baits.map_err(|error| format!("a listener: {error}"))?;
@@ -203,7 +203,7 @@ fn with_clients(plan: &Plan) -> Result<(), String> {
     })
 }
 
-/// Sequences over sockets: those of the plan, or a sample of this size, and honest ones.
+/// Returns the sequences over sockets: those of the plan, or a sample of this size, and honest ones.
 fn chosen(plan: &Plan, sample: usize) -> Vec<Sequence> {
     let mut sequences: Vec<Sequence> = Sequence::singles().collect();
     if let Some(only) = &plan.only {
@@ -216,8 +216,8 @@ fn chosen(plan: &Plan, sample: usize) -> Vec<Sequence> {
     sequences
 }
 
-/// Plays every sequence to our program and to the peer's, and fails for differences of their reactions that are not
-/// on the list.
+/// Plays every sequence to our program and to the peer's. Fails if their reactions differ and the difference
+/// is not on the list.
 fn compare(
     programs: &str,
     sequences: Vec<Sequence>,
@@ -235,7 +235,7 @@ fn compare(
                     let (mut our, mut their) = react(sequence);
                     let text =
                         |our: &str, their: &str| format!("{} ours={our} theirs={their}", sequence.text());
-                    // On a busy machine an answer may have come too late.
+                    // On a busy machine an answer may have arrived too late.
                     for _ in 0..2 {
                         if our != their && !list.has(&text(&our, &their)) {
                             (our, their) = react(sequence);
@@ -274,7 +274,8 @@ fn review(differences: Vec<String>, list: &mut Reviewed, plan: &Plan) -> Result<
             unknown.join("\n")
         ));
     }
-    // Which differences show depends on the peer's version, and a little on the machine: no reason to fail.
+    // The differences that occur depend on the peer's version, and slightly on the machine, so an unused line
+    // is no failure.
     for unused in list.unused().filter(|_| plan.duration.is_some()) {
         println!("explore: no difference needs this line of {}: {unused}", list.name());
     }

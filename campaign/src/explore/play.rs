@@ -14,7 +14,7 @@ pub(super) struct Play<'a, 'b, W> {
     pub(super) reached: Place,
     /// Messages of the connection protocol that arrived while another message was awaited.
     early: Vec<Vec<u8>>,
-    /// Numbers of messages that an honest server would not have got.
+    /// Numbers of messages that an honest server would not have received.
     answers: Vec<u8>,
 }
 
@@ -48,7 +48,7 @@ impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
         }
     }
 
-    /// Returns the next USERAUTH_REQUEST that is no question about a key; such questions are answered.
+    /// Returns the next USERAUTH_REQUEST that is not a query about a key; such queries are answered here.
     fn attempt(&mut self) -> Result<(), End> {
         loop {
             let request = self.number(50)?;
@@ -92,7 +92,8 @@ impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
         Ok(())
     }
 
-    /// Plays until the command's status has been sent and its channel, which is returned, is closed.
+    /// Plays until the command's status has been sent and its channel is closed. Returns the client's number
+    /// of the channel.
     pub(super) fn play(&mut self) -> Result<Vec<u8>, End> {
         self.server.identify()?;
         self.insert(Place::Identification);
@@ -128,7 +129,7 @@ impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
         self.reached = Place::Channel;
         self.insert(Place::Channel);
         let exec = self.command()?;
-        // Behind the name of 4 bytes.
+        // The field follows the name of 4 bytes.
         if exec.get(13) == Some(&1) {
             self.server.packet(&[&[99], &channel[..]].concat());
         }
@@ -144,10 +145,10 @@ impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
         Ok(channel)
     }
 
-    /// Reads until the client ends the connection, as clients do when the command is over.
+    /// Reads until the client ends the connection, as clients do when the command has ended.
     ///
     /// # Errors
-    /// The client does not, or sends a message that cannot be decrypted.
+    /// The client does not end it, or sends a message that cannot be decrypted.
     pub(super) fn rest(&mut self) -> Result<(), End> {
         loop {
             match self.server.receive() {
@@ -160,7 +161,7 @@ impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
         }
     }
 
-    /// Returns the numbers of messages that an honest server would not have got, sorted, each once.
+    /// Returns the numbers of messages that an honest server would not have received, sorted, each once.
     pub(super) fn answers(&self) -> Vec<u8> {
         let mut answers = self.answers.clone();
         answers.sort_unstable();

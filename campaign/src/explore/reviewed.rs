@@ -1,6 +1,6 @@
 //! The lists of reviewed differences: `reviewed.list` of servers, `reviewed-clients.list` of clients.
 //!
-//! A line is `PATTERN # REASON`; a pattern is the text of a difference in which `*` stands for anything. A
+//! A line is `PATTERN # REASON`. A pattern is the text of a difference in which `*` matches any text. A
 //! difference without a line fails the campaign; in a complete campaign, so does a line without a difference.
 
 /// Differences between servers.
@@ -13,7 +13,7 @@ pub(super) const CLIENTS: List =
 
 /// A list in the repository.
 pub(super) struct List {
-    /// Its path.
+    /// Path of the list in the repository.
     name: &'static str,
     text: &'static str,
 }
@@ -51,7 +51,7 @@ impl Reviewed {
         self.name
     }
 
-    /// Whether a difference is on the list.
+    /// Returns true if a difference is on the list.
     pub(super) fn has(&self, difference: &str) -> bool {
         self.lines.iter().any(|(pattern, _)| matches(pattern, difference))
     }
@@ -68,13 +68,13 @@ impl Reviewed {
         known
     }
 
-    /// Lines that no difference matched.
+    /// Returns the lines that no difference has matched.
     pub(super) fn unused(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().filter(|(_, used)| !used).map(|(pattern, _)| pattern.as_str())
     }
 }
 
-/// Whether `text` is `pattern`, in which each `*` stands for any text.
+/// Returns true if `text` matches `pattern`, in which each `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

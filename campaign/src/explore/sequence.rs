@@ -8,7 +8,7 @@ use super::message::{Message, Variant};
 use crate::client::{Client, End, Wire};
 use crate::packets::message;
 
-/// Where a message is inserted: after this step of the honest client.
+/// Place of an insertion: after this step of the honest client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The identification line.
@@ -51,7 +51,7 @@ impl Place {
         Self::Closed,
     ];
 
-    /// As in the reports.
+    /// Name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Identification => "identification",
@@ -162,15 +162,15 @@ impl Sequence {
 pub struct Reaction {
     /// The last step of the honest client that the server answered.
     pub reached: Place,
-    /// The command ran and its status arrived, or the reason why not.
+    /// Success if the command ran and its status arrived, otherwise the reason.
     pub end: Result<(), End>,
-    /// Numbers of answers that the honest client would not have got.
+    /// Numbers of replies that the honest client would not have received.
     pub answers: Vec<u8>,
 }
 
 impl Reaction {
-    /// The class that is compared: how it ended, before or after which barrier, and the additional replies of
-    /// a connection that continued.
+    /// Returns the class that is compared: how the connection ended, before or after which barrier, and the
+    /// additional replies of a connection that continued.
     pub fn class(&self) -> String {
         let barrier = match self.reached {
             Place::Identification | Place::Kexinit | Place::Public => "before-keys",
@@ -278,13 +278,14 @@ impl<W: Wire> Walk<'_, W> {
         if self.sequence.insertions.iter().any(|insertion| insertion.place == Place::Closed) {
             self.client.packet(&[&[97], &channel[..]].concat());
             self.insert(Place::Closed);
-            // The barrier: what the server made of the message shows in whether another command runs.
+            // The barrier: whether another command runs shows how the server has handled the message.
             self.command(6, false)?;
         }
         Ok(())
     }
 
-    /// Runs `true` on a new session channel, ours of this number, and returns the server's number.
+    /// Runs `true` on a new session channel with our number `ours`. Returns the server's number of the
+    /// channel.
     fn command(&mut self, ours: u8, first: bool) -> Result<Vec<u8>, End> {
         let mut open = message(90, &[b"session"]);
         [u32::from(ours), 1 << 20, 32768].iter().for_each(|&number| open.put_u32(number));
@@ -317,7 +318,7 @@ impl<W: Wire> Walk<'_, W> {
 pub fn run<W: Wire>(client: &mut Client<W>, sequence: &Sequence, login: &Login<'_>) -> Reaction {
     let mut walk = Walk { client, sequence, reached: Place::Identification, answers: Vec::new() };
     let end = walk.walk(login);
-    // The reply to the command and the end of the channel, in either order.
+    // These are the reply to the command and the end of the channel, in either order.
     walk.answers.retain(|&number| !matches!(number, 94..=97 | 99));
     walk.answers.sort_unstable();
     Reaction { reached: walk.reached, end, answers: walk.answers }

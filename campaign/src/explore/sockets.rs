@@ -9,7 +9,7 @@ use lh_crypto::PrivateKey;
 use super::sequence::{Login, Reaction, Sequence, run};
 use crate::client::{Client, Received, Wire};
 
-/// Silence after which a server is taken to wait for the client.
+/// Time of silence after which a server counts as waiting for the client.
 const SILENCE: Duration = Duration::from_secs(4);
 
 /// A TCP connection.
@@ -43,7 +43,7 @@ impl Socket {
         self.0.try_clone()
     }
 
-    /// Sets how long a read waits for bytes.
+    /// Sets the time for which a read waits for bytes.
     ///
     /// # Errors
     /// The socket is gone.
@@ -54,7 +54,8 @@ impl Socket {
 
 impl Wire for Socket {
     fn send(&mut self, bytes: &[u8]) {
-        // The end of the connection shows after the server's last packets have been read.
+        // An error is ignored here: the end of the connection is noticed after the server's last packets have
+        // been read.
         let _ = self.0.write_all(bytes);
     }
 

@@ -1,4 +1,4 @@
-//! One copy with a fault: source, target, and the invariants at each moment.
+//! One copy with a fault: source, target, and the invariants that are checked on the way.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,10 +11,10 @@ use lh_testkit::{Seeded, leftovers};
 use super::site::{Ended, Peer, Running, Site, Way, wait_for_end};
 use super::trees::{Shape, Tree};
 
-/// Flags of which one set is chosen for each case.
+/// Sets of flags; each case uses one of them.
 const FLAGS: [&[&str]; 6] = [&[], &[], &["-p"], &["-j", "2"], &["--verify"], &["--fsync"]];
 
-/// Trees of each shape: the version to be copied, and the one that was there before.
+/// Trees of each shape: the version to be copied, and the earlier version at the target.
 pub(super) struct Trees(Vec<[Arc<Tree>; 2]>);
 
 impl Trees {
@@ -46,7 +46,7 @@ pub(super) struct Case<'a> {
     pub(super) way: Way,
     /// Shape of the tree.
     pub(super) shape: Shape,
-    /// The server's make.
+    /// Implementation of the server.
     pub(super) peer: Peer,
     flags: Vec<&'static str>,
     /// The version that is copied.
@@ -55,12 +55,12 @@ pub(super) struct Case<'a> {
     before: Option<Arc<Tree>>,
     /// The directory that the copy is put into.
     pub(super) place: PathBuf,
-    /// Where the source is; moved for sources that cannot be read.
+    /// Path of the source; for unreadable sources it is moved.
     pub(super) source: PathBuf,
-    /// The command names the copy itself, which does not exist, as its target; else the directory that gets
-    /// it.
+    /// The command's target is the copy itself, which does not exist yet; otherwise the target is the
+    /// directory that gets the copy.
     names_copy: bool,
-    /// Processes that were killed and may still have been running when the next command began.
+    /// Killed processes that may still have been running when the next command started.
     overlapped: RefCell<Vec<u32>>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Case<'a> {
         Self { site, way, shape, peer, flags, tree, before, place, source, names_copy, overlapped }
     }
 
-    /// For reports: `up of small to lhsshd -j 2`.
+    /// Returns the text for reports: `up of small to lhsshd -j 2`.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{} of {} with {}", self.way.name(), self.shape.name(), self.peer.name());
         for flag in &self.flags {
@@ -101,7 +101,7 @@ impl<'a> Case<'a> {
         text
     }
 
-    /// Makes the target directory with the earlier version.
+    /// Creates the target directory with the earlier version.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -130,7 +130,7 @@ impl<'a> Case<'a> {
         self.before.as_deref()
     }
 
-    /// The command names the copy itself as its target.
+    /// Returns true if the command's target is the copy itself.
     pub(super) const fn names_copy(&self) -> bool {
         self.names_copy
     }
@@ -149,7 +149,7 @@ impl<'a> Case<'a> {
         self.site.start(self.command(more))
     }
 
-    /// Looks for files under their final names that are neither of the two versions.
+    /// Checks that no file under its final name differs from both versions.
     ///
     /// # Errors
     /// The first such file.
@@ -166,10 +166,10 @@ impl<'a> Case<'a> {
         self.check_complete(&ended).map_err(|text| format!("the same command again: {text}"))
     }
 
-    /// The copy is complete: status 0, identical trees, nothing unfinished, no journal.
+    /// Checks that the copy is complete: status 0, identical trees, no unfinished files, no journal.
     ///
     /// # Errors
-    /// One of these does not hold.
+    /// One of these conditions does not hold.
     pub(super) fn check_complete(&self, ended: &Ended) -> Result<(), String> {
         if ended.status != 0 {
             return Err(format!(
@@ -185,7 +185,7 @@ impl<'a> Case<'a> {
         }
         self.tree.equals(&self.copy()).map_err(|text| format!("after status 0: {text}\n{}", ended.said))?;
         self.site.settle()?;
-        // A session whose client was killed may have run until now.
+        // A session of a killed client may have run until now.
         self.tree.equals(&self.copy()).map_err(|text| format!("after all sessions have ended: {text}"))?;
         let left = leftovers(&self.place);
         if !left.is_empty() {
@@ -197,10 +197,11 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The client has completed the copy, connecting again where it had to, or has given up and is run again.
+    /// Checks that the client has completed the copy, reconnecting if needed. If it has given up, runs it
+    /// again.
     ///
     /// # Errors
-    /// Neither happened.
+    /// The copy is incomplete, or the client ended for another reason.
     pub(super) fn complete_or_again(&self, ended: &Ended) -> Result<(), String> {
         self.check_interrupted()?;
         match ended.status {
@@ -213,9 +214,9 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The next command begins while sessions of a killed client, or processes that were killed, still run. Requests that had
-    /// arrived are carried out: an OPEN among them makes a part file, perhaps while the next command runs.
-    /// It stays, but it must be empty.
+    /// Records killed processes that may still run when the next command starts. Requests that had arrived
+    /// are still carried out: an OPEN among them creates a part file, perhaps while the next command runs.
+    /// The part file stays, but it must be empty.
     pub(super) fn overlap(&self, killed: &[u32]) {
         self.overlapped.borrow_mut().extend(killed);
     }

@@ -16,7 +16,7 @@ use super::state::{Counts, State};
 /// Environment variable that is set when this program runs in its own mount namespace.
 const IN_NAMESPACE: &str = "LH_FAULTS_NAMESPACE";
 
-/// Whether file systems can be mounted for this process alone.
+/// Checks that this process can mount file systems in its own namespace.
 pub(super) fn can_mount() -> Result<(), String> {
     if std::env::var_os(IN_NAMESPACE).is_some() {
         Ok(())
@@ -25,15 +25,15 @@ pub(super) fn can_mount() -> Result<(), String> {
     }
 }
 
-/// Hides what root's shells read when they start: some of it takes locks, and waits for them when a shell was
+/// Hides the start-up files of root's shells. Some of them take locks, and wait for them if a shell was
 /// killed.
 const HIDE: &str = "for name in .bashrc .bash_profile .bash_login .profile; do
     if test -e ~/$name; then mount --bind /dev/null ~/$name; fi
 done
 exec \"$@\"";
 
-/// Runs this program again in its own mount namespace. Returns `None` where that is impossible, and in the
-/// program that was started so.
+/// Runs this program again in its own mount namespace. Returns `None` if that is impossible, and in the
+/// program that was started this way.
 pub fn in_namespace() -> Option<Result<(), String>> {
     if std::env::var_os(IN_NAMESPACE).is_some() {
         return None;
@@ -83,14 +83,14 @@ fn size(bytes: u64) -> Result<CString, String> {
     CString::new(format!("size={bytes}")).map_err(|error| error.to_string())
 }
 
-/// The copy failed as it must: status 1, and a message with the reason and a name of the tree.
+/// Checks that the copy failed correctly: status 1, and a message with the reason and a name of the tree.
 fn check_failure(case: &Case<'_>, ended: &Ended, errno: Errno, at_source: bool) -> Result<(), String> {
     let with_said = |text: String| format!("{text}\n{}", ended.said);
     case.check_interrupted().map_err(with_said)?;
     if ended.status != 1 {
         return Err(format!("status {} where 1 is right:\n{}", ended.status, ended.said));
     }
-    // OpenSSH's server reports only SSH_FX_FAILURE, as SFTP has no code for it.
+    // OpenSSH's server reports only SSH_FX_FAILURE, because SFTP has no code for the error.
     let stock_fails = case.peer == Peer::Stock
         && match case.way {
             Way::Up => !at_source,
@@ -109,13 +109,13 @@ fn check_failure(case: &Case<'_>, ended: &Ended, errno: Errno, at_source: bool) 
     Err(format!("no message names a file and says “{reason}”:\n{}", ended.said))
 }
 
-/// The text of libc for the error.
+/// Returns libc's text for the error.
 fn text_of(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// The target's file system is too small, and grows before the same command runs again.
+/// The target's file system is too small. It grows before the command runs again.
 pub(super) fn no_space(case: &Case<'_>, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     case.clear()?;
@@ -124,7 +124,7 @@ pub(super) fn no_space(case: &Case<'_>, random: &mut Seeded) -> Result<Counts, S
     case.furnish()?;
     let used = rustix::fs::statvfs(&case.place).map_err(|error| error.to_string())?;
     let used = (used.f_blocks - used.f_bfree) * used.f_frsize;
-    // A tenth to nine tenths of what is needed.
+    // The space is between one tenth and nine tenths of the required space.
     let space = used + case.tree.bytes() * (1 + random.below(9) as u64) / 10;
     let resize = |bytes: u64| {
         mount_remount(&case.place, MountFlags::empty(), size(bytes)?.as_c_str())
@@ -132,7 +132,7 @@ pub(super) fn no_space(case: &Case<'_>, random: &mut Seeded) -> Result<Counts, S
     };
     resize(space)?;
     let ended = case.start(&[])?.end()?;
-    // Files that replace others need no more than the free space.
+    // Files that replace others may fit into the free space.
     let late = ended.status == 0;
     if late {
         case.check_complete(&ended)?;
@@ -146,7 +146,7 @@ pub(super) fn no_space(case: &Case<'_>, random: &mut Seeded) -> Result<Counts, S
     Ok(Counts { hits: u64::from(!late), late: u64::from(late) })
 }
 
-/// A file system fails for a part of the copy. The bounds in `failure` are chosen here.
+/// A file system fails for a part of the copy. This function chooses the bounds in `failure`.
 pub(super) fn failing(case: &mut Case<'_>, failure: Failure, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     case.clear()?;
@@ -182,7 +182,7 @@ pub(super) fn failing(case: &mut Case<'_>, failure: Failure, random: &mut Seeded
     Ok(Counts { hits: u64::from(failed > 0), late: u64::from(failed == 0) })
 }
 
-/// The target's file system becomes read-only in the middle, or was so before.
+/// The target's file system becomes read-only during the copy, or was so before.
 pub(super) fn read_only(case: &mut Case<'_>, random: &mut Seeded) -> Result<Counts, String> {
     if random.below(3) > 0 {
         return failing(case, Failure::Changing(Errno::ROFS, 0), random);
@@ -206,8 +206,8 @@ pub(super) fn read_only(case: &mut Case<'_>, random: &mut Seeded) -> Result<Coun
     Ok(Counts { hits: 1, late: 0 })
 }
 
-/// The target's mount is taken away in the middle, and is back, or another one is there, before the same
-/// command runs again.
+/// The target's mount is removed during the copy. Before the command runs again it is mounted again, or
+/// another file system is.
 pub(super) fn vanished(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Counts, String> {
     let make = |path: &Path| std::fs::create_dir_all(path).map_err(|error| error.to_string());
     let disks = [case.site.lab.path("disk"), case.site.lab.path("another disk")];

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use lh_testkit::Seeded;
 
-/// How often a connection checks the state of the link.
+/// Interval at which a connection checks the state of the link.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Bits that pass, on average, between two flipped ones.
+/// Average number of bits between two flipped ones.
 const BITS_PER_FLIP: f64 = 1e6;
 
 /// Forwards connections to a server.
@@ -34,7 +34,7 @@ struct State {
 }
 
 impl Link {
-    /// A link to the server that listens on `to`, for as long as the program runs.
+    /// Creates a link to the server that listens on `to`. It lasts as long as the program runs.
     ///
     /// # Errors
     /// No port is free.
@@ -58,7 +58,7 @@ impl Link {
         Ok(Self { port, state })
     }
 
-    /// Forwards nothing until the state changes.
+    /// Sets whether the link is down: it then forwards nothing.
     pub(super) fn set_down(&self, down: bool) {
         self.state.down.store(down, Ordering::Relaxed);
     }
@@ -68,7 +68,8 @@ impl Link {
         self.state.resets.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Flips at most `count` bits from now on, one in a million; places come from `seed`.
+    /// Flips at most `count` bits from now on, one in a million on average. `seed` determines their
+    /// positions.
     pub(super) fn flip(&self, count: u64, seed: u64) {
         self.state.seed.store(seed, Ordering::Relaxed);
         self.state.flips.store(count, Ordering::Relaxed);
@@ -126,7 +127,7 @@ impl Pass {
         let _ = self.from.shutdown(Shutdown::Read);
     }
 
-    /// Bits until the next one is flipped.
+    /// Returns the number of bits before the next flipped one.
     fn distance(&mut self) -> u64 {
         let unit = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         (-(1.0 - unit).ln() * BITS_PER_FLIP) as u64

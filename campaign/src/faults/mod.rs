@@ -1,8 +1,8 @@
-//! Faults: copies during which a process is killed or stopped, a disk fills or fails, or the link breaks, and
-//! the same command again. Afterwards both trees must be identical, and no file may ever have its final name
-//! with wrong contents.
+//! Faults: copies during which a process is killed or stopped, a disk fills or fails, or the link breaks;
+//! then the command runs again. Afterwards both trees must be identical, and no file may ever have its final
+//! name with wrong contents.
 //!
-//! Round `n` of seed `s` is round 0 of seed `s + n`: each failure names the seed with which it happens again.
+//! Round `n` of seed `s` is round 0 of seed `s + n`: each failure reports the seed that reproduces it.
 
 mod case;
 mod disks;
@@ -32,13 +32,14 @@ use state::{Counts, State};
 pub struct Plan {
     /// Number of rounds.
     pub rounds: Option<u64>,
-    /// No further round begins after this. With neither, a short run: each fault once, and some kills.
+    /// Time after which no further round starts. Without this and `rounds`, the run is short: each fault
+    /// once, and some kills.
     pub duration: Option<Duration>,
     /// The first round's seed.
     pub seed: u64,
-    /// Only faults whose names contain this.
+    /// Runs only faults whose names contain this.
     pub only: Option<String>,
-    /// The trees of a short run in a long one too.
+    /// Uses the trees of a short run in a long one too.
     pub small: bool,
 }
 
@@ -62,7 +63,7 @@ const KILL_CLIENT: Fault = Fault::Kill(Victim::Client);
 const KILL_SESSION: Fault = Fault::Kill(Victim::Session);
 const KILL_SERVER: Fault = Fault::Kill(Victim::Server);
 
-/// The faults of successive rounds, over and over.
+/// The faults of successive rounds, repeated.
 const CYCLE: [Fault; 24] = [
     KILL_CLIENT,
     Fault::NoSpace,
@@ -134,8 +135,8 @@ struct Row {
 /// Runs rounds until the plan is fulfilled.
 ///
 /// # Errors
-/// The first violation: a tree that is not identical, a wrong file under its final name, a wrong exit status,
-/// a message that does not name what failed.
+/// The first violation: trees that differ, a wrong file under its final name, a wrong exit status, or a
+/// message without the name of the failed file.
 pub fn campaign(plan: &Plan) -> Result<(), String> {
     let long = plan.rounds.is_some() || plan.duration.is_some();
     let patience = Duration::from_secs(if long { 120 } else { 2 });

@@ -11,11 +11,11 @@ use super::state::{Counts, State};
 /// The process that is affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Victim {
-    /// The client with all that it has started.
+    /// The client with all processes that it has started.
     Client,
-    /// One of the processes that have a connection's files open.
+    /// One of the session processes, which have a connection's files open.
     Session,
-    /// All processes of the servers, but for the listeners.
+    /// All processes of the servers except the listeners.
     Server,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn kill(
     let mut counts = Counts::default();
     let mut complete = false;
     for attempt in 0..1 + random.below(6) {
-        // Now and then the client connects again by itself.
+        // In some rounds the client reconnects by itself.
         let retries = victim != Victim::Client && random.below(5) == 0;
         let mut running = case.start(if retries { &[] } else { &["--retries", "0"] })?;
         let moment = state.moment(case, random);
@@ -67,7 +67,7 @@ pub(super) fn kill(
         counts.hits += u64::from(!killed.is_empty());
         let right_status = match (victim, case.way) {
             (Victim::Client, _) => true,
-            // The local form of the remote program's exit status.
+            // A direct copy returns the remote program's exit status, converted for the local one.
             (_, Way::Direct) => matches!(ended.status, 1 | 255),
             // The client reconnects only after a first connection.
             _ => ended.status == 255 && (!retries || !ended.said.contains("connecting again")),
@@ -79,11 +79,11 @@ pub(super) fn kill(
             return Err(format!("{at}: status {}, and nothing was killed:\n{}", ended.status, ended.said));
         }
         case.check_interrupted().map_err(|text| format!("{at}: {text}"))?;
-        // The next command may begin while sessions of this one still write.
+        // The next command may start while sessions of this one still write.
         if case.way == Way::Direct || random.below(2) == 0 {
             wait_for_end(&killed)?;
             case.site.settle()?;
-            // A session that was started while the list of processes was made has lost its monitor only.
+            // A session that started while the list of processes was read has only lost its monitor.
             if victim == Victim::Server {
                 case.overlap(&killed);
             }
@@ -91,7 +91,7 @@ pub(super) fn kill(
         } else {
             case.overlap(&killed);
         }
-        // Killed just before it would have exited.
+        // It was killed just before its exit.
         if case.site.journals().is_empty() && case.tree.equals(&case.copy()).is_ok() {
             complete = true;
             break;

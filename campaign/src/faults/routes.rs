@@ -12,8 +12,8 @@ fn link<'a>(case: &Case<'a>) -> Result<&'a Link, String> {
     case.site.link(case.peer).ok_or_else(|| "there is no link".to_owned())
 }
 
-/// No packet passes for a while. TCP loses nothing, and the copy continues; only a login may take too long
-/// for the server.
+/// No packet passes for some time. TCP loses no data, so the copy continues; only a login may exceed the
+/// server's time limit.
 pub(super) fn down(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     let link = link(case)?;
@@ -38,7 +38,7 @@ pub(super) fn reset(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> 
     let mut running = case.start(&[])?;
     let mut counts = Counts::default();
     for _ in 0..1 + random.below(3) {
-        // Later resets come while it connects again.
+        // Later resets hit the client while it reconnects.
         let wait = state.moment(case, random) + Duration::from_millis(if counts.hits > 0 { 900 } else { 0 });
         if running.ends_within(wait) {
             counts.late += 1;
@@ -53,7 +53,7 @@ pub(super) fn reset(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> 
     Ok(counts)
 }
 
-/// Bits are flipped; each must end a connection, and none may reach a file.
+/// Bits are flipped; each flipped bit must end a connection, and none may reach a file.
 pub(super) fn flipped(case: &Case<'_>, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     let link = link(case)?;

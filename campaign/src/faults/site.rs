@@ -1,5 +1,5 @@
-//! The hosts of the campaign, all of them this machine: two servers of ours, OpenSSH's where it is installed,
-//! links to each, and the command lines of copies between them.
+//! The hosts of the campaign, all on this machine: two of our servers, OpenSSH's if it is installed, links to
+//! each, and the command lines of copies between them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,21 +16,21 @@ use super::link::Link;
 /// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// From here to a server.
+    /// From this host to a server.
     Up,
-    /// From a server to here.
+    /// From a server to this host.
     Down,
-    /// From a server through here to another one (`-3`).
+    /// From a server through this host to another server (`-3`).
     Relay,
-    /// From a server to another one, by the program `scp` of the first (`-R`), which is `lhscp`.
+    /// From a server to another server, by the program `scp` of the first one (`-R`), which is `lhscp`.
     Direct,
 }
 
 impl Way {
-    /// All of these.
+    /// All directions.
     pub(super) const ALL: [Self; 4] = [Self::Up, Self::Down, Self::Relay, Self::Direct];
 
-    /// As in the reports.
+    /// Name in reports.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -41,7 +41,7 @@ impl Way {
     }
 }
 
-/// The make of the server at the far end; of a relay, at both ends except the first.
+/// Implementation of the server at the far end; for a relay, at both ends except the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Peer {
     /// `lhsshd`.
@@ -51,7 +51,7 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    /// As in the reports.
+    /// Name in reports.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Ours => "lhsshd",
@@ -63,7 +63,7 @@ impl Peer {
 /// Time limit of a command on a busy machine.
 const STUCK: Duration = Duration::from_secs(240);
 
-/// How long sessions may take to notice that their clients are gone.
+/// Time limit for sessions to notice that their clients are gone.
 const ENDING: Duration = Duration::from_secs(30);
 
 /// The hosts.
@@ -76,14 +76,14 @@ pub(super) struct Site {
     links: BTreeMap<u16, Link>,
 }
 
-/// How a client ended.
+/// Result of a client that has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// Exit status; 128 and the signal's number where one ended it.
+    /// Exit status; 128 plus the signal's number if a signal ended it.
     pub(super) status: i32,
     /// Standard error.
     pub(super) said: String,
-    /// How long it ran.
+    /// Time for which it ran.
     pub(super) took: Duration,
 }
 
@@ -149,7 +149,7 @@ impl Site {
         fs::set_permissions(self.lab.path("names/scp"), fs::Permissions::from_mode(0o755))
     }
 
-    /// Whether this peer is installed.
+    /// Returns true if this peer is installed.
     pub(super) const fn has(&self, peer: Peer) -> bool {
         match peer {
             Peer::Ours => true,
@@ -164,12 +164,12 @@ impl Site {
         }
     }
 
-    /// The link to the server that has the far end, or the target of a copy between two.
+    /// Returns the link to the server at the far end, or to the target of a copy between two servers.
     pub(super) fn link(&self, peer: Peer) -> Option<&Link> {
         self.links.get(&self.target_port(peer)?)
     }
 
-    /// `lhscp` with flags, from a source to a target.
+    /// Returns the command of `lhscp` with flags, from a source to a target.
     pub(super) fn copy(&self, way: Way, peer: Peer, flags: &[&str], source: &Path, target: &Path) -> Command {
         let host = |port: Option<u16>, path: &Path| {
             let port = port.and_then(|port| self.links.get(&port)).map_or(0, |link| link.port);
@@ -208,14 +208,14 @@ impl Site {
         Ok(Running { child, start: Instant::now(), said })
     }
 
-    /// The processes of all servers that serve connections now.
+    /// Returns the processes of all servers that serve connections now.
     pub(super) fn serving(&self) -> Vec<u32> {
         let mut all = [process::below(self.first.pid()), process::below(self.second.pid())].concat();
         let is_sshd = |pid: &u32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             name.starts_with("sshd")
         };
-        // Those of OpenSSH's are children of this program, as the clients are.
+        // OpenSSH's processes are children of this program, as the clients are.
         all.extend(process::below(std::process::id()).into_iter().filter(is_sshd));
         // The first host's program may outlive its session.
         let config = self.lab.arg("remote.conf");
@@ -231,7 +231,7 @@ impl Site {
         all
     }
 
-    /// The processes that serve connections and have started no others: those that have the users' rights.
+    /// Returns the processes that serve connections and have no children: those with the users' rights.
     pub(super) fn sessions(&self) -> Vec<u32> {
         let mut all = self.serving();
         all.retain(|&pid| process::below(pid).is_empty());
@@ -254,8 +254,8 @@ impl Site {
     }
 }
 
-/// Returns whether a process is a zombie, which has ended.
-/// True while a thread of the process runs: one that was killed first ends its system call, which may be fsync(2).
+/// Returns true while a thread of the process runs. A killed thread first ends its system call, which may be
+/// fsync(2). A zombie has no running thread.
 fn is_alive(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
@@ -263,17 +263,17 @@ fn is_alive(pid: u32) -> bool {
         .any(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X'])))
 }
 
-/// Waits until processes that were killed have ended. Those whose parents were killed too are in no tree of processes
-/// that is known here.
+/// Waits until killed processes have ended. They are given by id, because processes whose parents were killed
+/// too are below no known process.
 ///
 /// # Errors
-/// Some have not.
+/// Some of them have not ended.
 pub(crate) fn wait_for_end(killed: &[u32]) -> Result<(), String> {
     let alive = || killed.iter().copied().filter(|&pid| is_alive(pid)).collect();
     wait_until_none(alive, "were killed and have not ended")
 }
 
-/// Waits until there are no such processes any more; `what`: what is wrong with those that stay.
+/// Waits until `processes` returns none. `what` describes the remaining ones in the error.
 fn wait_until_none(processes: impl Fn() -> Vec<u32>, what: &str) -> Result<(), String> {
     let end = Instant::now() + ENDING;
     loop {
@@ -288,7 +288,7 @@ fn wait_until_none(processes: impl Fn() -> Vec<u32>, what: &str) -> Result<(), S
     }
 }
 
-/// Sends a signal to each process that is still there.
+/// Sends a signal to each process that still exists.
 pub(crate) fn signal(processes: &[u32], signal: Signal) {
     for &pid in processes {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {

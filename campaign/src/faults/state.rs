@@ -1,4 +1,4 @@
-//! What rounds count, and what they share.
+//! Counts of a round, and the state that rounds share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::trees::Shape;
 /// Result of a round.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
-    /// Faults that hit a copy.
+    /// Number of faults that hit a copy.
     pub(crate) hits: u64,
-    /// The copy was complete before.
+    /// Number of faults that came after the copy was complete.
     pub(crate) late: u64,
 }
 
 /// State that rounds share.
 pub(crate) struct State {
-    /// How long copies take, by way, shape and peer.
+    /// Durations of copies, by direction, shape and peer.
     pub(super) times: BTreeMap<(Way, Shape, Peer), Duration>,
-    /// How long something is stopped or down, at most.
+    /// Longest duration of a stop or an outage.
     pub(super) patience: Duration,
 }
 
@@ -41,13 +41,13 @@ impl State {
         self.times.insert((case.way, case.shape, case.peer), time);
     }
 
-    /// A copy was not complete at the last moment chosen: later ones may be chosen.
+    /// Records that a copy was not complete at the last chosen moment, so that later moments can be chosen.
     pub(super) fn lasts_longer(&mut self, case: &Case<'_>) {
         let time = self.times.entry((case.way, case.shape, case.peer)).or_insert(FIRST_GUESS);
         *time = time.mul_f64(1.02);
     }
 
-    /// Duration of a stop: seconds, and now and then the longest possible.
+    /// Duration of a stop: some seconds, and occasionally the longest.
     pub(super) fn pause(&self, random: &mut Seeded) -> Duration {
         let seconds = Duration::from_millis(500 + random.below(3000) as u64);
         let longest = random.below(4) == 0;

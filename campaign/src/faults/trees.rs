@@ -1,4 +1,4 @@
-//! Trees to copy, kept in memory as well, so that what a copy has made can be compared at any time.
+//! Trees to copy. They are also kept in memory, so that the result of a copy can be compared at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,10 +19,10 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// All of them.
+    /// All shapes.
     pub(super) const ALL: [Self; 3] = [Self::Big, Self::Small, Self::Mixed];
 
-    /// As in the reports.
+    /// Name in reports.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Big => "big",
@@ -32,7 +32,7 @@ impl Shape {
     }
 }
 
-/// Directories and files by their paths from the top.
+/// Directories and files by their paths relative to the top.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
     directories: BTreeSet<PathBuf>,
@@ -52,12 +52,13 @@ const ODD: [&str; 8] = [
 ];
 
 impl Tree {
-    /// A tree of this shape. `scale` multiplies sizes and numbers; `version` decides about the contents.
+    /// Generates a tree of this shape. `scale` multiplies sizes and numbers; `version` determines the
+    /// contents.
     pub(super) fn new(shape: Shape, scale: usize, version: u64) -> Self {
         let mut random = Seeded::new(version.wrapping_mul(3).wrapping_add(shape as u64));
         let mut tree = Self::default();
         let mut sizes = Seeded::new(shape as u64);
-        // Another version has other sizes too.
+        // Versions differ in sizes too.
         let mut size = |most: usize| sizes.below(most) + 37 * version as usize;
         match shape {
             Shape::Big => {
@@ -134,7 +135,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Names the first difference between this tree and what is under `root`, unfinished files included.
+    /// Compares this tree with the files below `root`, including unfinished ones.
     ///
     /// # Errors
     /// The first difference.
@@ -148,8 +149,8 @@ impl Tree {
         self.look(root, &found, None)
     }
 
-    /// Looks at what an interrupted copy of this tree has left: each file that has its final name must have
-    /// all of its content, or that of the version that was there before.
+    /// Checks the files that an interrupted copy of this tree has left. Each file under its final name must
+    /// have the complete content of this tree or of the earlier version.
     ///
     /// # Errors
     /// A file or directory that must not exist.
@@ -178,7 +179,7 @@ impl Tree {
             };
             let content = match fs::read(root.join(path)) {
                 Ok(content) => content,
-                // A session that is still ending has put another one in its place, or its directory is gone.
+                // An ending session has replaced the file, or its directory is gone.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && before.is_some() => continue,
                 Err(error) => return Err(format!("{}: {error}", path.display())),
             };
@@ -198,7 +199,7 @@ impl Tree {
     }
 }
 
-/// Paths below `root`, and whether each is a directory. Nothing where `root` is not there.
+/// Returns the paths below `root`, and whether each is a directory; empty if `root` does not exist.
 fn listing(root: &Path) -> Result<BTreeMap<PathBuf, bool>, String> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_path_buf()];
@@ -241,7 +242,7 @@ mod tests {
         assert_eq!(new.allows(&root, None), Ok(()));
         assert!(old.equals(&root).is_err());
 
-        // A part file may be left by an interrupted copy, not by a complete one.
+        // An interrupted copy may leave a part file, a complete one must not.
         fs::write(root.join(".x.1.lhpart"), b"half").unwrap();
         assert_eq!(new.allows(&root, None), Ok(()));
         assert!(new.equals(&root).is_err());

@@ -1,4 +1,4 @@
-//! Logins of an honest client, with the time that each phase took.
+//! Logins of an honest client, with the duration of each phase.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::explore::sockets::Socket;
 /// Phases of a login, in order.
 pub(super) const PHASES: [&str; 4] = ["identification", "key exchange", "authentication", "command"];
 
-/// How long a login took.
+/// Durations of a login's phases.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Timing {
-    /// The end of each phase, since the client began to connect.
+    /// End of each phase, as the time since the client began to connect.
     ends: [Duration; PHASES.len()],
 }
 
@@ -25,7 +25,7 @@ impl Timing {
         self.ends[PHASES.len() - 1]
     }
 
-    /// How long one phase took.
+    /// Returns the duration of one phase.
     pub(super) fn phase(&self, phase: usize) -> Duration {
         let begin =
             phase.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default();
@@ -33,7 +33,7 @@ impl Timing {
     }
 }
 
-/// Logs in with a key and runs `true`. `start` is when the client began to connect.
+/// Logs in with a key and runs `true`. `start` is the time at which the client began to connect.
 pub(super) fn log_in(
     client: &mut Client<Socket>,
     user: &str,
@@ -53,7 +53,7 @@ pub(super) fn log_in(
     Ok(timing)
 }
 
-/// Asks for the service, and authenticates with the key.
+/// Requests the service, and authenticates with the key.
 pub(super) fn authenticate(client: &mut Client<Socket>, user: &str, key: &PrivateKey) -> Result<(), End> {
     let mut service = vec![5];
     service.put_string(b"ssh-userauth");

@@ -1,4 +1,4 @@
-//! Hostile clients in a process of their own, each of which runs until it is stopped.
+//! Hostile clients in a separate process. Each of them runs until it is stopped.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -15,30 +15,30 @@ use super::priority::yield_processor;
 use crate::client::Client;
 use crate::explore::sockets::Socket;
 
-/// How often a client that waits looks whether it should end.
+/// Interval at which a waiting client checks whether it should end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Limit of the bytes that one client sends per second, in the kinds whose messages are answered. The clients share
-/// the machine with the server that is measured.
+/// Limit of the bytes per second that one client sends, for the kinds whose messages are answered. The
+/// clients share the machine with the measured server.
 const PACE: usize = 512 << 10;
 
-/// The process of the hostile clients. They stand for other machines: the processor time that they get is what the
+/// The process of the hostile clients. They stand for other machines, so they get only the CPU time that the
 /// server and honest logins leave.
 #[derive(Debug)]
 pub(super) struct HostileClients(Child);
 
 impl HostileClients {
-    /// Starts so many clients of the server at this port of the host.
+    /// Starts `count` clients of the server at this port.
     pub(super) fn start(port: u16, count: usize) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["hostile-clients", "--port", &port.to_string(), "--count", &count.to_string()]);
         command.stdin(Stdio::piped()).spawn().map(Self)
     }
 
-    /// Ends all of them.
+    /// Ends all hostile clients.
     ///
     /// # Errors
-    /// They had ended before.
+    /// They had ended earlier.
     pub(super) fn stop(mut self) -> Result<(), String> {
         drop(self.0.stdin.take());
         match self.0.wait() {
@@ -73,7 +73,7 @@ pub fn run(port: u16, count: usize) -> Result<(), String> {
 enum Hostility {
     /// Connects and sends nothing.
     HalfOpen,
-    /// Sends one byte now and then.
+    /// Sends one byte at long intervals.
     Slow,
     /// Sends USERAUTH_REQUESTs without pause, and reads the replies.
     Flood,
@@ -98,7 +98,7 @@ impl Hostility {
         Self::BadMac,
     ];
 
-    /// Kinds take turns.
+    /// Returns the kind of a client; kinds take turns.
     fn of(number: usize) -> Self {
         Self::ALL[number % Self::ALL.len()]
     }
@@ -120,7 +120,7 @@ impl Hostility {
     }
 }
 
-/// A server, and the address from which to connect to it.
+/// A server, and the client address from which to connect to it.
 #[derive(Debug, Clone, Copy)]
 struct Target {
     port: u16,
@@ -131,7 +131,8 @@ impl Target {
     /// Number of addresses that hostile clients have.
     const ADDRESSES: usize = 50;
 
-    /// Clients take turns with their addresses. None of them is that of the honest client.
+    /// Returns the target of a client; clients take turns with their addresses. None of these is the honest
+    /// client's address.
     fn of(port: u16, client: usize) -> Self {
         let last = u8::try_from(client % Self::ADDRESSES).unwrap_or(0);
         Self { port, from: Ipv4Addr::new(127, 0, 1, 1 + last) }
@@ -189,7 +190,7 @@ fn with_keys(server: Target) -> Option<Client<Socket>> {
     Some(client)
 }
 
-/// The socket of a client with keys, for writes that end after a while.
+/// Returns the socket of a client that has exchanged keys, with a time limit for writes.
 fn writer(client: &mut Client<Socket>) -> Option<TcpStream> {
     let socket = client.wire().stream().ok()?;
     socket.set_nonblocking(false).ok()?;
@@ -197,14 +198,14 @@ fn writer(client: &mut Client<Socket>) -> Option<TcpStream> {
     Some(socket)
 }
 
-/// Writes all of it; false when the connection is over, or it is time to stop.
+/// Writes all bytes; false when the connection has ended, or the client should stop.
 fn write_all(mut socket: &TcpStream, mut rest: &[u8], stop: &AtomicBool) -> bool {
     use std::io::ErrorKind::{Interrupted, WouldBlock};
     while !rest.is_empty() && !stop.load(Ordering::Relaxed) {
         match socket.write(rest) {
             Ok(0) => return false,
             Ok(n) => rest = &rest[n..],
-            // A server that reads no more: that is what it should do.
+            // The server has stopped reading, which is the correct reaction.
             Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
             Err(_) => return false,
         }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use lh_interop::process::family;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Memory, descriptors and processes of a process and all below it.
+/// Memory, descriptors and processes of a process and all its descendants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Footprint {
     pub(super) processes: usize,
-    /// Proportional set size of all together.
+    /// Sum of the proportional set sizes, KiB.
     pub(super) pss_kib: u64,
-    /// Memory that no other process shares, of all together.
+    /// Sum of the private memory, KiB.
     pub(super) private_kib: u64,
-    /// Private memory of the largest.
+    /// Private memory of the largest process, KiB.
     pub(super) largest_kib: u64,
     /// Open descriptors of the first process alone.
     pub(super) descriptors: usize,
@@ -28,7 +28,8 @@ impl Footprint {
             ..Self::default()
         };
         for process in family(pid) {
-            // A process may be gone, or a zombie that its parent has not seen yet, which counts.
+            // A process may have ended, or be a zombie that its parent has not reaped yet. It counts as a
+            // process.
             all.processes += 1;
             let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
             let kib = |name: &str| -> u64 {
@@ -43,7 +44,7 @@ impl Footprint {
         all
     }
 
-    /// The maximum of each number.
+    /// Returns the maximum of each number.
     pub(super) fn max(&self, other: &Self) -> Self {
         Self {
             processes: self.processes.max(other.processes),
@@ -66,10 +67,10 @@ impl fmt::Display for Footprint {
     }
 }
 
-/// Ticks in a second of the times in `/proc/PID/stat`: the same number on every architecture that we build for.
+/// Ticks per second of the times in `/proc/PID/stat`: equal on all architectures that we build for.
 const USER_HZ: u64 = 100;
 
-/// CPU time that a process has used, and that its children have which it has waited for.
+/// CPU time of a process, and of its children that have been reaped.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CpuTime {
     pub(super) own: Duration,
@@ -77,10 +78,11 @@ pub(super) struct CpuTime {
 }
 
 impl CpuTime {
-    /// Now.
+    /// Returns the CPU time so far.
     pub(super) fn of(pid: u32) -> Self {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // Behind the name, which may hold anything: state is field 3, the four times are 14 to 17.
+        // The fields follow the name, which may contain any bytes: state is field 3, the four times are 14 to
+        // 17.
         let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks: Vec<u64> = fields.skip(11).take(4).filter_map(|field| field.parse().ok()).collect();
         let time = |at: usize| {
@@ -90,13 +92,13 @@ impl CpuTime {
         Self { own: time(0), children: time(2) }
     }
 
-    /// Used since.
+    /// Returns the CPU time since `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self { own: self.own - before.own, children: self.children - before.children }
     }
 }
 
-/// As many descriptors as this process may have: a thousand clients are a thousand sockets.
+/// Raises the limit of descriptors to its maximum: a thousand clients need a thousand sockets.
 pub(super) fn raise_descriptor_limit() -> rustix::io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })

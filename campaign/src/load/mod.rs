@@ -1,5 +1,5 @@
-//! What many clients cost a server on loopback: idle sessions, logins in the same moment, and honest logins
-//! beside hostile connections; and whether everything is back to where it was afterwards.
+//! Cost of many clients for a server on loopback: idle sessions, simultaneous logins, and honest logins
+//! beside hostile connections. Afterwards the server must have released all resources.
 
 mod handshake;
 mod honest;
@@ -25,20 +25,20 @@ use memory::{CpuTime, Footprint};
 /// Sizes of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// Authenticated idle sessions at the same time.
+    /// Number of simultaneous idle sessions.
     pub idle: usize,
-    /// Logins that begin at the same time.
+    /// Number of logins that start at the same time.
     pub burst: usize,
-    /// Hostile connections at the same time.
+    /// Number of simultaneous hostile connections.
     pub hostile: usize,
-    /// Honest logins that are measured, without and with them.
+    /// Number of measured honest logins, without and with hostile connections.
     pub honest: usize,
 }
 
 impl Plan {
-    /// For every test run.
+    /// Sizes for every test run.
     pub const SHORT: Self = Self { idle: 40, burst: 40, hostile: 36, honest: 30 };
-    /// A campaign.
+    /// Sizes of a campaign.
     pub const LONG: Self = Self { idle: 1000, burst: 1000, hostile: 200, honest: 200 };
 }
 
@@ -51,8 +51,8 @@ const MOST_PER_PROCESS: u64 = 48 << 10;
 /// Memory in KiB that the listener may keep after all connections are closed: caches of its allocator.
 const KEPT: u64 = 4 << 10;
 
-/// This is about cost, not about admission: every connection may begin. A shell that believes itself to be inside
-/// another one does not read its start-up files, which can cost a hundred times as much as a login.
+/// The measurement is about cost, not about admission, so every connection is admitted. With SHLVL set,
+/// shells do not read their start-up files, which can cost a hundred times as much as a login.
 const CONFIG: &str = "MaxStartups 20000\nLoginGraceTime 60\nUsePAM no\nLogLevel INFO\nPerSourcePenalties yes\n\
                       SetEnv SHLVL=1\n";
 
@@ -78,14 +78,14 @@ impl Scene {
         Ok(Client::new(socket, true))
     }
 
-    /// Connects, logs in and runs a command. How long that took.
+    /// Connects, logs in and runs a command. Returns the durations of the phases.
     fn log_in(&self) -> Result<Timing, String> {
         let start = Instant::now();
         honest::log_in(&mut self.connect()?, &self.user, &self.key, start)
             .map_err(|end| format!("an honest login failed: {end:?}"))
     }
 
-    /// A client that has logged in and does nothing.
+    /// Returns a client that has logged in and is idle.
     fn idle(&self) -> Result<Client<Socket>, String> {
         let mut client = self.connect()?;
         let failed = |end: End| format!("an idle session failed: {end:?}");
@@ -98,7 +98,7 @@ impl Scene {
         Footprint::of(self.server.pid())
     }
 
-    /// Waits until nothing but the listener is left.
+    /// Waits until only the listener is left.
     fn settled(&self) -> Result<Footprint, String> {
         let end = Instant::now() + STUCK;
         loop {
@@ -114,10 +114,10 @@ impl Scene {
     }
 }
 
-/// Runs all parts.
+/// Runs all parts of the campaign.
 ///
 /// # Errors
-/// A client that should have been served was not, or the server kept what it should have given back.
+/// An honest client was not served, or the server kept resources that it should have released.
 pub fn campaign(plan: &Plan) -> Result<(), String> {
     memory::raise_descriptor_limit().map_err(|error| format!("descriptors: {error}"))?;
     let scene = Scene::new()?;
@@ -212,7 +212,7 @@ fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
             }
             peak
         });
-        // All of them have begun.
+        // By now all hostile clients have started.
         std::thread::sleep(Duration::from_secs(1));
         let busy = measure();
         stop.store(true, Ordering::Relaxed);
@@ -238,7 +238,7 @@ fn totals(times: &[Timing]) -> Vec<Duration> {
     times.iter().map(Timing::total).collect()
 }
 
-/// Prints how long each phase of these logins took.
+/// Prints the duration of each phase of these logins.
 fn print_phases(times: &[Timing]) {
     for (phase, name) in PHASES.iter().enumerate() {
         println!("load:   {name}: {}", Percentiles::of(times.iter().map(|time| time.phase(phase)).collect()));

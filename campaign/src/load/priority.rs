@@ -1,4 +1,4 @@
-//! Priority of what should not take processor time from the server and from honest logins.
+//! Low priority for threads and processes that must not take CPU time from the server and from honest logins.
 
 /// The largest nice value (sched(7)).
 const LOWEST: i32 = 19;
@@ -8,12 +8,13 @@ pub(super) fn yield_to_other_threads() {
     let _ = rustix::process::setpriority_process(None, LOWEST);
 }
 
-/// Gives this process the lowest priority. Where the kernel schedules by session (sched(7)) nice values count only
-/// within one, so the process begins a session and lowers that as well.
+/// Gives this process the lowest priority. If the kernel schedules by session (autogroups, sched(7)), nice
+/// values apply only within a session. So the process starts a new session and lowers that session's priority
+/// as well.
 pub(super) fn yield_processor() {
     yield_to_other_threads();
     if rustix::process::setsid().is_ok() {
-        // There is no such file without that feature.
+        // Without that feature the file does not exist.
         let _ = std::fs::write("/proc/self/autogroup", LOWEST.to_string());
     }
 }

@@ -110,7 +110,7 @@ impl Channel {
 /// State of the promise for the first channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
-    /// There is no promise.
+    /// The channel was opened without a promise.
     Ordinary,
     /// Server: number 0 is reserved for the channel, with this window in bytes.
     Kept(u32),

@@ -6,8 +6,8 @@ const MIB: u32 = 1 << 20;
 
 /// Initial size and growth limit of a channel's receive window.
 ///
-/// The window starts at OpenSSH's 2 MiB, because very old peers fail with a larger value in the open. It
-/// doubles while the peer waits for the window, and not for our sink or the network.
+/// The window starts at OpenSSH's 2 MiB, because very old peers fail with a larger value in CHANNEL_OPEN. It
+/// grows while the peer waits for window credit, and not for our sink or the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowPolicy {
     /// Window granted in the open or its confirmation, bytes. At least 1; 0 is replaced by the size of one
@@ -21,7 +21,7 @@ pub struct WindowPolicy {
 }
 
 impl WindowPolicy {
-    /// For channels that may carry bulk data: 2 MiB, growing to what the path needs and
+    /// Policy for channels that may carry bulk data: 2 MiB, growing to what the path needs and
     /// [`Config::growth_budget`] permits.
     pub const BULK: Self = Self { initial: 2 * MIB, cap: u32::MAX };
 

@@ -68,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// Client: returns what a channel of this `kind` may send before it is confirmed.
+    /// Client: returns the send window of a channel of this `kind` before it is confirmed.
     pub(crate) fn take_promise(&mut self, kind: &str) -> Option<SendWindow> {
         let First::Promised(window) = self.first else { return None };
         self.first = First::Ordinary;
@@ -99,7 +99,7 @@ impl Connection {
     }
 }
 
-/// Applies the confirmation of a channel that was used before it.
+/// Applies the confirmation to a channel that was used before it arrived.
 pub(crate) fn confirm(
     channel: &mut Channel,
     id: ChannelId,

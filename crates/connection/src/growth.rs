@@ -161,7 +161,7 @@ impl Growth {
         window: Present,
     ) -> Option<WindowTarget> {
         let waited = std::mem::replace(&mut self.least, u64::MAX).min(window.backlog);
-        // Does not apply to a window that has become smaller than that.
+        // Does not apply to a window that has become smaller than the sufficient one.
         let waiting = self.sufficient.is_some_and(|enough| {
             let more = enough.saturating_add(enough / 8);
             in_flight <= more && window.size > more
@@ -196,7 +196,7 @@ impl Growth {
             if matches!(self.phase, Phase::Trial { .. }) {
                 self.sufficient = None;
             }
-            // The rates are then the sink's and mean nothing for the window.
+            // The measured rates are then those of the sink, and mean nothing for the window.
             self.phase = Phase::Steady(None);
             self.settled_at = None;
             let smaller = window.size.saturating_sub(spare?).max(window.initial);

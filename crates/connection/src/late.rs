@@ -1,4 +1,4 @@
-//! Late messages: what a peer sends for a channel that it has closed already.
+//! Late messages: messages for a channel whose CLOSE the peer has already sent.
 //!
 //! RFC 4254 section 5.3 ends a channel for a party once it has sent and received CLOSE. Peers that handle a
 //! channel in several threads still send a credit, an answer, a request, an EOF or a second CLOSE behind their
@@ -14,10 +14,10 @@ use crate::ConnectionError;
 
 /// Late messages that one closed channel permits.
 const PER_CHANNEL: u32 = 64;
-/// Most late messages that are permitted at a time.
+/// Limit of late messages that are permitted at a time.
 const LIMIT: u32 = 1024;
 
-/// The number of late messages that the peer may still send.
+/// Budget of late messages that the peer may still send.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     left: u32,
@@ -30,9 +30,9 @@ impl Late {
         self.left = if left < LIMIT { left } else { LIMIT };
     }
 
-    /// Returns true if the message with this `number`, which led to `error`, is a late message that the peer may
-    /// send. `numbers`: channels have had the numbers below this one. A new channel may have taken the number of the
-    /// closed one, so messages for a channel that is being opened count too.
+    /// Returns true if the message with this `number`, which caused `error`, is a late message that the peer
+    /// may send. `numbers`: all channel numbers below this one have been in use. A new channel may have taken
+    /// the number of the closed one, so messages for a channel that is being opened count too.
     pub(crate) fn permits(&mut self, number: u8, error: &ConnectionError, numbers: usize) -> bool {
         let channel = match error {
             ConnectionError::NoChannel { channel, .. } | ConnectionError::NotYetOpen { channel, .. } => {

@@ -66,7 +66,7 @@ impl Connection {
                 Ok(())
             }
             msg::RequestFailure::NUMBER => {
-                // Trailing bytes are accepted: see `lh_client`'s answers to clients in proxy mode.
+                // Trailing bytes are accepted: masters in proxy mode append four bytes for OpenSSH's clients.
                 self.on_global_reply(false, Bytes::new());
                 Ok(())
             }
@@ -129,7 +129,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reports the free window to an owner that waits for it.
+    /// Reports the enlarged window to an owner that waits for it.
     fn tell_writable(&mut self, id: ChannelId) {
         let Some(channel) = self.get_mut(id) else { return };
         if channel.send.left > 0 && channel.send.blocked && channel.can_send() {

@@ -1,4 +1,4 @@
-//! StandingQueue-queue detection: the backlog that a slow sink never drains, which only costs memory.
+//! Standing-queue detection: the backlog that a slow sink never drains, which only costs memory.
 //!
 //! A sink that works in bursts needs some backlog, which is consumed when the sink gets to run. The part that
 //! remains at the end of every burst *stands*. The sink would be no slower without it, and its memory must be
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Minimum time of an observation, and the minimum number of round trips.
 const LOOK: (Duration, u32) = (Duration::from_millis(100), 2);
 
-/// Reserve that may stand: one part in this many of the bytes per round trip.
+/// Reserve that may stand, as the divisor of the bytes per round trip: one eighth.
 const SPARE_SHARE: u64 = 8;
 
 /// Minimum reserve, bytes.
@@ -51,8 +51,8 @@ impl StandingQueue {
     }
 
     /// Records the end of a round trip in which `in_flight` bytes arrived; `backlog` bytes wait. Returns the
-    /// bytes by which the window may shrink. At the sink's rate the backlog shrinks by no more than that, so
-    /// the sink never waits.
+    /// bytes by which the window may shrink. At the sink's rate the backlog shrinks by at most that number,
+    /// so the sink never waits.
     pub(crate) fn on_epoch(
         &mut self,
         backlog: u64,

@@ -1,4 +1,4 @@
-//! Messages for channels that are closed, or that never were, with both ways to open a channel.
+//! Tests of messages for channels that are closed or never existed, with both ways to open a channel.
 
 mod common;
 
@@ -7,14 +7,14 @@ use lh_connection::{ChannelId, Config, ConnectionError, Event};
 use lh_wire::Message;
 use lh_wire::msg::{self, Rest};
 
-/// Who opened the channel.
+/// The side that opened the channel.
 #[derive(Debug, Clone, Copy)]
 enum Opener {
     Us,
     Peer,
 }
 
-/// Who sent CLOSE first.
+/// The side that sent CLOSE first.
 #[derive(Debug, Clone, Copy)]
 enum Closer {
     Us,
@@ -41,7 +41,7 @@ fn close(ours: &mut Ours, id: ChannelId, closer: Closer) {
     assert_eq!(numbers(&ours.sent()).last(), Some(&msg::ChannelClose::NUMBER));
 }
 
-/// Messages about an open channel, with their names, for the channel `id`.
+/// Returns one message of each kind without data for the channel `id`, with their names.
 fn harmless(id: u32) -> [(&'static str, Vec<u8>); 6] {
     [
         ("window adjust", msg::ChannelWindowAdjust::new(id, 1).to_payload()),
@@ -62,7 +62,7 @@ fn harmful(id: u32) -> [(&'static str, Vec<u8>); 4] {
     ]
 }
 
-/// Every way in which a channel comes to its end.
+/// Returns a connection for every way in which a channel can end.
 fn ended() -> impl Iterator<Item = (Ours, u32)> {
     [Opener::Us, Opener::Peer].into_iter().flat_map(|opener| {
         [Closer::Us, Closer::Peer].map(|closer| {

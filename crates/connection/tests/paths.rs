@@ -143,7 +143,7 @@ impl Path {
         let round_trip = self.round_trip.as_secs_f64();
         let end = round_trip * f64::from(round_trips);
         let line_time = f64::from(self.packet_len) / self.rate;
-        // (arrival, lane) and (arrival, lane, bytes): both lines preserve the order.
+        // Elements are (arrival, lane) and (arrival, lane, bytes). Both directions preserve the order.
         let mut packets: VecDeque<(f64, usize)> = VecDeque::new();
         let mut credits: VecDeque<(f64, usize, u64)> = VecDeque::new();
         let mut by_round_trip = vec![0.0; round_trips as usize + 1];
@@ -294,7 +294,7 @@ fn proxy_does_not_hide_the_path_round_trip() {
     assert!(used >= 0.97, "{used}");
 }
 
-/// A peer that answers late because it is busy is not far away; later credits correct the estimate.
+/// A peer whose answer is late because it is busy is not far away; later credits correct the estimate.
 #[test]
 fn slow_answer_is_not_taken_for_a_long_path() {
     let ms = Duration::from_millis;

@@ -238,7 +238,7 @@ fn violations_of_data_rules_end_the_connection() {
     }
 }
 
-/// As OpenSSH. It counts against the window, so its amount is limited.
+/// Like OpenSSH. The data counts against the window, so its amount is limited.
 #[test]
 fn data_behind_eof_is_ignored() {
     let mut ours = ours();

@@ -185,7 +185,7 @@ fn exchange(sides: &mut [Side; 2]) {
     a.incoming.extend(b.out.drain(..));
 }
 
-/// A sink that lends the same buffers repeatedly, so that gigabytes cost no memory.
+/// A sink that returns the same buffers repeatedly, so that gigabytes cost no memory.
 #[derive(Default)]
 struct Lender {
     buffers: Vec<Vec<u8>>,
@@ -303,7 +303,7 @@ impl Path {
         let (mut last_second, mut sink_credit) = (0, 0.0);
         let mut now = Duration::ZERO;
         while now < time {
-            // At the sender.
+            // Deliver credit to the sender.
             while credits.front().is_some_and(|(at, _)| *at <= now) {
                 allowed += credits.pop_front().unwrap().1;
             }
@@ -311,7 +311,7 @@ impl Path {
                 allowed -= packet_len as u64;
                 packets.push_back(now + half);
             }
-            // At the receiver.
+            // Deliver packets to the receiver.
             let mut arrived = false;
             while packets.front().is_some_and(|at| *at <= now) {
                 packets.pop_front();

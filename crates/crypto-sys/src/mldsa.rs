@@ -35,7 +35,7 @@ unsafe impl Send for Key {}
 unsafe impl Sync for Key {}
 
 impl Key {
-    /// The private key of a seed.
+    /// Returns the private key of a seed.
     ///
     /// # Errors
     /// [`MlDsaError`].
@@ -46,7 +46,7 @@ impl Key {
         NonNull::new(key).map(Self).ok_or(MlDsaError)
     }
 
-    /// A public key, which can only verify.
+    /// Returns a public key, which can only verify.
     ///
     /// # Errors
     /// [`MlDsaError`].
@@ -56,7 +56,7 @@ impl Key {
         NonNull::new(key).map(Self).ok_or(MlDsaError)
     }
 
-    /// The public half.
+    /// Returns the public half.
     ///
     /// # Errors
     /// [`MlDsaError`].
@@ -92,7 +92,7 @@ impl Key {
         if signed == 1 && length == SIGNATURE_LEN { Ok(signature) } else { Err(MlDsaError) }
     }
 
-    /// True when `signature` is this key's over `message` with `context`.
+    /// Returns true when `signature` is this key's signature over `message` with `context`.
     pub fn verify(&self, context: &[u8], message: &[u8], signature: &[u8]) -> bool {
         let Ok(operation) = Operation::new(self, context, false) else { return false };
         // SAFETY: the context was created for verifying and is ours alone; both lengths are those of their

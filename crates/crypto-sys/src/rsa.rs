@@ -31,7 +31,7 @@ pub enum Digest<'a> {
 }
 
 impl Digest<'_> {
-    /// The library's number of the digest, and its bytes.
+    /// Returns the library's number of the digest, and the digest's bytes.
     const fn parts(&self) -> (i32, &[u8]) {
         match self {
             Self::Sha1(bytes) => (NID_sha1, *bytes),
@@ -113,14 +113,14 @@ pub fn generate(bits: u32) -> Result<Zeroizing<Vec<u8>>, RsaError> {
     Ok(der)
 }
 
-/// True when `pkcs1` is a consistent DER `RSAPrivateKey` without trailing bytes.
+/// Returns true when `pkcs1` is a consistent DER `RSAPrivateKey` without trailing bytes.
 pub fn is_sound(pkcs1: &[u8]) -> bool {
     // The library checks the key that it parses.
     Key::private(pkcs1).is_ok()
 }
 
-/// A PKCS#1 v1.5 signature of the modulus' length. `pkcs1` is a DER `RSAPrivateKey` (RFC 8017 appendix A.1.2)
-/// without trailing bytes.
+/// Returns a PKCS#1 v1.5 signature, as long as the modulus. `pkcs1` is a DER `RSAPrivateKey` (RFC 8017
+/// appendix A.1.2) without trailing bytes.
 ///
 /// # Errors
 /// [`RsaError`].
@@ -142,7 +142,8 @@ pub fn sign(pkcs1: &[u8], digest: Digest<'_>) -> Result<Vec<u8>, RsaError> {
     Ok(signature)
 }
 
-/// True when a PKCS#1 v1.5 signature is valid. `pkcs1` is a DER `RSAPublicKey` (RFC 8017 appendix A.1.1).
+/// Returns true when a PKCS#1 v1.5 signature is valid. `pkcs1` is a DER `RSAPublicKey` (RFC 8017 appendix
+/// A.1.1).
 pub fn verify(pkcs1: &[u8], digest: Digest<'_>, signature: &[u8]) -> bool {
     let Ok(key) = Key::public(pkcs1) else { return false };
     let (kind, bytes) = digest.parts();

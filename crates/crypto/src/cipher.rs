@@ -11,7 +11,7 @@ pub struct Cipher {
     pub key_len: usize,
     /// Length of the derived IV, bytes; 0 if the cipher needs none.
     pub iv_len: usize,
-    /// Size to a multiple of which packets are padded, bytes.
+    /// Block length, bytes. Packets are padded to a multiple of it.
     pub block_len: usize,
     /// Place in the lists of names.
     pub listing: Listing,

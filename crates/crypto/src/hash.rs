@@ -82,7 +82,7 @@ impl Hash {
         Some(out)
     }
 
-    /// [`hkdf_expand`](Self::hkdf_expand) to `N` bytes.
+    /// Like [`hkdf_expand`](Self::hkdf_expand), with a result of `N` bytes.
     pub fn hkdf_expand_array<const N: usize>(self, key: &[u8], info: &[u8]) -> Option<Zeroizing<[u8; N]>> {
         let mut out = Zeroizing::new([0; N]);
         out.copy_from_slice(&self.hkdf_expand(key, info, N)?);

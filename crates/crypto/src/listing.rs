@@ -1,15 +1,16 @@
-//! What the [registry](crate::registry) says of every algorithm besides its parameters.
+//! Properties that the [registry](crate::registry) has for every algorithm: default lists, preference,
+//! source.
 
 /// Which ends offer an algorithm when the configuration does not name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offered {
     /// Client and server.
     ByBoth,
-    /// The client only. Of a host key's algorithms: keys that no server has by default.
+    /// The client only. Among signature algorithms: those of key types that no server has by default.
     ByClient,
     /// Neither end: it is used only where a configuration names it.
     OnRequest,
-    /// As [`OnRequest`](Self::OnRequest), because only old equipment needs it.
+    /// Like [`OnRequest`](Self::OnRequest), for algorithms that only old equipment needs.
     Legacy,
     /// Never in a list of names: both ends must consent after authentication.
     AfterLogin,

@@ -23,8 +23,8 @@ pub const CIPHERS: &[Cipher] = &[
     cipher("aes128-gcm@openssh.com", 16, 12, 16, CipherKind::AesGcm, both(20, "RFC 5647")),
     cipher("aes256-gcm@openssh.com", 32, 12, 16, CipherKind::AesGcm, both(30, "RFC 5647")),
     cipher("chacha20-poly1305@openssh.com", 64, 0, 8, CipherKind::ChaCha20Poly1305, both(10, CHACHA)),
-    // The same bytes on the wire. HPN-SSH lists this name first, and some of its peers list no other; no peer
-    // needs to prefer it.
+    // An alias of chacha20-poly1305@openssh.com. HPN-SSH lists this name first, and some HPN-SSH peers offer
+    // no other. It ranks low, because no peer requires it to come first.
     cipher("chacha20-poly1305-mt@hpnssh.org", 64, 0, 8, CipherKind::ChaCha20Poly1305, both(70, "HPN-SSH")),
 ];
 
@@ -110,7 +110,7 @@ pub struct KeyAlgorithm {
     pub certificate: &'static str,
     /// Type of the plain keys.
     pub key_type: &'static str,
-    /// `CASignatureAlgorithms` contains it by default, if the other lists do.
+    /// `CASignatureAlgorithms` contains the algorithm by default, provided that the other default lists do.
     pub certifies: bool,
     /// Place in the lists of names.
     pub listing: Listing,
@@ -303,7 +303,7 @@ impl KeyAlgorithm {
     /// All signature algorithms, best first.
     pub(crate) const ALL: &'static [Self] = by_rank!(KeyAlgorithm, KEYS);
 
-    /// Signatures of certificate authorities are accepted only where a configuration names the algorithm.
+    /// Excludes the algorithm from the default of `CASignatureAlgorithms`.
     const fn certifies_on_request(self) -> Self {
         Self { certifies: false, ..self }
     }

@@ -1,4 +1,4 @@
-//! docs/algorithms.md is the registry as tables.
+//! Checks that docs/algorithms.md has the registry's rows as tables.
 
 use std::fmt::Write as _;
 use std::path::Path;

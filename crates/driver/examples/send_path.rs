@@ -1,9 +1,9 @@
 //! Cost of the send path alone, from a channel to the sealed slab, in memory: no socket, file or thread.
 //!
-//! `cargo build --release -p lh-driver --example send_path`, then
-//! `valgrind --tool=callgrind target/release/examples/send_path [MiB] [cipher] [retain]`: the difference of the
-//! instruction counts of two sizes, divided by the difference of the sizes, is the cost of a MiB. With `retain` packets
-//! are kept until they are acknowledged, as in sessions that outlive their connection; each MiB is acknowledged.
+//! To measure, run `cargo build --release -p lh-driver --example send_path`, then `valgrind --tool=callgrind
+//! target/release/examples/send_path [MiB] [cipher] [retain]` with two sizes. The cost of a MiB is the
+//! difference of the instruction counts, divided by the difference of the sizes. With `retain` packets are
+//! kept until they are acknowledged, as in sessions that outlive their connection; each MiB is acknowledged.
 
 use std::error::Error;
 use std::time::Instant;
@@ -41,7 +41,7 @@ fn main() -> Result<()> {
             let adjust = ChannelWindowAdjust::new(id.number(), u32::MAX / 2).to_payload();
             connection.handle(Bytes::from(adjust), now, &mut transport)?;
         }
-        // The data is what the memory holds: filling it is the kernel's work.
+        // The memory already holds the data: filling it would be the kernel's work.
         let total = connection.reserve(id, None, READ.min(left), &mut transport);
         let slices = connection.slices(&mut transport);
         assert_eq!(slices.total(), total);

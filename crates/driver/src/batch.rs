@@ -1,4 +1,4 @@
-//! The end of a batch of events, and who waits for space in the output queue.
+//! The end of a batch of events, and channels and sources that wait for space in the output queue.
 
 use crate::handler::Core;
 
@@ -24,7 +24,7 @@ impl Core {
         }
     }
 
-    /// True when the control has not been told yet of a channel that closed in this batch.
+    /// True when a channel has closed in this batch and the control has not been notified yet.
     pub(crate) fn has_closed_in_batch(&self) -> bool {
         let is_closed = |&index: &usize| self.slots[index].as_ref().is_some_and(|slot| !slot.open);
         !self.gone.is_empty() || self.batch.iter().any(is_closed)
@@ -35,7 +35,7 @@ impl Core {
         self.sources.iter().any(|(_, source)| source.as_ref().is_some_and(|source| source.waits_for_room()))
     }
 
-    /// True when a channel or source that waits for budget could get some now.
+    /// True when a channel or source that waits for budget could send now.
     pub(crate) fn someone_can_write(&mut self) -> bool {
         (0..self.slots.len()).any(|index| {
             self.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write)

@@ -32,7 +32,7 @@ pub enum ControlEvent {
         /// Fields of the request.
         fields: Bytes,
     },
-    /// A message about a channel that a mux client speaks for ([`ControlCx::relay`]).
+    /// A message about a channel that a mux client handles ([`ControlCx::relay`]).
     Relayed {
         /// The channel.
         id: ChannelId,
@@ -93,7 +93,7 @@ pub enum ControlEvent {
     Pong(Bytes),
     /// SSH_MSG_DEBUG. Untrusted.
     Debug {
-        /// The peer asks to show it in any case.
+        /// The peer asks to display it regardless of the log level.
         always_display: bool,
         /// The text.
         text: Vec<u8>,

@@ -118,13 +118,14 @@ impl Driver {
         self.keepalive = Some(Keepalive::new(interval, count_max, Instant::now()));
     }
 
-    /// The control's operations, for use while the loop is not running: open channels, add sources and so on.
+    /// Operations of the control, for use while the loop is not running: open channels, add sources and so
+    /// on.
     pub fn control(&mut self) -> ControlCx<'_> {
         self.core.now = Instant::now();
         ControlCx::new(&mut self.core)
     }
 
-    /// The link below.
+    /// The link under this driver.
     pub const fn link(&mut self) -> &mut Link {
         &mut self.core.link
     }
@@ -192,7 +193,7 @@ impl Driver {
         Ok(self.core.stop.take())
     }
 
-    /// Lets the session wait for another link, where it can; else returns the error.
+    /// Keeps the session without a link, if it can wait for another one; otherwise returns the error.
     fn survive(&mut self, error: DriverError) -> Result<(), DriverError> {
         let cause = match error {
             DriverError::Link(error) => Break::Link(error),
@@ -213,9 +214,9 @@ impl Driver {
         self.core.link.finish(bound)
     }
 
-    /// Delivers the end of the connection: every handler receives [`ChannelEvent::Closed`], and handlers that
-    /// still hold output (a slow pipe behind stdout) pass it on, for at most `bound` (`None`: no limit). Data
-    /// that the peer sent before it left is not lost. True when all handlers have finished.
+    /// Delivers the end of the connection: every handler receives [`ChannelEvent::Closed`]. Handlers that
+    /// still hold output (a slow pipe behind stdout) pass it on, for at most `bound` (`None`: no limit). So
+    /// data that the peer sent before it left is not lost. Returns true when all handlers have finished.
     pub fn drain(&mut self, control: &mut dyn Control, bound: Option<Duration>) -> bool {
         let deadline = bound.map(|bound| Instant::now() + bound);
         let open: Vec<_> =
@@ -249,10 +250,10 @@ impl Driver {
         self.core.link.scale_workers(self.core.now, self.spin.spun());
         self.core.measure();
         self.core.link.take_back();
-        // Packets that came together with the end of authentication, or that an answer outside the loop
+        // Packets that arrived together with the end of authentication, or that an answer outside the loop
         // released.
         self.dispatch(control)?;
-        // Also after these events, which workers may have brought: the wait may be a long one.
+        // Also after these events, which may come from workers: the wait that follows may be long.
         self.core.deliver_pending(control);
         self.core.link.flush(self.core.now)?;
         if self.core.stop.is_some() {
@@ -325,7 +326,7 @@ impl Driver {
         let Some(wait) = wait else {
             return interests.ask(Some(Duration::ZERO), ready).map_err(DriverError::Poll);
         };
-        // `ask` during the spin drops errors; the sleeping call below meets them again.
+        // `ask` drops errors during the spin; the sleeping call below reports them again.
         let link = &self.core.link;
         let spun = wait.spin(|| {
             link.has_work() || interests.ask(Some(Duration::ZERO), ready).is_ok_and(|()| !ready.is_empty())

@@ -1,4 +1,4 @@
-//! Why a running connection ended.
+//! Errors that end a running connection.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use lh_wire::WireError;
 use crate::link::LinkError;
 use crate::resumption::Break;
 
-/// Why the loop ended without a stop.
+/// Reason why the loop ended without a stop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
@@ -44,10 +44,10 @@ pub enum ResumeViolation {
     /// A message that cannot be decoded.
     #[error(transparent)]
     Message(#[from] WireError),
-    /// An acknowledgement of what was not sent.
+    /// An acknowledgement of messages that were not sent.
     #[error(transparent)]
     Acknowledgement(#[from] ResumeError),
-    /// A session on a connection that has one already, or from a client.
+    /// A SESSION message on a connection that already has a session, or from a client.
     #[error("a second session on one connection")]
     SecondSession,
 }

@@ -1,7 +1,7 @@
-//! What controls and handlers may ask about the connection that they are part of.
+//! Read-only properties of a connection, for its controls and handlers.
 //!
-//! They see facts, not the transport and the channels themselves: what may be done to those has a name of its own in
-//! [`ControlCx`] and [`ChannelCx`].
+//! Controls and handlers get values from here, not the transport and the channels. Operations on those are
+//! methods of [`ControlCx`] and [`ChannelCx`].
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl ControlCx<'_> {
         self.core.link.transport_ref().can_send_bulk()
     }
 
-    /// Returns what the socket has carried.
+    /// Returns the bytes and packets that the socket has carried.
     pub const fn traffic(&self) -> Traffic {
         let transport = self.core.link.transport_ref();
         Traffic {
@@ -91,18 +91,19 @@ impl ControlCx<'_> {
         }
     }
 
-    /// Returns what compression has saved since the last key exchange: of what was received, and of what was sent.
+    /// Returns the totals of compression since the last key exchange: of the received payloads, and of the
+    /// sent ones.
     pub fn compression_totals(&self) -> (CompressionTotals, CompressionTotals) {
         self.core.link.transport_ref().compression_totals()
     }
 
-    /// Returns how many messages the peer has acknowledged, and how many were sent in the session. `None` when they
-    /// are not kept.
+    /// Returns the number of messages that the peer has acknowledged, and the number sent in the session.
+    /// `None` when messages are not kept.
     pub fn message_counts(&self) -> Option<(u64, u64)> {
         self.core.link.transport_ref().message_counts()
     }
 
-    /// Returns the round trip by which windows grow; `None` before the first answer.
+    /// Returns the round-trip estimate that window growth uses; `None` before the first answer.
     pub fn round_trip(&self) -> Option<Duration> {
         self.core.connection.round_trip()
     }

@@ -1,8 +1,8 @@
 //! The handlers of channels, the event sources, and the contexts through which both act.
 //!
 //! They are in one module because each names the others: a handler is called with a context, and a context
-//! installs handlers. What contexts do beyond that has modules of its own: sending data (`channel_output`),
-//! messages beside the channels (`messages`), questions about the connection (`facts`), going on over another
+//! installs handlers. Further operations of contexts are in other modules: sending data (`channel_output`),
+//! messages outside channels (`messages`), properties of the connection (`facts`), resumption over another
 //! link (`resume`).
 
 use std::any::Any;
@@ -76,12 +76,12 @@ pub trait Source {
         let _ = (token, ready, cx);
     }
 
-    /// True when the source has data to send and waits for [`ControlCx::has_room`].
+    /// True when the source has data to send and waits until [`ControlCx::has_room`] returns true.
     fn waits_for_room(&self) -> bool {
         false
     }
 
-    /// Called when bulk may be sent again. May also be called without a request.
+    /// Called when bulk data may be sent again. May also be called without a request.
     fn on_room(&mut self, cx: &mut ControlCx<'_>) {
         let _ = cx;
     }
@@ -141,8 +141,7 @@ impl<'a> ChannelCx<'a> {
         self.core.now
     }
 
-    /// True while the channel is open and this side has sent neither EOF nor CLOSE. The window does not
-    /// count.
+    /// True while the channel is open and this side has sent neither EOF nor CLOSE, regardless of the window.
     pub fn can_send(&self) -> bool {
         self.channel().is_some_and(|id| self.core.connection.can_send(id))
     }
@@ -282,15 +281,15 @@ impl<'a> ControlCx<'a> {
         true
     }
 
-    /// Refuses a channel that the peer asked for, with one of [`lh_wire::msg::open_failure`] and a text for a
-    /// person.
+    /// Refuses a channel that the peer asked for, with one of [`lh_wire::msg::open_failure`] and a text for
+    /// the user.
     pub fn refuse(&mut self, id: ChannelId, reason: u32, text: &str) {
         let (connection, sink) = self.core.speak();
         connection.refuse(id, reason, text, sink);
     }
 
-    /// True while bulk may be sent: the output queue is short and no key exchange is under way. A [`Source`]
-    /// that gets false waits for [`Source::on_room`].
+    /// True while bulk data may be sent: the output queue is short and no key exchange is in progress. A
+    /// [`Source`] that gets false waits for [`Source::on_room`].
     pub fn has_room(&mut self) -> bool {
         self.core.room() > 0
     }
@@ -309,7 +308,7 @@ impl<'a> ControlCx<'a> {
         self.core.slots.get(slot)?.as_ref().map(|slot| slot.id)
     }
 
-    /// Number of handlers, including those whose channel is closed and that still pass on what they hold.
+    /// Number of handlers, including those of closed channels that still pass data on.
     pub fn handler_count(&self) -> usize {
         self.core.slots.iter().flatten().count()
     }
@@ -369,7 +368,7 @@ impl Core {
         self.call(index, |handler, cx| handler.on_event(event, cx));
     }
 
-    /// Calls a handler, unless a call of it is already under way.
+    /// Calls a handler, unless a call of it is already in progress.
     pub(crate) fn call(&mut self, index: usize, f: impl FnOnce(&mut dyn ChannelHandler, &mut ChannelCx<'_>)) {
         let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
         let (id, channel) = (slot.id, slot.channel);

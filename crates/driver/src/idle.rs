@@ -12,7 +12,7 @@ pub struct IdleChannels {
     limit: Duration,
     /// Number of channels and bytes moved, at the last change.
     seen: (usize, u64),
-    /// Time of that change.
+    /// Time of the last change.
     since: Instant,
     /// There are channels, and the timer runs.
     armed: bool,

@@ -1,12 +1,12 @@
 //! Rate limit of a connection's input, for the time before a login.
 //!
-//! Every received byte costs CPU time: decryption, and answers or signatures. A client that logs in sends some
-//! kilobytes; one that sends without end would take as much of a core as it can. Its socket is not read while it
-//! is ahead of the limit, so it waits, and the process sleeps.
+//! Every received byte costs CPU time: decryption, and answers or signatures. A client that logs in sends
+//! some kilobytes; a client that sends without end would use as much of a core as it can. While a connection
+//! is ahead of the limit, its socket is not read, and the process sleeps.
 
 use std::time::{Duration, Instant};
 
-/// Bytes that may be received: some at once, and then a number per second.
+/// Limit of received bytes: an initial amount, and then a number per second.
 #[derive(Debug, Clone, Copy)]
 pub struct InputLimit {
     start: Instant,
@@ -20,10 +20,11 @@ impl InputLimit {
         Self { start: Instant::now(), at_once, per_second: per_second.max(1) }
     }
 
-    /// Returns the time from which on a connection that has received `bytes` may receive more.
+    /// Returns the earliest time at which a connection that has received `bytes` may receive more.
     pub(crate) fn reads_from(&self, bytes: u64) -> Instant {
         let beyond = bytes.saturating_sub(self.at_once);
-        // Milliseconds are exact enough; a connection of years is none before a login.
+        // A resolution of milliseconds suffices. The sum overflows only after years, and no login takes that
+        // long.
         let wait = Duration::from_millis(beyond.saturating_mul(1000) / u64::from(self.per_second));
         self.start.checked_add(wait).unwrap_or(self.start)
     }

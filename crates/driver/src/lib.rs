@@ -14,9 +14,9 @@
 //!   With a thousand forwards the rebuild costs tens of microseconds a turn, and no list entry can refer to a
 //!   descriptor that was closed since. It sits behind [`Interests`], so that it can be replaced.
 //! * The socket is always read: a full sink stops the credit of its own channel and nothing else.
-//! * Bulk is produced only when there is space for it. [`ChannelCx::budget`] combines the peer's window, the
-//!   output queue's water marks, a running key exchange and a fair share per turn. A handler that gets 0 is
-//!   called again.
+//! * Bulk data is produced only when there is space for it. [`ChannelCx::budget`] combines the peer's window,
+//!   the output queue's water marks, a running key exchange and a fair share per turn. A handler that gets 0
+//!   is called again.
 //! * Other threads can run the ciphers ([`Workers`]); one thread makes all system calls of a connection. The
 //!   workers run for sustained bulk only: a keystroke is sealed and sent by the thread that handled it.
 //! * In the middle of bulk the loop polls again for some microseconds before it sleeps (`spin`).

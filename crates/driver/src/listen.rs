@@ -33,10 +33,10 @@ pub enum ListenOn {
 }
 
 impl ListenOn {
-    /// The addresses, where they need no resolver.
+    /// Returns the addresses if no resolver is needed.
     ///
     /// # Errors
-    /// The name to look up.
+    /// Returns the name that must be looked up.
     pub fn addresses(&self, port: u16, family: Family) -> Result<Vec<SocketAddr>, &str> {
         let ips: [IpAddr; 2] = match self {
             Self::Loopback => [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()],
@@ -104,7 +104,7 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Removes it, if its path still leads to the file that the listener created.
+    /// Removes the file, if its path still leads to the file that the listener created.
     pub fn remove(&self) {
         if self.identity.is_some() && identity(&self.path) == self.identity {
             let _ = std::fs::remove_file(&self.path);
@@ -148,7 +148,8 @@ impl UnixListener {
     /// Renames the socket's file to `path`, where no file may exist yet.
     ///
     /// # Errors
-    /// `AlreadyExists`, or the directory is not writable. The socket is gone then.
+    /// `AlreadyExists`, or an error of the directory. The listener is closed and its socket file deleted
+    /// then.
     pub fn link_to(mut self, path: &Path) -> io::Result<Self> {
         std::fs::hard_link(&self.file.path, path)?;
         let _ = std::fs::remove_file(&self.file.path);
@@ -156,12 +157,12 @@ impl UnixListener {
         Ok(self)
     }
 
-    /// The path.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// Its file, for an owner that has to remove it before the listener is dropped.
+    /// File of the socket, for an owner that must remove it before dropping the listener.
     pub fn file(&self) -> SocketFile {
         self.file.clone()
     }

@@ -20,7 +20,7 @@ pub enum Direction {
     Write,
 }
 
-/// Method that avoids blocking.
+/// Method of avoiding blocking calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// The open file description is ours alone and non-blocking.
@@ -272,12 +272,12 @@ mod tests {
             assert_eq!(read.read_vectored(&mut [IoSliceMut::new(&mut buffer)]).unwrap(), sent);
         }
         assert_eq!(size(&write), first);
-        // A full pipe grows, where the kernel allows it, as soon as more waits for it.
+        // A full pipe grows, if the kernel allows it, as soon as more data waits for it.
         let sent = write.write_vectored(&[IoSlice::new(&buffer)]).unwrap();
         assert_eq!(sent, first);
         let more = write.write_vectored(&[IoSlice::new(&buffer)]);
         assert!(size(&write) > first || more.is_err());
-        // And when a read has emptied it at once.
+        // It also grows when one read has emptied it.
         let (read, write) = lh_sys::fd::pipe().unwrap();
         let (read, mut write) = (LocalFd::owned(read).unwrap(), std::fs::File::from(write));
         std::io::Write::write_all(&mut write, &buffer[..first]).unwrap();

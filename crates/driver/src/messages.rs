@@ -1,4 +1,4 @@
-//! What a control sends to the peer beside its channels, and what it answers in key exchanges.
+//! Messages of a control outside its channels, and its answers in key exchanges.
 
 use lh_connection::{ChannelId, HandedOver};
 use lh_transport::{AcceptedHostKey, TransportError, Unencrypted};
@@ -67,17 +67,17 @@ impl ControlCx<'_> {
     }
 }
 
-/// Channels of mux clients, which speak for these themselves.
+/// Channels of mux clients, whose messages the mux clients exchange themselves.
 impl ControlCx<'_> {
-    /// Reserves a number for a channel that a mux client opens and speaks for.
+    /// Reserves a number for a channel that a mux client opens and handles.
     /// [`send_message`](Self::send_message) sends that client's messages;
-    /// [`ControlEvent::Relayed`](crate::ControlEvent::Relayed) carries the peer's. Returns `None` when all
+    /// [`ControlEvent::Relayed`](crate::ControlEvent::Relayed) contains the peer's. Returns `None` when all
     /// numbers are in use.
     pub fn relay(&mut self) -> Option<ChannelId> {
         self.core.connection.relay()
     }
 
-    /// Hands a channel open of the peer over to a mux client, which answers it and speaks for the channel.
+    /// Hands a channel open of the peer over to a mux client, which answers it and handles the channel.
     /// Returns `None` when no such request is pending.
     pub fn hand_over(&mut self, id: ChannelId) -> Option<HandedOver> {
         self.core.connection.hand_over(id)

@@ -17,14 +17,14 @@ use crate::local_fd::LocalFd;
 use crate::poller::{Interest, Interests, Ready};
 use crate::sink::Sink;
 
-/// Request that tells the other side that its output has no reader any more.
+/// Request that reports to the other side that its output no longer has a reader.
 const EOW_REQUEST: &str = "eow@openssh.com";
 
 /// Poll token of the main output; 0 and 1 are inputs.
 const OUTPUT: usize = 2;
 const OUTPUT_EXT: usize = 3;
 
-/// Copies between local descriptors and a channel, and carries ends and half-closes over in both directions.
+/// Copies between local descriptors and a channel, and passes ends and half-closes on in both directions.
 ///
 /// * Inputs are read straight into the send buffer, as far as there is budget. When all inputs have ended,
 ///   EOF is sent.
@@ -188,8 +188,8 @@ impl FdPump {
         self.read_inputs(cx);
     }
 
-    /// Reads nothing more. What has been read is still sent, also what a filter holds while the peer's window is shut; EOF
-    /// follows it.
+    /// Stops reading. Data that was read is still sent, including filtered data that waits for the peer's
+    /// window; EOF follows it.
     pub fn end_input(&mut self, cx: &mut ChannelCx<'_>) {
         for input in &mut self.inputs {
             input.fd = None;
@@ -227,8 +227,8 @@ impl FdPump {
         self.close_if_done(cx);
     }
 
-    /// Ends the main output behind the extended one: programs such as rsync kill `ssh` at the end of its standard output, and
-    /// what the remote side has said on standard error would be lost.
+    /// Ends the main output after the extended one. Programs such as rsync kill `ssh` at the end of its
+    /// standard output, and the rest of the remote standard error would be lost.
     fn end_main_output(&mut self) {
         if self.output_ending
             && self.output_ext.as_ref().is_none_or(|sink| sink.queued() == 0)

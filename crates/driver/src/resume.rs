@@ -1,5 +1,5 @@
-//! Going on over another link (`resume@longhaul`, docs/protocol.md): counting, acknowledging, and the time
-//! without a link. Who may resume, and how the other link is made, is the caller's.
+//! Resumption over another link (`resume@longhaul`, docs/protocol.md): counts and acknowledges messages, and
+//! handles the time without a link. The caller decides which client may resume, and makes the other link.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Core {
             return;
         }
         if self.link.transport_ref().role() == Role::Client && resumption.session.is_none() {
-            // The server's consent comes before its first message of the session, or not at all.
+            // The server sends its consent before its first message of the session, or never.
             self.resumption = None;
             self.link.transport().stop_retaining();
             return;
@@ -67,14 +67,14 @@ impl Core {
         }
     }
 
-    /// Sets the round trip, which decides how often is acknowledged.
+    /// Sets the round trip, which determines how often messages are acknowledged.
     pub(crate) fn set_acknowledge_pace(&mut self, round_trip: Duration) {
         if let Some(resumption) = &mut self.resumption {
             resumption.receipts.set_pace(Pace::for_path(round_trip));
         }
     }
 
-    /// Records a break, where the session survives it; else returns it.
+    /// Records a break, if the session survives it; otherwise returns it.
     pub(crate) fn survive(&mut self, cause: Break) -> Result<(), Break> {
         let ready = self
             .resumption
@@ -103,16 +103,16 @@ impl Core {
 }
 
 impl ControlCx<'_> {
-    /// Lets the session go on over another link when this one breaks. `session` is the server's consent, which a
-    /// server has sent, and a client will receive. Messages must be [kept](lh_transport::Transport::retain)
-    /// since the first of the session.
+    /// Lets the session continue over another link when this one breaks. `session` is the server's consent: a
+    /// server has sent it, a client will receive it. Messages must be [kept](lh_transport::Transport::retain)
+    /// from the first message of the session on.
     pub fn survive_breaks(&mut self, session: Option<Session>) {
         if self.core.link.transport_ref().message_counts().is_some() {
             self.core.resumption = Some(Resumption::new(session));
         }
     }
 
-    /// Client: the server's consent to resume this session, once it has come.
+    /// Client: the server's consent to resume this session, if it has arrived.
     pub fn resumable_session(&self) -> Option<&Session> {
         self.core.resumption.as_ref()?.session.as_ref()
     }
@@ -122,8 +122,8 @@ impl ControlCx<'_> {
         self.core.resumption.as_ref().is_some_and(|state| state.broken.is_some())
     }
 
-    /// True while the session has no link because the peer, or something on the path, has closed it in order: with an
-    /// end of file, not with a reset or silence.
+    /// Returns true while the session has no link because the peer, or a host on the path, has closed it by
+    /// an end of file. A reset or silence does not count.
     pub fn has_peer_closed(&self) -> bool {
         let broken = self.core.resumption.as_ref().and_then(|state| state.broken.as_ref());
         matches!(broken, Some(Break::Link(LinkError::Closed { .. })))
@@ -141,19 +141,19 @@ impl ControlCx<'_> {
         transport.retained_bytes() + transport.held_bytes()
     }
 
-    /// Gives up the present link, for another one that has proved to be the session's. True when the session
-    /// has no link now.
+    /// Gives up the current link in favour of another one that has been authenticated for the session. True
+    /// when the session has no link now.
     pub fn lose_link(&mut self) -> bool {
         let stage = self.core.link.stage();
         self.is_away() || self.core.survive(Break::Link(LinkError::Closed { stage })).is_ok()
     }
 
-    /// Goes on over `link`, which is authenticated for this session. `received`: the number of messages that
-    /// the peer has received.
+    /// Continues over `link`, which is authenticated for this session. `received`: the number of messages
+    /// that the peer has received.
     ///
     /// # Errors
-    /// The session still has no link, and where the error [is final](ResumeError::is_final) it cannot get one any
-    /// more.
+    /// The session still has no link. If the error [is final](ResumeError::is_final), it can never get
+    /// another one.
     pub fn resume(&mut self, mut link: Link, received: u64) -> Result<(), ResumeError> {
         if !self.is_away() {
             return Err(ResumeError::NotResumable);
@@ -165,7 +165,7 @@ impl ControlCx<'_> {
         if let Some(resumption) = &mut self.core.resumption {
             resumption.broken = None;
             resumption.has_received = false;
-            // It tells the server that its answer has arrived.
+            // This acknowledgement shows the server that its answer has arrived.
             let received = resumption.receipts.received();
             self.core.link.transport().payload(&Acknowledge { received }.to_payload());
             resumption.receipts.on_acknowledged(received);
@@ -180,13 +180,13 @@ impl ControlCx<'_> {
         }
     }
 
-    /// True when the peer has sent something of the session over the present link.
+    /// True when the peer has sent a message of the session over the current link.
     pub fn has_heard(&self) -> bool {
         self.core.resumption.as_ref().is_some_and(|state| state.has_received)
     }
 
-    /// Sends acknowledgements only for amounts of data and not by time, as long as `covered`: those by time
-    /// would show when a keystroke was answered.
+    /// While `covered`, sends acknowledgements only by amount of data and not by time: the time of an
+    /// acknowledgement would reveal when a keystroke was answered.
     pub const fn cover_acknowledgements(&mut self, covered: bool) {
         if let Some(resumption) = &mut self.core.resumption {
             resumption.covered = covered;

@@ -1,4 +1,4 @@
-//! State of a connection that can go on over another link (`resume@longhaul`).
+//! State of a connection that can continue over another link (`resume@longhaul`).
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use lh_resume::{Pace, Receipts};
 
 use crate::link::LinkError;
 
-/// Why a link counts as broken.
+/// Reason why a link counts as broken.
 #[derive(Debug)]
 pub(crate) enum Break {
     /// The socket or the transport failed.
@@ -16,7 +16,7 @@ pub(crate) enum Break {
     Silence,
 }
 
-/// See the module documentation.
+/// State of the extension on one connection.
 #[derive(Debug)]
 pub(crate) struct Resumption {
     pub(crate) receipts: Receipts,
@@ -24,11 +24,11 @@ pub(crate) struct Resumption {
     pub(crate) session: Option<Session>,
     /// The break of the last link, until another link replaces it.
     pub(crate) broken: Option<Break>,
-    /// The session is not to wait any longer.
+    /// The session must not wait any longer.
     pub(crate) given_up: bool,
-    /// The peer has sent something of the session over the present link.
+    /// The peer has sent a message of the session over the current link.
     pub(crate) has_received: bool,
-    /// No acknowledgements by time: they would show when data arrives.
+    /// Sends no acknowledgements by time: they would reveal when data arrives.
     pub(crate) covered: bool,
 }
 
@@ -44,7 +44,7 @@ impl Resumption {
         }
     }
 
-    /// Returns the count to acknowledge now. `riding`: something else is being sent anyway.
+    /// Returns the count to acknowledge now. `riding`: other output is being sent anyway.
     pub(crate) fn due(&self, riding: bool, now: Instant) -> Option<u64> {
         if self.covered { self.receipts.due_by_bytes() } else { self.receipts.due(riding, now) }
     }

@@ -1,5 +1,5 @@
 //! Round-trip time of the path to the peer. The socket may end at a nearby proxy or jump host, so the peer
-//! itself is asked.
+//! itself is measured.
 
 use std::time::{Duration, Instant};
 
@@ -55,12 +55,12 @@ impl RoundTripProbe {
         self.done = Some(question);
     }
 
-    /// Time since the ping that this answers, or `None` where the content is not ours.
+    /// Returns the time from our ping to this answer; `None` if the content is not ours.
     pub(crate) fn on_pong(&mut self, content: &[u8]) -> Option<Duration> {
         (content == ROUND_TRIP).then(|| self.answered(Probe::Ping)).flatten()
     }
 
-    /// Time since the request that this answers. Answers come in order, so the first one is ours.
+    /// Returns the time from our request to this answer. Answers arrive in order, so the first one is ours.
     pub(crate) fn on_reply(&mut self) -> Option<Duration> {
         self.answered(Probe::Request)
     }

@@ -1,4 +1,4 @@
-//! Hands what has come to handlers, sources and the control: readiness, budget, deadlines, and notes.
+//! Delivery of readiness, budget, deadlines and notes to handlers, sources and the control.
 
 use std::time::Instant;
 

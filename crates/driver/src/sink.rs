@@ -10,14 +10,15 @@ use crate::local_fd::LocalFd;
 /// Slices in one write.
 const SLICES: usize = 64;
 
-// A received slice keeps its receive buffer alive: a megabyte, with other channels' bytes in it. That costs
-// little as long as a sink keeps up. While a sink is stuck, its waiting data is examined once, buffer by
-// buffer:
+// A received slice keeps its receive buffer alive: a megabyte, which also contains other channels' bytes.
+// That costs little as long as a sink keeps up. While a sink is stuck, its waiting data is examined once,
+// buffer by buffer:
 // - A run of slices that fills most of its buffer is kept by reference: a copy would cost as much memory, and
 //   time.
 // - Of other buffers only a limited amount is kept by reference, and no small slices; the rest is copied.
-// So memory stays near the window's size, and each byte is copied once at most, however often the sink gets
-// stuck with it.
+//
+// So memory stays near the window's size, and each byte is copied at most once, however often the sink gets
+// stuck.
 /// Largest distance in bytes between consecutive slices of one receive buffer. Packet trailers and headers
 /// fill it.
 const GAP: usize = 512;
@@ -100,7 +101,7 @@ impl Sink {
         self.error.as_ref()
     }
 
-    /// Bytes that wait.
+    /// Number of bytes in the queue.
     pub(crate) const fn queued(&self) -> usize {
         self.queued
     }

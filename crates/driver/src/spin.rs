@@ -62,7 +62,7 @@ impl Spin {
         }
     }
 
-    /// Time spent polling instead of sleeping, which looks like CPU use.
+    /// Time spent polling instead of sleeping, which would look like CPU use.
     pub(crate) const fn spun(&self) -> Duration {
         self.spun
     }

@@ -75,8 +75,8 @@ impl Stream {
         Ok(rustix::io::retry_on_intr(|| rustix::io::writev(self.write_fd(), slices))?)
     }
 
-    /// Waits without reading, and for space to write if `write`. Returns true if the peer has closed its end: bytes
-    /// before that may still be unread.
+    /// Waits without reading, and for space to write if `write`. Returns true if the peer has closed its end;
+    /// bytes received before may still be unread.
     pub(crate) fn wait_paused(&self, write: bool, timeout: Option<Duration>) -> io::Result<bool> {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::OUT, write);

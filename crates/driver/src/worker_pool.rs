@@ -209,7 +209,7 @@ impl WorkerPool {
         true
     }
 
-    /// Returns when every job is done; runs queued ones itself.
+    /// Waits until every job is done, and runs queued jobs itself.
     pub fn finish(&self) {
         while self.help() {}
         let mut state = self.shared.lock();

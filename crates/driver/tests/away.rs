@@ -1,4 +1,4 @@
-//! Connections that lose their link and go on over another one (`resume@longhaul`).
+//! Tests of connections that lose their link and continue over another one (`resume@longhaul`).
 
 mod common;
 
@@ -13,7 +13,7 @@ use lh_wire::PacketSink as _;
 
 const SESSION: Session = Session { handle: Handle([7; 16]), grace: 600 };
 
-/// Two drivers that keep their messages; the server consents.
+/// Two drivers that keep their messages. `consents`: the server has sent its consent.
 fn world(consents: bool) -> World {
     let (mut client, mut server, key) = links();
     client.transport().retain(1 << 20).unwrap();
@@ -43,7 +43,7 @@ fn channel(world: &mut World) -> (lh_driver::ChannelId, Probe, Probe) {
     (id, ours, theirs)
 }
 
-/// Gives both ends a new link, as if the client had proved that the session is its own.
+/// Gives both ends a new link, as if the client had proved that it owns the session.
 fn resume(world: &mut World) {
     let (client, server, _) = links();
     let (from_server, from_client) =
@@ -60,7 +60,7 @@ fn a_session_goes_on_over_another_link() {
     let mut sent = Vec::new();
     for round in 0..5_u8 {
         let data = [round; 3000];
-        // Some of it is on its way, and some is sent while there is no link.
+        // Part of the data is in flight, and part is sent while there is no link.
         assert_eq!(world.client.control().channel(id).unwrap().send(&data), data.len());
         world.turn().unwrap();
         assert!(world.client.control().lose_link());
@@ -138,7 +138,7 @@ fn a_session_that_is_given_up_ends_with_the_first_error() {
     world.client.control().give_up();
     let end = world.client.run_once(&mut world.client_script, Some(Duration::ZERO));
     assert!(matches!(end, Err(DriverError::Link(LinkError::Closed { .. }))), "{end:?}");
-    // Nothing more can repair it.
+    // No other link can repair the session now.
     let (link, _, _) = links();
     assert!(world.client.control().resume(link, 0).is_err());
 }

@@ -1,5 +1,5 @@
-//! Peers that make us answer without reading the answers, or send without end, before a login, when there is no driver
-//! yet.
+//! Tests of peers before a login, when there is no driver yet: peers that cause answers without reading them,
+//! and peers that send without end.
 
 mod common;
 
@@ -11,7 +11,7 @@ use lh_driver::{InputLimit, Link, LinkError};
 use lh_transport::Event;
 use lh_wire::PacketSink as _;
 
-/// Sixteen times the requests that fill the buffers of a socket pair and the limit of unsent bytes.
+/// Number of requests: sixteen times as many as fill a socket pair's buffers and the limit of unsent bytes.
 const MOST_REQUESTS: usize = 200_000;
 const REQUEST: [u8; 60] = [50; 60];
 const ANSWER: [u8; 600] = [51; 600];
@@ -33,7 +33,7 @@ fn answer_all(link: &mut Link, answered: &AtomicUsize, over: &AtomicBool) -> usi
     most
 }
 
-/// Ends the other thread when this one ends, panics included.
+/// Ends the other thread when this one ends, also after a panic.
 struct AtEnd<'a>(&'a AtomicBool);
 
 impl Drop for AtEnd<'_> {
@@ -79,12 +79,12 @@ fn peer_that_never_reads_is_not_read() {
         }
         over.store(true, Ordering::Relaxed);
         let most = server.join().unwrap();
-        // The limit, and the answers to one buffer of requests.
+        // The bound is the limit plus the answers to one buffer of requests.
         assert!(most < 4 << 20, "{most} bytes waited");
     });
 }
 
-/// Receives until nothing comes for a moment. Returns the error of a connection that has ended.
+/// Receives until no bytes arrive for a moment. Returns the error of a connection that has ended.
 fn receive_all(link: &mut Link) -> Option<LinkError> {
     loop {
         match link.next_event(Some(Instant::now() + Duration::from_millis(300))) {
@@ -107,7 +107,7 @@ fn input_beyond_the_limit_is_not_read() {
     assert!(!client.finish(Duration::from_millis(300)));
     assert!(receive_all(&mut server).is_none());
     let received = server.transport_ref().bytes_in() - before;
-    // The limit, and the read that passed it.
+    // The bound is the limit plus the read that exceeded it.
     assert!((10_000..100_000).contains(&received), "{received} bytes");
     assert!(receive_all(&mut server).is_none());
     assert_eq!(server.transport_ref().bytes_in() - before, received);

@@ -1,4 +1,4 @@
-//! The loop as seen by handlers, controls and peers.
+//! Tests of the loop from the view of handlers, controls and peers.
 
 mod common;
 
@@ -56,7 +56,8 @@ fn channel_opens_transfers_and_closes() {
     assert_eq!(world.client.control().handler_count(), 0);
 }
 
-/// A server with a limit of sessions would otherwise refuse the next one of a client that has just closed one.
+/// A server with a limit of sessions would otherwise refuse the next channel of a client that has just closed
+/// one.
 #[test]
 fn a_closed_channel_is_gone_before_the_next_one_opens() {
     let mut world = World::new();
@@ -289,8 +290,9 @@ fn handlers_leave_notes_and_stop_the_loop() {
     assert_eq!(world.client_script.notes, ["opened"]);
 }
 
-/// Events of the first half of a turn (from a worker, or from the end of authentication) may be the ones on
-/// which the control ends. A session hung because its control was asked only after the wait.
+/// Events of the first half of a turn may be the ones on which the control ends the loop: events from a
+/// worker, or from the end of authentication. A session hung because its control was called only after the
+/// wait.
 #[test]
 fn control_is_asked_before_the_loop_waits() {
     #[derive(Default)]

@@ -1,5 +1,5 @@
-//! Bulk with worker threads, and beside a stuck channel: no byte is lost, other channels go on, memory is
-//! bounded.
+//! Tests of bulk data with worker threads, and beside a stuck channel: no byte is lost, other channels
+//! continue, memory is bounded.
 
 mod common;
 
@@ -131,7 +131,7 @@ fn stuck_channel_delays_no_other_and_bounds_memory() {
     let keys = world.open(Probe::default());
     let mut typed = 0;
     while !other.0.borrow().eof {
-        // A key now and then, which must arrive before much more of the bulk.
+        // Sends a key occasionally. It must arrive before much more of the bulk data.
         let before = other.0.borrow().bytes;
         let sent = world.client.control().channel(keys).map_or(0, |mut channel| channel.send(b"k"));
         typed += sent;

@@ -1,8 +1,9 @@
 //! Records by which a remote `scp` reports the files it has transferred, for the server's log.
 //!
-//! In the old protocol the server sees one command and a stream that only the command can parse. So a server
-//! that keeps a log passes such a command a descriptor of an unnamed file, with its number in [`VARIABLE`].
-//! The command appends a record for each file. Other implementations of `scp` ignore it.
+//! In the old protocol the server sees one command, and a stream that only the command can parse. A server
+//! that logs transfers therefore passes the command a descriptor of an unnamed file, with its number in
+//! [`VARIABLE`]. The command appends a record for each file. Other implementations of `scp` ignore the
+//! variable.
 
 /// Environment variable with the number of the descriptor.
 pub const VARIABLE: &str = "LONGHAUL_COPIED_FD";
@@ -82,7 +83,7 @@ mod tests {
             let one = Copied { path, upload, bytes, micros, fault };
             let twice = [one.encode(), one.encode()].concat();
             prop_assert_eq!(Copied::decode_all(&twice), vec![one.clone(), one.clone()]);
-            // A command that was killed in the middle of a record.
+            // The command was killed in the middle of a record.
             prop_assert_eq!(Copied::decode_all(&twice[..one.encode().len() + 3]), vec![one]);
         }
 

@@ -1,20 +1,20 @@
-//! Tells by the course of a flow what dropped its segments: a policer, or a queue that was full.
+//! Finds from the course of a flow whether a policer or a full queue dropped its segments.
 //!
-//! A policer drops what exceeds a rate and delays nothing. So losses return whenever the sender tries for more, and the
-//! round trip stays as it is without load. A queue delays before it drops. BBR fills it while it starts (with 2.9 times
-//! the rate, draft-ietf-ccwg-bbr), loses a burst, then keeps it empty: seen as a whole, such a flow has the losses, the even
-//! rate and the short round trip of a policed one.
+//! A policer drops data above a rate and delays nothing. So losses return whenever the sender tries a higher
+//! rate, and the round trip stays as short as without load. A queue delays before it drops. BBR fills it
+//! while it starts (with 2.9 times the rate, draft-ietf-ccwg-bbr), loses a burst, then keeps it empty. As a
+//! whole, such a flow has the losses, the even rate and the short round trip of a policed one.
 
 use crate::Point;
 
-/// The TCP of a sending end at one moment: counters since the connection began.
+/// TCP state of a sender at one moment: counters since the connection began.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Look {
     /// Time, seconds from any origin.
     pub seconds: f64,
-    /// Segments sent, with those that were sent again.
+    /// Segments sent, including retransmissions.
     pub sent: f64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub resent: f64,
     /// Bytes that the receiver has acknowledged.
     pub acked: f64,
@@ -23,7 +23,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// What a sample shows; `None` where the kernel does not count it.
+    /// Returns the counters of a sample; `None` if the kernel does not report them.
     pub fn of(point: &Point) -> Option<Self> {
         let tcp = |name| point.sample.tcp(name).map(|value| value as f64);
         Some(Self {
@@ -39,15 +39,15 @@ impl Look {
 /// Course of the losses of a flow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Drops {
-    /// Segments sent again while the flow started: until its first losses were mended.
+    /// Segments retransmitted while the flow started, up to the recovery from its first losses.
     pub first: f64,
-    /// Segments sent after that.
+    /// Segments sent after the start.
     pub later_sent: f64,
-    /// Those of them that were sent again.
+    /// Segments retransmitted after the start.
     pub later: f64,
-    /// Times that losses returned after the start, each after a pause.
+    /// Number of times that losses returned after the start, each after a pause.
     pub returned: usize,
-    /// Part of the time after the start in which there were losses.
+    /// Share of the time after the start in which there were losses.
     pub spread: f64,
     /// Mean round trip at the first losses, seconds.
     pub first_round_trip: f64,
@@ -57,17 +57,17 @@ pub struct Drops {
     pub burst: f64,
     /// Mean rate after the start, bytes/s.
     pub usual: f64,
-    /// Longest time between two looks at the first losses, seconds.
+    /// Longest time between two samples at the first losses, seconds.
     pub resolution: f64,
 }
 
-/// Pause after which losses are new ones, round trips and seconds, whichever is longer.
+/// Pause after which losses count as a new group: 4 round trips or 0.1 s, whichever is longer.
 const PAUSE: (f64, f64) = (4.0, 0.1);
-/// Part of a flow that its start takes at most.
+/// Largest share of a flow's time that counts as its start.
 const START: f64 = 0.34;
 
 impl Drops {
-    /// The course of a flow; `None` where nothing was lost, or the looks are too few.
+    /// Computes the course of a flow; `None` if nothing was lost, or there are too few samples.
     pub fn of(looks: &[Look]) -> Option<Self> {
         let lowest = looks.iter().map(|look| look.round_trip).min_by(f64::total_cmp)?;
         let steps: Vec<Step> = looks.windows(2).filter_map(Step::between).collect();
@@ -113,27 +113,30 @@ impl Drops {
     }
 }
 
-/// A queue that drops when it is full delays by more than this part of the round trip, or this time, seconds.
+/// Delay that a full queue exceeds: share of the idle round trip, and seconds; the larger one applies.
 const NO_QUEUE: (f64, f64) = (0.15, 0.003);
-/// The same, where nothing but the round trip tells a policer from a queue that holds a tenth of a round trip's data.
+/// Stricter values of [`NO_QUEUE`], for flows in which only the round trip distinguishes a policer from a
+/// queue that holds a tenth of a round trip's data.
 const SURELY_NO_QUEUE: (f64, f64) = (0.06, 0.002);
-/// How many times the later rate passes before the first loss where a bucket is full at first. A queue lets at most its
-/// line's rate pass at any time.
+/// Ratio of the rate before the first loss to the later rate from which a token bucket was full at first. A
+/// queue never passes more than its line's rate.
 const BURST: f64 = 2.0;
-/// Times that losses return, and the part of the later segments that is lost, where more is dropped again and again.
+/// Number of times that losses return, and share of the later segments that is lost, from which drops count
+/// as recurring.
 const RETURNED: usize = 2;
 const RETURNS: f64 = 0.001;
-/// Part of the time with losses that counts as returning where they hardly pause.
+/// Share of the time with losses from which drops count as recurring although they hardly pause.
 const HARDLY_PAUSES: f64 = 0.3;
-/// Longest time between looks, round trips, at which the first losses show the queue before them.
+/// Longest time between samples, round trips, at which the first losses still show the queue before them.
 const SEEN: f64 = 2.0;
 
-/// True for a round trip under load of a path that, idle, has the other one: without a queue.
+/// True if the round trip `loaded` under load is as short as `idle`, so that no queue delays the path.
 pub fn is_short(loaded: f64, idle: f64) -> bool {
     exceeds_less(loaded, idle, NO_QUEUE)
 }
 
-/// Round trip at losses from which a full queue has dropped the segments, multiples of the idle one, and seconds more.
+/// Round trip at losses from which a full queue has dropped the segments: multiples of the idle round trip,
+/// and seconds beyond it; the larger one applies.
 const FULL: (f64, f64) = (1.3, 0.01);
 
 fn exceeds_less(loaded: f64, idle: f64, (part, least): (f64, f64)) -> bool {
@@ -141,36 +144,39 @@ fn exceeds_less(loaded: f64, idle: f64, (part, least): (f64, f64)) -> bool {
 }
 
 impl Drops {
-    /// Mean round trip at the losses that count, seconds: the later ones, where there are any.
+    /// Mean round trip at the later losses, or at the first ones if there are no later ones, seconds.
     pub fn round_trip(&self) -> f64 {
         self.later_round_trip.unwrap_or(self.first_round_trip)
     }
 
-    /// Part of the segments after the start that was sent again.
+    /// Share of the segments after the start that was retransmitted.
     pub fn later_part(&self) -> f64 {
         self.later / self.later_sent.max(1.0)
     }
 
-    /// True where much more than the later rate passed before the first loss, as from a full bucket of tokens.
+    /// True if the rate before the first loss was much higher than the later one, as with a full token
+    /// bucket.
     pub fn has_burst(&self) -> bool {
         self.usual > 0.0 && self.burst >= BURST * self.usual
     }
 
-    /// True where segments were lost in a queue that was full. `idle` is the round trip without load, seconds.
+    /// True if segments were lost in a full queue. `idle` is the round trip without load, seconds.
     pub fn is_of_full_queue(&self, idle: f64) -> bool {
         self.round_trip() >= (FULL.0 * idle).max(idle + FULL.1)
     }
 
-    /// True where losses returned after the start.
+    /// True if losses returned after the start.
     fn returns(&self) -> bool {
         let is_often = self.returned >= RETURNED || self.spread >= HARDLY_PAUSES;
         is_often && self.later >= RETURNS * self.later_sent
     }
 
-    /// True where something drops what exceeds a rate, and delays nothing. `idle` is the round trip without load, seconds.
+    /// True if a policer drops data above a rate without delaying any. `idle` is the round trip without load,
+    /// seconds.
     ///
-    /// A policer drops nothing until its bucket is empty, so much more than its rate passes before the first loss. One with
-    /// a small bucket shows by the round trip alone: it is as short as without load, at the first losses and at later ones.
+    /// A policer drops nothing until its token bucket is empty, so the rate before the first loss is much
+    /// higher than the later one. A policer with a small bucket is recognised by the round trip alone: it is
+    /// as short as without load, at the first losses and at later ones.
     pub fn is_policed(&self, idle: f64) -> bool {
         if self.has_burst() {
             return is_short(self.round_trip(), idle);
@@ -181,7 +187,7 @@ impl Drops {
     }
 }
 
-/// What happened between two looks.
+/// Changes between two samples.
 struct Step {
     ends: f64,
     seconds: f64,
@@ -210,7 +216,7 @@ impl Step {
     }
 }
 
-/// Mean round trip of these steps by their losses, seconds.
+/// Returns the mean round trip of these steps, weighted by their losses, seconds.
 fn at_losses(steps: &[Step]) -> Option<f64> {
     let resent: f64 = steps.iter().map(|step| step.resent).sum();
     let weighted: f64 = steps.iter().map(|step| step.resent * step.round_trip).sum();

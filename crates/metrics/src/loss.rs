@@ -1,11 +1,12 @@
 //! Decides whether lost segments limit a sender.
 
-/// Segments below which the share of lost ones is not significant.
+/// Number of segments below which the share of lost ones is not significant.
 pub const LEAST_SEGMENTS: f64 = 5000.0;
-/// Loss below which BBR does not slow down (its loss threshold, draft-ietf-ccwg-bbr, is 2 %).
+/// Share of lost segments up to which BBR does not slow down (its loss threshold, draft-ietf-ccwg-bbr, is 2
+/// %).
 const BBR_TOLERATES: f64 = 0.02;
 
-/// Loss from which a sender spends much time in timeouts (Padhye et al. 1998).
+/// Share of lost segments from which a sender spends much time in timeouts (Padhye et al. 1998).
 const TIMEOUTS: f64 = 0.02;
 
 /// True for the names of BBR's versions.
@@ -13,12 +14,12 @@ pub fn is_bbr(congestion_control: Option<&str>) -> bool {
     congestion_control.is_some_and(|name| name.starts_with("bbr"))
 }
 
-/// True where the loss of the part `lost` of the segments holds a sender to about `rate` bytes/s. `segment`
-/// is in bytes, `round_trip` in seconds.
+/// True if the share `lost` of lost segments limits a sender to about `rate` bytes/s. `segment` is in bytes,
+/// `round_trip` in seconds.
 ///
-/// Loss limits a sender only as far as its congestion control slows down for it. Reno slows down to `MSS /
-/// RTT * 1.22 / sqrt(loss)` (Mathis et al. 1997), and CUBIC is not slower. A connection that does not reach half of that
-/// has another limit; a quarter where so much is lost that timeouts, which the formula leaves out, take their part.
+/// Loss limits a sender only as far as its congestion control reacts to it. Reno slows down to `MSS / RTT *
+/// 1.22 / sqrt(loss)` (Mathis et al. 1997), and CUBIC is not slower. A connection below half of that rate has
+/// another limit. With enough loss for timeouts, which the formula omits, a quarter of the rate suffices.
 pub fn limits_rate(
     lost: f64,
     segment: f64,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The highest rate that was held for a second. A burst into a buffer does not count.
+/// Highest rate that was sustained for a second. A burst into a buffer does not count.
 #[derive(Debug, Clone)]
 pub struct Peak {
     since: Instant,
@@ -14,7 +14,7 @@ impl Peak {
     /// Interval over which rates are measured.
     pub const INTERVAL: Duration = Duration::from_secs(1);
 
-    /// Starts at `now`, after `bytes` moved before.
+    /// Starts at `now`; `bytes` were moved before.
     pub const fn new(bytes: u64, now: Instant) -> Self {
         Self { since: now, bytes, highest: 0 }
     }
@@ -29,7 +29,7 @@ impl Peak {
         }
     }
 
-    /// Highest rate, bytes per second; `average` where no full second was measured.
+    /// Highest rate, bytes per second; `average` if no full second was measured.
     pub const fn highest(&self, average: u64) -> u64 {
         if self.highest > average { self.highest } else { average }
     }

@@ -60,10 +60,10 @@ pub enum ReadError {
 /// What is wrong with a line that is JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
-    /// It is of another kind of file.
+    /// The line belongs to another kind of file.
     #[error("neither the beginning of a run nor a sample: this is no file of metrics")]
     Foreign,
-    /// The format has a later version.
+    /// The format has a newer version.
     #[error("a version of the format that this program does not know (it knows {VERSION})")]
     Version,
     /// The beginning of a run lacks a member.
@@ -72,7 +72,7 @@ pub enum BadLine {
     /// The side is neither `local` nor `remote`.
     #[error("side is {0:?}")]
     Side(String),
-    /// A run that the file has already begins again.
+    /// A second first line for a run.
     #[error("run {0} begins twice")]
     Twice(String),
     /// A sample of a run that has not begun.
@@ -81,15 +81,15 @@ pub enum BadLine {
     /// A sample that is earlier than the one before it.
     #[error("time goes backwards in run {0}")]
     Backwards(String),
-    /// A group of figures is no JSON object.
+    /// A group of values is not a JSON object.
     #[error("{0} is no object")]
     NoObject(&'static str),
-    /// A figure is negative or has a fraction.
+    /// A value is negative or has a fraction.
     #[error("{group}.{name} is no whole number")]
     NoNumber {
-        /// The group of figures, `tcp` or `ssh`.
+        /// The group of values, `tcp` or `ssh`.
         group: &'static str,
-        /// Name of the figure.
+        /// Name of the value.
         name: String,
     },
     /// A thread lacks a member.
@@ -117,13 +117,13 @@ pub fn read_runs(mut from: impl BufRead) -> Result<Vec<Run>, ReadError> {
 /// Reader of a file that grows, one line at a time.
 #[derive(Debug, Default)]
 pub struct LineReader {
-    /// The runs so far. A caller may take old points away.
+    /// The runs read so far. Callers may remove old points.
     pub runs: Vec<Run>,
     lines: usize,
 }
 
 impl LineReader {
-    /// Adds a line, with or without its end. An empty one is passed over.
+    /// Adds a line, with or without its line ending. Empty lines are skipped.
     ///
     /// # Errors
     /// See [`ReadError`].

@@ -30,7 +30,7 @@ pub struct Counters {
     pub rekeys: u64,
 }
 
-/// What a sample is taken from.
+/// Sources of a sample.
 #[derive(Debug)]
 pub struct Source {
     /// Counters of the connection.
@@ -63,8 +63,8 @@ pub struct Sample {
     pub ssh: Vec<(&'static str, u64)>,
     /// Name of TCP's congestion control, where it is known.
     pub congestion_control: Option<String>,
-    /// The threads of the SSH process, those with most processor time at most [`MOST_THREADS`]; empty where they are
-    /// not known.
+    /// The threads of the SSH process with the most CPU time, at most [`MOST_THREADS`]; empty if they are not
+    /// known.
     pub threads: Vec<ThreadTime>,
 }
 
@@ -112,7 +112,7 @@ impl Sample {
         }
     }
 
-    /// Adds the threads of this process, those with most processor time first.
+    /// Adds the threads of this process, those with the most CPU time first.
     pub(crate) fn take_own_threads(&mut self) {
         let mut threads = lh_sys::threads::all().unwrap_or_default();
         threads.sort_by_key(|thread| std::cmp::Reverse(thread.cpu));

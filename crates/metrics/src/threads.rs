@@ -1,29 +1,29 @@
-//! Finds out whether a thread of a process kept a core busy.
+//! Detection of a thread that keeps a core busy.
 //!
-//! The processor time of a whole process cannot tell: several threads that share the work may use a core
-//! together while each of them has time to spare.
+//! The CPU time of a whole process is not enough: several threads may use one core together while each of
+//! them is idle part of the time.
 
 use std::collections::BTreeMap;
 
 use crate::{Point, Sample, ThreadTime};
 
-/// Part of the time from which a thread limits a transfer. The remainder is waits between its system calls.
+/// Share of the time from which a thread limits a transfer. The remainder is waits between its system calls.
 pub const FULL: f64 = 0.85;
-/// Part of the time from which a thread counts as taking part.
+/// Share of the time from which a thread counts as taking part.
 pub const TAKES_PART: f64 = 0.05;
 
-/// What the threads of a process did in a span of time.
+/// CPU use of a process's threads during a span of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
     /// Name of the busiest thread.
     pub busiest: String,
-    /// Part of the time that this thread ran, 0 to 1.
+    /// Share of the time for which this thread ran, 0 to 1.
     pub share: f64,
-    /// Threads that ran for [`TAKES_PART`] of the time and more.
+    /// Number of threads that ran for at least [`TAKES_PART`] of the time.
     pub taking_part: usize,
 }
 
-/// The threads of this process; none where the system does not tell.
+/// Returns the threads of this process; none if the system does not report them.
 pub fn own() -> Vec<ThreadTime> {
     let mut sample = Sample::default();
     sample.take_own_threads();
@@ -31,14 +31,14 @@ pub fn own() -> Vec<ThreadTime> {
 }
 
 impl Usage {
-    /// True where the busiest thread had no time to spare.
+    /// True if the busiest thread had no idle time left.
     pub fn is_full(&self) -> bool {
         self.share >= FULL
     }
 
-    /// Between the first and the last of these moments: seconds, and the threads at that time. Those without threads are
-    /// skipped. A thread that ends counts up to the last moment at which it was there. `None` where fewer than two are
-    /// left, or no time passes.
+    /// Computes the use between the first and the last of these moments: seconds, and the threads at that
+    /// time. Moments without threads are skipped. A thread that ends counts up to the last moment that
+    /// includes it. `None` if fewer than two moments remain, or no time passes.
     pub fn between<'a>(moments: impl IntoIterator<Item = (f64, &'a [ThreadTime])>) -> Option<Self> {
         let mut known = moments.into_iter().filter(|(_, threads)| !threads.is_empty());
         let (begun, first) = known.next()?;
@@ -50,7 +50,7 @@ impl Usage {
             ended = at;
             for thread in threads {
                 let earlier = before.insert(thread.id, thread.cpu_micros).unwrap_or(0);
-                // A smaller time is that of another thread with the id of one that has ended.
+                // A smaller time belongs to a new thread that got the id of an ended one.
                 let more = thread.cpu_micros.checked_sub(earlier).unwrap_or(thread.cpu_micros);
                 let (name, all) = used.entry(thread.id).or_default();
                 *name = &thread.name;
@@ -63,7 +63,7 @@ impl Usage {
         Some(Self { busiest: (*name).to_owned(), share: (*most as f64 / micros).min(1.0), taking_part })
     }
 
-    /// Between the first and the last of these samples.
+    /// Computes the use between the first and the last of these samples.
     pub fn of<'a>(points: impl IntoIterator<Item = &'a Point>) -> Option<Self> {
         Self::between(points.into_iter().map(|point| (point.seconds, point.sample.threads.as_slice())))
     }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn threads_that_share_the_work_are_not_full() {
-        // 1.2 cores together; the first has worked before.
+        // The threads use 1.2 cores together; the first one also ran before.
         let got = usage(&[&[(1, 9000)], &[(1, 9300), (2, 300), (3, 300), (4, 300), (5, 10)]]).unwrap();
         assert_eq!((got.taking_part, got.is_full()), (4, false), "{got:?}");
         assert!((got.share - 0.3).abs() < 1e-9, "{got:?}");
@@ -102,7 +102,7 @@ mod tests {
             usage(&[&[(1, 0)], &[(1, 10), (2, 980)], &[(1, 20), (2, 1960)], &[(1, 30)], &[(1, 40)]]).unwrap();
         assert_eq!((got.busiest.as_str(), got.is_full()), ("packets 2", false), "{got:?}");
         assert!((got.share - 0.49).abs() < 1e-9, "{got:?}");
-        // An id that is used again.
+        // The id is used by a second thread.
         let got = usage(&[&[(1, 0), (2, 700)], &[(1, 0), (2, 900)]]).unwrap();
         let again = usage(&[&[(1, 0), (2, 700)], &[(1, 0), (2, 200)]]).unwrap();
         assert_eq!(got.share, again.share);

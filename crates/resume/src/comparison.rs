@@ -1,8 +1,8 @@
-//! A link that is alive and stalled, and a second one beside it that may replace it.
+//! Comparison of a link that is alive but stalled with a second link that may replace it.
 //!
-//! Only the session's link carries the session. The second one exchanges keys and answers PINGs, and makes no
-//! request for the session. When it has proved faster, the client gives up the first one and makes the
-//! request, as after a break.
+//! Only the first link carries the session. The second one exchanges keys and answers PINGs, but does not
+//! claim the session. When it has proved faster, the client gives up the first link and claims the session on
+//! the second one, as after a break.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,43 +10,45 @@ use std::time::{Duration, Instant};
 /// Time from one PING on the session's link to the next, while messages of the session move.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time from the first message after a rest to the PING. A packet directly behind a key would tell it from
-/// the chaff around it.
+/// Time from the first message after an idle period to the PING. A PING directly behind a keystroke would
+/// distinguish it from the chaff around it (`ObscureKeystrokeTiming`).
 const REST: Duration = Duration::from_secs(2);
 
-/// Age of a PING without an answer from which on a link may be stalled. With short queues and a small
-/// congestion window TCP keeps a few packets under way, which take two seconds at 3 kB/s.
+/// Age of an unanswered PING from which a link may be stalled. With short queues and a small congestion
+/// window, TCP keeps a few packets in flight, which take two seconds at 3 kB/s.
 const LATE: Duration = Duration::from_millis(1500);
 
-/// The same in round trips of the link when it was well.
+/// Lower limit of that age, in shortest round trips of the link.
 const LATE_ROUND_TRIPS: u32 = 8;
 
 /// Time over which bytes are counted.
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// Time between looks at a link whose PING has no answer.
+/// Interval of checks while a PING is unanswered.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Bytes per second of both directions from which on a link is slow, not stalled.
+/// Rate of both directions together from which a link counts as slow instead of stalled, bytes/s.
 const SLOW: u64 = 4 << 10;
 
 /// Data of a PING on the second link, bytes. A whole comparison stays below the 512 KiB that a server reads
-/// before a login without a pause.
+/// without a pause before a login.
 pub const PROBE_LEN: usize = 16 << 10;
 
 /// Time from one PING on the second link to the next.
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time for which the second link must be the faster one.
+/// Time for which the second link must stay the faster one.
 const PROVEN: Duration = Duration::from_secs(10);
 
-/// The second link is faster when it answers in a quarter of the time and delivers over four times the bytes.
+/// Ratio that makes the second link the faster one: it answers in a quarter of the time and delivers over
+/// four times the bytes.
 const FACTOR: u32 = 4;
 
 /// Time after which a second link that is not faster is closed.
 const LIMIT: Duration = Duration::from_secs(25);
 
-/// Time from one second link to the next. It doubles with each that was not faster: a path may just be slow.
+/// Time from one second link to the next. It doubles with each second link that was not faster: the path may
+/// simply be slow.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Longest time from one second link to the next.
@@ -65,35 +67,35 @@ pub enum Advice {
     Close,
 }
 
-/// What the second link has shown.
+/// Measurements of the second link.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Probe {
-    /// Time of the PING that has no answer yet.
+    /// Time at which the unanswered PING was sent.
     asked: Option<Instant>,
-    /// Time that the last answer took.
+    /// Time from the last answered PING to its answer.
     delay: Option<Duration>,
     /// Bytes of all answers.
     bytes: u64,
 }
 
 impl Probe {
-    /// A PING was sent.
+    /// Records that a PING was sent.
     pub const fn on_asked(&mut self, now: Instant) {
         self.asked = Some(now);
     }
 
-    /// Its answer has come, with this number of bytes.
+    /// Records the answer to the PING, with its number of bytes.
     pub fn on_answer(&mut self, bytes: usize, now: Instant) {
         self.delay = self.asked.take().map(|asked| now.saturating_duration_since(asked)).or(self.delay);
         self.bytes += bytes as u64;
     }
 
-    /// Returns the bytes of the PING without an answer.
+    /// Returns the bytes of the unanswered PING.
     const fn open_bytes(&self) -> u64 {
         if self.asked.is_some() { PROBE_LEN as u64 } else { 0 }
     }
 
-    /// Returns the time of the last answer, or the age of the PING without one if that is longer; `None`
+    /// Returns the delay of the last answer, or the age of the unanswered PING if that is longer; `None`
     /// before the first answer.
     fn delay(&self, now: Instant) -> Option<Duration> {
         let age = self.asked.map(|asked| now.saturating_duration_since(asked));
@@ -106,30 +108,30 @@ impl Probe {
 struct Second {
     began: Instant,
     probe: Probe,
-    /// Since when it is the faster one, with the bytes that the two links had delivered then. The data of a
-    /// PING without an answer counts as delivered: part of it may be, and its answer comes within the time.
+    /// Time since which it is the faster link, with the bytes that each link had delivered by then. The data
+    /// of an unanswered PING counts as delivered, because its answer arrives within the compared time.
     faster: Option<(Instant, u64, u64)>,
 }
 
-/// The comparison, in virtual time.
+/// Compares the two links, in virtual time.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// Number of the session's messages at the last look.
+    /// Number of the session's messages at the last check.
     messages: u64,
     /// Messages have moved since the last PING.
     moved: bool,
     /// Time of the next PING.
     due: Option<Instant>,
-    /// Time of the PING that has no answer yet.
+    /// Time at which the unanswered PING was sent.
     asked: Option<Instant>,
-    /// Time that the last answer took, if it was late.
+    /// Delay of the last answer, if it was late.
     late: Option<Duration>,
-    /// Shortest time of an answer.
+    /// Shortest delay of an answer.
     round_trip: Option<Duration>,
-    /// Bytes delivered until a time, the oldest first, since the PING.
+    /// Times and the bytes delivered by then, oldest first, since the PING.
     window: VecDeque<(Instant, u64)>,
     second: Option<Second>,
-    /// No second link before this time.
+    /// Earliest time of the next second link.
     not_before: Option<Instant>,
     pause: Duration,
 }
@@ -152,19 +154,20 @@ impl Default for Comparison {
 }
 
 impl Comparison {
-    /// The session has another link, or none. A second one is closed.
+    /// Resets the comparison, because the session has a new link, or none. A second link is closed.
     pub fn on_new_link(&mut self) {
         (self.due, self.asked, self.late, self.round_trip) = (None, None, None, None);
         self.window.clear();
         self.second = None;
     }
 
-    /// The PING on the session's link is answered. Returns [`Advice::Close`] if the link is well again.
+    /// Records the answer to the PING on the session's link. Returns [`Advice::Close`] if the link has
+    /// recovered.
     pub fn on_answer(&mut self, now: Instant) -> Option<Advice> {
         let delay = now.saturating_duration_since(self.asked.take()?);
         self.round_trip = Some(self.round_trip.map_or(delay, |best| best.min(delay)));
         if delay >= self.limit() {
-            // It is asked again at once: the next answer may be late as well.
+            // The next PING is sent at once: its answer may be late as well.
             (self.late, self.due) = (Some(delay), Some(now));
             return None;
         }
@@ -174,14 +177,14 @@ impl Comparison {
         self.close(now)
     }
 
-    /// State of the second link.
+    /// Sets the measurements of the second link.
     pub const fn set_probe(&mut self, probe: Probe) {
         if let Some(second) = &mut self.second {
             second.probe = probe;
         }
     }
 
-    /// The second link could not be made, or broke.
+    /// Records that the second link could not be made, or broke.
     pub fn on_second_failed(&mut self, now: Instant) {
         self.close(now);
     }
@@ -197,9 +200,9 @@ impl Comparison {
         LATE.max(self.round_trip.unwrap_or_default() * LATE_ROUND_TRIPS)
     }
 
-    /// Returns what to do now, once. `messages`: number of messages of the session, sent and received.
-    /// `delivered` returns the bytes that the peer's TCP has acknowledged and those received; `None` where
-    /// that is not known, which is the end of the comparison.
+    /// Returns the next action, once. `messages`: number of messages of the session, sent and received.
+    /// `delivered` returns the bytes that the peer's TCP has acknowledged and those received. It returns
+    /// `None` if they are unknown, which ends the comparison.
     pub fn poll(
         &mut self,
         messages: u64,
@@ -226,7 +229,7 @@ impl Comparison {
         }
         let Some(delivered) = delivered() else { return self.close(now) };
         if since > LOOK * 3 {
-            // This process was stopped, or the machine slept.
+            // This process was stopped, or the machine was suspended.
             self.window.clear();
         }
         self.window.push_back((now, delivered));
@@ -247,7 +250,7 @@ impl Comparison {
         if self.second.is_some() {
             return self.compare(delay, delivered, now);
         }
-        // Where nothing at all is delivered the path is silent, or the server is busy.
+        // If nothing at all is delivered, the path is silent or the server is busy.
         if bytes == 0 || self.not_before.is_some_and(|time| time > now) {
             return None;
         }

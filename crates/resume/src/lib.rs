@@ -1,7 +1,7 @@
-//! The extension `resume@longhaul`: a session that goes on over a new connection when its connection breaks.
+//! The extension `resume@longhaul`: a session continues over a new connection when its connection breaks.
 //!
 //! This crate has the rules of the extension (docs/protocol.md) without sockets, clocks, files or threads:
-//! numbers, bytes and times come in as arguments, decisions go out. Its parts do not know each other:
+//! numbers, bytes and times are arguments, decisions are results. Its parts are independent:
 //!
 //! | part | question it answers |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | [`Receipts`] | how many messages were received, and when is the peer told? |
 //! | [`ClientSecret`], [`ServerSecret`] | does the other end of a new connection own the session? |
 //! | [`message`] | how do the messages look on the wire? |
-//! | [`Waiting`] | which sessions wait at a server, and which one has to go? |
+//! | [`Waiting`] | which sessions wait at a server, and which one ends when a limit is reached? |
 //! | [`Silence`] | when is a link broken? |
 //! | [`Comparison`] | is a link that is alive and stalled replaced by a second one? |
 //! | [`Reconnect`] | when does a client connect again, and when does it give up? |
@@ -41,11 +41,11 @@ pub use waiting::{Limits, Waiter, Waiting};
 /// Name of the extension in EXT_INFO, of the authentication method and of the exporter's label.
 pub const NAME: &str = "resume@longhaul";
 
-/// Version of the extension in this document and program: the first word of its value in EXT_INFO.
+/// Version of the extension that this program implements: the first word of its value in EXT_INFO.
 pub const VERSION: &str = "1";
 
-/// Memory for sent messages that the peer has not acknowledged, bytes: what a path of 10 Gb/s and 50 ms holds. What is
-/// sent is never more than the peer's windows allow.
+/// Memory for sent messages that the peer has not acknowledged, bytes: the bandwidth-delay product of a path
+/// of 10 Gb/s and 50 ms. The peer's windows limit it further.
 pub const BUDGET: usize = 64 << 20;
 
 /// Returns true if the peer offers this version in EXT_INFO: the first word of the extension's `value`.

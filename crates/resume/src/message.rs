@@ -1,8 +1,9 @@
 //! The messages of the extension, as docs/protocol.md specifies them.
 //!
-//! Two travel on a connection that is logged in: [`Session`] and [`Acknowledge`], under one number of the range
-//! for local extensions (RFC 4250 section 4.1.2), because they must be neither counted nor taken for messages
-//! of the connection protocol. Two belong to the authentication method: [`Request`] and [`Accepted`].
+//! Two are sent on an authenticated connection: [`Session`] and [`Acknowledge`]. They share one number of the
+//! range for local extensions (RFC 4250 section 4.1.2), because they are not counted and must differ from
+//! messages of the connection protocol. Two belong to the authentication method: [`Request`] and
+//! [`Accepted`].
 
 use lh_wire::{Reader, WireError, Writer};
 
@@ -18,7 +19,8 @@ pub struct Handle(pub [u8; 16]);
 /// Message number of [`Session`] and [`Acknowledge`].
 pub const NUMBER: u8 = 224;
 
-/// Message number of [`Accepted`]: the first of those that a method may use (RFC 4252 section 6).
+/// Message number of [`Accepted`]: the first number that an authentication method may use (RFC 4252 section
+/// 6).
 pub const ACCEPTED: u8 = 60;
 
 const KIND_SESSION: u8 = 0;
@@ -27,9 +29,9 @@ const KIND_ACKNOWLEDGE: u8 = 1;
 /// A message with [`NUMBER`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// From the server, once.
+    /// Names the session. The server sends it once.
     Session(Session),
-    /// From either end.
+    /// Acknowledges messages. Both ends send it.
     Acknowledge(Acknowledge),
 }
 
@@ -89,13 +91,13 @@ impl Acknowledge {
 /// The client's claim on a session: SSH_MSG_USERAUTH_REQUEST with the method `resume@longhaul`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// User name, as at the login.
+    /// User name of the session's login.
     pub user: String,
     /// The session.
     pub handle: Handle,
     /// Generation of the secret that the proof is made with.
     pub generation: u64,
-    /// Number of this attempt, larger than that of every attempt before it in the session.
+    /// Number of this attempt, larger than the numbers of all earlier attempts in the session.
     pub attempt: u64,
     /// Number of counted messages that the client has received.
     pub received: u64,
@@ -157,10 +159,10 @@ impl Request {
     }
 }
 
-/// The server's answer to a right proof, directly before USERAUTH_SUCCESS.
+/// The server's answer to a valid proof, sent directly before USERAUTH_SUCCESS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// Number of counted messages that the server has received, on all links before.
+    /// Number of counted messages that the server has received over all earlier links.
     pub received: u64,
     /// The server's proof of the secret.
     pub proof: [u8; PROOF_LEN],

@@ -1,17 +1,17 @@
-//! Counting of received messages, and the moments at which the peer is told.
+//! Counting of received messages, and the times of acknowledgements.
 
 use std::time::{Duration, Instant};
 
 /// Intervals at which received messages are acknowledged.
 ///
-/// The sender keeps what is in flight plus what is received and not acknowledged, so a shorter pace saves the
-/// peer's memory and costs packets.
+/// The sender keeps all messages that are in flight, and all that are received but not acknowledged. A
+/// shorter pace saves the peer's memory and costs packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// Received bytes after which an acknowledgement is sent at once.
     pub bytes: usize,
-    /// Time after which an acknowledgement is sent though nothing else is. After a quarter of it, one rides on
-    /// what is sent anyway.
+    /// Time after which an acknowledgement is sent by itself. After a quarter of it, an acknowledgement is
+    /// sent together with other output.
     pub time: Duration,
 }
 
@@ -19,11 +19,11 @@ impl Pace {
     /// One packet of 40 bytes for 256 KiB is 0.02 % of the data.
     pub const BYTES: usize = 256 * 1024;
 
-    /// Shortest time, so that a short path does not cost a packet for each keystroke.
+    /// Shortest time: a short path must not cost a packet for each keystroke.
     const LEAST: Duration = Duration::from_millis(200);
 
-    /// Returns the pace for a path with this round trip. What waits for its time is a round trip old at most,
-    /// beside what is in flight for as long.
+    /// Returns the pace for a path with this round trip. A message is acknowledged after one round trip at
+    /// most (200 ms on short paths), so the sender keeps the messages of about two round trips.
     pub fn for_path(round_trip: Duration) -> Self {
         Self { bytes: Self::BYTES, time: round_trip.max(Self::LEAST) }
     }
@@ -58,8 +58,9 @@ impl Receipts {
         self.pace = pace;
     }
 
-    /// Records that a counted message of `len` bytes was handed to the connection layer. Call it for each, in
-    /// the same step: a message that is handed on without being counted would come twice.
+    /// Records that a counted message of `len` bytes was handed to the connection layer. Call it once for
+    /// each, in the step that hands it over: a message that is not counted would be delivered twice after a
+    /// resumption.
     pub fn on_message(&mut self, len: usize, now: Instant) {
         self.received += 1;
         self.bytes = self.bytes.saturating_add(len);
@@ -71,7 +72,7 @@ impl Receipts {
         self.received
     }
 
-    /// Returns the count to acknowledge now, if it is time. `riding`: something else is being sent anyway.
+    /// Returns the count to acknowledge now, if it is due. `riding`: other output is being sent anyway.
     /// Call [`on_acknowledged`](Self::on_acknowledged) when the acknowledgement is queued.
     pub fn due(&self, riding: bool, now: Instant) -> Option<u64> {
         let since = self.since?;
@@ -80,17 +81,17 @@ impl Receipts {
         (self.bytes >= self.pace.bytes || waited >= patience).then_some(self.received)
     }
 
-    /// Returns the count to acknowledge now because of the bytes received. The time does not count.
+    /// Returns the count to acknowledge now because of the number of received bytes, regardless of the time.
     pub const fn due_by_bytes(&self) -> Option<u64> {
         if self.bytes >= self.pace.bytes { Some(self.received) } else { None }
     }
 
-    /// Returns the time at which [`due`](Self::due) is to be asked though nothing is sent.
+    /// Returns the time at which an acknowledgement is due without other output.
     pub fn deadline(&self) -> Option<Instant> {
         self.since.and_then(|since| since.checked_add(self.pace.time))
     }
 
-    /// Records that the peer is being told `count`: by an acknowledgement, or when a session resumes.
+    /// Records that the peer was sent `count`: by an acknowledgement, or when a session resumes.
     pub fn on_acknowledged(&mut self, count: u64) {
         self.acknowledged = self.acknowledged.max(count.min(self.received));
         if self.acknowledged == self.received {

@@ -2,27 +2,28 @@
 
 use std::time::{Duration, Instant};
 
-/// Pauses between the starts of attempts, at first.
+/// The first pauses between the starts of attempts.
 const FIRST_PAUSES: [Duration; 3] =
     [Duration::from_millis(250), Duration::from_millis(500), Duration::from_millis(750)];
 
-/// Pause between attempts: a path that is back is found within a second.
+/// Later pauses between the starts of attempts: the client notices within a second that the path works again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Pause after [`LONG_AWAY`].
+/// Pause when the link has been broken for [`LONG_AWAY`].
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 
-/// Time after which a path is not expected back at any moment.
+/// Time after which the path is not expected to recover soon.
 const LONG_AWAY: Duration = Duration::from_secs(120);
 
-/// Time that an attempt gets from its last progress. A key exchange over the longest path needs less.
+/// Time without progress after which an attempt is abandoned. A key exchange over the longest path needs
+/// less.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// Attempts that may be under way at a time.
+/// Limit of simultaneous attempts.
 const BESIDE: usize = 2;
 
-/// Time that a resumed link must last before the next break is tried at once again. An attacker who resets
-/// each link would otherwise make both ends exchange keys without a pause.
+/// Minimum life of a resumed link for the first attempt after its break to start at once. An attacker who
+/// resets each link would otherwise make both ends exchange keys without a pause.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// Number of an attempt of a [`Reconnect`].
@@ -34,34 +35,35 @@ pub struct AttemptId(u64);
 pub enum Action {
     /// Make a connection, and claim the session on it, unless another attempt has done so.
     Connect(AttemptId),
-    /// Close the connection that this attempt makes: it does not get on. Report that it has failed before the
-    /// next question for what to do.
+    /// Close the connection of this attempt, which makes no progress. Report its failure before the next
+    /// [`Reconnect::poll`].
     Abandon(AttemptId),
-    /// End the session: its time is over, or the server does not have it any more.
+    /// End the session: its time is over, or the server no longer has it.
     GiveUp,
 }
 
-/// Why an attempt failed.
+/// Reason why an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// No connection, or it broke.
+    /// The connection could not be made, or broke.
     Path,
-    /// Another host answered: its host key is not that of the session's server, or it refused before the
-    /// server was reached, as a jump host does. The server may be there at the next attempt.
+    /// Another host answered: its host key differs from that of the session's server, or it refused before
+    /// the server was reached, as a jump host does. The next attempt may reach the server.
     Elsewhere,
-    /// The session's server, with its host key, refused the claim; or the session cannot go on at all.
+    /// The session's server refused the claim and proved its host key, or the session cannot be continued at
+    /// all.
     Refused,
 }
 
-/// An attempt that is under way.
+/// An attempt in progress.
 #[derive(Debug, Clone, Copy)]
 struct Attempt {
     id: AttemptId,
     /// Time of its start, or of its last progress.
     at: Instant,
-    /// Time that it gets without progress.
+    /// Time that it may take without progress.
     patience: Duration,
-    /// It was begun on a network that has changed since.
+    /// The network has changed since the attempt started.
     outdated: bool,
 }
 
@@ -78,21 +80,21 @@ enum State {
     Over,
 }
 
-/// Reconnecting in virtual time. Another attempt begins beside one that may take long and makes no progress,
-/// as after the server's first answer: the path may have been lost again, and be back. It replaces the older
-/// of two.
+/// Policy of reconnecting, in virtual time. An attempt may stop making progress, for example after the
+/// server's first answer, when the path is lost again and recovers. Another attempt then starts beside it,
+/// and replaces the older of two.
 #[derive(Debug, Clone)]
 pub struct Reconnect {
     /// Time for which the server keeps the session without a connection.
     grace: Duration,
     state: State,
-    /// Those under way, the oldest first.
+    /// Attempts in progress, oldest first.
     under_way: Vec<Attempt>,
-    /// Attempts since the last link that lasted.
+    /// Number of attempts since the last link that lasted.
     attempts: usize,
-    /// Attempts that had got on and were replaced nevertheless, since the link broke.
+    /// Number of attempts that were replaced although they had made progress, since the link broke.
     replaced: u32,
-    /// Attempts of the session.
+    /// Number of attempts in the session.
     numbered: u64,
     /// Start of the last attempt.
     started: Option<Instant>,
@@ -120,7 +122,7 @@ impl Reconnect {
         self.round_trip = round_trip;
     }
 
-    /// The link is broken, or counts as broken.
+    /// Records that the link is broken, or counts as broken.
     pub fn on_broken(&mut self, now: Instant) {
         let State::Connected { since } = self.state else { return };
         if since.is_none_or(|since| now.saturating_duration_since(since) >= SETTLED) {
@@ -132,15 +134,15 @@ impl Reconnect {
         self.schedule(now);
     }
 
-    /// Returns the number of an attempt that is made beside a good link, of which this policy knows nothing
-    /// yet.
+    /// Returns the number of an attempt that is made beside a working link. The policy does not track it
+    /// until [`on_broken_beside`](Self::on_broken_beside).
     pub const fn number(&mut self) -> AttemptId {
         self.numbered += 1;
         AttemptId(self.numbered)
     }
 
-    /// The link is broken, or given up, and this attempt, which was made beside it, has got on. Others are
-    /// begun only if it does not get on further.
+    /// Records that the link is broken or given up, and that this attempt, which was made beside it, has made
+    /// progress. Other attempts start only if it makes no further progress.
     pub fn on_broken_beside(&mut self, id: AttemptId, now: Instant) {
         self.on_broken(now);
         self.started = Some(now);
@@ -149,7 +151,7 @@ impl Reconnect {
         self.schedule(now);
     }
 
-    /// The attempt has failed. Its connection is closed.
+    /// Records that the attempt has failed. Its connection is closed.
     pub fn on_failed(&mut self, id: AttemptId, failure: Failure, now: Instant) {
         let Some(index) = self.under_way.iter().position(|attempt| attempt.id == id) else { return };
         let attempt = self.under_way.remove(index);
@@ -157,46 +159,48 @@ impl Reconnect {
             self.state = State::Over;
         }
         self.schedule(now);
-        // The answer of another host costs a key exchange. It says nothing about a network that came after.
+        // The answer of another host costs a key exchange. It has no meaning for a network that has changed
+        // since.
         if failure == Failure::Elsewhere && !attempt.outdated {
             self.put_off(LONG_PAUSE);
         }
     }
 
-    /// Starts the next attempt this time after the last one began, or later.
+    /// Delays the next attempt to this time after the start of the last one, at least.
     fn put_off(&mut self, pause: Duration) {
         if let (State::Away { next, .. }, Some(started)) = (&mut self.state, self.started) {
             *next = (*next).max(started + pause);
         }
     }
 
-    /// The attempt has claimed the session, and so has a later one. Its connection is closed.
+    /// Records that the attempt has claimed the session, but a later attempt has too. Its connection is
+    /// closed.
     pub fn on_replaced(&mut self, id: AttemptId, now: Instant) {
         self.replaced += 1;
         self.on_failed(id, Failure::Path, now);
     }
 
-    /// The attempt has received something.
+    /// Records that the attempt has received something.
     pub fn on_progress(&mut self, id: AttemptId, now: Instant) {
         if let Some(attempt) = self.under_way.iter_mut().find(|attempt| attempt.id == id) {
-            // It may be told of late.
+            // The report may be late.
             (attempt.at, attempt.patience) = (attempt.at.max(now), STUCK);
         }
     }
 
-    /// The session goes on over the new link. Other attempts are to be given up.
+    /// Records that the session continues over the new link. Abandon all other attempts.
     pub fn on_resumed(&mut self, now: Instant) {
         self.under_way.clear();
         self.state = State::Connected { since: Some(now) };
     }
 
-    /// The machine has another address or route, or was woken: the next attempt starts now.
+    /// Records that the machine has another address or route, or was resumed: the next attempt starts now.
     pub fn on_network_changed(&mut self, now: Instant) {
         let State::Away { next, .. } = &mut self.state else { return };
         for attempt in &mut self.under_way {
             attempt.outdated = true;
         }
-        // A network may change many times in a second.
+        // A network may change several times in a second.
         *next = self.started.map_or(now, |started| now.max(started + FIRST_PAUSES[0]));
         self.attempts = self.attempts.min(1);
     }
@@ -212,11 +216,11 @@ impl Reconnect {
                 None => LONG_PAUSE,
             },
         };
-        // Pauses count from start to start: an attempt that took long has waited already.
+        // Pauses count from start to start: an attempt that took long has used up its pause.
         *next = self.started.map_or(now, |started| now.max(started + pause));
     }
 
-    /// Returns what to do now, once.
+    /// Returns the next action, once.
     pub fn poll(&mut self, now: Instant) -> Option<Action> {
         match self.state {
             State::Connected { .. } => return None,
@@ -236,7 +240,7 @@ impl Reconnect {
         }
         if self.under_way.len() == BESIDE {
             let oldest = self.under_way.first()?;
-            // One that knows nothing of the network that there is now has not failed for want of time.
+            // An attempt made before the network changed says nothing about the time that attempts need now.
             self.replaced += u32::from(!oldest.outdated);
             return Some(Action::Abandon(oldest.id));
         }
@@ -248,27 +252,28 @@ impl Reconnect {
         Some(Action::Connect(id))
     }
 
-    /// Returns the time at which the next attempt starts, unless another one gets on until then.
+    /// Returns the time at which the next attempt starts, unless another one makes progress before.
     fn next_start(&self) -> Option<Instant> {
         let State::Away { next, .. } = self.state else { return None };
         let Some(newest) = self.under_way.last() else { return Some(next) };
         if newest.outdated {
             return Some(next);
         }
-        // One that has as much time as the longest path needs is not waited for.
+        // No attempt starts beside one that already has the time that the longest path needs.
         (newest.patience == STUCK).then(|| next.max(newest.at + self.overlap()))
     }
 
-    /// Time without progress after which another attempt begins. It covers some round trips, because a first
-    /// answer may be the peer's only one for two of them. Each attempt that was replaced doubles it: a server
-    /// may take seconds to check the account, and attempts that replace each other sooner would never end.
+    /// Returns the time without progress after which another attempt starts. It covers several round trips,
+    /// because the peer may send nothing for two of them after its first answer. Each replaced attempt
+    /// doubles it: a server may take seconds to check the account, and attempts that replace each other
+    /// sooner would never end.
     fn overlap(&self) -> Duration {
         (PAUSE.max(self.round_trip * 4) * (1 << self.replaced.min(4))).min(STUCK)
     }
 
-    /// Returns the time that an attempt gets for the first answer. The kernel repeats the first packet of a
-    /// connection after 1, 3 and 7 s: a new attempt finds a path that is back sooner. Every sixteenth attempt
-    /// gets as long as the longest path needs, in case the path has become another one.
+    /// Returns the time that an attempt may take to the first answer. The kernel repeats the first packet of
+    /// a connection after 1, 3 and 7 s, so a new attempt finds a recovered path sooner. Every sixteenth
+    /// attempt gets the time that the longest path needs, in case the path has changed.
     fn first_patience(&self) -> Duration {
         if self.attempts.is_multiple_of(16) { STUCK } else { PAUSE.max(self.round_trip * 3).min(STUCK) }
     }

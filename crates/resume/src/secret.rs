@@ -1,9 +1,9 @@
 //! The rolling secret of a session: proofs, their check, and the step to the next secret.
 //!
-//! docs/security.md has the argument. In short: a proof names the new connection (its session identifier), so
-//! it is worth nothing on another one. Each resumption mixes key material of the new connection into the
-//! secret, so a secret that was copied before is worth nothing after. The server keeps the secret before the
-//! last one only until the client has shown that it has the last one.
+//! docs/security.md has the argument. A proof names the new connection by its session identifier, so it is
+//! worthless on any other connection. Each resumption mixes key material of the new connection into the
+//! secret, so a secret that was copied before is worthless afterwards. After a resumption the server keeps
+//! the previous secret until the client has proved that it has the new one.
 
 use lh_crypto::{Hash, constant_time_eq};
 use lh_wire::Writer;
@@ -22,12 +22,12 @@ pub type Export = Zeroizing<[u8; SECRET_LEN]>;
 /// Reason for not accepting the other end of a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The proof is wrong, or made with a secret that is not valid any more. To be charged to its source like a
-    /// wrong password.
+    /// The proof is wrong, or was made with a secret that is no longer valid. Charge it to its source address
+    /// like a wrong password.
     #[error("wrong proof")]
     WrongProof,
-    /// The proof is right, but a later attempt of the same client was accepted before: a delayed connection
-    /// that the client has given up. Not to be charged.
+    /// The proof is valid, but a later attempt of this client was accepted before: a delayed connection that
+    /// the client has given up. Do not charge it.
     #[error("an attempt that was overtaken by a later one")]
     Overtaken,
 }
@@ -44,7 +44,7 @@ impl Secret {
         Self { generation: 0, bytes: expand(&key, b"first secret") }
     }
 
-    /// Returns the secret after a resumption over the connection that `export` is from.
+    /// Returns the secret that follows a resumption. `export` is key material of the new connection.
     fn next(&self, export: &Export) -> Self {
         let key = Hash::Sha256.hkdf_extract(&self.bytes[..], &export[..]);
         Self { generation: self.generation + 1, bytes: expand(&key, b"next secret") }
@@ -68,14 +68,15 @@ impl Secret {
     }
 }
 
-/// HKDF-Expand to one digest, under a purpose of this extension.
+/// Derives a key of one digest by HKDF-Expand, for one purpose of this extension.
 fn expand(key: &[u8], purpose: &[u8]) -> Zeroizing<[u8; SECRET_LEN]> {
     let info = [NAME.as_bytes(), b" ", purpose].concat();
-    // Keys here have the length of a digest, and so has the result, so the expansion exists.
+    // The expansion cannot fail, because key and result are as long as a digest.
     Hash::Sha256.hkdf_expand_array(key, &info).unwrap_or_default()
 }
 
-/// Returns the bytes that both proofs are over: every field of the request, and the connection it came on.
+/// Returns the bytes that both proofs authenticate: every field of the request, and the session identifier of
+/// its connection.
 fn proven(request: &Request, session_id: &[u8]) -> Vec<u8> {
     let mut data = Vec::with_capacity(160);
     data.put_string(NAME.as_bytes());
@@ -106,8 +107,8 @@ impl ClientSecret {
         self.handle
     }
 
-    /// Makes the claim for a new connection with this session identifier. From now on nothing that an older
-    /// connection brings may be acted on: `received` is what the server will go on from.
+    /// Returns the claim for a new connection with this session identifier. From now on the caller must
+    /// ignore input from older connections, because the server continues from `received`.
     pub fn request(&mut self, user: &str, session_id: &[u8], received: u64) -> Request {
         self.attempts += 1;
         let mut request = Request {
@@ -126,7 +127,7 @@ impl ClientSecret {
     /// that the server has received.
     ///
     /// # Errors
-    /// The server does not have the secret, or the answer is to another request. The state is unchanged.
+    /// The server does not have the secret, or it answers another request. The state is unchanged.
     pub fn accepted(
         &mut self,
         request: &Request,
@@ -149,7 +150,7 @@ impl ClientSecret {
     }
 }
 
-/// A right proof: the permission to take a session over, valid until another attempt is accepted.
+/// A valid proof: the permission to take a session over, until another attempt is accepted.
 #[derive(Debug, Clone)]
 pub struct Verified {
     request: Request,
@@ -167,7 +168,7 @@ impl Verified {
 pub struct ServerSecret {
     handle: Handle,
     secret: Secret,
-    /// The secret before, while the client may not know that it was rolled.
+    /// The previous secret, while the client may not know the new one.
     previous: Option<Secret>,
     /// Number of the last accepted attempt.
     attempt: u64,
@@ -179,11 +180,11 @@ impl ServerSecret {
         Self { handle, secret: Secret::first(&handle, export), previous: None, attempt: 0 }
     }
 
-    /// Checks a claim that came over a connection with this session identifier. Nothing changes: the session
-    /// stays with the connection that it has until [`accept`](Self::accept).
+    /// Checks a claim from a connection with this session identifier. Nothing changes: the session keeps its
+    /// connection until [`accept`](Self::accept).
     ///
     /// # Errors
-    /// The claim is not right.
+    /// The claim is not valid.
     pub fn verify(&self, request: &Request, session_id: &[u8]) -> Result<Verified, Refused> {
         let secret = self.secret_for(request).ok_or(Refused::WrongProof)?;
         let expected = secret.client_proof(request, session_id);
@@ -196,8 +197,8 @@ impl ServerSecret {
         Ok(Verified { request: request.clone(), session_id: session_id.to_vec() })
     }
 
-    /// Takes the session over to the connection of a verified claim, rolls the secret, and returns the answer.
-    /// Call it when the connection before is dead: `received` is final.
+    /// Moves the session to the connection of a verified claim, rolls the secret, and returns the answer.
+    /// Call it when the previous connection is closed, so that `received` is final.
     ///
     /// # Errors
     /// Another attempt was accepted since the claim was verified.
@@ -210,10 +211,11 @@ impl ServerSecret {
         let proof = secret.server_proof(request, session_id, received);
         let next = secret.next(export);
         if request.generation == self.secret.generation {
-            // This claim was made with the last secret, so the client has it, and the one before is done with.
+            // This claim was made with the latest secret, so the client has it, and the secret before it is
+            // dropped.
             self.previous = Some(std::mem::replace(&mut self.secret, next));
         } else {
-            // The answer to the attempt before was lost; so is the secret that it led to.
+            // The answer to the previous attempt was lost, so the secret that it led to is dropped.
             self.secret = next;
         }
         self.attempt = request.attempt;
@@ -221,7 +223,7 @@ impl ServerSecret {
     }
 
     /// Records that the client has sent something under the keys of the last accepted connection *after* our
-    /// SUCCESS: it has the answer, so the secret before is wiped.
+    /// SUCCESS. The client has the answer, so the previous secret is wiped.
     pub fn confirm(&mut self) {
         self.previous = None;
     }
@@ -347,7 +349,7 @@ mod tests {
             let claim = server.verify(&request, &[link]).unwrap();
             let answer = server.accept(&claim, &export(link), 2).unwrap();
             client.accepted(&request, &[link], &export(link), &answer).unwrap();
-            // The next claim with the new secret is the confirmation.
+            // The next claim with the new secret confirms that the client has it.
             if link > 1 {
                 stolen.secret.generation -= 1;
                 let request = stolen.request("alice", &[link], 1);
@@ -365,7 +367,7 @@ mod tests {
         let request = client.request("alice", &[2], 1);
         let claim = server.verify(&request, &[2]).unwrap();
         let answer = server.accept(&claim, &export(2), 2).unwrap();
-        // The answer is on its way: the secret before is still valid.
+        // The answer is in flight, so the previous secret is still valid.
         assert_eq!(server.verify(&delayed, &[1]).unwrap_err(), Refused::Overtaken);
         assert_eq!(server.accept(&waiting, &export(1), 2).unwrap_err(), Refused::Overtaken);
         client.accepted(&request, &[2], &export(2), &answer).unwrap();
@@ -378,11 +380,11 @@ mod tests {
         let mut other = ServerSecret::new(HANDLE, &export(1));
         let request = client.request("alice", &[1], 1);
         assert!(other.verify(&request, &[1]).is_err());
-        // It answers nevertheless.
+        // This server answers although it does not own the session.
         let claim = Verified { request: request.clone(), session_id: vec![1] };
         let answer = other.accept(&claim, &export(1), 2).unwrap();
         assert_eq!(client.accepted(&request, &[1], &export(1), &answer), Err(Refused::WrongProof));
-        // A right answer with another count, or to an attempt before, is refused too.
+        // A valid answer with another count, or to an earlier attempt, is refused too.
         let claim = server.verify(&request, &[1]).unwrap();
         let right = server.accept(&claim, &export(1), 2).unwrap();
         let changed = Accepted { received: 3, ..right.clone() };

@@ -1,35 +1,36 @@
-//! When a link that is silent counts as broken.
+//! Detection of broken links by silence.
 
 use std::time::{Duration, Instant};
 
-/// Silence on a link: it counts as broken when something was expected and nothing came for too long.
+/// Watches for silence on a link. The link counts as broken when an expected answer does not arrive within
+/// the limit.
 #[derive(Debug, Clone)]
 pub struct Silence {
     limit: Duration,
-    /// Time since which something is expected.
+    /// Time since which an answer is expected.
     expecting: Option<Instant>,
     asked: Option<Instant>,
 }
 
 impl Silence {
-    /// `limit` is the keepalive interval times its count.
+    /// Creates the watch. `limit` is the keepalive interval times its count.
     pub const fn new(limit: Duration) -> Self {
         Self { limit, expecting: None, asked: None }
     }
 
-    /// Something was sent that the peer answers: a counted message, a keepalive.
+    /// Records that something was sent that the peer answers: a counted message or a keepalive.
     pub fn on_sent(&mut self, now: Instant) {
         self.expecting.get_or_insert(now);
     }
 
-    /// Something came.
+    /// Records that something was received.
     pub const fn on_received(&mut self) {
         self.expecting = None;
     }
 
-    /// Returns true when the link counts as broken. Call it when the socket has been read, at least each second
-    /// while something is expected: after a longer time this process itself was stopped, or the machine
-    /// slept, and the period starts again.
+    /// Returns true when the link counts as broken. Call it after reading the socket, at least once a second
+    /// while an answer is expected. After a longer gap between calls this process was stopped or the machine
+    /// was suspended, and the period starts again.
     pub fn is_broken(&mut self, now: Instant) -> bool {
         let stopped = self
             .asked

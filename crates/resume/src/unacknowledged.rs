@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// A count from the peer that cannot be true.
+/// A count from the peer that is impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CountError {
     /// The peer acknowledges messages that were not sent.
@@ -25,10 +25,10 @@ pub enum CountError {
 
 /// The counted messages of one direction, from the first that the peer has not acknowledged.
 ///
-/// Messages are numbered from 0 over the whole session. `T` is what sending a message again needs.
+/// Messages are numbered from 0 over the whole session. `T` is the data needed to send a message again.
 #[derive(Debug)]
 pub struct Unacknowledged<T> {
-    /// Entries with the bytes that they keep in memory, oldest first.
+    /// Entries with the number of bytes that each keeps in memory, oldest first.
     entries: VecDeque<(T, usize)>,
     /// Number of messages that the peer has acknowledged: the number of the first entry.
     acknowledged: u64,
@@ -49,11 +49,11 @@ impl<T> Unacknowledged<T> {
         number
     }
 
-    /// Records that the peer has received the first `count` messages. `release` gets the entries that are not
-    /// needed any more, oldest first.
+    /// Records that the peer has received the first `count` messages. `release` gets the entries that are no
+    /// longer needed, oldest first.
     ///
     /// # Errors
-    /// The count cannot be true. The list is then unchanged.
+    /// The count is impossible. The list is then unchanged.
     pub fn acknowledge(&mut self, count: u64, mut release: impl FnMut(T)) -> Result<(), CountError> {
         self.check(count)?;
         while self.acknowledged < count {
@@ -68,7 +68,7 @@ impl<T> Unacknowledged<T> {
     /// Returns an error for a count that [`acknowledge`](Self::acknowledge) refuses.
     ///
     /// # Errors
-    /// The count cannot be true.
+    /// The count is impossible.
     pub fn check(&self, count: u64) -> Result<(), CountError> {
         let (sent, acknowledged) = (self.sent(), self.acknowledged);
         if count > sent {

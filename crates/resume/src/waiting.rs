@@ -1,4 +1,5 @@
-//! The server's table of sessions that wait for their client: how long, how many, and which one has to go.
+//! The server's table of sessions that wait for their client: time limits, size limits, and the session that
+//! ends when a limit is reached.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,9 +9,9 @@ use crate::Handle;
 /// Limits of the number of sessions that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of one user.
+    /// Limit for one user.
     pub per_user: usize,
-    /// On this host.
+    /// Limit for this host.
     pub total: usize,
 }
 
@@ -25,17 +26,17 @@ pub struct Waiter {
     pub until: Instant,
 }
 
-/// Sorts sessions by the time at which their connections were lost, then as they were told.
+/// Sort key of sessions: the time at which the connection was lost, then the order of [`Waiting::begin`].
 type Order = (Instant, u64);
 
-/// The sessions that wait.
+/// Table of the sessions that wait.
 ///
-/// When a limit is reached, the user with the most waiting sessions loses the one that has waited longest. So a
-/// user can end sessions of his own by losing many connections, and those of others only while they have more.
+/// When a limit is reached, the user with the most waiting sessions loses the one that has waited longest. So
+/// a user who loses many connections ends sessions of other users only while they have more.
 #[derive(Debug)]
 pub struct Waiting {
     limits: Limits,
-    /// Sessions with their order, which is that of a user's sessions in `users`.
+    /// Sessions with their sort keys, which are also the keys in `users`.
     sessions: BTreeMap<Handle, (Order, Waiter)>,
     users: BTreeMap<String, BTreeMap<Order, Handle>>,
     arrivals: u64,
@@ -47,8 +48,8 @@ impl Waiting {
         Self { limits, sessions: BTreeMap::new(), users: BTreeMap::new(), arrivals: 0 }
     }
 
-    /// A session has lost its connection at the time `since` and may wait for `grace` from then (`ResumeGrace`; zero:
-    /// not at all). Returns the sessions to end now, which may include this one.
+    /// Adds a session that lost its connection at the time `since`. It may wait for `grace` from then on
+    /// (`ResumeGrace`; zero: not at all). Returns the sessions to end now, which may include this one.
     pub fn begin(&mut self, handle: Handle, user: &str, grace: Duration, since: Instant) -> Vec<Handle> {
         self.remove(&handle);
         let until = match since.checked_add(grace) {
@@ -70,7 +71,8 @@ impl Waiting {
         ended
     }
 
-    /// Returns the user with the most sessions: `newcomer` where others have as many, so that no other user pays.
+    /// Returns the user with the most sessions. On a tie with `newcomer` it is `newcomer`, so that no other
+    /// user pays.
     fn heaviest(&self, newcomer: &str) -> Option<String> {
         let heaviest = self.users.iter().max_by_key(|(user, sessions)| (sessions.len(), *user == newcomer));
         heaviest.map(|(user, _)| user.clone())
@@ -82,7 +84,7 @@ impl Waiting {
         Some(handle)
     }
 
-    /// Removes a session: it goes on over another connection, or has ended. Returns what is known of it.
+    /// Removes a session that continues over another connection or has ended. Returns its entry.
     pub fn remove(&mut self, handle: &Handle) -> Option<Waiter> {
         let (order, waiter) = self.sessions.remove(handle)?;
         if let Some(sessions) = self.users.get_mut(&waiter.user) {
@@ -94,7 +96,7 @@ impl Waiting {
         Some(waiter)
     }
 
-    /// Removes and returns the sessions whose time is over.
+    /// Removes and returns the sessions whose time has passed.
     pub fn expired(&mut self, now: Instant) -> Vec<Handle> {
         let over = self.sessions.iter().filter(|(_, (_, waiter))| waiter.until <= now);
         let over: Vec<Handle> = over.map(|(handle, _)| *handle).collect();
@@ -167,7 +169,7 @@ mod tests {
     fn a_user_loses_his_oldest_session_first() {
         let (mut waiting, now) = table(2, 100);
         for number in 0..4 {
-            // Handles do not tell the order.
+            // The order of handles differs from the order of time.
             waiting.begin(handle(100 - number), "alice", GRACE, now);
         }
         assert_eq!(waiting.begin(handle(5), "bob", GRACE, now), []);
@@ -197,7 +199,7 @@ mod tests {
             waiting.begin(handle(number), "mallory", GRACE, now);
         }
         assert_eq!((waiting.len(), waiting.waiting_of("bob"), waiting.waiting_of("mallory")), (60, 30, 30));
-        // A user with fewer sessions gets a place of the user with most.
+        // A user with fewer sessions displaces one of the user with the most.
         assert_eq!(waiting.begin(handle(1), "bob", GRACE, now), [], "the same session again");
         let ended = waiting.begin(handle(50_000), "carol", GRACE, now);
         assert_eq!((ended.len(), waiting.len(), waiting.waiting_of("carol")), (1, 60, 1));

@@ -1,5 +1,5 @@
-//! Links that are alive and stalled, in virtual time: a first link that carries a session, and a second one
-//! that may replace it, over paths whose rates change.
+//! Tests of stalled links in virtual time: a first link carries a session, and a second one may replace it,
+//! over paths whose rates change.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use proptest::prelude::*;
 
 /// Step of the simulation.
 const TICK: Duration = Duration::from_millis(100);
-/// Bytes of the session that wait in front of an answer where more is to be sent than the path takes.
+/// Bytes of the session queued in front of an answer while the sender has more data than the path carries.
 const QUEUE: f64 = 64_000.0;
-/// The same where the path's queue is short.
+/// The value of [`QUEUE`] for a path with a short queue.
 const SHORT_QUEUE: f64 = 6000.0;
 /// Bytes of a key exchange.
 const HANDSHAKE: f64 = 8000.0;
-/// Packets have this size at most: bytes arrive by these.
+/// Size of a TCP segment, bytes: bytes are delivered in multiples of it.
 const SEGMENT: f64 = 1448.0;
 
-/// One link: a queue that its path takes at a rate.
+/// One link: a queue that its path drains at a rate.
 #[derive(Default)]
 struct Line {
     queued: f64,
     taken: f64,
-    /// Answers, by the number of bytes that are taken before they come.
+    /// Answers, each with the number of bytes to drain before it arrives.
     answers: VecDeque<(f64, usize)>,
 }
 
@@ -38,7 +38,7 @@ impl Line {
         self.answers.push_back((self.taken + self.queued, len));
     }
 
-    /// Moves bytes for a tick. Returns the answer that has come.
+    /// Moves bytes for one tick. Returns the answer that has arrived.
     fn step(&mut self, rate: f64) -> Option<usize> {
         let bytes = self.queued.min(rate * TICK.as_secs_f64());
         self.queued -= bytes;
@@ -50,36 +50,37 @@ impl Line {
         })
     }
 
-    /// What TCP has delivered, in segments.
+    /// Returns the bytes that TCP has delivered, in whole segments.
     fn delivered(&self) -> u64 {
         ((self.taken / SEGMENT).floor() * SEGMENT) as u64
     }
 }
 
-/// What a session does.
+/// Traffic of a session.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Load {
     /// Nothing.
     Idle,
-    /// It sends as much as the path takes.
+    /// Sends as much as the path carries.
     Bulk,
-    /// The same, with less under way.
+    /// Like [`Bulk`](Self::Bulk), with fewer bytes in flight.
     ShortBulk,
-    /// Keys, five a second.
+    /// Five keystrokes per second.
     Typed,
 }
 
-/// Second and action.
+/// Actions with their times in seconds.
 type Acts = Vec<(u64, Advice)>;
 
-/// Plays a session. `rates` tells the rates of the paths of the link and of a new one, bytes/s, at each
-/// second; `shared`: there is one path, and they take half of it each. Returns what was done.
+/// Simulates a session and returns the actions. `rates` returns the rates of the first link's path and of a
+/// new link's path, bytes/s, at each second. `shared`: both links share one path and get half of its rate
+/// each.
 fn play(load: Load, shared: bool, seconds: u64, rates: impl Fn(u64) -> (f64, f64)) -> Acts {
     let start = Instant::now();
     let mut comparison = Comparison::default();
     let (mut first, mut second) = (Line::default(), None::<(Line, Probe, Option<Instant>, f64)>);
     let (mut messages, mut acts, mut first_is_new) = (1, Vec::new(), false);
-    // Bytes that both have delivered in each of the last seconds.
+    // Bytes that both links delivered in each of the last seconds.
     let mut lately = VecDeque::new();
     for tick in 0..seconds * 10 {
         let now = start + TICK * u32::try_from(tick).unwrap();
@@ -155,7 +156,7 @@ const WELL: f64 = 5_000_000.0;
 
 #[test]
 fn a_stalled_link_is_replaced_by_one_that_proves_faster() {
-    // Typed text needs less than a stalled path takes of bulk data.
+    // Typed text needs a lower rate than that at which bulk data counts as stalled.
     for (load, stalled) in [(Load::Bulk, 1000.0), (Load::ShortBulk, 3000.0), (Load::Typed, 100.0)] {
         let acts = play(load, false, 200, |second| (if second < 20 { WELL } else { stalled }, WELL));
         let [(opened, Advice::Open), (replaced, Advice::Replace)] = acts[..] else {
@@ -167,7 +168,8 @@ fn a_stalled_link_is_replaced_by_one_that_proves_faster() {
 
 #[test]
 fn a_slow_path_is_not_left_and_seldom_compared() {
-    // Each of these is one path, which a second link would only share: a modem, a radio, a stalled network.
+    // Each of these is one path, which a second link would only share: a modem, a radio link, a stalled
+    // network.
     for rate in [200.0, 1000.0, 3000.0, 6000.0, 30_000.0] {
         for load in [Load::Bulk, Load::ShortBulk, Load::Typed] {
             let acts = play(load, true, 3600, |_| (rate, rate));
@@ -196,7 +198,7 @@ fn fast_and_idle_links_have_no_second_one() {
         assert_eq!(play(load, false, 600, |_| (WELL, WELL)), [], "{load:?}");
     }
     assert_eq!(play(Load::Idle, false, 600, |_| (100.0, WELL)), []);
-    // Silence is another rule's.
+    // A silent path is handled by `Silence`.
     assert_eq!(play(Load::Bulk, false, 600, |second| (if second < 20 { WELL } else { 0.0 }, WELL)), []);
 }
 
@@ -224,8 +226,8 @@ fn sockets_of_which_nothing_is_known_are_not_compared() {
     }
 }
 
-/// Plays an hour of bulk data over paths whose rates change every so many seconds: second connections are
-/// seldom, and each replacement was measured (see [`play`]).
+/// Simulates an hour of bulk data over paths whose rates change every `every` seconds. Second connections are
+/// rare, and each replacement is checked against the measured rates (see [`play`]).
 fn changing_paths(seed: u64, shared: bool, every: u64) {
     let mut random = Seeded::new(seed);
     let rates: Vec<(f64, f64)> = (0..3600 / every + 1)
@@ -237,7 +239,7 @@ fn changing_paths(seed: u64, shared: bool, every: u64) {
     let acts = play(Load::Bulk, shared, 3600, |second| rates[(second / every) as usize]);
     let opens: Vec<u64> = acts.iter().filter(|(_, act)| *act == Advice::Open).map(|(at, _)| *at).collect();
     assert!(opens.windows(2).all(|pair| pair[1] - pair[0] >= 60), "{acts:?}");
-    // One at a time, and each has an end.
+    // There is one second connection at a time, and each one ends.
     for pair in acts.windows(2) {
         assert_eq!(pair[0].1 == Advice::Open, pair[1].1 != Advice::Open, "{acts:?}");
     }
@@ -250,8 +252,8 @@ fn a_second_link_that_delivers_nothing_does_not_replace_the_first() {
 
 #[test]
 fn data_that_was_sent_before_does_not_count() {
-    // The second connection of the second attempt starts well and becomes as slow as the first one: an answer
-    // comes in the ten seconds that are compared, most of whose data was sent before them.
+    // The second connection of the second attempt starts fast and becomes as slow as the first one. An answer
+    // arrives within the ten compared seconds, but most of its data was sent before them.
     for (until, rate) in
         (106..116).flat_map(|until| [1000.0, 1300.0, 1500.0, 1700.0].map(|rate| (until, rate)))
     {
@@ -263,7 +265,7 @@ fn data_that_was_sent_before_does_not_count() {
         };
         let acts =
             play(Load::Bulk, false, 200, |second| (if second < 20 { WELL } else { 300.0 }, new(second)));
-        // What replaces it was faster (see [`play`]).
+        // Its replacement was faster (see [`play`]).
         assert_eq!(acts[2], (108, Advice::Open), "{until} {rate} {acts:?}");
     }
 }

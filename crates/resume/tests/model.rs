@@ -1,5 +1,6 @@
-//! The rules of the extension without a transport: messages in whole, links that lose what is in flight, delayed
-//! links that the client has given up. Exhaustive for short sessions, random for long ones.
+//! Model test of the extension's rules without a transport: whole messages, links that lose the messages in
+//! flight, and delayed links that the client has given up. Exhaustive for short sessions, random for long
+//! ones.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -40,11 +41,11 @@ fn export(link: usize) -> Export {
     out
 }
 
-/// What both ends have.
+/// State of either end.
 struct End {
     unacknowledged: Unacknowledged<Vec<u8>>,
     receipts: Receipts,
-    /// Numbers of the messages acted on.
+    /// Numbers of the messages that were acted on.
     acted_on: Vec<u64>,
     most: usize,
 }
@@ -91,7 +92,7 @@ impl End {
         Some(Acknowledge { received }.to_payload())
     }
 
-    /// Returns what the other end has not received.
+    /// Returns the messages that the other end has not received.
     fn resume(&mut self, received: u64) -> Vec<Vec<u8>> {
         self.unacknowledged.acknowledge(received, drop).unwrap();
         self.receipts.on_acknowledged(self.receipts.received());
@@ -106,7 +107,7 @@ struct World {
     server: End,
     client_secret: ClientSecret,
     server_secret: ServerSecret,
-    /// The client's connection, and the claim that it waits for an answer to.
+    /// Number of the client's connection. `claim` is the claim that waits for an answer.
     client_link: usize,
     claim: Option<Request>,
     server_link: usize,
@@ -142,7 +143,7 @@ impl World {
         self.links.len() - 1
     }
 
-    /// The client gives its connection up and claims the session over a new one.
+    /// Gives up the client's connection and claims the session over a new one.
     fn reconnect(&mut self) {
         self.links[self.client_link].client_gone = true;
         self.client_link = self.connect();
@@ -154,7 +155,7 @@ impl World {
 
     fn client_sends(&mut self) {
         let Some(payload) = self.client.produce() else { return };
-        // Before the answer, messages wait unsent.
+        // Messages are not sent before the answer.
         if self.claim.is_none() {
             let now = self.now;
             let ride = self.client.acknowledgement(true, now);
@@ -166,7 +167,7 @@ impl World {
         let Some(payload) = self.server.produce() else { return };
         let now = self.now;
         let ride = self.server.acknowledgement(true, now);
-        // Written into a dead connection if there is no other.
+        // If there is no other connection, it is written to the dead one.
         self.links[self.server_link].down.extend([Some(payload), ride].into_iter().flatten());
     }
 
@@ -206,7 +207,7 @@ impl World {
                 self.links[link].server_gone = true;
                 return;
             }
-            // A claim so late that its secret is wiped.
+            // The claim is so late that its secret is wiped.
             Err(Refused::WrongProof) if link != self.client_link => {
                 self.overtaken += 1;
                 self.links[link].server_gone = true;
@@ -214,7 +215,7 @@ impl World {
             }
             Err(error) => panic!("{error}: the session is lost"),
         };
-        // The connection before is dead from here on.
+        // The previous connection is dead from here on.
         self.links[self.server_link].server_gone = true;
         let received = self.server.receipts.received();
         let answer = self.server_secret.accept(&claim, &export(link), received).unwrap();
@@ -250,7 +251,7 @@ impl World {
         true
     }
 
-    /// Goes on without further breaks until everything has arrived.
+    /// Continues without further breaks until everything has arrived.
     fn finish(&mut self) {
         for _ in 0..1000 {
             let mut moved = false;
@@ -319,7 +320,7 @@ fn random_breaks_lose_and_double_nothing() {
                 0..20 => world.client_sends(),
                 20..40 => world.server_sends(),
                 40..90 => {
-                    // Delayed connections deliver too.
+                    // Delayed connections deliver messages too.
                     let link = match random.below(4) {
                         0 => random.below(world.links.len()),
                         1 => world.server_link,
@@ -336,7 +337,7 @@ fn random_breaks_lose_and_double_nothing() {
                     world.timers();
                 }
                 _ if random.below(30) < breaks => {
-                    // What is in flight is lost, in part or in whole; one end or both learn of it.
+                    // Messages in flight are lost, in part or in whole, and one end or both notice it.
                     let wire = world.links.last_mut().unwrap();
                     wire.up_left = random.below(4);
                     wire.down_left = random.below(4);

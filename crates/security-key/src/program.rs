@@ -1,4 +1,4 @@
-//! Helper programs: where they are, and how one message travels over their pipes.
+//! Helper programs: their paths, and the transfer of messages over their pipes.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub const MAX_MESSAGE: usize = 256 * 1024;
 /// Directories of helpers that are not in the directory of the calling program.
 const ELSEWHERE: [&str; 2] = ["/usr/libexec", "/usr/lib/longhaul"];
 
-/// Returns the path of a helper: the one that the environment names, or the first that exists.
+/// Returns the path of a helper: the one in the environment variable, or the first existing file.
 pub(crate) fn find(name: &str, variable: &str) -> PathBuf {
     if let Some(named) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
         return named.into();

@@ -1,7 +1,7 @@
 //! An SFTP server on stdin and stdout, in sftp-server's place: `sftp -D target/debug/examples/sftp_stdio`.
 //!
-//! Flags of sftp-server that it takes: `-d directory`, `-u umask`, `-R`, `-P denied`, `-p allowed`, `-e` (log
-//! to stderr). Made for tests, and as the shortest complete owner of a [`Server`].
+//! It accepts these flags of sftp-server: `-d directory`, `-u umask`, `-R`, `-P denied`, `-p allowed`, `-e`
+//! (log to stderr). It serves tests, and is the shortest complete owner of a [`Server`].
 
 use std::fmt;
 use std::io::{Read, Write};

@@ -17,7 +17,8 @@ use lh_sftp::extended_attrs::{self, MAX_RANGES, Ranges, Xattrs};
 #[cfg(target_os = "linux")]
 const LONGEST: usize = 64 * 1024;
 
-/// Returns where an open file has data, from `offset` on: everywhere on a file system without holes.
+/// Returns the ranges of an open file that contain data, from `offset` on: all of it on a file system without
+/// holes.
 ///
 /// # Errors
 /// The error of lseek(2).
@@ -31,7 +32,7 @@ pub fn data_ranges(file: impl AsFd, offset: u64) -> io::Result<Ranges> {
         };
         let to = fs::seek(&file, SeekFrom::Hole(from))?;
         if to <= from {
-            // The file was cut between the two calls.
+            // The file was truncated between the two calls.
             return Ok(found);
         }
         found.ranges.push((from, to));
@@ -41,7 +42,7 @@ pub fn data_ranges(file: impl AsFd, offset: u64) -> io::Result<Ranges> {
     Ok(found)
 }
 
-/// Calls for a value of unknown length until it fits.
+/// Repeats the call `read` with a larger buffer until the value fits.
 #[cfg(target_os = "linux")]
 fn whole(read: impl Fn(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
     let mut value = Vec::with_capacity(1024);
@@ -57,18 +58,18 @@ fn whole(read: impl Fn(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<Vec<u8>,
     Ok(value)
 }
 
-/// What has extended attributes.
+/// An object with extended attributes.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there are none"))]
 enum Of<'a> {
-    /// What a path leads to.
+    /// The file to which a path leads, following links.
     Target(&'a Path),
-    /// What is there, a link itself.
+    /// The file or link at a path itself.
     Path(&'a Path),
     Open(BorrowedFd<'a>),
 }
 
-/// Names of other systems have other forms than the protocol's: as on a file system without such attributes, there are
-/// none, and none can be set.
+/// Attribute names of other systems do not have the protocol's form. So this behaves as on a file system
+/// without such attributes: there are none, and none can be set.
 #[cfg(not(target_os = "linux"))]
 impl Of<'_> {
     fn all(&self, _: u32) -> io::Result<Xattrs> {
@@ -83,7 +84,7 @@ impl Of<'_> {
 
 #[cfg(target_os = "linux")]
 impl Of<'_> {
-    /// The names of those that are `wanted`.
+    /// Returns the names of the `wanted` kinds.
     fn names(&self, wanted: u32) -> io::Result<Vec<Vec<u8>>> {
         let listed = whole(|list| match self {
             Self::Target(path) => fs::listxattr(*path, spare_capacity(list)),
@@ -91,7 +92,7 @@ impl Of<'_> {
             Self::Open(file) => fs::flistxattr(file, spare_capacity(list)),
         });
         let listed = match listed {
-            // The file system has none.
+            // The file system does not support extended attributes.
             Err(Errno::OPNOTSUPP) => Vec::new(),
             listed => listed?,
         };
@@ -129,7 +130,7 @@ impl Of<'_> {
         let mut size = 0;
         for name in self.names(wanted)? {
             let value = match self.get(&name) {
-                // Removed since, or not readable.
+                // The attribute was removed in the meantime, or is not readable.
                 Err(Errno::NODATA | Errno::PERM | Errno::ACCESS) => continue,
                 value => value?,
             };
@@ -161,7 +162,8 @@ impl Of<'_> {
     }
 }
 
-/// The extended attributes of `path` (links followed) that are `wanted` (bits of [`extended_attrs`]).
+/// Returns the extended attributes of `path` (links are followed) of the `wanted` kinds (bits of
+/// [`extended_attrs`]).
 ///
 /// # Errors
 /// The kernel's error; or the attributes do not fit into a message.
@@ -177,7 +179,7 @@ pub fn xattrs_of_open(file: impl AsFd, wanted: u32) -> io::Result<Xattrs> {
     Of::Open(file.as_fd()).all(wanted)
 }
 
-/// Replaces the extended attributes of the kinds `wanted` of `path` (of a link itself) by `xattrs`. After an
+/// Replaces the extended attributes of `path` (of a link itself) of the `wanted` kinds by `xattrs`. After an
 /// error the remaining ones are still set.
 ///
 /// # Errors
@@ -234,7 +236,7 @@ mod tests {
         found.sort();
         assert_eq!(found, first);
         assert_eq!(xattrs(&path, extended_attrs::ACLS).unwrap(), []);
-        // Not asked about, not touched.
+        // Kinds that are not wanted stay unchanged.
         set_xattrs(&path, extended_attrs::ACLS, &Vec::new()).unwrap();
         let second = vec![(b"user.two".to_vec(), b"2".to_vec())];
         set_xattrs(&path, extended_attrs::XATTRS, &second).unwrap();

@@ -15,7 +15,7 @@ use crate::open_file;
 
 pub(crate) struct LocalFile {
     fd: OwnedFd,
-    /// Its lock is given up when it is dropped.
+    /// The file's lock is released when this is dropped.
     locked: bool,
 }
 
@@ -31,7 +31,8 @@ impl LocalFile {
 }
 
 impl Drop for LocalFile {
-    /// Closing alone does not unlock while a program that another thread starts still has a copy of the descriptor.
+    /// A program that another thread is starting may still have a copy of the descriptor. Closing alone would
+    /// then not release the lock.
     fn drop(&mut self) {
         if self.locked {
             let _ = fs::flock(&self.fd, FlockOperation::NonBlockingUnlock);
@@ -100,7 +101,7 @@ impl File for LocalFile {
                 fs::copy_file_range(&self.fd, Some(&mut from_at), to_fd, Some(&mut to_at), len)
             });
             match copied {
-                // The kernel copies nothing from files whose size it takes for 0, such as those of /proc.
+                // The kernel copies nothing from files whose size is reported as 0, such as those of /proc.
                 Ok(0) => {}
                 Ok(n) => return Ok(n),
                 // The kernel or the file systems cannot do it, or the target is open for appending.
@@ -151,7 +152,7 @@ impl Directory for LocalDir {
         names: &mut usize,
     ) -> io::Result<Option<DirEntry>> {
         while let Some(entry) = self.find(wanted, names)? {
-            // An entry that was removed since, or must not be read, is left out, as in sftp-server.
+            // Like sftp-server, leaves out an entry that was removed in the meantime or is not accessible.
             let Ok(stat) = fs::statat(self.dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
@@ -246,12 +247,13 @@ pub(crate) fn statvfs_of(stat: &fs::StatVfs) -> StatVfs {
     }
 }
 
-/// Permissions as the kernel takes them.
+/// Converts permissions to the kernel's type.
 pub(crate) const fn mode(permissions: u32) -> Mode {
     Mode::from_bits_truncate((permissions & 0o7777) as RawMode)
 }
 
-/// Applies what is present, in OpenSSH's order, going on after errors; the last error is returned.
+/// Applies the attributes that are present, in OpenSSH's order. Continues after errors and returns the last
+/// one.
 pub(crate) fn apply(
     attrs: &Attrs,
     truncate: impl FnOnce(u64) -> Result<(), Errno>,
@@ -276,7 +278,7 @@ pub(crate) fn apply(
         outcome = utimes(&times).and(outcome);
     }
     if let Some((user, group)) = attrs.ids {
-        // chown(2) takes -1 for "leave as it is", and some clients count on it.
+        // chown(2) takes -1 for "unchanged", and some clients rely on it.
         let user = (user != u32::MAX).then(|| Uid::from_raw(user));
         let group = (group != u32::MAX).then(|| Gid::from_raw(group));
         outcome = chown(user, group).and(outcome);

@@ -1,7 +1,7 @@
-//! Local files for both ends of SFTP: the host's file system for the server engine, and the calls on open files
-//! that the copy engine makes too.
+//! Local files for both ends of SFTP: the host's file system for the server engine, and operations on open
+//! files, which the copy engine uses too.
 //!
-//! `lh_sftp` knows the protocol and does no I/O; this crate does the system calls.
+//! `lh_sftp` implements the protocol and does no I/O; this crate makes the system calls.
 //!
 //! | for | see |
 //! |---|---|

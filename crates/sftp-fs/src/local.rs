@@ -1,8 +1,8 @@
 //! The host's own files.
 //!
-//! Every call is one or two system calls with the rights of the process: without a cache, and without
-//! permission checks of its own. Paths are taken from a start directory that is joined to them, so that
-//! several sessions in one process do not share a working directory.
+//! Every call is one or two system calls with the rights of the process, without a cache and without
+//! permission checks of its own. Relative paths are joined to a start directory, so several sessions in one
+//! process do not share a working directory.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -29,7 +29,7 @@ use crate::{parts, real_path, whole};
 pub struct LocalFs {
     start: PathBuf,
     umask: Option<Mode>,
-    /// Read once: it is needed for each file that is opened.
+    /// Limit of open files, read only once: each open needs it.
     max_open: OnceLock<u64>,
     threads: OnceLock<usize>,
 }
@@ -41,9 +41,9 @@ impl LocalFs {
         Self { start: start.into(), umask: None, max_open: OnceLock::new(), threads: OnceLock::new() }
     }
 
-    /// Makes files and directories under this umask (sftp-server's `-u`) instead of the process's. Other
-    /// threads of the process must not make files at the same time: the umask belongs to the process, and is
-    /// changed during the call.
+    /// Creates files and directories under this umask (sftp-server's `-u`) instead of the process's. The
+    /// umask belongs to the process and is changed during the call. Other threads of the process must not
+    /// create files at that time.
     #[must_use]
     pub const fn with_umask(mut self, umask: u32) -> Self {
         self.umask = Some(mode(umask & 0o777));
@@ -52,7 +52,7 @@ impl LocalFs {
 
     fn path<'p>(&self, path: &'p [u8]) -> Cow<'p, Path> {
         let path = Path::new(OsStr::from_bytes(path));
-        // An empty path names nothing; joined to the start directory it would name that.
+        // An empty path is invalid; joined to the start directory it would become that directory.
         if path.is_absolute() || path.as_os_str().is_empty() {
             Cow::Borrowed(path)
         } else {
@@ -114,7 +114,7 @@ impl FileSystem for LocalFs {
     }
 
     fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made> {
-        // The umask belongs to the process: while it is changed no other thread may make files.
+        // The umask belongs to the process: while it is changed, no other thread may create files.
         let most = if self.umask.is_some() { 1 } else { *self.threads.get_or_init(whole::most_threads) };
         whole::make_whole(self, most, files)
     }
@@ -177,8 +177,8 @@ impl FileSystem for LocalFs {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
             done => return Ok(done?),
         }
-        // File systems such as NFS cannot do it in one step. A second name is the next best thing that cannot
-        // overwrite; where that is impossible too, all that is left is to look first.
+        // File systems such as NFS cannot rename without replacing in one step. A hard link cannot overwrite
+        // either. If that is impossible too, the target is checked before the rename.
         if file::attrs_of(&fs::lstat(&*old)?).is_file() {
             match fs::linkat(CWD, &*old, CWD, &*new, AtFlags::empty()) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::XDEV | Errno::MLINK | Errno::PERM) => {}
@@ -222,7 +222,7 @@ impl FileSystem for LocalFs {
 
     fn max_open(&self) -> u64 {
         *self.max_open.get_or_init(|| {
-            // The 5 are stdin, stdout, stderr and what the log needs, as sftp-server counts.
+            // The 5 descriptors are stdin, stdout, stderr and those of the log, as in sftp-server.
             let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
             limit.unwrap_or(u64::from(u32::MAX)).saturating_sub(5)
         })

@@ -10,10 +10,10 @@ use rustix::io::{Errno, preadv, pwritev, retry_on_intr, writev};
 /// The kernel's IOV_MAX: more slices in one call are an error.
 const MAX_SLICES: usize = 1024;
 
-/// What file systems allocate at least: zeros of this size are worth leaving out.
+/// Smallest allocation of most file systems, bytes: blocks of zeros of this size are worth leaving out.
 const BLOCK: usize = 4096;
 
-/// preadv(2): may read less than fits; 0 at the end of the file.
+/// Reads with preadv(2). The result may be shorter than the buffers; 0 at the end of the file.
 ///
 /// # Errors
 /// The error of preadv(2).
@@ -38,7 +38,7 @@ pub fn read_full(file: impl AsFd, offset: u64, buffer: &mut [u8]) -> Result<usiz
     Ok(done)
 }
 
-/// pwritev(2): may write less than it is given.
+/// Writes with pwritev(2). The result may be shorter than the data.
 ///
 /// # Errors
 /// The error of pwritev(2).
@@ -61,7 +61,8 @@ pub fn write_all_at<P: Deref<Target = [u8]>>(
     let mut rest = &mut slices[..];
     while !rest.is_empty() {
         match write_at(&file, offset, rest) {
-            // A target that cannot seek (a pipe, a terminal) takes bytes in order, which is how they come.
+            // A target that cannot seek (a pipe, a terminal) accepts bytes in order, and they arrive in
+            // order.
             Err(Errno::SPIPE) => {
                 let now = rest.get(..MAX_SLICES).unwrap_or(rest);
                 let written = retry_on_intr(|| writev(&file, now))?;
@@ -78,8 +79,8 @@ pub fn write_all_at<P: Deref<Target = [u8]>>(
     Ok(())
 }
 
-/// Like [`write_all_at`], but leaves out blocks of zeros: for a part of the file that holds nothing yet. Returns the
-/// length that the file must have at least, where `pieces` end with such a block; see [`lengthen`].
+/// Like [`write_all_at`], but leaves out blocks of zeros: for a part of the file that contains no data yet.
+/// If `pieces` end with such a block, returns the minimum length that the file must get; see [`lengthen`].
 ///
 /// # Errors
 /// As [`write_all_at`].
@@ -93,7 +94,7 @@ pub fn write_sparse_at<P: Deref<Target = [u8]>>(
     for piece in pieces {
         let mut rest: &[u8] = piece;
         while !rest.is_empty() {
-            // To the next border of a block.
+            // The piece up to the next block boundary.
             let len = (BLOCK - (at % BLOCK as u64) as usize).min(rest.len());
             let (block, behind) = rest.split_at(len);
             skipped = block.iter().all(|&byte| byte == 0);

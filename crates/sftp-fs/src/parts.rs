@@ -1,8 +1,8 @@
-//! Part files while uploads are checked: a file that has a writer is not checked, and a file that is being
-//! checked gets no writer, in no session.
+//! Locking of part files while uploads are checked. A file with a writer is not checked, and a file that is
+//! being checked gets no writer, in any session.
 //!
-//! Writers share a lock of the file (flock(2)), and a check holds it alone. Locks belong to open files, so
-//! they also hold between sessions, and between handles of one process.
+//! Writers share a lock of the file (flock(2)), and a check holds it exclusively. Locks belong to open files,
+//! so they also apply between sessions, and between handles of one process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,16 +12,17 @@ use lh_sftp::OpenFlags;
 use rustix::fs::{self, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Flags without which a FIFO would stop the session, and a link or a terminal be followed or taken.
+/// Flags for opening safely: a FIFO would block the session, a link would be followed, and a terminal would
+/// become the controlling one.
 const SAFE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Opens a part file; `how` says for what.
+/// Opens a part file with the access mode `how`.
 ///
 /// # Errors
-/// It is no regular file, has another name, or is claimed ([`Errno::TXTBSY`]); the file system has no locks;
-/// open(2).
+/// The file is not a regular file, has another name, or is claimed ([`Errno::TXTBSY`]); the file system has
+/// no locks; errors of open(2).
 pub(crate) fn open(path: &Path, flags: OpenFlags, how: OFlags, permissions: Mode) -> io::Result<OwnedFd> {
-    // What it is cut to must be no other file's content: cut when that is known.
+    // Truncation must not destroy another file's content, so it waits until the file is identified.
     let file = fs::open(path, how.difference(OFlags::TRUNC) | SAFE, permissions)?;
     lock(&file, FlockOperation::NonBlockingLockShared)?;
     expect_alone(&file, path)?;
@@ -31,10 +32,10 @@ pub(crate) fn open(path: &Path, flags: OpenFlags, how: OFlags, permissions: Mode
     Ok(file)
 }
 
-/// Claims a part file, for reading.
+/// Claims a part file exclusively, for reading.
 ///
 /// # Errors
-/// As [`open`]; [`Errno::TXTBSY`] also where it is open.
+/// Like [`open`]; also [`Errno::TXTBSY`] if the file is open.
 pub(crate) fn claim(path: &Path) -> io::Result<OwnedFd> {
     let file = fs::open(path, OFlags::RDONLY | SAFE, Mode::empty())?;
     lock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -49,7 +50,7 @@ fn lock(file: &OwnedFd, how: FlockOperation) -> io::Result<()> {
     }
 }
 
-/// Fails unless this regular file has this name, now that it is locked, and no other one.
+/// Fails unless the locked file is a regular file, has this name, and has no other.
 fn expect_alone(file: &OwnedFd, path: &Path) -> io::Result<()> {
     let (open, named) = (fs::fstat(file)?, fs::lstat(path)?);
     let same = (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino);
@@ -101,7 +102,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut host = LocalFs::new(dir.path());
         let file = host.open_part(b".x.lhpart", BOTH, None).unwrap();
-        // What a process has until it executes its program.
+        // A forked process has this copy until it executes its program.
         let copy = file.as_fd().unwrap().try_clone_to_owned().unwrap();
         assert!(host.claim_part(b".x.lhpart").is_err());
         drop(file);
@@ -109,7 +110,7 @@ mod tests {
         drop(copy);
     }
 
-    /// What another session may do between the call that opens a file and the lock.
+    /// Another session may rename the file between the call that opens it and the lock.
     #[test]
     fn file_renamed_before_the_lock_is_not_taken() {
         let dir = tempfile::tempdir().unwrap();

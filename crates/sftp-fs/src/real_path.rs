@@ -1,15 +1,15 @@
-//! realpath(3) that forgives one thing: the last component need not exist (clients ask for the place where
-//! they are about to make something).
+//! realpath(3), except that the last component need not exist: clients use it for a path that they are about
+//! to create.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// As many symlinks as Linux follows in one path.
+/// Limit of symlinks in one path, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// The absolute path without symlinks, `.` and `..`.
+/// Returns the absolute path without symlinks, `.` and `..`.
 pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..MAX_LINKS {
@@ -21,7 +21,7 @@ pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(missing) };
         let resolved = parent.canonicalize()?.join(name);
         match std::fs::read_link(&resolved) {
-            // A dangling symlink: its target is resolved in turn.
+            // A dangling symlink: its target is resolved next.
             Ok(target) => path = resolved.parent().unwrap_or(Path::new("/")).join(target),
             Err(_) => return Ok(resolved),
         }
@@ -29,7 +29,7 @@ pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
-/// [`resolve`] component by component: `file/..` and `file/.` are paths for OpenSSH's server, not for the kernel.
+/// Resolves component by component: OpenSSH's server accepts `file/..` and `file/.`, the kernel does not.
 fn walk(path: &Path) -> io::Result<PathBuf> {
     let mut resolved = PathBuf::from("/");
     let mut rest: Vec<PathBuf> = components(path);
@@ -60,7 +60,7 @@ fn walk(path: &Path) -> io::Result<PathBuf> {
     Ok(resolved)
 }
 
-/// The names of a path, the last one first.
+/// Returns the components of a path, the last one first.
 fn components(path: &Path) -> Vec<PathBuf> {
     use std::path::Component;
     let named = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lh_sftp::server::Lookup;
 
-/// Reads `/etc/passwd` and `/etc/group` themselves, once: for tests and for hosts without name services.
-/// Times are in UTC.
+/// Looks names up in `/etc/passwd` and `/etc/group` directly, each read once: for tests, and for hosts
+/// without name services. Times are in UTC.
 #[derive(Debug, Clone)]
 pub struct SystemFiles {
     passwd: Option<Vec<u8>>,
@@ -20,12 +20,12 @@ impl Default for SystemFiles {
 }
 
 impl SystemFiles {
-    /// Nothing is read before it is asked for.
+    /// Creates the table. The files are read at the first look-up.
     pub fn new() -> Self {
         Self { passwd: None, group: None, started: Instant::now() }
     }
 
-    /// The line of `table` whose field `at` is `key`.
+    /// Returns the line of `table` whose field number `at` is `key`.
     fn line<'t>(table: &'t [u8], at: usize, key: &[u8]) -> Option<Vec<&'t [u8]>> {
         table
             .split(|&byte| byte == b'\n')

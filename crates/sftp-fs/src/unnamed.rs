@@ -1,7 +1,7 @@
-//! Files that have no name until they are complete.
+//! Files without a name until they are complete.
 //!
-//! No other program sees an incomplete one, and nothing is left of one whose writer is killed. In memory file systems it
-//! costs a third less than another name and a rename.
+//! Other programs never see an incomplete file, and no file is left when its writer is killed. In memory file
+//! systems this costs a third less than a temporary name and a rename.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,9 +12,9 @@ use rustix::fs::{self, AtFlags, CWD, OFlags};
 #[cfg(target_os = "linux")]
 use rustix::io::Errno;
 
-/// A new file in `directory`, for reading and writing, without a name. The umask counts, as for any new file.
-/// Fails with [`io::ErrorKind::Unsupported`] where the file system has no such files; else with the error of
-/// open(2).
+/// Creates a file without a name in `directory`, for reading and writing. The umask applies, as for any new
+/// file. Fails with [`io::ErrorKind::Unsupported`] if the file system does not support such files, otherwise
+/// with the error of open(2).
 #[cfg(target_os = "linux")]
 pub(crate) fn open_unnamed(directory: &Path, permissions: u32) -> io::Result<OwnedFd> {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
@@ -27,12 +27,12 @@ pub(crate) fn open_unnamed(directory: &Path, permissions: u32) -> io::Result<Own
 }
 
 /// Gives a file of [`open_unnamed`] its name, in the same file system. Replaces nothing and follows no link.
-/// Fails with [`io::ErrorKind::AlreadyExists`] where the name exists; else with the error of linkat(2).
+/// Fails with [`io::ErrorKind::AlreadyExists`] if the name exists, otherwise with the error of linkat(2).
 #[cfg(target_os = "linux")]
 pub(crate) fn give_name(file: impl AsFd, path: &Path) -> io::Result<()> {
     let file = file.as_fd();
     match fs::linkat(file, c"", CWD, path, AtFlags::EMPTY_PATH) {
-        // Before Linux 6.10 that is for the superuser alone, and others go by way of /proc.
+        // Before Linux 6.10 only the superuser may link a descriptor directly. Others use its path in /proc.
         Err(Errno::NOENT) => {
             let open = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
             Ok(fs::linkat(CWD, open, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
@@ -41,13 +41,13 @@ pub(crate) fn give_name(file: impl AsFd, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Other systems have no such files.
+/// Other systems do not support such files.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn open_unnamed(_: &Path, _: u32) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Other systems have no such files.
+/// Other systems do not support such files.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn give_name(_: impl AsFd, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
@@ -73,7 +73,7 @@ mod tests {
         file.write_all(b"text").unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         let (there, free) = (dir.path().join("there"), dir.path().join("free"));
-        // A link that leads nowhere is there, too.
+        // A dangling link exists, too.
         std::os::unix::fs::symlink("nowhere", &there).unwrap();
         assert_eq!(give_name(&file, &there).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         give_name(&file, &free).unwrap();

@@ -1,4 +1,5 @@
-//! Makes many small files on several threads: the kernel makes several in the time of one, given the cores.
+//! Creation of many small files on several threads: with enough cores the kernel creates several in the time
+//! of one.
 
 use std::collections::HashSet;
 use std::num::NonZero;
@@ -8,19 +9,19 @@ use lh_sftp::fill::make_all;
 use lh_sftp::fs::FileSystem;
 use lh_sftp::whole::{Made, Whole};
 
-/// Files for which a thread is worth its start, which takes as long as making three files.
+/// Minimum number of files per thread. Starting a thread takes as long as creating three files.
 const WORTH_A_THREAD: usize = 16;
 
-/// More threads wait for the lock of the directory.
+/// Limit of threads: further threads would wait for the lock of the directory.
 const MOST_THREADS: usize = 4;
 
-/// Returns how many threads may make files at the same time on this host.
+/// Returns the number of threads that may create files at the same time on this host.
 pub(crate) fn most_threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
 }
 
-/// Makes `files` through clones of `fs`, on up to `most` threads that end before this returns. Files with the
-/// same name are made in the order of `files`.
+/// Creates `files` through clones of `fs`, on up to `most` threads that end before this returns. Files with
+/// equal names are created in the order of `files`.
 pub(crate) fn make_whole<F: FileSystem + Clone + Sync>(
     fs: &F,
     most: usize,
@@ -43,7 +44,7 @@ pub(crate) fn make_whole<F: FileSystem + Clone + Sync>(
                 .collect();
             made.extend(here(first));
             for (files, started) in others {
-                // Where no thread can be started, the files are made here.
+                // If no thread can be started, the files are created here.
                 match started.map(thread::ScopedJoinHandle::join) {
                     Ok(Ok(there)) => made.extend(there),
                     Ok(Err(panic)) => std::panic::resume_unwind(panic),
@@ -56,7 +57,7 @@ pub(crate) fn make_whole<F: FileSystem + Clone + Sync>(
     made
 }
 
-/// Marks files whose name another file of the message has taken: a later file may have been made before an
+/// Marks files whose name another file of the message has taken. A later file may have been created before an
 /// earlier one, so both are written again, in order.
 fn keep_order(files: &[Whole<'_>], made: &mut [Made]) {
     let there = files.iter().zip(&*made).filter(|(_, made)| matches!(made, Made::Exists));

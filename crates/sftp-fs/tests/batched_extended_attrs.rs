@@ -1,4 +1,4 @@
-//! Whole small files with all that is to be kept of them, and how they get their names.
+//! Tests of whole small files with all attributes to be preserved, and of the way they get their names.
 
 mod support;
 
@@ -51,7 +51,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Whether the directory's file system has such attributes.
+/// Returns true if the directory's file system supports extended attributes.
 fn has_xattrs(dir: &Path) -> bool {
     let probe = dir.join("probe");
     fs::write(&probe, b"").unwrap();
@@ -72,7 +72,7 @@ fn files_replace_files_and_links_atomically() {
     fs::hard_link(at("twice"), at("other")).unwrap();
     fs::write(at("led-to"), b"before").unwrap();
     symlink("led-to", at("link")).unwrap();
-    // Left by an interrupted session.
+    // An interrupted session has left this file.
     fs::write(at(".old.lhpart"), b"half").unwrap();
     let mut peer = peer(dir.path(), &[]);
     let attrs = Attrs::with_permissions(0o666);
@@ -96,7 +96,7 @@ fn files_replace_files_and_links_atomically() {
         failed.iter().map(|failed| (failed.index, failed.step)).collect::<Vec<_>>(),
         [(0, PutStep::Open), (1, PutStep::Open)]
     );
-    // Every file has one account, whichever way it went; what could not be opened has its own.
+    // Every file has its own usage record, by either method; a file that could not be opened has one too.
     let files = peer.log.files.lock().unwrap();
     let numbers: std::collections::BTreeSet<_> = files.iter().map(|event| event.number).collect();
     assert_eq!((files.len(), numbers.len()), (8, 8), "{files:?}");
@@ -139,7 +139,7 @@ fn attributes_are_replaced_with_the_files() {
     assert_eq!(got[0].1, Some(of(b"odd")));
     assert_eq!((got[1].0.is_ok(), &got[1].1), (true, &None), "too much for this: to be asked for");
     assert_eq!((got[2].0.is_err(), &got[2].1), (true, &None));
-    // Another kind than was announced.
+    // The attribute is of another kind than announced.
     let acl = vec![(b"system.posix_acl_access".to_vec(), b"x".to_vec())];
     let foreign = put(&mut peer, flags, &[("c", attrs, b"x", of(b"1")), ("d", attrs, b"x", acl)]);
     assert_eq!(refused(foreign), StatusCode::BAD_MESSAGE);
@@ -152,7 +152,7 @@ fn owners_are_set_or_the_failure_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut peer = peer(dir.path(), &[]);
     let root = rustix::process::geteuid().is_root();
-    // Root gives files away; others cannot.
+    // Root can give files away; other users cannot.
     let wanted = if root { (12345, 23456) } else { (0, 0) };
     let attrs = Attrs { ids: Some(wanted), ..Attrs::with_permissions(0o4755) };
     for (name, flags) in [("placed", PLACED), ("there", 0), ("placed", PLACED)] {
@@ -195,7 +195,7 @@ fn refused_flags_do_nothing() {
         assert_eq!(fs::remove_file(dir.path().join("g")).is_ok(), puts);
         let done = peer.call(&Request::GetFiles { flags: XATTRS, count: 1, files: &get });
         assert_eq!(matches!(done, ReplyBody::Extended(_)), gets, "{denied:?}: {done:?}");
-        // As what they are offered under they are no requests.
+        // The names under which they are offered are not names of requests.
         let name = extension::PUT_KEPT.as_bytes();
         let asked = peer.call(&Request::Extended { name, fields: b"" });
         let expected = if puts { StatusCode::OP_UNSUPPORTED } else { StatusCode::PERMISSION_DENIED };

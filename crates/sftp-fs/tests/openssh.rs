@@ -1,5 +1,4 @@
-//! Side by side with OpenSSH: its `sftp` drives our server, and its `sftp-server` answers the same requests
-//! as ours does.
+//! Comparison with OpenSSH: its `sftp` uses our server, and its `sftp-server` and ours answer equal requests.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -103,7 +102,7 @@ fn debians_sftp_gets_errors_of_a_read_only_server() {
     assert!(dir.path().join("f").exists() && !dir.path().join("h").exists());
 }
 
-/// A server program with a client in front.
+/// A server program and the client that sends it requests.
 struct Program {
     child: std::process::Child,
     session: Session,
@@ -153,7 +152,7 @@ impl Program {
         }
     }
 
-    /// A list of answers to requests that cover what there is, in words that do not depend on the server.
+    /// Sends requests of all kinds and returns the answers as text that does not depend on the server.
     fn story(&mut self) -> Vec<String> {
         let none = Attrs::NONE;
         let make = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREAT;
@@ -237,7 +236,7 @@ impl Program {
         ];
         let mut story = Vec::new();
         for request in &requests {
-            // Handles are of each server's own making.
+            // Each server chooses its own handles.
             let asked = format!("{request:?}")
                 .replace(&format!("{file:?}"), "FILE")
                 .replace(&format!("{other:?}"), "OTHER");
@@ -248,7 +247,7 @@ impl Program {
         let dir = self.handle(&Request::Opendir { path: b"." });
         let mut lines = Vec::new();
         while let ReplyBody::Names(names) = self.call(&Request::Readdir { handle: &dir }) {
-            // What was made just now has today's date, and directories a size of the file system's own.
+            // New files have today's date, and directories a size that depends on the file system.
             lines.extend(names.into_iter().filter(|name| !name.attrs.is_dir()).map(|name| {
                 let long = String::from_utf8(name.long_name).unwrap();
                 if name.attrs.times.is_some_and(|times| times.1 < 3_000_000) {
@@ -265,7 +264,8 @@ impl Program {
     }
 }
 
-/// A reply without what cannot be the same: times of now, sizes of directories, the words of a status.
+/// Returns a reply as text without parts that differ between runs: current times, sizes of directories,
+/// status texts.
 fn told(body: ReplyBody) -> String {
     match body {
         ReplyBody::Status(status) => format!("{:?}", status.code),
@@ -307,7 +307,7 @@ fn our_server_answers_as_openssh_does() {
     };
     let theirs = tell(Path::new(SFTP_SERVER));
     let ours = tell(&our_server());
-    // Ours offers theirs in their order, followed by its own.
+    // Our server offers OpenSSH's extensions in their order, followed by its own.
     let (as_theirs, own) = ours.0.split_at(theirs.0.len());
     assert_eq!(as_theirs, theirs.0, "extensions");
     let ours_to_add = |name: &str| {

@@ -1,4 +1,4 @@
-//! When the engine reports a request as slow: by its clock, and by what the request served.
+//! Tests of slow-request reports, by the engine's clock and by the amount of work of the request.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use lh_sftp::server::{Lookup, NoLog, SLOW, Server, ServerOptions};
 use lh_sftp::{Attrs, Request};
 use lh_sftp_fs::LocalFs;
 
-/// A host whose clock goes on by a fixed time whenever it is read.
+/// A host whose clock advances by a fixed time at each reading.
 struct Clock {
     now: Duration,
     step: Duration,
@@ -33,7 +33,7 @@ impl Lookup for Clock {
     }
 }
 
-/// Serves one request that takes `took`; returns whether that was slow.
+/// Serves one request that takes `took`; returns true if it was reported as slow.
 fn is_slow(request: &Request<'_>, took: Duration) -> bool {
     let dir = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {

@@ -1,4 +1,4 @@
-//! Two sessions that write whole files of the same name at the same time, and other programs in between.
+//! Tests of two sessions that write whole files of one name at the same time, with other programs in between.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn put(peer: &mut Peer, name: &str, data: &[u8]) -> Vec<PutFailure> {
 
 type Happens = Box<dyn FnOnce() + Send>;
 
-/// Files of the host, with something that happens once before a rename or after it.
+/// The host's files, with an action that happens once before or after a rename.
 struct Interrupted {
     inner: LocalFs,
     before_rename: Option<Happens>,
@@ -100,7 +100,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Puts `f` in one session; between its last write and its rename, `happens` does something in the directory.
+/// Puts `f` in one session. Calls `happens` in the directory between its last write and its rename.
 fn put_interrupted(dir: &Path, happens: impl FnOnce(PathBuf) + Send + 'static) -> Vec<PutFailure> {
     let ran = Arc::new(AtomicBool::new(false));
     let (told, there) = (Arc::clone(&ran), dir.to_owned());
@@ -124,7 +124,7 @@ fn a_failing_session_does_not_spoil_another_one() {
             fs::write(dir.path().join("f"), b"before").unwrap();
         }
         let failed = put_interrupted(dir.path(), |dir| {
-            // This one finds no space after some bytes, as one that is killed there.
+            // This session finds no space after some bytes, or is killed there.
             let inner = LocalFs::new(&dir);
             let disk = Troubled { inner, at_most: 3, full_at: 6 };
             let mut second = Peer::with(Box::new(disk), ServerOptions::default());
@@ -144,7 +144,7 @@ fn a_failing_session_does_not_spoil_another_one() {
 fn many_sessions_put_the_same_name_at_once() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("f"), b"before").unwrap();
-    // Each one puts its file while the one before it is about to rename.
+    // Each session puts its file while the previous one is about to rename.
     fn put_at_depth(dir: &Path, depth: usize) {
         let failed = put_interrupted(dir, move |dir| {
             if depth > 0 {
@@ -159,7 +159,7 @@ fn many_sessions_put_the_same_name_at_once() {
     assert_eq!(names(dir.path()), ["f"]);
 }
 
-/// Another user's program may be faster than the look at the name before the rename.
+/// Another user's program may act between the check of the name and the rename.
 ///
 /// Covers: wire put-files@longhaul; wire posix-rename@openssh.com
 #[test]
@@ -185,7 +185,7 @@ fn a_part_replaced_right_before_its_rename_is_no_success() {
     assert_eq!(peer.status(&rename).message, REPLACED);
 }
 
-/// Programs that wait for files in a directory take them away at once.
+/// Programs that wait for files in a directory move them away at once.
 #[test]
 fn a_file_that_is_taken_away_at_once_was_placed() {
     let dir = tempfile::tempdir().unwrap();
@@ -207,7 +207,7 @@ fn what_is_not_a_plain_file_is_left_under_our_name() {
     std::os::unix::fs::symlink("victim", at(".f.lhpart")).unwrap();
     fs::hard_link(at("victim"), at(".f.000000000001.lhpart")).unwrap();
     fs::create_dir(at(".f.000000000002.lhpart")).unwrap();
-    // Left by an interrupted session.
+    // An interrupted session has left this file.
     fs::write(at(".f.000000000003.lhpart"), b"half").unwrap();
     let mut peer = Peer::new(dir.path());
     assert_eq!(put(&mut peer, "f", b"new"), []);

@@ -1,4 +1,4 @@
-//! Longhaul's own extensions: whole small files, and listings in a round trip.
+//! Tests of Longhaul's extensions: whole small files, and listings in one round trip.
 
 mod support;
 
@@ -80,7 +80,7 @@ fn messages_write_and_read_many_files() {
     assert_eq!((file(2).data, file(2).whole), (&b""[..], true));
     assert_eq!(got[3].as_ref().unwrap_err().0, StatusCode::FAILURE);
     assert_eq!(got[4].as_ref().unwrap_err().0, StatusCode::NO_SUCH_FILE);
-    // Every file has its account, as if it had been opened and closed.
+    // Every file has its usage record, as if it had been opened and closed.
     let files = peer.log.files.lock().unwrap();
     assert_eq!(files.len(), 3 + 2 + 4, "{files:?}");
     assert_eq!((files[0].bytes_written, files[5].bytes_read), (4, 4));
@@ -156,7 +156,7 @@ fn batches_obey_refused_requests() {
         assert_eq!(dir.path().join("g").exists(), left[0]);
         let _ = fs::remove_file(dir.path().join("g"));
     }
-    // A list of what is allowed that was written for another server allows none of them.
+    // A list of allowed requests that was written for another server allows none of Longhaul's.
     let allow = Some(["open", "read", "write", "close", "fstat", "fsetstat"].map(str::to_owned).to_vec());
     let options = ServerOptions { allow, ..ServerOptions::default() };
     let peer = Peer::with(Box::new(LocalFs::new(dir.path())), options);

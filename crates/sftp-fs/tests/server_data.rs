@@ -1,4 +1,4 @@
-//! Moving file bytes through the server engine: every chunking, every window, every kind of trouble.
+//! Tests of file data through the server engine, with every chunking, every window and faults.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn reads_are_laid_out_in_place() {
         let mut peer = Peer::new(dir.path());
         peer.window.packet = packet;
         let handle = peer.open(b"f", OpenFlags::READ);
-        // Packets of one byte make 9000 slices: more than the kernel takes at once.
+        // Packets of one byte make 9000 slices: more than the kernel accepts in one call.
         let len = if packet < 100 { 9000 } else { 261_120 };
         let got = peer.read(&handle, 17, len);
         assert!(!got.is_empty() && got == data[17..17 + got.len()], "packets of {packet}");
@@ -46,7 +46,7 @@ fn reads_end_with_the_file() {
         assert_eq!((status.code, status.message.as_str()), (StatusCode::EOF, "End of file"));
     }
     assert_eq!(peer.read(&handle, 0, 0), b"");
-    // Lengths no message can hold are cut to what one can.
+    // Lengths beyond a message's limit are reduced to that limit.
     assert_eq!(peer.read(&handle, 0, u32::MAX), b"0123456789");
     let status = peer.status(&Request::Read { handle: &handle, offset: u64::MAX, len: 1 });
     assert_eq!(status.code, StatusCode::BAD_MESSAGE);
@@ -76,7 +76,7 @@ fn any_chunking_of_the_requests_gives_the_same_replies() {
     Request::Stat { path: b"missing" }.encode(13, &mut stream);
     let mut expected = None;
     for split in 0..=stream.len() {
-        // The handle is the same in every fresh server.
+        // Every new server starts with this handle.
         let mut peer = Peer::new(dir.path());
         assert_eq!(peer.open(b"f", MAKE | OpenFlags::READ), handle);
         peer.give(&stream[..split]);
@@ -96,7 +96,7 @@ fn any_chunking_of_the_requests_gives_the_same_replies() {
         assert_eq!(peer.consumed, peer.given);
         assert!(peer.server.is_idle());
     }
-    // And one byte at a time.
+    // The request also arrives one byte at a time.
     let mut peer = Peer::new(dir.path());
     peer.open(b"f", MAKE | OpenFlags::READ);
     for byte in &stream {
@@ -112,7 +112,7 @@ fn large_writes_are_accepted() {
     let data = pattern(262_144);
     let mut peer = Peer::new(dir.path());
     let handle = peer.open(b"f", MAKE);
-    // 256 KiB of data makes a message a little over OpenSSH's limit; we take it.
+    // With 256 KiB of data the message slightly exceeds OpenSSH's limit; this server accepts it.
     peer.ok(&Request::Write { handle: &handle, offset: 5, data: &data });
     peer.ok(&Request::Write { handle: &handle, offset: 0, data: b"" });
     let file = std::fs::read(dir.path().join("f")).unwrap();
@@ -129,8 +129,8 @@ fn appending_ignores_offsets() {
     assert_eq!(std::fs::read(dir.path().join("f")).unwrap(), b"abcdef");
 }
 
-/// A file that was opened to be appended to is written to at its end, not at the offset: reading back there
-/// would tell what was in the file before.
+/// A file opened for appending is written at its end, not at the offset. Reading back at the offset would
+/// reveal the previous content.
 #[test]
 fn sums_tell_nothing_of_what_was_there_before() {
     let dir = tempfile::tempdir().unwrap();
@@ -239,7 +239,7 @@ fn a_client_that_takes_no_replies_cannot_fill_memory() {
     for _ in 0..10_000 {
         peer.give(&request);
     }
-    // 64 KiB of replies, then nothing more is taken from the 2 MB of requests.
+    // After 64 KiB of replies, no more of the 2 MB of requests is consumed.
     let answered = peer.consumed / request.len();
     assert!((1000..3000).contains(&answered), "{answered} requests taken");
     peer.window.room = usize::MAX >> 1;
@@ -250,7 +250,7 @@ fn a_client_that_takes_no_replies_cannot_fill_memory() {
 
 #[test]
 fn an_incomplete_message_does_not_hold_credit() {
-    // A window smaller than a message must not bring everything to a stop.
+    // A window smaller than a message must not stall the session.
     let dir = tempfile::tempdir().unwrap();
     let mut peer = Peer::new(dir.path());
     let mut request = Vec::new();
@@ -290,7 +290,7 @@ proptest::proptest! {
         messages in proptest::collection::vec((0_u8..30, proptest::collection::vec(proptest::num::u8::ANY, 4..60)), 0..20),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        // Read-only: random paths must not hurt the host.
+        // Read-only, so that random paths cannot change the host.
         let options = ServerOptions { read_only: true, ..ServerOptions::default() };
         let fs = Box::new(LocalFs::new(dir.path()));
         let mut server = Server::new(fs, Box::new(SystemFiles::new()), Box::new(NoLog), options);
@@ -367,7 +367,8 @@ proptest::proptest! {
                     (None, ReplyBody::Status(status)) => proptest::prop_assert_eq!(status.code, StatusCode::OK),
                     (Some((data, _)), ReplyBody::Data(got)) => {
                         let got = got.chunks().concat();
-                        // One preadv(2) takes 1,024 pieces: in tiny packets a READ may return less than all.
+                        // One preadv(2) takes 1,024 pieces, so with tiny packets a READ may return less than
+                        // requested.
                         let short = packet < 100 && !got.is_empty() && data.starts_with(&got);
                         proptest::prop_assert!(got == data || short);
                     }

@@ -1,4 +1,4 @@
-//! The requests about names, attributes, directories and rights.
+//! Tests of the requests about names, attributes, directories and permissions.
 
 mod support;
 
@@ -31,7 +31,7 @@ fn the_version_offers_what_openssh_offers() {
     assert!(peer.session.supports(extension::LIMITS));
 }
 
-/// A digest of one byte tells the byte.
+/// A digest of one byte reveals the byte.
 #[test]
 fn who_may_not_read_gets_no_digests() {
     let dir = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ fn attributes_are_read_and_set() {
     peer.ok(&Request::Fsetstat { handle: &handle, attrs });
     let got = peer.attrs(&Request::Fstat { handle: &handle });
     assert_eq!((got.size, got.times), (Some(2), Some((33, 44))));
-    // The link itself.
+    // This changes the link itself.
     let attrs = Attrs { times: Some((55, 66)), ..Attrs::NONE };
     peer.ok(&Request::Lsetstat { path: b"l", attrs });
     assert_eq!(peer.attrs(&Request::Lstat { path: b"l" }).times, Some((55, 66)));
@@ -94,7 +94,7 @@ fn attributes_are_read_and_set() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o644);
     let attrs = Attrs { size: Some(0), ..Attrs::NONE };
     assert_eq!(peer.status(&Request::Lsetstat { path: b"f", attrs }).code, StatusCode::BAD_MESSAGE);
-    // One part fails, the others are done.
+    // One part of the request fails; the other parts are done.
     let attrs = Attrs { size: Some(1), permissions: Some(0o700), ..Attrs::NONE };
     std::fs::create_dir(dir.path().join("d")).unwrap();
     assert_eq!(peer.status(&Request::Setstat { path: b"d", attrs }).code, StatusCode::FAILURE);
@@ -144,7 +144,7 @@ fn files_are_made_renamed_and_removed() {
     std::fs::write(at("a"), b"a").unwrap();
     std::fs::write(at("b"), b"b").unwrap();
     symlink("nowhere", at("dangling")).unwrap();
-    // RENAME never replaces, not even a dangling link or itself.
+    // RENAME never replaces a file, not even a dangling link or itself.
     for new in [&b"b"[..], b"d", b"dangling", b"a"] {
         let status = peer.status(&Request::Rename { old: b"a", new });
         assert_eq!((status.code, status.message.as_str()), (StatusCode::FAILURE, "File exists"));
@@ -168,7 +168,7 @@ fn files_are_made_renamed_and_removed() {
 
 #[test]
 fn symlink_arguments_come_in_openssh_order() {
-    // As bytes, so that a mistake in our own encoder cannot hide: target first, link second.
+    // The message is raw bytes, so that a mistake in our encoder cannot hide: target first, link second.
     let dir = tempfile::tempdir().unwrap();
     let mut peer = Peer::new(dir.path());
     peer.give(b"\0\0\0\x12\x14\0\0\0\x01\0\0\0\x02to\0\0\0\x03new");
@@ -267,7 +267,7 @@ fn closed_handles_stay_invalid() {
     assert_eq!(peer.status(&open).message, "Too many open files");
     assert_eq!(peer.status(&Request::Opendir { path: b"." }).message, "Too many open files");
     peer.ok(&Request::Close { handle: &handles[7] });
-    // The place is taken again, but the old handle does not lead there.
+    // The slot is used again, but the old handle does not refer to it.
     let new = peer.open(b"g", OpenFlags::READ);
     assert_eq!(peer.read(&new, 0, 9), b"new");
     let stale = peer.status(&Request::Read { handle: &handles[7], offset: 0, len: 9 });
@@ -410,7 +410,7 @@ fn data_is_copied_between_handles() {
     assert!(std::fs::read(dir.path().join("to")).unwrap() == data);
     peer.ok(&copy(5, 10, 100));
     assert_eq!(std::fs::read(dir.path().join("to")).unwrap()[100..110], data[5..15]);
-    // What there is gets copied.
+    // Only existing data is copied.
     peer.ok(&copy(8_999_990, 100, 9_000_000));
     assert_eq!(std::fs::metadata(dir.path().join("to")).unwrap().len(), 9_000_010);
     peer.ok(&copy(9_000_000, 0, 0));
@@ -426,13 +426,13 @@ fn data_is_copied_between_handles() {
         })
         .collect();
     assert_eq!(ids, [900, 901]);
-    // Onto itself: refused, by handle and by file.
+    // Copying a file onto itself is refused, by handle and by file.
     let again = peer.open(b"from", OpenFlags::READ | OpenFlags::WRITE);
     for (from, to) in [(&from, &from), (&from, &again)] {
         let request = Request::CopyData { from, from_offset: 0, len: 0, to, to_offset: 5 };
         assert_eq!(peer.status(&request).code, StatusCode::FAILURE);
     }
-    // Where the kernel cannot help: a file open for appending, a file of /proc.
+    // The kernel cannot copy here: a file open for appending, a file of /proc.
     let append = peer.open(b"appended", MAKE | OpenFlags::APPEND);
     peer.ok(&Request::CopyData { from: &from, from_offset: 0, len: 1000, to: &append, to_offset: 0 });
     let status = peer.open(b"/proc/self/status", OpenFlags::READ);

@@ -1,4 +1,4 @@
-//! SYMLINK's two strings, from clients of either order, and towards servers of either order.
+//! Tests of SYMLINK's two strings, from clients and to servers of either order.
 
 mod support;
 
@@ -21,7 +21,7 @@ fn peer(dir: &Path, client: Option<&str>) -> Peer {
     Peer::of_client(Box::new(LocalFs::new(dir)), ServerOptions::default(), client)
 }
 
-/// Sends SYMLINK with its two strings as they are given, without our encoder.
+/// Sends SYMLINK with its two strings in the given order, without our encoder.
 fn symlink(peer: &mut Peer, first: &[u8], second: &[u8]) -> StatusCode {
     let mut message = Vec::new();
     message.nested(|out| {
@@ -62,7 +62,7 @@ fn client_identification_decides_the_order() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         let mut peer = peer(dir.path(), client);
-        // Nothing of these names exists, so only the identification can tell.
+        // None of these names exists, so only the identification can decide the order.
         let (first, second) = order.sort(b"target", b"link");
         assert_eq!(symlink(&mut peer, first, second), StatusCode::OK);
         assert_eq!(points_to(&dir.path().join("link")), "target", "{client:?}");
@@ -85,7 +85,7 @@ fn existing_files_decide_for_unknown_clients() {
             for (target, link) in [
                 ("file", "l1"),
                 (absolute.as_str(), "d/l2"),
-                // Relative to where the link is.
+                // The target is relative to the directory of the link.
                 ("../file", "d/l3"),
                 ("inner", "d/l4"),
                 ("d", "l5"),
@@ -100,7 +100,7 @@ fn existing_files_decide_for_unknown_clients() {
 
 #[test]
 fn known_clients_keep_their_order() {
-    // `ln -s missing existing` fails, although it could succeed the other way round.
+    // `ln -s missing existing` fails, although it could succeed with the strings exchanged.
     for (client, order) in
         [(OPENSSH, LinkOrder::TargetFirst), (NODE, LinkOrder::LinkFirst), (None, LinkOrder::TargetFirst)]
     {
@@ -118,7 +118,7 @@ fn known_clients_keep_their_order() {
     assert_eq!(symlink(&mut peer(dir.path(), UNKNOWN), b"a", b"b"), StatusCode::FAILURE);
 }
 
-/// A session that has heard a server with these extensions.
+/// Returns a client session after the server's identification and these extensions.
 fn session(server: Option<&str>, extensions: &[(&str, &str)]) -> Session {
     let mut session = Session::new();
     session.start(&mut Vec::new());

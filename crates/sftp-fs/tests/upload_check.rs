@@ -1,4 +1,4 @@
-//! Uploads that wait for a decision: what is visible before it, and the ways around it.
+//! Tests of uploads that wait for a check: their visibility before it, and attempts to bypass it.
 
 mod support;
 
@@ -13,10 +13,10 @@ use lh_sftp::server::{FileOutcome, Upload, UploadCheck, Verdict};
 use lh_sftp::{Attrs, OpenFlags, ReplyBody, Request, StatusCode};
 use support::Peer;
 
-/// What a check was asked: the hidden name, the final name, the content, and the names in the directory.
+/// Arguments of a check: the hidden name, the final name, the content, and the names in the directory.
 type Asked = (String, String, Vec<u8>, Vec<String>);
 
-/// Rejects what contains "virus", has no answer for "odd", accepts the rest.
+/// Rejects content with "virus", gives no answer for "odd", accepts everything else.
 struct Scanner {
     dir: PathBuf,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -65,7 +65,7 @@ impl Scene {
         Self::during(|_| {})
     }
 
-    /// `during` is called with the hidden file while it is checked.
+    /// Creates a scene that calls `during` with the hidden file while it is checked.
     fn during(during: impl FnMut(&Path) + Send + 'static) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (peer, asked) = session(dir.path(), 0, Box::new(during));
@@ -92,12 +92,12 @@ impl Scene {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 
-    /// Opens, writes and closes; the status of CLOSE.
+    /// Opens, writes and closes a file; returns the status of CLOSE.
     fn put(&mut self, path: &str, flags: OpenFlags, text: &[u8]) -> (StatusCode, String) {
         put(&mut self.peer, path, flags, text)
     }
 
-    /// The status of a request.
+    /// Returns the status text of a request that must fail.
     #[track_caller]
     fn refused(&mut self, request: &Request<'_>) -> String {
         let status = self.peer.status(request);
@@ -223,13 +223,13 @@ fn part_file_is_checked_when_it_is_renamed() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         assert_eq!((status.code, &status.message[..], names, &scene.read("x").unwrap()[..]), left);
     }
-    // Without replacing, the name that is taken is found before anything is asked.
+    // Without replacement, a taken name is found before the check starts.
     assert_eq!(scene.put(".x.lhpart", NEW, b"more").0, ACCEPTED);
     let taken = Request::Rename { old: b".x.lhpart", new: b"x" };
     assert_eq!(scene.peer.status(&taken).code, StatusCode::FAILURE);
     assert!(scene.asked().is_empty());
     assert_eq!(scene.names(), [".x.lhpart", "x"]);
-    // From one hidden name to another one nothing is asked.
+    // Renaming from one hidden name to another starts no check.
     scene.peer.ok(&rename(".x.lhpart", ".y.lhpart"));
     scene.peer.ok(&Request::Rename { old: b".y.lhpart", new: b"y" });
     assert_eq!((scene.asked().len(), scene.read("y").unwrap()), (1, "more".to_owned()));
@@ -246,7 +246,7 @@ fn part_file_that_is_open_is_not_renamed() {
     assert_eq!(scene.names(), ["x"]);
 }
 
-/// What a second session can do with a file that is being checked.
+/// Actions of a second session on a file that is being checked.
 #[test]
 fn nothing_changes_while_a_file_is_checked() {
     for part in [false, true] {
@@ -301,7 +301,7 @@ fn file_exchanged_during_the_check_is_not_published() {
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
 
-/// A published file and a hidden one must not be the same file: writing to one changes the other.
+/// A published file and a hidden one must not be one inode: writing to one would change the other.
 #[test]
 fn published_files_get_no_hidden_second_name() {
     let mut scene = Scene::new();
@@ -309,7 +309,7 @@ fn published_files_get_no_hidden_second_name() {
     scene.refused(&Request::Hardlink { old: b"x", new: b".y.lhpart" });
     scene.peer.ok(&Request::Hardlink { old: b"x", new: b"y" });
     scene.refused(&rename("y", ".y.lhpart"));
-    // One that another program has made: nothing writes to it, and it is not renamed back.
+    // Another program has made the hidden file: nothing writes to it, and it is not renamed back.
     fs::rename(scene.path("y"), scene.path(".y.lhpart")).unwrap();
     for flags in [BOTH, NEW, OpenFlags::WRITE] {
         assert_ne!(scene.peer.status(&open(".y.lhpart", flags)).code, ACCEPTED);
@@ -346,7 +346,7 @@ fn links_lead_around_nothing() {
         assert_ne!(scene.peer.status(&open(".l.lhpart", flags)).code, ACCEPTED);
         scene.refused(&open("l", flags));
     }
-    // A link that another program has made does not become visible, nor does a directory.
+    // A link that another program has made does not become visible; neither does a directory.
     assert_ne!(scene.peer.status(&rename(".l.lhpart", "shown")).code, ACCEPTED);
     fs::create_dir(scene.path(".d.lhpart")).unwrap();
     assert_ne!(scene.peer.status(&rename(".d.lhpart", "shown")).code, ACCEPTED);
@@ -424,15 +424,15 @@ fn reading_and_other_names_are_as_ever() {
     scene.peer.ok(&Request::Mkdir { path: b"d", attrs: Attrs::NONE });
     scene.peer.ok(&rename("d", "e"));
     scene.peer.ok(&Request::Setstat { path: b"y", attrs: Attrs::with_permissions(0o600) });
-    // What a session has left behind can be removed.
+    // Files left behind by a session can be removed.
     scene.write(".0.lhupload", "left");
     scene.peer.ok(&Request::Remove { path: b".0.lhupload" });
     assert_eq!(scene.names(), ["e", "y"]);
     assert!(scene.asked().is_empty());
 }
 
-/// Two sessions of a hostile user that do at random what SFTP offers: no final name ever shows what was not accepted, and
-/// what a program has opened under a final name stays as it was.
+/// Two sessions of a hostile user send random SFTP requests. No final name ever shows content that was not
+/// accepted, and content that a program has opened under a final name stays unchanged.
 #[test]
 fn random_requests_show_only_accepted_files() {
     const NAMES: [&str; 10] =

@@ -1,4 +1,4 @@
-//! What happens to names of files that the client writes: by other programs, and by the client itself.
+//! Tests of names that the client writes and that other programs, or the client itself, then change.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn at(dir: &Path, name: &[u8]) -> std::path::PathBuf {
     dir.join(std::str::from_utf8(name).unwrap())
 }
 
-/// Another program renames a file of its own to this name.
+/// Simulates another program that renames its own file to this name.
 fn replace(dir: &Path, name: &[u8]) {
     fs::write(dir.join("theirs"), b"of another program").unwrap();
     fs::rename(dir.join("theirs"), at(dir, name)).unwrap();
@@ -47,14 +47,14 @@ fn a_part_that_was_replaced_gets_no_final_name() {
                 true => Request::PosixRename { old: PART, new: b"f" },
                 false => Request::Rename { old: PART, new: b"f" },
             };
-            // Also when it is asked again.
+            // A second attempt fails too.
             for _ in 0..2 {
                 let status = peer.status(&rename);
                 assert_eq!((status.code, status.message.as_str()), (StatusCode::FAILURE, REPLACED));
             }
             let now = fs::read(dir.path().join("f")).ok();
             assert_eq!(now, posix.then(|| b"before".to_vec()));
-            // The client begins anew.
+            // The client starts again.
             let handle = write(&mut peer, PART, b"again");
             peer.ok(&Request::Close { handle: &handle });
             peer.ok(&rename);
@@ -69,7 +69,7 @@ fn a_link_or_nothing_in_the_place_of_a_part_is_no_success() {
     let mut peer = Peer::new(dir.path());
     let handle = write(&mut peer, PART, b"of the client");
     peer.ok(&Request::Close { handle: &handle });
-    // It leads to the same file.
+    // The link leads to the same file.
     fs::rename(at(dir.path(), PART), dir.path().join("away")).unwrap();
     symlink("away", at(dir.path(), PART)).unwrap();
     let rename = Request::PosixRename { old: PART, new: b"f" };
@@ -106,7 +106,7 @@ fn links_that_were_replaced_get_no_final_name() {
             assert!(fs::symlink_metadata(dir.path().join("f")).is_err());
             fs::remove_file(at(dir.path(), PART)).unwrap();
         }
-        // The client begins anew, and replaces what it has made itself.
+        // The client starts again and replaces its own link.
         peer.status(&Request::Remove { path: PART });
         peer.ok(make);
         peer.ok(&Request::Remove { path: PART });
@@ -120,7 +120,7 @@ fn links_that_were_replaced_get_no_final_name() {
     assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"of the client");
 }
 
-/// Editors and programs that keep files in step do such things.
+/// Editors and synchronisation programs do this.
 #[test]
 fn clients_replace_their_own_files() {
     let dir = tempfile::tempdir().unwrap();
@@ -137,18 +137,19 @@ fn clients_replace_their_own_files() {
                 peer.ok(&Request::PosixRename { old: name, new: b"last" });
                 assert_eq!(fs::read(dir.path().join("last")).unwrap(), content);
             };
-            // Renamed while it is open, and closed before that.
+            // The file is renamed while it is open, and after it is closed.
             let handle = write(peer, name, b"1");
             close(peer, handle);
             of_client(peer, b"1");
-            // Replaced by another file of the client.
+            // Another file of the client replaces it.
             let handle = write(peer, name, b"1");
             close(peer, handle);
             let other = write(peer, b"other", b"2");
             close(peer, other);
             peer.ok(&Request::PosixRename { old: b"other", new: name });
             of_client(peer, b"2");
-            // Removed and made again, by OPEN, by a hard link, by a rename of what stood beside it.
+            // The name is removed and created again: by OPEN, by a hard link, by a rename of a file beside
+            // it.
             for step in 0..3 {
                 let handle = write(peer, name, b"1");
                 close(peer, handle);
@@ -166,7 +167,7 @@ fn clients_replace_their_own_files() {
                 of_client(peer, b"2");
                 let _ = fs::remove_file(dir.path().join("other"));
             }
-            // A directory in its place, and other files in the place of its directory.
+            // A directory replaces the file, and other files replace its directory.
             let handle = write(peer, name, b"1");
             close(peer, handle);
             peer.ok(&Request::Remove { path: name });
@@ -190,24 +191,24 @@ fn other_files_are_renamed_as_ever() {
     let dir = tempfile::tempdir().unwrap();
     let mut peer = Peer::new(dir.path());
     let rename = |old| Request::PosixRename { old, new: b"last" };
-    // A program of the same user has replaced it, as an editor does.
+    // A program of the same user has replaced the file, as an editor does.
     let open = write(&mut peer, b"f", b"of the client");
     replace(dir.path(), b"f");
     peer.ok(&rename(b"f"));
     peer.ok(&Request::Close { handle: &open });
-    // A part file that was only read.
+    // The part file was only read.
     fs::write(at(dir.path(), PART), b"as it was").unwrap();
     let handle = peer.open(PART, OpenFlags::READ);
     replace(dir.path(), PART);
     peer.ok(&rename(PART));
     peer.ok(&Request::Close { handle: &handle });
-    // A link through which the client has written.
+    // The client has written through a link.
     fs::write(dir.path().join("file"), b"").unwrap();
     symlink("file", dir.path().join("link")).unwrap();
     let handle = write(&mut peer, b"link", b"through it");
     peer.ok(&rename(b"link"));
     peer.ok(&Request::Close { handle: &handle });
-    // Two names of one file: rename(2) leaves both.
+    // The file has two names: rename(2) leaves both.
     let handle = write(&mut peer, b"one", b"1");
     peer.ok(&Request::Hardlink { old: b"one", new: b"two" });
     peer.ok(&Request::PosixRename { old: b"one", new: b"two" });

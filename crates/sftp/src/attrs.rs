@@ -30,10 +30,10 @@ pub mod mode {
     pub const FIFO: u32 = 0o010_000;
 }
 
-/// File attributes (draft section 5). An absent field is not sent, or is not to be changed.
+/// File attributes (draft section 5). An absent field is not sent, and a request does not change it.
 ///
-/// The extended pairs of [`extended_attrs`] are known. They are sent only to clients that have asked for
-/// them. Other pairs are checked and dropped when reading: version 3 defines none, and OpenSSH ignores them.
+/// Reads and writes the extended pairs of [`extended_attrs`]. A server sends them only to clients that asked
+/// for them. Reading checks the other pairs and drops them: version 3 defines none, and OpenSSH ignores them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attrs {
     /// Size in bytes.
@@ -48,13 +48,13 @@ pub struct Attrs {
     pub full_times: Option<FileTimes>,
     /// Identity of the file and its number of hard links, as an extended pair.
     pub inode: Option<Inode>,
-    /// Bytes that the file takes on its disk, as an extended pair: fewer than [`Attrs::size`] if it has
+    /// Bytes that the file occupies on its disk, as an extended pair: fewer than [`Attrs::size`] if it has
     /// holes.
     pub storage: Option<u64>,
 }
 
 impl Attrs {
-    /// Nothing present.
+    /// Attributes without any field.
     pub const NONE: Self = Self {
         size: None,
         ids: None,
@@ -65,7 +65,7 @@ impl Attrs {
         storage: None,
     };
 
-    /// Only permission bits.
+    /// Returns attributes with permission bits only.
     pub const fn with_permissions(permissions: u32) -> Self {
         Self { permissions: Some(permissions), ..Self::NONE }
     }
@@ -75,22 +75,22 @@ impl Attrs {
         self.permissions.is_some_and(|bits| bits & mode::TYPE == kind)
     }
 
-    /// True for a directory.
+    /// Returns true for a directory.
     pub fn is_dir(&self) -> bool {
         self.is(mode::DIRECTORY)
     }
 
-    /// True for a regular file.
+    /// Returns true for a regular file.
     pub fn is_file(&self) -> bool {
         self.is(mode::REGULAR)
     }
 
-    /// True for a symbolic link.
+    /// Returns true for a symbolic link.
     pub fn is_symlink(&self) -> bool {
         self.is(mode::SYMLINK)
     }
 
-    /// Reads the structure; what follows it stays in `reader`.
+    /// Reads the structure and leaves the bytes after it in `reader`.
     pub fn read(reader: &mut Reader<'_>) -> lh_wire::Result<Self> {
         let flags = reader.u32()?;
         let mut attrs = Self::NONE;
@@ -165,7 +165,7 @@ impl Attrs {
             + u32::from(self.storage.is_some())
     }
 
-    /// A pair with another layout than its name promises is ignored.
+    /// Reads one extended pair. Ignores a value that does not have the layout its name stands for.
     fn read_pair(&mut self, name: &[u8], value: &[u8]) {
         let mut reader = Reader::new(value);
         match core::str::from_utf8(name) {
@@ -222,21 +222,21 @@ u64_record! {
         fragment_size,
         /// Size of the file system in fragments.
         blocks,
-        /// Free fragments.
+        /// Number of free fragments.
         blocks_free,
-        /// Free fragments for ordinary users.
+        /// Number of free fragments for ordinary users.
         blocks_available,
-        /// Inodes.
+        /// Number of inodes.
         files,
-        /// Free inodes.
+        /// Number of free inodes.
         files_free,
-        /// Free inodes for ordinary users.
+        /// Number of free inodes for ordinary users.
         files_available,
-        /// Identifies the file system.
+        /// Identifier of the file system.
         id,
         /// 1 = read-only, 2 = no setuid.
         flags,
-        /// The longest file name.
+        /// Longest file name in bytes.
         name_max,
     }
 }
@@ -251,13 +251,13 @@ impl StatVfs {
 u64_record! {
     /// The reply to `limits@openssh.com`. A field of 0 is unknown.
     Limits {
-        /// The largest message in bytes.
+        /// Largest message in bytes.
         max_packet,
-        /// The most bytes one READ returns.
+        /// Largest number of bytes that one READ returns.
         max_read,
-        /// The most bytes one WRITE may carry.
+        /// Largest number of bytes that one WRITE may carry.
         max_write,
-        /// How many handles may be open at once. Says nothing about how many requests may be in flight.
+        /// Largest number of handles that may be open at once. It does not limit the requests in flight.
         max_handles,
     }
 }

@@ -1,73 +1,74 @@
 //! Longhaul's own extensions: many small files in one message, and directories listed in one round trip.
 //!
-//! What OpenSSH's requests need four messages and two round trips for (OPEN, WRITE, FSETSTAT, CLOSE), these
-//! do with a few dozen bytes per file. `docs/protocol.md` has the layouts. Everything here is bounded by the
-//! size of a message; counts are never trusted to allocate by.
+//! OpenSSH's requests need four messages and two round trips for a file (OPEN, WRITE, FSETSTAT, CLOSE). These
+//! need a few dozen bytes for it. `docs/protocol.md` has the layouts. The size of a message bounds everything
+//! here; memory is never allocated by a count that the peer sent.
 
 use lh_wire::{Reader, Result, WireError, Writer};
 
 use crate::protocol::MAX_DATA;
 use crate::{Attrs, Name, StatusCode};
 
-/// Files in one `put-files@longhaul` or `get-files@longhaul` at most.
+/// Largest number of files in one `put-files@longhaul` or `get-files@longhaul`.
 pub const MAX_FILES: usize = 1024;
 
-/// Bytes that one file takes of a `get-files@longhaul` reply besides its data, at most.
+/// Largest number of bytes that one file needs in a `get-files@longhaul` reply besides its data.
 pub const GET_OVERHEAD: usize = 64;
 
-/// Like [`GET_OVERHEAD`], where `full-attrs@longhaul` has asked for extended pairs.
+/// Like [`GET_OVERHEAD`], after the client asked for extended pairs by `full-attrs@longhaul`.
 pub const GET_OVERHEAD_FULL: usize = 192;
 
-/// The bytes one `get-files@longhaul` may ask for, [`GET_OVERHEAD`] for each file included.
+/// Largest number of bytes that one `get-files@longhaul` may ask for, including [`GET_OVERHEAD`] for each
+/// file.
 pub const GET_BUDGET: usize = MAX_DATA;
 
-/// `put-files@longhaul`: set the permissions exactly. Otherwise they count, under the umask, when a file is
-/// made.
+/// `put-files@longhaul`: set the permissions exactly. Without this flag, the permissions apply only to new
+/// files, and the umask restricts them.
 pub const PUT_PERMISSIONS: u32 = 1;
 
-/// `put-files@longhaul`: each file appears under its name when it is complete (written under another one
-/// beside it, and renamed), where that changes neither kind nor owner of what is there.
+/// `put-files@longhaul`: write each file under a temporary name beside its target and rename it when it is
+/// complete. A file is written in place if this would change the kind or the owner of an existing one.
 pub const PUT_PLACED: u32 = 2;
 
-/// `put-files@longhaul`: what was written is read back and compared.
+/// `put-files@longhaul`: read the written data back and compare them.
 pub const PUT_COMPARED: u32 = 4;
 
-/// `put-files@longhaul`, with [`PUT_PLACED`]: a symbolic link of the name is replaced, and not followed.
+/// `put-files@longhaul`, with [`PUT_PLACED`]: replace a symbolic link at the target instead of following it.
 pub const PUT_OVER_LINKS: u32 = 8;
 
-/// `list-dir@longhaul`: fill in what `ls -l` would print.
+/// `list-dir@longhaul`: fill in the line that `ls -l` would print.
 pub const LIST_LONG: u32 = 1;
 
-/// `list-dir@longhaul`: the first answer has names and nothing else ([`Listing::read_short`]).
+/// `list-dir@longhaul`: the first answer has names only ([`Listing::read_short`]).
 pub const LIST_NAMES: u32 = 2;
 
-/// The longest text a failure of a file carries.
+/// Longest text of a file's failure, in bytes.
 const MAX_TEXT: usize = 48;
 
-/// A whole file to be written: in place, cut to its new length, attributes set, closed.
+/// A whole file to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutFile<'a> {
-    /// Where.
+    /// Path of the file.
     pub path: &'a [u8],
-    /// Permissions: see [`PUT_PERMISSIONS`]. Times are set when they are there; nothing else counts.
+    /// Permissions (see [`PUT_PERMISSIONS`]) and, if present, times. Other fields are ignored.
     pub attrs: Attrs,
-    /// All of it.
+    /// Content of the file.
     pub data: &'a [u8],
 }
 
 impl<'a> PutFile<'a> {
-    /// Appends it.
+    /// Appends the file to a request.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_string(self.path);
         self.attrs.write(out);
         out.put_string(self.data);
     }
 
-    /// Appends a file whose data `read` writes into the message: it gets a slice of `most` bytes and returns
-    /// how many it used.
+    /// Appends a file whose data `read` writes into the message: `read` gets a slice of `most` bytes and
+    /// returns how many it used.
     ///
     /// # Errors
-    /// The error of `read`; then nothing is appended.
+    /// The error of `read`. Nothing is appended then.
     pub fn write_from<E>(
         path: &[u8],
         attrs: &Attrs,
@@ -98,7 +99,7 @@ impl<'a> PutFile<'a> {
         }
     }
 
-    /// Reads one.
+    /// Reads one file of a request.
     ///
     /// # Errors
     /// A field is missing or runs over the end.
@@ -107,18 +108,19 @@ impl<'a> PutFile<'a> {
     }
 }
 
-/// Where a file of `put-files@longhaul` failed.
+/// The step at which a file of `put-files@longhaul` failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutStep {
-    /// It could not be opened or made: nothing has changed.
+    /// The file could not be opened or made: nothing has changed.
     Open,
-    /// It could not be written: it is cut to what could.
+    /// The data could not be written. The file ends after the last byte that was written.
     Write,
-    /// Its data are there, its attributes are not.
+    /// The data are complete, but the attributes could not be set.
     Attributes,
-    /// No failure: it is complete but for its owner and group, see [`crate::batched_extended_attrs`].
+    /// The owner and group could not be set, see [`crate::batched_extended_attrs`]. Not a failure: all else
+    /// is complete.
     Owner,
-    /// No failure: it is complete but for its extended attributes.
+    /// The extended attributes could not be set. Not a failure: all else is complete.
     Xattrs,
 }
 
@@ -130,14 +132,14 @@ impl PutStep {
     }
 }
 
-/// One file of `put-files@longhaul` that failed. Those the reply does not name are complete.
+/// One file of `put-files@longhaul` that failed. Files without an entry in the reply are complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutFailure {
-    /// Its place in the request, from 0.
+    /// Index of the file in the request, from 0.
     pub index: u32,
-    /// Where it failed.
+    /// The step that failed.
     pub step: PutStep,
-    /// Why.
+    /// The reason as a status code.
     pub code: StatusCode,
     /// The reason as text, at most 48 bytes.
     pub text: String,
@@ -161,7 +163,7 @@ impl PutFailure {
     /// The fields do not have the extension's layout.
     pub fn read_all(fields: &[u8]) -> Result<Vec<Self>> {
         let mut reader = Reader::new(fields);
-        // A file may lack its owner, its attributes, and fail in the end.
+        // A file can have three entries: owner not set, extended attributes not set, and a failure.
         let count = reader.u32()?;
         if count as usize > 3 * MAX_FILES {
             return Err(WireError::Invalid { what: "number of failures" });
@@ -182,23 +184,23 @@ impl PutFailure {
     }
 }
 
-/// What `get-files@longhaul` asks for: up to `len` bytes from the start of a file.
+/// A file in a `get-files@longhaul` request: up to `len` bytes from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetFile<'a> {
-    /// Which.
+    /// Path of the file.
     pub path: &'a [u8],
-    /// How much of it at most.
+    /// Largest number of bytes to return.
     pub len: u32,
 }
 
 impl<'a> GetFile<'a> {
-    /// Appends it.
+    /// Appends the file to a request.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_string(self.path);
         out.put_u32(self.len);
     }
 
-    /// Reads one.
+    /// Reads one file of a request.
     ///
     /// # Errors
     /// A field is missing or runs over the end.
@@ -207,18 +209,18 @@ impl<'a> GetFile<'a> {
     }
 }
 
-/// What `get-files@longhaul` gave of one file.
+/// One file that `get-files@longhaul` returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GotFile<'a> {
-    /// As FSTAT gives them.
+    /// Attributes, as FSTAT returns them.
     pub attrs: Attrs,
     /// The file ends after `data`.
     pub whole: bool,
-    /// Its bytes.
+    /// Content from the start of the file.
     pub data: &'a [u8],
 }
 
-/// One file of the reply: what it holds, or why there is nothing.
+/// One file of the reply: its content, or the reason why it could not be read.
 pub type Got<'a> = core::result::Result<GotFile<'a>, (StatusCode, String)>;
 
 /// Appends one file of the reply.
@@ -237,7 +239,7 @@ pub fn write_got(got: &Got<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the reply's fields: one result for each of the files asked for.
+/// Reads the reply's fields: one result for each file of the request.
 ///
 /// # Errors
 /// The fields do not have the extension's layout.
@@ -261,10 +263,10 @@ pub(crate) fn read_one<'a>(reader: &mut Reader<'a>) -> Result<Got<'a>> {
     })
 }
 
-/// The beginning of a listing: the answer to `list-dir@longhaul`.
+/// The first part of a directory's entries: the answer to `list-dir@longhaul`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// Handle for READDIR of the rest, and CLOSE; empty when the listing is complete.
+    /// Handle for READDIR of the other entries and for CLOSE. Empty if the list is complete.
     pub handle: Vec<u8>,
     /// The entries so far.
     pub names: Vec<Name>,
@@ -280,7 +282,7 @@ impl Listing {
         Ok(Self { handle: read_handle(&mut reader)?, names: crate::reply::read_names(&mut reader)? })
     }
 
-    /// Reads a listing with [`LIST_NAMES`].
+    /// Reads the reply to a request with [`LIST_NAMES`].
     ///
     /// # Errors
     /// The fields do not have the extension's layout.
@@ -314,7 +316,7 @@ pub(crate) fn bounded(count: u32) -> Result<usize> {
         .ok_or(WireError::Invalid { what: "number of files" })
 }
 
-/// As much of a text as a failure may carry.
+/// Cuts a text to [`MAX_TEXT`] bytes, at the end of a character.
 fn short(text: &str) -> &str {
     let end = (0..=MAX_TEXT.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     text.get(..end.unwrap_or(0)).unwrap_or_default()

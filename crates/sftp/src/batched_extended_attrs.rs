@@ -1,15 +1,15 @@
 //! Owner, group, extended attributes and access control lists of the files in `put-files@longhaul` and
 //! `get-files@longhaul`.
 //!
-//! Servers that know these flags announce two names in VERSION (`put-kept@longhaul`, `get-kept@longhaul`).
-//! Other servers do not get the flags.
+//! Servers that know these flags announce two names in VERSION (`put-kept@longhaul`, `get-kept@longhaul`). A
+//! client does not send the flags to other servers.
 
 use lh_wire::{Reader, Result, Writer};
 
 use crate::batch::{Got, bounded, read_one};
 use crate::extended_attrs::{self, Xattrs};
 
-/// `put-files@longhaul`: the owner and the group in ATTRS are set (`u32::MAX` leaves what there is).
+/// `put-files@longhaul`: set the owner and the group in ATTRS (`u32::MAX` leaves the existing value).
 pub const PUT_OWNER: u32 = 16;
 
 /// `put-files@longhaul`: the data of each file is followed by all its extended attributes.
@@ -18,14 +18,15 @@ pub const PUT_XATTRS: u32 = extended_attrs::XATTRS << 5;
 /// `put-files@longhaul`: like [`PUT_XATTRS`], for access control lists.
 pub const PUT_ACLS: u32 = extended_attrs::ACLS << 5;
 
-/// `get-files@longhaul`: the data of each file is followed by its extended attributes of these kinds.
+/// `get-files@longhaul`: in the reply, the data of each file are followed by its extended attributes of these
+/// kinds.
 pub const GET_KINDS: u32 = extended_attrs::XATTRS | extended_attrs::ACLS;
 
-/// Bytes that the extended attributes of a file may take in one of these messages. A file with more is copied
-/// by requests of its own.
+/// Largest number of bytes of a file's extended attributes in one of these messages. Longer ones are copied
+/// by separate requests.
 pub const MOST: usize = 1024;
 
-/// The flags of `put-files@longhaul` for these kinds (bits of [`extended_attrs`]).
+/// Returns the flags of `put-files@longhaul` for these kinds (bits of [`extended_attrs`]).
 pub const fn put_flags(kinds: u32) -> u32 {
     (kinds & GET_KINDS) << 5
 }
@@ -47,10 +48,10 @@ pub fn write(xattrs: &Xattrs, out: &mut Vec<u8>) -> bool {
     fits
 }
 
-/// Reads what [`write()`] has appended.
+/// Reads the attributes that [`write()`] has appended.
 ///
 /// # Errors
-/// It is longer than [`MOST`], or has another layout.
+/// The attributes take more than [`MOST`] bytes, or have another layout.
 pub fn read(reader: &mut Reader<'_>) -> Result<Xattrs> {
     let fields = reader.string()?;
     if fields.len() > MOST {
@@ -59,8 +60,8 @@ pub fn read(reader: &mut Reader<'_>) -> Result<Xattrs> {
     extended_attrs::read_xattrs(fields)
 }
 
-/// Appends the attributes of one file of a `get-files@longhaul` reply. `None`, and more than [`MOST`] bytes,
-/// make the client ask for them with `get-xattrs@longhaul`.
+/// Appends the attributes of one file to a `get-files@longhaul` reply. If they are `None` or take more than
+/// [`MOST`] bytes, the reply tells the client to ask for them with `get-xattrs@longhaul`.
 pub fn write_got(xattrs: Option<&Xattrs>, out: &mut Vec<u8>) {
     let start = out.len();
     out.put_bool(true);

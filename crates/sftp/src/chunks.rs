@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// Pieces smaller than this are copied together: a slice keeps the whole receive buffer it came from alive,
-/// so a peer that sends a byte per packet could otherwise hold megabytes with a kilobyte.
+/// Size in bytes below which pieces are copied together. A slice keeps the whole receive buffer allocated
+/// that it points into. A peer that sends one byte in each packet could otherwise occupy megabytes with a
+/// kilobyte.
 const SMALL: usize = 1024;
 
-/// A first-in, first-out stream of bytes. Taking from it copies nothing, but for small pieces (see `SMALL`).
+/// A first-in, first-out stream of bytes. Reading copies no bytes, except small pieces (see `SMALL`).
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     queue: VecDeque<Bytes>,
@@ -18,7 +19,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Bytes not yet taken.
+    /// Returns the number of bytes that are not taken yet.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
@@ -35,12 +36,12 @@ impl Chunks {
         }
     }
 
-    /// Copies the first bytes into `out`; false, with nothing copied, when there are fewer.
+    /// Copies the first bytes into `out`. Returns false, and copies nothing, if there are fewer.
     pub(crate) fn peek(&self, out: &mut [u8]) -> bool {
         self.peek_at(0, out)
     }
 
-    /// Copies bytes from `skip` on into `out`; false, with `out` in any state, when there are fewer.
+    /// Copies the bytes from `skip` on into `out`. Returns false if there are fewer; `out` is then undefined.
     pub(crate) fn peek_at(&self, mut skip: usize, out: &mut [u8]) -> bool {
         if self.len < skip.saturating_add(out.len()) {
             return false;
@@ -64,19 +65,19 @@ impl Chunks {
         true
     }
 
-    /// Drops the first `n` bytes, or all when there are fewer.
+    /// Drops the first `n` bytes, or all if there are fewer.
     pub(crate) fn skip(&mut self, n: usize) {
         self.take_with(n, |_| {});
     }
 
-    /// Takes the first `n` bytes, or all when there are fewer, in pieces.
+    /// Takes the first `n` bytes, or all if there are fewer, in pieces.
     pub(crate) fn take(&mut self, n: usize) -> Vec<Bytes> {
         let mut pieces = Vec::with_capacity(4);
         self.take_with(n, |piece| pieces.push(piece));
         pieces
     }
 
-    /// Takes the first `n` bytes as one slice; copies only when they arrived in several.
+    /// Takes the first `n` bytes as one slice. Copies them only if they arrived in several pieces.
     pub(crate) fn take_contiguous(&mut self, n: usize) -> Bytes {
         if self.queue.is_empty() {
             self.flush_small();

@@ -1,5 +1,5 @@
-//! Attributes that version 3 has no fields for, between ends that know them: times with nanoseconds,
-//! identities of files, holes, and extended attributes. `docs/protocol.md` has the layouts.
+//! Attributes that version 3 has no fields for: times with nanoseconds, identities of files, holes, and
+//! extended attributes. `docs/protocol.md` has the layouts.
 
 use lh_wire::{Reader, Result, WireError, Writer};
 
@@ -7,7 +7,7 @@ use lh_wire::{Reader, Result, WireError, Writer};
 pub const TIMES: &str = "times@longhaul";
 /// Name of the pair that holds an [`Inode`].
 pub const INODE: &str = "inode@longhaul";
-/// Name of the pair with the bytes that a file takes on its disk.
+/// Name of the pair that holds the number of bytes that a file occupies on its disk.
 pub const STORAGE: &str = "storage@longhaul";
 
 /// `full-attrs@longhaul`: ask for [`TIMES`] in the server's ATTRS.
@@ -17,15 +17,15 @@ pub const WANT_INODE: u32 = 2;
 /// `full-attrs@longhaul`: ask for [`STORAGE`], for files with holes.
 pub const WANT_STORAGE: u32 = 4;
 
-/// `get-xattrs@longhaul`: attributes that users and, for the superuser, the system have set.
+/// `get-xattrs@longhaul`: the attributes `user.*`, `trusted.*` and `security.capability`.
 pub const XATTRS: u32 = 1;
 /// `get-xattrs@longhaul`: access control lists (`system.posix_acl_access`, `system.posix_acl_default`).
 pub const ACLS: u32 = 2;
 
-/// Bytes that all extended attributes of a file may take in a message.
+/// Largest size in bytes of all extended attributes of a file in a message.
 pub const MAX_XATTRS: usize = 192 * 1024;
 
-/// Ranges in one answer at most.
+/// Largest number of ranges in one answer.
 pub const MAX_RANGES: usize = 4096;
 
 /// Access and modification time.
@@ -38,7 +38,7 @@ pub struct FileTimes {
 }
 
 impl FileTimes {
-    /// Appends them.
+    /// Appends both times.
     pub fn write(&self, out: &mut Vec<u8>) {
         for (seconds, nanoseconds) in [self.access, self.modification] {
             out.put_u64(seconds.cast_unsigned());
@@ -46,10 +46,10 @@ impl FileTimes {
         }
     }
 
-    /// Reads them.
+    /// Reads both times.
     ///
     /// # Errors
-    /// A field is missing, or there are a billion nanoseconds or more.
+    /// A field is missing, or a nanoseconds field is a billion or more.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self> {
         let mut time = || {
             let time = (reader.u64()?.cast_signed(), reader.u32()?);
@@ -59,26 +59,26 @@ impl FileTimes {
     }
 }
 
-/// Identity of a file on its host.
+/// Identity of a file on its host, and its number of hard links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Inode {
-    /// The file system.
+    /// Device number of the file system.
     pub device: u64,
-    /// The file in it.
+    /// Inode number.
     pub number: u64,
-    /// How many names it has.
+    /// Number of hard links.
     pub links: u32,
 }
 
 impl Inode {
-    /// Appends it.
+    /// Appends the fields.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_u64(self.device);
         out.put_u64(self.number);
         out.put_u32(self.links);
     }
 
-    /// Reads it.
+    /// Reads the fields.
     ///
     /// # Errors
     /// A field is missing.
@@ -87,12 +87,12 @@ impl Inode {
     }
 }
 
-/// Where the data of a file are: the answer to `data-ranges@longhaul`.
+/// Ranges of a file that hold data: the answer to `data-ranges@longhaul`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ranges {
-    /// From, and to; in order, with holes between.
+    /// Start and end offset of each range, in ascending order, with holes between them.
     pub ranges: Vec<(u64, u64)>,
-    /// Nothing was looked at from here on; `None`: this is all.
+    /// Offset from which the client has to ask again. `None` if the answer reaches the end of the file.
     pub next: Option<u64>,
 }
 
@@ -111,7 +111,7 @@ impl Ranges {
     /// Reads the reply's fields.
     ///
     /// # Errors
-    /// They are too many, not in order, or missing.
+    /// There are too many ranges, they are not in order, or a field is missing.
     pub fn read(fields: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(fields);
         let more = reader.boolean()?;
@@ -136,8 +136,8 @@ impl Ranges {
 /// Extended attributes: names and values.
 pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Whether an attribute with this name is one of `wanted` (bits [`XATTRS`] and [`ACLS`]). What the kernel or
-/// a security module sets by itself (`system.`, `security.selinux` …) belongs to neither.
+/// Returns true if an attribute with this name belongs to `wanted` (bits [`XATTRS`] and [`ACLS`]). Attributes
+/// that the kernel or a security module sets by itself (`system.`, `security.selinux` …) belong to neither.
 pub fn is_wanted(name: &[u8], wanted: u32) -> bool {
     let acl = matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default");
     let own = name.starts_with(b"user.") || name.starts_with(b"trusted.") || name == b"security.capability";
@@ -153,10 +153,10 @@ pub fn write_xattrs(xattrs: &[(Vec<u8>, Vec<u8>)], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads extended attributes, to the end.
+/// Reads extended attributes up to the end of `fields`.
 ///
 /// # Errors
-/// A field is missing, or something follows the last.
+/// A field is missing, or bytes follow the last attribute.
 pub fn read_xattrs(fields: &[u8]) -> Result<Xattrs> {
     let mut reader = Reader::new(fields);
     let count = reader.u32()?;
@@ -222,7 +222,7 @@ mod tests {
             Ranges::read(&out).unwrap_err();
         }
         let mut out = Vec::new();
-        // The request would be repeated for ever.
+        // A client would repeat its request without end.
         Ranges { ranges: vec![(0, 9)], next: Some(3) }.write(&mut out);
         Ranges::read(&out).unwrap_err();
     }

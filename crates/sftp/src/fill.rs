@@ -1,4 +1,4 @@
-//! Writes whole small files with all that is kept of them.
+//! Writes whole small files with their attributes.
 
 use std::io::{self, IoSlice, IoSliceMut};
 
@@ -31,7 +31,7 @@ pub fn fill(file: &mut dyn File, whole: &Whole<'_>, fresh: bool) -> Filled {
     filled
 }
 
-/// Makes a file that gets its name when it is complete, where the name is free.
+/// Makes a file without a name and gives it its name when it is complete. Fails if the name exists.
 pub fn make(fs: &mut (impl FileSystem + ?Sized), whole: &Whole<'_>) -> Made {
     let end = whole.path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     let directory = whole.path.get(..end).unwrap_or_default();
@@ -52,13 +52,13 @@ pub fn make(fs: &mut (impl FileSystem + ?Sized), whole: &Whole<'_>) -> Made {
     Made::Filled(filled)
 }
 
-/// Makes each of `files` by [`make`], in their order: what [`FileSystem::make_whole`] does where nothing is
-/// faster.
+/// Makes each of `files` by [`make`], in this order. This is [`FileSystem::make_whole`] for file systems that
+/// have no faster way.
 pub fn make_all(fs: &mut (impl FileSystem + ?Sized), files: &[Whole<'_>]) -> Vec<Made> {
     files.iter().map(|file| make(fs, file)).collect()
 }
 
-/// Sets owner and group, or the group alone. Returns true when the file has the wanted owner.
+/// Sets owner and group. If that fails, sets the group alone. Returns true if the file has the wanted owner.
 fn give_owner(file: &mut dyn File, ids: (u32, u32), not_kept: &mut Vec<Failure>) -> bool {
     let mut give = |ids| file.set_attrs(&Attrs { ids: Some(ids), ..Attrs::NONE });
     let Err(error) = give(ids) else { return ids.0 != u32::MAX };
@@ -69,7 +69,7 @@ fn give_owner(file: &mut dyn File, ids: (u32, u32), not_kept: &mut Vec<Failure>)
     false
 }
 
-/// Fails unless the file holds what was written.
+/// Fails unless the file holds exactly `data`.
 fn compare(file: &mut dyn File, data: &[u8]) -> io::Result<()> {
     let mut back = vec![0; data.len()];
     let mut done = 0;

@@ -1,8 +1,8 @@
 //! The interface of the server engine to a file system.
 //!
-//! The engine knows the protocol, the traits here know files. Errors are `std::io::Error`s: those with an
-//! errno are turned into status codes by [`status_of`], the rest by their kind. Paths are the client's bytes,
-//! absolute or relative to the session's start directory.
+//! The engine implements the protocol; the traits here give access to files. Errors are `std::io::Error`s:
+//! [`status_of`] turns those with an errno into status codes, and the others by their kind. Paths are the
+//! client's bytes, absolute or relative to the session's start directory.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -11,27 +11,27 @@ use crate::extended_attrs::{Ranges, Xattrs};
 use crate::whole::{Made, Whole};
 use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
 
-/// End of the names that unfinished files have beside their targets (`.NAME.TAG.lhpart`), at both ends.
+/// End of the names of unfinished files, which lie beside their targets (`.NAME.TAG.lhpart`). Client and
+/// server use it.
 pub const PART_SUFFIX: &str = ".lhpart";
 
 /// A tree of files.
 pub trait FileSystem: Send {
-    /// Opens a file. `permissions` (bits below 0o10000) count when it is made.
+    /// Opens a file. `permissions` (bits below 0o10000) apply only if the file is made.
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>>;
-    /// Makes a file without a name in `directory` (empty: where relative paths start), for reading and
-    /// writing. It is invisible before [`FileSystem::give_name`], and ceases to exist when it is dropped
-    /// before that.
+    /// Makes a file without a name in `directory` (empty: the start directory), for reading and writing. It
+    /// is invisible before [`FileSystem::give_name`]. If it is dropped before that, the file system deletes
+    /// it.
     fn open_unnamed(&mut self, _directory: &[u8], _permissions: u32) -> io::Result<Box<dyn File>> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Gives a file of [`FileSystem::open_unnamed`] its name. Fails where there is something, a symlink as
-    /// well.
+    /// Gives a file of [`FileSystem::open_unnamed`] its name. Fails if the name exists, even as a symlink.
     fn give_name(&mut self, _file: &dyn File, _path: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Opens a file with a hidden name, as [`FileSystem::open`] does, but only a regular file that has no other
-    /// name, and without following a link. The file system keeps a lock for as long as it is open: fails while
-    /// another session has claimed the file ([`FileSystem::claim_part`]). Used while uploads are checked.
+    /// Opens a file with a hidden name, as [`FileSystem::open`] does. Accepts only a regular file that has no
+    /// other name, and follows no link. The file system locks the file while it is open. Fails while another
+    /// session has claimed the file ([`FileSystem::claim_part`]). Used while uploads are checked.
     fn open_part(
         &mut self,
         _path: &[u8],
@@ -40,20 +40,21 @@ pub trait FileSystem: Send {
     ) -> io::Result<Box<dyn File>> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Opens such a file for reading, and keeps it from being opened by [`FileSystem::open_part`] until it is
-    /// dropped. Fails where it is open already.
+    /// Opens a file with a hidden name for reading. [`FileSystem::open_part`] of this file fails until the
+    /// returned value is dropped. Fails if the file is open by `open_part`.
     fn claim_part(&mut self, _path: &[u8]) -> io::Result<Box<dyn File>> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Makes whole files where nothing is yet, as [`crate::fill::make_all`] does; one result for each. Of two
-    /// with the same name neither is reported as made if the earlier one would remain.
+    /// Makes whole files under names that do not exist yet, as [`crate::fill::make_all`] does. Returns one
+    /// result for each. Two files may have the same name. If the earlier one would remain, the result reports
+    /// neither as made.
     fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made>;
     /// Opens a directory for listing.
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>>;
-    /// Attributes of what `path` names; a final symlink is followed when `follow`.
+    /// Returns the attributes of the file at `path`. Follows a final symlink if `follow`.
     fn attrs(&mut self, path: &[u8], follow: bool) -> io::Result<Attrs>;
-    /// Changes what is present in `attrs`. All are tried, in the order size, permissions, times, ids; the
-    /// last error is returned.
+    /// Sets the attributes that are present in `attrs`. Tries all of them, in the order size, permissions,
+    /// times, ids, and returns the last error.
     fn set_attrs(&mut self, path: &[u8], attrs: &Attrs, follow: bool) -> io::Result<()>;
     /// unlink(2).
     fn remove_file(&mut self, path: &[u8]) -> io::Result<()>;
@@ -61,9 +62,9 @@ pub trait FileSystem: Send {
     fn make_dir(&mut self, path: &[u8], permissions: u32) -> io::Result<()>;
     /// rmdir(2).
     fn remove_dir(&mut self, path: &[u8]) -> io::Result<()>;
-    /// The absolute path without symlinks, `.` and `..`. The last component need not exist.
+    /// Returns the absolute path without symlinks, `.` and `..`. The last component need not exist.
     fn real_path(&mut self, path: &[u8]) -> io::Result<Vec<u8>>;
-    /// rename(2) when `replace`; else fails when `new` exists.
+    /// Renames a file by rename(2) if `replace`. Otherwise fails if `new` exists.
     fn rename(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()>;
     /// readlink(2).
     fn read_link(&mut self, path: &[u8]) -> io::Result<Vec<u8>>;
@@ -73,16 +74,17 @@ pub trait FileSystem: Send {
     fn hard_link(&mut self, old: &[u8], new: &[u8]) -> io::Result<()>;
     /// statvfs(2).
     fn statvfs(&mut self, path: &[u8]) -> io::Result<StatVfs>;
-    /// Extended attributes of what `path` names, links followed: those of `wanted` (bits of
-    /// [`crate::extended_attrs`]).
+    /// Returns the extended attributes of the kinds `wanted` (bits of [`crate::extended_attrs`]). Follows a
+    /// final symlink.
     fn xattrs(&mut self, _path: &[u8], _wanted: u32) -> io::Result<Xattrs> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Gives `path`, a link itself, these extended attributes of the kinds `wanted`, and no others.
+    /// Sets the extended attributes of the kinds `wanted` to exactly `xattrs`. Does not follow a final
+    /// symlink.
     fn set_xattrs(&mut self, _path: &[u8], _wanted: u32, _xattrs: &Xattrs) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Limit of open files and directories; 0 when it is unknown.
+    /// Returns the limit of open files and directories, or 0 if it is unknown.
     fn max_open(&self) -> u64 {
         0
     }
@@ -96,17 +98,17 @@ pub trait File: Send {
     fn write_at(&mut self, offset: u64, buffers: &[IoSlice<'_>]) -> io::Result<usize>;
     /// fstat(2).
     fn attrs(&mut self) -> io::Result<Attrs>;
-    /// As [`FileSystem::set_attrs`].
+    /// Sets attributes as [`FileSystem::set_attrs`] does.
     fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()>;
-    /// Where data are, from `offset` on; [`crate::extended_attrs::MAX_RANGES`] at most.
+    /// Returns the ranges that hold data, from `offset` on: [`crate::extended_attrs::MAX_RANGES`] at most.
     fn data_ranges(&mut self, _offset: u64) -> io::Result<Ranges> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// As [`FileSystem::xattrs`].
+    /// Returns extended attributes as [`FileSystem::xattrs`] does.
     fn xattrs(&mut self, _wanted: u32) -> io::Result<Xattrs> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// As [`FileSystem::set_xattrs`].
+    /// Sets extended attributes as [`FileSystem::set_xattrs`] does.
     fn set_xattrs(&mut self, _wanted: u32, _xattrs: &Xattrs) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -114,22 +116,23 @@ pub trait File: Send {
     fn sync(&mut self) -> io::Result<()>;
     /// fstatvfs(2).
     fn statvfs(&mut self) -> io::Result<StatVfs>;
-    /// flock(2): makes this the file's only writer until it is dropped. Returns false where another is. Fails
-    /// where such locks do not exist.
+    /// Makes this handle the file's only writer by flock(2) until it is dropped. Returns false if another
+    /// handle is. Fails if the file system has no locks.
     fn try_lock(&mut self) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Identity of the file on this host: device and inode.
+    /// Returns the identity of the file on this host: device and inode.
     fn identity(&mut self) -> io::Result<(u64, u64)>;
-    /// The descriptor, where there is one that the kernel can copy from and to.
+    /// Returns the descriptor, if there is one that the kernel can copy from and to.
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Copies up to `len` bytes (not 0) from `offset` to `to_offset` of `to`; 0 at the end of the file.
+    /// Copies up to `len` bytes (not 0) from `offset` to `to_offset` of `to`. Returns 0 at the end of the
+    /// file.
     fn copy_to(&mut self, offset: u64, to: &mut dyn File, to_offset: u64, len: usize) -> io::Result<usize>;
 }
 
-/// [`File::copy_to`] by reading and writing, for when nothing better works.
+/// Does the work of [`File::copy_to`] by reading and writing: slower, but possible for every file.
 pub fn copy_through_memory(
     from: &mut dyn File,
     offset: u64,
@@ -151,10 +154,11 @@ pub fn copy_through_memory(
 
 /// An open directory.
 pub trait Directory: Send {
-    /// The next entry, `.` and `..` included; `None` after the last.
+    /// Returns the next entry, `.` and `..` included, or `None` after the last.
     fn next_entry(&mut self) -> io::Result<Option<DirEntry>>;
-    /// The next entry whose name `wanted` accepts. Reads up to `names` names and subtracts the number of
-    /// names read. `None` after the last, and when `names` is used up. Other entries need no stat(2).
+    /// Returns the next entry whose name `wanted` accepts. Reads up to `names` names and subtracts the number
+    /// of names read. Returns `None` after the last entry, and when `names` is 0. Other entries need no
+    /// stat(2).
     fn next_wanted(
         &mut self,
         wanted: &dyn Fn(&[u8]) -> bool,
@@ -169,7 +173,7 @@ pub trait Directory: Send {
         }
         Ok(None)
     }
-    /// Like [`Directory::next_wanted`], for the name only: no entry needs a stat(2).
+    /// Like [`Directory::next_wanted`], but returns the name only: no entry needs a stat(2).
     fn next_name(
         &mut self,
         wanted: &dyn Fn(&[u8]) -> bool,
@@ -179,7 +183,7 @@ pub trait Directory: Send {
     }
     /// fstat(2) of the directory itself.
     fn attrs(&mut self) -> io::Result<Attrs>;
-    /// As [`FileSystem::set_attrs`].
+    /// Sets attributes as [`FileSystem::set_attrs`] does.
     fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()>;
     /// fsync(2).
     fn sync(&mut self) -> io::Result<()>;
@@ -187,18 +191,18 @@ pub trait Directory: Send {
     fn statvfs(&mut self) -> io::Result<StatVfs>;
 }
 
-/// One entry of a directory, its own attributes with it (a symlink's, not its target's).
+/// One entry of a directory with its attributes (of a symlink itself, not of its target).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
     /// Name without a slash.
     pub name: Vec<u8>,
-    /// Attributes as lstat(2) gives them.
+    /// Attributes as lstat(2) returns them.
     pub attrs: Attrs,
     /// Number of hard links.
     pub links: u64,
 }
 
-/// The code that stands for an error, as OpenSSH maps them.
+/// Returns the status code for an error, as OpenSSH chooses it.
 pub fn status_of(error: &io::Error) -> StatusCode {
     use rustix::io::Errno;
     match Errno::from_io_error(error) {
@@ -217,8 +221,8 @@ pub fn status_of(error: &io::Error) -> StatusCode {
     }
 }
 
-/// The message for [`status_of`]: the draft's text where it is specific, else the system's text for the
-/// error.
+/// Returns the text for an error: the draft's text for its status code if that is specific, otherwise the
+/// system's.
 pub fn text_of(error: &io::Error) -> String {
     if let Some(text) = crate::refusal::refusal_text(error) {
         return text;

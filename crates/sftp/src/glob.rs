@@ -1,7 +1,7 @@
 //! Patterns in paths. SFTP has none: the client lists and matches, unless the server offers
 //! [`LIST_DIR`](crate::extension::LIST_DIR).
 
-/// True when `path` holds `*`, `?` or `[` that no backslash guards.
+/// Returns true if `path` contains `*`, `?` or `[` without a backslash before it.
 pub fn has_magic(path: &[u8]) -> bool {
     let mut bytes = path.iter();
     while let Some(byte) = bytes.next() {
@@ -14,7 +14,7 @@ pub fn has_magic(path: &[u8]) -> bool {
     false
 }
 
-/// The path a pattern without magic stands for: backslashes removed.
+/// Removes the backslashes of a pattern without wildcards: the result is the path that it means.
 pub fn unescape(pattern: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(pattern.len());
     let mut bytes = pattern.iter();
@@ -24,7 +24,7 @@ pub fn unescape(pattern: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Matches one path component, as fnmatch(3) with `FNM_PERIOD`: a leading dot must be asked for.
+/// Matches one path component, as fnmatch(3) does with `FNM_PERIOD`: a wildcard does not match a leading dot.
 ///
 /// `*`, `?`, `[a-z]`, `[!x]`, `[^x]`, `[[:alpha:]]`, and backslash. Takes time proportional to the product of both lengths
 /// at most: a star is tried again, never nested.
@@ -60,7 +60,7 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// How many bytes of the pattern match `byte`.
+/// Returns the length of the part of the pattern that matches `byte`, or `None` if `byte` does not match.
 fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -74,7 +74,7 @@ fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
 /// Whether a byte is in a class of characters.
 type Class = fn(&u8) -> bool;
 
-/// The character class at `at` (`[:alpha:]`), and the position behind it.
+/// Returns the character class at `at` (`[:alpha:]`), and the position after it.
 fn class(pattern: &[u8], at: usize) -> Option<(Class, usize)> {
     let name = pattern.get(at..)?.strip_prefix(b"[:")?;
     let len = name.windows(2).position(|end| end == b":]")?;
@@ -103,7 +103,7 @@ fn match_set(pattern: &[u8], byte: u8) -> Option<usize> {
     let mut found = false;
     loop {
         let mut low = *match pattern.get(at) {
-            // A bracket that never closes is a bracket.
+            // A bracket without a closing one stands for itself.
             None => return (byte == b'[').then_some(1),
             Some(b']') if at > first => break,
             Some(low) => low,

@@ -1,10 +1,11 @@
 //! SFTP version 3 (draft-ietf-secsh-filexfer-02) with OpenSSH's extensions, both sides, without I/O of its
-//! own: files and clocks of the host are behind [`fs::FileSystem`] and [`server::Lookup`] (crate `sftp-fs`).
+//! own: [`fs::FileSystem`] and [`server::Lookup`] give access to the host's files and clocks (crate
+//! `sftp-fs`).
 //!
-//! The decision that shapes the crate: file bytes are never gathered in a buffer of ours. The client
-//! [`Session`] hands out DATA as slices of the received packets; the [`server::Server`] reads files straight
-//! into the packets to be sent ([`lh_wire::Output::reserve`]) and writes them straight from the packets
-//! received. Both take bytes in any chunking and know nothing of channels.
+//! The crate never gathers file bytes in a buffer of its own; this decision shapes it. The client [`Session`]
+//! returns DATA as slices of the received packets. The [`server::Server`] reads files straight into the
+//! packets to be sent ([`lh_wire::Output::reserve`]), and writes them straight from the received packets.
+//! Both take bytes in any chunking and know nothing of channels.
 //!
 //! | for | see |
 //! |---|---|
@@ -13,9 +14,9 @@
 //! | a server | [`server::Server`] over a [`fs::FileSystem`] |
 //! | many small files in a message, listings in a round trip | [`batch`] |
 //! | patterns | [`glob`] |
-//! | what version 3 cannot say of a file | [`extended_attrs`] |
+//! | attributes that version 3 has no fields for | [`extended_attrs`] |
 //! | which string of SYMLINK names the link | [`link_order`] |
-//! | finding that out, where a server is not known | [`link_trial`] |
+//! | finding the order that an unknown server reads | [`link_trial`] |
 
 mod attrs;
 pub mod batch;

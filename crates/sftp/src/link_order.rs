@@ -1,25 +1,25 @@
-//! Which of SYMLINK's two strings names the link.
+//! The order of SYMLINK's two strings: which one is the link.
 //!
 //! The draft (filexfer-02, section 6.10) puts the link first. OpenSSH's server has always read the target
-//! first, and says so in its `PROTOCOL`, section 4.1. Programs follow one, the other, or change with the
-//! identification of the peer: several send the draft's order to every server that is not called OpenSSH, and
-//! so to Longhaul's. [`PEERS`] has what each does towards Longhaul; the tests of the interop crate try those
-//! that can be had.
+//! first, and its `PROTOCOL` (section 4.1) says so. Programs use one order, or the other, or choose by the
+//! peer's identification. Several send the draft's order to every server that is not called OpenSSH, and so
+//! to Longhaul's. [`PEERS`] lists how each program behaves towards Longhaul. The tests of the interop crate
+//! check the programs that are available.
 
 use crate::Request;
 
 /// The order of the two strings in SYMLINK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkOrder {
-    /// OpenSSH's.
+    /// OpenSSH's order.
     #[default]
     TargetFirst,
-    /// The draft's.
+    /// The draft's order.
     LinkFirst,
 }
 
 impl LinkOrder {
-    /// The value of [`crate::extension::SYMLINK_ORDER`] that stands for this order.
+    /// Returns the value of [`crate::extension::SYMLINK_ORDER`] for this order.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TargetFirst => "targetpath-linkpath",
@@ -27,12 +27,12 @@ impl LinkOrder {
         }
     }
 
-    /// The order with this [`name`](Self::name), if there is one.
+    /// Returns the order with this [`name`](Self::name), if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::TargetFirst, Self::LinkFirst].into_iter().find(|order| order.name() == name)
     }
 
-    /// The other order.
+    /// Returns the other order.
     #[must_use]
     pub const fn reversed(self) -> Self {
         match self {
@@ -41,13 +41,13 @@ impl LinkOrder {
         }
     }
 
-    /// The request that makes `link` point to `target`, for a server that reads this order.
+    /// Returns the request that makes `link` point to `target`, for a server that reads this order.
     pub const fn request<'a>(self, target: &'a [u8], link: &'a [u8]) -> Request<'a> {
         let (target, link) = self.sort(target, link);
         Request::Symlink { target, link }
     }
 
-    /// Puts two strings that stand target first into this order, and two in this order target first.
+    /// Changes strings in the order target, link to this order, and strings in this order to target, link.
     pub const fn sort<'a>(self, first: &'a [u8], second: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         match self {
             Self::TargetFirst => (first, second),
@@ -56,30 +56,31 @@ impl LinkOrder {
     }
 }
 
-/// What is known of a peer's order.
+/// Knowledge of a peer's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
-    /// It always uses this order.
+    /// The peer always uses this order.
     Always(LinkOrder),
-    /// Versions or callers differ: this order, unless the existing files show another.
+    /// The order depends on the peer's version or its caller. Use this one unless the existing files show
+    /// another.
     Mostly(LinkOrder),
 }
 
 impl Known {
-    /// For a peer without a row: OpenSSH's order, unless the existing files show another.
+    /// Knowledge of a peer that has no row: OpenSSH's order, unless the existing files show another.
     pub const UNKNOWN: Self = Self::Mostly(LinkOrder::TargetFirst);
 
-    /// The order to start from.
+    /// Returns the order to try first.
     pub const fn order(self) -> LinkOrder {
         match self {
             Self::Always(order) | Self::Mostly(order) => order,
         }
     }
 
-    /// What a client with this identification (`SSH-2.0-…`) sends to a Longhaul server. A client that is not
-    /// named at all talks to `lhsftp-server` through another program's `sshd`, mostly OpenSSH's, and keeps to
-    /// that one's order: guessing by the files there are would make a link where `ln -s missing existing` has
-    /// to fail.
+    /// Returns the order that a client with this identification (`SSH-2.0-…`) sends to a Longhaul server.
+    /// Without an identification, `lhsftp-server` runs below another program's `sshd`, mostly OpenSSH's. The
+    /// client then uses the order for that program. Guessing by the existing files would be wrong: it would
+    /// make a link when `ln -s missing existing` has to fail.
     pub fn of_client(identification: Option<&str>) -> Self {
         if identification.is_none() {
             return Self::Always(LinkOrder::TargetFirst);
@@ -87,21 +88,21 @@ impl Known {
         row(identification).and_then(|row| row.sends).unwrap_or(Self::UNKNOWN)
     }
 
-    /// What a server with this identification reads from a Longhaul client.
+    /// Returns the order that a server with this identification reads from a Longhaul client.
     pub fn of_server(identification: Option<&str>) -> Self {
         row(identification).and_then(|row| row.reads).unwrap_or(Self::UNKNOWN)
     }
 }
 
-/// An implementation of SFTP, and what it does with SYMLINK when the peer's identification begins with
+/// An implementation of SFTP, and its order for SYMLINK when the peer's identification begins with
 /// `Longhaul_`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// What the software version of its identification begins with.
+    /// Beginning of the software version in its identification.
     pub software: &'static str,
-    /// As a client; `None` where it makes no links, or is no client.
+    /// Order that it sends as a client. `None` if it makes no links, or is no client.
     pub sends: Option<Known>,
-    /// As a server; `None` where it is none.
+    /// Order that it reads as a server. `None` if it is no server.
     pub reads: Option<Known>,
 }
 
@@ -114,9 +115,8 @@ const DRAFT: Option<Known> = Some(Known::Always(LinkOrder::LinkFirst));
 const MOSTLY_OPENSSH: Option<Known> = Some(Known::Mostly(LinkOrder::TargetFirst));
 const MOSTLY_DRAFT: Option<Known> = Some(Known::Mostly(LinkOrder::LinkFirst));
 
-/// The table. A client that sends one order to every server (Twisted's, Ruby's net-sftp, sshj) is meant to be
-/// used with OpenSSH's server and its callers swap the arguments for that, or do not: the existing files show
-/// it.
+/// All known peers. Some clients send one order to every server (Twisted's, Ruby's net-sftp, sshj). With
+/// OpenSSH's server their callers have to swap the arguments, and not all do: the existing files show which.
 pub const PEERS: &[Peer] = &[
     peer("OpenSSH_", OPENSSH, OPENSSH),
     peer("Longhaul_", OPENSSH, OPENSSH),
@@ -125,20 +125,22 @@ pub const PEERS: &[Peer] = &[
     peer("ssh2js", DRAFT, DRAFT),
     // asyncssh: OpenSSH's order where the peer's identification contains OpenSSH or paramiko, in both roles.
     peer("AsyncSSH_", DRAFT, DRAFT),
-    // libssh: `sftp_symlink` asks whether the server is OpenSSH. Its server hands both strings to the program,
-    // the first as the file's name; its sample, and from 0.11 on its own handlers, make the link there.
+    // libssh: `sftp_symlink` uses OpenSSH's order if the server is OpenSSH. Its server passes both strings to
+    // the program, the first one as the file's name. Its sample, and from 0.11 on its own handlers, make the
+    // link at the first one.
     peer("libssh_", DRAFT, MOSTLY_DRAFT),
     // Older versions: `libssh-0.6.3`.
     peer("libssh-", DRAFT, MOSTLY_DRAFT),
-    // russh-sftp: the draft's order with every peer. As client it leaves the order to its callers (its example
-    // gives the target first); its server hands both strings to the program, the first as the link.
+    // russh-sftp: the draft's order with every peer. As a client it leaves the order to its callers (its
+    // example gives the target first). Its server passes both strings to the program, the first one as the
+    // link.
     peer("russh_", MOSTLY_OPENSSH, MOSTLY_DRAFT),
-    // phpseclib: whether the identification begins with SSH-2.0-OpenSSH. Early releases of the 1.0 and 2.0
-    // series, whose identification is the same as the late ones', always sent OpenSSH's order.
+    // phpseclib: OpenSSH's order where the peer's identification begins with SSH-2.0-OpenSSH. Early releases
+    // of the 1.0 and 2.0 series always sent OpenSSH's order, and have the same identification as later ones.
     peer("phpseclib_", MOSTLY_DRAFT, None),
     // WinSCP: OpenSSH's order where the server is OpenSSH, or where the user has set it so for the session.
     peer("WinSCP_", MOSTLY_DRAFT, None),
-    // Paramiko reads and writes OpenSSH's order with every peer, and so do the following.
+    // Paramiko reads and writes OpenSSH's order with every peer. So do the peers in the next rows.
     peer("paramiko_", OPENSSH, OPENSSH),
     // golang.org/x/crypto/ssh with pkg/sftp, rclone among them.
     peer("Go", OPENSSH, MOSTLY_OPENSSH),
@@ -146,7 +148,8 @@ pub const PEERS: &[Peer] = &[
     peer("JSCH", OPENSSH, None),
     // SSH.NET writes the existing path first.
     peer("Renci.SshNet.SshClient.", OPENSSH, None),
-    // libssh2 writes the two in the caller's order; curl's `symlink` and `ln` commands give the target first.
+    // libssh2 writes both strings in the caller's order; curl's `symlink` and `ln` commands give the target
+    // first.
     peer("libssh2_", MOSTLY_OPENSSH, None),
     // Apache MINA's server (before version 2: `SSHD-CORE-…`).
     peer("APACHE-SSHD-", MOSTLY_OPENSSH, OPENSSH),
@@ -159,14 +162,14 @@ pub const PEERS: &[Peer] = &[
     peer("mod_sftp", None, OPENSSH),
 ];
 
-/// The row of the peer with this identification line.
+/// Returns the row of the peer with this identification line.
 fn row(identification: Option<&str>) -> Option<&'static Peer> {
     let (_, software) = identification?.strip_prefix("SSH-")?.split_once('-')?;
     PEERS.iter().find(|peer| names(software, peer.software))
 }
 
-/// Whether the software version is of that name, and not of one that only begins alike (`Go` and
-/// `GoAnywhere`).
+/// Returns true if the software version begins with `name` as a whole word: `Go` is not the name of
+/// `GoAnywhere`.
 fn names(software: &str, name: &str) -> bool {
     let is_letter = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphabetic());
     software
@@ -186,8 +189,7 @@ mod tests {
         Known::of_server(Some(&format!("SSH-2.0-{software}")))
     }
 
-    /// Identifications as they were seen on the wire or stand in the sources, and what they mean in each
-    /// role.
+    /// Identifications from packet captures or sources, and their order in each role.
     #[test]
     fn identification_decides_the_order() {
         use Known::{Always, Mostly};

@@ -1,15 +1,15 @@
-//! Making the first symbolic link on a server whose order of SYMLINK's strings is not known.
+//! Makes the first symbolic link on a server whose order of SYMLINK's strings is not known.
 //!
-//! A server that reads the two the other way round makes a link named like the target, and says that all is well. So
-//! the link is looked for afterwards. A reversed one is removed only where it is certain that this request made it,
-//! and the link is made again with the two in the other order.
+//! A server that reads the strings in the other order makes a link with the name of the target, and reports
+//! success. So the client looks for the link afterwards. It removes a reversed link only if this request
+//! certainly made it, and then makes the link again with the strings in the other order.
 //!
-//! Steps out, answers in: the caller carries out [`Trial::step`] and hands the result to [`Trial::answer`], until that
-//! returns a [`Verdict`].
+//! The caller carries out each [`Trial::step`] and passes the result to [`Trial::answer`], until that returns
+//! a [`Verdict`].
 
 use crate::link_order::LinkOrder;
 
-/// What the caller does next. Paths are as the server reads them.
+/// The request that the caller sends next. Paths are as the server reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
     /// LSTAT.
@@ -22,53 +22,55 @@ pub enum Step<'a> {
     Remove(&'a [u8]),
 }
 
-/// The result of a step.
+/// Result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// SYMLINK or REMOVE succeeded.
     Ok,
-    /// LSTAT: there is a link, or something of which the server does not say what it is.
+    /// LSTAT: the path is a link, or the server does not report its type.
     Link,
-    /// LSTAT: there is something else.
+    /// LSTAT: the path is a file of another type.
     NoLink,
-    /// READLINK: where the link leads.
+    /// READLINK: target of the link.
     LeadsTo(Vec<u8>),
-    /// There is nothing.
+    /// The path does not exist.
     Missing,
-    /// Every other failure.
+    /// The request failed for another reason.
     Refused,
 }
 
-/// The end of a trial.
+/// Result of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The link is there. The server reads this order.
+    /// The link exists. The server reads this order.
     Made(LinkOrder),
-    /// The link is not there, or is not right.
+    /// The link does not exist, or has another target.
     Failed(Failure),
 }
 
-/// Why there is no link.
+/// Reason why there is no link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// There is something under its name.
+    /// A file with the link's name exists.
     #[error("File exists")]
     Exists,
-    /// The server refuses to make it. The caller has its reason: that of the first SYMLINK that failed.
+    /// The server refuses to make the link. The caller knows the reason: that of the first SYMLINK that
+    /// failed.
     #[error("Failure")]
     Refused,
-    /// SYMLINK succeeded, and nothing can be seen.
+    /// SYMLINK succeeded, but the link does not exist.
     #[error("the server reports success, but there is no link")]
     NotThere,
-    /// There is a link, and it leads elsewhere.
+    /// The link exists, but has another target.
     #[error("the server made a link that leads to \"{}\"", .0.escape_ascii())]
     LeadsElsewhere(Vec<u8>),
-    /// There is a link with the name of the target, which another program may have made, or which cannot be removed.
+    /// There is a link with the name of the target. Another program may have made it, or it cannot be
+    /// removed.
     #[error("the server reads link and target in reverse, and \"{}\" is a link now", .0.escape_ascii())]
     Reversed(Vec<u8>),
 }
 
-/// Which step comes next.
+/// Position in the sequence of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     LinkBefore,
@@ -80,38 +82,38 @@ enum At {
     RemoveTarget,
 }
 
-/// The making of one link.
+/// Creation of one link.
 #[derive(Debug)]
 pub struct Trial {
     target: Vec<u8>,
     link: Vec<u8>,
     order: LinkOrder,
-    /// Both orders have been tried, or are.
+    /// The second order is being tried, or was tried.
     is_second: bool,
     was_refused: bool,
-    /// There was nothing under the name of the target.
+    /// No file with the name of the target existed.
     target_was_missing: bool,
     at: At,
 }
 
 impl Trial {
-    /// Makes `link` lead to `target`. `order` is tried first.
+    /// Starts to make `link` with the target `target`. Tries `order` first.
     pub const fn new(target: Vec<u8>, link: Vec<u8>, order: LinkOrder) -> Self {
         let at = At::LinkBefore;
         Self { target, link, order, is_second: false, was_refused: false, target_was_missing: false, at }
     }
 
-    /// The target of the link.
+    /// Returns the target of the link.
     pub fn target(&self) -> &[u8] {
         &self.target
     }
 
-    /// The path of the link.
+    /// Returns the path of the link.
     pub fn link(&self) -> &[u8] {
         &self.link
     }
 
-    /// Returns what to do next.
+    /// Returns the next step.
     pub fn step(&self) -> Step<'_> {
         match self.at {
             At::LinkBefore | At::LookAtLink => Step::Look(&self.link),
@@ -123,11 +125,11 @@ impl Trial {
         }
     }
 
-    /// Takes the result of [`Trial::step`]. Returns `None` where another step follows.
+    /// Takes the result of [`Trial::step`]. Returns `None` if another step follows.
     pub fn answer(&mut self, answer: Answer) -> Option<Verdict> {
         let failed = |failure| Some(Verdict::Failed(failure));
         self.at = match (self.at, answer) {
-            // A link that is there already, with the right target, would prove nothing later.
+            // An existing link with the right target would prove nothing later.
             (At::LinkBefore, Answer::Link | Answer::NoLink) => return failed(Failure::Exists),
             (At::LinkBefore, _) => At::TargetBefore,
             (At::TargetBefore, answer) => {
@@ -149,7 +151,7 @@ impl Trial {
                 });
             }
             (At::ReadLink, _) => At::LookAtLink,
-            // The server does not read links.
+            // The server cannot read links.
             (At::LookAtLink, Answer::Link) => return Some(Verdict::Made(self.order)),
             (At::LookAtLink, Answer::NoLink) => return failed(Failure::NotThere),
             (At::LookAtLink, _) => At::ReadTarget,
@@ -174,9 +176,9 @@ impl Trial {
         At::Make
     }
 
-    /// Whether a refusal may come from the order, and the other order does no harm where it does not: what is there
-    /// under the name of the target keeps its place, and a link that is made at a relative path, below the directory
-    /// of the session, is removed again.
+    /// Returns true if the order may be the reason of a refusal, and trying the other order does no harm. An
+    /// existing file with the name of the target is not changed. A link made at a relative path, below the
+    /// session's directory, is removed again.
     fn may_try_other(&self) -> bool {
         !self.target_was_missing || !self.target.starts_with(b"/")
     }
@@ -188,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// A server with its links.
+    /// A server and its links.
     struct Server {
         links: BTreeMap<Vec<u8>, Vec<u8>>,
         reads: LinkOrder,
@@ -196,7 +198,7 @@ mod tests {
         has_remove: bool,
         /// Names under which no link can be made.
         barred: Vec<Vec<u8>>,
-        /// Reports success and makes nothing.
+        /// The server reports success and makes no link.
         idle: bool,
     }
 
@@ -240,7 +242,7 @@ mod tests {
             panic!("no end: {trial:?}")
         }
 
-        /// The links are these.
+        /// Asserts that the server has exactly these links.
         #[track_caller]
         fn has(&self, links: &[(&[u8], &[u8])]) {
             let links: BTreeMap<_, _> = links.iter().map(|(name, to)| (name.to_vec(), to.to_vec())).collect();
@@ -299,7 +301,7 @@ mod tests {
 
     #[test]
     fn links_of_others_are_not_removed() {
-        // A server that reports success where it makes nothing, and has what looks like a reversed link.
+        // A server that reports success without making a link, and already has a link that looks reversed.
         let mut server = Server { idle: true, ..Server::reading(LinkOrder::LinkFirst) };
         let mut trial = Trial::new(b"to".to_vec(), b"/d/link".to_vec(), LinkOrder::TargetFirst);
         server.links.insert(b"to".to_vec(), b"/d/link".to_vec());

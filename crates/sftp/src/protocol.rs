@@ -11,21 +11,22 @@ pub const VERSION: u32 = 3;
 /// announces.
 pub const MAX_MESSAGE: usize = 256 * 1024;
 
-/// The largest message this crate accepts: a peer that counts 256 KiB of data and forgets the header gets
-/// through.
+/// The largest message this crate accepts. It has room for peers that send 256 KiB of data and do not count
+/// the header.
 pub const MAX_MESSAGE_ACCEPTED: usize = MAX_MESSAGE + 1024;
 
-/// The most file bytes in one READ or WRITE that OpenSSH serves (256 KiB less the rest of the message).
+/// Largest number of file bytes in one READ or WRITE that OpenSSH serves (256 KiB less the rest of the
+/// message).
 pub const MAX_DATA: usize = MAX_MESSAGE - 1024;
 
-/// The file bytes in one READ or WRITE that every server is known to serve, for peers without
-/// `limits@openssh.com`: several drop or corrupt anything larger.
+/// Number of file bytes in one READ or WRITE that every server is known to serve, for servers without
+/// `limits@openssh.com`. Several of them drop or corrupt larger ones.
 pub const SAFE_DATA: usize = 32 * 1024;
 
 /// The longest handle the draft allows (section 6.2).
 pub const MAX_HANDLE: usize = 256;
 
-/// The length of what stands before the file bytes of a DATA reply: message length, type, id, data length.
+/// Number of bytes before the file bytes of a DATA reply: message length, type, id, data length.
 pub const DATA_HEADER: usize = 13;
 
 /// The type byte of a message (draft section 3).
@@ -37,7 +38,7 @@ macro_rules! packet_types {
         impl PacketType {
             $(#[doc = $doc] pub const $name: Self = Self($number);)*
 
-            /// The draft's name without `SSH_FXP_`, or `None` for a number it does not define.
+            /// Returns the draft's name without `SSH_FXP_`, or `None` for a number it does not define.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 { $($number => Some(stringify!($name)),)* _ => None }
             }
@@ -93,12 +94,12 @@ macro_rules! status_codes {
         impl StatusCode {
             $(#[doc = $text] pub const $name: Self = Self($number);)*
 
-            /// The words OpenSSH uses for this code.
+            /// Returns OpenSSH's text for this code.
             pub const fn text(self) -> &'static str {
                 match self.0 { $($number => $text,)* _ => "Unknown status" }
             }
 
-            /// The draft's name without `SSH_FX_`, or `None` for a number it does not define.
+            /// Returns the draft's name without `SSH_FX_`, or `None` for a number it does not define.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 { $($number => Some(stringify!($name)),)* _ => None }
             }
@@ -127,7 +128,7 @@ impl fmt::Debug for StatusCode {
     }
 }
 
-/// The `pflags` of OPEN (draft section 6.3). Unknown bits survive.
+/// The `pflags` of OPEN (draft section 6.3). Unknown bits are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OpenFlags(pub u32);
 
@@ -140,19 +141,19 @@ impl OpenFlags {
     pub const APPEND: Self = Self(0x04);
     /// Create the file when it does not exist.
     pub const CREAT: Self = Self(0x08);
-    /// Cut an existing file to length 0.
+    /// Truncate an existing file to length 0.
     pub const TRUNC: Self = Self(0x10);
     /// With CREAT: fail when the file exists.
     pub const EXCL: Self = Self(0x20);
     /// Make a file that does not exist yet, for reading and writing.
     pub const NEW_FILE: Self = Self(Self::READ.0 | Self::WRITE.0 | Self::CREAT.0 | Self::EXCL.0);
 
-    /// True when all bits of `other` are set.
+    /// Returns true when all bits of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// True when the file may change by being opened or written: what a read-only server refuses.
+    /// Returns true if opening or writing may change the file. A read-only server refuses these flags.
     pub const fn modifies(self) -> bool {
         self.0 & (Self::WRITE.0 | Self::CREAT.0 | Self::TRUNC.0) != 0
     }
@@ -165,7 +166,7 @@ impl std::ops::BitOr for OpenFlags {
     }
 }
 
-/// As sftp-server's log shows them: `READ,WRITE,CREATE,TRUNCATE`.
+/// Shows the flags as sftp-server's log does: `READ,WRITE,CREATE,TRUNCATE`.
 impl fmt::Display for OpenFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMES: [(OpenFlags, &str); 6] = [
@@ -193,8 +194,8 @@ impl fmt::Debug for OpenFlags {
     }
 }
 
-/// Names of extensions as they stand in VERSION and EXTENDED (OpenSSH's `PROTOCOL`, section 4, and
-/// draft-ietf-secsh-filexfer-extensions-00 for those without a domain).
+/// Names of extensions in VERSION and EXTENDED (OpenSSH's `PROTOCOL`, section 4). Names without a domain are
+/// from draft-ietf-secsh-filexfer-extensions-00.
 pub mod extension {
     /// Rename that replaces the target, as rename(2).
     pub const POSIX_RENAME: &str = "posix-rename@openssh.com";
@@ -218,36 +219,37 @@ pub mod extension {
     pub const HOME_DIRECTORY: &str = "home-directory";
     /// Names for numeric user and group ids.
     pub const USERS_GROUPS_BY_ID: &str = "users-groups-by-id@openssh.com";
-    /// Digests of an open file, under the name that paramiko asks by (and others look for in VERSION).
+    /// Digests of an open file, under the name that paramiko sends (and other clients look for in VERSION).
     pub const CHECK_FILE: &str = "check-file";
     /// Digests of an open file (draft-ietf-secsh-filexfer-extensions-00, section 3).
     pub const CHECK_FILE_HANDLE: &str = "check-file-handle";
-    /// Digests of a file by its name (the same section).
+    /// Digests of a file by its path (the same section).
     pub const CHECK_FILE_NAME: &str = "check-file-name";
-    /// Name of XXH3 of 128 bits (seed 0, most significant byte first) in the algorithms of `check-file`; ours.
+    /// Name of XXH3 of 128 bits (seed 0, most significant byte first) in the algorithms of `check-file`.
+    /// Longhaul's own.
     pub const CHECK_XXH3: &str = "xxh3-128@longhaul";
-    /// No request: in which order the server reads SYMLINK's strings ([`crate::link_order`]). From the Green
-    /// End SFTP server, whose values it has.
+    /// Order in which the server reads SYMLINK's strings ([`crate::link_order`]), in VERSION only: it is no
+    /// request. The name and its values come from the Green End SFTP server.
     pub const SYMLINK_ORDER: &str = "symlink-order@rjk.greenend.org.uk";
-    /// A sum over the bytes read or written through a handle; ours, see [`crate::RunningSum`].
+    /// Sum over the bytes read or written through a handle ([`crate::RunningSum`]). Longhaul's own.
     pub const RUNNING_SUM: &str = "running-sum@longhaul";
-    /// Whole files, written ([`crate::batch`]).
+    /// Writes whole files ([`crate::batch`]).
     pub const PUT_FILES: &str = "put-files@longhaul";
-    /// Small files, read.
+    /// Reads small files.
     pub const GET_FILES: &str = "get-files@longhaul";
-    /// A directory listed from the start, or what matches a pattern in it.
+    /// Lists a directory, or the names in it that match a pattern.
     pub const LIST_DIR: &str = "list-dir@longhaul";
-    /// More in ATTRS ([`crate::extended_attrs`]).
+    /// Asks for more attributes in ATTRS ([`crate::extended_attrs`]).
     pub const FULL_ATTRS: &str = "full-attrs@longhaul";
-    /// Where the data of an open file are, and where its holes.
+    /// Finds the ranges of an open file that hold data, and its holes.
     pub const DATA_RANGES: &str = "data-ranges@longhaul";
-    /// Extended attributes, asked for.
+    /// Reads extended attributes.
     pub const GET_XATTRS: &str = "get-xattrs@longhaul";
-    /// Extended attributes, set.
+    /// Sets extended attributes.
     pub const SET_XATTRS: &str = "set-xattrs@longhaul";
-    /// [`PUT_FILES`] takes owners and extended attributes ([`crate::batched_extended_attrs`]); no request of
-    /// its own.
+    /// Announces that [`PUT_FILES`] takes owners and extended attributes ([`crate::batched_extended_attrs`]):
+    /// it is no request.
     pub const PUT_KEPT: &str = "put-kept@longhaul";
-    /// [`GET_FILES`] returns extended attributes.
+    /// Announces that [`GET_FILES`] returns extended attributes.
     pub const GET_KEPT: &str = "get-kept@longhaul";
 }

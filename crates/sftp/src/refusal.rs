@@ -1,17 +1,18 @@
-//! Refusals with a text of their own for the client.
+//! Refusals whose own text the client shows.
 
 use std::fmt;
 use std::io;
 
-/// Text of the refusal to rename a file whose name refers to another one now: short enough for replies about batches.
+/// Text of the refusal to rename a file when its name now refers to another file. Short enough for replies
+/// about batches.
 pub const REPLACED: &str = "replaced by another program while it was copied";
 
-/// A refusal that the client gets as FAILURE with this text: many clients show no text of PERMISSION_DENIED, and
-/// take it for a directory in which files are to be written in place.
+/// A refusal that the client receives as FAILURE with this text. PERMISSION_DENIED is not used: many clients
+/// show no text for it, and conclude that files in this directory have to be written in place.
 #[derive(Debug)]
 struct Refused {
     text: String,
-    /// A file was rejected, and not only this request.
+    /// The file itself was rejected, not only this request.
     rejected: bool,
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn refusal_text(error: &io::Error) -> Option<String> {
     of_error(error).map(ToString::to_string)
 }
 
-/// Returns true where the error says that the file itself was rejected.
+/// Returns true if the error says that the file itself was rejected.
 pub(crate) fn is_rejection(error: &io::Error) -> bool {
     of_error(error).is_some_and(|refused| refused.rejected)
 }

@@ -1,4 +1,4 @@
-//! Replies: what a server sends, apart from VERSION.
+//! Replies: all messages that a server sends, except VERSION.
 
 use bytes::Bytes;
 use lh_wire::{Reader, Writer};
@@ -8,13 +8,14 @@ use crate::{Attrs, PacketType, StatusCode};
 /// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// The code.
+    /// Status code.
     pub code: StatusCode,
-    /// The server's words for it; may be empty. Comes from the peer: clean it before it reaches a terminal.
+    /// Text of the server, possibly empty. It is not trustworthy: escape control characters before printing
+    /// it to a terminal.
     pub message: String,
 }
 
-/// A handle as the server gave it (at most 256 bytes of its choosing).
+/// A handle, as the server chose it (at most 256 bytes).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Handle(pub(crate) Bytes);
 
@@ -38,8 +39,7 @@ impl std::ops::Deref for Handle {
     }
 }
 
-/// The file bytes of a DATA reply, in the pieces in which they came: slices of the received packets, in
-/// order.
+/// The file bytes of a DATA reply in the pieces that arrived: slices of the received packets, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Data {
     chunks: Vec<Bytes>,
@@ -58,22 +58,22 @@ impl Data {
         Self { chunks, len }
     }
 
-    /// The pieces, none of them empty.
+    /// Returns the pieces, none of them empty.
     pub fn chunks(&self) -> &[Bytes] {
         &self.chunks
     }
 
-    /// The pieces, given away.
+    /// Returns the pieces and consumes the reply.
     pub fn into_chunks(self) -> Vec<Bytes> {
         self.chunks
     }
 
-    /// How many bytes all pieces have together.
+    /// Returns the length of all pieces in bytes.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// True when the server sent no bytes at all.
+    /// Returns true when the server sent no bytes at all.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -82,18 +82,18 @@ impl Data {
 /// One entry of a NAME reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
-    /// The file's name in its directory, or the path asked for.
+    /// Name of the file in its directory, or the path that the client asked for.
     pub name: Vec<u8>,
-    /// The line `ls -l` would print. For people only.
+    /// The line that `ls -l` would print. Made to be shown, not to be parsed.
     pub long_name: Vec<u8>,
-    /// What the server knows of it.
+    /// Attributes that the server reports.
     pub attrs: Attrs,
 }
 
-/// What a server answers to one request.
+/// The content of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyBody {
-    /// The outcome of a request without another reply, or an error.
+    /// Result of a request that has no other reply, or an error.
     Status(Status),
     /// The answer to OPEN and OPENDIR.
     Handle(Handle),
@@ -103,14 +103,14 @@ pub enum ReplyBody {
     Names(Vec<Name>),
     /// The answer to STAT, LSTAT and FSTAT.
     Attrs(Attrs),
-    /// The answer to an extended request; [`crate::StatVfs::read`] and its like read it.
+    /// The answer to an extended request, to be read by [`crate::StatVfs::read`] and similar functions.
     Extended(Bytes),
 }
 
 /// A reply with the id of its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// The id that [`crate::Session::request`] gave.
+    /// The id that [`crate::Session::request`] returned.
     pub id: u32,
     /// The answer.
     pub body: ReplyBody,
@@ -146,8 +146,8 @@ impl Reply {
             PacketType::ATTRS => ReplyBody::Attrs(Attrs::read(&mut reader)?),
             PacketType::EXTENDED_REPLY => {
                 let fields = reader.rest();
-                // What is small and may be kept should not keep a receive buffer alive; files are used at
-                // once.
+                // The caller may keep short replies, so they are copied: a slice would keep the whole receive
+                // buffer allocated. Long replies hold files, which are used at once.
                 ReplyBody::Extended(match fields.len() {
                     0..=1024 => Bytes::copy_from_slice(fields),
                     _ => message.slice_ref(fields),
@@ -185,7 +185,7 @@ impl ReplyWriter<'_> {
         });
     }
 
-    /// VERSION with the extensions on offer; each has a name and a version of its own.
+    /// Appends VERSION with the offered extensions, each with its name and version.
     pub fn version<'e>(&mut self, version: u32, extensions: impl IntoIterator<Item = (&'e str, &'e str)>) {
         self.message(PacketType::VERSION, version, |out| {
             for (name, value) in extensions {
@@ -195,7 +195,7 @@ impl ReplyWriter<'_> {
         });
     }
 
-    /// STATUS. An empty language tag follows the text.
+    /// Appends STATUS. An empty language tag follows the text.
     pub fn status(&mut self, id: u32, code: StatusCode, text: &str) {
         self.message(PacketType::STATUS, id, |out| {
             out.put_u32(code.0);
@@ -204,17 +204,17 @@ impl ReplyWriter<'_> {
         });
     }
 
-    /// HANDLE.
+    /// Appends HANDLE.
     pub fn handle(&mut self, id: u32, handle: &[u8]) {
         self.message(PacketType::HANDLE, id, |out| out.put_string(handle));
     }
 
-    /// DATA, for data that is in memory already.
+    /// Appends DATA from bytes in memory.
     pub fn data(&mut self, id: u32, data: &[u8]) {
         self.message(PacketType::DATA, id, |out| out.put_string(data));
     }
 
-    /// NAME with entries that are written already.
+    /// Appends NAME with entries that are encoded already.
     pub fn encoded_names(&mut self, id: u32, count: u32, entries: &[u8]) {
         self.message(PacketType::NAME, id, |out| {
             out.put_u32(count);
@@ -222,19 +222,19 @@ impl ReplyWriter<'_> {
         });
     }
 
-    /// NAME with one path and no attributes, as REALPATH answers.
+    /// Appends NAME with one path and no attributes, the answer to REALPATH.
     pub fn path(&mut self, id: u32, path: &[u8]) {
         let mut entry = Vec::with_capacity(2 * path.len() + 12);
         write_name(&mut entry, path, path, &Attrs::NONE);
         self.encoded_names(id, 1, &entry);
     }
 
-    /// ATTRS.
+    /// Appends ATTRS.
     pub fn attrs(&mut self, id: u32, attrs: &Attrs) {
         self.message(PacketType::ATTRS, id, |out| attrs.write(out));
     }
 
-    /// The answer to `list-dir@longhaul`, with entries that are written already.
+    /// Appends the answer to `list-dir@longhaul`, with entries that are encoded already.
     pub fn listing(&mut self, id: u32, handle: &[u8], count: u32, entries: &[u8]) {
         self.extended(id, |out| {
             out.put_string(handle);
@@ -243,7 +243,7 @@ impl ReplyWriter<'_> {
         });
     }
 
-    /// A listing of names only, each followed by a zero byte.
+    /// Appends an answer to `list-dir@longhaul` with names only, each followed by a zero byte.
     pub fn short_listing(&mut self, id: u32, handle: &[u8], names: &[u8]) {
         self.extended(id, |out| {
             out.put_string(handle);
@@ -251,7 +251,7 @@ impl ReplyWriter<'_> {
         });
     }
 
-    /// EXTENDED_REPLY.
+    /// Appends EXTENDED_REPLY with the content that `fill` writes.
     pub fn extended(&mut self, id: u32, fill: impl FnOnce(&mut Vec<u8>)) {
         self.message(PacketType::EXTENDED_REPLY, id, fill);
     }
@@ -264,7 +264,7 @@ pub(crate) fn write_name(out: &mut Vec<u8>, name: &[u8], long_name: &[u8], attrs
     attrs.write(out);
 }
 
-/// What precedes the bytes of a DATA reply that carries `len` of them.
+/// Returns the bytes before the data of a DATA reply with `len` bytes of data.
 pub(crate) fn data_header(id: u32, len: usize) -> [u8; crate::protocol::DATA_HEADER] {
     let len = u32::try_from(len).unwrap_or(u32::MAX);
     let mut header = [0; crate::protocol::DATA_HEADER];

@@ -1,17 +1,17 @@
-//! Requests: everything a client sends but INIT.
+//! Requests: all messages that a client sends, except INIT.
 
 use lh_wire::{Reader, WireError, Writer};
 
 use crate::{Attrs, OpenFlags, PacketType, SumStep, extension};
 
-/// One request, without its id. Paths are bytes as the server's file system has them; handles are what the
-/// server gave.
+/// One request, without its id. Paths are bytes, as the server's file system has them. Handles are those that
+/// the server sent.
 ///
 /// [`Request::encode`] writes a whole message with its length; [`Request::decode`] reads one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields are the draft's, named as it names them")]
 pub enum Request<'a> {
-    /// Opens a file (6.3). `attrs` count when the file is made.
+    /// Opens a file (6.3). `attrs` apply only if the file is made.
     Open { path: &'a [u8], flags: OpenFlags, attrs: Attrs },
     /// Closes a file or directory handle (6.3).
     Close { handle: &'a [u8] },
@@ -19,9 +19,9 @@ pub enum Request<'a> {
     Read { handle: &'a [u8], offset: u64, len: u32 },
     /// Writes all of `data` (6.4).
     Write { handle: &'a [u8], offset: u64, data: &'a [u8] },
-    /// Attributes, a final symlink not followed (6.8).
+    /// Asks for the attributes of a path; does not follow a final symlink (6.8).
     Lstat { path: &'a [u8] },
-    /// Attributes of an open file (6.8).
+    /// Asks for the attributes of an open file (6.8).
     Fstat { handle: &'a [u8] },
     /// Changes attributes of a path (6.9).
     Setstat { path: &'a [u8], attrs: Attrs },
@@ -39,14 +39,14 @@ pub enum Request<'a> {
     Rmdir { path: &'a [u8] },
     /// Makes a path canonical and absolute (6.11).
     Realpath { path: &'a [u8] },
-    /// Attributes, symlinks followed (6.8).
+    /// Asks for the attributes of a path; follows symlinks (6.8).
     Stat { path: &'a [u8] },
     /// Renames; fails when `new` exists (6.5).
     Rename { old: &'a [u8], new: &'a [u8] },
     /// Reads a symlink (6.10).
     Readlink { path: &'a [u8] },
-    /// Makes a symlink at `link` that points to `target` (6.10). On the wire `target` comes first, as OpenSSH
-    /// has it; peers that have the draft's order are in [`crate::link_order`].
+    /// Makes a symlink at `link` that points to `target` (6.10). On the wire `target` comes first, as in
+    /// OpenSSH. [`crate::link_order`] lists peers that have the draft's order.
     Symlink { target: &'a [u8], link: &'a [u8] },
     /// `posix-rename@openssh.com`: renames, replacing `new`.
     PosixRename { old: &'a [u8], new: &'a [u8] },
@@ -66,41 +66,43 @@ pub enum Request<'a> {
     ExpandPath { path: &'a [u8] },
     /// `copy-data`: copies on the server; `len` 0 means to the end of the file.
     CopyData { from: &'a [u8], from_offset: u64, len: u64, to: &'a [u8], to_offset: u64 },
-    /// `home-directory`: of this user, or of the one logged in for an empty name.
+    /// `home-directory`: asks for the home directory of `user`, or of the logged-in user if `user` is empty.
     HomeDirectory { user: &'a [u8] },
     /// `users-groups-by-id@openssh.com`: packed big-endian `uint32` ids.
     UsersGroupsById { users: &'a [u8], groups: &'a [u8] },
     /// `check-file`: as `check-file-handle`.
     CheckFile { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
     /// `check-file-handle`: digests of `len` bytes (0: to the end) from `offset` on, one for each `block`
-    /// bytes (0: one for all), by the first of `algorithms` (names separated by commas) that the server has.
+    /// bytes (0: one for all). The server uses the first one of `algorithms` (names separated by commas) that
+    /// it has.
     CheckFileHandle { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
     /// `check-file-name`: like `check-file-handle`, for a path.
     CheckFileName { path: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
-    /// `running-sum@longhaul`: begins a sum over what is read or written through the handle, or asks for it.
+    /// `running-sum@longhaul`: starts a sum over the bytes read or written through the handle, or asks for
+    /// its value.
     RunningSum { handle: &'a [u8], step: SumStep },
-    /// `put-files@longhaul`: `count` times [`crate::batch::PutFile`]. Unknown `flags` are to be refused.
+    /// `put-files@longhaul`: `count` times [`crate::batch::PutFile`]. A server refuses unknown `flags`.
     PutFiles { flags: u32, count: u32, files: &'a [u8] },
     /// `get-files@longhaul`: `count` times [`crate::batch::GetFile`]. No `flags` are known.
     GetFiles { flags: u32, count: u32, files: &'a [u8] },
-    /// `list-dir@longhaul`: what in the directory matches `pattern` (see [`crate::glob`]), or everything when
-    /// it is empty.
+    /// `list-dir@longhaul`: lists the names in the directory that match `pattern` (see [`crate::glob`]), or
+    /// all names if `pattern` is empty.
     ListDir { path: &'a [u8], pattern: &'a [u8], flags: u32 },
-    /// `full-attrs@longhaul`: which pairs ([`crate::extended_attrs`]) ATTRS shall have from now on.
+    /// `full-attrs@longhaul`: chooses the pairs ([`crate::extended_attrs`]) that ATTRS will have from now on.
     FullAttrs { wanted: u32 },
-    /// `data-ranges@longhaul`: where the data of an open file are, from `offset` on.
+    /// `data-ranges@longhaul`: asks for the ranges of an open file that hold data, from `offset` on.
     DataRanges { handle: &'a [u8], offset: u64 },
-    /// `get-xattrs@longhaul`: the extended attributes of what `path` names, links followed.
+    /// `get-xattrs@longhaul`: asks for the extended attributes of the file at `path`; follows symlinks.
     GetXattrs { path: &'a [u8], wanted: u32 },
-    /// `set-xattrs@longhaul`: of the kinds `wanted`, `path` (a link itself) shall have `xattrs`
-    /// ([`crate::extended_attrs::write_xattrs`]) and no others.
+    /// `set-xattrs@longhaul`: sets the attributes of the kinds `wanted` to exactly `xattrs`
+    /// ([`crate::extended_attrs::write_xattrs`]). Does not follow a symlink at `path`.
     SetXattrs { path: &'a [u8], wanted: u32, xattrs: &'a [u8] },
-    /// Any other EXTENDED request; `fields` is all that follows the name.
+    /// Any other EXTENDED request. `fields` are the bytes after the name.
     Extended { name: &'a [u8], fields: &'a [u8] },
 }
 
 impl<'a> Request<'a> {
-    /// The type byte.
+    /// Returns the type byte.
     pub const fn packet_type(&self) -> PacketType {
         match self {
             Self::Open { .. } => PacketType::OPEN,
@@ -125,7 +127,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The name of the extension this request belongs to.
+    /// Returns the name of the extension that this request belongs to.
     pub fn extension_name(&self) -> Option<&[u8]> {
         let name = match self {
             Self::PosixRename { .. } => extension::POSIX_RENAME,
@@ -264,8 +266,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Reads a message without its length field. The id comes back also when the fields are no good, so that
-    /// the request can be answered with BAD_MESSAGE.
+    /// Reads a message without its length field. The error has the id even if other fields are malformed, so
+    /// that the request can be answered with BAD_MESSAGE.
     ///
     /// Bytes after the last field are ignored, as OpenSSH does: some clients send them.
     pub fn decode(message: &'a [u8]) -> Result<(u32, Self), BadRequest> {
@@ -367,20 +369,20 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Why a message is not a request.
+/// The error of a message that is not a valid request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadRequest {
-    /// The id to answer to, when there was one.
+    /// The id for the reply, if the message has one.
     pub id: Option<u32>,
-    /// What is wrong.
+    /// Kind of the error.
     pub kind: BadRequestKind,
 }
 
-/// See [`BadRequest`].
+/// Kind of a [`BadRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadRequestKind {
-    /// The draft has no request with this number: to be answered with OP_UNSUPPORTED.
+    /// The draft has no request with this number. The answer is OP_UNSUPPORTED.
     UnknownType(PacketType),
-    /// A field is missing or runs over the end: to be answered with BAD_MESSAGE.
+    /// A field is missing or runs over the end. The answer is BAD_MESSAGE.
     Malformed,
 }

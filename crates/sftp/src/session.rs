@@ -1,9 +1,9 @@
-//! The client's side of one SFTP connection: a codec with state, without I/O and policy.
+//! The client's side of one SFTP connection: a codec with state, without I/O and without policy.
 //!
-//! The owner of the channel writes what [`Session::start`] and [`Session::request`] append, feeds what
-//! arrives to [`Session::input`], and takes messages from [`Session::poll`]. The caller (the transfer engine)
-//! decides how many requests are in flight, which file they belong to, and what is retried. It identifies
-//! replies by the ids of their requests.
+//! The owner of the channel sends the bytes that [`Session::start`] and [`Session::request`] append, passes
+//! received bytes to [`Session::input`], and takes messages from [`Session::poll`]. The caller (the transfer
+//! engine) decides how many requests are in flight, which files they belong to, and which are retried. It
+//! identifies replies by the ids of their requests.
 
 use std::collections::HashSet;
 
@@ -19,48 +19,50 @@ use crate::{Limits, PacketType, Reply, ReplyBody, Request, extension};
 /// A message from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// The server's VERSION. From here on requests may be sent and [`Session::supports`] answers.
+    /// The server's VERSION. From here on requests may be sent, and [`Session::supports`] knows the server's
+    /// extensions.
     Version {
-        /// The version both sides use: the lower of 3 and the server's.
+        /// The version in use: the lower of 3 and the server's.
         version: u32,
     },
-    /// The answer to [`Session::request_limits`] (also when the server refused: then nothing changes).
+    /// The answer to [`Session::request_limits`]. It also arrives if the server refuses; the limits are then
+    /// unchanged.
     Limits(Limits),
     /// The answer to a request.
     Reply(Reply),
 }
 
-/// The server breaks the protocol. The channel should be closed.
+/// A violation of the protocol by the server. The channel should be closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// What arrived first is text, not SFTP: a shell start-up file on the server prints something.
+    /// The first bytes are text, not SFTP: a shell start-up file on the server prints something.
     #[error(
         "Received message too long {length}\n\
          Ensure the remote shell produces no output for non-interactive sessions.\n\
          The remote side printed text where SFTP was expected; it begins \"{text}\""
     )]
     ShellOutput {
-        /// The text's first four bytes taken as a length: what OpenSSH prints, and people search for.
+        /// The text's first four bytes as a length. OpenSSH prints this number, and users search for it.
         length: u32,
-        /// The beginning of the text, unprintable bytes replaced.
+        /// Beginning of the text, with unprintable bytes replaced.
         text: String,
     },
-    /// A length field beyond any message.
+    /// A length field above the largest message.
     #[error("Received message too long {length}")]
     TooLong {
-        /// The length.
+        /// The length field.
         length: u32,
     },
     /// The first message is not VERSION.
     #[error("Invalid packet back from SSH2_FXP_INIT (type {got:?})")]
     NoVersion {
-        /// Its type.
+        /// Type of the message.
         got: PacketType,
     },
-    /// The server has a version below 3.
+    /// The server's version is below 3.
     #[error("Remote version {version} of SFTP is not supported, 3 is needed")]
     OldVersion {
-        /// Its version.
+        /// The server's version.
         version: u32,
     },
     /// A message that cannot be read.
@@ -78,15 +80,16 @@ pub struct Session {
     next_id: u32,
     limits_ids: HashSet<u32>,
     gives_handles_twice: bool,
-    /// Order in which the server reads the strings of SYMLINK, as far as known.
+    /// Order in which the server reads the strings of SYMLINK.
     links: Known,
-    /// The server's identification, where it is known, is one of [`TAKE_MANY_REQUESTS`].
+    /// Whether the server's identification begins with one of [`TAKE_MANY_REQUESTS`]. `None` if it is
+    /// unknown.
     takes_many: Option<bool>,
     failed: Option<SessionError>,
 }
 
-/// What the identifications of servers begin with that carry on reading requests while answers wait to be sent. Of others
-/// that cannot be expected: russh's stops for good where about 100 messages wait for it.
+/// Beginnings of the identifications of servers that continue to read requests while answers wait to be sent.
+/// Others may not: russh's server stops for good when about 100 messages wait for it.
 const TAKE_MANY_REQUESTS: [&str; 2] = ["SSH-2.0-OpenSSH_", "SSH-2.0-Longhaul_"];
 
 impl Default for Session {
@@ -112,8 +115,8 @@ impl Session {
         }
     }
 
-    /// Tells the session which SSH server it talks to, by the server's identification line (`SSH-2.0-…`), as
-    /// far as that is known. What the server itself announces in VERSION has precedence.
+    /// Sets the server's identification line (`SSH-2.0-…`), if it is known. Announcements in the server's
+    /// VERSION have precedence.
     pub fn set_server(&mut self, identification: Option<&str>) {
         let is_one = |line: &str| TAKE_MANY_REQUESTS.iter().any(|start| line.starts_with(start));
         self.takes_many = identification.map(is_one);
@@ -122,18 +125,19 @@ impl Session {
         }
     }
 
-    /// Returns true where hundreds of requests may wait for an answer. A server whose identification is not known, because
-    /// another program has made the connection, is judged by whether it has told its limits, as OpenSSH's does.
+    /// Returns true if hundreds of requests may wait for an answer. The identification is unknown if another
+    /// program has made the connection. Then a server that has announced its limits, as OpenSSH's does, is
+    /// trusted to take many.
     pub fn takes_many_requests(&self) -> bool {
         self.takes_many.unwrap_or(self.has_told_limits())
     }
 
-    /// Returns the order in which the server reads the strings of SYMLINK, as far as known.
+    /// Returns the order in which the server reads the strings of SYMLINK.
     pub const fn link_order(&self) -> Known {
         self.links
     }
 
-    /// Sets the order in which the server reads the strings of SYMLINK, once it has been observed.
+    /// Sets the order in which the server was observed to read the strings of SYMLINK.
     pub const fn set_link_order(&mut self, order: LinkOrder) {
         self.links = Known::Always(order);
     }
@@ -151,17 +155,17 @@ impl Session {
         });
     }
 
-    /// The version in use; `None` before the server's VERSION has arrived.
+    /// Returns the version in use, or `None` before the server's VERSION has arrived.
     pub const fn version(&self) -> Option<u32> {
         self.version
     }
 
-    /// The server's extensions, each with its version, in its order.
+    /// Returns the server's extensions with their versions, in the server's order.
     pub fn extensions(&self) -> &[(String, String)] {
         &self.extensions
     }
 
-    /// True when the server offers `name` (see [`extension`]) in the version this crate knows.
+    /// Returns true if the server offers `name` (see [`extension`]) in the version this crate knows.
     pub fn supports(&self, name: &str) -> bool {
         let known = match name {
             extension::STATVFS | extension::FSTATVFS => "2",
@@ -170,14 +174,14 @@ impl Session {
         self.extensions.iter().any(|(offered, version)| offered == name && version == known)
     }
 
-    /// Appends a request and returns its id. Ids count up and wrap: no two of the last 2^32 are equal.
+    /// Appends a request and returns its id. Ids count up and wrap after 2^32 requests.
     pub fn request(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> u32 {
         let id = self.take_id();
         request.encode(id, out);
         id
     }
 
-    /// Appends `limits@openssh.com` if the server offers it; returns whether it did. The answer comes as
+    /// Appends `limits@openssh.com` if the server offers it. Returns true if it did. The answer arrives as
     /// [`Incoming::Limits`] and is remembered.
     pub fn request_limits(&mut self, out: &mut Vec<u8>) -> bool {
         if !self.supports(extension::LIMITS) {
@@ -188,7 +192,7 @@ impl Session {
         true
     }
 
-    /// The limits of the server; all 0 when it has not announced any.
+    /// Returns the limits of the server: all 0 if it has not announced any.
     pub const fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -198,44 +202,46 @@ impl Session {
         self.limits.max_packet > 0
     }
 
-    /// Several requests may share a packet of the channel: the server is known to read them from a stream.
-    /// Servers exist (the example of libssh) that look at one message in each packet and wait for the next
-    /// one.
+    /// Returns true if several requests may share a packet of the channel: the server is known to read them
+    /// from a stream. Some servers (the example of libssh) read only one message from each packet, then wait
+    /// for the next packet.
     pub fn takes_many_in_a_packet(&self) -> bool {
         self.has_told_limits() || self.supports(extension::PUT_FILES)
     }
 
-    /// How many of `bytes`, which begin with a request, belong to it.
+    /// Returns the length of the first request in `bytes`.
     pub fn first_message(bytes: &[u8]) -> usize {
         let announced = bytes.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length) as usize);
         announced.saturating_add(4).min(bytes.len())
     }
 
-    /// The server was seen to give a handle to one file that another one had: see
-    /// [`Session::note_handles_given_twice`].
+    /// Returns true after [`Session::note_handles_given_twice`]: the server has used the same handle for two
+    /// open files.
     pub const fn gives_handles_twice(&self) -> bool {
         self.gives_handles_twice
     }
 
-    /// Remembers that only one file or directory may be open at once, for all users of this session.
+    /// Records that the server used a handle for two open files. Only one file or directory may then be open
+    /// at a time, for all users of this session.
     pub const fn note_handles_given_twice(&mut self) {
         self.gives_handles_twice = true;
     }
 
-    /// Remembers that the server refuses to have more than `most` files and directories open, for all users of this session.
+    /// Records that the server refuses to have more than `most` files and directories open. This applies to
+    /// all users of this session.
     pub const fn note_most_handles(&mut self, most: u64) {
         if self.limits.max_handles == 0 || most < self.limits.max_handles {
             self.limits.max_handles = most;
         }
     }
 
-    /// How many bytes to ask for in one READ: what the server serves whole, at most [`MAX_DATA`], and
-    /// [`SAFE_DATA`] when the server has not announced it.
+    /// Returns the number of bytes to ask for in one READ. It is the largest number that the server serves
+    /// whole, at most [`MAX_DATA`], or [`SAFE_DATA`] if the server has not announced its limits.
     pub fn read_len(&self) -> u32 {
         self.data_len(self.limits.max_read)
     }
 
-    /// How many bytes to put into one WRITE; as [`Session::read_len`].
+    /// Returns the number of bytes to put into one WRITE, by the rules of [`Session::read_len`].
     pub fn write_len(&self) -> u32 {
         self.data_len(self.limits.max_write)
     }
@@ -243,7 +249,7 @@ impl Session {
     fn data_len(&self, limit: u64) -> u32 {
         let by_packet = match self.limits.max_packet {
             0 => u64::MAX,
-            // The rest of the message, as large as OpenSSH takes it.
+            // 1,024 bytes for the rest of the message, as OpenSSH calculates.
             packet => packet.saturating_sub(1024).max(1024),
         };
         let len = match (limit, self.limits.max_packet) {
@@ -254,8 +260,8 @@ impl Session {
         u32::try_from(len.min(MAX_DATA as u64)).unwrap_or(SAFE_DATA as u32)
     }
 
-    /// Starts a WRITE whose data is laid out by the caller: the header's bytes are made by
-    /// [`WriteHeader::bytes`] once it is known how much there is.
+    /// Starts a WRITE whose data the caller places in the stream itself. [`WriteHeader::bytes`] makes the
+    /// bytes of the header when the length of the data is known.
     pub fn write_header(&mut self, handle: &[u8], offset: u64) -> WriteHeader {
         WriteHeader::new(self.take_id(), handle, offset)
     }
@@ -266,21 +272,21 @@ impl Session {
         id
     }
 
-    /// Takes bytes from the channel, in any pieces. Bytes that make no whole message are kept: at most
-    /// 257 KiB, and all that is pushed between two calls of [`Session::poll`].
+    /// Takes bytes from the channel, in pieces of any size. Keeps the bytes of an incomplete message, at most
+    /// 257 KiB, and all bytes since the last [`Session::poll`].
     pub fn input(&mut self, data: Bytes) {
         if self.failed.is_none() {
             self.input.push(data);
         }
     }
 
-    /// Bytes held back because they make no whole message yet, or have not been polled.
+    /// Returns the number of bytes that wait for the rest of their message, or for [`Session::poll`].
     pub const fn buffered(&self) -> usize {
         self.input.len()
     }
 
-    /// The next message of the server, or `None` until more [`Session::input`]. After an error the same error
-    /// comes back for ever.
+    /// Returns the next message of the server, or `None` until more [`Session::input`]. After an error, all
+    /// later calls return the same error.
     pub fn poll(&mut self) -> Result<Option<Incoming>, SessionError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -320,7 +326,7 @@ impl Session {
         Ok(Some(Incoming::Reply(reply)))
     }
 
-    /// Takes a whole message of `len` bytes, whose length field is still in front of it.
+    /// Takes a whole message of `len` bytes. Its length field is still before it.
     fn read_reply(&mut self, len: usize) -> Result<Reply, SessionError> {
         let mut header = [0; DATA_HEADER];
         if len + 4 >= DATA_HEADER && self.input.peek(&mut header) {
@@ -383,11 +389,11 @@ impl Session {
     }
 }
 
-/// The front part of a WRITE request: everything but the data.
+/// The header of a WRITE request: all bytes before the data.
 #[derive(Debug, Clone)]
 pub struct WriteHeader {
     id: u32,
-    /// The whole header; the two lengths are filled in by [`WriteHeader::bytes`].
+    /// All bytes of the header. [`WriteHeader::bytes`] fills in the two lengths.
     bytes: Vec<u8>,
 }
 
@@ -403,17 +409,17 @@ impl WriteHeader {
         Self { id, bytes }
     }
 
-    /// The id of the request.
+    /// Returns the id of the request.
     pub const fn id(&self) -> u32 {
         self.id
     }
 
-    /// How many bytes the header takes.
+    /// Returns the size of the header in bytes.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The header for `data_len` bytes of data, which must follow it in the stream.
+    /// Returns the header for `data_len` bytes of data, which must follow it in the stream.
     pub fn bytes(&mut self, data_len: usize) -> &[u8] {
         let data_len = u32::try_from(data_len).unwrap_or(u32::MAX);
         let behind = u32::try_from(self.bytes.len() - 4).unwrap_or(u32::MAX);

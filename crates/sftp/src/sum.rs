@@ -1,30 +1,30 @@
-//! `running-sum@longhaul`: checks that the file at one end holds the bytes read at the other end, while these
-//! are still in caches.
+//! `running-sum@longhaul`: verifies that the file at one end holds the bytes read at the other end, while the
+//! bytes are still in caches.
 //!
-//! The ends cannot compute a digest of the whole file as they go: pieces may arrive in any order, over
-//! several channels and handles. So each piece (one WRITE, or the answer to one READ) gets a digest of its
-//! own, XXH3 of 128 bits with the piece's offset as the seed, and the sum of a file is the sum of these
-//! numbers, beside the count of bytes. Sums of several handles add up. Both ends see the same pieces, so they
-//! need not agree on any.
+//! The ends cannot compute a digest of the whole file during the transfer: its pieces may arrive in any
+//! order, over several channels and handles. So each piece (one WRITE, or the answer to one READ) has its own
+//! digest: XXH3 of 128 bits with the piece's offset as the seed. The sum of a file is the sum of these
+//! numbers, together with the number of bytes. Sums of several handles can be added. Both ends see the same
+//! pieces, so they need not agree on the size of pieces.
 //!
-//! The writer sums up one of two things. With [`ReadBack::Whole`] it is all that it reads back right after
-//! writing, which is what readers of the file will see. With [`ReadBack::Spots`] it is what it has passed to
-//! the kernel, once the first and last page of the piece have been read back and compared. Reading back
-//! everything costs a third of writing a file in memory. The sum finds faults of memory, file systems and
-//! programs. It does not find attacks: the connection protects against those. `check-file` has cryptographic
-//! digests.
+//! The writer digests one of two things. With [`ReadBack::Whole`] it reads all data back right after writing,
+//! and digests them: readers of the file will see these bytes. With [`ReadBack::Spots`] it digests the data
+//! that it passed to the kernel, and reads back and compares only the first and last page of the piece.
+//! Reading back everything costs a third of the time for writing a file in memory. The sum finds faults of
+//! memory, file systems and programs. It does not find attacks: the connection protects against those.
+//! `check-file` has cryptographic digests.
 //!
 //! On the wire: EXTENDED with the name, `string handle`, `byte step` ([`SumStep`]). The reply to
-//! [`SumStep::Finish`] is EXTENDED_REPLY with `uint64 bytes`, `byte[16] sum`, big-endian; that to
+//! [`SumStep::Finish`] is EXTENDED_REPLY with `uint64 bytes`, `byte[16] sum`, big-endian. The reply to
 //! [`SumStep::Begin`] is STATUS.
 
 use lh_wire::{Reader, Writer};
 use twox_hash::XxHash3_128;
 
-/// The sum of a file, or of a part of it. See the module documentation.
+/// The sum of a file, or of a part of it, as the module documentation defines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunningSum {
-    /// How many bytes have been summed.
+    /// Number of bytes in the sum.
     pub bytes: u64,
     /// Sum of the pieces' digests, modulo 2^128.
     pub sum: u128,
@@ -47,7 +47,7 @@ impl RunningSum {
         }
     }
 
-    /// Adds a piece that came in parts.
+    /// Adds a piece whose digest is complete.
     pub fn finish_piece(&mut self, piece: PieceSum) {
         self.bytes = self.bytes.wrapping_add(piece.len);
         self.sum = self.sum.wrapping_add(piece.state.finish_128());
@@ -74,26 +74,26 @@ impl RunningSum {
     }
 }
 
-/// How much of what is written is read back.
+/// Share of the written data that is read back for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadBack {
-    /// All of it.
+    /// All written data.
     Whole,
-    /// Both ends of each piece; pieces of two pages and less as a whole.
+    /// The first and last page of each piece. Pieces of two pages or less are read back as a whole.
     Spots,
 }
 
-/// A step of a handle's sum, as the client asks for it.
+/// A request for a handle's sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SumStep {
-    /// Begin a new sum.
+    /// Start a new sum.
     Begin(ReadBack),
-    /// Report the sum and end it.
+    /// Return the sum and end it.
     Finish,
 }
 
 impl SumStep {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> u8 {
         match self {
             Self::Begin(ReadBack::Whole) => 0,
@@ -102,7 +102,7 @@ impl SumStep {
         }
     }
 
-    /// Returns the step with a number.
+    /// Returns the step with this number.
     ///
     /// # Errors
     /// The number is unknown.
@@ -116,10 +116,11 @@ impl SumStep {
     }
 }
 
-/// Bytes that are compared at each end of a piece: a page.
+/// Number of bytes that are compared at each end of a piece: a page.
 const SPOT: usize = 4096;
 
-/// Bytes that are read back at once: they stay in the first-level cache, and the buffer needs no allocation.
+/// Number of bytes that are read back at a time. They fit the first-level cache, and the buffer needs no
+/// allocation.
 const READ_BACK: usize = 32 * 1024;
 
 /// The digest of one piece, while it is computed.
@@ -130,7 +131,7 @@ pub struct PieceSum {
 }
 
 impl PieceSum {
-    /// A piece that begins at `offset` of its file.
+    /// Starts a piece that begins at `offset` of its file.
     pub fn new(offset: u64) -> Self {
         Self { state: XxHash3_128::with_seed(offset), len: 0 }
     }
@@ -141,9 +142,10 @@ impl PieceSum {
         self.state.write(data);
     }
 
-    /// Returns the digest of the `len` bytes at the front of `slices` that were just written at `offset`. It
-    /// is that of the bytes read back (see [`read_back`](Self::read_back)). With [`ReadBack::Spots`] it is
-    /// that of the bytes written, if both ends of the piece read back the same.
+    /// Returns the digest of the `len` bytes at the front of `slices` that were just written at `offset`.
+    /// With [`ReadBack::Spots`], only both ends of the piece are read back and compared, and it is the digest
+    /// of the written bytes. With [`ReadBack::Whole`], and if an end differs, it is the digest of the bytes
+    /// read back (see [`read_back`](Self::read_back)).
     ///
     /// # Errors
     /// The error of `read`.
@@ -193,12 +195,12 @@ impl PieceSum {
         Ok(piece)
     }
 
-    /// How many bytes it has.
+    /// Returns the length of the piece so far, in bytes.
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// True while it has none.
+    /// Returns true while the piece is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -214,7 +216,8 @@ impl PieceSum {
     }
 }
 
-/// Returns the bytes of `slices` from `at` on, as many as are compared.
+/// Reads the [`SPOT`] bytes of the file that were written from `slices` at index `at`. Returns true if they
+/// are equal.
 fn is_there<S: std::ops::Deref<Target = [u8]>, E>(
     offset: u64,
     slices: &[S],
@@ -277,7 +280,7 @@ mod tests {
         assert_eq!(RunningSum::read(&mut Reader::new(&wire)), Ok(one));
     }
 
-    /// A file in memory, which gives back 1,000 bytes at a time.
+    /// Returns a function that reads a file in memory, 1,000 bytes at a time.
     fn file(data: &[u8]) -> impl FnMut(u64, &mut [u8]) -> Result<usize, ()> + '_ {
         |at, room| {
             let rest = data.get(at as usize..).unwrap_or_default();
@@ -302,7 +305,7 @@ mod tests {
         written.add(10, &data[10..70_010]);
         assert_eq!(right, written);
         assert_eq!(right, of(ReadBack::Spots, &data));
-        // (where a byte is wrong, and whether looking at spots finds it)
+        // (offset of the wrong byte, and whether comparing the spots finds it)
         for (at, found) in
             [(10, true), (12, true), (4_105, true), (40_000, false), (70_009, true), (65_914, true)]
         {
@@ -311,7 +314,7 @@ mod tests {
             assert_ne!(right, of(ReadBack::Whole, &wrong), "{at}");
             assert_eq!(right != of(ReadBack::Spots, &wrong), found, "{at}");
         }
-        // Too short, or small enough to be read back as it is.
+        // The file is too short, or the piece is so small that it is read back as a whole.
         assert_ne!(right, of(ReadBack::Spots, &data[..70_009]));
         let mut wrong = data.clone();
         wrong[5_000] ^= 1;

@@ -1,4 +1,4 @@
-//! Small files that are written at once, with all attributes that are kept.
+//! Small files that are written at once, with all their attributes.
 
 use std::io;
 
@@ -9,51 +9,54 @@ use crate::{Attrs, batched_extended_attrs};
 /// A whole file to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Whole<'a> {
-    /// Where.
+    /// Path of the file.
     pub path: &'a [u8],
-    /// All of it.
+    /// Content of the file.
     pub data: &'a [u8],
-    /// The permissions that it is made with, under the umask.
+    /// Permissions for making the file, restricted by the umask.
     pub made_with: u32,
-    /// What was written is read back and compared.
+    /// Whether to read the written data back and compare them.
     pub compared: bool,
-    /// Owner and group that it is given; `u32::MAX` leaves what there is.
+    /// Owner and group to set. `u32::MAX` leaves the existing value.
     pub ids: Option<(u32, u32)>,
-    /// Kinds (bits of [`crate::extended_attrs`]) and the attributes of these kinds that it gets.
+    /// Kinds of extended attributes to set (bits of [`crate::extended_attrs`]), and all attributes of these
+    /// kinds.
     pub xattrs: Option<(u32, &'a Xattrs)>,
-    /// Permissions and times that are set last. With [`Whole::ids`], set-user-ID and set-group-ID bits are
-    /// left out where the owner could not be set.
+    /// Permissions and times to set last. If [`Whole::ids`] could not be set, set-user-ID and set-group-ID
+    /// bits are left out.
     pub attrs: Attrs,
 }
 
 /// A failed step and its error.
 pub type Failure = (PutStep, io::Error);
 
-/// Outcome of writing a file.
+/// Result of writing a file.
 #[derive(Debug)]
 pub struct Filled {
-    /// Bytes that were written.
+    /// Number of bytes written.
     pub written: usize,
-    /// Owner or attributes that could not be kept: no failures.
+    /// Owner or attributes that could not be set. They do not count as failures.
     pub not_kept: Vec<Failure>,
-    /// Whether it is complete. [`io::ErrorKind::InvalidData`]: what was read back is something else.
+    /// Whether the file is complete. [`io::ErrorKind::InvalidData`]: the data read back differ from the
+    /// written data.
     pub outcome: Result<(), Failure>,
 }
 
-/// Outcome of making a file that appears complete under a free name.
+/// Result of making a file that appears complete under a free name.
 #[derive(Debug)]
 pub enum Made {
-    /// It was written; without a failure it has its name.
+    /// The file was written. It has its name if there was no failure.
     Filled(Filled),
-    /// The name exists already: nothing has changed.
+    /// The name exists: nothing has changed.
     Exists,
-    /// The file system has no files without names: nothing has changed.
+    /// The file system cannot make files without names: nothing has changed.
     Unsupported,
-    /// It could not be opened: nothing has changed.
+    /// The file could not be made: nothing has changed.
     Refused,
 }
 
-/// Kinds of extended attributes that `flags` name, with the attributes; `None` where they name none.
+/// Returns the kinds of extended attributes that `flags` select, and the attributes; `None` if `flags` select
+/// no kind.
 pub(crate) fn kinds_of(flags: u32, xattrs: &Xattrs) -> Option<(u32, &Xattrs)> {
     Some(batched_extended_attrs::put_kinds(flags)).filter(|&kinds| kinds != 0).map(|kinds| (kinds, xattrs))
 }

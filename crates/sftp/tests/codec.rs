@@ -1,4 +1,4 @@
-//! Every parser that reads bytes from a peer: round trips, and bytes that mean nothing.
+//! Tests of every parser that reads bytes from a peer: round trips, and malformed bytes.
 
 use bytes::Bytes;
 use lh_sftp::{
@@ -26,7 +26,7 @@ fn attrs() -> impl Strategy<Value = Attrs> {
         })
 }
 
-/// Every kind of request over the same fields.
+/// Returns every kind of request, with the same fields.
 fn requests<'a>(a: &'a [u8], b: &'a [u8], n: u64, m: u64, attrs: Attrs) -> Vec<Request<'a>> {
     let len = m as u32;
     vec![
@@ -73,7 +73,7 @@ proptest! {
             request.encode(id, &mut bytes);
             prop_assert_eq!(u32::from_be_bytes(bytes[..4].try_into().unwrap()) as usize, bytes.len() - 4);
             prop_assert_eq!(Request::decode(&bytes[4..]), Ok((id, request.clone())));
-            // Cut anywhere, it is refused; the id is known as soon as it is there.
+            // A truncated request is refused. The error has the id if that is complete.
             if !matches!(request, Request::Extended { .. }) {
                 for cut in 0..bytes.len() - 4 {
                     let bad = Request::decode(&bytes[4..4 + cut]).unwrap_err();
@@ -181,7 +181,7 @@ fn unknown_requests_differ_from_malformed_ones() {
         Request::decode(&[PacketType::STAT.0, 0, 0, 0, 7]),
         Err(BadRequest { id: Some(7), kind: BadRequestKind::Malformed })
     );
-    // Bytes behind the last field are forgiven.
+    // Bytes after the last field are ignored.
     assert!(Request::decode(b"\x11\0\0\0\x07\0\0\0\x01/extra").is_ok());
 }
 
@@ -212,13 +212,14 @@ fn with_limits(limits: Limits) -> Session {
 
 #[test]
 fn data_lengths_follow_the_limits() {
-    // Without limits@openssh.com: what every server can do.
+    // Without limits@openssh.com, the session uses a size that every server serves.
     assert!(!greeted(&[]).request_limits(&mut Vec::new()));
     assert_eq!(greeted(&[]).read_len(), 32768);
     let openssh =
         with_limits(Limits { max_packet: 262_144, max_read: 261_120, max_write: 261_120, max_handles: 3 });
     assert_eq!((openssh.read_len(), openssh.write_len()), (261_120, 261_120));
-    // The number of handles says nothing about lengths or depths; an immense limit is not for us to use.
+    // The number of handles does not limit lengths or requests in flight. Limits above this crate's own are
+    // not used.
     let vast =
         with_limits(Limits { max_packet: 1 << 30, max_read: 1 << 29, max_write: u64::MAX, max_handles: 1 });
     assert_eq!((vast.read_len(), vast.write_len()), (261_120, 261_120));
@@ -258,7 +259,7 @@ fn text_in_front_of_sftp_is_explained() {
         assert!(text.starts_with("Received message too long 1416128883\nEnsure the remote shell"), "{text}");
         assert!(text.contains("begins \"This"), "{text}");
         assert!(!text.contains('\x07'));
-        // The session stays dead.
+        // After an error the session stays unusable.
         assert!(session.poll().is_err());
     }
 }
@@ -268,7 +269,7 @@ fn impossible_lengths_end_the_session_at_once() {
     let mut session = Session::new();
     session.input(Bytes::from_static(&[0xff; 4]));
     assert_eq!(session.poll(), Err(SessionError::TooLong { length: u32::MAX }));
-    // Text later on is no greeting.
+    // Text after VERSION is not taken for output of a shell start-up file.
     let mut session = greeted(&[]);
     session.input(Bytes::from_static(b"This"));
     assert!(matches!(session.poll(), Err(SessionError::TooLong { .. })));

@@ -1,9 +1,10 @@
-//! Additional connections of a copy, as many as `-j` says, or as are found to help.
+//! Additional connections of a copy: as many as `-j` requests, or as many as make the copy faster.
 //!
-//! A server that gives tickets (a Longhaul server) is joined by them: no login, no question, and each connection has a process
-//! of its own there. To others additional channels come first, and an ordinary login only when the server allows
-//! no more of them, or when one connection is what holds the copy up; and only where the first login has needed nobody:
-//! a login that fails is a warning in the server's log, and a key that has to be touched blinks for a reason.
+//! A Longhaul server gives tickets: a connection with a ticket joins the session without a login or a prompt,
+//! and gets its own process on the server. For other servers, additional channels are tried first. An
+//! ordinary login follows only if the server allows no more channels, or one connection limits the copy. It
+//! is made only if the first login needed no interaction: a failed login is a warning in the server's log,
+//! and a security key must not blink without a reason.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,35 +21,35 @@ use lh_transfer::{AdditionalConnections, Job, Load, Side};
 
 use crate::load::Gauge;
 
-/// Channels of one additional connection: what OpenSSH's server allows.
+/// Channels of one additional connection: the limit of OpenSSH's server.
 const CHANNELS: usize = 10;
 
 /// Purpose of an additional connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// In place of a channel that is waited for.
+    /// Replaces a channel that the job waits for.
     Channel,
-    /// One more, with channels that are not waited for.
+    /// An extra connection, with channels that the job does not wait for.
     Another,
 }
 
-/// The next task of the thread that connects.
+/// The next task of the connecting thread.
 struct Want {
     purpose: Purpose,
-    /// To be joined with; else by a login.
+    /// Ticket to join the session with; `None`: log in.
     ticket: Option<Ticket>,
     channels: usize,
 }
 
-/// The thread that connects; it is there when it is first needed.
+/// State of the connecting thread, which starts when it is first needed.
 enum Worker {
     None,
     Running(Sender<Want>),
     Over,
 }
 
-/// Tickets that the server has not answered about, in the order in which it will; none where the copy is over that wanted one. The
-/// connection's, because answers come in after that.
+/// Requested tickets that the server has not answered, in order. `None` replaces tickets whose copy is over.
+/// The list belongs to the connection, because answers may arrive after the copy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Asked(Arc<Mutex<VecDeque<Option<TicketUse>>>>);
 
@@ -60,31 +61,32 @@ impl Asked {
         locked(&self.0).push_back(Some((ticket, purpose)));
     }
 
-    /// The one that an answer which has come is about.
+    /// Returns the ticket to which the next answer of the server belongs.
     pub(crate) fn oldest(&self) -> Option<TicketUse> {
         locked(&self.0).pop_front().flatten()
     }
 
-    /// Forgets the copy that wanted them, which is over.
+    /// Cancels the ticket requests of a copy that is over; their answers will be ignored.
     fn forget(&self) {
         locked(&self.0).iter_mut().for_each(|asked| *asked = None);
     }
 }
 
-/// Makes the connections of one job, one after the other: a server that counts those who log in sees one at a time.
+/// Makes the additional connections of one job, one after the other: some servers limit the number of
+/// simultaneous logins.
 pub struct Connector {
     job: Job,
     side: Side,
     options: ClientOptions,
-    /// The program or subsystem of their channels.
+    /// Program or subsystem of their channels.
     start: Start,
     asked: Asked,
-    /// Another login needs nobody; false before the first one.
+    /// Another login needs no interaction; false before the first login.
     may_log_in: AtomicBool,
     worker: Mutex<Worker>,
     me: Weak<Self>,
     gauge: Mutex<Gauge>,
-    /// The threads of the connections, and whether each is connected.
+    /// Threads of the connections, each with a flag that is true once it is connected.
     running: Mutex<Vec<(Arc<AtomicBool>, JoinHandle<()>)>>,
 }
 
@@ -93,7 +95,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Connector {
-    /// A connector for `job`, whose first connection was made with `options`.
+    /// Creates a connector for `job`, whose first connection was made with `options`.
     pub(crate) fn new(
         job: &Job,
         side: Side,
@@ -103,7 +105,7 @@ impl Connector {
         asked: Asked,
     ) -> Arc<Self> {
         let mut options = options.clone();
-        // Nobody is asked, and the first connection has said what there was to say.
+        // The user is not prompted, and the first connection has already shown all messages.
         options.config.settings.batch_mode.force(true);
         options.log_level = LogLevel::Quiet;
         Arc::new_cyclic(|me| Self {
@@ -120,19 +122,19 @@ impl Connector {
         })
     }
 
-    /// The first connection is logged in; `again`: another login needs nobody.
+    /// Records that the first connection is logged in. `again`: another login needs no interaction.
     pub(crate) fn logged_in(&self, again: bool) {
         self.may_log_in.store(again, Ordering::Release);
     }
 
-    /// The server has answered about a ticket.
+    /// Handles the server's answer to a ticket request.
     pub(crate) fn replied(&self, ticket: Ticket, purpose: Purpose, ok: bool) {
         if !ok || !self.want(Want { purpose, ticket: Some(ticket), channels: 1 }) {
             self.failed(purpose, 1, true);
         }
     }
 
-    /// The copy is over: waits for connections that stand to be closed.
+    /// Ends the copy's additional connections: waits until the established ones are closed.
     pub fn end(&self) {
         self.asked.forget();
         *locked(&self.worker) = Worker::Over;
@@ -147,7 +149,7 @@ impl Connector {
         let mut worker = locked(&self.worker);
         if let (Worker::None, Some(me)) = (&*worker, self.me.upgrade()) {
             let (wants, wanted) = channel();
-            // Nobody waits for this one: it may be connecting when everything is done.
+            // No thread waits for this one: it may still be connecting when the copy is over.
             std::thread::spawn(move || me.work(&wanted));
             *worker = Worker::Running(wants);
         }
@@ -160,7 +162,7 @@ impl Connector {
             waiting.extend(wanted.try_iter());
             let plain = |want: &Want| want.ticket.is_none() && want.purpose == Purpose::Channel;
             if plain(&want) {
-                // One login serves as many channels as are waited for.
+                // One login serves all channels that the job waits for, up to the limit.
                 while want.channels < CHANNELS && waiting.front().is_some_and(plain) {
                     waiting.pop_front();
                     want.channels += 1;
@@ -173,13 +175,13 @@ impl Connector {
             let (tried, result) = channel::<()>();
             let stands = Arc::clone(&connected);
             let thread = std::thread::spawn(move || connector.serve(want, &stands, tried));
-            // Hears of it when it stands, or of the end of the thread.
+            // Waits until the connection is established, or its thread ends.
             let _ = result.recv();
             locked(&self.running).push((connected, thread));
         }
     }
 
-    /// No connection came of it.
+    /// Reports that no connection was made.
     fn failed(&self, purpose: Purpose, channels: usize, joins: bool) {
         match purpose {
             Purpose::Channel => (0..channels).for_each(|_| self.job.connection_failed(!joins)),
@@ -187,7 +189,7 @@ impl Connector {
         }
     }
 
-    /// One connection, from its beginning to the end of the copy.
+    /// Serves one connection, from its start to the end of the copy.
     fn serve(&self, want: Want, connected: &AtomicBool, tried: Sender<()>) {
         let Want { purpose, ticket, channels } = want;
         let joins = ticket.is_some();
@@ -227,12 +229,12 @@ impl Connector {
         client.close();
     }
 
-    /// Has another login made, where it needs nobody; false otherwise. The job may be locked.
+    /// Requests another login if it needs no interaction; otherwise returns false. The job may be locked.
     fn log_in(&self, purpose: Purpose, channels: usize) -> bool {
         self.may_log_in.load(Ordering::Acquire) && self.want(Want { purpose, ticket: None, channels })
     }
 
-    /// Asks for a ticket.
+    /// Requests a ticket from the server.
     fn ask(&self, purpose: Purpose, cx: &mut ControlCx<'_>) -> bool {
         let ticket = Ticket::request(cx);
         let asked = ticket.is_some();
@@ -260,7 +262,7 @@ impl AdditionalConnections for Connector {
     }
 }
 
-/// The server may open nothing on such a connection.
+/// Control of an additional connection: the server may not open any channel on it.
 struct Default;
 
 impl Control for Default {

@@ -1,4 +1,4 @@
-//! A connection that copies, and the control of its loop.
+//! A connection for copies, and the control of its loop.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -16,37 +16,37 @@ use lh_transfer::{AdditionalConnections, AsSession, Job, JobHandler, Side};
 use crate::additional::{Asked, Connector};
 use crate::load::{Gauge, Measure};
 
-/// Status with which the loop stops when the server does not start what was asked for.
+/// Status with which the loop stops when the server does not start the requested program.
 const NOT_STARTED: i32 = 255;
 
-/// A host with a login, and the agent that `-A` lends it.
+/// A connection to a host, and the agent that `-A` forwards to it.
 pub struct Connection {
     client: Client,
     agent: AgentForward,
-    /// Options that it was made with, for additional ones.
+    /// Options of the connection, for additional ones.
     options: ClientOptions,
     /// For messages while the loop runs (`-v`).
     logger: Logger,
     measure: Option<Measure>,
     asked: Asked,
-    /// The channel that was opened and has not run.
+    /// The channel that is opened but does not run yet.
     begun: Option<Begun>,
-    /// It ended by itself while something ran.
+    /// The connection ended by itself while a program ran on it.
     died: bool,
 }
 
-/// Why there is no connection; the message has been shown.
+/// Reason why there is no connection. The message has been shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoConnection {
-    /// The host was not reached, or the connection ended: it may answer later.
+    /// The host was not reached, or the connection ended: a later attempt may succeed.
     Unreachable,
-    /// Trying again changes nothing: the host key, the login, the configuration, no common algorithms.
+    /// Another attempt would fail too: host key, login, configuration, or no common algorithms.
     Refused,
 }
 
 impl NoConnection {
     fn of(error: &ClientError) -> Self {
-        // The peer ended it, but not for something that passes.
+        // The peer ended the connection for a lasting reason.
         let lasting = ["Unable to negotiate", "Too many authentication failures"];
         match error {
             ClientError::Unreachable(_) => Self::Unreachable,
@@ -56,7 +56,8 @@ impl NoConnection {
     }
 }
 
-/// The channel for one side of a job, unless none could be had, and who makes additional connections.
+/// The channel for one side of a job, or the error of opening it, and the connector for additional
+/// connections.
 type Begun = (Result<ChannelId, ClientError>, Option<Arc<Connector>>);
 
 impl Deref for Connection {
@@ -73,47 +74,50 @@ impl DerefMut for Connection {
 }
 
 impl Connection {
-    /// Connects and logs in, or uses the connection of a master. `None` when it cannot be had: why has been said.
+    /// Connects and logs in, or uses the connection of a master. Returns `None` after a failure, whose
+    /// message has been shown.
     pub fn log_in(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
         let mut connection = Self::connect_unauthenticated(request, ui)?;
         connection.authenticate(ui).then_some(connection)
     }
 
-    /// Logs in, where that is not done; false when it cannot be: why has been said. What has been [opened](Self::open) goes out with it.
+    /// Logs in, unless that is done already. Sends the requests of [`open`](Self::open) together with the
+    /// login. Returns false after a failure, whose message has been shown.
     pub fn authenticate(&mut self, ui: &mut TerminalUi) -> bool {
         self.try_authenticate(ui).is_ok()
     }
 
-    /// As [`authenticate`](Self::authenticate).
+    /// Like [`authenticate`](Self::authenticate), with the reason of a failure.
     ///
     /// # Errors
-    /// Tells if a later attempt may succeed.
+    /// States whether a later attempt may succeed.
     pub fn try_authenticate(&mut self, ui: &mut TerminalUi) -> Result<(), NoConnection> {
         self.client.log_in(ui).map_err(|error| {
             tell(&error, &self.options, ui);
             NoConnection::of(&error)
         })?;
-        // What was begun before the login goes out with it.
+        // The channel that was opened before the login was sent with it.
         if let Some((_, Some(connector))) = &self.begun {
             connector.logged_in(self.client.may_log_in_again());
         }
         Ok(())
     }
 
-    /// True when the connection ended by itself while something ran: not when the server had nothing to run.
+    /// True when the connection ended by itself while a program ran; false when the server had no such
+    /// program.
     pub const fn has_died(&self) -> bool {
         self.died
     }
 
-    /// The same but for the login, which [`authenticate`](Self::authenticate) does.
+    /// Like [`log_in`](Self::log_in), without the login, which [`authenticate`](Self::authenticate) does.
     pub fn connect_unauthenticated(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
         Self::try_connect_unauthenticated(request, ui).ok()
     }
 
-    /// As [`connect_unauthenticated`](Self::connect_unauthenticated).
+    /// Like [`connect_unauthenticated`](Self::connect_unauthenticated), with the reason of a failure.
     ///
     /// # Errors
-    /// Tells if a later attempt may succeed.
+    /// States whether a later attempt may succeed.
     pub fn try_connect_unauthenticated(request: &Request, ui: &mut TerminalUi) -> Result<Self, NoConnection> {
         let options = match ClientOptions::load(request) {
             Ok(options) => options,
@@ -136,20 +140,20 @@ impl Connection {
         Ok(Self { client, agent, options, logger, measure: None, asked, begun: None, died: false })
     }
 
-    /// Has the decision whether to make additional connections taken on what `measure` says.
+    /// Replaces the kernel's counters by `measure` for deciding on additional connections.
     pub fn measured_by(&mut self, measure: Measure) {
         self.measure = Some(measure);
     }
 
-    /// Requests for `start`, and for the agent where it is lent.
+    /// Returns the session requests for `start`, and for the agent if it is forwarded.
     pub fn setup(&self, start: Start) -> SessionSetup {
         SessionSetup { agent_request: self.agent.request(), ..SessionSetup::new(start) }
     }
 
-    /// The handler for the first channel of a copy, on which `start` has been asked for, and who makes
-    /// additional connections for it: to be given to the [`Copying`] that runs meanwhile, and told when it is
-    /// over ([`Connector::end`]).
-    /// `channels`: how many the user has asked for. With none, and with several, there may be more.
+    /// Returns the handler for the first channel of a copy, on which `start` has been requested, and the
+    /// connector for its additional connections. Give the connector to the [`Copying`] that runs meanwhile,
+    /// and call [`Connector::end`] when the copy is over. `channels`: the number that the user has requested.
+    /// With `None`, or more than one, there may be additional ones.
     pub fn begin(
         &mut self,
         job: &Job,
@@ -185,7 +189,8 @@ impl Connection {
         self.begun = Some((channel, connector));
     }
 
-    /// Runs one side of the job, which is [opened](Self::open) where it has not been; false when the connection is of no more use.
+    /// Runs one side of the job, which is [opened](Self::open) first if needed. Returns false when the
+    /// connection is no longer usable.
     pub fn carry_out(&mut self, job: &Job, side: Side, channels: Option<usize>, ui: &mut TerminalUi) -> bool {
         if self.begun.is_none() {
             self.open(job, side, channels);
@@ -205,7 +210,7 @@ impl Connection {
         }
         let good = match result {
             Ok(_) if job.is_finished() => true,
-            // Stopped by a signal: nothing is wrong with the connection, but it is no longer needed.
+            // A signal has stopped the copy. The connection works, but it is not needed any more.
             Ok(_) if job.is_stopped() => false,
             Ok(_) => {
                 job.lost(side, "Connection closed");
@@ -213,7 +218,7 @@ impl Connection {
             }
             Err(error) => {
                 self.died = true;
-                // The other side's failure may have ended the copy before this one's news came.
+                // The other side's failure may have ended the copy before this side's failure is reported.
                 if !job.is_finished() {
                     ui.say(&error.to_string());
                     job.lost(side, "Connection closed");
@@ -227,10 +232,10 @@ impl Connection {
         good
     }
 
-    /// Runs the loop until something stops it. `main`: the channel that counts, where there are several.
+    /// Runs the loop until it is stopped. `main`: the channel whose status counts, if there are several.
     ///
     /// # Errors
-    /// Why the connection ended.
+    /// The reason why the connection ended.
     pub fn run(
         &mut self,
         main: Option<ChannelId>,
@@ -244,29 +249,29 @@ impl Connection {
     }
 }
 
-/// Says why there is no connection.
+/// Shows why there is no connection.
 fn tell(error: &ClientError, options: &ClientOptions, ui: &mut TerminalUi) {
     if options.log_level >= LogLevel::Fatal {
         ui.say(&error.to_string());
     }
 }
 
-/// Additional channels for the data of a copy run the same.
+/// Wraps handlers of additional channels in sessions that run `start`.
 fn as_session(start: Start) -> AsSession {
     Arc::new(move |handler: Box<dyn ChannelHandler>| -> Box<dyn ChannelHandler> {
         Box::new(SessionChannel::new(SessionSetup::new(start.clone()), handler))
     })
 }
 
-/// The control of a connection that copies: the server may open nothing, but to the agent with `-A`.
+/// The control of a connection for copies: the server may open no channels, except to the agent with `-A`.
 pub struct Copying<'a> {
     agent: &'a AgentForward,
     logger: &'a Logger,
-    /// The one that counts, where there are several.
+    /// The channel whose status counts, if there are several.
     main: Option<ChannelId>,
     /// The request that the server has refused.
     pub refused: Option<&'static str>,
-    /// Of the remote program.
+    /// Exit status of the remote program.
     pub status: Option<u32>,
     /// Makes additional connections.
     connector: Option<Arc<Connector>>,

@@ -1,8 +1,9 @@
-//! Copies over SSH connections of this process: what `lhscp` and `lhsftp` have in common.
+//! Copies over SSH connections of this process: the common part of `lhscp` and `lhsftp`.
 //!
-//! `lh_transfer` knows what to ask a server for, `lh_client` how to reach one. Here a [`Connection`] is made and marked as bulk, a
-//! [`Job`](lh_transfer::Job) gets its channels on it, and the [`Connector`] makes additional connections
-//! where the user asks for them (`-j`) or where one is found to be what holds the copy up.
+//! `lh_transfer` decides which requests to send to a server, `lh_client` makes connections. Here a
+//! [`Connection`] is made and marked as bulk, and a [`Job`](lh_transfer::Job) gets its channels on it. The
+//! [`Connector`] makes additional connections if the user requests them (`-j`), or if one connection limits
+//! the copy.
 
 mod additional;
 mod connection;

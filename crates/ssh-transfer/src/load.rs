@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use lh_sys::tcp_info::TcpInfo;
 use lh_transfer::{Load, Side};
 
-/// Says what a connection has to carry, in place of what the kernel counts.
+/// Returns the load of a connection, in place of the kernel's counters. For tests.
 pub type Measure = Arc<dyn Fn() -> Load + Send + Sync>;
 
-/// With fewer cores than these an additional connection's thread would take the time of the first one's, or of
-/// the other end's.
+/// Minimum number of cores for an additional connection. With fewer, its thread would take CPU time from the
+/// first connection or from the other end.
 const CORES: usize = 3;
 
-/// Behind each loss about so many segments come after a gap.
+/// Number of out-of-order segments that follow one lost segment: the receiver counts those, not the losses.
 const BEHIND_A_GAP: f64 = 16.0;
 
-/// Counters of the last look, to be compared with.
+/// Counters of the previous measurement, and the difference to the present ones.
 pub(crate) struct Gauge {
-    /// Says it instead.
+    /// Replaces the kernel's counters.
     measure: Option<Measure>,
     socket: Option<OwnedFd>,
-    /// Which way the bytes go.
+    /// Direction of the transfer.
     side: Side,
     cores: usize,
     at: Instant,
@@ -31,13 +31,13 @@ pub(crate) struct Gauge {
     lost: u64,
 }
 
-/// Processor time of this thread.
+/// Returns the CPU time of this thread.
 fn thread_cpu() -> Duration {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 impl Gauge {
-    /// For a connection that has this socket. With `measure`, that is asked instead.
+    /// Creates counters for the connection with this socket. `measure` replaces them.
     pub(crate) fn new(socket: BorrowedFd<'_>, side: Side, measure: Option<Measure>) -> Self {
         Self {
             measure,

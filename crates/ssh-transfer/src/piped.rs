@@ -1,4 +1,5 @@
-//! The SFTP subsystem of a connection as a socket of this process, for programs that ask one thing after another.
+//! The SFTP subsystem of a connection as a socket of this process, for programs that send one request after
+//! another.
 
 use std::io;
 use std::net::Shutdown;
@@ -10,10 +11,10 @@ use lh_driver::{ChannelOptions, FdPump, LocalFd};
 use crate::connection::Connection;
 use crate::pump_until_closed::PumpUntilClosed;
 
-/// Why the SFTP subsystem ended before its user was done.
+/// Reason why the SFTP subsystem ended before its user did.
 #[derive(Debug, thiserror::Error)]
 pub enum SubsystemError {
-    /// No channel, or a lost connection.
+    /// No channel could be opened, or the connection was lost.
     #[error(transparent)]
     Connection(#[from] ClientError),
     /// The server refused this request.
@@ -22,11 +23,12 @@ pub enum SubsystemError {
 }
 
 impl Connection {
-    /// Runs the connection while `work`, on a thread of its own, talks to the SFTP server through the socket that it is given. The
-    /// socket ends when the connection does.
+    /// Runs the connection while `work`, on another thread, uses the SFTP server through the socket that it
+    /// gets. The socket is closed when the connection ends.
     ///
     /// # Errors
-    /// A socket of this process cannot be made. Inside: no channel, a refused subsystem, a lost connection. What `work` returned comes with it.
+    /// A socket pair cannot be created. The inner result has the other errors (no channel, refused subsystem,
+    /// lost connection), together with the value that `work` returned.
     pub fn run_sftp<T: Send>(
         &mut self,
         work: impl FnOnce(UnixStream) -> T + Send,
@@ -47,7 +49,7 @@ impl Connection {
         let (result, done) = std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
                 let done = work(theirs);
-                // Another clone is left: this tells the pump.
+                // The pump has another clone of the socket, so dropping this one is not enough to end it.
                 let _ = end.shutdown(Shutdown::Write);
                 done
             });

@@ -1,23 +1,23 @@
-//! A word of `lhscp`'s command line that names a place: a local path, or a path on a host.
+//! Parser of the places on `lhscp`'s command line: a local path, or a path on a host.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use lh_client::destination::{DestinationError, check_host, check_user, parse_uri_with_path};
 
-/// A host as far as the command line says.
+/// A host as given on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Host {
-    /// Where one is named.
+    /// User name, if one is given.
     pub user: Option<String>,
-    /// Without brackets.
+    /// Host name or address, without brackets.
     pub name: String,
-    /// Only the URI form names one.
+    /// Port; only the URI form can contain one.
     pub port: Option<u16>,
 }
 
 impl Host {
-    /// `[user@]host:path`, as [`Place::parse`] and scp(1) read it. The port is not in it.
+    /// Returns `[user@]host:path`, as [`Place::parse`] and scp(1) read it, without the port.
     pub fn spelled(&self, path: &[u8]) -> OsString {
         let mut word = Vec::new();
         if let Some(user) = &self.user {
@@ -37,20 +37,20 @@ impl Host {
 pub enum Place {
     /// On this host.
     Local(OsString),
-    /// On another host; relative to the login directory.
+    /// On another host. A relative path starts at the login directory.
     Remote {
-        /// Which host.
+        /// The host.
         host: Host,
-        /// As it was typed; empty for the login directory.
+        /// The path as typed; empty for the login directory.
         path: Vec<u8>,
     },
 }
 
-/// Why a word names no place. `Display` is the message.
+/// Reason why a word is not a place. `Display` is the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
-    /// OpenSSH's `scp` leaves this to its `ssh`, so to a user it is a connection that fails: a host or user that
-    /// could be taken for an option or for shell syntax, or no host.
+    /// The host or user is empty, or could be taken for an option or for shell syntax. OpenSSH's `scp` leaves
+    /// this check to its `ssh`, so users see it as a failed connection.
     #[error("{0}")]
     Login(String),
     /// A malformed URI.
@@ -68,10 +68,10 @@ impl Place {
         path == b"." || path.ends_with(b"/.")
     }
 
-    /// Understands `path`, `[user@]host:[path]` and `scp://[user@]host[:port][/path]`.
+    /// Parses `path`, `[user@]host:[path]` and `scp://[user@]host[:port][/path]`.
     ///
-    /// A word is local when a slash comes before the first colon, or when it starts with a colon: `./a:b` is how
-    /// to name a local file with a colon. A bracketed IPv6 address may hold colons.
+    /// A word is local when a slash precedes the first colon, or when it starts with a colon. `./a:b` is
+    /// therefore a local file whose name contains a colon. A bracketed IPv6 address may contain colons.
     ///
     /// # Errors
     /// See [`PlaceError`].
@@ -87,14 +87,14 @@ impl Place {
         let login = std::str::from_utf8(login)
             .map_err(|_| PlaceError::Login(DestinationError::HostCharacters.to_string()))?;
         let (user, name) = match login.rsplit_once('@') {
-            // As scp has it: a script's variable may be empty.
+            // Like scp: the user name may be an empty variable of a script.
             Some((user, name)) => (Some(user).filter(|user| !user.is_empty()), name),
             None => (None, login),
         };
         remote(user, name, None, path.to_vec())
     }
 
-    /// The host that it is on; none for this one.
+    /// Returns the host of the place; `None` for a local one.
     pub const fn host(&self) -> Option<&Host> {
         match self {
             Self::Local(_) => None,
@@ -116,7 +116,7 @@ fn remote(user: Option<&str>, name: &str, port: Option<u16>, path: Vec<u8>) -> R
     Ok(Place::Remote { host, path })
 }
 
-/// Where the host part ends.
+/// Returns the offset of the colon that ends the host part.
 fn colon(bytes: &[u8]) -> Option<usize> {
     let mut bracket = bytes.first() == Some(&b'[');
     if bytes.first() == Some(&b':') {
@@ -135,7 +135,7 @@ fn colon(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// The bytes of a local path.
+/// Returns the bytes of a local path.
 pub fn bytes(path: &OsStr) -> Vec<u8> {
     path.to_owned().into_vec()
 }

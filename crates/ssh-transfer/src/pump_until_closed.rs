@@ -1,11 +1,12 @@
-//! A channel between two descriptors of this process, which ends the loop.
+//! A channel between two descriptors of this process; its end stops the loop.
 
 use std::time::Instant;
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, Ready};
 use lh_transfer::RemoteStderr;
 
-/// A pump that stops the driver when the channel is closed and everything is handed on, or the output fails.
+/// A pump that stops the driver when the channel is closed and all data is passed on, or when the output
+/// fails.
 pub struct PumpUntilClosed {
     pump: FdPump,
     stderr: RemoteStderr,
@@ -13,7 +14,7 @@ pub struct PumpUntilClosed {
 }
 
 impl PumpUntilClosed {
-    /// A handler that moves bytes with `pump`, and shows what comes on standard error.
+    /// Creates a handler that moves bytes with `pump` and shows received data of standard error.
     pub fn new(pump: FdPump) -> Self {
         Self { pump, stderr: RemoteStderr::default(), closed: false }
     }

@@ -16,8 +16,8 @@ pub fn continue_in_background() -> io::Result<()> {
     match fork()? {
         Copy::Original(_) => {
             drop(writer);
-            // If this process leads the session, its exit hangs up every process in it: the copy must have
-            // left before.
+            // If this process leads the session, its exit sends SIGHUP to every process in it, so the copy
+            // must have left the session before.
             let _ = rustix::io::read(&reader, &mut [0; 1]);
             leave(0)
         }
@@ -63,8 +63,8 @@ pub fn split() -> io::Result<Option<Pid>> {
 fn threads() -> io::Result<usize> {
     /// One entry for each thread of this process.
     const THREADS: &str = "/proc/self/task";
-    // Linux counts a directory for each thread in the links of this one, beside the usual two. That is one system
-    // call where listing takes five, three times a login.
+    // Linux counts one link of this directory for each thread, beside the usual two. Reading the count takes
+    // one system call; listing takes five, three times a login.
     let links = rustix::fs::lstat(THREADS).map_or(0, |stat| stat.st_nlink);
     Ok(if links == 3 { 1 } else { std::fs::read_dir(THREADS).map_or(1, Iterator::count) })
 }

@@ -8,7 +8,7 @@ use std::process::{Child, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// A running child, and a descriptor that tells of its end.
+/// A running child, and a descriptor that becomes readable when it ends.
 ///
 /// Dropping it neither kills the child nor waits for it: a child that outlives its session is intended
 /// (`nohup`).
@@ -96,20 +96,21 @@ impl AsFd for Watched {
     }
 }
 
-/// A descriptor that is readable when any process with this id has ended, child or not. No program inherits it.
+/// Returns a descriptor that becomes readable when the process with this id ends, child or not. No program
+/// inherits it.
 ///
 /// # Errors
-/// There is no such process any more.
+/// The process does not exist any more.
 #[cfg(target_os = "linux")]
 pub fn end_of_process(process: Pid) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(process, rustix::process::PidfdFlags::NONBLOCK)?)
 }
 
-/// A descriptor that is readable when any process with this id has ended, child or not. No program inherits it, and no
-/// copy of this process made by fork.
+/// Returns a descriptor that becomes readable when the process with this id ends, child or not. Neither
+/// programs nor forked copies of this process inherit it.
 ///
 /// # Errors
-/// There is no such process any more.
+/// The process does not exist any more.
 #[cfg(not(target_os = "linux"))]
 #[expect(unsafe_code, reason = "kqueue(2) can close descriptors that others own")]
 pub fn end_of_process(process: Pid) -> io::Result<OwnedFd> {
@@ -128,14 +129,15 @@ use end_by_thread as end_of;
 #[cfg(target_os = "linux")]
 use end_of_process as end_of;
 
-/// A pipe that a thread closes when the child with this id has ended, which it leaves to be waited for.
+/// Returns a pipe that a thread closes when the child with this id has ended. The thread does not reap the
+/// child.
 #[cfg(any(test, not(target_os = "linux")))]
 fn end_by_thread(child: Pid) -> io::Result<OwnedFd> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     let (reader, writer) = crate::fd::pipe()?;
     let waits = move || {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        // It fails where the child has been waited for already.
+        // Fails if the child has been reaped already.
         let _ = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(child), options));
         drop(writer);
     };

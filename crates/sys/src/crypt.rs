@@ -1,9 +1,9 @@
 //! Password checks against `crypt(3)` hashes of any kind that the system uses (yescrypt, SHA-512, bcrypt, …).
 //!
 //! The system's own library is loaded when the first password is checked. So a build needs no `-dev` package,
-//! a server that allows keys only never maps the library, and it supports exactly the hashes that this host's
-//! `passwd` writes. A static build with musl loads no libraries, and uses musl's own function, which knows all
-//! kinds but yescrypt.
+//! and a server that allows only keys never maps the library. The supported hashes are those that this host's
+//! `passwd` writes. A static build with musl loads no libraries; it uses musl's own function, which supports
+//! all kinds except yescrypt.
 #![expect(unsafe_code, reason = "crypt_r is in a C library that is loaded at run time")]
 
 use std::ffi::{CStr, CString, c_char, c_void};

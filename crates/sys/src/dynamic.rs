@@ -1,7 +1,9 @@
-//! C libraries that are loaded at run time: for what most processes never need, or what not every host has.
+//! C libraries that are loaded at run time, because most processes never need them or not every host has
+//! them.
 //!
-//! Compared with linking to them, a build needs no development files, a host need not have them, and programs that do
-//! not use them start faster: Kerberos' eight libraries are half of the dynamic loader's work for a client.
+//! Compared with linking, a build needs no development files, a host need not have the libraries, and
+//! programs that do not use them start faster: Kerberos' eight libraries are half of the dynamic loader's
+//! work for a client.
 #![expect(unsafe_code, reason = "dlopen(3) and dlsym(3)")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -12,35 +14,36 @@ use std::ptr::NonNull;
 pub(crate) struct Library(NonNull<c_void>);
 
 impl Library {
-    /// Loads a library: by its path, or by its name from where the system keeps libraries. This runs its initialisers.
+    /// Loads a library by its path, or by its name from the system's library directories. This runs its
+    /// initialisers.
     ///
     /// # Errors
-    /// The loader's text.
+    /// The loader's error text.
     pub(crate) fn open(name: &CStr) -> Result<Self, String> {
         Self::load(name, libc::RTLD_LOCAL)
     }
 
-    /// Like [`open`](Self::open), for a library that loads others: they find what it exports, as if the program were
-    /// linked to it. Not every module of PAM names the library that it needs.
+    /// Like [`open`](Self::open), for a library that loads others. They find its exports as if the program
+    /// were linked to it: some PAM modules do not name the library that they need.
     ///
     /// # Errors
-    /// The loader's text.
+    /// The loader's error text.
     #[cfg(all(target_os = "linux", not(target_env = "musl")))]
     pub(crate) fn open_for_others(name: &CStr) -> Result<Self, String> {
         Self::load(name, libc::RTLD_GLOBAL)
     }
 
     fn load(name: &CStr, scope: c_int) -> Result<Self, String> {
-        // SAFETY: the name is a C string. What the library's initialisers do is theirs, as with one that is linked.
+        // SAFETY: the name is a C string. The library's initialisers run as they would in a linked library.
         NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | scope) })
             .map(Self)
             .ok_or_else(loader_error)
     }
 
-    /// Finds what the library, or one that it is linked to, exports under a name.
+    /// Finds an exported function or value by its name, in this library or in one that it is linked to.
     ///
     /// # Errors
-    /// The loader's text.
+    /// The loader's error text.
     pub(crate) fn symbol(self, name: &CStr) -> Result<NonNull<c_void>, String> {
         // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
         NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) }).ok_or_else(loader_error)
@@ -57,8 +60,8 @@ fn loader_error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Declares a structure with a field for each of a library's functions, and its `find`, which looks them up in a
-/// [`Library`]. A caller asserts that the function has that type in the library.
+/// Declares a structure with a field for each of a library's functions, and its `find`, which looks them up
+/// in a [`Library`]. The macro's user asserts that each function has the declared type in the library.
 #[cfg(all(target_os = "linux", not(target_env = "musl")))]
 macro_rules! functions {
     (

@@ -1,11 +1,11 @@
-//! What a system error is called.
+//! Texts of system errors.
 
 use std::io;
 
-/// Returns the text of an error in the C library's words, as other programs print it: without what the standard
-/// library adds before the words of `gai_strerror` and after those of `strerror`.
+/// Returns the text of an error in the C library's words, as other programs print it. Removes the additions
+/// of the standard library before the text of `gai_strerror` and after that of `strerror`.
 pub fn errno_text(error: &io::Error) -> String {
-    // Time limits of ours have no errno.
+    // Our own time limits have no errno.
     if error.kind() == io::ErrorKind::TimedOut {
         return "Connection timed out".to_owned();
     }

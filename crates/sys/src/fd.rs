@@ -43,8 +43,8 @@ pub fn close(fd: OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Closes every descriptor from 3 up, whatever owns it. For a process that was just forked from another one
-/// that keeps using the open descriptors, while this one starts anew with the standard three. Values that
+/// Closes every descriptor from 3 up, regardless of its owner. For a process that was just forked, while the
+/// original continues to use the open descriptors and this one restarts with the standard three. Values that
 /// owned descriptors must not be used or dropped afterwards: end with [`std::process::exit`].
 ///
 /// # Errors
@@ -53,8 +53,8 @@ pub fn close_all() -> io::Result<()> {
     close_inherited(&[])
 }
 
-/// Closes every descriptor from 3 up but those in `keep`: what a program inherits without asking for it, such as
-/// the end of a pipe whose reader waits until all copies are closed. Call it before anything else owns one.
+/// Closes every descriptor from 3 up except those in `keep`. These are inherited by accident, such as the end
+/// of a pipe whose reader waits until all copies are closed. Call it before any value owns a descriptor.
 ///
 /// # Errors
 /// The kernel lacks the call (Linux before 5.9, macOS), and there is no `/dev/fd` (on Linux a link into `/proc`).
@@ -97,7 +97,8 @@ fn close_listed(keep: &[RawFd]) -> io::Result<()> {
     let names = std::fs::read_dir("/dev/fd")?.flatten().map(|entry| entry.file_name());
     let numbers: Vec<RawFd> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
     for fd in numbers.into_iter().filter(|fd| *fd > 2 && !keep.contains(fd)) {
-        // SAFETY: as documented nothing owns it. The list's own descriptor is closed by now, which is no fault.
+        // SAFETY: as documented, no value owns it. The list's own descriptor is closed by now, so this call
+        // may fail harmlessly.
         unsafe { libc::close(fd) };
     }
     Ok(())

@@ -68,7 +68,7 @@ pub fn canonical_name(host: &str, family: Family) -> Option<String> {
 
 #[cfg_attr(target_os = "macos", link(name = "resolv"))]
 unsafe extern "C" {
-    /// resolver(3). Elsewhere than on Linux the name in `<resolv.h>` is a macro for the function's.
+    /// resolver(3). On macOS and FreeBSD the name in `<resolv.h>` is a macro for the actual function.
     #[cfg_attr(target_os = "macos", link_name = "res_9_query")]
     #[cfg_attr(target_os = "freebsd", link_name = "__res_query")]
     fn res_query(

@@ -1,10 +1,11 @@
-//! Kerberos through the GSS-API (RFC 2743, 2744, 4121): both ends of a security context, and the use of its
-//! result.
+//! Kerberos through the GSS-API (RFC 2743, 2744, 4121): both ends of a security context, and operations on
+//! the result.
 //!
-//! The bindings are ours, some twenty functions of MIT's library, which is loaded when the first context starts. Existing
-//! crates generate theirs with libclang at build time, link to the library, and lack functions that a server needs: mapping
-//! principals to users, and moving credentials to another process. Builds for other systems than Linux, and static ones,
-//! load no libraries: every context fails to start there, and the programs need not know which build they are in.
+//! The bindings are our own: some twenty functions of MIT's library, which is loaded when the first context
+//! starts. Existing crates generate theirs with libclang at build time and link to the library. They also
+//! lack functions that a server needs: mapping principals to users, and moving credentials to another
+//! process. Builds for other systems than Linux, and static builds, load no libraries. Every context fails to
+//! start there, so programs need no conditional code.
 
 #[cfg(all(target_os = "linux", not(target_env = "musl")))]
 mod library;

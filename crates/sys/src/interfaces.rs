@@ -72,7 +72,8 @@ fn name_of(index: u32) -> Option<String> {
     (!found.is_null()).then(|| unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
 }
 
-/// Returns the IP address as getnameinfo(3) writes it: with the interface of a link-local one, `fe80::1%eth0`.
+/// Returns the IP address as getnameinfo(3) writes it. A link-local address includes its interface:
+/// `fe80::1%eth0`.
 pub fn numeric_host(address: &SocketAddr) -> String {
     match address {
         SocketAddr::V6(v6) if v6.scope_id() != 0 => {
@@ -131,8 +132,8 @@ mod tests {
         v6.sin6_scope_id = 3;
         let mut bytes = [0_u8; size_of::<libc::sockaddr_in6>() + 1];
         let at = bytes.as_mut_ptr().wrapping_add(1);
-        // SAFETY: the array has space for the larger of the two behind its first byte, which `at` points to, and holds one
-        // of the two when it is read.
+        // SAFETY: behind its first byte, to which `at` points, the array has space for the larger of the two
+        // structures. It contains one of them when it is read.
         unsafe {
             at.cast::<libc::sockaddr_in>().write_unaligned(v4);
             assert_eq!(super::address(at.cast()), Some("192.0.2.7:0".parse().unwrap()));

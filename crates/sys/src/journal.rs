@@ -31,7 +31,7 @@ impl Journal {
         Ok(Self { name: name.to_owned(), facility: None, socket })
     }
 
-    /// The same connection under another name, with a facility for every entry.
+    /// Returns this connection under another name, with a facility for every entry.
     ///
     /// # Errors
     /// The process has no free descriptor.
@@ -44,7 +44,7 @@ impl Journal {
     /// underscores and do not begin with an underscore; values are arbitrary.
     ///
     /// # Errors
-    /// The journal is gone, or does not read.
+    /// The journal's socket does not exist, or the journal does not read from it.
     pub fn write<N: AsRef<str>, V: AsRef<str>>(
         &self,
         severity: Severity,

@@ -1,10 +1,11 @@
 //! Interface to the kernel and the C library. Besides `lh_crypto_sys`, the only crate that may contain `unsafe`.
 //!
-//! Safe functions of `rustix` and the standard library are used directly, here and in the other crates. This
-//! crate covers what needs the C library itself, for one of three reasons: the name service switch (users may
-//! be stored in LDAP or SSSD, which only `getpwnam_r` and its family consult), the system's password hashes
-//! (`crypt(3)`), and changes of process-wide ids, which the kernel makes per thread and glibc for all
-//! threads.
+//! Here and in the other crates, code calls the safe functions of `rustix` and the standard library directly.
+//! This crate covers functions that exist only in the C library:
+//! - The name service switch: users may be stored in LDAP or SSSD, which only `getpwnam_r` and its family
+//!   consult.
+//! - The system's password hashes (`crypt(3)`).
+//! - Changes of process-wide ids: the kernel changes them for one thread, glibc for all threads.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -24,7 +25,7 @@
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals as a readable descriptor |
 //! | [`interfaces`] | addresses of network interfaces |
-//! | [`network_changes`] | changes of addresses, links and routes, and the end of the machine's sleep |
+//! | [`network_changes`] | changes of addresses, links and routes, and resumption after system suspend |
 //! | [`forward_lookup`] | canonical names, and records of the domain name system |
 //! | [`syslog`] | the system's log |
 //! | [`journal`] | systemd's journal |
@@ -40,10 +41,10 @@
 //! | [`directories`] | private directories |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 //!
-//! The server runs on Linux alone, and so do the modules that only it uses. The others compile on macOS and FreeBSD too,
-//! for the client programs: by portable calls where there are such, and with [`std::io::ErrorKind::Unsupported`] where a
-//! caller can do without (docs/install.md lists what lacks). What is portable but not used on Linux has its tests there
-//! all the same.
+//! The server runs on Linux only, and so do the modules that only the server uses. The others compile on
+//! macOS and FreeBSD too, for the client programs. They use portable calls if there are any, or return
+//! [`std::io::ErrorKind::Unsupported`] if callers can do without (docs/install.md lists the missing
+//! features). Portable code that Linux does not use is still tested on Linux.
 
 pub mod background;
 pub mod child;

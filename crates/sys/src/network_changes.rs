@@ -1,5 +1,5 @@
-//! Changes of this machine's network, as the kernel reports them, and the end of its sleep. Linux only: elsewhere
-//! watching fails, and a lost path is noticed by the server's silence.
+//! Changes of this machine's network, as the kernel reports them, and resumption after system suspend. Linux
+//! only. Elsewhere watching fails, and a lost path is noticed by the server's silence.
 
 use std::net::IpAddr;
 
@@ -18,22 +18,22 @@ pub use missing::{NetworkChanges, Sleeps};
 pub enum NetworkChange {
     /// An interface was changed or removed.
     Link {
-        /// Its number.
+        /// Number of the interface.
         index: u32,
         /// True when it is up and has a carrier.
         running: bool,
     },
     /// An interface has an address.
     AddressAdded(IpAddr),
-    /// An interface has lost an address.
+    /// An address was removed from an interface.
     AddressRemoved(IpAddr),
-    /// A route of the main or another table for packets to other machines was added, changed or removed.
+    /// A route for packets to other machines was added, changed or removed, in any table.
     Route {
-        /// The destinations' first address; unspecified for a default route.
+        /// First address of the destinations; unspecified for a default route.
         to: IpAddr,
-        /// Number of bits that the destinations have in common.
+        /// Prefix length, bits.
         prefix: u8,
     },
-    /// Reports were lost: anything may have changed.
+    /// Reports were lost, so anything may have changed.
     Unknown,
 }

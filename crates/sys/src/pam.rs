@@ -1,8 +1,9 @@
 //! Pluggable authentication modules: one transaction, from its start to the end of the session.
 //!
-//! The bindings are ours, a dozen functions of Linux-PAM, which is loaded when it is first used. Existing crates generate
-//! theirs with libclang at build time or have had no release for years. Builds for other systems than Linux, and static
-//! ones, load no libraries: [`Pam::start`] fails there, and the rest of the server need not know which build it is in.
+//! The bindings are our own: a dozen functions of Linux-PAM, which is loaded when it is first used. Existing
+//! crates generate theirs with libclang at build time or have had no release for years. Builds for other
+//! systems than Linux, and static builds, load no libraries. [`Pam::start`] fails there, so the rest of the
+//! server needs no conditional code.
 
 #[cfg(all(target_os = "linux", not(target_env = "musl")))]
 mod library;
@@ -62,7 +63,7 @@ impl Code {
 pub enum Item {
     /// Host that the user connects from: name or address.
     RemoteHost,
-    /// The terminal; `ssh` while there is none.
+    /// Name of the terminal, or `ssh` while the session has none.
     Terminal,
 }
 

@@ -12,13 +12,13 @@ use rustix::net::{
 
 use crate::socket::NO_SIGNAL;
 
-/// macOS has no such flag, and what is received is marked at once.
+/// macOS has no such flag: received descriptors are marked right after the call.
 #[cfg(not(target_os = "macos"))]
 const CLOSE_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(target_os = "macos")]
 const CLOSE_ON_EXEC: RecvFlags = RecvFlags::empty();
 
-/// Sends one descriptor, with the one data byte that the kernel requires.
+/// Sends one descriptor, with one data byte, which the kernel requires.
 ///
 /// # Errors
 /// The peer has gone, or the descriptor is not a Unix socket.
@@ -46,7 +46,8 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Waits for a message and returns the descriptor in it; `None` for one without, and when the peer has closed.
+/// Waits for a message and returns the descriptor in it. `None` for a message without a descriptor, and when
+/// the peer has closed the socket.
 ///
 /// # Errors
 /// Those of recvmsg(2).
@@ -79,10 +80,11 @@ fn receive(socket: impl AsFd, flags: RecvFlags) -> rustix::io::Result<(usize, Op
 /// The descriptor is not a Unix socket.
 #[cfg(target_os = "linux")]
 pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
-    // Not by rustix: its process id cannot be 0, which the kernel tells of a process in another pid namespace.
+    // rustix is not used, because its process id cannot be 0. The kernel reports 0 for a process in another
+    // pid namespace.
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).map_err(io::Error::other)?;
-    // SAFETY: the kernel writes at most `length` bytes, the size of `found`, which any bytes are valid for.
+    // SAFETY: the kernel writes at most `length` bytes, the size of `found`, whose fields are integers.
     let status = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

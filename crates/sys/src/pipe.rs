@@ -1,7 +1,8 @@
 //! Pipes that grow when they are found full.
 //!
-//! A larger pipe takes fewer system calls and wake-ups per megabyte. But a user has 64 MiB of pipes altogether
-//! (`/proc/sys/fs/pipe-user-pages-soft`), and beyond that new ones hold 8 KiB, so pipes that carry little stay small.
+//! A larger pipe needs fewer system calls and wake-ups per megabyte. But a user's pipes may have 64 MiB
+//! altogether (`/proc/sys/fs/pipe-user-pages-soft`); beyond that, new pipes hold 8 KiB. So pipes that carry
+//! little stay small.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fd::PIPE_LEN;
 
-/// Size of what is no pipe, and of pipes that grow no more.
+/// Size value for descriptors that are not pipes, and for pipes that do not grow any more.
 const FIXED: usize = usize::MAX;
 
 /// Factor by which a pipe grows when the program at its other end was found waiting.
@@ -20,23 +21,23 @@ const FACTOR: usize = 4;
 pub struct PipeGrowth(AtomicUsize);
 
 impl PipeGrowth {
-    /// Asks for the size of a pipe. Any other descriptor never grows.
+    /// Queries the size of a pipe. Other descriptors never grow.
     pub fn of(fd: impl AsFd) -> Self {
         Self(AtomicUsize::new(size(fd).unwrap_or(FIXED)))
     }
 
-    /// For a descriptor that is no pipe.
+    /// Creates a value for a descriptor that is not a pipe.
     pub const fn never() -> Self {
         Self(AtomicUsize::new(FIXED))
     }
 
-    /// True when the pipe grows no more.
+    /// True when the pipe does not grow any more.
     pub fn is_fixed(&self) -> bool {
         self.0.load(Ordering::Relaxed) == FIXED
     }
 
-    /// Enlarges `fd`, which was found full with `moved` bytes: as many as one call moved, or would have. True when it
-    /// has become larger; a pipe that the kernel does not enlarge is not tried again.
+    /// Enlarges `fd`, which was found full. `moved` is the number of bytes that one call moved, or tried to
+    /// move. True when the pipe has become larger. If the kernel refuses, no further attempt is made.
     pub fn grow(&self, fd: impl AsFd, moved: usize) -> bool {
         let len = self.0.load(Ordering::Relaxed);
         if moved < len || len == FIXED {
@@ -55,13 +56,13 @@ fn size(pipe: impl AsFd) -> Option<usize> {
     rustix::pipe::fcntl_getpipe_size(pipe).ok()
 }
 
-/// True when the pipe has this size now.
+/// Sets the size of a pipe. True on success.
 #[cfg(target_os = "linux")]
 fn set_size(pipe: impl AsFd, bytes: usize) -> bool {
     rustix::pipe::fcntl_setpipe_size(pipe, bytes).is_ok()
 }
 
-/// Only Linux has pipes whose size can be changed; macOS and FreeBSD enlarge those that carry much themselves.
+/// Only Linux lets a program change the size of a pipe; macOS and FreeBSD enlarge busy pipes themselves.
 #[cfg(not(target_os = "linux"))]
 fn size(_: impl AsFd) -> Option<usize> {
     None
@@ -72,8 +73,8 @@ fn set_size(_: impl AsFd, _: usize) -> bool {
     false
 }
 
-/// An end of a pipe to another program, which grows when one call empties or fills it. It works for ends that block
-/// and for others.
+/// An end of a pipe to another program, which grows when one call empties or fills it. The end may be
+/// blocking or non-blocking.
 #[derive(Debug)]
 pub struct GrowingPipe<F> {
     end: F,
@@ -81,7 +82,7 @@ pub struct GrowingPipe<F> {
 }
 
 impl<F: AsFd> GrowingPipe<F> {
-    /// Wraps an end, whose size is not changed yet.
+    /// Wraps an end without changing its size yet.
     pub fn new(end: F) -> Self {
         let growth = PipeGrowth::of(&end);
         Self { end, growth }
@@ -112,7 +113,7 @@ impl<F: Write + AsFd> Write for GrowingPipe<F> {
             }
             result => result?,
         };
-        // An end that blocks has waited for the reader when it took this much.
+        // A blocking end has waited for the reader if it wrote that many bytes.
         self.growth.grow(&self.end, written);
         Ok(written)
     }
@@ -137,7 +138,7 @@ mod tests {
         super::size(fd).unwrap()
     }
 
-    /// Fills a pipe of `len` bytes to the last.
+    /// Fills a pipe of `len` bytes completely.
     fn fill(mut to: impl Write, len: usize) {
         to.write_all(&vec![1; len]).unwrap();
     }

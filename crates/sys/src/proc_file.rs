@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 
-/// Bytes that hold the usual file: a read generates the text anew from where the last one ended.
+/// Initial buffer size, bytes: holds most files, so that the kernel generates the text only once.
 const USUAL: usize = 8 << 10;
 
-/// Returns the content of a file. [`std::fs::read_to_string`] trusts the announced size, which is 0 in `/proc`, and
-/// begins with reads of 32 bytes. Behind [`io::Read::take`] the size is not asked for: two system calls less.
+/// Returns the content of a file. [`std::fs::read_to_string`] relies on the announced size, which is 0 in
+/// `/proc`, and begins with reads of 32 bytes. [`io::Read::take`] hides the size, which saves two system
+/// calls.
 pub(crate) fn read(path: &str) -> io::Result<String> {
     let mut text = String::with_capacity(USUAL);
     File::open(path)?.take(u64::MAX).read_to_string(&mut text)?;

@@ -102,8 +102,8 @@ impl Records {
         utmp
     }
 
-    /// Records a failed login attempt in btmp, but only if that file belongs to the effective user (root) and
-    /// is closed to others: it may hold passwords that were typed as user names.
+    /// Records a failed login attempt in btmp. The file must belong to the effective user (root) and be
+    /// closed to others, because it may hold passwords that were typed as user names.
     ///
     /// # Errors
     /// `PermissionDenied` when the file is open to others; else the system's error.
@@ -148,7 +148,7 @@ impl Records {
         file.write_all_at(&bytes, u64::from(uid) * LASTLOG_ENTRY)
     }
 
-    /// Writes utmp. musl keeps no login records: its functions, that for wtmp too, do nothing.
+    /// Writes utmp. musl keeps no login records: its functions do nothing, including the one for wtmp.
     #[cfg_attr(target_env = "musl", expect(deprecated, reason = "not called there"))]
     fn put(&self, record: &libc::utmpx) -> io::Result<()> {
         if !self.utmp || cfg!(target_env = "musl") {

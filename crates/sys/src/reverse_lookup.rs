@@ -23,9 +23,8 @@ pub fn checked_host_name(address: IpAddr) -> Option<String> {
     forward.any(|found| found.ip().to_canonical() == address).then_some(name)
 }
 
-/// Name of the local end of a connection, on which `ssh-keysign` and its callers must agree: the name of the
-/// local address where the descriptor is an internet socket and the address has one, otherwise this host's
-/// name.
+/// Returns the name of the local end of a connection. `ssh-keysign` and its callers must agree on it. For an
+/// internet socket it is the name of the local address, if that has one. Otherwise it is this host's name.
 pub fn local_name(connection: impl AsFd) -> String {
     let of_address = crate::socket::local_address(connection).and_then(|address| host_name(address.ip()));
     of_address.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
@@ -35,9 +34,9 @@ pub fn local_name(connection: impl AsFd) -> String {
 fn host_name(address: IpAddr) -> Option<String> {
     let mut name: [c_char; LONGEST] = [0; LONGEST];
     let address = SocketAddr::new(address, 0).as_any();
-    // SAFETY: the pointer refers to a socket address of that length, alive until the end of the function, and
-    // at most as many bytes as `name` has are written (the type of their number differs from
-    // system to system; it is small).
+    // SAFETY: the pointer refers to a socket address of that length, alive until the end of the function. The
+    // call writes at most as many bytes as `name` has; the type of their number differs between systems, but
+    // the number is small.
     let status = unsafe {
         libc::getnameinfo(
             address.as_ptr().cast(),

@@ -85,9 +85,10 @@ impl Prepared {
 /// Leaves the policy as it is (`SCHED_FLAG_KEEP_POLICY`, Linux 5.3).
 const KEEP_POLICY: u64 = 0x08;
 
-/// Sets the nice value of a process's main thread, or of the calling thread, and how long it may run before the
-/// scheduler looks for another (Linux 6.12; ignored before); `None`: the system's value. A process that wakes up
-/// displaces at once one that has a longer slice and no more weight; else it waits until that slice is over.
+/// Sets the nice value and the time slice of a process's main thread, or of the calling thread. The slice is
+/// the time for which a thread may run before the scheduler considers another (since Linux 6.12); `None`: the
+/// system's value. A thread that wakes up preempts a running one that has a longer slice and no higher
+/// weight. Otherwise it waits until the running slice ends.
 ///
 /// # Errors
 /// The kernel does not know the call, or does not permit that nice value.
@@ -100,7 +101,7 @@ pub fn set(process: Option<Pid>, nice: i32, slice: Option<Duration>) -> io::Resu
         ..Attributes::default()
     };
     let pid = process.map_or(0, |pid| pid.as_raw_nonzero().get());
-    // SAFETY: the kernel reads as many bytes of the structure as its first field says, and writes none.
+    // SAFETY: the kernel reads as many bytes of the structure as its first field states, and writes none.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &raw const attributes, 0_u32) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -111,14 +112,15 @@ pub fn set(process: Option<Pid>, nice: i32, slice: Option<Duration>) -> io::Resu
 mod tests {
     use super::*;
 
-    /// The slice of the calling thread, nanoseconds; `None` where this kernel does not tell.
+    /// Returns the slice of the calling thread, nanoseconds; `None` if this kernel does not report it.
     fn slice() -> Option<u64> {
         let told = std::fs::read_to_string("/proc/thread-self/sched").ok()?;
         let line = told.lines().find(|line| line.starts_with("se.slice"))?;
         line.rsplit_once(':')?.1.trim().parse().ok()
     }
 
-    /// Whether the kernel has custom slices: since Linux 6.12. Containers may forbid the call.
+    /// Returns true if the kernel supports custom slices (Linux 6.12 or newer). Containers may forbid the
+    /// call.
     fn has_slices() -> bool {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let mut numbers =
@@ -167,7 +169,7 @@ mod tests {
                 "SKIPPED nice values: they have no meaning under SCHED_IDLE, which this test has"
             );
         }
-        // 19 is the largest value there is, and this process may have it.
+        // The largest nice value is 19, and this process may have it already.
         let lower = (before + 1).min(19);
         let lowered = std::thread::spawn(move || {
             set(None, lower, Some(Duration::from_millis(10))).unwrap();

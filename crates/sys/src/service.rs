@@ -1,5 +1,5 @@
-//! The service manager that has started this process: its notification socket, its watchdog, and the sockets that
-//! it has opened for us (systemd's sd_notify(3) and sd_listen_fds(3)).
+//! The service manager that has started this process: its notification socket, its watchdog, and the sockets
+//! that it has opened for this process (systemd's sd_notify(3) and sd_listen_fds(3)).
 #![expect(unsafe_code, reason = "numbers and variables of the environment are taken over")]
 
 use std::ffi::{OsStr, OsString};
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use rustix::io::FdFlags;
 
-/// Names the sockets that a process keeps for its next program: its id, and their numbers.
+/// Variable with the process id and the numbers of the sockets that a process keeps for its next program.
 const KEPT: &str = "LHSSHD_SOCKETS";
-/// Number of the first socket that is passed.
+/// Number of the first passed socket.
 const FIRST: RawFd = 3;
-/// Most sockets that are taken over.
+/// Limit of passed sockets.
 const MOST: i32 = 256;
-/// How long a notification may take to be queued.
+/// Time limit for queueing a notification.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A socket that the manager has opened.
@@ -29,7 +29,7 @@ pub struct Passed {
     pub name: String,
 }
 
-/// What the manager has told this process.
+/// Information from the manager for this process.
 #[derive(Debug, Default)]
 pub struct Service {
     notify: Option<OsString>,
@@ -39,8 +39,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Reads the variables `NOTIFY_SOCKET`, `WATCHDOG_*` and `LISTEN_*` and removes them, so that no program which
-    /// this process starts takes them for its own. To be called once, first in `main`.
+    /// Reads the variables `NOTIFY_SOCKET`, `WATCHDOG_*` and `LISTEN_*` and removes them, so that programs
+    /// started by this process do not use them. Call it once, first in `main`.
     pub fn take() -> Self {
         let own = std::process::id().to_string();
         let variable = |name: &str| {
@@ -57,7 +57,7 @@ impl Service {
         let number = |value: Option<OsString>| value?.to_str()?.parse::<u64>().ok();
         let is_ours = |pid: &Option<OsString>| pid.as_ref().is_none_or(|pid| *pid == *own);
         let watchdog = number(usec).filter(|usec| *usec > 0 && is_ours(&watched)).map(Duration::from_micros);
-        // Without an addressee they may be meant for another process.
+        // Without a process id the sockets may be meant for another process.
         let count = number(fds).filter(|_| listener.is_some() && is_ours(&listener)).unwrap_or(0);
         let names = names.unwrap_or_default();
         let mut names = names.as_bytes().split(|byte| *byte == b':');
@@ -79,12 +79,13 @@ impl Service {
         Self { notify: notify.filter(|address| !address.is_empty()), watchdog, sockets, kept }
     }
 
-    /// Sockets that this process's program has kept before it was started again ([`kept`](Self::kept)), once.
+    /// Returns the sockets that this process kept before it executed its program again
+    /// ([`kept`](Self::kept)), once.
     pub fn take_kept(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.kept)
     }
 
-    /// The variable that tells this process's next program of sockets, which stay open in it.
+    /// Returns the variable that passes these sockets to this process's next program. They stay open in it.
     ///
     /// # Errors
     /// A descriptor cannot be kept open.
@@ -103,18 +104,17 @@ impl Service {
         passed.chain(&self.kept).map(AsRawFd::as_raw_fd).collect()
     }
 
-    /// The sockets that were passed, once.
+    /// Returns the sockets that the manager passed, once.
     pub fn take_sockets(&mut self) -> Vec<Passed> {
         std::mem::take(&mut self.sockets)
     }
 
-    /// How often the manager wants to hear `WATCHDOG=1`: half of the time after which it takes this process for
-    /// dead.
+    /// Returns the interval at which to send `WATCHDOG=1`: half of the manager's time limit.
     pub fn watchdog_interval(&self) -> Option<Duration> {
         self.watchdog.map(|whole| whole / 2)
     }
 
-    /// Tells the manager assignments, such as `READY=1`, a line each. Does nothing where no manager listens.
+    /// Sends assignments, such as `READY=1`, one per line, to the manager. Does nothing without a manager.
     ///
     /// # Errors
     /// The manager's socket is gone, or full.
@@ -134,8 +134,8 @@ impl Service {
         sent.map(drop)
     }
 
-    /// The variables for this process's next program, which is to be the same service. `sockets` are those that were
-    /// taken, in their order; they stay open in it.
+    /// Returns the variables for this process's next program, which continues the same service. `sockets` are
+    /// the sockets from [`take_sockets`](Self::take_sockets), in their order; they stay open in it.
     ///
     /// # Errors
     /// A descriptor cannot be kept open.
@@ -164,7 +164,7 @@ impl Service {
     }
 }
 
-/// Owns a descriptor that the parent process has left open, and has programs not inherit it.
+/// Takes over a descriptor that the parent process has left open, and marks it close-on-exec.
 fn take_over(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: borrowed only for the call, which fails where the number is not open.
     let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
@@ -173,14 +173,14 @@ fn take_over(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(borrowed.as_raw_fd()) })
 }
 
-/// Microseconds of the monotonic clock, as `MONOTONIC_USEC` wants them.
+/// Returns the time of the monotonic clock, microseconds, for `MONOTONIC_USEC`.
 pub fn monotonic_usec() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1000
 }
 
-/// Whether standard error is a socket of the journal: `JOURNAL_STREAM` names its device and inode.
+/// Returns true if standard error is a socket of the journal: `JOURNAL_STREAM` has its device and inode.
 pub fn stderr_is_journal() -> bool {
     std::env::var_os("JOURNAL_STREAM").is_some_and(|stream| is_stream(&stream, rustix::stdio::stderr()))
 }

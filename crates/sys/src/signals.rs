@@ -46,7 +46,7 @@ pub use by_handler::Signals;
 #[cfg(target_os = "linux")]
 pub use by_signalfd::Signals;
 
-/// Signals that this thread, and threads that it starts, do not take; and the mask from before.
+/// Signals that are blocked for this thread and for threads that it starts, and the previous mask.
 struct Blocked {
     #[cfg(target_os = "linux")]
     set: libc::sigset_t,
@@ -90,11 +90,11 @@ impl Blocked {
     }
 }
 
-/// The first signal of [`on_first`] that has come, and where the handler writes it.
+/// The first signal of [`on_first`] that has arrived. `NOTIFY` is the pipe to which the handler writes it.
 static CAME: AtomicI32 = AtomicI32::new(0);
 static NOTIFY: AtomicI32 = AtomicI32::new(-1);
 
-/// Where the C library keeps this thread's error number.
+/// Returns the address of this thread's errno.
 fn errno() -> *mut libc::c_int {
     // SAFETY: the function returns an address that is valid for as long as the thread runs.
     unsafe {
@@ -108,8 +108,8 @@ fn errno() -> *mut libc::c_int {
 extern "C" fn notify(signal: libc::c_int) {
     let _ = CAME.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
     let byte = [0_u8];
-    // SAFETY: write(2) may be called in a handler; the byte lives during the call, and the pipe is never closed. What it
-    // does to errno is undone: the code that was interrupted may be about to read that.
+    // SAFETY: write(2) may be called in a handler; the byte lives during the call, and the pipe is never
+    // closed. The handler restores errno, because the interrupted code may be about to read it.
     unsafe {
         let errno = errno();
         let before = *errno;
@@ -118,16 +118,17 @@ extern "C" fn notify(signal: libc::c_int) {
     }
 }
 
-/// Calls `act` on a thread of its own when the first of `signals` arrives that no [`Signals`] collects. Those that this
-/// process ignores stay ignored. For one call in a process; programs that it starts have the default actions.
+/// Calls `act` on a new thread when the first of `signals` arrives that no [`Signals`] collects. Signals that
+/// this process ignores stay ignored. Call it once per process. Programs that the process starts have the
+/// default actions.
 ///
 /// # Errors
-/// There is no pipe or no thread to be had.
+/// No pipe or no thread is available.
 pub fn on_first(signals: &[Signal], act: impl FnOnce(Signal) + Send + 'static) -> io::Result<()> {
     let (reader, writer) = crate::fd::pipe()?;
-    // The handler uses it for as long as the process lives.
+    // The handler uses the pipe for the rest of the process's life.
     NOTIFY.store(writer.into_raw_fd(), Ordering::SeqCst);
-    // The new thread must not take signals that another one collects.
+    // The new thread must not receive signals that another thread collects.
     let blocked = Blocked::new(signals)?;
     let waits = move || {
         while rustix::io::retry_on_intr(|| rustix::io::read(&reader, &mut [0; 1])) == Ok(0) {}
@@ -150,8 +151,8 @@ pub fn has_come() -> bool {
     CAME.load(Ordering::SeqCst) != 0
 }
 
-/// Sets the handler of a signal that this process does not ignore, and returns the action from before; `None` where it
-/// does, and where the kernel refuses.
+/// Sets the handler of a signal and returns the previous action. `None` if this process ignores the signal,
+/// or the kernel refuses.
 fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Option<libc::sigaction> {
     // SAFETY: sigaction is plain memory; the handler keeps to what a handler may do.
     unsafe {

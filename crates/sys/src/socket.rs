@@ -13,21 +13,25 @@ use rustix::net::{AddressFamily, SendFlags, SocketAddrAny, SocketType, getpeerna
 
 use crate::tcp_info::TcpInfo;
 
-/// Sends to a peer that is gone without a signal. macOS has no such flag: there the programs ignore SIGPIPE.
+/// Flag for sending to a closed peer without SIGPIPE. macOS has no such flag: there the programs ignore
+/// SIGPIPE.
 #[cfg(not(target_os = "macos"))]
 pub const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
-/// Sends to a peer that is gone without a signal. macOS has no such flag: there the programs ignore SIGPIPE.
+/// Flag for sending to a closed peer without SIGPIPE. macOS has no such flag: there the programs ignore
+/// SIGPIPE.
 #[cfg(target_os = "macos")]
 pub const NO_SIGNAL: SendFlags = SendFlags::empty();
 
-/// The peer has closed its end, where the kernel tells that without a read. macOS does so when both ends are closed.
+/// Poll flag that reports without a read that the peer has closed its end. macOS reports it only when both
+/// ends are closed.
 #[cfg(not(target_os = "macos"))]
 pub const PEER_CLOSED: PollFlags = PollFlags::RDHUP;
-/// The peer has closed its end, where the kernel tells that without a read. macOS does so when both ends are closed.
+/// Poll flag that reports without a read that the peer has closed its end. macOS reports it only when both
+/// ends are closed.
 #[cfg(target_os = "macos")]
 pub const PEER_CLOSED: PollFlags = PollFlags::HUP;
 
-/// A new stream socket, which does not block and which no program inherits.
+/// Creates a stream socket that is non-blocking and close-on-exec.
 ///
 /// # Errors
 /// Those of socket(2).
@@ -38,7 +42,7 @@ pub fn stream(family: AddressFamily) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(family, SocketType::STREAM, flags, None)
 }
 
-/// A new stream socket, which does not block and which no program inherits.
+/// Creates a stream socket that is non-blocking and close-on-exec.
 ///
 /// # Errors
 /// Those of socket(2).
@@ -53,7 +57,7 @@ pub fn stream(family: AddressFamily) -> Result<OwnedFd, Errno> {
 /// Like [`stream`], for multipath TCP.
 ///
 /// # Errors
-/// The system has none; those of socket(2).
+/// The system does not support it, or the errors of socket(2).
 #[cfg(target_os = "linux")]
 pub fn multipath(family: AddressFamily) -> Result<OwnedFd, Errno> {
     use rustix::net::{SocketFlags, ipproto};
@@ -70,7 +74,7 @@ pub fn multipath(_: AddressFamily) -> Result<OwnedFd, Errno> {
     Err(Errno::PROTONOSUPPORT)
 }
 
-/// Accepts a connection, which no program inherits.
+/// Accepts a connection; its descriptor is close-on-exec.
 ///
 /// # Errors
 /// Those of accept(2).
@@ -79,7 +83,7 @@ pub fn accept(listener: impl AsFd) -> Result<(OwnedFd, Option<SocketAddrAny>), E
     rustix::net::acceptfrom_with(listener, rustix::net::SocketFlags::CLOEXEC)
 }
 
-/// Accepts a connection, which no program inherits.
+/// Accepts a connection; its descriptor is close-on-exec.
 ///
 /// # Errors
 /// Those of accept(2).
@@ -90,7 +94,8 @@ pub fn accept(listener: impl AsFd) -> Result<(OwnedFd, Option<SocketAddrAny>), E
     Ok((socket, from))
 }
 
-/// True for a Unix socket that listens. macOS does not tell whether it listens; accepting from another one fails.
+/// True for a listening Unix socket. On macOS true for every Unix socket; accepting from one that does not
+/// listen fails.
 pub fn is_unix_listener(socket: impl AsFd) -> bool {
     #[cfg(not(target_os = "macos"))]
     let listens = sockopt::socket_acceptconn(&socket).unwrap_or(false);
@@ -117,8 +122,8 @@ pub fn set_nodelay(socket: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, on)?)
 }
 
-/// Limits the bytes in the kernel that have not been sent once (`TCP_NOTSENT_LOWAT`): a socket with more is
-/// not writable. Bytes that are sent and not acknowledged do not count, so the path stays full.
+/// Limits the bytes in the kernel that have not been sent yet (`TCP_NOTSENT_LOWAT`): a socket with more is
+/// not writable. Bytes that are sent but not acknowledged do not count, so the path stays full.
 ///
 /// # Errors
 /// The kernel does not know the option, as FreeBSD's does not.
@@ -154,9 +159,9 @@ pub fn set_unsent_limit(_: impl AsFd, _: u32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the name of the congestion control (`TCP_CONGESTION`). `None` where the socket has none, or where what
-/// answers is no name: emulators such as qemu's user mode answer with a number, without the final zero that rustix's
-/// function insists on.
+/// Returns the name of the congestion control (`TCP_CONGESTION`). `None` if the socket has none, or the
+/// answer is not a name: emulators such as qemu's user mode return a number, without the final zero that
+/// rustix's function requires.
 #[cfg(any(target_os = "linux", target_os = "freebsd"))]
 pub(crate) fn congestion(socket: impl AsFd) -> Option<String> {
     // Names have at most 16 bytes with their zero (`TCP_CA_NAME_MAX`).
@@ -181,7 +186,7 @@ pub(crate) fn congestion(_: impl AsFd) -> Option<String> {
     None
 }
 
-/// Returns what stands before the first zero, if it is the name of a kernel's module.
+/// Returns the text before the first zero byte, if it is a valid name of a congestion control.
 #[cfg(any(target_os = "linux", target_os = "freebsd"))]
 fn name_in(answer: &[u8]) -> Option<String> {
     let name = answer.split(|byte| *byte == 0).next()?;
@@ -190,7 +195,7 @@ fn name_in(answer: &[u8]) -> Option<String> {
     (is_name && answer.contains(&0)).then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// Acknowledges received data now, and for a while immediately (`TCP_QUICKACK`, whose effect ends by itself).
+/// Sends acknowledgements immediately, now and for a while (`TCP_QUICKACK`, whose effect ends by itself).
 ///
 /// Stock clients leave Nagle's algorithm on during login: their second small packet in a row waits for our
 /// acknowledgement of the first, which the kernel would delay by 40 ms.
@@ -231,7 +236,7 @@ pub fn is_internet(socket: impl AsFd) -> bool {
 
 /// The address family of a socket.
 fn family(socket: &impl AsFd) -> io::Result<AddressFamily> {
-    // macOS does not tell it of a socket without an address, but there every socket has an empty one of its family.
+    // macOS has no such option, but there a socket without an address returns an empty one of its family.
     #[cfg(not(target_os = "macos"))]
     return Ok(sockopt::socket_domain(socket)?);
     #[cfg(target_os = "macos")]

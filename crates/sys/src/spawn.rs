@@ -1,4 +1,4 @@
-//! Running a program as a login does: own session, given descriptors, optionally a controlling terminal.
+//! Starting a program as a login does: new session, given descriptors, optionally a controlling terminal.
 //!
 //! The standard library forks and executes. The steps that it lacks run between the two, where only
 //! async-signal-safe calls are allowed. All of them are in this file, to keep the critical code in one file.
@@ -41,8 +41,8 @@ pub struct Program {
     before: Option<Before>,
 }
 
-/// A program that runs to its end before the other one starts, with the same directory, environment, terminal
-/// and output. Only its standard input is its own.
+/// A program that runs to its end before the main one starts, with the same directory, environment, terminal
+/// and output. Only its standard input differs.
 #[derive(Debug)]
 pub struct Before {
     /// The command with all arguments; the first is both path and argument 0.
@@ -115,15 +115,14 @@ impl Program {
         self
     }
 
-    /// Starts a session of its own, without a controlling terminal; signals to the old process group do not
-    /// reach it.
+    /// Starts a new session without a controlling terminal. Signals to the old process group do not reach it.
     #[must_use]
     pub fn new_session(mut self) -> Self {
         self.session = Session::New;
         self
     }
 
-    /// Starts a session of its own whose controlling terminal is descriptor 0.
+    /// Starts a new session whose controlling terminal is descriptor 0.
     #[must_use]
     pub fn controlling_terminal(mut self) -> Self {
         self.session = Session::NewWithTerminal;
@@ -170,9 +169,9 @@ impl Program {
         child
     }
 
-    /// Like [`spawn`](Self::spawn), but returns before the program is executed: on a busy machine it takes tens of
-    /// milliseconds until the new process runs. Where the program cannot be executed, that process exits with
-    /// [`NOT_EXECUTED`].
+    /// Like [`spawn`](Self::spawn), but returns before the program is executed: on a busy machine it takes
+    /// tens of milliseconds until the new process runs. If the program cannot be executed, the process exits
+    /// with [`NOT_EXECUTED`].
     ///
     /// # Errors
     /// The system cannot create another process.
@@ -186,7 +185,7 @@ impl Program {
                 }
                 crate::background::leave(NOT_EXECUTED)
             }
-            // A process with threads cannot be copied safely. Where there are no more processes, this fails as well.
+            // A process with threads cannot be copied safely. Also fails if no process can be created.
             Err(_) => self.spawn().map(|child| Pid::from_child(&child)),
         }
     }
@@ -238,8 +237,8 @@ impl Program {
     }
 }
 
-/// Bit N - 1 is set for each signal N that this process ignores, as `/proc` says; all bits where it does not. The
-/// kernel itself resets signals with handlers when a program is executed.
+/// Returns a bit mask of the signals that this process ignores, from `/proc`: bit N - 1 for signal N. Without
+/// `/proc` all bits are set. The kernel itself resets signals with handlers when a program is executed.
 fn ignored_signals() -> u64 {
     let read = || -> Option<u64> {
         let mut text = [0; 4096];
@@ -251,7 +250,7 @@ fn ignored_signals() -> u64 {
     read().unwrap_or(u64::MAX)
 }
 
-/// Largest signal number of which the action is reset. Elsewhere than on Linux these are the signals with names.
+/// Largest signal number whose action is reset. On other systems than Linux only signals with names count.
 fn last_signal() -> libc::c_int {
     #[cfg(target_os = "linux")]
     return libc::SIGRTMAX();
@@ -262,7 +261,7 @@ fn last_signal() -> libc::c_int {
 /// Runs between fork and exec: async-signal-safe calls only.
 fn in_child(session: Session, ignored: u64, keep: &[RawFd]) -> io::Result<()> {
     for signal in 1..=last_signal() {
-        // One system call for each of 64 signals would be a tenth of those of a login.
+        // A system call for each of 64 signals would be a tenth of a login's system calls.
         let is_ignored = ignored & (1 << (signal - 1)) != 0;
         if is_ignored && signal != libc::SIGKILL && signal != libc::SIGSTOP {
             // SAFETY: setting a default action touches no memory of ours. The C library refuses the numbers
@@ -308,10 +307,11 @@ fn in_child(session: Session, ignored: u64, keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Marks every descriptor from 3 up to be closed when the program is executed, one by one.
+/// Marks every descriptor from 3 up as close-on-exec, one by one.
 #[cfg(not(target_os = "linux"))]
 fn mark_for_closing() {
-    /// Upper limit: the tables of some systems have no end. Where one has more open, the flags that Rust sets suffice.
+    /// Limit of the loop, because some systems have huge tables. Descriptors above it are close-on-exec if
+    /// Rust opened them.
     const MOST: libc::c_int = 1 << 16;
     // SAFETY: no memory is involved; both calls are async-signal-safe, and fail for numbers that are not open.
     unsafe {

@@ -18,7 +18,7 @@ impl Facility {
         self.0
     }
 
-    /// The facility of a `SyslogFacility` value, in any case.
+    /// Parses a `SyslogFacility` value, ignoring case.
     pub fn by_name(name: &str) -> Option<Self> {
         Some(Self(match name.to_ascii_uppercase().as_str() {
             "USER" => 1,
@@ -65,7 +65,7 @@ impl Syslog {
         Self { facility, name: name.to_owned(), socket: socket.ok() }
     }
 
-    /// The same connection under another facility and name.
+    /// Returns this connection under another facility and name.
     pub fn with(&self, facility: Option<Facility>, name: &str) -> Self {
         let socket = self.socket.as_ref().and_then(|socket| socket.try_clone().ok());
         Self { facility: facility.unwrap_or(self.facility), name: name.to_owned(), socket }

@@ -1,4 +1,5 @@
-//! Threads of this process: what one does not share with the others, and the processor time of each.
+//! Threads of this process: resources that one thread does not share with the others, and CPU time of each
+//! thread.
 #![expect(unsafe_code, reason = "unshare(2) can take away what other code relies on; sysconf(3)")]
 
 use std::io;
@@ -9,35 +10,38 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Gives the calling thread a umask, a root and a working directory of its own, which begin as the process's are. Further calls
-/// change nothing.
+/// Gives the calling thread its own umask, root and working directory, which start as copies of the
+/// process's. Further calls have no effect.
 ///
 /// # Errors
 /// The kernel refuses, as it does in some containers.
 #[cfg(target_os = "linux")]
 pub fn own_umask() -> io::Result<()> {
-    // SAFETY: CLONE_FS separates only what is named above, and only for this thread: no descriptor and no memory goes, so
-    // nothing that Rust's types promise changes.
+    // SAFETY: CLONE_FS separates only these properties, and only for this thread. Descriptors and memory stay
+    // shared, so Rust's guarantees hold.
     unsafe { unshare_unsafe(UnshareFlags::FS) }?;
     Ok(())
 }
 
-/// Gives the calling thread a table of descriptors of its own, in which only the standard three are open, and a copy of `keep`,
-/// which is returned. Programs that other threads start inherit nothing of what it opens.
+/// Gives the calling thread its own table of descriptors, in which only the standard three are open, and a
+/// copy of `keep`, which is returned. Programs that other threads start do not inherit descriptors that this
+/// thread opens.
 ///
-/// Meant for the beginning of a thread: values that hold descriptors must not move between it and others any more.
+/// Call it at the start of a thread. Values that hold descriptors must not move between this thread and
+/// others afterwards.
 ///
 /// # Errors
-/// The kernel refuses, as it does in some containers; then the thread is good for nothing that has to do with descriptors.
+/// The kernel refuses, as it does in some containers. The thread must then not use descriptors.
 #[cfg(target_os = "linux")]
 pub fn own_descriptors(keep: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // SAFETY: the table of the other threads stays as it is, so what they own stays open; this thread is new and owns nothing.
+    // SAFETY: the table of the other threads is unchanged, so their descriptors stay open. This thread is new
+    // and owns none.
     unsafe { unshare_unsafe(UnshareFlags::FILES) }?;
     let kept = keep.try_clone_to_owned()?;
     let number = libc::c_uint::try_from(kept.as_raw_fd()).map_err(io::Error::other)?;
     for (first, last) in [(3, number.saturating_sub(1)), (number.saturating_add(1).max(3), libc::c_uint::MAX)]
     {
-        // SAFETY: closes only in the table of this thread, which owns nothing in it but `kept`.
+        // SAFETY: closes descriptors only in this thread's table, in which the thread owns only `kept`.
         if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -55,17 +59,18 @@ pub fn own_cpu() -> Duration {
 pub struct Thread {
     /// Its id.
     pub id: u32,
-    /// Its name, 15 bytes at most. The first thread, whose name is that of some file, is called `main`.
+    /// Name of the thread, at most 15 bytes. The first thread is called `main`, because its name is that of
+    /// an executable file.
     pub name: String,
-    /// CPU time that it has used so far, user and system together. In ticks of 10 ms where the kernel does not tell
-    /// more exactly.
+    /// CPU time used so far, user and system together. The resolution is 10 ms if the kernel reports only
+    /// ticks.
     pub cpu: Duration,
 }
 
 /// The threads of this process, in the order of their ids. Threads that have ended are left out.
 ///
 /// # Errors
-/// `/proc` is not there, as on other systems than Linux.
+/// `/proc` is missing, as on other systems than Linux.
 pub fn all() -> io::Result<Vec<Thread>> {
     let mut threads = Vec::new();
     for entry in std::fs::read_dir("/proc/self/task")? {
@@ -82,18 +87,18 @@ pub fn all() -> io::Result<Vec<Thread>> {
     Ok(threads)
 }
 
-/// The name in a line of `stat`, which may contain spaces and parentheses.
+/// Returns the name in a line of `stat`. It may contain spaces and parentheses.
 fn name_of(stat: &str) -> Option<&str> {
     let (before, _) = stat.rsplit_once(") ")?;
     before.split_once('(').map(|(_, name)| name)
 }
 
-/// Time on a processor in a line of `schedstat`, nanoseconds. Kernels that do not count it write zeros.
+/// Returns the CPU time in a line of `schedstat`, nanoseconds. Kernels that do not count it write zeros.
 fn nanos_of(schedstat: &str) -> Option<u64> {
     schedstat.split(' ').next()?.parse().ok().filter(|nanos| *nanos > 0)
 }
 
-/// User and system time in a line of `stat`, where a name with spaces may stand in parentheses.
+/// Returns the user and system time in a line of `stat`, ticks. The name in parentheses may contain spaces.
 fn ticks_of(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(11).map(|field| field.parse::<u64>().ok());

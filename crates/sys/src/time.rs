@@ -24,8 +24,8 @@ pub fn process_cpu() -> std::time::Duration {
     rustix::time::clock_gettime(clock).try_into().unwrap_or_default()
 }
 
-/// CPU time that all ended children of this process have used, user and system together, with their own
-/// ended children. In microseconds, where `/proc/self/stat` counts in ticks of 10 ms.
+/// Returns the CPU time of all ended children of this process, user and system together, including their own
+/// ended children. The resolution is microseconds; that of `/proc/self/stat` is 10 ms.
 pub fn children_cpu() -> std::time::Duration {
     // SAFETY: all-zero bytes are a valid `rusage`, which is integers only.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

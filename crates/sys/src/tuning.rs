@@ -25,9 +25,9 @@ pub struct Tuning {
 pub enum Refused {
     /// The receive buffer is smaller than requested.
     ReceiveBuffer {
-        /// Requested bytes.
+        /// Requested size in bytes.
         wanted: u32,
-        /// Actual bytes.
+        /// Size that the kernel applied, in bytes.
         got: u64,
     },
     /// The congestion control does not exist, or is not permitted to this user.
@@ -117,7 +117,7 @@ fn set_pacing(socket: &impl AsFd, rate: u64) -> io::Result<()> {
     set_option(socket, libc::SO_MAX_PACING_RATE, rate)
 }
 
-/// Other systems pace no sockets by such a limit.
+/// Fails: only Linux has `SO_MAX_PACING_RATE`.
 #[cfg(not(target_os = "linux"))]
 fn set_pacing(_: &impl AsFd, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
@@ -136,11 +136,11 @@ fn set_option<N: Copy + Into<u64>>(socket: &impl AsFd, option: libc::c_int, valu
 /// Makes the kernel provide receive space for `bytes` on a TCP connection now, without ending its automatic
 /// growth.
 ///
-/// The kernel starts with 64 KiB and grows that when one round trip brings more than any before. A sender's
-/// whole window may arrive in one piece when the sender is not paced. While that piece is queued, there is no
-/// space to grant a larger window, and the next piece is no longer: such connections were seen to stay at 48
-/// KiB for many seconds. Asking to be woken only for that many bytes (`SO_RCVLOWAT`) provides the space, and
-/// resetting the option keeps it. A buffer with a size set by the user (`TcpRcvBuf`) stays unchanged.
+/// The kernel starts with 64 KiB and enlarges that when one round trip brings more data than any before. A
+/// sender that is not paced may send its whole window in one burst. While that burst is queued, there is no
+/// space to grant a larger window, so the next burst is no longer: such connections stayed at 48 KiB for many
+/// seconds. Setting `SO_RCVLOWAT` (the number of bytes at which a reader is woken) provides the space, and
+/// resetting the option keeps it. A buffer whose size the user has set (`TcpRcvBuf`) stays unchanged.
 ///
 /// # Errors
 /// The kernel does not know the option.
@@ -155,11 +155,11 @@ pub fn make_room(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// A pacing limit that is never reached.
 const UNREACHED: u64 = u64::MAX - 1;
 
-/// Makes the kernel pace a TCP connection over the round trip, where no other rate limit is set.
-///
-/// A socket with any limit is paced: TCP sends at the rate that follows from its window and the round trip
-/// (twice that during slow start), and not a whole window at once, as it would after a pause. `fq` does this
-/// for all sockets of a host that uses it.
+/// Makes the kernel spread the packets of a TCP connection over the round trip, where no other rate limit is
+/// set.
+/// A socket with any limit is paced: TCP sends at the rate of a window in each round trip (twice that during
+/// slow start). Without pacing it would send a whole window at once after a pause. `fq` paces all sockets of
+/// a host that uses it.
 ///
 /// # Errors
 /// The kernel does not know the option.

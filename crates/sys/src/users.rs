@@ -181,8 +181,8 @@ pub fn home() -> Option<PathBuf> {
     }
 }
 
-/// True when a netgroup (netgroup(5)) has a member with this host and this user; `None` matches any. musl knows no
-/// netgroups.
+/// True when a netgroup (netgroup(5)) has a member with this host and this user; `None` matches any. musl
+/// does not support netgroups.
 pub fn in_netgroup(netgroup: &str, host: Option<&str>, user: Option<&str>) -> bool {
     let text = |text: Option<&str>| text.map(CString::new).transpose();
     let (Ok(netgroup), Ok(host), Ok(user)) = (CString::new(netgroup), text(host), text(user)) else {

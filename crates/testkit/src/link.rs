@@ -174,7 +174,7 @@ impl Link {
         Self { up: Pipe::new(latency, chunking.clone()), down: Pipe::new(latency, chunking) }
     }
 
-    /// Creates a link without latency that delivers in whole.
+    /// Creates a link without latency that delivers all bytes at once.
     pub fn direct() -> Self {
         Self::new(Duration::ZERO, Chunking::Whole)
     }

@@ -5,11 +5,12 @@
 //! created with the first packet that it compresses. Packets that were queued before authentication and sent
 //! after it (held back by a key exchange) therefore stay uncompressed.
 //!
-//! All channels of a connection share that stream, and how long a packet gets depends on what was sent before. Someone
-//! who puts text into one channel and watches the path could so guess what another one carries. The compressor
-//! therefore forgets what it has seen whenever packets of another channel follow (a full flush, RFC 1951 section 3.2.3
-//! with an empty block): references never reach from one channel into another. It costs five bytes each time, and
-//! any decompressor reads it. OpenSSH 10.6 avoids the same attack by doing without references altogether.
+//! All channels of a connection share the stream, and the length of a packet depends on the text before it.
+//! An attacker who injects text into one channel and observes packet lengths could guess the text of another
+//! channel. Therefore the compressor forgets its history when the next packet belongs to another channel (a
+//! full flush, RFC 1951 section 3.2.3 with an empty block). References never reach from one channel into
+//! another. Each flush costs five bytes, and any decompressor reads it. OpenSSH 10.6 avoids the attack by
+//! using no references at all.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use lh_crypto::registry::{self, Starts};
@@ -26,9 +27,9 @@ const LEVEL: u32 = 6;
 pub(crate) enum When {
     #[default]
     Never,
-    /// `zlib@openssh.com`.
+    /// From the end of authentication on: `zlib@openssh.com`.
     Authenticated,
-    /// `zlib`.
+    /// From the first NEWKEYS on: `zlib`.
     Always,
 }
 
@@ -41,19 +42,18 @@ impl When {
         }
     }
 
-    /// Returns true when a packet is compressed. `started`: the packet belongs to the time after
-    /// authentication.
+    /// Returns true when a packet is compressed. `started`: the packet is sent after authentication.
     pub(crate) fn applies(self, started: bool) -> bool {
         self == Self::Always || (self == Self::Authenticated && started)
     }
 }
 
-/// What a direction has compressed since the last key exchange.
+/// Payload bytes of one direction since the last key exchange, before and after compression.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompressionTotals {
     /// Bytes of payloads before compression.
     pub plain: u64,
-    /// Bytes of them on the wire.
+    /// Bytes after compression.
     pub compressed: u64,
 }
 
@@ -62,22 +62,23 @@ pub struct CompressionTotals {
 pub(crate) struct Deflater {
     pub(crate) when: When,
     stream: Option<Compress>,
-    /// What the stream may refer to.
+    /// Owner of the text in the stream's history, to which the next packet may refer.
     content: Content,
 }
 
-/// Whose text a payload carries.
+/// Owner of a payload's text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Content {
-    /// The connection's: logins, global requests, opening and closing of channels.
+    /// The connection itself: logins, global requests, opening and closing of channels.
     #[default]
     Connection,
-    /// That of the channel with this number at the peer.
+    /// The channel with this number at the peer.
     Channel([u8; 4]),
 }
 
 impl Content {
-    /// Returns `None` for messages without any text, which may come between those of one channel.
+    /// Returns the owner of a payload's text. `None` for messages without text, which may come between those
+    /// of one channel.
     fn of(payload: &[u8]) -> Option<Self> {
         use lh_wire::Message as _;
         let channel = || payload.get(1..5).and_then(|number| number.try_into().ok());
@@ -89,7 +90,7 @@ impl Content {
             | msg::ChannelEof::NUMBER
             | msg::ChannelSuccess::NUMBER
             | msg::ChannelFailure::NUMBER => None,
-            // After the end of a channel another one may get its number.
+            // After a channel has ended, a new channel may get its number.
             _ => Some(Self::Connection),
         }
     }

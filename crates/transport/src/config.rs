@@ -10,7 +10,7 @@ use lh_crypto::{Cipher, key_algorithms};
 pub enum Role {
     /// The side that connected.
     Client,
-    /// The side that accepted.
+    /// The side that accepted the connection.
     Server,
 }
 

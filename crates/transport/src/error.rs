@@ -154,8 +154,8 @@ impl TransportError {
         })
     }
 
-    /// Returns true for errors that an attacker or fault on the path can cause: the other end of the session
-    /// has done nothing wrong, so it may go on over another connection.
+    /// Returns true for errors that an attacker or a fault on the path can cause. The other end of the
+    /// session has done nothing wrong, so the session may continue over another connection.
     pub const fn is_break(&self) -> bool {
         matches!(self, Self::Closed { .. } | Self::BadMac | Self::PacketLength { .. })
     }
@@ -205,17 +205,17 @@ pub enum FreezeError {
     Algorithm,
 }
 
-/// Error of going on with a session over another connection.
+/// Error of resuming a session over another connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResumeError {
-    /// Messages are not kept, or the connection ended in a way that nothing repairs.
+    /// Messages are not kept, or the connection ended in a way that a new connection cannot repair.
     #[error("the session cannot be resumed")]
     NotResumable,
     /// Worker jobs are outstanding, or a key exchange is in progress on the new connection: try again later.
     #[error("worker jobs or a key exchange are in progress")]
     Busy,
-    /// The peer's count of received messages cannot be true.
+    /// The peer's count of received messages is impossible.
     #[error("{0}")]
     Count(
         /// The check that failed.
@@ -228,8 +228,8 @@ pub enum ResumeError {
 }
 
 impl ResumeError {
-    /// Returns true when no other connection can carry the session either: what was to be sent again is lost, or the
-    /// peer's count breaks a rule.
+    /// Returns true when no other connection can carry the session either: messages to be sent again are
+    /// lost, or the peer's count breaks a rule.
     pub const fn is_final(&self) -> bool {
         !matches!(self, Self::Busy)
     }

@@ -1,10 +1,10 @@
 //! Exporter: key material for other protocols, bound to the first key exchange of this connection.
 //!
-//! RFC 4253 has none; this one follows TLS's (RFC 8446 section 7.5). The pseudorandom key is
-//! HKDF-Extract with the exchange hash H as salt and the shared secret K (as it is hashed in RFC 4253 section
-//! 8) as input; each export is an HKDF-Expand of it under a label and a context. Keys of RFC 4253 section 7.2
-//! are plain hashes of inputs that begin with K; HMAC hashes inputs that begin with a padded key first, so no
-//! export equals such a key, nor does one reveal anything of another.
+//! RFC 4253 has none; this one follows TLS's (RFC 8446 section 7.5). The pseudorandom key is HKDF-Extract
+//! with the exchange hash H as salt. Its input is the shared secret K, encoded as for the hash in RFC 4253
+//! section 8. Each export is an HKDF-Expand of that key under a label and a context. The keys of RFC 4253
+//! section 7.2 are plain hashes of inputs that begin with K, but HMAC hashes inputs that begin with a padded
+//! key. So no export equals such a key, and neither reveals anything about the other.
 
 use lh_crypto::{Hash, SharedSecret};
 use lh_wire::Writer;
@@ -35,7 +35,8 @@ impl Exporter {
         &self.key
     }
 
-    /// `None` for a key that is not one, of a frozen connection.
+    /// Returns key material for this label and context. `None` when the exporter was restored from a
+    /// malformed key.
     pub(crate) fn export(&self, label: &str, context: &[u8]) -> Option<Zeroizing<[u8; EXPORT_LEN]>> {
         let mut info = INFO.to_vec();
         info.put_string(label.as_bytes());

@@ -23,8 +23,8 @@
 //!   data is cut into [`Job`]s. The owner takes them ([`Transport::next_job`]), runs them on any thread, and
 //!   brings them back ([`Transport::finish_job`]). Bytes and events are the same as without workers, in the
 //!   same order.
-//! * What a peer has not acknowledged can be kept, and sent again on another connection ([`Transport::retain`]).
-//!   Where that is not asked for, nothing is kept or counted.
+//! * Messages that a peer has not acknowledged can be kept and sent again on another connection
+//!   ([`Transport::retain`]). Without that call nothing is kept or counted.
 //! * Received payloads are slices of the buffer into which they were read.
 
 mod compress;

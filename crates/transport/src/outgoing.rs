@@ -1,5 +1,5 @@
-//! The end of every message that is sent: it becomes a packet, or is held back by a key exchange. What ends a
-//! connection from this side is here too, because the peer is told.
+//! The last step of every message that is sent: it becomes a packet, or is held back by a key exchange.
+//! Ending a connection from this side is here too, because it sends DISCONNECT.
 
 use lh_wire::Message as _;
 use lh_wire::msg::Disconnect;
@@ -49,7 +49,7 @@ impl Transport {
         }
         match self.compression.deflater.compress(payload) {
             Ok(compressed) => {
-                // The packet cannot be decompressed by itself.
+                // A compressed packet cannot be decompressed by itself, so its payload is copied.
                 if let Some(retention) = self.send.retention_mut() {
                     retention.copy(payload);
                     retention.set_copied(true);
@@ -95,7 +95,8 @@ impl Transport {
     /// Ends the connection with a local error and, if possible, tells the peer.
     pub(crate) fn fail(&mut self, error: &TransportError) {
         if self.send.retention().is_some() && self.is_repairable(error) {
-            // The session may go on over another connection, so the peer must not be told that it is over.
+            // The session may continue over another connection, so the peer must not be told that it has
+            // ended.
         } else if let (Some(reason), false) = (error.disconnect_reason(), matches!(self.phase, Phase::Ended))
         {
             let text = match error {
@@ -113,9 +114,9 @@ impl Transport {
         self.phase = Phase::Failed(error.clone());
     }
 
-    /// Returns true when the session may go on after this error. With CBC, a wrong packet is not repaired: an
-    /// attacker who may try again with the same data, under ever new keys, would learn something of it each
-    /// time (CVE-2008-5161).
+    /// Returns true when the session may continue on another connection after this error. With CBC, a
+    /// falsified packet is final: an attacker who may repeat the attempt with equal data under ever new keys
+    /// would learn something each time (CVE-2008-5161).
     pub(crate) fn is_repairable(&self, error: &TransportError) -> bool {
         let closed = matches!(error, TransportError::Closed { .. });
         error.is_break() && (closed || !self.recv.key().conceals_errors())

@@ -1,4 +1,4 @@
-//! When key exchanges begin, the first included.
+//! Start of key exchanges: the first one, and rekeys by limit, interval or request.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Going on over another connection: what is sent on a connection that may break is kept, and sent again on
-//! the one that replaces it.
+//! Resumption: messages sent on a connection that may break are kept, and sent again on the connection that
+//! replaces it.
 //!
 //! The rules and messages of the extension are not here (`lh-resume`), and nothing here is visible to a peer.
 //! The order of calls at each end:
@@ -18,13 +18,13 @@ use crate::retention::{Opener, Retention};
 use crate::state::Phase;
 use crate::{ResumeError, Transport, TransportError};
 
-/// Memory for unacknowledged messages beyond the budget, bytes. What an honest peer leaves unacknowledged is
-/// in the budget, which bulk data obeys; the rest are answers and window adjustments.
+/// Memory for unacknowledged messages beyond the budget, bytes. Bulk data obeys the budget, so an honest peer
+/// exceeds it only by answers and window adjustments.
 const ALLOWANCE: usize = 16 << 20;
 
 impl Transport {
-    /// Returns key material that both ends of this connection derive, and no other connection has: from the
-    /// first key exchange, under a label and a context. `None` before that exchange is complete.
+    /// Returns key material that both ends of this connection derive and no other connection has. It comes
+    /// from the first key exchange, under a label and a context. `None` before that exchange is complete.
     pub fn export(&self, label: &str, context: &[u8]) -> Option<Zeroizing<[u8; EXPORT_LEN]>> {
         self.exchange.first.exporter.as_ref()?.export(label, context)
     }
@@ -55,7 +55,7 @@ impl Transport {
     /// Records that the peer has received the first `count` kept messages of the session, and frees them.
     ///
     /// # Errors
-    /// The count cannot be true, or nothing is kept. End the connection.
+    /// The count is impossible, or no messages are kept. End the connection.
     pub fn acknowledge(&mut self, count: u64) -> Result<(), ResumeError> {
         if self.send.retention().is_none() {
             return Err(ResumeError::NotResumable);
@@ -63,8 +63,8 @@ impl Transport {
         Ok(self.send.acknowledge(count)?)
     }
 
-    /// Returns how many messages the peer has acknowledged, and how many were queued in the session. `None`
-    /// when messages are not kept.
+    /// Returns the number of messages that the peer has acknowledged, and the number of messages queued in
+    /// the session. `None` when messages are not kept.
     pub fn message_counts(&self) -> Option<(u64, u64)> {
         let unacknowledged = self.send.retention()?.unacknowledged();
         let held = self.waiting.held.iter().filter(|held| counted(&held.payload)).count() as u64;
@@ -76,7 +76,7 @@ impl Transport {
         self.send.retention().map_or(0, Retention::kept_bytes)
     }
 
-    /// Stops keeping messages: the session will not go on over another connection.
+    /// Stops keeping messages: the session will not continue over another connection.
     pub fn stop_retaining(&mut self) {
         self.send.set_retention(None);
     }
@@ -87,26 +87,26 @@ impl Transport {
         self.waiting.held_bytes
     }
 
-    /// Records that the connection is broken although the socket may not say so. Messages are kept from now on
-    /// and not sent. It has no effect where nothing is kept, or the connection has ended.
+    /// Records that the connection is broken although the socket may not report it. From now on messages are
+    /// kept and not sent. Has no effect when messages are not kept, or the connection has ended.
     pub fn link_lost(&mut self) {
         if self.is_open() && self.send.retention().is_some() {
             self.phase = Phase::Failed(TransportError::Closed { mid_packet: false });
         }
     }
 
-    /// Returns true when the connection broke in a way that another one can repair, and everything that the
-    /// peer has not acknowledged is kept.
+    /// Returns true when the connection broke in a way that another connection can repair, and all messages
+    /// that the peer has not acknowledged are kept.
     pub fn is_resumable(&self) -> bool {
         let Phase::Failed(error) = &self.phase else { return false };
         self.send.retention().is_some() && self.is_repairable(error)
     }
 
-    /// Goes on with the session of `old` on this connection: sends again what the peer has not received, and
-    /// keeps it as `old` did. Afterwards `old` is empty and has ended.
+    /// Continues the session of `old` on this connection: sends the messages that the peer has not received
+    /// again, and keeps them as `old` did. Afterwards `old` is empty and has ended.
     ///
     /// # Errors
-    /// Nothing has changed, except with [`ResumeError::Lost`], after which neither connection is of use.
+    /// Nothing has changed, except with [`ResumeError::Lost`], after which both connections are unusable.
     pub fn resume_from(&mut self, old: &mut Self, received: u64) -> Result<(), ResumeError> {
         if !old.is_resumable() || !self.authenticated {
             return Err(ResumeError::NotResumable);
@@ -122,7 +122,7 @@ impl Transport {
         self.retain_from(received, budget)?;
         let Some(mut retention) = old.send.take_retention() else { return Err(ResumeError::NotResumable) };
         old.phase = Phase::Ended;
-        // Totals are the session's.
+        // The totals belong to the session, not to one connection.
         self.totals.bytes_in += old.totals.bytes_in;
         self.totals.bytes_out += old.totals.bytes_out;
         old.waiting.held_bytes = 0;
@@ -150,7 +150,7 @@ impl Transport {
         is_counted(number) && self.is_resumable()
     }
 
-    /// Ends the connection when the peer acknowledges nothing and makes us send.
+    /// Ends the connection when the peer acknowledges nothing but makes us send.
     pub(crate) fn check_retained(&mut self) {
         let over = |retention: &Retention| retention.kept_bytes() > retention.budget() + ALLOWANCE;
         if self.send.retention().is_some_and(over) {
@@ -158,11 +158,11 @@ impl Transport {
         }
     }
 
-    /// Starts the count again: everything queued so far was dropped by the server.
+    /// Restarts the count of messages: the server has dropped all messages queued so far.
     pub(crate) fn restart_retention(&mut self) {
         let Some(budget) = self.send.retention().map(Retention::budget) else { return };
         self.send.set_retention(None);
-        // The keys are there: something was kept under them.
+        // The keys exist, because messages were kept under them.
         let _ = self.retain_from(0, budget);
     }
 }

@@ -1,16 +1,15 @@
-//! Retention: what was sent stays until the peer has acknowledged it, so that a session can go on over another
-//! connection.
+//! Retention: sent messages are kept until the peer has acknowledged them, so that a session can continue
+//! over another connection.
 //!
-//! Packets are sealed where they were laid out, so their text is gone. What stays are the slabs, instead of
-//! being reused, with an entry for each counted message: where its packet is, and under which index and key
-//! it was sealed. If it has to be sent again, the packet is opened in its slab with the inverse key
-//! ([`Retention::next`]). Nothing is copied for it, with two exceptions, in which opening needs more than the
-//! packet itself:
+//! Packets are sealed in place, so their plain text is gone. The slabs are kept instead of being reused. Each
+//! counted message has an entry: the place of its packet, and the index and key that sealed it. To send a
+//! message again, its packet is opened in its slab with the inverse key ([`Retention::next`]). Nothing is
+//! copied, with two exceptions, in which opening needs more than the packet itself:
 //!
 //! * a compressed message depends on all messages before it in zlib's stream;
 //! * a packet under a chained suite (CBC) depends on the packet before it.
 //!
-//! Of those the payload is copied when it is queued.
+//! In these two cases the payload is copied when it is queued.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,7 +22,7 @@ use crate::epoch::RawKeys;
 /// Size of `packet_length` and `padding_length`, bytes.
 const HEADER: usize = 5;
 
-/// What sending a message again needs.
+/// Data needed to send a message again.
 pub(crate) enum Entry {
     /// A packet in a slab, with the number of the keys that seal it.
     Packet { slab: u64, range: Range<usize>, index: PacketIndex, keys: u64 },
@@ -31,13 +30,13 @@ pub(crate) enum Entry {
     Copy(Vec<u8>),
 }
 
-/// A slab that the send queue is done with and whose packets are not all acknowledged.
+/// A slab whose bytes are all written but whose packets are not all acknowledged.
 struct KeptSlab {
     number: u64,
-    /// Last message that has its packet here.
+    /// Number of the last message whose packet is in this slab.
     last: u64,
     data: Box<[u8]>,
-    /// End of the sealed packets; behind it they are laid out and in plain text.
+    /// End of the sealed packets. The packets behind it are still plain text.
     sealed: usize,
 }
 
@@ -45,18 +44,18 @@ struct KeptSlab {
 struct Generation {
     number: u64,
     raw: RawKeys,
-    /// Number of messages sent when the next keys replaced these; `None` for the last.
+    /// Number of messages sent when the next keys replaced these; `None` for the keys in use.
     end: Option<u64>,
 }
 
 /// The messages of a direction that the peer has not acknowledged.
 pub(crate) struct Retention {
-    /// Copies count with their bytes; packets with none, because their slabs are counted.
+    /// Copied payloads count with their length. Packets count as 0 bytes, because `slab_bytes` includes them.
     unacknowledged: Unacknowledged<Entry>,
     slabs: VecDeque<KeptSlab>,
     /// Memory of `slabs`, bytes.
     slab_bytes: usize,
-    /// Generations of keys, oldest first. The last one seals.
+    /// Generations of keys, oldest first. The last one seals new packets.
     keys: VecDeque<Generation>,
     /// The packet being queued belongs to a message whose payload was copied.
     copied: bool,
@@ -89,8 +88,8 @@ impl Retention {
         self.forget_keys();
     }
 
-    /// Records a packet that was laid out in a slab; returns the number of its message if it has to stay there.
-    /// `serial`: packets under its key depend on each other.
+    /// Records a packet that was laid out in a slab. Returns the number of its message if the packet must
+    /// stay there. `serial`: packets under its key depend on each other.
     pub(crate) fn on_packet(
         &mut self,
         slab: u64,
@@ -122,12 +121,12 @@ impl Retention {
         self.copied = copied;
     }
 
-    /// Returns true when a slab is needed whose last message is `last`.
+    /// Returns true when a slab is still needed. `last` is the number of the last message in it.
     pub(crate) fn needs(&self, last: Option<u64>) -> bool {
         last.is_some_and(|last| last >= self.unacknowledged.acknowledged())
     }
 
-    /// Keeps a slab that the send queue is done with, if it is needed; else returns it.
+    /// Keeps a slab whose bytes are all written, if it is needed; otherwise returns it.
     pub(crate) fn keep(
         &mut self,
         number: u64,
@@ -145,7 +144,8 @@ impl Retention {
         }
     }
 
-    /// Records that the peer has the first `count` messages. `free` gets the slabs that are not needed.
+    /// Records that the peer has received the first `count` messages. `free` gets the slabs that are no
+    /// longer needed.
     pub(crate) fn acknowledge(
         &mut self,
         count: u64,
@@ -161,7 +161,7 @@ impl Retention {
         Ok(())
     }
 
-    /// Wipes the keys under which nothing is kept any more.
+    /// Wipes the keys under which no kept message was sealed.
     fn forget_keys(&mut self) {
         let acknowledged = self.unacknowledged.acknowledged();
         while self.keys.front().and_then(|keys| keys.end).is_some_and(|end| end <= acknowledged) {
@@ -196,8 +196,8 @@ impl Retention {
         self.slabs[0].data[1000] ^= 1;
     }
 
-    /// Removes the oldest message and returns its payload, opened where it is. Slabs are freed on the way, so
-    /// that the memory is not needed twice. `None`: everything has been returned.
+    /// Removes the oldest message and returns its payload, opened in its slab. Slabs are freed on the way, so
+    /// that no second copy is needed. `None`: all messages have been returned.
     ///
     /// # Errors
     /// A packet cannot be opened, which only corrupted memory explains.
@@ -240,7 +240,8 @@ impl Opened<'_> {
     }
 }
 
-/// The inverse of the last keys that were needed. One generation follows the other.
+/// The inverse of the keys that were used last. Messages are opened in order, so one generation is kept at a
+/// time.
 #[derive(Default)]
 pub(crate) struct Opener {
     key: Option<(u64, PacketKey)>,

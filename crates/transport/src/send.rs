@@ -151,7 +151,7 @@ pub(crate) struct Sender {
     /// Packets that are reserved behind the last slab's packets.
     reserved: Vec<Reserved>,
     next_slab: u64,
-    /// What the peer has not acknowledged, where sessions can be resumed.
+    /// Messages that the peer has not acknowledged, if sessions can be resumed.
     retention: Option<Box<Retention>>,
 }
 
@@ -394,7 +394,7 @@ impl Sender {
         self.retention.as_ref().is_none_or(|retention| retention.kept_bytes() < retention.budget())
     }
 
-    /// Frees what the peer has received: the first `count` messages.
+    /// Frees the first `count` messages, which the peer has received.
     pub(crate) fn acknowledge(&mut self, count: u64) -> Result<(), CountError> {
         let Some(retention) = &mut self.retention else { return Ok(()) };
         // The same slabs circulate: new ones would have to be zeroed.
@@ -407,7 +407,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Gives away what the peer has not acknowledged, with the slabs of the queue. Jobs must have come back.
+    /// Returns the unacknowledged messages together with the slabs of the queue. No job may be outstanding.
     pub(crate) fn take_retention(&mut self) -> Option<Box<Retention>> {
         let mut retention = self.retention.take()?;
         for Slab { number, last, data, ready, .. } in std::mem::take(&mut self.slabs) {
@@ -462,7 +462,7 @@ impl Sender {
         self.reset_last();
     }
 
-    /// Makes the last slab empty, when all of it is written and nothing of it is needed.
+    /// Empties the last slab when all of it is written and no message in it must be kept.
     fn reset_last(&mut self) {
         let quiet = self.quiet >= QUIET_DRAINS;
         let Some(slab) = self.slabs.front_mut() else { return };

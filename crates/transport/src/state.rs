@@ -94,7 +94,7 @@ impl KeyExchanges {
 /// Results of the first exchange that hold for the whole connection.
 #[derive(Default)]
 pub(crate) struct FirstExchange {
-    /// The exchange hash.
+    /// Session identifier: the hash of the first key exchange.
     pub(crate) session_id: Option<Vec<u8>>,
     pub(crate) exporter: Option<Exporter>,
     /// Host key and its signature over the exchange hash.

@@ -52,8 +52,7 @@ impl std::fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// Starts a connection. Our identification and KEXINIT are queued at once, without waiting for the
-    /// peer's.
+    /// Starts a connection. Our identification and KEXINIT are queued at once, before the peer's arrive.
     pub fn new(config: Config, random: Box<dyn Random + Send>, now: Instant) -> Self {
         let mut transport = Self::blank(config, random, now);
         let line = [&transport.identifications.ours[..], b"\r\n"].concat();
@@ -302,8 +301,8 @@ impl Transport {
         keys.map(|keys| keys.cipher).all(Cipher::encrypts)
     }
 
-    /// Puts events back, to be returned first by the next [`poll`](Self::poll). A caller that waited for one
-    /// event leaves the others to the next caller.
+    /// Puts events back, to be returned first by the next [`poll`](Self::poll). A caller that waits for one
+    /// event returns the others this way.
     pub fn put_back_events(&mut self, events: Vec<Event>) {
         for event in events.into_iter().rev() {
             self.events.push_front(event);
@@ -341,7 +340,8 @@ impl Transport {
         self.exchange.names.as_ref()
     }
 
-    /// Returns what compression has saved since the last key exchange: of what was received, and of what was sent.
+    /// Returns the totals of compression since the last key exchange: of the received payloads, and of the
+    /// sent ones.
     pub fn compression_totals(&self) -> (CompressionTotals, CompressionTotals) {
         (self.compression.inflater.totals(), self.compression.deflater.totals())
     }

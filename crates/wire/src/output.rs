@@ -8,15 +8,16 @@ use crate::Slices;
 /// [`Reservation::slices`], and [`commit`](Reservation::commit) the bytes that were filled. A file is read
 /// into the memory in which it is sealed and from which it is sent.
 ///
-/// The owner calls the producer again when more can be sent than the last call of any of these methods found.
+/// The owner calls the producer again once more bytes can be sent than the latest call of these methods
+/// reported.
 pub trait Output {
     /// Returns the number of bytes of bulk that may be produced now: 0 while the queue towards the socket is
     /// too long, and never more than [`window`](Self::window).
     fn budget(&mut self) -> usize;
 
-    /// Returns the number of bytes that the peer takes now. A message that has begun to be due may use all of
-    /// it: sent in place it makes the queue a little longer than [`budget`](Self::budget) allows, kept it
-    /// costs a copy.
+    /// Returns the number of bytes that the peer takes now. A message that is begun while
+    /// [`budget`](Self::budget) is above 0 may use all of it. Sending it at once makes the queue a little
+    /// longer than the budget allows, but keeping it for later would cost a copy.
     fn window(&mut self) -> usize {
         self.budget()
     }
@@ -85,8 +86,8 @@ pub trait Reserved {
     fn commit(&mut self, total: usize, used: usize) -> usize;
 }
 
-/// An unlimited output, for tests and for owners that have a buffer of their own. Reserved memory is at its
-/// end.
+/// An unlimited output, for tests and for owners that have a buffer of their own. Reserved memory is the end
+/// of the vector.
 impl Output for Vec<u8> {
     fn budget(&mut self) -> usize {
         usize::MAX

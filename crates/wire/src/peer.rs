@@ -106,7 +106,7 @@ impl Peer {
         if self != Self::Longhaul && ciphers.contains(HPN_CIPHER) { Self::HpnSsh } else { self }
     }
 
-    /// Returns what this peer is known to accept.
+    /// Returns the limits that this peer is known to accept.
     pub const fn limits(self) -> Limits {
         match self {
             // Both ends are this code; the tests of this repository run them against each other.

@@ -3,8 +3,9 @@
 
 use std::fmt::Write as _;
 
-/// Returns true for characters that act on the text around them and show nothing: control characters of ASCII
-/// and Latin-1, characters that reorder, join or hide, and separators that some programs treat as line ends.
+/// Returns true for characters that are invisible or change the text around them. These are control
+/// characters of ASCII and Latin-1, characters that reorder, join or hide, and separators that some programs
+/// treat as line ends.
 pub const fn is_hidden(character: char) -> bool {
     character.is_ascii_control()
         || matches!(character, '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'

@@ -54,7 +54,7 @@ enum What {
     File {
         file: File,
         writes: bool,
-        /// This is the first time the path was opened.
+        /// True if the path was opened for the first time.
         first: bool,
         /// For [`Lie::ZeroedUnseen`]: offsets and data written.
         written: Vec<(u64, Vec<u8>)>,
@@ -63,7 +63,7 @@ enum What {
     Dir(Option<Vec<(Vec<u8>, Attrs)>>),
 }
 
-/// Open files and directories, newest first: a handle that several share means the newest.
+/// Open files and directories, newest first: a handle that several share refers to the newest.
 #[derive(Default)]
 pub(super) struct Files {
     open: Vec<Open>,
@@ -77,13 +77,13 @@ pub(super) struct Files {
 /// Offsets of each file that are stored as zeros.
 const ZEROED: std::ops::Range<u64> = 500..900;
 
-/// Handles that are open at once, at most, with [`Lie::FewHandles`].
+/// Limit of open handles with [`Lie::FewHandles`].
 const MOST_HANDLES: usize = 3;
 
-/// Files that are open at once, at most, with [`Lie::DeniesTenth`].
+/// Limit of open files with [`Lie::DeniesTenth`].
 const MOST_FILES: usize = 9;
 
-/// OPENs that succeed, at most, with [`Lie::FewOpens`].
+/// Number of OPENs that succeed with [`Lie::FewOpens`].
 const MOST_OPENS: u64 = 5;
 
 impl Files {
@@ -104,7 +104,7 @@ impl Files {
         place.ok_or(Fault::failure("Invalid handle"))
     }
 
-    /// Fails where as much is open as the server allows.
+    /// Fails if the limit of open handles is reached.
     fn room(&self, lies: &[Lie]) -> Result<(), Fault> {
         let full = lies.contains(&Lie::FewHandles) && self.open.len() >= MOST_HANDLES;
         if full { Err(Fault::failure("no more handles")) } else { Ok(()) }
@@ -266,7 +266,7 @@ impl Files {
         Ok(file.write_all_at(&stored, offset)?)
     }
 
-    /// Fails where [`Lie::GuardsLinks`] forbids to follow what has this path.
+    /// Fails if [`Lie::GuardsLinks`] forbids to follow the link at this path.
     pub(super) fn may_follow(path: &[u8], lies: &[Lie]) -> Result<(), Fault> {
         let guarded = lies.contains(&Lie::GuardsLinks) && at(path).is_symlink();
         if guarded { Err(Fault::denied()) } else { Ok(()) }

@@ -50,33 +50,33 @@ pub enum Lie {
     NoRename,
     /// READs through the first handle of a path return the data of the newest handle.
     MixedReads,
-    /// Every fifth reply carries the id of no request.
+    /// Every fifth reply has an id that belongs to no request.
     WrongIds,
     /// Every reply is sent twice.
     TwiceAnswered,
-    /// Replies that are ready together carry one another's ids.
+    /// Replies that are ready together have exchanged ids.
     RotatedIds,
     /// OPEN and OPENDIR fail while three files or directories are open. No limit is announced.
     FewHandles,
-    /// OPEN fails with "permission denied" while nine files are open, as Maverick Synergy's does with fifty. No limit
-    /// is announced.
+    /// OPEN fails with "permission denied" while nine files are open, as in Maverick Synergy with fifty. No
+    /// limit is announced.
     DeniesTenth,
-    /// OPEN fails from the sixth on, whatever is closed in between.
+    /// OPEN fails from the sixth call on, even if files are closed in between.
     FewOpens,
     /// FSTAT returns the size of the first STAT, LSTAT or FSTAT of the file's path.
     StaleFstat,
-    /// SYMLINK is read as the draft has it: the link before its target.
+    /// SYMLINK is read in the draft's order: the link before its target.
     LinkFirst,
-    /// SYMLINK reports success and makes nothing.
+    /// SYMLINK reports success and creates nothing.
     NoLinks,
     /// READLINK is refused.
     NoReadlink,
     /// SETSTAT and FSETSTAT with a size empty the file first, as Paramiko's `set_file_attr` does.
     SizeEmpties,
-    /// OPEN for writing empties the file, WRITEs go to the end of it alone, and READs of such a handle write zeros there
-    /// and report success, as `rclone serve sftp` without a cache.
+    /// OPEN for writing empties the file, and WRITEs succeed only at its end. READs of such a handle write
+    /// zeros there and report success, as in `rclone serve sftp` without a cache.
     NoSeeks,
-    /// Symbolic links are not followed by STAT and OPEN, as Linux does it with `fs.protected_symlinks`.
+    /// STAT and OPEN do not follow symbolic links, as with Linux's `fs.protected_symlinks`.
     GuardsLinks,
 }
 

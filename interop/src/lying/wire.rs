@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Attributes of a file, read or to be set.
+/// Attributes of a file, as read or as requested.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Attrs {
     pub(super) size: u64,

@@ -1,4 +1,4 @@
-//! Certificates: users' in clients and agents, hosts' in known_hosts.
+//! Certificates: user certificates in clients and agents, and host certificates in `known_hosts`.
 
 use lh_interop::{Agent, Inetd, Lab, Ran, me, our, peers};
 

@@ -1,4 +1,4 @@
-//! Agent forwarding: with our client, our server, both, and over two hops.
+//! Agent forwarding: with Longhaul's client, with its server, with both, and over two hops.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What an agent refuses: expired keys, unconfirmed use, other hosts, other users.
+//! Limits on the use of an agent's keys: lifetime, confirmation, destination hosts, and other users.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Where servers make the sockets of forwarded agents: ours, and OpenSSH's since 10.6, which knows the keyword too.
+//! Directory in which servers make the sockets of forwarded agents (`AgentSocketPath`). OpenSSH knows the
+//! keyword since 10.6.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

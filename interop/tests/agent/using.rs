@@ -1,4 +1,5 @@
-//! Clients that log in with an agent's keys: ours with OpenSSH's agent, OpenSSH's with ours.
+//! Clients that log in with an agent's keys: Longhaul's client with OpenSSH's agent, and OpenSSH's client
+//! with Longhaul's.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Jump hosts: which of the two ways limits.
+//! Jump hosts: the diagnosis names the limiting part of the path, before the jump host or after it.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

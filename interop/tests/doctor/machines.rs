@@ -1,4 +1,4 @@
-//! Processors and disks of either end.
+//! Diagnosis of processors and disks at both ends.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

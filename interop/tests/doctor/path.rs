@@ -1,4 +1,4 @@
-//! Causes on the path: loss, queues, marks, the size of packets, a proxy.
+//! Causes on the path: loss, queues, ECN marks, the size of packets, a proxy.
 
 use lh_interop::peers;
 use lh_link::path::{Side, Spec};

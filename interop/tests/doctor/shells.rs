@@ -1,4 +1,4 @@
-//! Shells that start slowly or print, and programs in their place.
+//! Login shells that start slowly or print text, and other programs in place of a shell.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! A path between two namespaces with a server at its far end, and what the tests ask of a diagnosis.
+//! A path between two namespaces with a server at its far end, and functions that run and check a diagnosis.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

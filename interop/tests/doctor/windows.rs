@@ -1,4 +1,4 @@
-//! Limits at the ends of a connection: windows, buffers, rates that were asked for, key exchanges, compression.
+//! Limits at the ends of a connection: windows, buffers, configured rates, key exchanges, compression.
 
 use lh_link::path::Side;
 

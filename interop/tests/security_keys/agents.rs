@@ -1,4 +1,4 @@
-//! Agents that sign with security keys: ours and OpenSSH's, with keys added by either ssh-add.
+//! Agents that sign with security keys: Longhaul's and OpenSSH's, with keys added by either ssh-add.
 
 use std::path::Path;
 

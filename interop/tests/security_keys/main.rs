@@ -1,5 +1,5 @@
-//! FIDO security keys, with a library that emulates one: generated, listed and used by our programs and
-//! OpenSSH's, each with keys that the other made.
+//! FIDO security keys, emulated by a library. Longhaul's programs and OpenSSH's generate, list and use them,
+//! each with keys that the other made.
 
 mod agents;
 mod token;

@@ -1,4 +1,4 @@
-//! `lhsftp` with other servers and ours: its commands, its connections, and its prompt.
+//! `lhsftp` with other servers and Longhaul's: its commands, its connections, and its prompt.
 
 mod commands;
 mod connections;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::dependencies::{Crate, Graph};
 use super::source::{Source, sha256};
 
-/// The bill of all packaged programs. It depends on nothing but the sources.
+/// Returns the bill of all packaged programs. It depends only on the sources.
 pub(super) fn cyclonedx(graph: &Graph, source: &Source) -> Result<String, String> {
     let components: Vec<Value> = graph.crates.iter().map(component).collect();
     let mut dependencies: Vec<Value> = graph
@@ -69,7 +69,7 @@ pub(super) fn timestamp(epoch: u64) -> Result<String, String> {
     Ok(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60))
 }
 
-/// An identifier that follows from the contents (RFC 9562, version 8).
+/// Returns an identifier that is derived from the contents (RFC 9562, version 8).
 fn uuid(text: &str) -> String {
     let hash = sha256(text.as_bytes());
     format!(

@@ -1,4 +1,4 @@
-//! Builds the packaged programs, the same on every machine and in every directory.
+//! Builds the packaged programs, identically on every machine and in every directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use super::platform::{PACKAGED, Platform};
 use super::source::{Source, failed, output};
 use crate::workspace::{call, cargo};
 
-/// A program: what is installed, and its symbols.
+/// A packaged program with its symbols.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// Name it is installed by.
+    /// Installed name.
     pub name: &'static str,
-    /// Its file, without symbols.
+    /// Path of the program, without symbols.
     pub file: PathBuf,
-    /// Its symbols.
+    /// Path of the symbols.
     pub symbols: PathBuf,
-    /// Hexadecimal; debuggers find the symbols by it.
+    /// Build id in hexadecimal, by which debuggers find the symbols.
     pub build_id: String,
 }
 
-/// Package of the program with all names.
+/// Cargo package of the program with all names.
 const MULTI: &str = "longhaul-multi";
 
-/// Builds all programs, splits their symbols off, and embeds the list of crates that they are made of.
+/// Builds all programs, splits off their symbols, and embeds their lists of crates.
 pub(super) fn build(source: &Source, graph: &Graph) -> Result<Vec<Program>, String> {
     if source.built.is_none() {
         let helpers: Vec<&str> = graph.roots.iter().copied().filter(|package| *package != MULTI).collect();
@@ -48,12 +48,12 @@ pub(super) fn build_static(source: &Source, graph: &Graph, platform: &Platform) 
     finish(MULTI, &from, &source.scratch(platform.triple)?, graph, platform)
 }
 
-/// Cargo's directory. Static builds have their own: they may run beside the other one.
+/// Returns cargo's directory. Static builds have their own, because they may run beside the other build.
 fn directory(source: &Source, platform: &Platform) -> PathBuf {
     if platform.triple == TARGET { source.build.clone() } else { source.build.join("static") }
 }
 
-/// The profile that a package is built with.
+/// Returns the profile with which a package is built.
 fn profile(package: &str) -> &'static str {
     if package == MULTI { "dist" } else { "dist-helper" }
 }
@@ -75,20 +75,20 @@ fn compile(source: &Source, graph: &Graph, platform: &Platform, packages: &[&str
     flags.extend(platform.linker_flags.iter().map(|flag| format!("\"-Clink-arg=-Wl,{flag}\"")));
     command.args(["--config", &format!("target.{triple}.rustflags=[{}]", flags.join(","))]);
     let flags: Vec<String> = maps.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
-    // These would override the flags above, or what the C compiler is told.
+    // These variables would override the flags above, or the settings of the C compiler.
     for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "CARGO_TARGET_DIR"] {
         command.env_remove(variable);
     }
     command.envs(platform.variables.iter().copied());
-    // Programs that run while building are compiled for this machine.
+    // Programs that run during the build are compiled for this machine.
     let variable = format!("CFLAGS_{}", triple.replace('-', "_"));
     command.env(variable, format!("{} {}", flags.join(" "), platform.c_flags).trim_end());
     command.arg("--target-dir").arg(directory(source, platform)).current_dir(&source.root);
     call(&mut command)
 }
 
-/// Directories that compilers would write into the programs, and what they write instead. The last one that
-/// fits counts.
+/// Returns the directories whose names compilers would write into the programs, and their replacements. The
+/// last one that matches applies.
 fn path_maps(source: &Source, graph: &Graph) -> Result<Vec<(String, &'static str)>, String> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".cargo")));
     let paths =

@@ -10,10 +10,10 @@ use super::source::{Source, failed, output};
 use super::units;
 use crate::workspace::{Outcome, call, target_dir};
 
-/// Packages that a bare system gets: what the dependencies of ours come to.
+/// Debian packages of a bare system: the dependencies of our packages.
 const BARE: &str = "libpam-modules,libpam-runtime,init-system-helpers,passwd";
 
-/// The systems, and what they have besides.
+/// The test systems, with their additional packages.
 const SYSTEMS: [(&str, &str); 2] = [("bare", ""), ("with-openssh", ",openssh-client,openssh-server")];
 
 /// `cargo xtask dist --test`
@@ -48,7 +48,7 @@ fn packages(source: &Source, extension: &str) -> Result<Vec<PathBuf>, String> {
     if found.len() == 3 { Ok(found) } else { Err(format!("{} .{extension} files, not 3", found.len())) }
 }
 
-/// What lintian, systemd, AppArmor's parser and rpmlint say about the packages.
+/// Checks the packages with lintian, systemd, AppArmor's parser and rpmlint.
 fn check(source: &Source) -> Outcome {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error", "--tag-display-limit", "0"]);
@@ -73,7 +73,7 @@ fn check(source: &Source) -> Outcome {
     Ok(())
 }
 
-/// The archive of a new system, made when it is not there yet.
+/// Returns the archive of a new system, and creates it if it is missing.
 fn system(name: &str, include: &str) -> Result<PathBuf, String> {
     let directory = target_dir().join("dist-test");
     fs::create_dir_all(&directory).map_err(failed(&directory))?;
@@ -96,7 +96,7 @@ fn system(name: &str, include: &str) -> Result<PathBuf, String> {
     Ok(file)
 }
 
-/// Installs, uses and removes the packages in a new system, in namespaces of its own.
+/// Installs, uses and removes the packages in a new system, in separate namespaces.
 fn install(source: &Source, name: &str, system: &Path) -> Outcome {
     let root =
         tempfile::Builder::new().prefix("longhaul-system-").tempdir().map_err(|error| error.to_string())?;
@@ -117,7 +117,7 @@ fn install(source: &Source, name: &str, system: &Path) -> Outcome {
     }
     let script = source.root.join("packaging/tests/installed.sh");
     fs::copy(&script, to.join("installed.sh")).map_err(failed(&script))?;
-    // Nothing of the network, the processes and the mounts of this machine is seen from inside.
+    // The network, processes and mounts of this machine are not visible inside.
     let inside = "ip link set lo up && mount -t proc proc \"$0/proc\" && mount -t tmpfs -o mode=755 dev \"$0/dev\" \
          && mkdir \"$0/dev/pts\" && mount -t devpts -o newinstance,ptmxmode=0666 devpts \"$0/dev/pts\" \
          && ln -s pts/ptmx \"$0/dev/ptmx\" && ln -s /proc/self/fd \"$0/dev/fd\" \
@@ -128,7 +128,7 @@ fn install(source: &Source, name: &str, system: &Path) -> Outcome {
     call(Command::new("unshare").args(namespaces).args(["sh", "-ec", inside]).arg(root.path()).arg(name))
 }
 
-/// Installs an archive into a home directory and removes it.
+/// Installs the home directory archive into a home directory and removes it.
 fn home(source: &Source, platform: &str) -> Outcome {
     let home = tempfile::tempdir().map_err(|error| error.to_string())?;
     let name = format!("longhaul-{}-{platform}", source.version());
@@ -144,7 +144,7 @@ fn home(source: &Source, platform: &str) -> Outcome {
     let prefix = home.path().join("local");
     let run = |more: &[&str]| call(Command::new("sh").arg(&script).arg("--prefix").arg(&prefix).args(more));
     run(&[])?;
-    // Again, as an upgrade.
+    // Installs again, as an upgrade.
     run(&[])?;
     for program in ["lhssh", "lhscp", "lhsftp", "longhaul"] {
         call(Command::new(prefix.join("bin").join(program)).arg("--version"))?;

@@ -1,5 +1,5 @@
-//! Tests the container images without a container engine: unpacks them by what their index says, and runs them in
-//! namespaces.
+//! Tests the container images without a container engine: unpacks them as their index describes, and runs
+//! them in namespaces.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::source::{Source, failed, output, sha256};
 use crate::workspace::{Outcome, call};
 
-/// Tests both images of this machine's architecture. They have the same files.
+/// Tests both images of this machine's architecture. Both contain equal files.
 pub(super) fn test(source: &Source) -> Outcome {
     for suffix in ["", "-root"] {
         let archive = source.out.join(format!("longhaul-{}-oci{suffix}-x86_64.tar", source.version()));
@@ -66,7 +66,7 @@ fn unpack(image: &Path, to: &Path) -> Result<Value, String> {
     Ok(config)
 }
 
-/// Runs the test in namespaces of its own.
+/// Runs the test in separate namespaces.
 fn run(source: &Source, root: &Path, volumes: &Path) -> Outcome {
     // Ordinary users must reach the directories below.
     for directory in [root.parent().unwrap_or(root), root, volumes] {

@@ -1,4 +1,4 @@
-//! Debian packages, by `dpkg-deb`.
+//! Debian packages, created with `dpkg-deb`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::workspace::Outcome;
 /// Revision of the packaging of one version.
 const REVISION: u32 = 1;
 
-/// What `control` says, besides what follows from the files.
+/// Fields of `control` that do not depend on the files.
 struct Control {
     name: &'static str,
     section: &'static str,
@@ -29,7 +29,7 @@ const PACKAGES: [Control; 3] = [
         name: "longhaul",
         section: "net",
         depends: "",
-        // Kerberos: loaded where GSSAPIAuthentication asks for it.
+        // Kerberos' library is loaded if GSSAPIAuthentication requires it.
         recommends: "libgssapi-krb5-2",
         suggests: "longhaul-server, longhaul-openssh-names",
         about: "SSH client programs for moving data fast",
@@ -63,7 +63,7 @@ const PACKAGES: [Control; 3] = [
     },
 ];
 
-/// Makes all packages.
+/// Creates all packages.
 pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
     let version = format!("{}-{REVISION}", source.version());
     for control in &PACKAGES {
@@ -93,17 +93,18 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
     Ok(())
 }
 
-/// Whether the systemd of this system, for which the package is made, does not know `Type=notify-reload`.
+/// Returns true if the systemd of this system, for which the package is made, does not support
+/// `Type=notify-reload`.
 pub(super) fn manager_is_old() -> bool {
     let shown = output(Command::new("systemctl").arg("--version")).unwrap_or_default();
     let version = shown.split_whitespace().nth(1).and_then(|text| text.parse::<u32>().ok());
-    // Without systemd here, this is a container of the release that it comes with.
+    // Without systemd here, this is a container, so the Debian release decides.
     let of_release = || fs::read_to_string("/etc/debian_version").is_ok_and(|text| text.starts_with("12"));
     version.map_or_else(of_release, |version| version < 253)
 }
 
-/// Puts the settings of reloading that an old systemd knows in place of `Type=notify-reload`. A file beside the unit
-/// would set them too, and leave a warning about the unit in the journal.
+/// Replaces `Type=notify-reload` by reload settings that an old systemd supports. A drop-in file beside the
+/// unit would do that too, but would cause a warning about the unit in the journal.
 pub(super) fn for_old_manager(items: &mut [Item], settings: &str) {
     let settings = settings.split_once("[Service]\n").map_or("", |(_, settings)| settings);
     for item in items.iter_mut().filter(|item| item.path.ends_with("/lhsshd.service")) {
@@ -113,7 +114,7 @@ pub(super) fn for_old_manager(items: &mut [Item], settings: &str) {
     }
 }
 
-/// What Debian wants below `/usr/share/doc`.
+/// Returns the files that Debian requires below `/usr/share/doc`.
 fn documents(source: &Source, parts: &Parts, name: &str, version: &str) -> Result<Vec<Item>, String> {
     let below = format!("usr/share/doc/{name}");
     let (week, day, month, year) = super::source::date(source.epoch);
@@ -154,7 +155,7 @@ fn overrides(parts: &Parts, name: &str) -> Option<Item> {
     Some(Item::text(format!("usr/share/lintian/overrides/{name}"), text))
 }
 
-/// The packages that have the libraries of the programs, with versions.
+/// Returns the packages that contain the programs' libraries, with versions.
 fn libraries_of(directory: &Path) -> Result<String, String> {
     let stub = tempfile::tempdir().map_err(|error| error.to_string())?;
     let debian = stub.path().join("debian");
@@ -226,7 +227,7 @@ fn control_files(
     Ok(files)
 }
 
-/// The long description, in lines of at most 79 columns.
+/// Returns the long description, in lines of at most 79 columns.
 fn described(text: &str) -> String {
     let mut out = String::new();
     for (index, paragraph) in text.split("\n\n").enumerate() {
@@ -246,7 +247,7 @@ fn described(text: &str) -> String {
     out
 }
 
-/// Every path that OpenSSH's packages have too.
+/// Returns every path that OpenSSH's packages contain too.
 fn diverted() -> String {
     let paths = OPENSSH
         .iter()

@@ -1,4 +1,4 @@
-//! The crates that the packaged programs are made of, from `cargo metadata`.
+//! The crates of the packaged programs, from `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::source::{Source, failed, output};
 use crate::workspace::cargo;
 
-/// Packages whose programs are packaged.
+/// Cargo packages of the packaged programs.
 pub(super) const PACKAGES: [&str; 3] = ["longhaul-multi", "lhssh-pkcs11-helper", "lhssh-keysign"];
 
-/// Target that packages are made for.
+/// Target for which packages are built.
 pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// A crate.
@@ -20,31 +20,31 @@ pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub(super) struct Crate {
     pub name: String,
     pub version: String,
-    /// SPDX expression.
+    /// Licence as an SPDX expression.
     pub licence: String,
     pub repository: String,
     pub directory: PathBuf,
     /// False for crates of this workspace.
     pub from_registry: bool,
-    /// SHA-256 of the archive that the registry has.
+    /// SHA-256 of the archive in the registry.
     pub checksum: Option<String>,
-    /// False for crates that only run while building: their code is not in the programs.
+    /// False for crates that only run during the build: their code is not in the programs.
     pub is_linked: bool,
-    /// Indices into [`Graph::crates`].
+    /// Dependencies, as indices into [`Graph::crates`].
     pub needs: Vec<usize>,
 }
 
-/// All crates, sorted by name and version, so that an index is the same on every machine.
+/// All crates, sorted by name and version, so that an index is equal on every machine.
 #[derive(Debug)]
 pub(super) struct Graph {
     pub crates: Vec<Crate>,
-    /// Packages whose programs are packaged.
+    /// Cargo packages of the packaged programs.
     pub roots: Vec<&'static str>,
     /// Cargo's directory of unpacked crates.
     pub sources: Option<PathBuf>,
 }
 
-/// Reads the crates that [`PACKAGES`] are made of, with what they need to be built.
+/// Reads the crates of [`PACKAGES`], including those that are only needed for the build.
 pub(super) fn read(source: &Source) -> Result<Graph, String> {
     let mut command = cargo();
     let metadata = ["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET];
@@ -55,7 +55,7 @@ pub(super) fn read(source: &Source) -> Result<Graph, String> {
     graph(&metadata, &checksums).ok_or_else(|| "cargo metadata: not in the form that is expected".to_owned())
 }
 
-/// The checksums of `Cargo.lock` by name and version.
+/// Returns the checksums of `Cargo.lock` by name and version.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let value = |block: &str, key: &str| {
         let start = format!("{key} = \"");
@@ -113,7 +113,7 @@ fn graph(metadata: &Value, checksums: &BTreeMap<(String, String), String>) -> Op
         let mut seen: BTreeSet<&str> = start.iter().copied().collect();
         let mut waiting = start.clone();
         while let Some(id) = waiting.pop() {
-            // What a macro needs runs in the compiler.
+            // The dependencies of a macro run in the compiler, so they are not linked.
             let next = edges(id, linked_only).into_iter().filter(|id| !linked_only || !is_macro(id));
             waiting.extend(next.filter(|id| seen.insert(id)));
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::dependencies::Graph;
 use super::tree::gzip;
 
-/// The contents of the section.
+/// Returns the contents of the section.
 pub(super) fn crate_list(graph: &Graph) -> Result<Vec<u8>, String> {
     let packages: Vec<_> = graph
         .crates
@@ -29,9 +29,9 @@ pub(super) fn crate_list(graph: &Graph) -> Result<Vec<u8>, String> {
     zlib(json!({ "packages": packages }).to_string().as_bytes())
 }
 
-/// A zlib stream (RFC 1950): the one of gzip between another header and another checksum.
+/// Returns a zlib stream (RFC 1950): gzip's stream with another header and another checksum.
 fn zlib(data: &[u8]) -> Result<Vec<u8>, String> {
-    /// Length of a header without the name of a file, and of the checksum and the length behind the stream.
+    /// Length of gzip's header without a file name, and of its trailer (checksum and length).
     const HEADER: usize = 10;
     const TRAILER: usize = 8;
     let file = gzip(data)?;

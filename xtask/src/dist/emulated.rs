@@ -1,5 +1,5 @@
-//! Programs for another processor, tried under qemu's user mode: keys, signatures, a login and copies with OpenSSH's
-//! server, and a copy with the program's own SFTP server.
+//! Tests programs for another processor under qemu's user mode: keys, signatures, a login and copies with
+//! OpenSSH's server, and a copy with the program's own SFTP server.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::process::Command;
 use super::source::failed;
 use crate::workspace::Outcome;
 
-/// Longer than a channel's window and than many requests.
+/// Size of the copied file, bytes: larger than a channel's window and than many requests.
 const BLOB_LEN: usize = 24 << 20;
 
-/// What is tried, in a directory with the names of the programs, `qemu`'s path in `$Q`, and a server in `$SSHD`, which
-/// may be empty.
+/// The test script. It runs in a directory with the names of the programs; `$Q` is the path of `qemu`,
+/// `$SSHD` that of a server, or empty.
 const SCRIPT: &str = r#"set -eu
 PATH=$PWD:$PATH
 ./run lhssh -V
@@ -42,7 +42,7 @@ done
 echo "dist: $(./run longhaul --version) works under $Q"
 "#;
 
-/// Tries the program with all names, built for `architecture`. Says so where there is no emulator.
+/// Tests the program with all names, built for `architecture`. Reports when there is no emulator.
 pub(super) fn test(program: &Path, architecture: &str) -> Outcome {
     if architecture == std::env::consts::ARCH {
         return Ok(());
@@ -59,7 +59,7 @@ pub(super) fn test(program: &Path, architecture: &str) -> Outcome {
         symlink(program, at(&format!("bin-{name}"))).map_err(failed(&at(name)))?;
     }
     let shown = directory.path().display();
-    // The program looks at the name that it is called by.
+    // The program selects its function by the name with which it is called.
     let run = format!("name=$1; shift\nexec {} -0 \"$name\" {shown}/bin-\"$name\" \"$@\"", qemu.display());
     lh_interop::script(&at("run"), &run);
     lh_interop::script(&at("sftp-server"), &format!("exec {shown}/run lhsftp-server \"$@\""));

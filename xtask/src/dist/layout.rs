@@ -1,4 +1,4 @@
-//! Where each file is installed: one table for all kinds of packages.
+//! Installed paths of all files: one table for all kinds of packages.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::build::Program;
 use super::source::{Source, failed};
 use super::tree::{Item, gzip};
 
-/// The directory of the programs.
+/// Directory of the programs.
 pub(super) const LIB: &str = "usr/lib/longhaul";
 
 /// Programs with a link in `/usr/bin`.
@@ -27,18 +27,18 @@ pub(super) const OPENSSH: [(&str, &str); 7] = [
     ("ssh-keyscan", "lhssh-keyscan"),
 ];
 
-/// The kinds of systems that the files of the server differ on.
+/// Kinds of systems between which the server's files differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum System {
     Debian,
     RedHat,
 }
 
-/// All that packages are made of.
+/// The contents of all packages.
 pub(super) struct Parts {
     /// The programs, their links and documents for users.
     client: Vec<Item>,
-    /// Files of the server that are the same on every system.
+    /// Files of the server that are equal on every system.
     server: Vec<Item>,
     names: Vec<Item>,
     packaging: std::path::PathBuf,
@@ -59,11 +59,11 @@ impl Parts {
             .iter()
             .map(|program| Item::program(format!("{LIB}/{}", program.name), &program.file))
             .collect();
-        // Programs look for each other beside their own file.
+        // Programs look for each other in the directory of their own file.
         for program in PROGRAMS.iter().filter(|program| program.name != "longhaul") {
             client.push(Item::link(format!("{LIB}/{}", program.name), "longhaul"));
         }
-        // One file for both helpers that load libraries.
+        // One file contains both helpers that load libraries.
         if programs.iter().any(|program| program.name == "lhssh-pkcs11-helper") {
             client.push(Item::link(format!("{LIB}/lhssh-sk-helper"), "lhssh-pkcs11-helper"));
         }
@@ -148,7 +148,7 @@ impl Parts {
         Ok(items)
     }
 
-    /// Text of a file below `packaging/`.
+    /// Returns the text of a file below `packaging/`.
     pub(super) fn file(&self, path: &str) -> Result<String, String> {
         let path: &Path = &self.packaging.join(path);
         fs::read_to_string(path).map_err(failed(path))

@@ -7,12 +7,12 @@ use std::fs;
 use super::dependencies::{Crate, Graph};
 use super::source::failed;
 
-/// One document: who licenses what, then every text once.
+/// Returns one document: the licensors of each crate, then every text once.
 pub(super) fn text(graph: &Graph) -> Result<String, String> {
     let mut out = String::from(
         "Longhaul is licensed under MIT or Apache-2.0, as you like. Its programs contain code of these crates:\n\n",
     );
-    // Text, and the crates it belongs to.
+    // Each text with the crates to which it belongs.
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for one in graph.crates.iter().filter(|one| one.from_registry && one.is_linked) {
         if one.licence.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn text(graph: &Graph) -> Result<String, String> {
     Ok(out)
 }
 
-/// The licence files in the directory of a crate.
+/// Returns the licence files in the directory of a crate.
 fn files(one: &Crate) -> Result<Vec<String>, String> {
     let mut paths: Vec<_> = fs::read_dir(&one.directory)
         .map_err(failed(&one.directory))?

@@ -1,4 +1,4 @@
-//! Makes all packages, one after the other.
+//! Creates all packages, one after the other.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::source::{Source, failed, sha256, write};
 use super::{bill, build, deb, dependencies, emulated, layout, licences, oci, platform, rpm, size, tarball};
 
-/// Builds the programs and makes every package in `source.out`. Returns their names.
+/// Builds the programs and creates every package in `source.out`. Returns the names of the packages.
 pub(super) fn make(source: &Source) -> Result<Vec<String>, String> {
     if source.out.exists() {
         fs::remove_dir_all(&source.out).map_err(failed(&source.out))?;
@@ -36,7 +36,8 @@ pub(super) fn make(source: &Source) -> Result<Vec<String>, String> {
     sums(&source.out)
 }
 
-/// `cargo xtask dist --static`: adds what consists of the static builds, and fails where one cannot be built.
+/// Implements `cargo xtask dist --static`: adds the archives of the static builds, and fails if one cannot be
+/// built.
 pub(super) fn make_static(source: &Source) -> Result<(), String> {
     fs::create_dir_all(&source.out).map_err(failed(&source.out))?;
     let graph = dependencies::read(source)?;
@@ -45,8 +46,8 @@ pub(super) fn make_static(source: &Source) -> Result<(), String> {
     if missing.is_empty() { Ok(()) } else { Err(missing.join("\n")) }
 }
 
-/// Makes archives for home directories, and container images, of each static build that this machine can make.
-/// Returns what the others need.
+/// Creates archives for home directories, and container images, of each static build that this machine can
+/// make. Returns the missing requirements of the others.
 fn add_static(
     source: &Source,
     graph: &dependencies::Graph,

@@ -1,5 +1,5 @@
-//! Packages: one program under many names, as a tarball for a home directory, `.deb` and `.rpm`, with a bill of
-//! materials, licences, checksums and debug symbols.
+//! Packages: one program under many names, as a tarball for a home directory, `.deb` and `.rpm`, with a bill
+//! of materials, licences, checksums and debug symbols.
 
 mod bill;
 mod build;
@@ -27,7 +27,7 @@ use crate::workspace::{Outcome, target_dir};
 
 const USAGE: &str = "usage: cargo xtask dist [--static | --check-reproducible | --test]";
 
-/// The test of packages in CI: with the programs of the release build, which is there already.
+/// Tests the packages in CI, with the existing programs of the release build.
 pub(crate) fn short_test() -> Outcome {
     let here = Source::here()?;
     let built = target_dir().join("release");

@@ -1,5 +1,5 @@
-//! Container images in the OCI layout, made without a daemon: one static program and its configuration, for an
-//! ordinary user in a read-only root, and for root with several users.
+//! Container images in the OCI layout, created without a daemon: one static program and its configuration.
+//! One image is for an ordinary user in a read-only root, one for root with several users.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::source::{Source, failed, output, sha256};
 use super::tree::{Item, gzip, settle, write};
 use crate::workspace::Outcome;
 
-/// The images: what their names end with, the user that their programs run as, and the server's configuration.
+/// The images: suffix of the name, user of the programs, and path of the server's configuration.
 const IMAGES: [(&str, &str, &str); 2] =
     [("", "1000:1000", "/etc/ssh/lhsshd_config"), ("-root", "0:0", "/etc/ssh/users_config")];
 
-/// Makes `longhaul-VERSION-oci[-root]-ARCHITECTURE.tar` from a program. `libraries` are those that it loads: none,
-/// unless it is built for the tests.
+/// Creates `longhaul-VERSION-oci[-root]-ARCHITECTURE.tar` from a program. `libraries` are the libraries that
+/// it loads: none, except for builds in tests.
 pub(super) fn make(source: &Source, architecture: &str, program: &Path, libraries: &[PathBuf]) -> Outcome {
     let layer = layer(source, program, libraries)?;
     let unpacked = sha256(&layer);
@@ -70,7 +70,7 @@ pub(super) fn make(source: &Source, architecture: &str, program: &Path, librarie
         let tag = format!("{}{suffix}", source.version());
         manifest["platform"] = platform;
         manifest["annotations"] = json!({"org.opencontainers.image.ref.name": tag});
-        // Docker reads this list, and has no use for the index.
+        // Docker reads this list instead of the index.
         let path =
             |blob: &Value| format!("blobs/{}", blob["digest"].as_str().unwrap_or_default().replace(':', "/"));
         let docker = json!([{
@@ -101,7 +101,7 @@ pub(super) fn make(source: &Source, architecture: &str, program: &Path, librarie
     Ok(())
 }
 
-/// The files of the images, as an archive.
+/// Returns the files of the images, as an archive.
 fn layer(source: &Source, program: &Path, libraries: &[PathBuf]) -> Result<Vec<u8>, String> {
     let mut items = vec![Item::program(format!("{LIB}/longhaul"), program)];
     for program in PROGRAMS.iter().filter(|program| program.name != "longhaul") {
@@ -121,7 +121,7 @@ fn layer(source: &Source, program: &Path, libraries: &[PathBuf]) -> Result<Vec<u
     }
     let root = source.scratch("oci-root")?;
     write(&items, &root)?;
-    // This one belongs to the ordinary user: volumes get the owner of the directory that they cover.
+    // This directory belongs to the ordinary user: volumes get the owner of the directory that they cover.
     let data = source.scratch("oci-data")?;
     fs::create_dir(data.join("data")).map_err(failed(&data))?;
     settle(&root, source.epoch)?;
@@ -151,7 +151,7 @@ fn layer(source: &Source, program: &Path, libraries: &[PathBuf]) -> Result<Vec<u
     fs::read(&file).map_err(failed(&file))
 }
 
-/// `tar`, the same for the same files.
+/// Returns a `tar` command whose output is equal for equal files.
 fn archive(source: &Source, owner: &str) -> Command {
     let mut command = Command::new("tar");
     command.args(["--sort=name", "--numeric-owner", "--format=gnu"]);
@@ -163,7 +163,7 @@ fn archive(source: &Source, owner: &str) -> Command {
     command
 }
 
-/// The libraries that a program loads, and the one that loads them.
+/// Returns the libraries that a program loads, and the dynamic loader.
 pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
     let list = output(Command::new("ldd").arg(program))?;
     Ok(list.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())

@@ -1,32 +1,32 @@
-//! The platforms that programs are built for, and what a machine needs to build for them.
+//! Platforms for which programs are built, and the requirements of a machine that builds for them.
 
 use std::path::Path;
 
 use super::dependencies::TARGET;
 use crate::workspace::has_library;
 
-/// What a program is built for.
+/// A platform for which programs are built.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Platform {
-    /// The compiler's name for it.
+    /// The compiler's name of the platform.
     pub triple: &'static str,
-    /// Prefix of the tools that read and write its programs.
+    /// Prefix of the binary tools for the platform.
     pub tools: &'static str,
     /// Variables for the compilers of Rust and C.
     pub variables: &'static [(&'static str, &'static str)],
-    /// More flags for the C compiler.
+    /// Additional flags for the C compiler.
     pub c_flags: &'static str,
     pub linker_flags: &'static [&'static str],
 }
 
-/// What packages are made for.
+/// The platform of the packages.
 pub(super) const PACKAGED: Platform = Platform {
     triple: TARGET,
     tools: "",
     variables: &[],
-    // No panic passes through C.
+    // No panic unwinds through C.
     c_flags: "-fno-asynchronous-unwind-tables",
-    // Functions with the same code are stored once, and addresses to be relocated take a bit each.
+    // Functions with equal code are stored once, and relocated addresses take one bit each.
     linker_flags: &["--icf=all", "-z,pack-relative-relocs"],
 };
 
@@ -39,7 +39,7 @@ pub(super) const STATIC: [Platform; 2] = [
         c_flags: "",
         linker_flags: &[],
     },
-    // Debian has no compiler for musl on ARM: that for glibc, with musl's headers.
+    // Debian has no musl compiler for ARM, so glibc's compiler is used with musl's headers.
     Platform {
         triple: "aarch64-unknown-linux-musl",
         tools: "aarch64-linux-gnu-",
@@ -53,7 +53,8 @@ pub(super) const STATIC: [Platform; 2] = [
 ];
 
 impl Platform {
-    /// The commands that give this machine what a build for this platform needs; `None` when all is there.
+    /// Returns the commands that install the missing requirements for this platform; `None` if none are
+    /// missing.
     pub(super) fn missing(&self) -> Result<Option<String>, String> {
         let mut missing = Vec::new();
         if !has_library(self.triple)? {

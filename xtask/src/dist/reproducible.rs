@@ -1,4 +1,4 @@
-//! Shows that packages depend on nothing but the sources: builds them again in another directory, and compares.
+//! Checks that packages depend only on the sources: builds them again in another directory, and compares.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::workspace::Outcome;
 pub(super) fn check() -> Outcome {
     let here = Source::here()?;
     let names = make(&here)?;
-    // Another path of another length, with none of the files that an earlier build has left.
+    // The path is different, has another length, and contains no files of earlier builds.
     let elsewhere = tempfile::Builder::new().prefix("longhaul-somewhere-else-").tempdir();
     let elsewhere = elsewhere.map_err(|error| format!("temporary directory: {error}"))?;
     let root = elsewhere.path().join("a/copy/of/the/sources");
@@ -37,12 +37,12 @@ pub(super) fn check() -> Outcome {
         println!("dist: {} files are the same, byte for byte, from two directories", names.len());
         Ok(())
     } else {
-        // What differs is of use only while the files are there.
+        // The differing files are kept, so that they can be examined.
         Err(format!("different in {}: {different:?}", elsewhere.keep().display()))
     }
 }
 
-/// Copies the files that git knows, as they are now.
+/// Copies the files that git tracks, in their present state.
 fn export(from: &Path, to: &Path) -> Outcome {
     let list = output(Command::new("git").args(["ls-files", "-z"]).current_dir(from))?;
     for name in list.split('\0').filter(|name| !name.is_empty()) {

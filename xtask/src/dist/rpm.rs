@@ -1,4 +1,4 @@
-//! RPM packages, by `rpmbuild`.
+//! RPM packages, created with `rpmbuild`.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -8,7 +8,7 @@ use super::source::{Source, output};
 use super::tree::{Item, What, settle, write};
 use crate::workspace::Outcome;
 
-/// Makes all packages from one description.
+/// Creates all packages from one description.
 pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
     let top = source.scratch("rpm")?;
     let tree = top.join("tree");
@@ -30,7 +30,7 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
         write(&items, &tree)?;
         let _ = write!(spec, "\n%files {name}\n{}", files(&items));
     }
-    // The third package has only links that its scripts make, where OpenSSH's programs are.
+    // The third package contains only links, which its scripts create in the place of OpenSSH's programs.
     let names: String = super::layout::OPENSSH.iter().map(|(name, _)| format!("{name} ")).collect();
     spec.push_str("\n%files -n longhaul-openssh-names\n");
     let (week, day, month, year) = super::source::date(source.epoch);
@@ -65,7 +65,7 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
     output(build.arg(&file).env("SOURCE_DATE_EPOCH", source.epoch.to_string())).map(drop)
 }
 
-/// The `%files` list of a package.
+/// Returns the `%files` list of a package.
 fn files(items: &[Item]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for item in items {

@@ -7,7 +7,7 @@ use super::source::failed;
 
 /// Largest size of all programs together, bytes.
 const TOTAL: u64 = 12_000_000;
-/// Programs with limits of their own, bytes. The helper for tokens links no library for cryptography.
+/// Programs with separate limits, bytes. The helper for tokens links no cryptography library.
 const EACH: [(&str, u64); 1] = [("lhssh-pkcs11-helper", 600_000)];
 
 /// Prints the programs' sizes.

@@ -1,4 +1,4 @@
-//! What packages are made from, and small things that all their makers need.
+//! Sources of the packages, and functions that several package formats use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use sha2::{Digest as _, Sha256};
 
 use crate::workspace::{Outcome, root, target_dir};
 
-/// The sources of one set of packages, and where it is made.
+/// The sources of one set of packages, and the directories in which they are built.
 pub(super) struct Source {
-    /// The workspace.
+    /// Directory of the workspace.
     pub root: PathBuf,
     /// Cargo's directory for this build.
     pub build: PathBuf,
-    /// Where the packages go.
+    /// Directory of the finished packages.
     pub out: PathBuf,
-    /// Programs that are built already, in place of a build of their own: packages to be tested, not to be used.
+    /// Directory of existing programs, used instead of a build. Such packages are only for tests.
     pub built: Option<PathBuf>,
-    /// Seconds since 1970 that all files get as their time of modification.
+    /// Modification time of all files, seconds since 1970.
     pub epoch: u64,
 }
 
 impl Source {
-    /// This checkout. The time is `SOURCE_DATE_EPOCH`, or that of the last commit.
+    /// Returns this checkout. The time is `SOURCE_DATE_EPOCH`, or that of the last commit.
     pub(super) fn here() -> Result<Self, String> {
         let root = root();
         let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
@@ -34,7 +34,7 @@ impl Source {
         Ok(Self { root, build: target.join("dist-build"), out: target.join("dist"), built: None, epoch })
     }
 
-    /// How hard to compress: packages that are only tested are not worth the time.
+    /// Returns the compression level: 0 for packages that are only tested.
     pub(super) fn compression(&self) -> u8 {
         if self.built.is_some() { 0 } else { 9 }
     }
@@ -43,7 +43,7 @@ impl Source {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// An empty directory below the one of the build, for files in between.
+    /// Returns an empty directory for intermediate files.
     pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, String> {
         let directory = self.build.join("scratch").join(name);
         if directory.exists() {
@@ -65,7 +65,7 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Runs a command that must succeed, and returns what it prints.
+/// Runs a command that must succeed, and returns its output.
 pub(super) fn output(command: &mut Command) -> Result<String, String> {
     let shown = command.get_program().display().to_string();
     let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
@@ -80,7 +80,7 @@ pub(super) fn write(path: &Path, text: &str) -> Outcome {
     fs::write(path, text).map_err(failed(path))
 }
 
-/// Makes an error's text say which file it is about.
+/// Adds the file's path to an error's text.
 pub(super) fn failed(path: &Path) -> impl Fn(std::io::Error) -> String + use<> {
     let path = path.display().to_string();
     move |error| format!("{path}: {error}")

@@ -13,7 +13,7 @@ pub(super) fn make(source: &Source, parts: &Parts, bill: &str, platform: &str, r
     let directory = parent.join(&name);
     let mut items: Vec<Item> = Vec::new();
     for item in parts.client() {
-        // Units name absolute paths.
+        // Units are left out, because they contain absolute paths.
         if let Some(path) = item.path.strip_prefix("usr/").filter(|path| !path.starts_with("lib/systemd")) {
             items.push(Item { path: format!("root/{path}"), ..item.clone() });
         }
@@ -42,7 +42,8 @@ pub(super) fn make(source: &Source, parts: &Parts, bill: &str, platform: &str, r
     tar(&parent, &name, source, &source.out.join(format!("{name}.tar.xz")))
 }
 
-/// Makes `longhaul-VERSION-x86_64-linux-debug.tar.xz`, to be unpacked at `/`: debuggers look there.
+/// Creates `longhaul-VERSION-x86_64-linux-debug.tar.xz`. It must be unpacked at `/`, where debuggers look for
+/// symbols.
 pub(super) fn debug_symbols(source: &Source, programs: &[Program]) -> Outcome {
     let parent = source.scratch("debug")?;
     let items: Vec<Item> = programs

@@ -1,4 +1,5 @@
-//! Files of a package before they are packed: paths, modes and contents, written in order and with one time.
+//! Files of a package before they are packed: paths, modes and contents, written in order and with one
+//! modification time.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -19,7 +20,7 @@ pub(super) struct Item {
     pub is_config: bool,
 }
 
-/// What is at a path.
+/// Content of a path.
 #[derive(Debug, Clone)]
 pub(super) enum What {
     /// A file with these contents and permissions.
@@ -78,7 +79,8 @@ pub(super) fn write(items: &[Item], below: &Path) -> Outcome {
     Ok(())
 }
 
-/// Gives everything below a directory the same time, and directories the same permissions, whatever the umask.
+/// Gives everything below a directory one modification time, and directories equal permissions, regardless of
+/// the umask.
 pub(super) fn settle(below: &Path, epoch: u64) -> Outcome {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(epoch);
     let mut waiting = vec![below.to_path_buf()];
@@ -96,7 +98,7 @@ pub(super) fn settle(below: &Path, epoch: u64) -> Outcome {
     Ok(())
 }
 
-/// Compresses with gzip, which is the same for the same data.
+/// Compresses with gzip; equal data gives equal output.
 pub(super) fn gzip(text: &[u8]) -> Result<Vec<u8>, String> {
     let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
     fs::write(file.path(), text).map_err(failed(file.path()))?;
@@ -105,7 +107,7 @@ pub(super) fn gzip(text: &[u8]) -> Result<Vec<u8>, String> {
     if output.status.success() { Ok(output.stdout) } else { Err(format!("gzip: {}", output.status)) }
 }
 
-/// Packs the directory `name` below `parent` into `file`, the same for the same contents.
+/// Packs the directory `name` below `parent` into `file`; equal contents give equal files.
 pub(super) fn tar(parent: &Path, name: &str, source: &Source, file: &Path) -> Outcome {
     let mut command = Command::new("tar");
     command.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);

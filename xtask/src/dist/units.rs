@@ -8,18 +8,20 @@ use super::source::failed;
 use super::tree::{Item, write};
 use crate::workspace::Outcome;
 
-/// Where packages put units: of the system, and of users.
+/// Directories in which packages install units: of the system, and of users.
 const SYSTEM: &str = "usr/lib/systemd/system";
 const OF_USERS: &str = "usr/lib/systemd/user";
 
-/// Checks all units below `root`, in which the packages are unpacked; prints how far the server's is hardened.
+/// Checks all units below `root`, in which the packages are unpacked. Prints the rating of the server's
+/// hardening.
 pub(super) fn verify(root: &Path) -> Outcome {
     if lh_interop::find("systemd-analyze").is_none() {
         println!("SKIPPED dist: systemd-analyze is not installed, so the units are not verified");
         return Ok(());
     }
     let system = root.join(SYSTEM);
-    // The tool does not verify units of users below another root; those of Longhaul have nothing of their own.
+    // The tool does not verify user units below another root, so they are copied. Longhaul's units contain
+    // nothing that is specific to users.
     for unit in files(&root.join(OF_USERS))? {
         let to = system.join(unit.file_name().unwrap_or_default());
         fs::copy(&unit, &to).map_err(failed(&unit))?;
@@ -28,14 +30,14 @@ pub(super) fn verify(root: &Path) -> Outcome {
         .iter()
         .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
         .collect();
-    // The targets that units name are systemd's.
+    // The targets that units refer to belong to systemd.
     for target in files(Path::new("/").join(SYSTEM).as_path())? {
         let name = target.file_name().unwrap_or_default();
         if target.extension().is_some_and(|extension| extension == "target") && !system.join(name).exists() {
             fs::copy(&target, system.join(name)).map_err(failed(&target))?;
         }
     }
-    // Of the system, too: lhsshd.service calls it where systemd is old.
+    // lhsshd.service runs this program of the system if systemd is old.
     let kill = root.join("bin/kill");
     if !kill.exists() {
         write(&[Item::script("bin/kill", "#!/bin/sh\n")], root)?;
@@ -46,7 +48,7 @@ pub(super) fn verify(root: &Path) -> Outcome {
         command.env("SYSTEMD_COLORS", "0").env("SYSTEMD_EMOJI", "0");
         command
     };
-    // Unknown settings are reported, and the status is 0.
+    // The tool reports unknown settings but exits with status 0, so its output counts.
     quiet(analyze(&["verify", "--man=no"]).args(&units))?;
     let security = analyze(&["security", "--offline=true", "--no-pager", "lhsshd.service"]).output();
     let text = security.map_err(|error| format!("systemd-analyze: {error}"))?.stdout;
@@ -69,7 +71,7 @@ pub(super) fn parse_profile(root: &Path) -> Outcome {
     if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }
 
-/// Runs a command that has nothing to say; what it says is the fault.
+/// Runs a command that prints nothing on success. Any output is returned as the error.
 fn quiet(command: &mut Command) -> Outcome {
     let done = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let said = [done.stdout, done.stderr].concat();
@@ -77,7 +79,7 @@ fn quiet(command: &mut Command) -> Outcome {
     if done.status.success() && said.trim().is_empty() { Ok(()) } else { Err(said) }
 }
 
-/// The files of a directory in the order of their names; none where it does not exist.
+/// Returns the files of a directory, sorted by name; empty if it does not exist.
 fn files(directory: &Path) -> Result<Vec<std::path::PathBuf>, String> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -95,7 +97,7 @@ mod tests {
     use super::super::deb;
     use super::*;
 
-    /// A root with these lines in the service.
+    /// Returns a root directory whose service contains these lines.
     fn root(lines: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let service = format!("[Service]\nType=notify\nExecStart=/usr/sbin/lhsshd -D\n{lines}");

@@ -9,14 +9,14 @@ use lh_config::server_table::SERVER_KEYWORDS;
 
 use super::values::{Operands, Setting, Values, of_flag, operands, pattern, settings};
 
-/// Hosts that the user's files name. Patterns and hashed names are of no use here.
+/// Shell code that prints the hosts in the user's files. Patterns and hashed names cannot be completed.
 const HOSTS: &str = r#"    {
         sed -n 's/^[[:space:]]*[Hh]ost[[:space:]=]\{1,\}//p' ~/.ssh/config /etc/ssh/ssh_config | tr ' \t' '\n\n'
         sed -e '/^[|@#]/d' -e 's/[[:space:]].*//' -e 's/,/\n/g' ~/.ssh/known_hosts | sed 's/^\[\(.*\)\]:.*/\1/'
     } 2>/dev/null | grep -v '[*?!|]'
 "#;
 
-/// The completion of one program; it needs nothing but bash itself.
+/// Returns the completion of one program; it needs only bash itself.
 pub(super) fn completion(program: &Program) -> String {
     let function = program.name.replace('-', "_");
     let mut out = format!("# bash completion for {} (generated)\n\n", program.name);
@@ -43,7 +43,7 @@ pub(super) fn completion(program: &Program) -> String {
             .collect::<Vec<_>>()
             .join(" ")
     );
-    // Which flag the word under the cursor belongs to, and how many operands stand before it.
+    // Finds the flag to which the word under the cursor belongs, and the number of operands before it.
     out.push_str(
         r#"    # Bash splits words at equals signs: they are put together again.
     for ((i = 0; i <= COMP_CWORD; i++)); do

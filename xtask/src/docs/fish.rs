@@ -9,7 +9,7 @@ use lh_config::server_table::SERVER_KEYWORDS;
 
 use super::values::{Operands, Setting, Values, of_flag, operands, settings};
 
-/// The completion of one program.
+/// Returns the completion of one program.
 pub(super) fn completion(program: &Program) -> String {
     let name = program.name;
     let mut out = format!("# fish completion for {name} (generated)\n");
@@ -59,7 +59,7 @@ fn action(values: Values) -> String {
     }
 }
 
-/// Each keyword with its equals sign, and with each of its fixed values.
+/// Returns each keyword with its equals sign, and with each of its fixed values.
 fn keywords(table: &'static [Keyword]) -> String {
     let mut words: Vec<String> = table.iter().map(|keyword| format!("{}=", keyword.name)).collect();
     for (setting, names) in settings(table) {

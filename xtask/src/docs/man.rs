@@ -6,12 +6,12 @@ use lh_cli::flags::{Program, Support};
 
 use super::programs::{HELPERS, PAGES, Page, Part, examples};
 
-/// The section of a program's page: what administrators run is in 8.
+/// Returns the section of a program's page: 8 for programs that administrators run.
 pub(super) fn section(name: &str) -> u8 {
     if name.ends_with("sshd") || name.ends_with("-server") { 8 } else { 1 }
 }
 
-/// The page of one program.
+/// Returns the page of one program.
 pub(super) fn program(program: &Program) -> String {
     let page = PAGES.iter().find(|page| page.name == program.name);
     let mut out = head(program.name, section(program.name), program.about);
@@ -41,7 +41,7 @@ pub(super) fn program(program: &Program) -> String {
     out
 }
 
-/// Pages of the programs that other programs start, and that have no flags: name and text.
+/// Returns the pages of programs that other programs start and that have no flags: name and text.
 pub(super) fn helpers() -> impl Iterator<Item = (&'static str, String)> {
     HELPERS.iter().map(|(page, about)| {
         let mut out = head(page.name, 8, about);
@@ -52,7 +52,7 @@ pub(super) fn helpers() -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// What follows the options.
+/// Appends the sections after the options.
 fn rest(page: &Page, out: &mut String) {
     for Part { title, text: words, rows } in page.parts {
         let _ = writeln!(out, ".SH \"{title}\"\n{}", paragraphs(words));
@@ -74,7 +74,7 @@ fn rest(page: &Page, out: &mut String) {
     see_also(page.see_also, out);
 }
 
-/// Title and NAME.
+/// Returns the title and the section NAME.
 pub(super) fn head(name: &str, section: u8, about: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
@@ -88,10 +88,11 @@ pub(super) fn head(name: &str, section: u8, about: &str) -> String {
     )
 }
 
-/// The time that pages are dated with, where a caller has set one.
+/// Date of the pages, if a caller has set it.
 pub(super) static TIME: std::sync::OnceLock<i64> = std::sync::OnceLock::new();
 
-/// The day the page is made; `SOURCE_DATE_EPOCH` makes it another, so that packages can be built twice the same.
+/// Returns the date of the page: `SOURCE_DATE_EPOCH` if it is set, so that builds are reproducible, otherwise
+/// today.
 fn date() -> String {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
     let seconds: i64 = TIME.get().copied().or(epoch).unwrap_or_else(lh_sys::time::now_unix);
@@ -117,7 +118,7 @@ pub(super) fn see_also(pages: &[(&str, u8)], out: &mut String) {
     }
 }
 
-/// Text of several paragraphs.
+/// Converts text of several paragraphs.
 pub(super) fn paragraphs(words: &str) -> String {
     words.split("\n\n").map(text).collect::<Vec<_>>().join("\n.PP\n")
 }
@@ -126,7 +127,7 @@ fn preformatted(lines: &str) -> String {
     lines.lines().map(|line| text(line.trim_start_matches("usage: ")) + "\n").collect()
 }
 
-/// Text that roff prints as it is: no escapes, no requests, no hyphens that copying turns into something else.
+/// Escapes text so that roff prints it literally: no escapes, no requests, and hyphens that can be copied.
 pub(super) fn text(words: &str) -> String {
     let mut out = String::with_capacity(words.len());
     for (index, c) in words.chars().enumerate() {

@@ -1,4 +1,5 @@
-//! Manual pages and shell completions, made from the tables that the programs parse with.
+//! Manual pages and shell completions, generated from the tables with which the programs parse their
+//! arguments.
 
 mod bash;
 mod fish;
@@ -41,7 +42,7 @@ pub(crate) fn manual_pages() -> Vec<(String, String)> {
     files().into_iter().filter(|(name, _)| name.starts_with("man/")).collect()
 }
 
-/// Every generated file: its name below the output directory, and what is in it.
+/// Returns every generated file: its name below the output directory, and its content.
 fn files() -> Vec<(String, String)> {
     let mut files = Vec::new();
     for program in PROGRAMS {

@@ -1,4 +1,4 @@
-//! The pages of the configuration files: the keyword tables, and what all keywords share.
+//! The pages of the configuration files: the keyword tables, and the rules that apply to all keywords.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ const SERVER: &str = "The file is read line by line: a keyword, blanks or one eq
     localaddress, localport, rdomain, version and invalid-user. A block goes to the next Match, and what it says counts more than \
     what stands before the first one. Include reads other files, by patterns too; names that are not absolute are in /etc/ssh.";
 
-/// A file for the page; `files_in_the_pages_are_accepted` reads it.
+/// Example file for the page; the test `files_in_the_pages_are_accepted` reads it.
 pub(super) const CLIENT_EXAMPLE: &str = "\
 # A short name, another user, and a gateway.
 Host data1
@@ -65,7 +65,7 @@ Host *
     ControlPersist 10m
 ";
 
-/// As [`CLIENT_EXAMPLE`].
+/// Example file of the server, like [`CLIENT_EXAMPLE`].
 pub(super) const SERVER_EXAMPLE: &str = "\
 Port 22
 PasswordAuthentication no
@@ -88,7 +88,7 @@ fn example(file: &str, out: &mut String) {
     out.push_str(".fi\n");
 }
 
-/// lhssh_config(5).
+/// Returns the page lhssh_config(5).
 pub(super) fn client_configuration() -> String {
     let mut out = head("lhssh_config", 5, "configuration of the Longhaul clients");
     let _ = writeln!(out, ".SH SYNOPSIS\n.I \\(ti/.ssh/config\n.br\n.I /etc/ssh/ssh_config");
@@ -116,7 +116,7 @@ pub(super) fn client_configuration() -> String {
     out
 }
 
-/// lhsshd_config(5).
+/// Returns the page lhsshd_config(5).
 pub(super) fn server_configuration() -> String {
     let mut out = head("lhsshd_config", 5, "configuration of the Longhaul server");
     let _ = writeln!(out, ".SH SYNOPSIS\n.I /etc/ssh/sshd_config");

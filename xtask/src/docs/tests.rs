@@ -3,7 +3,7 @@ use std::process::Command;
 
 use super::*;
 
-/// Runs a program; `None` after saying so where it is not installed.
+/// Runs a program; reports it and returns `None` if the program is not installed.
 fn run(program: &str, args: &[&str]) -> Option<std::process::Output> {
     match Command::new(program).args(args).output() {
         Ok(output) => Some(output),
@@ -86,7 +86,8 @@ fn manual_pages_name_every_flag_and_keyword() {
     }
 }
 
-/// The first words of `rows`, without what stands for a value: `ln`, `chgrp`; several where there are commas.
+/// Returns the first words of `rows`, without placeholders of values: `ln`, `chgrp`. A row with commas gives
+/// several.
 fn heads(rows: &[(&'static str, &str)], cut: &[char]) -> Vec<&'static str> {
     let each = rows.iter().flat_map(|(name, _)| name.split(", "));
     each.filter_map(|name| name.split(cut).next()).collect()
@@ -171,7 +172,8 @@ fn shells_take_their_completions() {
     }
 }
 
-/// What bash offers for the last of `words`, in a home with a configuration, where `lhssh -Q cipher` answers.
+/// Returns bash's completions for the last of `words`, in a home with a configuration and with a working
+/// `lhssh -Q cipher`.
 fn offers(program: &str, words: &[&str]) -> Vec<String> {
     let (directory, _) = written();
     let home = directory.path().join("home");

@@ -1,11 +1,12 @@
-//! What may stand behind a flag, as far as a shell can complete it. The flag tables name their values; the names say what they are.
+//! Values behind a flag, as far as a shell can complete them. They are derived from the value names in the
+//! flag tables.
 
 use std::collections::BTreeMap;
 
 use lh_cli::flags::{Flag, Program};
 use lh_config::Keyword;
 
-/// How a value is completed.
+/// Method of completing a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
     /// A file.
@@ -18,19 +19,19 @@ pub(super) enum Values {
     User,
     /// An interface of this machine.
     Interface,
-    /// What `lhssh -Q` lists under this name.
+    /// A name that `lhssh -Q` lists under this topic.
     Query(&'static str),
     /// A keyword of `ssh_config` and `=`.
     ClientKeyword,
     /// A keyword of `sshd_config` and `=`.
     ServerKeyword,
-    /// One of these.
+    /// One of these words.
     Words(&'static [&'static str]),
-    /// Nothing a shell could know.
+    /// A value that a shell cannot know.
     Anything,
 }
 
-/// What goes behind `flag` of `program`.
+/// Returns the method of completing the value of `flag` of `program`.
 pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
     let name = flag.value.unwrap_or_default();
     let last = name.rsplit([' ', '=']).next().unwrap_or(name);
@@ -68,18 +69,18 @@ pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
     }
 }
 
-/// How the value of a keyword is completed, behind `KEYWORD=`.
+/// Method of completing the value behind `KEYWORD=`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Setting {
-    /// One of these.
+    /// One of these words.
     Words(Vec<&'static str>),
-    /// What `lhssh -Q` lists under the name of the keyword.
+    /// A name that `lhssh -Q` lists under the name of the keyword.
     Query(&'static str),
     /// A file.
     File,
 }
 
-/// Returns how the value of `keyword` is completed; `None` where a shell cannot know it.
+/// Returns the method of completing the value of `keyword`; `None` if a shell cannot know the values.
 fn of_keyword(keyword: &Keyword) -> Option<Setting> {
     match keyword.kind {
         "algorithm list" => Some(Setting::Query(keyword.name)),
@@ -92,7 +93,7 @@ fn of_keyword(keyword: &Keyword) -> Option<Setting> {
     }
 }
 
-/// Returns the keywords of a table by how their values are completed.
+/// Returns the keywords of a table, grouped by the method of completing their values.
 pub(super) fn settings(table: &'static [Keyword]) -> BTreeMap<Setting, Vec<&'static str>> {
     let mut groups: BTreeMap<Setting, Vec<&'static str>> = BTreeMap::new();
     for keyword in table {
@@ -103,17 +104,17 @@ pub(super) fn settings(table: &'static [Keyword]) -> BTreeMap<Setting, Vec<&'sta
     groups
 }
 
-/// Names of the keywords of a table, in lower case, as alternatives of a shell's `case`.
+/// Returns the names of keywords in lower case, as alternatives of a shell's `case`.
 pub(super) fn pattern(names: &[&str]) -> String {
     names.join("|").to_ascii_lowercase()
 }
 
-/// What the operands are.
+/// Kind of a program's operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operands {
     /// A host, then a command.
     HostThenCommand,
-    /// Files here or, as `host:path`, there.
+    /// Local files, or remote ones as `host:path`.
     FilesAndHosts,
     /// A host.
     Hosts,
@@ -123,7 +124,7 @@ pub(super) enum Operands {
     Nothing,
 }
 
-/// What follows the flags of `program`.
+/// Returns the kind of operands of `program`.
 pub(super) fn operands(program: &Program) -> Operands {
     match program.name {
         "lhssh" => Operands::HostThenCommand,

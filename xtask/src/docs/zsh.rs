@@ -9,7 +9,7 @@ use lh_config::server_table::SERVER_KEYWORDS;
 
 use super::values::{Operands, Setting, Values, of_flag, operands, pattern, settings};
 
-/// The completion of one program.
+/// Returns the completion of one program.
 pub(super) fn completion(program: &Program) -> String {
     let mut out = format!("#compdef {}\n# generated\n\n", program.name);
     for values in program.shown().filter(|flag| flag.value.is_some()).map(|flag| of_flag(program, flag)) {
@@ -28,7 +28,7 @@ pub(super) fn completion(program: &Program) -> String {
         };
         let plus = if flag.has_letter() { plus } else { plus.trim_end_matches('+') };
         let equals = if flag.has_letter() || flag.value.is_none() { "" } else { "=" };
-        // Every flag may be given again: -v counts, -o and -i add.
+        // Every flag may be repeated: -v counts, -o and -i accumulate.
         let _ = writeln!(out, "    '*{}{plus}{equals}[{help}]{value}' \\", flag.spelled());
     }
     out.push_str("    '(- *)--help[Show the flags.]' \\\n    '(- *)--version[Show the version.]' \\\n");
@@ -80,7 +80,7 @@ fn settings_function(table: &'static [Keyword]) -> String {
     out
 }
 
-/// Quotes, brackets and colons end what they stand in.
+/// Escapes quotes, brackets and colons, which end a part of zsh's specification.
 fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

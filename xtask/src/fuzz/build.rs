@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::workspace::{Outcome, call, cargo, host, root, target_dir};
 
-/// Builds these targets with these flags into a directory of their own below the target directory.
+/// Builds these targets with these flags into a separate directory below the target directory.
 pub(super) fn build(names: &[String], flags: &str, directory: &str) -> Outcome {
     call(
         cargo()
@@ -17,12 +17,12 @@ pub(super) fn build(names: &[String], flags: &str, directory: &str) -> Outcome {
     )
 }
 
-/// The directory of a target's programs.
+/// Returns the directory of the programs.
 pub(super) fn programs(directory: &str) -> Result<PathBuf, String> {
     Ok(target_dir().join(directory).join(host()?).join("release"))
 }
 
-/// Directories of inputs: what runs have found, then what the repository has.
+/// Returns the directories of inputs: those found by runs, then those of the repository.
 pub(super) fn corpora(name: &str) -> Result<[PathBuf; 2], String> {
     let directories = [target_dir().join("fuzz/corpus").join(name), root().join("fuzz/corpus").join(name)];
     for directory in &directories {

@@ -44,7 +44,7 @@ pub(super) fn measure(names: &[String]) -> Outcome {
         cov.args(["export", "-format=lcov", "-instr-profile"]).arg(&merged).arg(&program);
         cov.arg("-ignore-filename-regex=(\\.cargo|rustc|fuzz_targets|/fuzz/src)");
         for (file, (hit, all)) in files(&text(&mut cov)?, &root()) {
-            // Counts the best of all targets, because each parser has its own target.
+            // The best target counts for each file, because each parser has its own target.
             let best = lines.entry(file).or_default();
             if hit > best.0 {
                 *best = (hit, all);

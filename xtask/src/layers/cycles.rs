@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::source::Files;
 use crate::workspace::shown;
 
-/// Crates whose modules still form cycles, with the number of modules in them. A number may only fall: a
-/// change that takes modules out of a cycle lowers it, and removes the row at 0.
+/// Crates whose modules still form cycles, with the number of modules in them. A number may only decrease: a
+/// change that removes modules from a cycle lowers it, and removes the row at 0.
 const STILL_IN_CYCLES: &[(&str, usize)] = &[];
 
 /// Adds differences from the table to `wrong`. Returns the number of modules in cycles.

@@ -1,5 +1,5 @@
-//! Checks that a type whose methods stand in several files can be read bottom up: cycles through `self.method()`
-//! are the same tangle as cycles of imports, and imports do not show them.
+//! Checks that a type whose methods are in several files can be read bottom up. Calls of `self.method()` can
+//! form cycles of files just as imports can, but imports do not show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,21 +12,21 @@ use super::cycles::cycles;
 use super::source::{Files, is_test};
 use crate::workspace::shown;
 
-/// Files with inherent `impl` blocks of one type from which on its methods are checked.
+/// Number of files with inherent `impl` blocks of one type from which its methods are checked.
 const SEVERAL: usize = 4;
 
-/// Types whose files still call each other in cycles: crate, type, and the number of files in cycles. A number may
-/// only fall: a change that takes files out of a cycle lowers it, and removes the row at 0.
+/// Types whose files still call each other in cycles: crate, type, and the number of files in cycles. A
+/// number may only decrease: a change that removes files from a cycle lowers it, and removes the row at 0.
 const STILL_IN_CYCLES: &[(&str, &str, usize)] = &[];
 
-/// The inherent methods of a type in one file, and what their code calls of `self`.
+/// The inherent methods of a type in one file, and the methods of `self` that they call.
 #[derive(Debug, Default)]
 struct Methods {
     defined: BTreeSet<String>,
     called: BTreeSet<String>,
 }
 
-/// Of each type of a crate, by its name, the files with methods.
+/// Files with methods, for each type of a crate by its name.
 type Types = BTreeMap<String, BTreeMap<PathBuf, Methods>>;
 
 /// Adds differences from the table to `wrong`. Returns the number of files in cycles.
@@ -79,7 +79,8 @@ fn compare(
     found
 }
 
-/// Of each file, the other files whose methods its own call. A name that several files define leads to all of them.
+/// Returns, for each file, the other files whose methods it calls. If several files define a name, all of
+/// them count.
 fn edges(files: &BTreeMap<PathBuf, Methods>) -> BTreeMap<PathBuf, BTreeSet<PathBuf>> {
     let defining = |method: &String, from: &PathBuf| -> Vec<PathBuf> {
         let others = files.iter().filter(|(file, methods)| *file != from && methods.defined.contains(method));
@@ -139,7 +140,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// Collects the names in `self.name()` and `Self::name`, as far as they stand outside of macros.
+/// Collects the names in `self.name()` and `Self::name` outside of macros.
 struct Calls<'a> {
     called: &'a mut BTreeSet<String>,
 }
@@ -191,7 +192,7 @@ mod tests {
             ("d.rs", "impl T { fn d(&self) { self.a() } }"),
         ];
         assert_eq!(in_cycles(&files), [["a.rs", "b.rs", "c.rs"]]);
-        // A tree.
+        // These files form a tree.
         assert!(in_cycles(&files[..2]).is_empty());
     }
 

@@ -1,5 +1,6 @@
-//! Structure checks: dependencies of crates point one way, modules of a crate form no cycles, methods of a type do not
-//! call each other in cycles of files, and sans-IO crates use no sockets, files, clocks or threads.
+//! Structure checks. Dependencies of crates have one direction, and modules of a crate form no cycles. The
+//! files with a type's methods do not call each other in cycles. Sans-IO crates use no sockets, files, clocks
+//! or threads.
 
 mod cycles;
 mod methods;
@@ -78,7 +79,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates with lint tables of their own, which allow `unsafe` with a reason.
+/// Crates with separate lint tables, which allow `unsafe` with a reason.
 const MAY_BE_UNSAFE: [&str; 2] = ["sys", "crypto-sys"];
 
 /// Runs all checks; the error lists every fault of the first check that fails.
@@ -113,7 +114,7 @@ pub(crate) fn check() -> Outcome {
     }
 }
 
-/// Fails with every dependency that is not in the table, every crate that the table lacks, and every crate without the lints.
+/// Fails with every dependency and every crate that is not in the table, and every crate without the lints.
 fn dependencies() -> Outcome {
     let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
     let mut wrong = Vec::new();

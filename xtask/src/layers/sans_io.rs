@@ -1,4 +1,4 @@
-//! Checks that protocol crates do no I/O: bytes and time come in as arguments, bytes and events go out.
+//! Checks that protocol crates do no I/O: bytes and time are arguments, bytes and events are results.
 
 use super::source::Files;
 use crate::workspace::shown;
@@ -34,7 +34,8 @@ const FORBIDDEN: &[&str] = &[
     "lh_sys",
 ];
 
-/// Names below [`FORBIDDEN`] ones that only stand for values: the numbers of the system's errors.
+/// Names below [`FORBIDDEN`] paths that are allowed, because they only denote values: the system's error
+/// numbers.
 const VALUES: &[&str] = &["rustix::io::Errno"];
 
 /// Adds to `wrong` every forbidden path of a sans-IO crate.

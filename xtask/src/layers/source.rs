@@ -1,4 +1,4 @@
-//! Reads a crate's modules and the names each takes from the others, as far as paths show it.
+//! Reads a crate's modules, and the names that each takes from the others, as far as paths show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -138,7 +138,7 @@ fn read_items(
     files: &mut Files,
 ) -> Result<(), String> {
     let module = files.modules.entry(at.clone()).or_default();
-    // A program beside a library imports the library by name: here the two roots are one module.
+    // A program beside a library imports the library by its name. Here both roots are one module.
     if module.file.as_os_str().is_empty() {
         file.clone_into(&mut module.file);
     }

@@ -1,13 +1,13 @@
 //! Runs OpenSSH's own regression tests (Debian's package `openssh-tests`) with our programs in place of
 //! OpenSSH's.
 //!
-//! They were written without Longhaul in mind, which makes them valuable. `interop/regress.list` gives the
-//! expected result of each test and, where that is not "pass", the reason. Unexpected failures and unexpected
-//! passes both fail the run, so that the list stays true. Each test gets a copy of the suite and, as root, a
-//! network namespace of its own, because the scripts listen on fixed ports.
+//! They were written without Longhaul in mind, which makes them valuable. `interop/regress.list` has the
+//! expected result of each test and, unless that is "pass", the reason. Unexpected failures and unexpected
+//! passes both fail the run, so that the list stays true. Each test gets its own copy of the suite and, as
+//! root, its own network namespace, because the scripts listen on fixed ports.
 //!
-//! With `--newest` the suite is that of the newest OpenSSH, in a system of its own (`newest.rs`), and
-//! `interop/regress-newest.list` says what is expected.
+//! With `--newest` the suite is that of the newest OpenSSH, in a separate system (`newest.rs`), and
+//! `interop/regress-newest.list` has the expected results.
 
 mod newest;
 
@@ -59,22 +59,22 @@ struct Ended {
 struct Options {
     tests: Vec<String>,
     bins: Option<PathBuf>,
-    /// Test these of our programs only, with OpenSSH's for the rest. Empty: all.
+    /// Tests only these of our programs, with OpenSSH's for the rest. Empty: all.
     only: Vec<String>,
     keep: Option<PathBuf>,
-    /// Run the suite of the newest OpenSSH.
+    /// Runs the suite of the newest OpenSSH.
     newest: bool,
 }
 
-/// Where tests run.
+/// Directories and properties of the place where tests run.
 struct Place {
     /// Directory of the tests' copies and output.
     work: PathBuf,
     /// Directory of our programs under OpenSSH's names, as the tests see it.
     names: PathBuf,
-    /// Tests have network and processes of their own.
+    /// Tests have a separate network and separate processes.
     isolated: bool,
-    /// Root of the system with the newest OpenSSH, where that is tested.
+    /// Root of the system with the newest OpenSSH, if that suite runs.
     system: Option<PathBuf>,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         }
     });
     let mut ended = ended.into_inner().map_err(|_| "a lane broke".to_owned())?;
-    // The scripts sleep and poll, and on a loaded machine one may poll too late. A test that fails beside
+    // The scripts sleep and poll, and on a loaded machine one may poll too late. So a test that fails beside
     // others runs once more, alone.
     for one in &mut ended {
         let case = cases.iter().find(|case| case.name == one.name);
@@ -250,7 +250,7 @@ fn link_programs(bins: &Path, work: &Path, only: &[String]) -> Result<PathBuf, S
     Ok(names)
 }
 
-/// Returns whether a test can have a loopback interface of its own.
+/// Returns whether a test can have its own loopback interface.
 fn own_network_works() -> bool {
     lh_interop::is_root()
         && Command::new("unshare")
@@ -280,7 +280,7 @@ fn last_line(text: &str, code: Option<i32>) -> String {
 }
 
 fn start_and_wait(name: &str, place: &Place) -> Result<(Option<i32>, String), String> {
-    // Some scripts delete lines by words that would be in every path.
+    // Some scripts delete lines by words that would occur in every path.
     let suite = place.work.join(name.replace("hostkey", "hk"));
     let _ = fs::remove_dir_all(&suite);
     crate::workspace::call(Command::new("cp").arg("-a").arg(place.suite()).arg(&suite))?;

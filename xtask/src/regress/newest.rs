@@ -7,13 +7,14 @@ use std::process::Command;
 use crate::names::PROGRAMS;
 use crate::workspace::{Outcome, call, target_dir};
 
-/// The release of Debian that gets each OpenSSH within weeks.
+/// Debian release that gets each OpenSSH version within weeks.
 const RELEASE: &str = "unstable";
 
-/// Where packages come from.
+/// Mirror from which packages are downloaded.
 const MIRROR: &str = "http://deb.debian.org/debian";
 
-/// What the suite needs, beside what every system has. Other implementations test themselves against our programs.
+/// Packages that the suite needs, besides those of every system. They include other implementations that the
+/// suite tests against.
 const PACKAGES: &[&str] = &[
     "openssh-client",
     "openssh-server",
@@ -38,10 +39,10 @@ const PACKAGES: &[&str] = &[
 /// Directory of the tests' copies, inside the system.
 pub(super) const WORK: &str = "/srv/regress";
 
-/// The system, made where it is missing. To get a newer OpenSSH, remove the directory.
+/// Returns the system, and creates it if it is missing. To get a newer OpenSSH, remove the directory.
 ///
 /// # Errors
-/// It cannot be made: it takes root, `debootstrap` and a mirror of Debian.
+/// It cannot be created: this requires root, `debootstrap` and a mirror of Debian.
 pub(super) fn system() -> Result<PathBuf, String> {
     if !lh_interop::is_root() {
         return Err("--newest needs root: it makes a Debian system to run the tests in".to_owned());
@@ -88,7 +89,7 @@ pub(super) fn install(root: &Path, bins: &Path) -> Result<PathBuf, String> {
         let from = bins.join(ours);
         fs::copy(&from, programs.join(ours)).map_err(problem(&from))?;
         let link = names.join(name);
-        // Absolute, for a test makes a hard link to the link elsewhere.
+        // The path is absolute, because a test creates a hard link to the link in another directory.
         std::os::unix::fs::symlink(Path::new("/srv/programs").join(ours), &link).map_err(problem(&link))?;
     }
     // OpenSSH's sshd needs its empty directory.
@@ -107,7 +108,7 @@ pub(super) const SCRIPT: &str = "ip link set lo up 2>/dev/null
     chroot \"$root\" env -C \"$directory\" timeout -k 5 \"$@\"
     exit $?";
 
-/// Variables that name programs of the system which have no counterpart of ours, or test ours.
+/// Variables with the paths of the system's programs that have no counterpart of ours, or that test ours.
 pub(super) const VARIABLES: &[(&str, &str)] = &[
     ("TEST_SSH_SSHD_AUTH", "/usr/lib/openssh/sshd-auth"),
     ("TEST_SSH_SSHD_SESSION", "/usr/lib/openssh/sshd-session"),
@@ -124,8 +125,8 @@ pub(super) const VARIABLES: &[(&str, &str)] = &[
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
 ];
 
-/// Adapts the suite: the file that it copies about is OpenSSH's `ssh`. Ours has debug symbols and many times the size,
-/// so that only its first `size` bytes are taken.
+/// Adapts the suite: it copies OpenSSH's `ssh` as test data. Ours has debug symbols and many times the size,
+/// so only its first `size` bytes are used.
 pub(super) fn calm(suite: &Path, size: usize) -> Outcome {
     let script = suite.join("test-exec.sh");
     let problem = |error: std::io::Error| format!("{}: {error}", script.display());

@@ -1,4 +1,4 @@
-//! Checks that every link within the site leads to a file, and to a heading where it names one.
+//! Checks that every link within the site leads to a file, and to an existing heading if it has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,12 +24,12 @@ pub(super) fn check(files: &BTreeMap<String, String>) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("links that lead nowhere:\n{}", wrong.join("\n"))) }
 }
 
-/// The values of an attribute.
+/// Returns the values of an attribute.
 fn values<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(start).skip(1).filter_map(|rest| rest.split('"').next())
 }
 
-/// The path that a link of the page `from` leads to.
+/// Returns the path to which a link of the page `from` leads.
 fn resolve(from: &str, link: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

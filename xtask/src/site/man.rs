@@ -1,8 +1,8 @@
-//! Manual pages as HTML. Understands the requests that `cargo xtask docs` writes, and refuses others.
+//! Manual pages as HTML. Supports the requests that `cargo xtask docs` writes, and refuses others.
 
 use super::text::escaped;
 
-/// Renders a page. `exists` says whether there is a page of a name such as `lhscp.1`.
+/// Renders a page. `exists` returns whether there is a page with a name such as `lhscp.1`.
 pub(super) fn html(roff: &str, exists: &dyn Fn(&str) -> bool) -> Result<String, String> {
     let mut out = String::new();
     let mut state = State::default();
@@ -49,7 +49,7 @@ pub(super) fn html(roff: &str, exists: &dyn Fn(&str) -> bool) -> Result<String, 
     Ok(out)
 }
 
-/// A reference to another page: a name and `(section)`.
+/// Returns the HTML of a reference to another page: a name and `(section)`.
 fn reference(words: &[String], exists: &dyn Fn(&str) -> bool) -> String {
     let (name, rest) = words.split_first().map_or(("", &[][..]), |(name, rest)| (name.as_str(), rest));
     let rest = rest.concat();
@@ -64,12 +64,12 @@ fn reference(words: &[String], exists: &dyn Fn(&str) -> bool) -> String {
     }
 }
 
-/// What is open.
+/// HTML elements that are open.
 #[derive(Default)]
 struct State {
     paragraph: bool,
     list: bool,
-    /// A list entry whose term comes with the next line.
+    /// The next line is the term of a list entry.
     term: bool,
     lines: bool,
 }
@@ -131,7 +131,7 @@ impl State {
     fn end_lines(&mut self, out: &mut String) {
         out.push_str("</pre>\n");
         self.lines = false;
-        // Text of a list's entry goes on behind it.
+        // The text of a list entry continues after it.
         self.paragraph = self.list;
     }
 
@@ -141,7 +141,7 @@ impl State {
     }
 }
 
-/// The arguments of a request: words, or quoted text.
+/// Returns the arguments of a request: words, or quoted text.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text.trim();
@@ -156,7 +156,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Text without roff's escapes.
+/// Returns the text without roff's escapes.
 fn plain(text: &str) -> String {
     let escapes = [
         ("\\(dq", "\""),

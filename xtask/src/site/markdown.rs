@@ -1,10 +1,10 @@
-//! Pages from Markdown, with headings that can be linked to as in GitHub's pages.
+//! Pages from Markdown, with anchors of headings like GitHub's.
 
 use std::collections::BTreeMap;
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
 
-/// Renders a page. `target` turns the path of a source file into that of its page.
+/// Renders a page. `target` converts the path of a source file to that of its page.
 pub(super) fn html(text: &str, target: &dyn Fn(&str) -> String) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut events: Vec<Event<'_>> = Parser::new_ext(text, options).collect();
@@ -32,7 +32,7 @@ pub(super) fn html(text: &str, target: &dyn Fn(&str) -> String) -> String {
     }
     let mut out = String::with_capacity(text.len() * 2);
     push_html(&mut out, events.into_iter());
-    // Wide tables scroll by themselves.
+    // Wide tables scroll separately.
     out.replace("<table>", "<div class=\"table\"><table>").replace("</table>", "</table></div>")
 }
 
@@ -40,7 +40,7 @@ fn is_local(link: &str) -> bool {
     !link.contains("://") && !link.starts_with("mailto:")
 }
 
-/// The name of a heading, from the events behind its start.
+/// Returns the anchor of a heading, from the events behind its start.
 fn heading(events: &[Event<'_>], seen: &mut BTreeMap<String, usize>) -> String {
     let mut name = String::new();
     for event in events {

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Every file of the site by its path.
+/// Returns every file of the site by its path.
 fn files(root: &Path) -> Result<BTreeMap<String, String>, String> {
     let mut files = BTreeMap::from([("style.css".to_owned(), STYLE.to_owned())]);
     let read = |name: &str| fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"));
@@ -118,7 +118,7 @@ fn files(root: &Path) -> Result<BTreeMap<String, String>, String> {
     Ok(files)
 }
 
-/// The page of a source file, at the same place.
+/// Returns the path of a source file's page.
 fn page_of(source: &str) -> String {
     match source.strip_suffix("README.md") {
         Some(directory) => format!("{directory}index.html"),
@@ -132,7 +132,7 @@ fn page_of(source: &str) -> String {
     }
 }
 
-/// A whole page: navigation and body.
+/// Returns a whole page: navigation and body.
 fn page(path: &str, title: &str, body: &str, manuals: &[(String, String)]) -> String {
     let up = "../".repeat(path.matches('/').count());
     let entry = |target: &str, title: &str| {

@@ -13,7 +13,7 @@ const SFTP: &str = "github.com/pkg/sftp@v1.13.12";
 const CRYPTO: &str = "golang.org/x/crypto@v0.58.0";
 const RCLONE: &str = "github.com/rclone/rclone@v1.71.2";
 
-/// pkg/sftp, run as the current user.
+/// Runs the tests of pkg/sftp as the current user.
 pub(super) fn sftp(place: &Place) -> Result<Report, Missing> {
     let source = fetch(place, SFTP)?;
     let tests = compile(&source, ".", &source.join("longhaul.test"))?;
@@ -25,7 +25,8 @@ pub(super) fn sftp(place: &Place) -> Result<Report, Missing> {
     output_of(place, "go-sftp", &mut command).map(|text| report(&text))
 }
 
-/// x/crypto/ssh/test and x/crypto/ssh/agent. The first skips itself for root, so an ordinary user runs it.
+/// Runs x/crypto/ssh/test and x/crypto/ssh/agent. The first skips itself for root, so an ordinary user runs
+/// it.
 pub(super) fn ssh(place: &Place) -> Result<Report, Missing> {
     let ordinary = Ordinary::new();
     let fetched = fetch(place, CRYPTO)?;
@@ -50,7 +51,7 @@ pub(super) fn ssh(place: &Place) -> Result<Report, Missing> {
     Ok(all)
 }
 
-/// rclone's own tests of a remote, with its own SSH client and with ours.
+/// Runs rclone's tests of a remote, with its own SSH client and with ours.
 pub(super) fn rclone(place: &Place) -> Result<Report, Missing> {
     let source = fetch(place, RCLONE)?;
     let tests = place.cache.join("rclone.test");
@@ -69,8 +70,8 @@ pub(super) fn rclone(place: &Place) -> Result<Report, Missing> {
     let mut all = Report::default();
     for remote in ["Own", "Ssh"] {
         let mut command = bounded(&tests);
-        // Without a path the test works in a directory that it makes and removes, in the home of the user who
-        // logs in.
+        // Without a path the test works in a directory that it creates and removes, in the home of the user
+        // who logs in.
         command
             .args(["-test.v", "-test.run", "TestIntegration$", "-remote", &format!("{remote}:")])
             .current_dir(source.join("backend/sftp"))
@@ -111,13 +112,13 @@ fn directory_of(json: &str) -> Option<&str> {
 fn compile(source: &Path, package: &str, to: &Path) -> Result<PathBuf, Missing> {
     let mut go = Command::new("go");
     go.args(["test", "-c", "-o"]).arg(to).arg(package).current_dir(source);
-    // The copied source is in no repository.
+    // The copied source belongs to no repository.
     call(go.env("GOFLAGS", "-buildvcs=false -mod=mod")).map_err(Missing)?;
     fs::metadata(to).map_err(|error| Missing(format!("{}: {error}", to.display())))?;
     Ok(to.to_path_buf())
 }
 
-/// Parses the output of `-test.v`. Of a test with subtests only the subtests count.
+/// Parses the output of `-test.v`. If a test has subtests, only the subtests count.
 fn report(text: &str) -> Report {
     let mut report = Report::default();
     let mut failed = Vec::new();

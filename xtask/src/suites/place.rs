@@ -1,4 +1,4 @@
-//! What every suite runs with: programs and their names, a log, a time limit, an ordinary user.
+//! Common environment of the suites: programs and their names, a log, a time limit, an ordinary user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,10 +10,10 @@ use lh_interop::{Lab, TestUser};
 use crate::names;
 use crate::workspace::call;
 
-/// Seconds that one run of a suite may take; the longest takes three minutes on two cores.
+/// Time limit of one run of a suite, seconds; the longest takes three minutes on two cores.
 const LIMIT_S: &str = "900";
 
-/// What a suite said of its tests.
+/// Results of a suite's tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) passed: usize,
@@ -29,38 +29,39 @@ impl Report {
     }
 }
 
-/// Why there is no report: this machine lacks something.
+/// Reason why there is no report: the missing requirement.
 pub(super) struct Missing(pub(super) String);
 
-/// What the suites run with.
+/// Directories that the suites use.
 pub(super) struct Place {
-    /// Our programs.
+    /// Directory of our programs.
     pub(super) bins: PathBuf,
-    /// The directory with OpenSSH's names for them.
+    /// Directory with OpenSSH's names for them.
     pub(super) names: PathBuf,
-    /// What was fetched, kept from run to run.
+    /// Directory of downloads, kept from run to run.
     pub(super) cache: PathBuf,
 }
 
-/// Runs a suite's own command with a bound on its time, shows where its output is, and returns it.
+/// Runs a suite's own command with a time limit, prints the path of its output, and returns the output.
 pub(super) fn output_of(place: &Place, name: &str, command: &mut Command) -> Result<String, Missing> {
     let log = place.cache.join(format!("{name}.log"));
     let failed = |error: std::io::Error| Missing(format!("{}: {error}", log.display()));
     let file = fs::File::create(&log).map_err(failed)?;
     let errors = file.try_clone().map_err(failed)?;
-    // Of its own: some compare what `/tmp` holds with what a server says of it a moment later.
+    // A separate temporary directory: some tests compare the content of `/tmp` with a server's listing a
+    // moment later.
     let directory = tempfile::tempdir().map_err(failed)?;
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o1777)).map_err(failed)?;
     fs::write(directory.path().join("something"), "to list").map_err(failed)?;
     command.stdin(Stdio::null()).stdout(file).stderr(errors);
     command.env_remove("SSH_AUTH_SOCK").env("TMPDIR", directory.path());
-    // How it ended shows in what it said of its tests.
+    // The exit status is ignored, because the output has the results of the tests.
     command.status().map_err(|error| Missing(format!("{command:?}: {error}")))?;
     println!("suites: {name}: what it said is in {}", log.display());
     Ok(String::from_utf8_lossy(&fs::read(&log).map_err(failed)?).into_owned())
 }
 
-/// The same command, ended when it takes too long.
+/// Returns a command that is ended when it takes too long.
 pub(super) fn bounded(program: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.args(["-k", "5", LIMIT_S]).arg(program);
@@ -73,13 +74,13 @@ pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<(), Missing> {
     call(Command::new("cp").args(["-r", "--no-preserve=mode,ownership"]).arg(from).arg(to)).map_err(Missing)
 }
 
-/// OpenSSH's names in front of what PATH has.
+/// Returns a PATH in which OpenSSH's names come first.
 pub(super) fn path_with(names: &Path) -> String {
     format!("{}:{}", names.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-/// A directory that everybody may read, with a user who is not root: suites refuse to run as root, and a
-/// server of an ordinary user is another case. Where root does not run this, the user is who does.
+/// A world-readable directory, with a user who is not root. Suites refuse to run as root, and a server of an
+/// ordinary user is a separate case. If root does not run this, the user is the current one.
 pub(super) struct Ordinary {
     pub(super) lab: Lab,
     user: Option<TestUser>,
@@ -92,7 +93,7 @@ impl Ordinary {
         Self { lab, user }
     }
 
-    /// Our programs under OpenSSH's names where this user can reach them.
+    /// Returns a directory with our programs under OpenSSH's names that this user can access.
     pub(super) fn names(&self, place: &Place) -> Result<PathBuf, Missing> {
         let to = self.lab.path("programs");
         fs::create_dir_all(&to).map_err(|error| Missing(error.to_string()))?;
@@ -103,7 +104,7 @@ impl Ordinary {
         names::link(&to).map_err(Missing)
     }
 
-    /// A command of this user's.
+    /// Returns a command that runs as this user.
     pub(super) fn command(&self, program: &Path) -> Command {
         match &self.user {
             None => bounded(program),

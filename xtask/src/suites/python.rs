@@ -1,4 +1,4 @@
-//! Python test suites, from PyPI, in a virtual environment of their own.
+//! Python test suites, from PyPI, in a separate virtual environment.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,14 +7,14 @@ use lh_interop::{Lab, Lhsshd};
 
 use super::place::{Missing, Place, Report, bounded, output_of, path_with};
 
-/// Versions that the lists of known failures were made with; pip chooses their dependencies.
+/// Versions for which the lists of known failures were made; pip chooses their dependencies.
 const ASYNCSSH: &str = "asyncssh==2.24.1";
 const SCP: &str = "scp==0.15.0";
 const TOOLS: &[&str] = &["pytest==9.2.0", "paramiko==5.1.0", "pyOpenSSL", "bcrypt"];
 
 pub(super) const ASYNCSSH_KNOWN: &[(&str, &str)] = &[];
 
-/// asyncssh: its tests that call OpenSSH's programs.
+/// Runs asyncssh's tests that call OpenSSH's programs.
 pub(super) fn asyncssh(place: &Place) -> Result<Report, Missing> {
     let directory = fetch(place, ASYNCSSH)?;
     let mut command = pytest(
@@ -25,11 +25,11 @@ pub(super) fn asyncssh(place: &Place) -> Result<Report, Missing> {
     output_of(place, "asyncssh", &mut command).map(|text| report(&text))
 }
 
-/// scp.py: its only file of tests, which logs in with the key it finds at home.
+/// Runs scp.py's only test file, which logs in with the key in the home directory.
 pub(super) fn scp(place: &Place) -> Result<Report, Missing> {
     let directory = fetch(place, SCP)?;
     let lab = Lab::new();
-    // Commands on the server's side find `scp` on PATH.
+    // Commands on the server find `scp` on PATH.
     let set = format!("SetEnv PATH={}", path_with(&place.names));
     let server = Lhsshd::start_program(&place.bins.join("lhsshd"), &lab, &set, &[]);
     for (from, to) in [("user_ed25519", "home/.ssh/id_ed25519"), ("known_hosts", "home/.ssh/known_hosts")] {

@@ -1,6 +1,7 @@
-//! `cargo xtask tables`: docs/tables.md, the tables by which the field has compared SSH programs, measured anew.
+//! `cargo xtask tables`: measures docs/tables.md, tables of the kind by which SSH programs have been
+//! compared.
 //!
-//! Measures with `lh-bench`, whose report is read here, with netcat and iperf3 on loopback, and lists a large
+//! It runs `lh-bench` and reads its report, measures netcat and iperf3 on loopback, and lists a large
 //! directory with `sftp` and `lhsftp`.
 
 mod listing;
@@ -16,10 +17,10 @@ use serde_json::Value;
 use self::render::{Collected, document};
 use crate::workspace::{Outcome, build_release, call, root, target_dir};
 
-/// Ciphers of the tables by cipher.
+/// Ciphers of the tables that compare ciphers.
 const CIPHERS: &str =
     "aes128-ctr+hmac-sha2-256,aes256-ctr+hmac-sha2-256,aes128-gcm,aes256-gcm,chacha20-poly1305";
-/// MACs of the tables by MAC, each with the cipher that costs least.
+/// MACs of the tables that compare MACs, each with the cheapest cipher.
 const MACS: &[&str] = &[
     "hmac-sha1",
     "hmac-sha2-256",
@@ -39,7 +40,7 @@ struct Pass {
     args: Vec<String>,
 }
 
-/// The runs. Short ones show that everything works.
+/// Returns the runs. Short ones only show that everything works.
 fn passes(short: bool, rounds: Option<&str>, is_root: bool) -> Vec<Pass> {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let macs: Vec<String> = MACS.iter().map(|mac| format!("aes128-ctr+{mac}")).collect();
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if collected.failures.is_empty() { Ok(()) } else { Err(collected.failures.join("\n")) }
 }
 
-/// Everything once with tiny sizes, as a part of a step of the test command.
+/// Measures everything once with tiny sizes, as part of a step of the test command.
 pub(crate) fn smoke() -> Outcome {
     let out = target_dir().join("tables-smoke.md");
     run(&["--smoke".to_owned(), "--out".to_owned(), out.to_string_lossy().into_owned()])
@@ -107,7 +108,7 @@ fn collect(bins: &Path, short: bool, rounds: Option<&str>) -> Result<Collected, 
     let begun = Instant::now();
     let mut collected = Collected::new(short);
     for pass in passes(short, rounds, lh_interop::is_root()) {
-        // Spread over the run: other work on the machine comes and goes.
+        // Spread over the run, because other load on the machine varies.
         collected.plain.extend(plain::round(if short { 4 << 20 } else { 512 << 20 }));
         let dir = target_dir().join("tables").join(pass.name);
         let mut command = Command::new(bins.join("lh-bench"));

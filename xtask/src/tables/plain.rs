@@ -9,7 +9,7 @@ use lh_interop::find;
 /// Time limit of one transfer.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Program and MB/s of one transfer with each program that is installed and works.
+/// Returns program and MB/s of one transfer, for each program that is installed and works.
 pub(super) fn round(bytes: u64) -> Vec<(&'static str, f64)> {
     let mut all = Vec::new();
     all.extend(netcat(bytes).map(|rate| ("netcat", rate)));
@@ -22,11 +22,11 @@ fn free_port() -> Option<String> {
     Some(listener.local_addr().ok()?.port().to_string())
 }
 
-/// A child that ends with this value.
+/// A child that is ended when this value is dropped.
 struct Ends(Child);
 
 impl Ends {
-    /// True when it ended well within the limit.
+    /// True if it ended successfully within the limit.
     fn ended(&mut self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < LIMIT {
@@ -47,7 +47,7 @@ impl Drop for Ends {
     }
 }
 
-/// Waits until a port listens, without a connection to it: netcat takes only one.
+/// Waits until a port listens, without connecting to it: netcat accepts only one connection.
 fn listens(port: &str) -> bool {
     let wanted = format!(":{:04X} 00000000:0000 0A", port.parse::<u16>().unwrap_or(0));
     let begun = Instant::now();
@@ -63,7 +63,7 @@ fn listens(port: &str) -> bool {
 
 fn netcat(bytes: u64) -> Option<f64> {
     let (nc, port) = (find("nc")?, free_port()?);
-    // OpenBSD's netcat takes -l ADDRESS PORT, the traditional one -l -s ADDRESS -p PORT.
+    // OpenBSD's netcat expects -l ADDRESS PORT, the traditional one -l -s ADDRESS -p PORT.
     let help = Command::new(&nc).arg("-h").stdin(Stdio::null()).output().ok()?;
     let is_openbsd = String::from_utf8_lossy(&[help.stdout, help.stderr].concat()).contains("OpenBSD");
     let (listen, end): (&[&str], &str) =

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::listing::{ENTRIES, Listed};
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Default)]
 pub(super) struct Collected {
     reports: BTreeMap<&'static str, Value>,
@@ -16,12 +16,12 @@ pub(super) struct Collected {
     pub(super) seconds: u64,
     /// A run with tiny sizes.
     pub(super) short: bool,
-    /// Rows of ours that failed.
+    /// Rows of Longhaul that failed.
     pub(super) failures: Vec<String>,
 }
 
 impl Collected {
-    /// Without figures; `short` for a run with tiny sizes.
+    /// Creates an empty collection; `short` for a run with tiny sizes.
     pub(super) fn new(short: bool) -> Self {
         Self { short, ..Self::default() }
     }
@@ -65,7 +65,7 @@ fn spread(values: &[f64]) -> Option<String> {
     Some(format!("{text} ±{:.0}%", (high - low) / median * 50.0))
 }
 
-/// A figure of a row; a dash where it was not measured or not offered.
+/// Returns a value of a row; a dash if it was not measured or is not offered.
 fn cell(table: Option<&Value>, row: &str, series: &str) -> String {
     let find = || {
         let row = rows(table?).iter().find(|each| each["name"] == row)?;
@@ -76,7 +76,7 @@ fn cell(table: Option<&Value>, row: &str, series: &str) -> String {
     find().unwrap_or_else(|| "–".to_owned())
 }
 
-/// A table of Markdown.
+/// Returns a table in Markdown.
 fn markdown(head: &[&str], lines: &[Vec<String>]) -> String {
     let rule: Vec<&str> =
         head.iter().enumerate().map(|(at, _)| if at == 0 { "---" } else { "---:" }).collect();
@@ -87,12 +87,12 @@ fn markdown(head: &[&str], lines: &[Vec<String>]) -> String {
     text
 }
 
-/// Words of a title between commas.
+/// Returns the part of a title with this index, between commas.
 fn part(table: &Value, at: usize) -> &str {
     table["title"].as_str().unwrap_or_default().split(", ").nth(at).unwrap_or_default()
 }
 
-/// The values of the first titles' part, in order, once each.
+/// Returns the distinct values of the titles' part with this index, in order.
 fn keys(tables: &[Value], at: usize) -> Vec<&str> {
     let mut all = Vec::new();
     for table in tables {

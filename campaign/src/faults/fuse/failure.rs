@@ -1,4 +1,4 @@
-//! The failures that the file system can show, and a limit that its parts share.
+//! The failures that the file system can simulate, and a limit that its modules share.
 
 use rustix::io::Errno;
 
@@ -8,10 +8,11 @@ pub(super) const LONGEST_WRITE: u32 = 128 << 10;
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Writing, once this many bytes more have been written.
+    /// Writes fail after this many further bytes have been written.
     Writing(Errno, u64),
-    /// Every change, once this many bytes more have been written.
+    /// All changes fail after this many further bytes have been written.
     Changing(Errno, u64),
-    /// Reading the second half of every file in this many (the first, the one after so many others, …).
+    /// Reads of the second half of a file fail, for one file in every group of this size, starting with the
+    /// first.
     Reading(Errno, u64),
 }

@@ -1,4 +1,4 @@
-//! The files, and what each request does to them.
+//! The files, and the effects of each request on them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -33,7 +33,7 @@ struct Node {
     modified: Time,
 }
 
-/// See the module documentation.
+/// The content of the file system.
 pub(super) struct Files {
     nodes: BTreeMap<u64, Node>,
     next: u64,
@@ -124,7 +124,7 @@ impl Files {
         }
     }
 
-    /// Whether this request is one of those that are to fail.
+    /// Returns the error of a request that must fail now.
     fn failing(&self, request: &Request<'_>) -> Option<Errno> {
         use Operation::{
             Create, Link, MakeDirectory, MakeNode, Read, RemoveDirectory, Rename, RenameWithFlags, SetAttr,
@@ -396,7 +396,7 @@ impl Files {
         self.attributes(number)
     }
 
-    /// `struct fuse_attr`.
+    /// Appends `struct fuse_attr`.
     fn put_attributes(&mut self, number: u64, body: Body) -> Result<Body> {
         let node = self.node(number)?;
         let size = match &node.content {
@@ -411,18 +411,18 @@ impl Files {
         Ok(body.u32(0).u32(4096).u32(0))
     }
 
-    /// `struct fuse_attr_out`, valid for no time.
+    /// Returns `struct fuse_attr_out`, which the kernel must not cache.
     fn attributes(&mut self, number: u64) -> Result<Body> {
         self.put_attributes(number, Body::default().zeros(16))
     }
 
-    /// `struct fuse_entry_out`, valid for no time.
+    /// Returns `struct fuse_entry_out`, which the kernel must not cache.
     fn entry(&mut self, number: u64) -> Result<Body> {
         self.put_attributes(number, Body::default().u64(number).zeros(32))
     }
 }
 
-/// Version 7.31, or the kernel's where it is older; larger writes than a page.
+/// Negotiates version 7.31, or the kernel's if that is older, and writes larger than a page.
 fn init(fields: &mut Fields<'_>) -> Body {
     const BIG_WRITES: u32 = 1 << 5;
     let (_, minor, read_ahead) = (fields.u32(), fields.u32().unwrap_or(31), fields.u32().unwrap_or(0));

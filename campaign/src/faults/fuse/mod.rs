@@ -1,8 +1,8 @@
 //! A file system in memory with configurable faults: FUSE's protocol with the kernel, without a library.
 //!
-//! It has what copies need, answers one request after the other, and keeps everything until it is dropped.
-//! The kernel hands the errors to the programs as those of any other file system, in the calls where a disk
-//! would return them.
+//! It supports the operations that copies need, answers one request after the other, and keeps all data until
+//! it is dropped. The kernel passes its errors to programs as those of any other file system, in the calls in
+//! which a disk would fail.
 
 mod failure;
 mod files;
@@ -59,7 +59,7 @@ impl Disk {
         self.with(|files| files.fail(Some(failure)));
     }
 
-    /// Nothing fails any more.
+    /// Ends the failure.
     pub(super) fn heal(&self) {
         self.with(|files| files.fail(None));
     }
@@ -116,8 +116,7 @@ mod tests {
     use super::super::trees::Shape;
     use super::*;
 
-    /// Runs with what is mounted, where this process may mount; the mount is detached before other processes
-    /// sees more of it than its name.
+    /// Mounts the file system and calls `run` with it; skips the test if this process may not mount.
     fn mounted(test: &str, run: impl FnOnce(&Path, &Disk)) {
         let dir = tempfile::tempdir().unwrap();
         match Disk::mount(dir.path()) {
@@ -160,7 +159,7 @@ mod tests {
             assert_eq!(errno(fs::read(at.join("fits")).unwrap_err()), Errno::IO);
             disk.heal();
             assert_eq!(fs::read(at.join("fits")).unwrap(), [1; 1000]);
-            // The kernel may ask for a page again.
+            // The kernel may request a page twice.
             assert!(disk.failed() >= 4, "{}", disk.failed());
         });
     }

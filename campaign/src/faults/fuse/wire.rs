@@ -134,7 +134,7 @@ impl<'a> Fields<'a> {
 /// A reply.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// Nothing: the kernel does not wait.
+    /// No answer: the kernel does not wait for one.
     None,
     Failed(Errno),
     Done(Vec<u8>),

@@ -69,8 +69,8 @@ pub(super) fn text(hash: FingerprintHash, blob: &[u8]) -> String {
     format!("{}:{encoded}", hash.name())
 }
 
-/// Returns the Bubble Babble encoding of the SHA-1 digest: five letters for two bytes, with alternating
-/// vowels and consonants so that it can be spoken, and a running checksum in the vowels.
+/// Returns the Bubble Babble encoding of the SHA-1 digest: five letters for two bytes. Vowels and consonants
+/// alternate, so that it can be spoken, and the vowels contain a running checksum.
 pub(super) fn bubblebabble(blob: &[u8]) -> String {
     const VOWELS: &[u8; 6] = b"aeiouy";
     const CONSONANTS: &[u8; 17] = b"bcdfghklmnprstvzx";

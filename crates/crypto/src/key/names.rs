@@ -5,7 +5,7 @@ pub(crate) const ED25519_CERT: &str = "ssh-ed25519-cert-v01@openssh.com";
 pub(crate) const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
 pub(crate) const SK_ED25519_CERT: &str = "sk-ssh-ed25519-cert-v01@openssh.com";
 pub(crate) const MLDSA44_ED25519: &str = "ssh-mldsa44-ed25519";
-// OpenSSH's certificates of this type alone have a name without its suffix.
+// The only certificate type of OpenSSH whose name does not end in `-cert-v01@openssh.com`.
 pub(crate) const MLDSA44_ED25519_CERT: &str = "ssh-mldsa44-ed25519-cert";
 pub(crate) const ECDSA_P256: &str = "ecdsa-sha2-nistp256";
 pub(crate) const ECDSA_P256_CERT: &str = "ecdsa-sha2-nistp256-cert-v01@openssh.com";

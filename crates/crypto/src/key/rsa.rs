@@ -25,7 +25,7 @@ pub(super) struct RsaNumbers {
 
 pub(super) struct RsaKey {
     pub(super) numbers: RsaNumbers,
-    /// `None` for sizes that the library does not support; the layer below it signs with those.
+    /// `None` for sizes that the library does not support: `lh_crypto_sys` signs with those.
     pair: Option<KeyPair>,
 }
 
@@ -97,8 +97,8 @@ impl RsaKey {
 }
 
 impl RsaKey {
-    /// Signs with the layer below the library. The library's safe interface makes no signatures with SHA-1
-    /// (`ssh-rsa` of RFC 4253 section 6.6) and accepts no keys of unusual sizes.
+    /// Signs with `lh_crypto_sys`. The library's safe interface makes no signatures with SHA-1 (`ssh-rsa` of
+    /// RFC 4253 section 6.6) and accepts no keys of unusual sizes.
     fn sign_below(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
         let pkcs1 = self.numbers.to_pkcs1().ok_or(FAILED)?;

@@ -1,9 +1,9 @@
 //! Reader for private keys in the format of SSH Communications' SSH2, which other old programs write too.
 //!
 //! No standard describes it. The fields are those that OpenSSH's `ssh-keygen -i` reads: a magic number, the
-//! total length, the key type, the cipher, the length of the part that may be encrypted, and in it the length
-//! of the numbers. A number is its size in bits, followed by the bytes for that size. For RSA they are e, d,
-//! n, `q^-1 mod p`, q and p.
+//! total length, the key type, the cipher, and the length of the part that may be encrypted. That part begins
+//! with the length of the numbers. A number is its size in bits, followed by the bytes for that size. For RSA
+//! they are e, d, n, `q^-1 mod p`, q and p.
 
 use base64ct::{Base64, Encoding};
 use lh_wire::{Reader, WireError};

@@ -10,7 +10,7 @@ use super::oid;
 use super::pem_write::spki_blob;
 use super::public::PublicKey;
 
-/// ASN.1's PrintableString; PKCS#11 tokens may name the curve `edwards25519` by it.
+/// ASN.1's PrintableString, in which PKCS#11 tokens may name the curve `edwards25519`.
 const PRINTABLE_STRING: u8 = 0x13;
 
 impl PublicKey {

@@ -146,7 +146,8 @@ impl CbcKey {
         }
     }
 
-    /// Computes and discards a tag over `len` meaningless bytes, so that a refusal takes the same time.
+    /// Computes and discards a tag over `len` meaningless bytes, so that a refusal takes as long as a
+    /// verification.
     pub(super) fn waste_time(&self, len: usize) {
         let _ = std::hint::black_box(self.mac.tag(0, &vec![0; len]));
     }

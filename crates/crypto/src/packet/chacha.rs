@@ -98,7 +98,7 @@ mod wide {
     }
 
     impl WideKey {
-        /// Returns `None` if the processor does not make it faster.
+        /// Returns `None` if the processor does not have AVX-512 (F and VL) and AVX2.
         pub(super) fn new(key: &[u8; KEY_LEN]) -> Option<Self> {
             let capable = is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512vl")

@@ -112,7 +112,7 @@ impl PacketKey {
         Ok(Self(suite))
     }
 
-    /// Returns the size to a multiple of which packets are padded, bytes; at least 8.
+    /// Returns the block length, bytes: packets are padded to a multiple of it. At least 8.
     pub const fn block_len(&self) -> usize {
         match &self.0 {
             Suite::Plain | Suite::ChaCha(_) | Suite::Clear(_) => 8,
@@ -157,8 +157,9 @@ impl PacketKey {
         }
     }
 
-    /// Returns true when a peer must not learn at which moment a packet was found to be wrong, nor whether
-    /// its length or its tag was. With CBC and a MAC over the plaintext, a changed packet would otherwise
+    /// Returns true when a refusal must reveal neither the moment at which a packet was found to be invalid
+    /// nor whether its length or its tag was wrong. With CBC and a MAC over the plaintext, a changed packet
+    /// would otherwise
     /// reveal bits of another one (CVE-2008-5161). The receiver then discards as many bytes as the largest
     /// packet has, and spends the time of their MAC ([`waste_time`](Self::waste_time)), before it ends the
     /// connection.
@@ -176,9 +177,9 @@ impl PacketKey {
         }
     }
 
-    /// Returns true when the 4-byte length field counts towards the multiple of
-    /// [`block_len`](Self::block_len). False for AEADs and encrypt-then-MAC, where the cipher's blocks do not
-    /// cover it.
+    /// Returns true when the 4-byte length field counts as a part of the padded data, which fills whole
+    /// blocks of [`block_len`](Self::block_len). False for AEADs and encrypt-then-MAC, where the cipher's
+    /// blocks do not cover the length field.
     pub const fn length_is_padded(&self) -> bool {
         match &self.0 {
             Suite::Plain => true,

@@ -33,7 +33,7 @@ impl Poly {
 
     /// Processes one more word. Values are reduced to 64 bits; [`finish`] reduces them below the prime.
     ///
-    /// Words are secret, so the escape is arithmetic and not a branch.
+    /// Words are secret, so the escape (RFC 4418 section 5.2) is arithmetic and not a branch.
     #[inline]
     pub(super) fn absorb(&self, value: u64, word: u64) -> u64 {
         let escaped = u64::from(word >= ESCAPED).wrapping_neg();

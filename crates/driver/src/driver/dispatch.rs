@@ -1,4 +1,4 @@
-//! From packets to events: what the transport has received goes to the connection, its channels and the control.
+//! Dispatch: turns received packets into events for the connection, its channels and the control.
 
 use bytes::Bytes;
 use lh_connection::Event as ConnectionEvent;
@@ -84,7 +84,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Handles a message above the transport. Returns an event for those that are not about channels.
+    /// Handles a message above the transport. Returns an event if it is not about a channel.
     fn on_packet(
         &mut self,
         payload: Bytes,

@@ -11,8 +11,8 @@ use crate::share::MOST_PER_READ;
 const FIRST_READ: usize = 16 << 10;
 /// Read size of a filtered input (typed or pasted text).
 const FILTERED_READ: usize = 4 << 10;
-/// Filtered bytes that may wait for the peer's window before reading stops. Reading goes on while the window
-/// is shut, so that an escape sequence can end a connection that hangs.
+/// Filtered bytes that may wait for the peer's window before reading stops. Reading continues while the
+/// window is closed, so that an escape sequence can end a connection that hangs.
 const FILTERED_MAX: usize = 64 << 10;
 
 /// Filter for input before it is sent: the client's escape sequences.
@@ -39,7 +39,7 @@ pub(super) struct Input {
     pub(super) read: u64,
 }
 
-/// A filter, and what it has let through.
+/// A filter, and the bytes that it has let through.
 pub(super) struct Filtered {
     filter: Box<dyn InputFilter>,
     /// Filtered bytes that the peer's window has not taken yet.
@@ -103,7 +103,7 @@ impl Filtered {
         Self { filter, waiting: Vec::new() }
     }
 
-    /// True while more may be read.
+    /// True while more input may be read.
     pub(super) const fn has_room(&self) -> bool {
         self.waiting.len() < FILTERED_MAX
     }

@@ -90,7 +90,7 @@ pub(crate) struct Script {
     pub(crate) options: ChannelOptions,
     pub(crate) accepted: Vec<ChannelId>,
     pub(crate) gone: Vec<ChannelId>,
-    /// How many channels were gone when each one was accepted.
+    /// Number of channels that were gone when each channel was accepted.
     pub(crate) gone_at_accept: Vec<usize>,
     pub(crate) notes: Vec<&'static str>,
     pub(crate) global: Vec<String>,

@@ -1,8 +1,8 @@
-//! Flows that were recorded over an emulated path, between plain sockets.
+//! Tests with flows between plain sockets that were recorded over an emulated path.
 
 use super::{Drops, Look, is_short};
 
-/// The looks of a file in `traces`.
+/// Returns the samples of a file in `traces`.
 fn looks(text: &str) -> Vec<Look> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let look = |line: &str| {
@@ -31,13 +31,13 @@ fn queues_that_bbr_fills_where_it_starts_are_no_policers() {
         // As a whole, the flow lost as much as a policed one.
         let lost = (course.first + course.later) / (course.first + course.later_sent);
         assert!(lost >= 0.005, "{name}: {lost}");
-        // Nearly all of it in its start.
+        // Nearly all losses are in its start.
         assert!(course.later_part() < 0.04 && course.first > course.later, "{name}: {course:?}");
         assert!(!course.has_burst(), "{name}: {course:?}");
     }
     let cubic = trace!("cubic-queue-of-a-quarter");
     assert!(!cubic.is_policed(0.04), "{cubic:?}");
-    // A whole round trip's data was in the queue.
+    // The queue held the data of a whole round trip.
     let full = trace!("bbr-queue-of-one-bdp");
     assert!(full.is_of_full_queue(0.08), "{full:?}");
 }
@@ -53,7 +53,7 @@ fn policers_are_known_by_their_burst_or_by_the_short_round_trip() {
         assert!(course.is_policed(idle), "{name}: {course:?}");
         assert_eq!(course.has_burst(), has_burst, "{name}: {course:?}");
         assert!(!course.is_of_full_queue(idle), "{name}: {course:?}");
-        // The same losses with a queue before them.
+        // Equal losses, but with a queue before them.
         let queued = Drops {
             first_round_trip: 1.5 * idle,
             later_round_trip: course.later_round_trip.map(|_| 1.5 * idle),
@@ -65,7 +65,8 @@ fn policers_are_known_by_their_burst_or_by_the_short_round_trip() {
 
 #[test]
 fn losses_of_the_start_are_told_from_those_that_return() {
-    // 20 looks, one each 50 ms, with losses at the third and fourth, and again at the twelfth and sixteenth.
+    // 20 samples at intervals of 50 ms, with losses at the third and fourth, and again at the twelfth and
+    // sixteenth.
     let mut all = Vec::new();
     let mut resent = 0.0;
     for index in 0..20 {
@@ -80,7 +81,7 @@ fn losses_of_the_start_are_told_from_those_that_return() {
     let course = Drops::of(&all).unwrap();
     assert_eq!((course.first, course.later, course.returned), (60.0, 10.0, 2), "{course:?}");
     assert!((course.usual - 2e6).abs() < 1.0 && (course.burst - 2e6).abs() < 1.0, "{course:?}");
-    // Without losses, or with one look, there is nothing to tell.
+    // Without losses, or with one sample, there is no result.
     for look in &mut all {
         look.resent = 0.0;
     }

@@ -13,8 +13,8 @@ fn connect(reconnect: &mut Reconnect, now: Instant) -> AttemptId {
     }
 }
 
-/// Reconnects while nothing answers until `back`; an attempt that is under way or started then succeeds if
-/// its first packet is sent after `back`. Returns when, and after how many attempts.
+/// Simulates an outage until `back`. An attempt succeeds if its first packet is sent after `back`. Returns
+/// the time of success and the number of attempts.
 fn outage(back: Duration, fails_at_once: bool) -> (Duration, usize) {
     let start = Instant::now();
     let mut reconnect = Reconnect::new(GRACE);
@@ -91,7 +91,7 @@ fn other_hosts_at_the_address_do_not_end_the_session() {
         now += LONG_PAUSE;
         assert_eq!(reconnect.next_deadline(), Some(now));
     }
-    // Another network is tried at once: what an attempt over the last one met does not count.
+    // An attempt on another network starts at once: results of attempts on the previous network do not count.
     let id = connect(&mut reconnect, now);
     reconnect.on_network_changed(now + ms(500));
     reconnect.on_failed(id, Failure::Elsewhere, now + ms(600));
@@ -100,7 +100,7 @@ fn other_hosts_at_the_address_do_not_end_the_session() {
     reconnect.on_failed(id, Failure::Elsewhere, now + ms(30));
     reconnect.on_network_changed(now + ms(300));
     connect(&mut reconnect, now + ms(300));
-    // The time of the session is not prolonged.
+    // The session's time limit is not extended.
     assert_eq!(reconnect.poll(start + GRACE), Some(Action::GiveUp));
 }
 
@@ -116,7 +116,7 @@ fn stuck_attempts_are_abandoned_and_slow_ones_are_not() {
     let id = connect(&mut reconnect, start + ms(1000));
     reconnect.on_progress(id, start + ms(1900));
     for answer in 1..5 {
-        // A server that is slow, but there.
+        // The server is slow but reachable.
         let now = start + ms(1900 + answer * 900);
         assert_eq!(reconnect.poll(now), None);
         reconnect.on_progress(id, now);
@@ -133,20 +133,20 @@ fn a_second_attempt_begins_beside_one_that_is_silent() {
     let first = connect(&mut reconnect, start);
     reconnect.on_progress(first, start + ms(100));
     assert_eq!(reconnect.next_deadline(), Some(start + ms(1100)));
-    // The path is lost after the first answer. Those that begin meanwhile fail, once a second.
+    // The path is lost after the first answer. Attempts that start in the meantime fail, once a second.
     for second in 0..5 {
         let id = connect(&mut reconnect, start + ms(1100 + second * 1000));
         assert_eq!(reconnect.poll(start + ms(2099 + second * 1000)), None);
         assert_eq!(reconnect.poll(start + ms(2100 + second * 1000)), Some(Action::Abandon(id)));
         reconnect.on_failed(id, Failure::Path, start + ms(2100 + second * 1000));
     }
-    // It is back: the next one gets on, and nothing begins beside it for as long as it does.
+    // The path works again: the next attempt makes progress, and no other starts beside it while it does.
     let last = connect(&mut reconnect, start + ms(6100));
     for progress in 0..4 {
         reconnect.on_progress(last, start + ms(6200 + progress * 950));
         assert_eq!(reconnect.poll(start + ms(7100 + progress * 950)), None);
     }
-    // An attempt that was given up says nothing any more.
+    // A report about an abandoned attempt has no effect.
     assert_eq!(reconnect.poll(start + ms(10_100)), Some(Action::Abandon(first)));
     reconnect.on_failed(first, Failure::Path, start + ms(10_100));
     reconnect.on_failed(first, Failure::Refused, start + ms(10_100));
@@ -155,7 +155,7 @@ fn a_second_attempt_begins_beside_one_that_is_silent() {
     assert_eq!(reconnect.next_deadline(), None);
 }
 
-/// Attempts that get on and are cut off one after the other must not hold up the next one for [`STUCK`].
+/// Attempts that make progress and are cut off one after the other must not delay the next one by [`STUCK`].
 #[test]
 fn two_silent_attempts_do_not_hold_up_a_third() {
     let start = Instant::now();
@@ -169,7 +169,7 @@ fn two_silent_attempts_do_not_hold_up_a_third() {
     assert_eq!(reconnect.next_deadline(), Some(start + ms(2200)));
     assert_eq!(reconnect.poll(start + ms(2200)), Some(Action::Abandon(first)));
     reconnect.on_failed(first, Failure::Path, start + ms(2200));
-    // It was replaced, so the second one gets twice the time.
+    // It was replaced, so the second attempt gets twice the time.
     assert_eq!(reconnect.poll(start + ms(3199)), None);
     connect(&mut reconnect, start + ms(3200));
 }
@@ -183,7 +183,7 @@ fn claims_do_not_replace_each_other_for_ever() {
         let mut reconnect = Reconnect::new(GRACE);
         reconnect.on_broken(start);
         let mut now = start;
-        // Attempts, when they reach the server, and when their claims are answered.
+        // Attempts in progress: id, arrival at the server, and whether the claim is answered.
         let mut under_way: Vec<(AttemptId, Instant, bool)> = Vec::new();
         let resumed = loop {
             while let Some(action) = reconnect.poll(now) {
@@ -241,7 +241,7 @@ fn a_changed_network_is_tried_beside_an_attempt() {
     let second = connect(&mut reconnect, start + ms(250));
     assert_ne!(first, second);
     assert_eq!(reconnect.poll(start + ms(600)), None);
-    // The oldest one makes way for the third.
+    // The oldest attempt is abandoned for the third one.
     reconnect.on_network_changed(start + ms(600));
     assert_eq!(reconnect.poll(start + ms(600)), Some(Action::Abandon(first)));
     reconnect.on_failed(first, Failure::Path, start + ms(600));
@@ -291,7 +291,7 @@ fn an_attempt_beside_a_stalled_link_is_waited_for() {
     let beside = reconnect.number();
     let start = start + Duration::from_secs(20);
     reconnect.on_broken_beside(beside, start);
-    // It has exchanged keys long ago.
+    // It exchanged keys long ago.
     reconnect.on_progress(beside, start - Duration::from_secs(15));
     assert_eq!(reconnect.poll(start + ms(500)), None);
     reconnect.on_resumed(start + ms(600));

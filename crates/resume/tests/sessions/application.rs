@@ -1,5 +1,5 @@
-//! What uses a session: channels with data both ways, requests, ends. It notices every byte and message that is
-//! missing, doubled or out of place.
+//! The programs above a session: channels with data both ways, requests, ends. They detect every byte and
+//! message that is missing, doubled or out of place.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,8 +9,8 @@ use lh_testkit::Seeded;
 use lh_transport::Transport;
 use lh_wire::{PacketSink, Slices};
 
-/// Options of the channel with this ordinal: windows of a few packets, so that they are empty again and again,
-/// and larger ones, so that the memory for unacknowledged messages is what data waits for.
+/// Returns the options of the channel with this ordinal. Small windows of a few packets run empty again and
+/// again. With larger windows, data waits for the memory for unacknowledged messages instead.
 fn options(ordinal: u32) -> ChannelOptions {
     let window = WindowPolicy::fixed(if ordinal.is_multiple_of(2) { 6000 } else { 200_000 });
     ChannelOptions { window, max_packet: 2000 }
@@ -54,33 +54,33 @@ impl PacketSink for Recorded<'_> {
 
 /// One channel, at one end.
 struct Stream {
-    /// Tells the bytes of one stream from those of others.
+    /// Distinguishes the bytes of this stream from those of others.
     key: u32,
     to_send: usize,
     sent: usize,
     received: usize,
-    /// Received and not taken by the program behind the channel.
+    /// Bytes received but not consumed by the program behind the channel.
     waiting: usize,
     eof_sent: bool,
     eof_received: bool,
     closed: bool,
     asked: u32,
     answered: u32,
-    /// Number of times that the transport took no bulk data.
+    /// Number of times that the transport accepted no bulk data.
     refused: u64,
 }
 
-/// One end of the session above the transport. It lives on when connections break.
+/// One end of the session above the transport. It outlives its connections.
 pub(crate) struct Application {
     pub(crate) connection: Connection,
     is_client: bool,
     streams: BTreeMap<ChannelId, Stream>,
-    /// Sizes of the channels that the client has not opened, up and down.
+    /// Sizes of the channels that the client has not opened yet: client to server, server to client.
     to_open: Vec<(u32, u32)>,
     opened: u32,
     finished: usize,
     global: (u32, u32),
-    /// Number of times that the transport took no bulk data.
+    /// Number of times that the transport accepted no bulk data.
     pub(crate) refused: u64,
 }
 
@@ -104,7 +104,7 @@ impl Application {
         }
     }
 
-    /// Does one thing that a program might do now.
+    /// Performs one random action of a program.
     pub(crate) fn act(&mut self, random: &mut Seeded, now: Instant, sink: &mut Recorded<'_>) {
         match random.below(12) {
             0 if self.is_client => self.open(sink),
@@ -133,7 +133,7 @@ impl Application {
         }
     }
 
-    /// Does everything that is possible now.
+    /// Performs everything that is possible now.
     pub(crate) fn act_fully(&mut self, now: Instant, sink: &mut Recorded<'_>) {
         self.open(sink);
         for (&id, stream) in &mut self.streams {
@@ -193,7 +193,7 @@ impl Application {
             }
             Event::Request { id, want_reply, .. } => {
                 assert!(want_reply);
-                // Not after our own CLOSE.
+                // No reply may follow our own CLOSE.
                 self.connection.reply(id, true, sink);
             }
             Event::RequestReply { id, ok, .. } => {
@@ -243,7 +243,7 @@ fn pick<'a>(
     if count == 0 { None } else { streams.iter_mut().nth(random.below(count)) }
 }
 
-/// Sends data as far as the window and the transport's budget go; then the end.
+/// Sends data as far as the window and the transport's budget allow, then EOF.
 fn produce(
     connection: &mut Connection,
     id: ChannelId,

@@ -1,7 +1,7 @@
-//! Sessions over real transports and the real connection layer, whose connections break: at every byte of a
-//! short session, inside packets, in key exchanges, while windows are empty, while channels close, while a
-//! session is being resumed, again and again. Streams must be identical, each message acted on once, and memory
-//! bounded.
+//! Tests of sessions over real transports and the real connection layer, whose connections break. The breaks
+//! are at every byte of a short session, inside packets, in key exchanges, while windows are empty, while
+//! channels close, and while a session is being resumed. Streams must be identical, each message acted on
+//! once, and memory bounded.
 //!
 //! `LH_SCHEDULES=100000 cargo test -p lh-resume --test sessions` is the long form.
 
@@ -15,7 +15,8 @@ use lh_testkit::Seeded;
 use transports::SUITES;
 use world::World;
 
-/// Plays a short session with the same choices each time, whose first connection breaks after so many bytes.
+/// Runs a short session with equal choices each time. Its first connection breaks after `cut` bytes, up and
+/// down.
 fn recorded(suite: usize, cut: Option<(u64, u64)>) -> World {
     let mut world = World::new(1, suite, vec![(9000, 4000), (300, 8000)]);
     if let Some((up, down)) = cut {
@@ -71,12 +72,12 @@ fn schedules() -> u64 {
 /// Schedules whose link breaks at the server between its answer and the moment at which the client reads it.
 const RARE: [u64; 2] = [88_972, 92_267];
 
-/// Plays one random session; returns it finished.
+/// Runs one random session to its end and returns it.
 fn random_session(seed: u64) -> World {
     play(seed, &mut |_| {})
 }
 
-/// Plays one random session in which second connections take it over; returns it finished.
+/// Runs one random session in which second connections take it over, to its end, and returns it.
 fn session_with_second_connections(seed: u64) -> World {
     let mut choices = Seeded::new(seed ^ 0xbe51_de00);
     play(seed, &mut |world| match choices.below(12) {
@@ -92,7 +93,7 @@ fn session_with_second_connections(seed: u64) -> World {
     })
 }
 
-/// Plays one random session; `each` is called after each step.
+/// Runs one random session; `each` is called after each step.
 fn play(seed: u64, each: &mut dyn FnMut(&mut World)) -> World {
     let mut random = Seeded::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut channels = Vec::new();
@@ -120,7 +121,7 @@ fn play(seed: u64, each: &mut dyn FnMut(&mut World)) -> World {
                 let choice = random.below(4);
                 world.server_reads(choice);
             }
-            // As much as a key exchange and a claim need.
+            // The number of steps covers a key exchange and a claim.
             80..86 => {
                 for _ in 0..1 + random.below(12) {
                     world.client_writes();
@@ -133,12 +134,13 @@ fn play(seed: u64, each: &mut dyn FnMut(&mut World)) -> World {
             86..88 => world.clock.advance(Duration::from_millis(random.below(400) as u64)),
             88 => world.client.transport.request_rekey(),
             89 => world.server.transport.request_rekey(),
-            // The path ends in a few bytes: inside a packet, a key exchange, or the claim of the session.
+            // The path ends within a few bytes: inside a packet, a key exchange, or the claim of the session.
             90..95 if random.below(12) < breaks => {
                 let most = [20, 300, 3000, 20_000][random.below(4)];
                 world.cut_after(random.below(most) as u64, random.below(most) as u64);
             }
-            // The client notices before the server does, or gives up a connection that is only slow.
+            // The client notices the break before the server does, or gives up a connection that is only
+            // slow.
             95.. if random.below(12) < breaks => {
                 world.reconnect();
                 if random.below(2) == 0 {

@@ -1,4 +1,4 @@
-//! Transports of the simulation, and moving their bytes.
+//! Transports of the simulation, and the transfer of their bytes.
 
 use std::io::IoSlice;
 use std::sync::OnceLock;
@@ -71,7 +71,7 @@ pub(crate) fn transport(mut config: Config, random: &mut Seeded, now: Instant) -
     Transport::new(config, Box::new(TestRandom(Seeded::new(random.next_u64()))), now)
 }
 
-/// Returns the next event; host keys and signatures are answered.
+/// Returns the next event. Host keys and signatures are answered here.
 pub(crate) fn poll(transport: &mut Transport, now: Instant) -> Result<Option<Event>, TransportError> {
     let event = transport.poll(now)?;
     match &event {

@@ -1,4 +1,4 @@
-//! Two ends of a session, their connections past and present, and the programs' part in the extension.
+//! Simulation of a session: two ends, all their connections, and the programs' part in the extension.
 
 use std::time::{Duration, Instant};
 
@@ -13,20 +13,20 @@ use lh_wire::{Message as _, PacketSink};
 use crate::application::{Application, Recorded, digest};
 use crate::transports::{SUITES, client_config, fetch, flush, poll, server_config, transport};
 
-/// Memory for unacknowledged messages, bytes: so little that data has to wait for it.
+/// Memory for unacknowledged messages, bytes: so small that data has to wait for it.
 const BUDGET: usize = 40_000;
 
-/// A slab of the transport, for what a budget cannot be exact about.
+/// Size of a slab of the transport, bytes: the tolerance of budget checks.
 const SLAB: usize = 288 * 1024;
 
 const PACE: Pace = Pace { bytes: 4096, time: Duration::from_millis(200) };
 
 const USER: &str = "alice";
 
-/// What both ends have beside their secret.
+/// State of either end besides its secret.
 pub(crate) struct End {
     pub(crate) application: Application,
-    /// The transport that messages go to. It may be broken.
+    /// Transport that gets the messages. It may be broken.
     pub(crate) transport: Transport,
     pub(crate) receipts: Receipts,
     /// Digests of the messages that were sent and acted on.
@@ -80,7 +80,7 @@ impl End {
     }
 }
 
-/// A connection that the client has not given up, or that the server still knows.
+/// A connection that the client has not given up, or that the server still has.
 struct Path {
     link: Link,
     number: u64,
@@ -104,13 +104,13 @@ pub(crate) struct World {
     paths: Vec<Path>,
     client_link: u64,
     server_link: u64,
-    /// The client's new connection; it is alone then.
+    /// The client's new connection, while it has no other.
     client_new: Option<Newcomer>,
     /// The client's second connection, beside the one that carries the session.
     client_beside: Option<Newcomer>,
-    /// Connections at the server that have not shown who they are.
+    /// Connections at the server that are not authenticated.
     server_new: Vec<Newcomer>,
-    /// Counts of a successful resumption that a key exchange holds up.
+    /// Count of a successful resumption that waits for the end of a key exchange.
     client_waits: Option<u64>,
     suites: usize,
     channels: usize,
@@ -118,13 +118,13 @@ pub(crate) struct World {
     pub(crate) resumed: u64,
     pub(crate) overtaken: u64,
     pub(crate) broken_claims: u64,
-    /// Second connections that took the session over, and answers to PINGs on them before.
+    /// Second connections that took the session over, and earlier answers to PINGs on second connections.
     pub(crate) taken_over: u64,
     pub(crate) pongs: u64,
 }
 
 impl World {
-    /// Logs in over a first connection. `suites`: connections use the suites in turn from this one on.
+    /// Logs in over a first connection. `suites`: index of its suite; connections use the suites in turn.
     pub(crate) fn new(seed: u64, suites: usize, channels: Vec<(u32, u32)>) -> Self {
         let mut random = Seeded::new(seed);
         let clock = Clock::default();
@@ -167,7 +167,7 @@ impl World {
         world
     }
 
-    /// Exchanges keys, logs in and makes the session known.
+    /// Exchanges keys, logs in and announces the session.
     fn log_in(&mut self) {
         let now = self.clock.now();
         let mut asked = false;
@@ -225,11 +225,11 @@ impl World {
         let link = self.client_new.as_ref().map_or(self.client_link, |new| new.link);
         let seed = self.random.next_u64();
         let path = self.paths.iter_mut().find(|path| path.number == link).unwrap();
-        // A pipe that nothing was sent through yet.
+        // The pipe is new, so no bytes are lost.
         path.link = Link::new(Duration::ZERO, Chunking::Random(Seeded::new(seed), size));
     }
 
-    /// The client gives up the connection that it has, and makes a new one.
+    /// Gives up the client's connection and makes a new one.
     pub(crate) fn reconnect(&mut self) {
         let now = self.clock.now();
         if let Some(given_up) = self.client_new.take() {
@@ -245,7 +245,7 @@ impl World {
         self.client_new = Some(self.connect(now));
     }
 
-    /// Begins another connection. Returns the client's end.
+    /// Starts another connection. Returns the client's end.
     fn connect(&mut self, now: Instant) -> Newcomer {
         let number = self.next_link;
         self.next_link += 1;
@@ -257,7 +257,7 @@ impl World {
         client
     }
 
-    /// The client makes a second connection beside the one that carries the session.
+    /// Makes a second connection of the client beside the one that carries the session.
     pub(crate) fn connect_beside(&mut self) {
         if self.client_new.is_none() && self.client_beside.is_none() {
             let now = self.clock.now();
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// The client gives up the connection that carries the session for the second one, once that has
+    /// Gives up the connection that carries the session in favour of the second one, if the second one has
     /// exchanged keys.
     pub(crate) fn take_over(&mut self) {
         let Some(mut beside) = self.client_beside.take_if(|new| new.transport.session_id().is_some()) else {
@@ -278,7 +278,7 @@ impl World {
         self.taken_over += 1;
     }
 
-    /// The client asks for the session on a connection.
+    /// Claims the session on a connection.
     fn request(&mut self, new: &mut Newcomer) {
         let id = new.transport.session_id().unwrap().to_vec();
         let secret = self.client_secret.as_mut().unwrap();
@@ -287,7 +287,7 @@ impl World {
         new.request = Some(request);
     }
 
-    /// The client sends PINGs on its second connection and reads the answers: nothing else comes there.
+    /// Sends PINGs on the client's second connection and reads the answers. No other messages arrive there.
     pub(crate) fn use_beside(&mut self) {
         let now = self.clock.now();
         let Some(new) = &mut self.client_beside else { return };
@@ -306,7 +306,7 @@ impl World {
         }
     }
 
-    /// The client's end of a connection is closed. What is in flight to the server may arrive.
+    /// Closes the client's end of a connection. Bytes in flight to the server may still arrive.
     fn close(&mut self, link: u64) {
         if let Some(path) = self.paths.iter_mut().find(|path| path.number == link) {
             path.link.up.close();
@@ -342,7 +342,7 @@ impl World {
         }
     }
 
-    /// The client reads its connection once; returns false when nothing happened. A break is noticed here.
+    /// Reads the client's connection once; returns false when nothing happened. A break is noticed here.
     pub(crate) fn client_reads(&mut self) -> bool {
         let now = self.clock.now();
         let link = self.client_new.as_ref().map_or(self.client_link, |new| new.link);
@@ -428,7 +428,7 @@ impl World {
         true
     }
 
-    /// The server reads one of its connections once; returns false when nothing happened.
+    /// Reads one of the server's connections once; returns false when nothing happened.
     pub(crate) fn server_reads(&mut self, choice: usize) -> bool {
         let now = self.clock.now();
         let choice = choice % (self.server_new.len() + 1);
@@ -453,9 +453,9 @@ impl World {
                     return moved;
                 }
                 Err(error) => {
-                    // The session waits.
+                    // The session now waits for its client.
                     assert!(error.is_break(), "{error}");
-                    // The client may be waiting for its answer on this link still.
+                    // The client may still be waiting for its answer on this link.
                     if let Some(path) = self.paths.iter_mut().find(|path| path.number == link) {
                         path.link.down.close();
                     }
@@ -507,7 +507,7 @@ impl World {
             }
             Err(error) => panic!("{error}: the session is lost"),
         };
-        // From here on the connection before is dead.
+        // The previous connection is dead from here on.
         self.server.transport.link_lost();
         let received = self.server.receipts.received();
         let answer = secret.accept(&claim, &export(&new.transport, request.handle), received).unwrap();
@@ -524,7 +524,7 @@ impl World {
         self.resumed += 1;
     }
 
-    /// Goes on without further breaks until all channels are closed and everything is acknowledged.
+    /// Continues without further breaks until all channels are closed and everything is acknowledged.
     pub(crate) fn finish(&mut self) {
         for _ in 0..3000 {
             let now = self.clock.now();
@@ -548,7 +548,7 @@ impl World {
         panic!("the session does not come to rest: {}", self.state());
     }
 
-    /// Describes why a session does not go on.
+    /// Describes why a session makes no progress.
     fn state(&self) -> String {
         let end = |end: &End| {
             format!(

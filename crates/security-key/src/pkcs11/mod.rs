@@ -1,7 +1,7 @@
 //! Keys of PKCS#11 tokens: smart cards, hardware modules, software tokens.
 //!
-//! The token's library is third-party code, so a program of its own, `lhssh-pkcs11-helper`, loads it: one
-//! process for each library, which lives as long as its [`Provider`] and stays logged in to the token. The
+//! The token's library is third-party code, so a separate program, `lhssh-pkcs11-helper`, loads it. Each
+//! library has one process, which lives as long as its [`Provider`] and stays logged in to the token. The
 //! caller therefore keeps no PIN. Frames and search path are those of the security key helper.
 
 mod failure;

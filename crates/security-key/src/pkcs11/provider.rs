@@ -118,8 +118,8 @@ fn hash(algorithm: &str) -> Option<Hash> {
     })
 }
 
-/// Returns the signature if it is one of `data` by this key. A token that signs something else, or with another
-/// key of the same id, is found here.
+/// Returns the signature if it is valid for `data` and this key. Otherwise the token has signed something
+/// else, or with another key of the same id.
 fn verified(key: &[u8], algorithm: &str, data: &[u8], signature: Vec<u8>) -> Result<Vec<u8>, TokenError> {
     match PublicKey::from_blob(key).map(|key| key.verify(algorithm, data, &signature)) {
         Ok(Ok(())) => Ok(signature),
@@ -129,8 +129,9 @@ fn verified(key: &[u8], algorithm: &str, data: &[u8], signature: Vec<u8>) -> Res
 
 impl Drop for Provider {
     fn drop(&mut self) {
-        // The helper ends at the end of its input. A library that hangs must not hang its user, so the wait is
-        // in a thread; without one the child stays a zombie until this process ends.
+        // The helper ends at the end of its input. A library that hangs must not block its user, so a thread
+        // waits for the helper. If no thread can be started, the child stays a zombie until this process
+        // ends.
         self.to = None;
         if let Some(mut child) = self.child.take() {
             let _ = std::thread::Builder::new().name("reap".to_owned()).spawn(move || child.wait());

@@ -1,4 +1,4 @@
-//! A client and a server in one place, joined by a window that can be as small as one likes.
+//! A client and a server in one process, joined by a window of any size.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -20,7 +20,7 @@ pub(crate) struct Window {
     pub(crate) room: usize,
     pub(crate) packet: usize,
     pub(crate) sent: Vec<u8>,
-    /// Bytes that went the way without a copy.
+    /// Bytes that were sent without a copy.
     pub(crate) in_place: usize,
     /// Reserved memory.
     slab: Vec<u8>,
@@ -61,7 +61,7 @@ impl Reserved for Window {
     }
 }
 
-/// Log lines and accounts, shared with the test.
+/// Log lines and usage records, shared with the test.
 #[derive(Clone, Default)]
 pub(crate) struct Log {
     pub(crate) lines: Arc<Mutex<Vec<String>>>,
@@ -85,7 +85,7 @@ pub(crate) struct Peer {
     pub(crate) session: Session,
     pub(crate) window: Window,
     pub(crate) log: Log,
-    /// Credit given back so far.
+    /// Credit returned so far, bytes.
     pub(crate) consumed: usize,
     pub(crate) given: usize,
 }
@@ -113,7 +113,7 @@ impl Peer {
         peer
     }
 
-    /// Bytes to the server, and a turn for it.
+    /// Sends bytes to the server and lets it run once.
     pub(crate) fn give(&mut self, bytes: &[u8]) {
         self.given += bytes.len();
         self.server.input(Bytes::copy_from_slice(bytes));
@@ -195,7 +195,7 @@ impl Peer {
 /// The host's files on a disk with faults.
 pub(crate) struct Troubled {
     pub(crate) inner: LocalFs,
-    /// Most bytes that one read or write moves.
+    /// Largest number of bytes that one read or write moves.
     pub(crate) at_most: usize,
     /// Writes beyond this offset find no space.
     pub(crate) full_at: u64,

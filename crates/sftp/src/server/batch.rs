@@ -1,8 +1,8 @@
-//! `get-files@longhaul`: whole small files, many in a message, and what [`super::put`] shares with it.
+//! `get-files@longhaul`: many whole small files in one message. [`super::put`] uses parts of this file.
 //!
-//! Both do the work of OPEN, WRITE or READ, FSETSTAT and CLOSE for each file, with the same rights, log lines
-//! and usage records. Where the administrator refuses one of those requests, these are refused too (see the
-//! table of requests).
+//! Both requests do the work of OPEN, WRITE or READ, FSETSTAT and CLOSE for each file, with the same
+//! permissions, log lines and usage records. If the administrator refuses one of those requests, the server
+//! also refuses these (see the table of requests).
 
 use std::io::{self, IoSliceMut};
 
@@ -42,7 +42,7 @@ impl Server {
         self.pace.served_files(count);
     }
 
-    /// Appends one file to the reply, or the reason for its absence.
+    /// Appends one file to the reply, or the reason why it could not be read.
     fn write_file(&mut self, file: &GetFile<'_>, room: &mut [u8], kinds: u32, reply: &mut Vec<u8>) {
         let mut xattrs = None;
         let got: Got<'_> = self.get_file(file, room, kinds, &mut xattrs).map_err(|error| {
@@ -80,7 +80,7 @@ impl Server {
     }
 }
 
-/// Reads exactly `count` items; `None` if a field is missing or bytes follow the last item.
+/// Reads exactly `count` items. Returns `None` if a field is missing or bytes follow the last item.
 pub(super) fn read_all<'a, T>(
     fields: &'a [u8],
     count: u32,
@@ -95,7 +95,7 @@ pub(super) fn read_all<'a, T>(
     reader.is_empty().then_some(all)
 }
 
-/// Modification time in seconds and nanoseconds, as exactly as it is known.
+/// Returns the modification time in seconds and nanoseconds, or with 0 ns if only seconds are known.
 fn modified(attrs: &Attrs) -> Option<(i64, u32)> {
     match attrs.full_times {
         Some(times) => Some(times.modification),
@@ -124,10 +124,10 @@ fn read_whole(open: &mut OpenFile, room: &mut [u8]) -> io::Result<(Attrs, bool, 
         }
     }
     open.did_read(0, len);
-    // A file that changed while it was read is not whole: the client copies it on its own.
+    // A file that changed during the read is not whole: the client copies it in a separate transfer.
     let after = open.file.attrs()?;
     let changed = after.size != attrs.size || modified(&after) != modified(&attrs);
-    // Files in /proc have a size of 0 and something to read.
+    // Files in /proc have a size of 0, but content.
     let whole = !changed && (ended || attrs.size.is_some_and(|size| size > 0 && size <= len as u64));
     Ok((if changed { after } else { attrs }, whole, len))
 }

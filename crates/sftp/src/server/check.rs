@@ -1,5 +1,5 @@
-//! `check-file`: digests of files without a shell (draft-ietf-secsh-filexfer-extensions-00, section 3), and
-//! our running sums.
+//! `check-file`: digests of files (draft-ietf-secsh-filexfer-extensions-00, section 3), and Longhaul's
+//! running sums.
 
 use lh_wire::Writer;
 
@@ -11,7 +11,7 @@ use crate::{RunningSum, StatusCode, SumStep};
 
 const NOT_READ_BACK: &str = "What was written cannot be read back";
 
-/// The draft's lower bound for blocks.
+/// The draft's smallest block, in bytes.
 const LEAST_BLOCK: u32 = 256;
 
 impl Server {

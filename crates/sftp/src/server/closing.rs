@@ -4,7 +4,7 @@ use super::handles::Open;
 use super::jobs::Jobs;
 use super::state::Server;
 
-/// What a client had open when its session ended ([`Server::close`]).
+/// Files and directories that were open when the session ended ([`Server::close`]).
 #[derive(Default)]
 #[must_use = "dropping it closes the files, which may block"]
 pub struct OpenFiles {
@@ -13,8 +13,8 @@ pub struct OpenFiles {
 }
 
 impl Server {
-    /// Ends the session: records each open file and logs the end. Dropping the server does so too. The files
-    /// are closed when the returned value is dropped, which may block like every other call on a file.
+    /// Ends the session: records each open file and logs the end. Dropping the server does the same. The
+    /// files are closed when the returned value is dropped, which may block like any other call on a file.
     pub fn close(&mut self) -> OpenFiles {
         if std::mem::replace(&mut self.closed, true) {
             return OpenFiles::default();

@@ -1,7 +1,7 @@
-//! `copy-data`: copying between two open files without the bytes crossing the network.
+//! `copy-data`: copies between two open files, without sending the bytes over the network.
 //!
-//! A copy may take minutes, and the session has other channels to look after, so it is done in steps.
-//! Requests after it wait, as they do in sftp-server.
+//! A copy may take minutes, and the session has other channels to serve, so it is done in steps. Later
+//! requests wait until it ends, as in sftp-server.
 
 use super::jobs::CopyJob;
 use super::state::Server;
@@ -22,11 +22,11 @@ impl Server {
         to_offset: u64,
     ) {
         let Some((source, target)) = self.handles.two_files(from, to) else {
-            // Also for one handle given twice.
+            // This includes the same handle given twice.
             self.reply_bad_handle(id);
             return;
         };
-        // Copying a file onto itself may never come to its end.
+        // Copying a file onto itself may never end.
         match (source.file.identity(), target.file.identity()) {
             (Ok(a), Ok(b)) if a == b => {
                 self.reply_text(id, StatusCode::FAILURE, "Source and target are the same file");
@@ -64,7 +64,7 @@ impl Server {
                 break if job.left == Some(0) { Some(Ok(())) } else { None };
             }
             match source.file.copy_to(job.offset, &mut *target.file, job.to_offset, want - done) {
-                // The source ends before the range does. sftp-server reports success then.
+                // The source ends before the range does. sftp-server also reports success then.
                 Ok(0) => break Some(Ok(())),
                 Ok(n) => {
                     let n = n.min(want - done);

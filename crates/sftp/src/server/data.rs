@@ -13,9 +13,10 @@ use crate::reply::data_header;
 use crate::{PacketType, Request, StatusCode};
 
 impl Server {
-    /// READ: the kernel writes the file's bytes to the buffer in which they are encrypted.
+    /// Serves READ: the kernel writes the file's bytes to the buffer in which they are encrypted.
     pub(super) fn serve_read(&mut self, len: usize, output: &mut dyn Output) -> Served {
-        // Replies keep their order: those that wait are sent first. The read waits while nothing can be sent.
+        // Replies keep their order: waiting replies are sent first. The READ is not served while nothing can
+        // be sent.
         self.replies.flush(output);
         if !self.replies.is_empty() || output.budget() == 0 {
             return Served::NeedOutput;
@@ -49,8 +50,8 @@ impl Server {
         let in_place = if output.window() >= whole { output.reserve(whole) } else { None };
         let outcome = match in_place.filter(|reservation| reservation.total() > DATA_HEADER) {
             Some(reservation) => send_data(reservation, open, id, offset),
-            // The window does not take all of it: read it aside and send it as the window opens. A shorter
-            // answer would be legal, but costs the client a round trip for the rest.
+            // The channel window is too small for the reply: read the data into memory and send them when the
+            // window opens. A shorter reply would be legal, but costs the client a round trip for the rest.
             None => match self.replies.reserve(whole) {
                 Some(reservation) => send_data(reservation, open, id, offset),
                 None => Err(io::ErrorKind::OutOfMemory.into()),
@@ -67,7 +68,7 @@ impl Server {
         Served::Yes
     }
 
-    /// WRITE: the slices of the received packets are passed to the kernel without a copy.
+    /// Serves WRITE: passes the slices of the received packets to the kernel without a copy.
     pub(super) fn serve_write(&mut self, len: usize) {
         // Length, type, id, handle, offset, length of the data.
         let mut front = [0; 4 + 1 + 4 + 4 + MAX_HANDLE + 8 + 4];
@@ -132,7 +133,7 @@ impl Server {
     }
 }
 
-/// Reads the file into `reservation`, behind the header of DATA. Sends nothing at the end of the file.
+/// Reads the file into `reservation`, after the header of DATA. Sends nothing at the end of the file.
 fn send_data(
     mut reservation: Reservation<'_>,
     open: &mut OpenFile,

@@ -12,7 +12,7 @@ use crate::protocol::extension::CHECK_XXH3;
 /// Bytes digested in one step: some milliseconds of work.
 const STEP: usize = 8 * 1024 * 1024;
 
-/// Read in one go: fits the processor's cache.
+/// Bytes read at a time: fits the processor's cache.
 const CHUNK: usize = 256 * 1024;
 
 /// Digests of a range of a file, block by block.
@@ -22,7 +22,7 @@ pub(super) struct Digesting {
     offset: u64,
     /// Bytes left of the range.
     left: u64,
-    /// Bytes of a block, and bytes left of the current block.
+    /// Length of a block in bytes, and bytes left of the current block.
     block: u64,
     block_left: u64,
     digests: Vec<u8>,
@@ -43,7 +43,7 @@ enum State {
 }
 
 impl Algorithm {
-    /// The first of the names in `list` that is known.
+    /// Returns the first known algorithm of the names in `list`.
     pub(super) fn choose(list: &[u8]) -> Option<Self> {
         list.split(|&byte| byte == b',').find_map(|name| match name {
             b"md5" => Some(Self::Md5),
@@ -99,18 +99,18 @@ impl State {
 }
 
 impl Digesting {
-    /// Digests `left` bytes from `offset` on; `block` bytes have one digest each.
+    /// Starts digests of `left` bytes from `offset` on, one for each `block` bytes.
     pub(super) fn new(algorithm: Algorithm, offset: u64, left: u64, block: u64) -> Self {
         let state = algorithm.start();
         Self { algorithm, state, offset, left, block, block_left: block, digests: Vec::new() }
     }
 
-    /// Name of the algorithm, and the digests so far.
+    /// Returns the name of the algorithm, and the digests so far.
     pub(super) fn digests(&self) -> (&'static str, &[u8]) {
         (self.algorithm.name(), &self.digests)
     }
 
-    /// Digests up to [`STEP`] bytes; true when there are no more.
+    /// Digests up to [`STEP`] bytes. Returns true at the end of the range.
     pub(super) fn step(&mut self, file: &mut dyn File) -> io::Result<bool> {
         let mut buffer = vec![0; CHUNK];
         let mut done = 0;
@@ -119,7 +119,7 @@ impl Digesting {
             let room = buffer.get_mut(..want).unwrap_or_default();
             let got = file.read_at(self.offset, &mut [IoSliceMut::new(room)])?;
             if got == 0 {
-                // The file was cut meanwhile: all that is left has been digested.
+                // The file was truncated meanwhile: there are no more bytes to digest.
                 self.left = 0;
                 break;
             }

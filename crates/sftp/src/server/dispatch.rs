@@ -1,4 +1,4 @@
-//! All requests but READ and WRITE.
+//! All requests except READ and WRITE.
 
 use std::io;
 
@@ -213,7 +213,7 @@ impl Server {
 
     fn serve_setstat(&mut self, id: u32, path: &[u8], attrs: &Attrs, follow: bool) {
         if !follow && attrs.size.is_some() {
-            // A link has no size to set.
+            // The size of a link cannot be set.
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
         }
         self.log.set(path, attrs, &mut *self.lookup);
@@ -237,8 +237,9 @@ impl Server {
         self.reply_path(id, resolved);
     }
 
-    /// `~user` in front of the path stands for a home directory; the rest is REALPATH. `~` alone is where the
-    /// session started, as for sftp-server: inside a chroot the user's home may mean nothing.
+    /// Serves `expand-path@openssh.com`. `~user` at the start means that user's home directory. `~` alone
+    /// means the start directory, as in sftp-server: inside a chroot the user's home may not exist. The rest
+    /// is done as REALPATH.
     fn serve_expand_path(&mut self, id: u32, path: &[u8]) {
         self.log.line(LogLevel::Verbose, format_args!("expand-path \"{}\"", Shown(path)));
         let [b'~', behind @ ..] = path else {
@@ -258,7 +259,7 @@ impl Server {
         }
     }
 
-    /// An id without a name is answered with an empty one.
+    /// Serves `users-groups-by-id@openssh.com`. The name of an unknown id is an empty string.
     fn serve_names_of_ids(&mut self, id: u32, users: &[u8], groups: &[u8]) {
         let ((uids, []), (gids, [])) = (users.as_chunks::<4>(), groups.as_chunks::<4>()) else {
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
@@ -272,7 +273,7 @@ impl Server {
             let name = self.names.group(u32::from_be_bytes(*gid), &mut *self.lookup);
             group_names.put_string(name.unwrap_or_default().as_bytes());
         }
-        // Names are longer than ids: an answer that does not fit a message is none.
+        // Names are longer than ids, so the answer may be too long for a message.
         if user_names.len() + group_names.len() > MAX_DATA {
             return self.reply_text(id, StatusCode::FAILURE, "Too many ids in one request");
         }

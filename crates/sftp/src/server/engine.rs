@@ -12,23 +12,23 @@ use crate::{BadRequestKind, PacketType, Request, StatusCode, extension};
 /// Requests that one call of [`Server::poll`] serves before other channels get their turn.
 const REQUESTS_PER_POLL: usize = 256;
 
-/// What one [`Server::poll`] achieved.
+/// Result of one [`Server::poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[must_use = "credit and further calls depend on it"]
 pub struct Progress {
-    /// Input bytes that credit may be given for now. Over a session this adds up to what was given to
-    /// [`Server::input`].
+    /// Number of input bytes that the owner may now give the client credit for. Over a session the numbers
+    /// add up to the bytes passed to [`Server::input`].
     pub consumed: usize,
-    /// There is work that waits for neither input nor output (a long copy, many requests): call again soon,
-    /// after looking after others.
+    /// There is work that waits for neither input nor output (a long copy, many requests). Call `poll` again
+    /// soon, after serving other channels.
     pub more: bool,
-    /// A request took longer than [`super::SLOW`]. The call returned right after it, so that one slow file
-    /// delays neither the replies before it nor the owner any longer than one request does.
+    /// A request took longer than [`super::SLOW`]. The call returned right after it, so that its duration
+    /// delays the earlier replies and the owner only once.
     pub slow: bool,
 }
 
 impl Server {
-    /// Serves the requests that have arrived, as far as `output` takes the replies.
+    /// Serves the requests that have arrived, until `output` is full.
     ///
     /// # Errors
     /// The client breaks the protocol. Every later call returns the same error.
@@ -71,8 +71,8 @@ impl Server {
             }
         }
         self.replies.flush(output);
-        // What is left of the input is less than a message when the loop ran dry; otherwise the client has to
-        // wait with sending until it takes its replies.
+        // If the loop served all requests, the remaining input is less than a message. Otherwise the client
+        // must not send more before it reads its replies.
         let consumed = self.input.credit(more || waiting_for_output);
         Ok(Progress { consumed, more, slow })
     }

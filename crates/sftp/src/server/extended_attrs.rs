@@ -17,7 +17,7 @@ impl Server {
         self.reply_status(id, StatusCode::OK);
     }
 
-    /// Bytes that a file of a `get-files@longhaul` reply takes besides its data, at most.
+    /// Returns the largest number of bytes of a file in a `get-files@longhaul` reply besides its data.
     pub(super) const fn get_overhead(&self) -> usize {
         if self.wanted == 0 { GET_OVERHEAD } else { GET_OVERHEAD_FULL }
     }

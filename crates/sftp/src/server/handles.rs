@@ -15,11 +15,11 @@ pub(super) struct OpenFile {
     pub(super) event: FileEvent,
     /// Sum over the bytes read or written through this handle, if the client has asked for it.
     pub(super) sum: Option<RunningSum>,
-    /// How much of what is written is read back.
+    /// Share of the written data that is read back for the sum.
     pub(super) read_back: ReadBack,
-    /// It is hidden until it is closed and accepted.
+    /// Hidden name, if the file is hidden until it is closed and accepted.
     pub(super) held: Option<Held>,
-    /// The client has not changed what the path refers to since it opened the file.
+    /// Whether the path still refers to this file, as far as the client's own requests tell.
     pub(super) named: bool,
 }
 
@@ -29,7 +29,8 @@ impl OpenFile {
         Self { file, event, sum: None, read_back: ReadBack::Whole, held: None, named: true }
     }
 
-    /// Returns true where the client writes under the name that the file still has, as far as the client knows.
+    /// Returns true if the file is open for writing and not hidden, and no request of the client has changed
+    /// its path since it was opened.
     pub(super) fn is_writer(&self) -> bool {
         self.named && self.held.is_none() && self.event.flags.contains(OpenFlags::WRITE)
     }
@@ -48,17 +49,17 @@ impl OpenFile {
         self.event.outcome = FileOutcome::Failed(code);
     }
 
-    /// Returns true where bytes that the client writes are found again at the offset of their WRITE.
-    /// Elsewhere what is read back was there before, and its digest would tell a client about it that may not
-    /// read (`-P read`).
+    /// Returns true if reading at the offset of a WRITE returns the written bytes. It does not for files
+    /// opened with APPEND and for devices. Reading back would then return older bytes, and their digest would
+    /// reveal them to a client that may not read (`-P read`).
     pub(super) fn is_found_where_written(&mut self) -> bool {
         let flags = self.event.flags;
         !flags.contains(OpenFlags::WRITE)
             || (!flags.contains(OpenFlags::APPEND) && self.file.attrs().is_ok_and(|attrs| attrs.is_file()))
     }
 
-    /// Adds the `len` bytes of `data` that were just written at `offset` to the sum, as the client wants it.
-    /// A file that cannot be read back loses its sum.
+    /// Adds the `len` bytes of `data` that were just written at `offset` to the sum, in the way that the
+    /// client chose. If they cannot be read back, the sum is dropped.
     pub(super) fn sum_written(&mut self, offset: u64, data: &[Bytes], len: usize) {
         let Some(sum) = &mut self.sum else { return };
         let file = &mut self.file;
@@ -70,19 +71,19 @@ impl OpenFile {
     }
 }
 
-/// A hidden name, which a file has until it is closed and accepted.
+/// Hidden name of a file until it is closed and accepted.
 pub(super) struct Held {
     pub(super) name: Vec<u8>,
-    /// The file may replace another one.
+    /// The file may replace an existing one.
     pub(super) replace: bool,
 }
 
 pub(super) struct OpenDir {
     pub(super) dir: Box<dyn Directory>,
     pub(super) path: Vec<u8>,
-    /// Only names that match are listed; empty: all names.
+    /// Pattern for the names that are listed. Empty: all names.
     pub(super) pattern: Vec<u8>,
-    /// With the lines of `ls -l`.
+    /// Whether entries have the lines of `ls -l`.
     pub(super) long: bool,
 }
 
@@ -92,18 +93,18 @@ pub(super) enum Open {
 }
 
 struct Slot {
-    /// Counts the handles this slot has had, so that a handle used after its CLOSE does not reach the file
-    /// that took its place.
+    /// Number of handles this slot has had. A handle used after its CLOSE so cannot reach the slot's next
+    /// file.
     generation: u32,
     open: Option<Open>,
 }
 
-/// Handles are the slot's number and its generation, 4 bytes each.
+/// All open handles. A handle is the slot's number and its generation, 4 bytes each.
 #[derive(Default)]
 pub(super) struct Handles {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Files that were opened so far.
+    /// Number of files opened so far.
     files: u64,
 }
 
@@ -118,7 +119,7 @@ impl Handles {
         self.files
     }
 
-    /// Adds a handle. The caller has checked the limit.
+    /// Adds a handle. The caller has checked the limit of handles.
     pub(super) fn insert(&mut self, open: Open) -> [u8; 8] {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, open: None });
@@ -156,7 +157,7 @@ impl Handles {
         }
     }
 
-    /// Two different files at once.
+    /// Returns the files of two handles, or `None` unless they are different open files.
     pub(super) fn two_files(&mut self, a: &[u8], b: &[u8]) -> Option<(&mut OpenFile, &mut OpenFile)> {
         let a = self.slot(a)?.0 as usize;
         let b = self.slot(b)?.0 as usize;
@@ -173,13 +174,14 @@ impl Handles {
         })
     }
 
-    /// Returns the file that was last opened for writing under this name.
+    /// Returns the last opened file that the client writes under this path.
     pub(super) fn written_at(&mut self, path: &[u8]) -> Option<&mut OpenFile> {
         let writers = self.files().filter(|file| file.event.path == path && file.is_writer());
         writers.max_by_key(|file| file.event.number)
     }
 
-    /// The client has changed what `path` refers to, and all paths below it.
+    /// Records that the client changed the file that `path` refers to: it and all paths below it no longer
+    /// belong to the open files.
     pub(super) fn forget_names(&mut self, path: &[u8]) {
         for file in self.files().filter(|file| is_at_or_below(&file.event.path, path)) {
             file.named = false;

@@ -10,11 +10,11 @@ pub(super) struct CopyJob {
     pub(super) offset: u64,
     pub(super) to: Vec<u8>,
     pub(super) to_offset: u64,
-    /// `None` copies to the end of the file.
+    /// Bytes left to copy. `None` copies to the end of the file.
     pub(super) left: Option<u64>,
 }
 
-/// The request that is being served in steps, if there is one.
+/// The request that is being served in steps, if any.
 #[derive(Default)]
 pub(super) struct Jobs {
     pub(super) copy: Option<CopyJob>,
@@ -22,17 +22,17 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// True while there is one.
+    /// Returns true while a request is being served in steps.
     pub(super) const fn any(&self) -> bool {
         self.copy.is_some() || self.check.is_some()
     }
 }
 
-/// What is to be digested.
+/// The file to digest.
 pub(super) enum Checked {
-    /// A handle of the client's.
+    /// Handle of a file that the client opened.
     Handle(Vec<u8>),
-    /// A file opened for this.
+    /// File that the server opened for this request.
     File(Box<dyn File>),
 }
 

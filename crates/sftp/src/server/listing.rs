@@ -9,14 +9,14 @@ use crate::batch::{LIST_LONG, LIST_NAMES};
 use crate::reply::write_name;
 use crate::{StatusCode, glob};
 
-/// READDIR answers are filled up to about this size. sftp-server stops at 100 entries, which can take 60 KiB:
-/// clients are used to that size, and longer answers save round trips.
+/// Size in bytes up to which READDIR answers are filled. sftp-server stops at 100 entries, which can take 60
+/// KiB. So clients accept answers of this size, and longer answers save round trips.
 const READDIR_SIZE: usize = 48 * 1024;
 
-/// Size of the first reply to a `list-dir@longhaul`, in bytes: its clients expect longer replies.
+/// Size in bytes of the first reply to a `list-dir@longhaul`. Its clients accept longer replies.
 const LISTING_SIZE: usize = 192 * 1024;
 
-/// Names that are matched against a pattern for one reply: some tens of milliseconds of work.
+/// Number of names matched against a pattern for one reply: takes some tens of milliseconds.
 const NAMES_MATCHED: usize = 128 * 1024;
 
 /// Encoded entries of a directory for one reply.
@@ -108,7 +108,7 @@ impl Server {
                 }
                 Ok(None) => break names > 0,
                 Err(error) if found.is_empty() => return self.reply_error(id, &error),
-                // The error occurs again when the client asks for more.
+                // The next READDIR returns the error.
                 Err(_) => break false,
             }
             if found.len() >= LISTING_SIZE {
@@ -153,7 +153,7 @@ fn gather(
                 break;
             }
             Err(error) if got.count == 0 => return Err(error),
-            // The error occurs again when the client asks for more.
+            // The next READDIR returns the error.
             Err(_) => break,
         }
     }

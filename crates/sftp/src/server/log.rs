@@ -4,48 +4,48 @@ use std::fmt;
 
 use crate::{Attrs, OpenFlags, StatusCode};
 
-/// How important a line is; sftp-server(8) logs `Info` and above when given `-l INFO`.
+/// Importance of a log line. sftp-server(8) logs `Info` and above when given `-l INFO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Something is wrong with the session.
+    /// Errors of the session.
     Error,
-    /// Files opened and closed, changes made, requests refused.
+    /// Opened and closed files, changes, and refused requests.
     Info,
-    /// Paths looked at.
+    /// Requests that only look at paths.
     Verbose,
-    /// Every request.
+    /// All requests.
     Debug,
 }
 
-/// How the use of a file ended.
+/// Result of the use of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileOutcome {
-    /// The client closed it and no read or write had failed.
+    /// The client closed the file, and no read or write had failed.
     Complete,
-    /// The client closed it after this error.
+    /// The client closed the file after this error.
     Failed(StatusCode),
-    /// The check of uploads has rejected it, and it was removed.
+    /// The check of uploads rejected the file, and the server removed it.
     Rejected,
-    /// The session ended while it was open: what was being written is likely incomplete.
+    /// The session ended while the file was open. Data that were being written are likely incomplete.
     Abandoned,
 }
 
-/// The usage record of one file, made when it is closed.
+/// The usage record of one file, written when it is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
     /// Number of the file within the session, as in [`LogSink::file_opened`].
     pub number: u64,
     /// The path as the client gave it.
     pub path: Vec<u8>,
-    /// How it was opened.
+    /// Flags it was opened with.
     pub flags: OpenFlags,
-    /// Bytes read and sent.
+    /// Number of bytes read and sent.
     pub bytes_read: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes_written: u64,
-    /// The lowest offset read or written: above 0 for a transfer that was resumed.
+    /// Lowest offset read or written. It is above 0 for a resumed transfer.
     pub start: u64,
-    /// How it ended.
+    /// Result of the use.
     pub outcome: FileOutcome,
 }
 
@@ -64,11 +64,11 @@ impl FileEvent {
     }
 }
 
-/// A request that changes names or attributes, or that was denied, with its outcome. (Data of files and opens that
-/// fail are [`FileEvent`]s and [`LogSink::file_refused`].)
+/// The record of a request that changes names or attributes, or was denied, with its result. Data of files
+/// are in [`FileEvent`]s, and failed opens in [`LogSink::file_refused`].
 #[derive(Debug, Clone, Copy)]
 pub struct Operation<'a> {
-    /// The request's name, as `-Q requests` prints it.
+    /// Name of the request, as `-Q requests` prints it.
     pub request: &'static str,
     /// The path as the client gave it.
     pub path: &'a [u8],
@@ -76,7 +76,7 @@ pub struct Operation<'a> {
     pub other: Option<&'a [u8]>,
     /// The attributes that are set.
     pub attrs: Attrs,
-    /// The answer.
+    /// Status code of the answer.
     pub status: StatusCode,
 }
 
@@ -99,24 +99,24 @@ impl<'a> Operation<'a> {
 
 /// Takes log lines and usage records. The sink adds time stamps.
 pub trait LogSink: Send {
-    /// The least important level wanted; lines beyond it are not even formatted.
+    /// Returns the least important level that is logged. The engine does not format lines below it.
     fn level(&self) -> LogLevel;
-    /// One line, without a line end. Bytes of paths that are not printable are escaped.
+    /// Logs one line, without a line end. Bytes of paths that are not printable are escaped.
     fn line(&mut self, level: LogLevel, line: fmt::Arguments<'_>);
-    /// A file was opened; its usage record follows when it is closed.
+    /// Reports that a file was opened. Its usage record follows when it is closed.
     fn file_opened(&mut self, _number: u64) {}
-    /// A file was closed.
+    /// Reports that a file was closed.
     fn file_closed(&mut self, _event: &FileEvent) {}
-    /// A file or directory was renamed, by the paths that the client gave.
+    /// Reports that a file or directory was renamed, by the paths that the client sent.
     fn renamed(&mut self, _old: &[u8], _new: &[u8]) {}
-    /// A part file was rejected when it was to get its final name, and was removed; paths are as in
+    /// Reports that a part file was rejected at its rename to its final name, and removed. Paths are as in
     /// [`LogSink::renamed`].
     fn rejected(&mut self, _old: &[u8], _new: &[u8]) {}
-    /// A file was removed.
+    /// Reports that a file was removed.
     fn removed(&mut self, _path: &[u8]) {}
-    /// A file could not be opened.
+    /// Reports that a file could not be opened.
     fn file_refused(&mut self, _path: &[u8], _flags: OpenFlags, _code: StatusCode) {}
-    /// A change was made or has failed, or a request was denied.
+    /// Reports that a change was made or failed, or that a request was denied.
     fn operation(&mut self, _operation: &Operation<'_>) {}
 }
 

@@ -1,4 +1,5 @@
-//! The `ls -l` line of directory entries, column for column as sftp-server prints it: scripts cut it up.
+//! The `ls -l` line of directory entries. It has the same columns as sftp-server's, because scripts parse
+//! them.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -7,14 +8,15 @@ use super::Lookup;
 use crate::fs::DirEntry;
 use crate::mode;
 
-/// Names of ids already asked for; `None` for those that have none.
+/// Names of user and group ids that were looked up. `None` for ids without a name.
 #[derive(Default)]
 pub(super) struct NameCache {
     users: HashMap<u32, Option<String>>,
     groups: HashMap<u32, Option<String>>,
 }
 
-/// More ids than the directories of a host show. A full cache is emptied, so that its memory is bounded.
+/// Largest number of cached ids: more than the directories of a host show. A full cache is emptied, to bound
+/// its memory.
 const MAX_CACHED: usize = 16 * 1024;
 
 impl NameCache {
@@ -38,7 +40,7 @@ fn cached(
     cache.entry(id).or_insert_with(|| ask(id)).as_deref()
 }
 
-/// Writes a name, or the number of those that have none, in a column of at least eight.
+/// Writes a name, or the number of an id without a name, in a column of at least eight characters.
 fn write_owner(out: &mut Vec<u8>, name: Option<&str>, id: u32) {
     let _ = match name {
         Some(name) => write!(out, "{name:<8} "),
@@ -46,7 +48,7 @@ fn write_owner(out: &mut Vec<u8>, name: Option<&str>, id: u32) {
     };
 }
 
-/// Writes the line to the end of `out`. `now` is seconds since 1970.
+/// Appends the line to `out`. `now` is in seconds since 1970.
 pub(super) fn write(
     out: &mut Vec<u8>,
     entry: &DirEntry,
@@ -69,7 +71,7 @@ pub(super) fn write(
     out.extend_from_slice(&entry.name);
 }
 
-/// `drwxr-xr-x`, as strmode(3) makes it.
+/// Returns the permissions in the form `drwxr-xr-x`, as strmode(3) does.
 pub fn permissions(bits: u32) -> String {
     let kind = match bits & mode::TYPE {
         mode::DIRECTORY => 'd',
@@ -99,7 +101,7 @@ pub fn permissions(bits: u32) -> String {
     text
 }
 
-/// `Jan  2 15:04`, or `Jan  2  2006` for times more than half a year back or in the future.
+/// Writes a time as `Jan  2 15:04`, or as `Jan  2  2006` if it is more than half a year ago or in the future.
 pub fn write_time(out: &mut Vec<u8>, time: i64, now: i64, utc_offset: i32) {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -115,8 +117,8 @@ pub fn write_time(out: &mut Vec<u8>, time: i64, now: i64, utc_offset: i32) {
     };
 }
 
-/// Year, month (0 is January) and day of the month of a day counted from 1970-01-01, in the Gregorian
-/// calendar.
+/// Returns year, month (0 is January) and day of the month for a number of days since 1970-01-01, in the
+/// Gregorian calendar.
 ///
 /// Counts years from March, so that the leap day is the last day of one, in eras of 400 years.
 pub(super) fn date(day: i64) -> (i64, usize, i64) {

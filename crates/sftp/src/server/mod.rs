@@ -1,4 +1,4 @@
-//! The server engine: request bytes in, replies out, files through a [`FileSystem`].
+//! The server engine: takes the bytes of requests, returns replies, and uses files through a [`FileSystem`].
 //!
 //! It owns no socket, clock or thread. The owner of the channel passes received bytes to [`Server::input`], and
 //! calls [`Server::poll`] after input and when more can be sent. `poll` returns how many input bytes have

@@ -9,18 +9,18 @@ use crate::fs::status_of;
 use crate::{OpenFlags, StatusCode};
 
 impl Server {
-    /// 0 when the limit is unknown.
+    /// Returns the limit of handles, or 0 if it is unknown.
     pub(super) fn max_handles(&self) -> u64 {
         self.options.max_handles.unwrap_or_else(|| self.fs.max_open())
     }
 
-    /// Whether one more may be opened.
+    /// Returns true if one more handle may be opened.
     fn handles_left(&self) -> bool {
         let max = self.max_handles();
         max == 0 || (self.handles.count() as u64) < max
     }
 
-    /// Answers an error when no more handles may be opened.
+    /// Returns true if one more handle may be opened. Otherwise replies with an error.
     pub(super) fn may_open(&mut self, id: u32) -> bool {
         let may = self.handles_left();
         if !may {
@@ -29,12 +29,12 @@ impl Server {
         may
     }
 
-    /// Fails when no more handles may be opened.
+    /// Fails if no more handles may be opened.
     pub(super) fn room_to_open(&self) -> io::Result<()> {
         if self.handles_left() { Ok(()) } else { Err(io::Error::other("Too many open files")) }
     }
 
-    /// Opens a file and its account. A failure is one, too.
+    /// Opens a file and starts its usage record. A failed open is recorded, too.
     pub(super) fn open_file(
         &mut self,
         path: &[u8],

@@ -1,4 +1,4 @@
-//! Records of requests that change something or are denied, for logs of what users do.
+//! Records of requests that change something or are denied, for logs of users' actions.
 
 use std::io;
 
@@ -18,8 +18,8 @@ impl Server {
         self.replies.denied = false;
     }
 
-    /// Records a request that was denied; `by_rule`: by the administrator's lists of requests or in read-only mode,
-    /// before it was served. Opens that the file system denies have their record.
+    /// Records a denied request. `by_rule`: the administrator's lists of requests or the read-only mode
+    /// denied it, before it was served. If the file system denies an OPEN, that is recorded elsewhere.
     pub(super) fn log_denied(&mut self, info: &'static RequestInfo, request: &Request<'_>, by_rule: bool) {
         let about =
             |path| Operation { status: StatusCode::PERMISSION_DENIED, ..Operation::new(info.name, path) };

@@ -1,9 +1,9 @@
-//! Settings of a server by the administrator.
+//! The administrator's settings of a server.
 
 /// Options of a [`super::Server`], with the flags of sftp-server(8) they come from.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
-    /// `-R`: refuse everything that changes the file system.
+    /// `-R`: refuse all requests that change the file system.
     pub read_only: bool,
     /// `-p`: when present, only requests with these names are served.
     pub allow: Option<Vec<String>>,
@@ -13,23 +13,24 @@ pub struct ServerOptions {
     pub user: String,
     /// The client's address, for the log.
     pub address: String,
-    /// Limit of open handles; `None`: that of the file system ([`crate::fs::FileSystem::max_open`]).
+    /// Limit of open handles. `None`: the file system's limit ([`crate::fs::FileSystem::max_open`]).
     pub max_handles: Option<u64>,
 }
 
 impl ServerOptions {
-    /// The first name in the lists that no request has, to be reported when the configuration is read.
+    /// Returns the first name in the lists that is not the name of a request. The caller reports it when it
+    /// reads the configuration.
     pub fn unknown_request(&self) -> Option<&str> {
         let known = |name: &str| super::request_table().iter().any(|info| info.name == name);
         self.allow.iter().flatten().chain(&self.deny).map(String::as_str).find(|name| !known(name))
     }
 
-    /// Whether the request of this name may be served.
+    /// Returns true if the request with this name may be served.
     pub(super) fn permits_named(&self, name: &str) -> bool {
         super::request_table().iter().any(|info| info.name == name && self.permits(info))
     }
 
-    /// Whether a request may be served at all.
+    /// Returns true if this request may be served.
     pub(super) fn permits(&self, info: &super::RequestInfo) -> bool {
         let may = |wanted: &str| {
             let listed = |list: &[String]| list.iter().any(|name| name == wanted);

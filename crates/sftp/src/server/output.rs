@@ -2,8 +2,8 @@
 
 use lh_wire::{Output, Reservation};
 
-/// Replies that wait for a pipe: an output with a bound. The owner of the pipe writes [`Backlog::rest`] and
-/// reports the written bytes with [`Backlog::advance`].
+/// Replies for a pipe, with a limit of the bytes that wait. The owner of the pipe writes [`Backlog::rest`]
+/// and reports the written bytes with [`Backlog::advance`].
 #[derive(Debug)]
 pub struct Backlog {
     bytes: Vec<u8>,
@@ -13,17 +13,17 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Holds up to `most` bytes.
+    /// Returns an empty backlog with a limit of `most` bytes.
     pub const fn new(most: usize) -> Self {
         Self { bytes: Vec::new(), sent: 0, most }
     }
 
-    /// Changes the bound to `most` bytes. Bytes that wait already stay, even beyond the bound.
+    /// Changes the limit to `most` bytes. Waiting bytes stay, even beyond the limit.
     pub const fn set_bound(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// Appends what waits in `other`, without regard to the bound.
+    /// Moves the waiting bytes of `other` to the end of this backlog, without regard to the limit.
     pub fn append(&mut self, other: &mut Self) {
         if self.is_empty() {
             std::mem::swap(&mut self.bytes, &mut other.bytes);
@@ -35,12 +35,12 @@ impl Backlog {
         other.sent = 0;
     }
 
-    /// What waits.
+    /// Returns the waiting bytes.
     pub fn rest(&self) -> &[u8] {
         self.bytes.get(self.sent..).unwrap_or_default()
     }
 
-    /// True when nothing waits.
+    /// Returns true when no bytes wait.
     pub const fn is_empty(&self) -> bool {
         self.sent == self.bytes.len()
     }
@@ -52,7 +52,7 @@ impl Backlog {
             self.bytes.clear();
             self.sent = 0;
         } else if self.sent > self.most / 2 {
-            // A backlog that never empties would keep its sent bytes for ever.
+            // Otherwise a backlog that never becomes empty would keep all written bytes.
             self.bytes.drain(..self.sent);
             self.sent = 0;
         }

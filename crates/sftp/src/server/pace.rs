@@ -1,62 +1,62 @@
-//! Decides how many requests are served before the owner of the engine gets its turn, and which took so long that
-//! it should not wait.
+//! Decides how many requests are served before the engine returns to its owner, and which requests took so
+//! long that it returns at once.
 
 use std::time::Duration;
 
-/// A request that takes longer than this waits for a disk or a network, or computes: the owner of other
-/// channels should not wait with it. Requests that serve many files or directory entries get 50 µs more for
-/// each file, and 5 µs for each entry.
+/// Duration above which a request is slow: it waits for a disk or a network, or computes. The owner's other
+/// channels should not have to wait for it. Requests for many files or directory entries may take 50 µs more
+/// for each file, and 5 µs more for each entry.
 pub const SLOW: Duration = Duration::from_millis(1);
 
 /// Time for each file of `get-files@longhaul` or `put-files@longhaul`. A file in the page cache takes 10 to
 /// 20 µs, so a message with the usual 45 files comes close to [`SLOW`] without waiting for anything.
 const FILE_TIME: Duration = Duration::from_micros(50);
 
-/// Time for each entry of a listing. An entry whose inode is cached takes 1 to 2 µs, and one answer to
-/// `list-dir@longhaul` has up to some thousands of them.
+/// Time for each entry of a listing. An entry with a cached inode takes 1 to 2 µs, and one answer to
+/// `list-dir@longhaul` has up to some thousands of entries.
 const ENTRY_TIME: Duration = Duration::from_micros(5);
 
 /// The clock of the request that is being served.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// By [`super::Lookup::clock`].
+    /// Start of the request, by [`super::Lookup::clock`].
     began: Duration,
-    /// What the request may take besides [`SLOW`].
+    /// Time that the request may take in addition to [`SLOW`].
     extra: Duration,
     /// Requests that may still be served.
     turns: usize,
 }
 
 impl Pace {
-    /// `turns` requests may be served from now on, and the first one begins.
+    /// Starts the first request of a poll. `turns` requests may be served in it.
     pub(super) const fn begin_poll(&mut self, turns: usize, now: Duration) {
         *self = Self { began: now, extra: Duration::ZERO, turns };
     }
 
-    /// Takes one of the turns; false when none is left.
+    /// Takes one of the turns. Returns false if none is left.
     pub(super) const fn take_turn(&mut self) -> bool {
         let left = self.turns > 0;
         self.turns = self.turns.saturating_sub(1);
         left
     }
 
-    /// A request begins.
+    /// Starts the clock of a request.
     const fn begin(&mut self, now: Duration) {
         (self.began, self.extra) = (now, Duration::ZERO);
     }
 
-    /// The request has served `files` whole files: it counts as so many requests, and may take longer.
+    /// Records that the request has served `files` whole files: it takes as many turns, and may take longer.
     pub(super) fn served_files(&mut self, files: u32) {
         self.turns = self.turns.saturating_sub(files as usize);
         self.extra += FILE_TIME * files;
     }
 
-    /// The request has listed `entries` entries of a directory.
+    /// Records that the request has listed `entries` entries of a directory.
     pub(super) fn listed_entries(&mut self, entries: u32) {
         self.extra += ENTRY_TIME * entries;
     }
 
-    /// The request ends and the next one begins. Returns whether it was slow for what it did.
+    /// Ends the request and starts the next one. Returns true if the request was slow for its amount of work.
     pub(super) fn end(&mut self, now: Duration) -> bool {
         let slow = now.saturating_sub(self.began) > SLOW + self.extra;
         self.begin(now);
@@ -78,7 +78,7 @@ mod tests {
             pace.listed_entries(entries);
             let end = start + Duration::from_micros(micros);
             let slow = pace.end(end);
-            // What one request did counts for no other.
+            // The extra time of one request does not apply to the next.
             assert!(pace.end(end + Duration::from_micros(1001)));
             assert!(!pace.end(end + Duration::from_micros(2001)));
             slow

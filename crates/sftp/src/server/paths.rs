@@ -1,13 +1,13 @@
 //! Paths of requests and their parts.
 
-/// Splits a path into its directory, with the slash, and its last component, without the slashes behind it.
+/// Splits a path into its directory with the slash, and its last component without trailing slashes.
 pub(super) fn directory_and_name(path: &[u8]) -> (&[u8], &[u8]) {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     let path = if end == 0 { path } else { path.get(..end).unwrap_or(path) };
     path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1))
 }
 
-/// Returns true where `name` is `path` or, if that is a directory, in it.
+/// Returns true if `name` is `path`, or lies below it.
 pub(super) fn is_at_or_below(name: &[u8], path: &[u8]) -> bool {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     name.strip_prefix(path.get(..end).unwrap_or(path))

@@ -1,9 +1,9 @@
-//! `put-files@longhaul`: whole small files, many in a message.
+//! `put-files@longhaul`: many whole small files in one message.
 //!
-//! A file is written in the first of three ways that is possible: without a name until it is complete, where
-//! the name is free; under a temporary name in the same directory, and renamed; in place. Only a file that is
-//! written in place can be seen incomplete. That is done on request, and where nothing else keeps what exists
-//! (hard links, another owner, a device).
+//! A file is written in the first of three ways that is possible. The first needs a free name: the file has
+//! no name until it is complete. The second is a temporary name in the same directory, and a rename. The
+//! third is writing in place, where other programs can see the incomplete file. It is used on request, and
+//! where a rename would change the existing file's kind, owner or hard links.
 
 use std::io;
 
@@ -22,9 +22,9 @@ use crate::fs::{File, FileSystem, PART_SUFFIX, status_of, text_of};
 use crate::whole::{Filled, Made, Whole, kinds_of};
 use crate::{Attrs, OpenFlags, StatusCode, batched_extended_attrs};
 
-/// Temporary names that are tried for a file: as many sessions may write the same file at the same time.
+/// Number of temporary names tried for a file. This many sessions can write the same file at the same time.
 const PART_NAMES: u64 = 16;
-/// The longest part of the final name that a temporary name keeps, in bytes.
+/// Largest part of the final name in a temporary name, in bytes.
 const LONGEST_PART: usize = 234;
 
 /// A file with its extended attributes.
@@ -74,8 +74,8 @@ impl Server {
         self.reply().extended(id, |out| PutFailure::write_all(&failures, out));
     }
 
-    /// Makes all files without names until they are complete. Returns nothing where that is not the way to
-    /// write them.
+    /// Makes all files without names, and names them when they are complete. Returns an empty list if this
+    /// way is not possible or not wanted.
     fn make_unnamed(&mut self, files: &[Put<'_>], flags: u32) -> Vec<Made> {
         if flags & PUT_PLACED == 0
             || self.uploads.is_some()
@@ -113,7 +113,7 @@ impl Server {
         {
             return filled;
         }
-        // Comparing reads the file, which the permissions of an existing file may not allow.
+        // Comparing reads the file, but its permissions may allow writing only.
         let whole = Whole { compared: false, ..whole };
         match self.open_file(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with, Links::Refused)
         {
@@ -125,7 +125,7 @@ impl Server {
         }
     }
 
-    /// Writes a file under a temporary name and renames it. `None` where it has to be written in place.
+    /// Writes a file under a temporary name and renames it. Returns `None` if it has to be written in place.
     fn put_beside(&mut self, put: &Put<'_>, flags: u32) -> Option<Filled> {
         let path = put.file.path;
         let old = self.place_for(path, flags)?;
@@ -142,12 +142,12 @@ impl Server {
         if filled.outcome.is_err() {
             let _ = self.fs.remove_file(&name);
         }
-        // Another session may take the name from here on.
+        // From here on another session may take the temporary name.
         drop(file);
         Some(filled)
     }
 
-    /// Writes a file while uploads are checked: hidden until it is accepted.
+    /// Writes a file while uploads are checked. It stays hidden until it is accepted.
     fn put_checked(&mut self, whole: &Whole<'_>, flags: u32) -> Filled {
         let how = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREAT | OpenFlags::TRUNC;
         let links = if flags & PUT_OVER_LINKS == 0 { Links::Refused } else { Links::Replaced };
@@ -162,7 +162,7 @@ impl Server {
         let (mut event, outcome) = self.publish(open);
         if let Err(error) = outcome {
             event.outcome = outcome_of(&error);
-            // Where the data could not be written, that is the reason.
+            // A failed write of the data is the reason to report.
             if !matches!(filled.outcome, Err((PutStep::Write, _))) {
                 filled.outcome = Err((PutStep::Write, error));
             }
@@ -185,8 +185,8 @@ impl Server {
         filled
     }
 
-    /// Returns the attributes of the file that this one replaces, if there is one; `None` where it has to be
-    /// written in place.
+    /// Returns the attributes of the file that this one replaces, if there is one. Returns `None` if the file
+    /// has to be written in place.
     fn place_for(&mut self, path: &[u8], flags: u32) -> Option<Option<Attrs>> {
         match self.fs.attrs(path, false) {
             Ok(attrs) if attrs.is_file() && attrs.inode.is_none_or(|inode| inode.links < 2) => {
@@ -201,8 +201,8 @@ impl Server {
         }
     }
 
-    /// Opens a temporary file with the owner of the file that it replaces; `None` where that is impossible. Returns
-    /// its name and the attributes that it was made with, too.
+    /// Opens a temporary file and gives it the owner of the file that it will replace. Returns its name and
+    /// the attributes that it was made with, or `None` if that is impossible.
     fn open_part(
         &mut self,
         path: &[u8],
@@ -221,15 +221,15 @@ impl Server {
             let _ = self.fs.remove_file(&name);
             return None;
         }
-        // Log lines and usage records have the final name.
+        // Log lines and usage records show the final name.
         let number = self.handles.number_file();
         self.log.sink.file_opened(number);
         Some((name, attrs, OpenFile::new(number, file, path, OpenFlags::NEW_FILE)))
     }
 }
 
-/// Returns the permissions that a temporary file is made with: while its data are written, nobody may read them who may
-/// not read the file that it replaces.
+/// Returns the permissions of a new temporary file. During the write, they allow no more users to read it
+/// than those of the file that it will replace.
 const fn part_permissions(made_with: u32, old_mode: Option<u32>) -> u32 {
     match old_mode {
         Some(old_mode) => made_with & old_mode,
@@ -237,10 +237,9 @@ const fn part_permissions(made_with: u32, old_mode: Option<u32>) -> u32 {
     }
 }
 
-/// Makes a temporary file that no other session has, and locks it. `None` where this name is not to be had.
-///
-/// What an interrupted session has left is removed. What another session writes is locked: its name is left
-/// alone, since that session renames by it.
+/// Makes a temporary file and locks it. Returns `None` if the name is in use.
+/// An unlocked file with this name is removed: it was left by an interrupted session. A locked file is being
+/// written by another session, and is kept: that session will rename it.
 fn own_part(
     fs: &mut dyn FileSystem,
     name: &[u8],
@@ -248,7 +247,7 @@ fn own_part(
 ) -> io::Result<Option<(Box<dyn File>, Attrs)>> {
     let mut file = match fs.open(name, OpenFlags::NEW_FILE, Some(permissions)) {
         Ok(file) => file,
-        // The directory takes no files.
+        // No file can be made in the directory.
         Err(error) if fs.attrs(name, false).is_err() => return Err(error),
         Err(_) if remove_left(fs, name) => match fs.open(name, OpenFlags::NEW_FILE, Some(permissions)) {
             Ok(file) => file,
@@ -259,15 +258,15 @@ fn own_part(
     let locked = file.try_lock();
     let attrs = file.attrs()?;
     let ours = match locked {
-        // Before it was locked, another session may have taken it for left, and removed it.
+        // Before the lock, another session may have removed the file as one left by an interrupted session.
         Ok(locked) => locked && is_named(fs, &attrs, name),
-        // Without locks no session removes what is there.
+        // Without locks no session removes an existing temporary file.
         Err(_) => true,
     };
     Ok(ours.then_some((file, attrs)))
 }
 
-/// Removes a temporary file that no session writes any more. Returns true where that is done.
+/// Removes a temporary file that no session is writing. Returns true if it was removed.
 fn remove_left(fs: &mut dyn FileSystem, name: &[u8]) -> bool {
     let plain = |attrs: Attrs| attrs.is_file() && attrs.inode.is_some_and(|inode| inode.links < 2);
     if !fs.attrs(name, false).is_ok_and(plain) {
@@ -279,13 +278,14 @@ fn remove_left(fs: &mut dyn FileSystem, name: &[u8]) -> bool {
     ours && fs.remove_file(name).is_ok()
 }
 
-/// Returns true where the file with these attributes, and no other one, has the name.
+/// Returns true if `name` refers to the file with these attributes.
 fn is_named(fs: &mut dyn FileSystem, attrs: &Attrs, name: &[u8]) -> bool {
     fs.attrs(name, false).is_ok_and(|named| is_same(attrs, &named))
 }
 
-/// Returns a temporary name beside `path`: `.NAME.lhpart`, and with a number the form of the names that copies
-/// give unfinished files, so that all who know that form know these too.
+/// Returns a temporary name beside `path`: `.NAME.lhpart` for 0, and `.NAME.NUMBER.lhpart` for other numbers.
+/// Copies name their unfinished files like this, so programs that know these names know the temporary files
+/// too.
 fn part_name(path: &[u8], number: u64) -> Vec<u8> {
     let (directory, name) = directory_and_name(path);
     let name = name.get(..name.len().min(LONGEST_PART)).unwrap_or(name);
@@ -294,14 +294,14 @@ fn part_name(path: &[u8], number: u64) -> Vec<u8> {
 }
 
 impl Put<'_> {
-    /// Returns the file with what `flags` ask for. Without permissions of its own it gets `old_mode`, those
-    /// of the file that it replaces.
+    /// Returns the file with the settings that `flags` ask for. If the request has no permissions for it, it
+    /// gets `old_mode`, the permissions of the file that it replaces.
     fn whole(&self, flags: u32, old_mode: Option<u32>) -> Whole<'_> {
         let PutFile { path, attrs, data } = self.file;
         let ids = attrs.ids.filter(|_| flags & batched_extended_attrs::PUT_OWNER != 0);
         let wanted = attrs.permissions.map(|bits| bits & 0o7777).filter(|_| flags & PUT_PERMISSIONS != 0);
         let Attrs { times, full_times, .. } = attrs;
-        // Set-user-ID and set-group-ID bits are set after the owner.
+        // Set-user-ID and set-group-ID bits can be set only after the owner.
         let mask = if ids.is_none() { 0o7777 } else { 0o777 };
         Whole {
             path,

@@ -1,4 +1,5 @@
-//! Renames, and requests that change what a name refers to: what the client has written is known by its name.
+//! Renames, and requests that change the file that a name refers to. The server compares a renamed file with
+//! the one that the client wrote.
 
 use std::io;
 
@@ -11,15 +12,15 @@ use super::written::{Written, is_same, unless_moved};
 use crate::fs::FileSystem;
 
 impl Server {
-    /// Renames as [`FileSystem::rename`] does. Fails where `old` refers, or `new` afterwards, to something else than
-    /// what the client wrote under the name `old`.
+    /// Renames as [`FileSystem::rename`] does. Fails if `old` before the rename, or `new` after it, refers to
+    /// another file than the one that the client wrote at `old`.
     pub(super) fn rename_written(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()> {
         let written = self.written_at(old);
         if let Some(written) = &written {
             written.expect_at(&mut *self.fs, old)?;
         }
         self.rename_checked(old, new, replace)?;
-        // A directory takes what is in it with it.
+        // Renaming a directory also changes the paths of the files in it.
         self.forget_written(old);
         self.forget_written(new);
         match written {
@@ -28,18 +29,18 @@ impl Server {
         }
     }
 
-    /// Returns the file that the client has written under this name, as far as it is known.
+    /// Returns the file that the client wrote under this name, if it is known.
     fn written_at(&mut self, path: &[u8]) -> Option<Written> {
         let is_part = is_part(path);
         let closed = self.closed_parts.get(path);
         let open = self.handles.written_at(path);
-        // The one that was opened last counts.
+        // Of an open and a closed file with this name, take the one that was opened later.
         let is_later = |open: &&mut OpenFile| closed.is_none_or(|(number, _)| open.event.number > number);
         let attrs = match open.filter(is_later) {
             Some(open) => open.file.attrs().ok()?,
             None => closed?.1,
         };
-        // The client may have opened it through a link, which it renames now.
+        // The client may have opened the file through a link that it now renames.
         let is_kept = attrs.is_file() || is_part && attrs.is_symlink();
         if !is_kept
             || !is_part
@@ -57,7 +58,7 @@ impl Server {
             return;
         }
         let attrs = self.fs.attrs(link, false);
-        // Where another user has been faster, the next look at the link is at theirs.
+        // Another user may have replaced the link already. Then its attributes are of no use.
         if let (Ok(attrs), true) = (attrs, self.fs.read_link(link).is_ok_and(|read| read == target)) {
             let number = self.handles.number_file();
             self.closed_parts.insert(link.to_vec(), number, attrs);
@@ -72,14 +73,14 @@ impl Server {
         }
     }
 
-    /// Takes the outcome of a request that changes what `path` refers to.
+    /// If a request that changes the file at `path` succeeded, forgets the written files under this name.
     pub(super) fn name_changed(&mut self, outcome: &io::Result<()>, path: &[u8]) {
         if outcome.is_ok() {
             self.forget_written(path);
         }
     }
 
-    /// The client has changed what `path` refers to.
+    /// Forgets the written files at `path` and below: the client has changed what the name refers to.
     pub(super) fn forget_written(&mut self, path: &[u8]) {
         self.closed_parts.forget_names(path);
         self.handles.forget_names(path);

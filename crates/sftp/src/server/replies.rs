@@ -5,31 +5,31 @@ use lh_wire::{Output, Reservation};
 use crate::protocol::MAX_DATA;
 use crate::{ReplyWriter, StatusCode};
 
-/// While more than this many bytes of replies wait for the client, no further request is served.
+/// Number of bytes of waiting replies above which no further request is served.
 pub(super) const MAX_PENDING: usize = 64 * 1024;
 
-/// See the module documentation.
+/// Replies that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    /// Those from `sent` on wait to be sent.
+    /// Encoded replies; the bytes from `sent` on wait to be sent.
     pending: Vec<u8>,
     sent: usize,
-    /// The present request was answered with PERMISSION_DENIED, and nothing records it yet.
+    /// The current request was answered with PERMISSION_DENIED, and this is not recorded yet.
     pub(super) denied: bool,
 }
 
 impl Replies {
-    /// True when nothing waits to be sent.
+    /// Returns true when no replies wait to be sent.
     pub(super) const fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Bytes that wait to be sent.
+    /// Returns the number of bytes that wait to be sent.
     pub(super) const fn waiting(&self) -> usize {
         self.pending.len() - self.sent
     }
 
-    /// Sends replies that wait.
+    /// Sends waiting replies.
     pub(super) fn flush(&mut self, output: &mut dyn Output) {
         while let Some(rest) = self.pending.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match output.send(rest) {
@@ -38,17 +38,17 @@ impl Replies {
             }
         }
         self.pending.clear();
-        // Memory for one of the largest replies is kept, so that it is not allocated for each reply.
+        // Keep the memory of one of the largest replies, instead of allocating it for each reply.
         self.pending.shrink_to(MAX_DATA + 2 * MAX_PENDING);
         self.sent = 0;
     }
 
-    /// Returns the writer of replies.
+    /// Returns a writer that appends replies.
     pub(super) const fn writer(&mut self) -> ReplyWriter<'_> {
         ReplyWriter(&mut self.pending)
     }
 
-    /// Space for a reply of `len` bytes.
+    /// Reserves space for a reply of `len` bytes.
     pub(super) fn reserve(&mut self, len: usize) -> Option<Reservation<'_>> {
         Output::reserve(&mut self.pending, len)
     }
@@ -59,12 +59,13 @@ impl Replies {
         self.writer().status(id, code, text);
     }
 
-    /// Takes the replies out while one is built that needs the server, for [`Replies::put_back`].
+    /// Takes the waiting replies out, while a reply is built that needs the whole server.
+    /// [`Replies::put_back`] ends this.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
 
-    /// Puts the replies back, in front of those that came meanwhile.
+    /// Puts the waiting replies back, before those added meanwhile.
     pub(super) fn put_back(&mut self, mut pending: Vec<u8>) {
         pending.append(&mut self.pending);
         self.pending = pending;

@@ -1,20 +1,21 @@
-//! The table of requests: what an administrator can allow, deny or make read-only, and what VERSION offers.
+//! The table of requests: which requests an administrator can allow or deny, which ones a read-only server
+//! refuses, and which ones VERSION offers.
 
 use crate::{PacketType, Request, extension};
 
-/// A request as the administrator sees it.
+/// One kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestInfo {
     /// The name that `-p`, `-P` and `-Q requests` of sftp-server(8) use.
     pub name: &'static str,
     /// The type byte.
     pub packet_type: PacketType,
-    /// The extension's name and version, for those that are one.
+    /// Name and version, for a request that is an extension.
     pub extension: Option<(&'static str, &'static str)>,
-    /// True when it changes the file system, so that a read-only server refuses it. (OPEN looks at its
-    /// flags.)
+    /// True if the request changes the file system: a read-only server refuses it. OPEN is judged by its
+    /// flags instead.
     pub writes: bool,
-    /// Names of requests whose work this one does: where one of them is refused, so is this.
+    /// Names of requests whose work this one includes. If one of them is refused, this one is refused too.
     pub parts: &'static [&'static str],
 }
 
@@ -37,12 +38,13 @@ const fn extended(
     }
 }
 
-/// A digest of a file: of a range that the client chooses, so that a byte can be told from its digest.
+/// Returns the row of a digest. `parts` includes reading: a client can choose a range of one byte and find
+/// the byte from its digest.
 const fn digest(name: &'static str, extension: &'static str, parts: &'static [&'static str]) -> RequestInfo {
     RequestInfo { parts, ..extended(name, extension, "1", false) }
 }
 
-/// One of our own, made of others.
+/// Returns the row of a Longhaul extension that does the work of other requests.
 const fn made_of(
     name: &'static str,
     extension: &'static str,
@@ -93,7 +95,7 @@ static TABLE: [RequestInfo; 42] = [
     made_of("data-ranges", extension::DATA_RANGES, false, &["read"]),
     made_of("get-xattrs", extension::GET_XATTRS, false, &["stat"]),
     made_of("set-xattrs", extension::SET_XATTRS, true, &["setstat"]),
-    // No requests: bits in the flags of others ([`crate::batched_extended_attrs`]).
+    // These are no requests, but flags of other requests ([`crate::batched_extended_attrs`]).
     made_of(
         "put-kept",
         extension::PUT_KEPT,
@@ -108,12 +110,12 @@ static TABLE: [RequestInfo; 42] = [
     ),
 ];
 
-/// All requests this server knows, in the order in which sftp-server prints them.
+/// Returns all requests this server knows, in the order in which sftp-server prints them.
 pub const fn request_table() -> &'static [RequestInfo] {
     &TABLE
 }
 
-/// The entry of a request; `None` for extensions this server does not know.
+/// Returns the entry of a request, or `None` for an extension that this server does not know.
 pub(super) fn info_of(request: &Request<'_>) -> Option<&'static RequestInfo> {
     let name = request.extension_name();
     let kind = request.packet_type();

@@ -1,4 +1,4 @@
-//! The log of one session: the lines and records of what it does.
+//! The log of one session: lines and records of its requests.
 
 use std::fmt::Arguments;
 
@@ -9,27 +9,27 @@ use super::lookup::Lookup;
 use super::options::ServerOptions;
 use crate::{Attrs, OpenFlags};
 
-/// See the module documentation.
+/// Writer of a session's log lines and records.
 pub(super) struct SessionLog {
-    /// Takes the lines and records.
+    /// Destination of the lines and records.
     pub(super) sink: Box<dyn LogSink>,
 }
 
 impl SessionLog {
-    /// Writes a line, if lines of this level are wanted.
+    /// Writes a line if its level is logged.
     pub(super) fn line(&mut self, level: LogLevel, line: Arguments<'_>) {
         if level <= self.sink.level() {
             self.sink.line(level, line);
         }
     }
 
-    /// The session was opened or closed.
+    /// Logs that the session was opened or closed.
     pub(super) fn session(&mut self, what: &str, options: &ServerOptions) {
         let ServerOptions { user, address, .. } = options;
         self.line(LogLevel::Info, format_args!("session {what} for local user {user} from [{address}]"));
     }
 
-    /// A file is to be opened.
+    /// Logs that a file is to be opened.
     pub(super) fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: u32) {
         self.line(
             LogLevel::Info,
@@ -37,7 +37,7 @@ impl SessionLog {
         );
     }
 
-    /// A file or directory is closed. `forced`: by the end of the session.
+    /// Logs that a file or directory is closed. `forced`: because the session ends.
     pub(super) fn close(&mut self, open: &mut Open, forced: bool) {
         let verb = if forced { "forced close" } else { "close" };
         match open {
@@ -71,12 +71,12 @@ impl SessionLog {
         self.sink.file_closed(event);
     }
 
-    /// A request is about two paths.
+    /// Logs a request with two paths.
     pub(super) fn two(&mut self, first: &str, old: &[u8], second: &str, new: &[u8]) {
         self.line(LogLevel::Info, format_args!("{first} \"{}\" {second} \"{}\"", Shown(old), Shown(new)));
     }
 
-    /// Attributes are to be set.
+    /// Logs the attributes that are to be set.
     pub(super) fn set(&mut self, path: &[u8], attrs: &Attrs, lookup: &mut dyn Lookup) {
         if let Some(size) = attrs.size {
             self.line(LogLevel::Info, format_args!("set \"{}\" size {size}", Shown(path)));

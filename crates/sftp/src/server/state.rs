@@ -1,9 +1,10 @@
-//! The state of one session, and what every request needs of it: answers and permissions.
+//! The state of one session, and functions for every request: answers and permissions.
 //!
-//! Parts with a state of their own have their modules: [`super::input`], [`super::replies`], [`super::handles`],
-//! [`super::jobs`], [`super::pace`], [`super::session_log`]. The files with methods of [`Server`] call each other one
-//! way: `engine` calls `dispatch` and `data`, these call the files of their requests, these `renames`, `opening`,
-//! `uploads` and `operations`, and all of them this file.
+//! Parts with their own state have their own modules: [`super::input`], [`super::replies`],
+//! [`super::handles`], [`super::jobs`], [`super::pace`], [`super::session_log`]. The files with methods of
+//! [`Server`] call each other in one direction only: `engine` calls `dispatch` and `data`, these call the
+//! files of their requests. Those call `renames`, `opening`, `uploads` and `operations`, and all of them call
+//! this file.
 
 use std::io;
 
@@ -43,31 +44,31 @@ pub enum ServerError {
     /// A request before INIT.
     #[error("received request type {kind} before initialization")]
     NotInitialised {
-        /// Its type.
+        /// Type byte of the request.
         kind: u8,
     },
 }
 
-/// Outcome of serving one request.
+/// Result of serving one request.
 pub(super) enum Served {
     /// The request was served.
     Yes,
-    /// No complete message is left.
+    /// Not served: no complete message is left.
     NeedInput,
-    /// The reply cannot be sent yet.
+    /// Not served: the reply cannot be sent yet.
     NeedOutput,
 }
 
-/// What `put-files@longhaul` knows of the target directory.
+/// Knowledge about the target directory of `put-files@longhaul`.
 #[derive(Debug, Default)]
 pub(super) struct Placing {
-    /// The file system has no files without names.
+    /// The file system cannot make files without names.
     pub(super) named: bool,
-    /// The last file replaced an existing one, so the next one may too.
+    /// The last file replaced an existing one, so the next one will probably do so too.
     pub(super) replacing: bool,
 }
 
-/// The server of one client. The documentation of the module above says how it is driven.
+/// The server of one client. The documentation of the parent module describes its use.
 pub struct Server {
     pub(super) fs: Box<dyn FileSystem>,
     pub(super) lookup: Box<dyn Lookup>,
@@ -77,9 +78,9 @@ pub struct Server {
     pub(super) closed_parts: ClosedParts,
     pub(super) jobs: Jobs,
     pub(super) placing: Placing,
-    /// Decides about uploads, where they are checked.
+    /// The check of uploads, if they are checked.
     pub(super) uploads: Option<Box<dyn super::UploadCheck>>,
-    /// Order in which the client sends the strings of SYMLINK, as far as known.
+    /// Order in which the client sends the strings of SYMLINK.
     pub(super) links: Known,
     /// Extended pairs that the client wants in ATTRS (bits of [`crate::extended_attrs`]).
     pub(super) wanted: u32,
@@ -124,13 +125,12 @@ impl Server {
         }
     }
 
-    /// Tells the server which SSH client it talks to, by the client's identification line (`SSH-2.0-…`), as
-    /// far as that is known. Call before the first input.
+    /// Sets the client's identification line (`SSH-2.0-…`), if it is known. Call this before the first input.
     pub fn set_client(&mut self, identification: Option<&str>) {
         self.links = Known::of_client(identification);
     }
 
-    /// Takes bytes of the request stream, in any pieces. Nothing is done before [`Server::poll`].
+    /// Takes bytes of the request stream, in pieces of any size. They are processed in [`Server::poll`].
     pub fn input(&mut self, data: Bytes) {
         match self.failed {
             None => self.input.push(data),
@@ -138,8 +138,8 @@ impl Server {
         }
     }
 
-    /// Returns true when no reply waits to be sent and no complete request waits to be served. After the
-    /// client's EOF the channel can be closed then.
+    /// Returns true when no reply waits to be sent and no complete request waits to be served. The channel
+    /// can then be closed if the client has sent EOF.
     pub fn is_idle(&self) -> bool {
         self.replies.is_empty() && !self.wants_files()
     }
@@ -150,7 +150,7 @@ impl Server {
         self.jobs.any() || (self.failed.is_none() && self.input.has_message())
     }
 
-    /// Answers PERMISSION_DENIED when the administrator does not want the request.
+    /// Returns true if the administrator allows the request. Otherwise replies with PERMISSION_DENIED.
     pub(super) fn permitted(&mut self, id: u32, info: &RequestInfo) -> bool {
         self.log.line(LogLevel::Debug, format_args!("request {id}: {}", info.name));
         if self.options.permits(info) {

@@ -6,7 +6,7 @@ use super::state::Server;
 use crate::link_order::{Known, LinkOrder};
 
 impl Server {
-    /// Makes a link of the two strings of SYMLINK, in the client's order.
+    /// Makes a link from the two strings of SYMLINK, in the client's order.
     pub(super) fn serve_symlink(&mut self, id: u32, first: &[u8], second: &[u8]) {
         let order = match self.links {
             Known::Always(order) => order,
@@ -22,8 +22,8 @@ impl Server {
         self.reply_change(id, Operation::new("symlink", link).and(target), &outcome);
     }
 
-    /// The order that makes sense with the files there are: a link can be made only where there is nothing,
-    /// and mostly points to something. Returns `usual` where the files do not decide it.
+    /// Returns the order that fits the existing files: the link's name must be free, and its target mostly
+    /// exists. Returns `usual` if the files fit both orders or none.
     fn likely_order(&mut self, usual: LinkOrder, first: &[u8], second: &[u8]) -> LinkOrder {
         match (self.can_link(second), self.can_link(first)) {
             (true, false) => LinkOrder::TargetFirst,
@@ -41,7 +41,7 @@ impl Server {
         self.fs.attrs(link, false).is_err()
     }
 
-    /// Whether a link of that name would point to something.
+    /// Returns true if a link with this name and target would lead to an existing file.
     fn leads_to(&mut self, link: &[u8], target: &[u8]) -> bool {
         let mut path = Vec::new();
         if !target.starts_with(b"/") {

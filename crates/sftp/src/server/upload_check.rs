@@ -1,9 +1,9 @@
-//! The owner's decision about uploads: a file is hidden until it is complete and accepted.
+//! The check of uploads: a file is hidden until it is complete and the [`UploadCheck`] accepts it.
 //!
-//! Names decide what is hidden. `.RANDOM.lhupload` is a file of the engine's own: no request reaches it but
-//! REMOVE and those that look at attributes. `.NAME.lhpart` is a file that a client lets grow, possibly over
-//! several handles and sessions. All other names are final: a regular file gets one only after
-//! [`UploadCheck::check`] has accepted it, and nothing writes to it from then on.
+//! A file is hidden by its name. `.RANDOM.lhupload` is a file of the engine: only REMOVE and requests for
+//! attributes may use it. `.NAME.lhpart` is a file that a client writes in parts, possibly over several
+//! handles and sessions. All other names are final: a regular file gets one only after [`UploadCheck::check`]
+//! accepts it, and nothing can write to it through this server from then on.
 
 use std::io;
 
@@ -13,13 +13,13 @@ use crate::Request;
 use crate::fs::{PART_SUFFIX, status_of};
 use crate::refusal::{is_rejection, refused, rejected};
 
-/// End of the names of the engine's own hidden files.
+/// End of the names of the engine's hidden files.
 const HELD: &[u8] = b".lhupload";
 
-/// Decides about uploads, for [`super::Server::set_upload_check`].
+/// A check that accepts or rejects uploads, for [`super::Server::set_upload_check`].
 pub trait UploadCheck: Send {
-    /// Decides about a complete file before it gets its final name. Paths are as in
-    /// [`crate::fs::FileSystem`]. May block for as long as the decision takes: no request is served meanwhile.
+    /// Checks a complete file before it gets its final name. Paths are as in [`crate::fs::FileSystem`]. May
+    /// block for any time: no request is served meanwhile.
     fn check(&mut self, upload: &Upload<'_>) -> Verdict;
     /// Returns an unpredictable number, for the name of a hidden file.
     fn random(&mut self) -> u128;
@@ -28,29 +28,29 @@ pub trait UploadCheck: Send {
 /// A complete file.
 #[derive(Debug, Clone, Copy)]
 pub struct Upload<'a> {
-    /// Its name now.
+    /// Path of the file during the check.
     pub file: &'a [u8],
-    /// The name that it gets when it is accepted.
+    /// Path of the file after it is accepted.
     pub path: &'a [u8],
 }
 
-/// What was decided about a file.
+/// Result of the check of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It gets its final name.
+    /// The file gets its final name.
     Accepted,
-    /// It is removed, and the client is told this text.
+    /// The file is removed, and the client receives this text.
     Rejected(String),
-    /// Nothing could be decided, for this reason: it does not get its final name.
+    /// The check failed, for this reason: the file does not get its final name.
     Undecided(String),
 }
 
-/// Returns the outcome of a file whose last step failed.
+/// Returns the usage record's outcome for a file whose last step failed.
 pub(super) fn outcome_of(error: &io::Error) -> FileOutcome {
     if is_rejection(error) { FileOutcome::Rejected } else { FileOutcome::Failed(status_of(error)) }
 }
 
-/// Turns a verdict into the outcome of the request.
+/// Turns a verdict into the result of the request.
 pub(super) fn outcome(verdict: Verdict) -> io::Result<()> {
     match verdict {
         Verdict::Accepted => Ok(()),
@@ -67,24 +67,24 @@ fn has_form(path: &[u8], end: &[u8]) -> bool {
     name.len() > end.len() && name.starts_with(b".") && name.ends_with(end)
 }
 
-/// Whether this is the name of a hidden file of the engine's own.
+/// Returns true if this is the name of a hidden file of the engine.
 pub(super) fn is_held(path: &[u8]) -> bool {
     has_form(path, HELD)
 }
 
-/// Whether this is the name of a file that a client lets grow.
+/// Returns true if this is the name of a file that a client writes in parts.
 pub(super) fn is_part(path: &[u8]) -> bool {
     has_form(path, PART_SUFFIX.as_bytes())
 }
 
-/// Returns a name of the engine's own beside `path`.
+/// Returns a hidden name of the engine's, in the directory of `path`.
 pub(super) fn held_name(path: &[u8], random: u128) -> Vec<u8> {
     let directory = directory_and_name(path).0;
     [directory, format!(".{random:032x}").as_bytes(), HELD].concat()
 }
 
-/// Returns the hidden name with its end in capitals: where that leads to a file, names do not decide what is
-/// hidden.
+/// Returns the hidden name with its end in capitals. If a file system finds the file by that name too, names
+/// cannot tell hidden files.
 pub(super) fn in_capitals(path: &[u8]) -> Vec<u8> {
     let mut other = path.to_vec();
     if let Some(dot) = other.iter().rposition(|&byte| byte == b'.') {
@@ -93,7 +93,7 @@ pub(super) fn in_capitals(path: &[u8]) -> Vec<u8> {
     other
 }
 
-/// Whether a request uses a hidden file of the engine's own for more than removing it or looking at its
+/// Returns true if a request uses a hidden file of the engine, other than to remove it or to read its
 /// attributes.
 pub(super) fn uses_held(request: &Request<'_>) -> bool {
     match *request {

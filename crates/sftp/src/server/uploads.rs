@@ -1,4 +1,4 @@
-//! Uploads that wait for a decision ([`super::upload_check`]): opening, closing and renaming while one is set.
+//! Opening, closing and renaming files while uploads are checked ([`super::upload_check`]).
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::fs::{File, FileSystem, status_of};
 use crate::refusal::{is_rejection, refused};
 use crate::{Attrs, OpenFlags, Request, StatusCode};
 
-/// Symbolic links at the final name.
+/// Handling of a symbolic link at the final name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Links {
     Refused,
@@ -19,12 +19,12 @@ pub(super) enum Links {
 }
 
 impl Server {
-    /// Sets who decides about uploads. Call before the first input.
+    /// Sets the check of uploads. Call this before the first input.
     pub fn set_upload_check(&mut self, check: Box<dyn super::UploadCheck>) {
         self.uploads = Some(check);
     }
 
-    /// Refuses a request that would use a hidden file of ours; returns true for all others.
+    /// Returns true unless the request uses a hidden file of the engine. Such a request is refused.
     pub(super) fn leaves_held(&mut self, id: u32, request: &Request<'_>) -> bool {
         let leaves = self.uploads.is_none() || !uses_held(request);
         if !leaves {
@@ -33,7 +33,7 @@ impl Server {
         leaves
     }
 
-    /// Opens a file as [`FileSystem::open`] does. While uploads are checked, what is written goes to a hidden
+    /// Opens a file as [`FileSystem::open`] does. While uploads are checked, written data go to a hidden
     /// file.
     pub(super) fn open_checked(
         &mut self,
@@ -65,7 +65,7 @@ impl Server {
             Some(_) if !flags.contains(OpenFlags::TRUNC) => {
                 return Err(refused("files are not changed in place while uploads are checked"));
             }
-            // A user who may not write to a file may not replace it either.
+            // A user without permission to write to a file may not replace it either.
             Some(Some(_)) => drop(fs.open(path, OpenFlags::WRITE, None)?),
             None if !flags.contains(OpenFlags::CREAT) => return Err(rustix::io::Errno::NOENT.into()),
             Some(None) | None => {}
@@ -84,8 +84,8 @@ impl Server {
         Ok((file, Some(Held { name, replace })))
     }
 
-    /// Has a file checked that the client has closed, and gives it its final name. Does nothing where the file
-    /// is not hidden. Without success the file is removed.
+    /// Checks a hidden file that the client has closed, and gives it its final name. Removes it if one of
+    /// these fails. Does nothing for a file that is not hidden.
     pub(super) fn publish(&mut self, open: OpenFile) -> (super::FileEvent, io::Result<()>) {
         let OpenFile { mut file, event, held, .. } = open;
         let Some(held) = held else { return (event, Ok(())) };
@@ -94,9 +94,9 @@ impl Server {
             _ => Err(refused("the upload is incomplete: a write has failed")),
         };
         let outcome = outcome.and_then(|identity| {
-            // As long as it is open, no other file gets its number.
+            // While this handle is open, no other file gets this inode number.
             let open = self.fs.open(&held.name, OpenFlags::READ, None)?;
-            // From here on nothing of this session can change it.
+            // From here on this session cannot change the file.
             drop(file);
             let upload = Upload { file: &held.name, path: &event.path };
             self.decide(&upload, identity)?;
@@ -118,7 +118,7 @@ impl Server {
     }
 
     /// Renames as [`FileSystem::rename`] does. While uploads are checked, a part file gets a final name only
-    /// when it is accepted.
+    /// if it is accepted.
     pub(super) fn rename_checked(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()> {
         let Some(check) = &mut self.uploads else { return self.fs.rename(old, new, replace) };
         if is_held(old) || is_held(new) {
@@ -126,14 +126,14 @@ impl Server {
         }
         match (is_part(old), is_part(new)) {
             (true, false) => {}
-            // Writing to it would change what a program still reads that has opened it under its final name.
+            // A program that has opened the file under its final name would see later writes to it.
             (false, true) => {
                 return Err(refused("published files are not hidden again while uploads are checked"));
             }
             _ => return self.fs.rename(old, new, replace),
         }
         let name = held_name(old, check.random());
-        // Without a writer, and locked: no session opens it for writing.
+        // The file is locked and has no writer: no session can open it for writing.
         let mut claim = self.fs.claim_part(old)?;
         let identity = claim.identity()?;
         distinct(&mut *self.fs, old)?;
@@ -149,15 +149,15 @@ impl Server {
                 let _ = self.fs.remove_file(&name);
                 self.log.sink.rejected(old, new);
             }
-            // It may be tried again.
+            // The client may try the rename again.
             Err(_) => drop(self.fs.rename(&name, old, false)),
         }
         drop(claim);
         outcome
     }
 
-    /// Makes a hard link as [`FileSystem::hard_link`] does. While uploads are checked there are none of hidden
-    /// files: writing to one name would change the file under the other.
+    /// Makes a hard link as [`FileSystem::hard_link`] does. While uploads are checked, hidden files get no
+    /// hard links: a write to one name would change the file under the other.
     pub(super) fn hard_link_checked(&mut self, old: &[u8], new: &[u8]) -> io::Result<()> {
         if self.uploads.is_some() && [old, new].into_iter().any(|path| is_held(path) || is_part(path)) {
             return Err(refused("hidden files have no hard links while uploads are checked"));
@@ -165,8 +165,8 @@ impl Server {
         self.fs.hard_link(old, new)
     }
 
-    /// Makes a symbolic link as [`FileSystem::symlink`] does, unless uploads are checked: it could show a
-    /// hidden file under a final name.
+    /// Makes a symbolic link as [`FileSystem::symlink`] does. While uploads are checked, it fails: a link
+    /// with a final name could lead to a hidden file.
     pub(super) fn symlink_checked(&mut self, target: &[u8], link: &[u8]) -> io::Result<()> {
         if self.uploads.is_some() {
             return Err(refused("no symbolic links are made while uploads are checked"));
@@ -174,7 +174,8 @@ impl Server {
         self.fs.symlink(target, link)
     }
 
-    /// Sets attributes as [`FileSystem::set_attrs`] does. While uploads are checked, no size is set by name.
+    /// Sets attributes as [`FileSystem::set_attrs`] does. While uploads are checked, setting a size by path
+    /// fails.
     pub(super) fn set_attrs_checked(&mut self, path: &[u8], attrs: &Attrs, follow: bool) -> io::Result<()> {
         if self.uploads.is_some() && attrs.size.is_some() {
             return Err(refused("files are not changed in place while uploads are checked"));
@@ -182,8 +183,8 @@ impl Server {
         self.fs.set_attrs(path, attrs, follow)
     }
 
-    /// Asks for the decision about the file with this identity. Fails unless the file is accepted and still
-    /// has its hidden name.
+    /// Runs the check of the file with this identity. Fails unless the file is accepted and still has its
+    /// hidden name.
     fn decide(&mut self, upload: &Upload<'_>, identity: (u64, u64)) -> io::Result<()> {
         self.expect_alone(upload.file, identity)?;
         let Some(check) = &mut self.uploads else { return Ok(()) };
@@ -198,7 +199,7 @@ impl Server {
         self.expect_alone(upload.file, identity)
     }
 
-    /// Fails unless this name leads to this regular file, and no other name does.
+    /// Fails unless this name leads to this regular file, and the file has no other name.
     fn expect_alone(&mut self, name: &[u8], identity: (u64, u64)) -> io::Result<()> {
         let attrs = self.fs.attrs(name, false)?;
         let same = attrs.inode.is_some_and(|inode| {
@@ -208,11 +209,11 @@ impl Server {
     }
 }
 
-/// Text for requests about hidden files of ours.
+/// Text of the answer to requests for hidden files of the engine.
 const WAITS: &str = "the file waits to be checked";
 
-/// What has the final name: `None` nothing, `Some(None)` a link that is replaced, else the attributes of a
-/// regular file. Fails where there is something else.
+/// Returns the state of the final name: `None` if it is free, `Some(None)` for a link that will be replaced,
+/// otherwise the attributes of a regular file. Fails for files of other types.
 fn existing(fs: &mut dyn FileSystem, path: &[u8], links: Links) -> io::Result<Option<Option<Attrs>>> {
     match fs.attrs(path, false) {
         Ok(attrs) if attrs.is_file() => Ok(Some(Some(attrs))),
@@ -223,20 +224,20 @@ fn existing(fs: &mut dyn FileSystem, path: &[u8], links: Links) -> io::Result<Op
     }
 }
 
-/// Gives a hidden file the permissions of the file that it will replace, and its owner where that is possible.
+/// Gives a hidden file the permissions of the file that it will replace, and its owner if that is possible.
 fn take_over(file: &mut dyn File, old: &Attrs) -> io::Result<()> {
     if let Some(ids) = old.ids
         && file.attrs().ok().and_then(|attrs| attrs.ids) != Some(ids)
     {
         let _ = file.set_attrs(&Attrs { ids: Some(ids), ..Attrs::NONE });
     }
-    // Writing by others clears set-user-ID and set-group-ID bits as well.
+    // A write by another user clears set-user-ID and set-group-ID bits as well.
     let permissions = old.permissions.map(|bits| bits & 0o777);
     file.set_attrs(&Attrs { permissions, ..Attrs::NONE })
 }
 
-/// Fails where the file system takes names in other letters for the same one: then a hidden file could be
-/// renamed by a name that does not look hidden.
+/// Fails if the file system ignores the case of names. A client could then rename a hidden file by a name
+/// that does not look hidden.
 fn distinct(fs: &mut dyn FileSystem, hidden: &[u8]) -> io::Result<()> {
     match fs.attrs(&in_capitals(hidden), false) {
         Ok(_) => Err(refused("uploads cannot be checked where small and capital letters are the same")),

@@ -1,8 +1,9 @@
-//! Names of files that the client writes: what it renames has to be what it wrote.
+//! Names of files that the client writes. A rename must move the file that the client wrote.
 //!
-//! In a directory that others may write to, another user can put something else under a file's name between the
-//! client's last write and its rename. A file is known by its open handle; a part file also after it was closed, since
-//! copies close it before they rename it. A name is forgotten when the client itself gives it to something else.
+//! If others may write to a directory, another user can replace a file between the client's last write and
+//! its rename. The server knows a file by its open handle. It knows a part file also after its handle is
+//! closed, since copies close it before they rename it. It forgets a name when the client itself gives it to
+//! another file.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -14,19 +15,20 @@ use crate::fs::{File, FileSystem, status_of};
 use crate::refusal::{REPLACED, refused};
 use crate::{Attrs, StatusCode};
 
-/// Part files that are known after they were closed. Copies have fewer that wait for their final names.
+/// Largest number of closed part files that are remembered. Copies have fewer that wait for their final
+/// names.
 const MOST: usize = 1024;
 
-/// A file that the client wrote, as it was when it was last looked at.
+/// A file that the client wrote, with its attributes when they were last read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written {
     pub(super) attrs: Attrs,
-    /// It has a part file's name, which nothing but the copy uses.
+    /// The file has the name of a part file, which only the copy uses.
     pub(super) is_part: bool,
 }
 
 impl Written {
-    /// Fails where `name` refers to something that another user has put there.
+    /// Fails if `name` refers to a file that another user put there.
     pub(super) fn expect_at(&self, fs: &mut dyn FileSystem, name: &[u8]) -> io::Result<()> {
         let named = fs.attrs(name, false)?;
         // Under any other name a program of the same user may have replaced the file, as editors do.
@@ -36,20 +38,21 @@ impl Written {
     }
 }
 
-/// Returns true where both are attributes of one file.
+/// Returns true if both are attributes of the same file.
 pub(super) fn is_same(one: &Attrs, other: &Attrs) -> bool {
     let identity = |attrs: &Attrs| attrs.inode.map(|inode| (inode.device, inode.number));
     identity(one).is_some() && identity(one) == identity(other)
 }
 
-/// Returns true where nothing but the number differs: file systems in user space may change it with the name.
+/// Returns true if the attributes differ at most in the inode number, which file systems in user space may
+/// change on a rename.
 fn is_alike(one: &Attrs, other: &Attrs) -> bool {
     let device = |attrs: &Attrs| attrs.inode.map(|inode| inode.device);
     device(one) == device(other)
         && (one.permissions, one.ids, one.size) == (other.permissions, other.ids, other.size)
 }
 
-/// Renames the open file `file`, which has the name `old`. `attrs` are those it had at any time before.
+/// Renames the open file `file` from `old` to `new`. `attrs` are attributes that it had at an earlier time.
 pub(super) fn rename_open(
     fs: &mut dyn FileSystem,
     file: &mut dyn File,
@@ -70,7 +73,7 @@ pub(super) fn rename_open(
     unless_moved(expect_at(fs, new))
 }
 
-/// A program that waits for files may have taken this one away already.
+/// Accepts that the file does not exist: a program that waits for files may have moved it already.
 pub(super) fn unless_moved(found: io::Result<()>) -> io::Result<()> {
     match found {
         Err(error) if status_of(&error) == StatusCode::NO_SUCH_FILE => Ok(()),
@@ -78,37 +81,37 @@ pub(super) fn unless_moved(found: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Part files that the client has closed, and links that it has made under such names, and not renamed yet.
+/// Part files that the client has closed but not renamed yet, and links with the names of part files.
 #[derive(Debug, Default)]
 pub(super) struct ClosedParts {
-    /// With the number of the handle.
+    /// Number of the handle and attributes, by name.
     files: HashMap<Vec<u8>, (u64, Attrs)>,
-    /// Names in the order in which they were closed, the latest [`MOST`].
+    /// The latest [`MOST`] names, in the order in which they were closed.
     order: VecDeque<Vec<u8>>,
 }
 
 impl ClosedParts {
-    /// Remembers a part file that the client closes, until it renames it.
+    /// Remembers a part file when the client closes it, until the client renames it.
     pub(super) fn note_closed(&mut self, open: &mut OpenFile) {
         if open.is_writer() && is_part(&open.event.path) {
-            // Without its attributes no rename is refused.
+            // Without known attributes, renames are not refused.
             if let Ok(attrs) = open.file.attrs() {
                 self.insert(open.event.path.clone(), open.event.number, attrs);
             }
         }
     }
 
-    /// Returns the number of the handle with which this part was written, and its attributes.
+    /// Returns the number of the handle that wrote this part file, and the file's attributes.
     pub(super) fn get(&self, path: &[u8]) -> Option<(u64, Attrs)> {
         self.files.get(path).copied()
     }
 
-    /// The client has changed what `path` refers to, and all paths below it.
+    /// Forgets `path` and all paths below it: the client has changed what they refer to.
     pub(super) fn forget_names(&mut self, path: &[u8]) {
         self.files.retain(|name, _| !is_at_or_below(name, path));
     }
 
-    /// Remembers what the client has made under the name of a part file.
+    /// Remembers a file or link that the client made under the name of a part file.
     pub(super) fn insert(&mut self, path: Vec<u8>, number: u64, attrs: Attrs) {
         if self.order.len() == MOST
             && let Some(oldest) = self.order.pop_front()

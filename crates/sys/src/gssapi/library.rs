@@ -17,8 +17,8 @@ use handles::{OwnCredential, kerberos, lend};
 pub use initiator::Initiator;
 use interface::{Api, GSS_C_INITIATE, KeyValue, KeyValues};
 
-/// Loads the library, which is done by the first context otherwise. A process that will be inside a chroot does
-/// so before: what is there is not the system's.
+/// Loads the library, which the first context does otherwise. A process that will enter a chroot calls this
+/// before, because the chroot may contain another library.
 ///
 /// # Errors
 /// The library is not installed, or not MIT's.

@@ -21,12 +21,12 @@ impl Initiator {
         Err(not_built_in())
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn step(&mut self, _token: &[u8]) -> Result<Step, GssError> {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn mic(&self, _data: &[u8]) -> Result<Vec<u8>, GssError> {
         match self.0 {}
     }
@@ -42,27 +42,27 @@ impl Acceptor {
         Err(not_built_in())
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn step(&mut self, _token: &[u8]) -> Result<Step, GssError> {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn is_mic(&self, _data: &[u8], _mic: &[u8]) -> bool {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn principal(&self) -> Result<String, GssError> {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn may_be(&self, _user: &str) -> Result<bool, GssError> {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn delegated(&self) -> Result<Option<Zeroizing<Vec<u8>>>, GssError> {
         match self.0 {}
     }

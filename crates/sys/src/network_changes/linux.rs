@@ -1,4 +1,4 @@
-//! Reports of Linux: rtnetlink(7) and timers of the calendar clock.
+//! Reports of Linux: rtnetlink(7), and timers of the calendar clock for system suspend.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,8 @@ use rustix::time::{
 
 use super::NetworkChange;
 
-/// RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE.
+/// Multicast groups: RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR,
+/// RTMGRP_IPV6_ROUTE.
 const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 
 /// The kernel's reports, on a descriptor that becomes readable with each.
@@ -25,19 +26,19 @@ pub struct NetworkChanges {
 }
 
 impl NetworkChanges {
-    /// Asks for reports from now on, about the network namespace of this thread.
+    /// Subscribes to reports from now on, about the network namespace of this thread.
     ///
     /// # Errors
     /// The kernel or a sandbox has no such sockets.
     pub fn watch() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // Without a protocol it is NETLINK_ROUTE.
+        // The default protocol is NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
         Ok(Self { socket })
     }
 
-    /// Reads the reports that have come. After an error the socket is of no more use.
+    /// Reads the pending reports. After an error the socket is unusable.
     ///
     /// # Errors
     /// Those of recv(2).
@@ -64,7 +65,7 @@ impl AsFd for NetworkChanges {
     }
 }
 
-/// Length of the header of a message, and what it is a multiple of.
+/// Length of a message header, bytes. Messages are aligned to 4 bytes.
 const HEADER: usize = 16;
 
 fn aligned(len: usize) -> usize {
@@ -79,7 +80,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-/// Parses the messages of a datagram. Those of other types, and what is malformed, are passed over.
+/// Parses the messages of a datagram. Skips messages of other types and malformed ones.
 fn parse(mut bytes: &[u8], changes: &mut Vec<NetworkChange>) {
     while let (Some(len), Some(kind)) = (u32_at(bytes, 0), u16_at(bytes, 4)) {
         let len = len as usize;
@@ -147,22 +148,23 @@ fn address(family: u8, bytes: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The end of the machine's sleep, on a descriptor that becomes readable then.
+/// Detects that the machine was suspended: its descriptor becomes readable after the resumption.
 ///
-/// The kernel wakes timers of the calendar clock when that clock jumps, as it does after a sleep; how long the
-/// machine slept is the difference of the clocks that count sleep and that do not.
+/// The kernel wakes timers of the calendar clock when that clock jumps, as it does after a suspension. The
+/// suspended time is the difference between a clock that includes it and one that does not.
 #[derive(Debug)]
 pub struct Sleeps {
     timer: OwnedFd,
-    /// Time that the machine has slept since it was started.
+    /// Total time for which the machine has been suspended since it was booted.
     slept: Duration,
 }
 
 impl Sleeps {
-    /// Sleep that is not worth a look at the network: clocks are read one after the other.
+    /// Suspended time that is ignored: the two clocks are read one after the other, so their difference
+    /// varies.
     const SHORT: Duration = Duration::from_millis(500);
 
-    /// Watches from now on.
+    /// Starts watching.
     ///
     /// # Errors
     /// The kernel or a sandbox has no such timers.
@@ -173,7 +175,7 @@ impl Sleeps {
         Ok(sleeps)
     }
 
-    /// Sets the timer to the end of time.
+    /// Sets the timer to the latest possible time.
     fn arm(&self) -> io::Result<()> {
         let never = Timespec { tv_sec: i64::from(i32::MAX), tv_nsec: 0 };
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -182,12 +184,12 @@ impl Sleeps {
         Ok(())
     }
 
-    /// True if the machine has slept since the last call. After an error the timer is of no more use.
+    /// True if the machine was suspended since the last call. After an error the timer is unusable.
     ///
     /// # Errors
     /// Those of timerfd_settime(2).
     pub fn read(&mut self) -> io::Result<bool> {
-        // Its value is of no interest, and neither is the error that tells of the jump.
+        // The value of the timer is not needed, nor is the error that reports the jump of the clock.
         let _ = rustix::io::read(&self.timer, &mut [0; 8][..]);
         self.arm()?;
         let before = std::mem::replace(&mut self.slept, slept());
@@ -201,7 +203,7 @@ impl AsFd for Sleeps {
     }
 }
 
-/// Time that the machine has slept since it was started.
+/// Returns the total time for which the machine has been suspended since it was booted.
 fn slept() -> Duration {
     let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
     let awake = read(ClockId::Monotonic);

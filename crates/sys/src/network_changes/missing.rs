@@ -1,4 +1,4 @@
-//! Systems whose reports this program does not understand. The types have no values.
+//! Stubs for systems whose network reports this program does not support. The types have no values.
 
 use std::convert::Infallible;
 use std::io;
@@ -6,20 +6,20 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::NetworkChange;
 
-/// The kernel's reports: nowhere but on Linux.
+/// The kernel's reports, which are supported on Linux only.
 #[derive(Debug)]
 pub struct NetworkChanges(Infallible);
 
 impl NetworkChanges {
-    /// Asks for reports.
+    /// Always fails: only Linux is supported.
     ///
     /// # Errors
-    /// `Unsupported`, always.
+    /// `Unsupported`.
     pub fn watch() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Reads the reports that have come.
+    /// Never called: no value of this type can be created.
     ///
     /// # Errors
     /// None.
@@ -34,20 +34,20 @@ impl AsFd for NetworkChanges {
     }
 }
 
-/// The end of the machine's sleep: nowhere but on Linux.
+/// Detection of system suspend, which is supported on Linux only.
 #[derive(Debug)]
 pub struct Sleeps(Infallible);
 
 impl Sleeps {
-    /// Watches from now on.
+    /// Always fails: only Linux is supported.
     ///
     /// # Errors
-    /// `Unsupported`, always.
+    /// `Unsupported`.
     pub fn watch() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// True if the machine has slept since the last call.
+    /// Never called: no value of this type can be created.
     ///
     /// # Errors
     /// None.

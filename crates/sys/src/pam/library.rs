@@ -75,7 +75,7 @@ struct Api {
 }
 
 impl Api {
-    /// The library, which is loaded by the first call. Errors are the loader's text.
+    /// Returns the library, which the first call loads. Errors are the loader's text.
     fn load() -> Result<&'static Self, String> {
         static API: OnceLock<Result<Api, String>> = OnceLock::new();
         let api = API.get_or_init(|| Library::open_for_others(c"libpam.so.0").and_then(Self::find));

@@ -17,57 +17,57 @@ impl Pam {
         Err(Code::SYSTEM_ERROR)
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn set_item(&mut self, _item: Item, _value: &str) -> Code {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn put_variable(&mut self, _name: &str, _value: &str) -> Code {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn authenticate(&mut self, _empty_allowed: bool) -> Code {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn account(&mut self) -> Code {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn change_expired_password(&mut self) -> Code {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn set_credentials(&mut self, _what: Credentials) -> Code {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn open_session(&mut self) -> Code {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn close_session(&mut self) -> Code {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn environment(&self) -> Environment {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn user(&self) -> Option<String> {
         match self.0 {}
     }
 
-    /// Never called.
+    /// Never called: no value of this type can be created.
     pub fn describe(&self, _code: Code) -> String {
         match self.0 {}
     }

@@ -1,4 +1,4 @@
-//! OpenSSH's C interface (`sk-api.h`): its types, what goes in, and what comes out.
+//! OpenSSH's C interface (`sk-api.h`): types, inputs and outputs.
 #![expect(unsafe_code, reason = "memory that C allocates, and functions of C")]
 
 use std::ffi::{CString, c_char, c_int};
@@ -174,14 +174,15 @@ impl Pin {
 pub(super) struct Options {
     /// The strings that the options point to.
     _texts: Vec<CString>,
-    /// Not in a box: a box that moves claims its content for itself, which makes pointers to it invalid.
+    /// Not in a box: moving a box claims unique access to its content, which would invalidate the pointers to
+    /// it.
     _options: Vec<RawOption>,
     pointers: Vec<*mut RawOption>,
 }
 
 impl Options {
     pub(super) fn new(options: &[(&str, &str)]) -> Result<Self, ProviderError> {
-        // All strings are in their vector before pointers to them are taken: each is a box, too.
+        // All strings are stored before pointers to them are taken. Each string is a box, too.
         let mut texts = Vec::new();
         for (name, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
             texts.extend([text(name)?, text(value)?]);
@@ -210,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// What a library would have allocated.
+    /// Returns memory as a library would allocate it.
     fn allocated(bytes: &[u8]) -> *mut u8 {
         // SAFETY: malloc returns null or space for as many bytes as are written.
         unsafe {

@@ -1,4 +1,4 @@
-//! Collecting signals where no descriptor of the kernel does: a handler writes the number of each into a pipe.
+//! Collecting signals on systems without signalfd(2): a handler writes each signal's number into a pipe.
 #![cfg_attr(target_os = "linux", expect(unreachable_pub, reason = "here it is only tested"))]
 
 use std::io;
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 /// Upper limit of signal numbers, exclusive: FreeBSD has 128, the others fewer.
 const NUMBERS: usize = 129;
 
-/// The pipe that each signal's number is written to; -1: none.
+/// Pipe to which each signal's number is written; -1: none.
 static PIPES: [AtomicI32; NUMBERS] = [const { AtomicI32::new(-1) }; NUMBERS];
 
 /// Number of handlers that may be about to write.
@@ -21,9 +21,9 @@ extern "C" fn forward(signal: libc::c_int) {
     let pipe = usize::try_from(signal).ok().and_then(|number| PIPES.get(number));
     let (pipe, number) = (pipe.map_or(-1, |pipe| pipe.load(Ordering::SeqCst)), signal.cast_unsigned() as u8);
     if pipe >= 0 {
-        // SAFETY: write(2) may be called in a handler, the byte lives during the call, and the pipe is open: its owner
-        // waits until no handler is writing. A full pipe loses the byte, as signals of one kind merge. What the call
-        // does to errno is undone: the code that was interrupted may be about to read that.
+        // SAFETY: write(2) may be called in a handler, the byte lives during the call, and the pipe is open:
+        // its owner waits until no handler is writing. A full pipe loses the byte, just as pending signals of
+        // one kind merge. The handler restores errno, because the interrupted code may be about to read it.
         unsafe {
             let errno = super::errno();
             let before = *errno;
@@ -34,11 +34,11 @@ extern "C" fn forward(signal: libc::c_int) {
     WRITING.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Signals that wait to be read from a descriptor instead of ending this process. System calls that wait may return with
-/// `EINTR` when one comes.
+/// Signals that wait to be read from a descriptor instead of ending this process. Blocking system calls may
+/// return `EINTR` when a signal arrives.
 ///
-/// A second one for the same signals takes them from the first for as long as it lives. Those that this process ignores
-/// stay ignored. Programs that this process starts have the default actions.
+/// A second value for a signal collects it instead of the first one, until the second one is dropped. Signals
+/// that this process ignores stay ignored. Programs that this process starts have the default actions.
 #[derive(Debug)]
 pub struct Signals {
     reader: OwnedFd,
@@ -46,7 +46,7 @@ pub struct Signals {
     collected: Vec<Collected>,
 }
 
-/// A signal, what came of it before, and where its number was written then.
+/// A signal with its previous action and previous pipe.
 struct Collected {
     signal: Signal,
     action: libc::sigaction,
@@ -77,11 +77,11 @@ impl Signals {
         Ok(all)
     }
 
-    /// Stops collecting and restores what came of the signals before. Those that have come and were not read are sent
-    /// to this process again.
+    /// Stops collecting and restores the previous actions. Signals that arrived but were not read are sent to
+    /// this process again.
     pub fn release(self) {
         for each in &self.collected {
-            // SAFETY: the action is what the kernel has told.
+            // SAFETY: the action came from the kernel.
             unsafe { libc::sigaction(each.signal.as_raw(), &each.action, std::ptr::null_mut()) };
         }
         while let Ok(Some(signal)) = self.take() {
@@ -89,7 +89,7 @@ impl Signals {
         }
     }
 
-    /// The next signal that has come; `None` when there is none.
+    /// Returns the next signal that has arrived; `None` when there is none.
     pub fn take(&self) -> io::Result<Option<Signal>> {
         let mut number = [0];
         match rustix::io::retry_on_intr(|| rustix::io::read(&self.reader, &mut number)) {
@@ -110,11 +110,12 @@ impl Drop for Signals {
         let own = self.writer.as_raw_fd();
         for each in self.collected.iter().rev() {
             if let Some(pipe) = slot(each.signal) {
-                // One that came later may have taken it over.
+                // A later value may have taken the signal over.
                 let _ = pipe.compare_exchange(own, each.pipe, Ordering::SeqCst, Ordering::SeqCst);
             }
         }
-        // The pipe's number must not be another file's when a handler in another thread writes to it.
+        // A handler in another thread may still write to this number, so it must not be reused for another
+        // file yet.
         while WRITING.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
@@ -137,7 +138,8 @@ mod tests {
         unsafe { libc::pthread_kill(libc::pthread_self(), signal.as_raw()) };
     }
 
-    /// Handlers are process-wide and tests share a process, so this is one test, with signals that no other uses.
+    /// Handlers are process-wide and tests share a process, so this is one test, with signals that no other
+    /// test uses.
     #[test]
     fn signals_are_read_and_actions_restored() {
         let outer = Signals::collect(&[Signal::WINCH, Signal::URG]).unwrap();

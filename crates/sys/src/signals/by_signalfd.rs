@@ -8,10 +8,9 @@ use rustix::process::Signal;
 use super::Blocked;
 
 /// Blocked signals that wait to be read from a descriptor instead of interrupting or ending this process.
-///
 /// Create it before any thread is started: threads inherit the mask. Programs started with [`crate::spawn`]
-/// get an empty mask; the standard library's `Command` passes this one on, so that they would never receive
-/// these signals.
+/// get an empty mask. The standard library's `Command` passes this mask on, so its programs would never
+/// receive these signals.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,

@@ -1,14 +1,14 @@
-//! Systems whose tunnel devices this program cannot open.
+//! Stubs for systems whose tunnel devices this program does not support.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use super::Layer;
 
-/// Opens a tunnel device: nowhere but on Linux.
+/// Always fails: tunnel devices are supported on Linux only.
 ///
 /// # Errors
-/// `Unsupported`, always.
+/// `Unsupported`.
 pub fn device(_: Layer, _: Option<u32>) -> io::Result<(OwnedFd, String)> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "tunnel devices are supported on Linux only"))
 }

@@ -1,10 +1,10 @@
-//! What the steps of both sides take and return.
+//! Inputs and results of the steps of both sides.
 
 use lh_crypto::{KexAlgorithm, KexError, SharedSecret};
 
 use crate::{Event, TransportError};
 
-/// What both sides know when a key exchange starts: the first inputs of the exchange hash.
+/// State that both sides share when a key exchange starts: the first inputs of the exchange hash.
 pub(crate) struct Exchange {
     pub(crate) kex: KexAlgorithm,
     /// Host key signature algorithm.
@@ -58,7 +58,7 @@ impl<S> Progress<S> {
         self
     }
 
-    /// Wraps the next state in that of both sides.
+    /// Wraps the next state in the state type of both sides.
     pub(super) fn map<T>(self, wrap: impl FnOnce(S) -> T) -> Progress<T> {
         let next = match self.next {
             Next::State(state) => Next::State(Box::new(wrap(*state))),
@@ -68,7 +68,7 @@ impl<S> Progress<S> {
     }
 }
 
-/// What a message leads to.
+/// Result of handling one message.
 pub(super) type Step<S> = Result<Progress<S>, TransportError>;
 
 /// Converts the crypto library's error about a peer's values into a transport error.

@@ -255,8 +255,8 @@ fn cbc_conceals_where_a_packet_was_wrong() {
         set_cipher(&mut client, cipher, mac);
         set_cipher(&mut server, cipher, mac);
         let mut refused_after = Vec::new();
-        // Changing the first byte of the length makes it impossible, changing the last one makes it
-        // different. Then payload and tag are changed.
+        // Changing the first byte of the length makes the length invalid; changing the last byte makes it
+        // different but valid. The other positions are in payload and tag.
         for at in [0, 3, 9, 50, 60, 70] {
             let mut pair = Pair::established(client.clone(), server.clone());
             pair.client.send(&numbered(0, 40));
@@ -330,7 +330,7 @@ fn data_between_kexinit_and_newkeys_is_refused() {
         let mut pair = Pair::over(far(Chunking::Whole), Config::client(), server_config());
         pair.establish();
         pair.client.transport.request_rekey();
-        // Bypasses the check that holds it back.
+        // Bypasses the check that would hold the message back.
         pair.client.transport.send.push(&[number, 0, 0, 0, 0]);
         pair.drive();
         let expected = TransportError::Unexpected { number, when: "during key exchange" };
@@ -410,7 +410,7 @@ fn poll_repeats_the_error() {
 #[test]
 fn host_key_of_another_type_is_refused() {
     let mut config = server_config();
-    // The Ed25519 entry now shows an ECDSA key.
+    // The Ed25519 entry now contains an ECDSA key.
     config.host_keys[0].blob = keys()[1].public().blob().to_vec();
     let mut client = Config::client();
     set(&mut client.algorithms.host_key, &["ssh-ed25519"]);

@@ -12,7 +12,7 @@ use crate::job::{Job, Work};
 use crate::recv::Receiver;
 use crate::send::{PaddingPool, Sender};
 
-/// Runs jobs in random order, at most `hands` per call.
+/// Worker pool that runs jobs in random order, at most `hands` per call.
 pub(crate) struct Helpers {
     random: Seeded,
     hands: usize,
@@ -66,7 +66,8 @@ fn key(direction: Direction, (cipher, mac): (&'static Cipher, Option<&'static Ma
         .unwrap()
 }
 
-/// Returns the bytes sent when these payloads are queued in batches of `batch`. `hands` 0: no workers.
+/// Returns the bytes sent when these payloads are queued in batches of `batch`. `hands` is the number of
+/// workers; 0: none.
 fn sealed(key: PacketKey, payloads: &[Vec<u8>], batch: usize, hands: usize) -> Vec<u8> {
     let mut sender = Sender::new(PaddingPool::new(random(5)));
     sender.new_keys(key, true);
@@ -108,7 +109,7 @@ fn sealed(key: PacketKey, payloads: &[Vec<u8>], batch: usize, hands: usize) -> V
     bytes
 }
 
-/// Returns the packets and the error of these bytes when they arrive in pieces of `chunk` bytes.
+/// Returns the packets and the error that result when these bytes arrive in pieces of `chunk` bytes.
 fn opened(
     key: PacketKey,
     bytes: &[u8],

@@ -8,7 +8,7 @@ fn limited(mut config: Config, bytes: u64) -> Config {
     config
 }
 
-/// Sends packets from both ends whenever they accept them, like a copy, and checks what arrives.
+/// Sends packets from both ends whenever they accept them, as a copy does, and checks the received packets.
 fn pour(pair: &mut Pair, packets: usize, size: usize) {
     pair.client.packets.clear();
     pair.server.packets.clear();

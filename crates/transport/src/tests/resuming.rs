@@ -1,4 +1,4 @@
-//! Tests of keeping what was sent and sending it again on another connection.
+//! Tests of keeping sent messages and sending them again on another connection.
 
 use lh_crypto::{Cipher, Mac};
 use lh_resume::CountError;
@@ -22,7 +22,7 @@ fn with_suite(cipher: &str, mac: &str) -> Pair {
     retaining(Pair::established(client, server))
 }
 
-/// Writes the client's output to nowhere.
+/// Discards the client's output instead of writing it to the link.
 fn lose(end: &mut End, now: Instant) -> usize {
     end.transport.output(now);
     let mut slices = Vec::new();
@@ -81,7 +81,7 @@ fn check_resumption(mut pair: Pair, what: &str) {
     pair.drive();
     assert!(pair.server.packets.iter().filter(|payload| payload[0] == 94).eq(&all), "{what}");
     pair.client.transport.acknowledge(11).unwrap();
-    // Written, sealed and not written, laid out and not sealed.
+    // The packets are in three states: written, sealed but not written, laid out but not sealed.
     all.extend(queue(&mut pair.client, 24..40));
     lose(&mut pair.client, now);
     all.extend(queue(&mut pair.client, 40..47));
@@ -187,12 +187,12 @@ fn acknowledged_memory_is_used_again() {
         }
         pair.drive();
         assert!(pair.client.transport.retained_bytes() >= BUDGET);
-        // The sender goes on when there is memory again.
+        // The sender continues when memory is free again.
         pair.client.transport.acknowledge(count).unwrap();
         assert!(pair.client.transport.can_send_bulk());
     }
     assert!(count > 40 * 60 && most < BUDGET + (2 << 20), "{count} packets, {most} bytes");
-    // A quiet connection gives it back.
+    // A quiet connection frees the memory.
     for number in 0..40 {
         pair.client.send(&numbered(number, 10));
         pair.drive();
@@ -208,7 +208,7 @@ fn keystrokes_keep_small_slabs_only() {
     for number in 0..5000_u64 {
         pair.client.send(&numbered(1, 20));
         pair.drive();
-        // The acknowledgement is always twenty messages behind, so there is no moment without any to keep.
+        // The acknowledgement is always twenty messages behind, so some messages are kept at every moment.
         pair.client.transport.acknowledge(number.saturating_sub(20)).unwrap();
         let kept = pair.client.transport.retained_bytes() + pair.client.transport.send.footprint();
         assert!(kept <= 96 * 1024, "{kept} bytes after {number} keys");
@@ -277,7 +277,7 @@ fn a_peer_that_acknowledges_nothing_is_given_up() {
     let mut pair = retaining(Pair::established(Config::client(), server_config()));
     let payload = numbered(1, 64 * 1024);
     for _ in 0..500 {
-        // Not bulk data, which would wait, but answers.
+        // These are answers, not bulk data, which would wait.
         pair.client.send(&payload);
         pair.drive();
     }
@@ -304,7 +304,7 @@ fn jobs_come_back_before_a_session_resumes() {
     assert!(received_again(&mut pair, 0) == all);
 }
 
-/// Only corrupted memory leads here; no connection can carry the session then.
+/// Only corrupted memory causes this error. No connection can then carry the session.
 #[test]
 fn a_kept_packet_that_cannot_be_opened_is_final() {
     let mut pair = retaining(Pair::established(Config::client(), server_config()));
@@ -368,7 +368,7 @@ fn both_ends_export_the_same() {
     {
         assert!(![&keys.key, &keys.iv, &keys.mac_key].iter().any(|key| key[..].starts_with(&one[..16])));
     }
-    // It is that of the first exchange, also in another process.
+    // The exporter belongs to the first exchange, also in another process.
     pair.client.transport.request_rekey();
     pair.exchange(&[1]);
     assert_eq!(one, export(&pair.client, "label", b"context"));

@@ -1,4 +1,4 @@
-//! The programs that log in, copy and list: `lhssh`, `lhscp`, `lhsftp`.
+//! Pages of the programs that log in, copy and list: `lhssh`, `lhscp`, `lhsftp`.
 
 use super::page::{Page, Part};
 

@@ -1,8 +1,8 @@
-//! The EXAMPLES of the manual pages: what to do, and the commands that do it.
+//! The EXAMPLES of the manual pages: tasks, each with its commands.
 //!
 //! `interop/tests/manual_examples.rs` includes this file and runs them.
 
-/// What to do, and the commands that do it.
+/// A task, and its commands.
 pub(crate) type Example = (&'static str, &'static str);
 
 /// The examples of each page.

@@ -1,4 +1,4 @@
-//! Programs that other programs start.
+//! Pages of programs that other programs start.
 
 use super::page::Page;
 

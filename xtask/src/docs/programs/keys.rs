@@ -1,4 +1,4 @@
-//! The programs around keys: `lhssh-keygen`, `lhssh-agent`, `lhssh-add`, `lhssh-keyscan`.
+//! Pages of the programs for keys: `lhssh-keygen`, `lhssh-agent`, `lhssh-add`, `lhssh-keyscan`.
 
 use super::page::Page;
 

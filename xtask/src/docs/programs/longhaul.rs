@@ -1,4 +1,4 @@
-//! `longhaul`.
+//! Page of `longhaul`.
 
 use super::page::Page;
 

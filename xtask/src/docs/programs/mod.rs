@@ -1,4 +1,4 @@
-//! What the manual pages of the programs say besides their flags, which are in the tables of `lh_cli::flags`.
+//! Texts of the programs' manual pages, besides the flags, which are in the tables of `lh_cli::flags`.
 
 pub(super) mod client;
 mod examples;
@@ -25,14 +25,14 @@ pub(super) const PAGES: &[Page] = &[
     longhaul::LONGHAUL,
 ];
 
-/// Programs that others start: their page, and what they are in one line.
+/// Programs that other programs start: their page, and a description in one line.
 pub(super) const HELPERS: &[(Page, &str)] = &[
     (helpers::LHSSH_KEYSIGN, "sign for host-based authentication"),
     (helpers::LHSSH_SK_HELPER, "talk to security keys for other programs"),
     (helpers::LHSSH_PKCS11_HELPER, "talk to PKCS#11 tokens for other programs"),
 ];
 
-/// The examples of the page `name`.
+/// Returns the examples of the page `name`.
 pub(super) fn examples(name: &str) -> &'static [Example] {
     EXAMPLES.iter().find(|(page, _)| *page == name).map_or(&[], |(_, examples)| examples)
 }

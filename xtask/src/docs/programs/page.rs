@@ -1,6 +1,6 @@
-//! The form of what a program's page says.
+//! The structure of a program's page.
 
-/// What a program's page says besides its flags.
+/// Texts of a program's page, besides its flags.
 pub(crate) struct Page {
     pub name: &'static str,
     pub description: &'static str,

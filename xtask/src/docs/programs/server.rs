@@ -1,8 +1,8 @@
-//! The servers: `lhsshd`, and `lhsftp-server` for others.
+//! Pages of the servers: `lhsshd`, and `lhsftp-server` for other servers.
 
 use super::page::{Page, Part};
 
-/// What may stand before a key in `authorized_keys`.
+/// Options that may precede a key in `authorized_keys`.
 pub(crate) const KEY_OPTIONS: &[(&str, &str)] = &[
     (
         "restrict",

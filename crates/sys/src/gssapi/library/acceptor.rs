@@ -1,4 +1,4 @@
-//! The server's end of a context, and what it learns of the client.
+//! The server's end of a context, and its information about the client.
 #![expect(unsafe_code, reason = "libgssapi_krb5 and libkrb5 are C libraries")]
 
 use std::ffi::{CString, c_int};
@@ -160,7 +160,8 @@ impl Acceptor {
         }
     }
 
-    /// Credentials that the client has delegated, serialized for [`store`](crate::gssapi::store) in another process. `None`: none.
+    /// Returns the credentials that the client has delegated, serialized for [`store`](crate::gssapi::store)
+    /// in another process. `None`: it has delegated none.
     ///
     /// # Errors
     /// They cannot be serialized.

@@ -63,7 +63,7 @@ pub(super) struct OwnName {
 }
 
 impl OwnName {
-    /// None yet, or the default.
+    /// Creates an empty value: no name yet, or the default.
     pub(super) const fn none(api: &'static Api) -> Self {
         Self { api, handle: null_mut() }
     }
@@ -95,7 +95,7 @@ pub(super) struct OwnCredential {
 }
 
 impl OwnCredential {
-    /// None yet, or the default.
+    /// Creates an empty value: no credential yet, or the default.
     pub(super) const fn none(api: &'static Api) -> Self {
         Self { api, handle: null_mut() }
     }
@@ -117,7 +117,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// None yet, or the default.
+    /// Creates an empty value: no context yet.
     pub(super) const fn none(api: &'static Api) -> Self {
         Self { api, handle: null_mut() }
     }

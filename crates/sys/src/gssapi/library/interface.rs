@@ -167,7 +167,7 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// The library, which is loaded by the first call.
+    /// Returns the library, which the first call loads.
     ///
     /// # Errors
     /// It is not installed, or not MIT's.
