@@ -69,7 +69,7 @@ pub(crate) fn judge(
         return Err(Refusal::OtherUser { user: name() });
     }
     if let Some(shadow) = shadow {
-        // With PAM these two are PAM's business.
+        // With PAM, its account modules check the lock and the expiry.
         let pam = crate::pam_use::uses_pam(settings);
         if !pam && shadow.hash.starts_with(b"!") {
             return Err(Refusal::Locked { user: name() });
@@ -78,7 +78,7 @@ pub(crate) fn judge(
             return Err(Refusal::Expired { user: name() });
         }
     }
-    // Inside a chroot the shell is another file.
+    // Inside a chroot the shell's path names another file.
     if settings.chroot_directory.as_deref().is_none() {
         let shell = user.shell.display().to_string();
         match std::fs::metadata(&user.shell) {
@@ -110,7 +110,7 @@ pub(crate) fn judge(
     Ok(())
 }
 
-/// `USER` or `USER@HOST` patterns.
+/// Returns whether the user and its origin match a `USER` or `USER@HOST` pattern.
 fn user_matches(user: &User, pattern: &str, origin: Origin<'_>) -> bool {
     match pattern.rsplit_once('@') {
         Some((name, host)) => {
@@ -134,26 +134,27 @@ pub fn groups_of(user: &str) -> Vec<String> {
     user_groups::names_of(&ids.unwrap_or_default()).0
 }
 
-/// Looks a user up; a database that does not answer has none.
+/// Returns the user with this name; `None` also where the user database cannot be read.
 pub(crate) fn look_up(name: &str) -> Option<User> {
     find(name).ok().flatten()
 }
 
-/// Looks a user up. Names with bytes no account has (control characters, slashes) are not even asked for.
+/// Returns the user with this name. Names with bytes that no account has (control characters, slashes) are
+/// not looked up.
 ///
 /// # Errors
-/// The user database does not tell.
+/// The user database cannot be read.
 pub(crate) fn find(name: &str) -> io::Result<Option<User>> {
     let sound = !name.is_empty() && !name.contains('/') && !name.chars().any(char::is_control);
     if sound { users::by_name(OsStr::new(name)) } else { Ok(None) }
 }
 
-/// What the age of a password means for a login with it.
+/// Whether the age of a password permits a login with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PasswordAge {
-    /// It may be used.
+    /// The password is not too old.
     Good,
-    /// It must be changed before anything else.
+    /// The user must change the password before anything else.
     MustChange,
 }
 

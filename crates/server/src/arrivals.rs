@@ -1,32 +1,33 @@
-//! Connections that have been accepted and wait for their session process, and the order in which they get one.
+//! Accepted connections that wait for their session process, and the order in which they get one.
 //!
-//! To start a process takes the listener milliseconds. In the order of their arrival, one client would wait for the
-//! processes of hundreds that come back together. Here the source that holds the fewest unauthenticated connections
-//! is served first.
+//! Starting a process takes the listener milliseconds. In order of arrival, one client would wait for the
+//! processes of hundreds of clients that reconnect together. Here the source with the fewest unauthenticated
+//! connections is served first.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Every so many starts the connection that has waited longest is served, so that each one is served at some time.
+/// Each fourth start serves the connection that has waited longest, so that no connection waits for ever.
 const OLDEST_EVERY: u32 = 4;
 
-/// Most connections that wait here. The kernel holds the others.
+/// Largest number of connections that wait here. Further ones wait in the kernel's backlog.
 const MOST_WAITING: u64 = 1024;
 
-/// Number of connections that may wait, with the limit of descriptors of this process. Each session needs one too.
+/// Number of connections that may wait: a quarter of this process's descriptor limit, because each session
+/// needs one too.
 pub(crate) fn most_waiting() -> usize {
     let most = getrlimit(Resource::Nofile).current.map_or(MOST_WAITING, |limit| MOST_WAITING.min(limit / 4));
     usize::try_from(most).unwrap_or(usize::MAX).max(1)
 }
 
-/// The claim of one source, compared in this order; the lowest is served first.
+/// The precedence of one source, compared field by field in this order; the lowest is served first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// Unauthenticated connections that the source holds already.
+    /// Number of unauthenticated connections that the source already has.
     pub(crate) held: usize,
-    /// No user has logged in from there.
+    /// No user has logged in from this source lately.
     pub(crate) unknown: bool,
 }
 
@@ -38,17 +39,17 @@ pub(crate) struct Arrivals<S, T> {
 }
 
 impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
-    /// Returns a queue for at most this many connections.
+    /// Returns a queue for at most `most` connections.
     pub(crate) const fn new(most: usize) -> Self {
         Self { waiting: Vec::new(), most, starts: 0 }
     }
 
-    /// True when no more are to be accepted for now.
+    /// Returns whether no more connections should be accepted for now.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= self.most
     }
 
-    /// True when none waits.
+    /// Returns whether no connection waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -58,7 +59,7 @@ impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
         self.waiting.push((source, connection));
     }
 
-    /// Removes and returns the connection that is to be served next. `rank` is asked once for each source.
+    /// Removes and returns the connection to serve next. Calls `rank` once for each source.
     pub(crate) fn next(&mut self, rank: impl FnMut(S, &T) -> Rank) -> Option<T> {
         if self.waiting.is_empty() {
             return None;
@@ -71,14 +72,14 @@ impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
         Some(self.waiting.remove(first).1)
     }
 
-    /// Like [`next`](Self::next), but only a connection of a source where users have logged in and that holds no
+    /// Like [`next`](Self::next), but returns only a connection whose source has logged in before and has no
     /// unauthenticated connection.
     pub(crate) fn next_welcome(&mut self, rank: impl FnMut(S, &T) -> Rank) -> Option<T> {
         let (rank, first) = self.first(rank)?;
         (rank == Rank { held: 0, unknown: false }).then(|| self.waiting.remove(first).1)
     }
 
-    /// The connection with the lowest rank.
+    /// Returns the rank and the index of the connection with the lowest rank.
     fn first(&self, mut rank: impl FnMut(S, &T) -> Rank) -> Option<(Rank, usize)> {
         let mut ranks: HashMap<S, Rank> = HashMap::new();
         let ranked = self.waiting.iter().enumerate().map(|(at, (source, connection))| {
@@ -92,7 +93,7 @@ impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
 mod tests {
     use super::*;
 
-    /// A server whose sources hold what has been started, until they log in.
+    /// A server: each source keeps its started connections until it logs in.
     #[derive(Default)]
     struct Scene {
         held: HashMap<char, usize>,

@@ -1,4 +1,4 @@
-//! Session processes that have ended or must end, and the penalties of their clients.
+//! The end of session processes, and the penalties of their clients.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{Listener, Running, exporter};
 use crate::log::{debug, error, info};
 use crate::penalties::{Consequence, Misdeed};
 
-/// Seconds with one decimal where there is one.
+/// Returns the seconds, rounded to one decimal.
 fn in_tenths(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }
@@ -54,7 +54,7 @@ impl Listener {
                 _ if running.overdue => Some(Misdeed::GraceExceeded),
                 _ if running.replaced => None,
                 (Some(status), _) => Misdeed::of_status(status),
-                // Ended from outside.
+                // Killed by a signal from outside, which is no crash.
                 (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
                 _ => Some(Misdeed::Crash),
             };
@@ -62,7 +62,7 @@ impl Listener {
             if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
                 let is = |kind: fn(i32) -> bool| status.exit_status().is_some_and(kind);
                 let lost = is(Misdeed::may_be_a_lost_path);
-                // The session may have begun to wait after this connection did.
+                // The session may have started to wait after this connection was accepted.
                 if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
                     debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
                 } else if is(Misdeed::may_be_a_lost_resumption) && self.connected.excuse(running.source) {
