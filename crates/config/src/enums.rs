@@ -17,11 +17,11 @@ macro_rules! enumeration {
         }
 
         impl $name {
-            /// The word that a dump prints.
+            /// Returns the word that a dump prints.
             pub fn word(self) -> &'static str {
                 match self { $(Self::$variant => $first),* }
             }
-            /// Parses any of its spellings, in any case.
+            /// Parses any spelling of a value, in any case.
             pub fn from_word(word: &str) -> Option<Self> {
                 $( if word.eq_ignore_ascii_case($first) $(|| word.eq_ignore_ascii_case($other))* { return Some(Self::$variant); } )*
                 None
@@ -269,7 +269,7 @@ impl LogLevel {
         Self::Debug3,
     ];
 
-    /// Returns the level whose `as u8` this is; the last one for numbers that none has.
+    /// Returns the level with this number (`as u8`), or the last level for a larger one.
     pub fn from_number(number: u8) -> Self {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Debug3)
     }
@@ -373,11 +373,11 @@ enumeration! {
 }
 
 impl AllowForwarding {
-    /// Whether the client may open connections from this server (`-L`).
+    /// Returns whether the client may open connections from this server (`-L`).
     pub fn local(self) -> bool {
         matches!(self, Self::Yes | Self::Local)
     }
-    /// Whether the client may listen on this server (`-R`).
+    /// Returns whether the client may listen on this server (`-R`).
     pub fn remote(self) -> bool {
         matches!(self, Self::Yes | Self::Remote)
     }
