@@ -43,19 +43,19 @@ pub(crate) struct Shortfall {
     pub(crate) tuning: Vec<Refused>,
 }
 
-/// The local address that was asked for cannot be used. `Display` is OpenSSH's message about it.
+/// Error: the requested local address cannot be used. `Display` is OpenSSH's message.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UnusableSource(String);
 
 impl UnusableSource {
-    /// This error inside an [`io::Error`].
+    /// Returns the error inside an [`io::Error`], if it is one of these.
     pub(crate) fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 }
 
-/// An [`UnusableSource`] with this message.
+/// Returns an [`UnusableSource`] with this message.
 fn unusable(message: String) -> io::Error {
     io::Error::other(UnusableSource(message))
 }
@@ -123,7 +123,8 @@ impl Dial {
         }
     }
 
-    /// A socket of the requested kind; if multipath TCP is refused, plain TCP and the reason.
+    /// Returns a socket of the requested kind. If multipath TCP is refused, it is plain TCP, and the reason
+    /// is stored.
     fn socket(&self, family: AddressFamily, shortfall: &mut Shortfall) -> io::Result<OwnedFd> {
         if self.multipath {
             match lh_sys::socket::multipath(family) {
@@ -175,8 +176,8 @@ fn bind_address(bind: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
     found.first().copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// An address of the interface `BindInterface`, of the target's family. Prefers addresses that work beyond
-/// this machine and its link.
+/// Returns an address of the interface `BindInterface`, of the target's family. Prefers addresses that are
+/// valid beyond this machine and its link.
 fn interface_address(interface: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
     let mut all = lh_sys::interfaces::addresses()?;
     all.retain(|each| each.up && each.name == interface && each.address.is_ipv4() == target.is_ipv4());

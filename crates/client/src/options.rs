@@ -80,8 +80,8 @@ impl Options {
         })
     }
 
-    /// The options for the jump host `hop`, reached through `before`. As with `ssh -J`, it inherits only the
-    /// configuration file, the log level and the hops before it.
+    /// Returns the options for the jump host `hop`, reached through `before`. As with `ssh -J`, it inherits
+    /// only the configuration file, the log level and the hops before it.
     pub(crate) fn for_hop(&self, hop: &JumpHost, before: &[JumpHost]) -> Result<Self, ConfigError> {
         let mut request = Request::new(&hop.host, self.config.account.clone());
         request.user_file = self.user_file.clone();
@@ -103,7 +103,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The path of the agent's socket: `IdentityAgent`, else `SSH_AUTH_SOCK`.
+    /// Returns the path of the agent's socket: `IdentityAgent`, else `SSH_AUTH_SOCK`.
     pub(crate) fn agent_socket(&self) -> Option<PathBuf> {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         match self.config.identity_agent.as_deref() {
@@ -168,19 +168,19 @@ impl Environment for SystemEnvironment {
     }
 }
 
-/// The shell for the commands of the configuration.
+/// Returns the shell for the commands of the configuration.
 pub(crate) fn user_shell() -> PathBuf {
     std::env::var_os("SHELL")
         .filter(|shell| !shell.is_empty())
         .map_or_else(|| "/bin/sh".into(), PathBuf::from)
 }
 
-/// The user database does not know the user with this number.
+/// Error: the user database has no user with this id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("No user exists for uid {0}")]
 pub struct UnknownUid(pub u32);
 
-/// The user who runs this process.
+/// Returns the user who runs this process.
 ///
 /// # Errors
 /// The user database does not know the user id.

@@ -263,7 +263,7 @@ fn add_keys_to_agent_adds_keys_that_logged_in() {
     assert_eq!(add(ask, &["yes"]).0.len(), 1);
 }
 
-/// Like OpenSSH: what is wrong with a file is told when its key is needed, and not before.
+/// Like OpenSSH: an error in a file is reported when its key is needed, and not before.
 #[test]
 fn broken_files_are_reported_when_needed() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -87,7 +87,7 @@ impl MuxClient {
                     channel.close();
                 }
             }
-            // `ChannelTimeout`: the channel closes, which the client notices.
+            // `ChannelTimeout`: the channel closes, and the client detects that.
             SessionNote::Idle => {}
             SessionNote::ExitStatus(status) => say(Said::Exit(session, *status)),
             // As in ssh: a signal has no exit status, so the status reports a failure.

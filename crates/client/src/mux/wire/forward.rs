@@ -1,4 +1,4 @@
-//! Forwards as messages have them, and the places that they connect.
+//! Forwards in the protocol's messages, and their endpoints.
 
 use lh_config::forward::{Endpoint, Forward};
 use lh_wire::{Reader, Result, WireError, Writer};
