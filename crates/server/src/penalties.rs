@@ -138,7 +138,7 @@ impl Table {
         self.penalties.keys().filter(|source| source.v6 == v6).count()
     }
 
-    /// Returns how many sources of a family are stored, and whether further ones are let in.
+    /// Returns how many sources of a family are stored, and whether a full table lets sources in.
     const fn limit(&self, v6: bool) -> (usize, bool) {
         let rules = &self.rules;
         if v6 {

@@ -13,8 +13,8 @@ use crate::hand_over::DelayKey;
 use crate::log::error;
 use crate::verdict::Verdict;
 
-/// Shortest duration of a failed attempt (OpenSSH's value). Up to twice that, depending on the user name
-/// only, so that the time does not reveal whether the user exists.
+/// Shortest duration of a failed attempt (OpenSSH's value). The user name adds up to as much again, so that
+/// the time does not reveal whether the user exists.
 const LEAST_FAIL_TIME: Duration = Duration::from_micros(5000);
 
 /// The requests of a client that has not logged in.

@@ -198,8 +198,7 @@ impl SessionChannel {
             Ok(pty) => {
                 let kind = String::from_utf8_lossy(kind).into_owned();
                 self.terminal = Some(Terminal { pty, kind });
-                // A terminal keeps encryption on, so that later requests of the client cannot expose typed
-                // text.
+                // Typed text stays encrypted: later requests of the client cannot change that.
                 cx.control().set_unencrypted(Unencrypted::Refused);
                 Ok(true)
             }
@@ -230,8 +229,7 @@ impl SessionChannel {
         Ok(true)
     }
 
-    /// Sends a signal to the program. Forced commands are exempt, because they may rely on not being
-    /// disturbed (as in OpenSSH).
+    /// Sends a signal to the program. Forced commands get none, as in OpenSSH: they may not expect any.
     fn signal(&self, fields: &[u8]) -> lh_wire::Result<bool> {
         let mut reader = Reader::new(fields);
         let name = reader.text()?;
@@ -379,8 +377,7 @@ impl SessionChannel {
         }
     }
 
-    /// Asks the monitor to record the login at the terminal. Returns the user's last login, if it should be
-    /// shown.
+    /// Asks the monitor to record the login at the terminal. Returns the last login, if it should be shown.
     fn record(&mut self, pid: u32) -> Option<Last> {
         let line = self.line.as_deref()?.to_owned();
         let mut monitor = self.shared.monitor.borrow_mut();
