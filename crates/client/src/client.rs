@@ -1,4 +1,4 @@
-//! A connection to a host: its login, its sessions, its loop and its end.
+//! A connection to a host: its login, its sessions, its event loop and its end.
 
 use std::net::SocketAddr;
 
@@ -130,7 +130,7 @@ impl Client {
         &mut self.driver
     }
 
-    /// Opens a session channel. `handler` gets its data; the control gets the program's fate as
+    /// Opens a session channel. `handler` gets its data; the control gets the program's start and end as
     /// [`SessionNote`](crate::SessionNote)s.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Client {
         self.update.take()
     }
 
-    /// Sends DISCONNECT and writes what is queued, for at most a short time.
+    /// Sends DISCONNECT and writes queued data, for at most a short time.
     pub fn close(&mut self) {
         if let Some(metrics) = &mut self.metrics {
             metrics.finish(&mut self.driver);

@@ -1,4 +1,4 @@
-//! [`connect`]: from a resolved configuration to a host whose key is checked, and a login.
+//! [`connect`]: reaches the host of a resolved configuration, checks its key and logs in.
 
 use std::time::Instant;
 

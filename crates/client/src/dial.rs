@@ -1,4 +1,4 @@
-//! From a host's addresses to a connected TCP socket.
+//! Connects a TCP socket to one of a host's addresses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, sockopt};
 use crate::race::{Begun, Tried, race};
 use crate::resolve::{Family, resolve};
 
-/// The way to reach a host by TCP.
+/// The parameters for reaching a host by TCP.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dial {
     /// Local address to bind to.
@@ -25,11 +25,11 @@ pub(crate) struct Dial {
     pub(crate) timeout: Option<Duration>,
     /// Rounds through all addresses, one second apart; at least 1.
     pub(crate) attempts: u32,
-    /// SO_KEEPALIVE.
+    /// Whether SO_KEEPALIVE is set.
     pub(crate) keepalive: bool,
     /// Tries the addresses in parallel, each with this head start over the next.
     pub(crate) head_start: Option<Duration>,
-    /// Multipath TCP, if the kernel supports it.
+    /// Whether multipath TCP is used, if the kernel supports it.
     pub(crate) multipath: bool,
     /// Further socket options, set before connecting; the congestion control also afterwards.
     pub(crate) tuning: Tuning,

@@ -1,4 +1,4 @@
-//! From a connected stream to an authenticated link.
+//! Key exchange on a connected stream, and the check of the host's key.
 
 use std::time::Instant;
 
@@ -103,7 +103,7 @@ pub(crate) fn shake_hands(
 /// Time limit for sending the final DISCONNECT.
 pub(crate) const DISCONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// Function that asks DNS about a host and its key.
+/// Function that queries DNS about a host and its key.
 type DnsLookup = fn(&str, &PublicKey, &mut Log<'_>) -> DnsVerdict;
 
 /// Looks up the key, asks the user where the policy requires it, and stores a new key.

@@ -1,4 +1,4 @@
-//! Input of a login, from the configuration and the connection.
+//! The settings of a login, from the configuration and the connection.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

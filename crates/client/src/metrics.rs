@@ -34,7 +34,7 @@ const SHARE_OF_RUN: u32 = 20;
 enum Schedule {
     /// The interval of `MetricsInterval`.
     Fixed(Duration),
-    /// Often at first, then less and less, up to this interval.
+    /// Short at first, then longer and longer, up to this interval.
     Adaptive(Duration),
 }
 

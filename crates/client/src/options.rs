@@ -12,16 +12,16 @@ use crate::log::Log;
 use crate::ticket::Ticket;
 use crate::ui::{LogLevel, UserInterface};
 
-/// Use of a connection.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Copies of files, on a connection that is not shared.
+    /// Copying files, over a connection that is not shared.
     Copy,
-    /// A command or a subsystem.
+    /// Running a command or a subsystem.
     Command,
-    /// A shell without a terminal.
+    /// Running a shell without a terminal.
     Shell,
-    /// A session with a terminal.
+    /// Running a session with a terminal.
     Terminal,
     /// No session of its own: forwards, `-W`, or a jump host's connection.
     Forwards,
@@ -38,7 +38,7 @@ pub struct Options {
     pub system_file: Option<PathBuf>,
     /// Highest log level. It overrides the configuration of a jump host.
     pub log_level: LogLevel,
-    /// The connection's purpose: some of them stay encrypted in spite of `NoneSwitch`.
+    /// Purpose of the connection: for some purposes it stays encrypted in spite of `NoneSwitch`.
     pub purpose: Purpose,
     /// Joins the session of this ticket instead of logging in.
     pub ticket: Option<Arc<Ticket>>,

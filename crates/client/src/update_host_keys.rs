@@ -31,7 +31,7 @@ const TRIES: usize = 3;
 /// The handler of key announcements on a connection; the session's control passes it events.
 pub struct HostKeyUpdate {
     policy: Policy,
-    /// `UpdateHostKeys ask`.
+    /// Whether the user is asked first (`UpdateHostKeys ask`).
     ask: bool,
     /// Key types that the configuration accepts.
     types: Vec<String>,

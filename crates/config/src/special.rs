@@ -58,7 +58,7 @@ impl std::str::FromStr for EscapeChar {
         match word.as_bytes() {
             b"none" => Ok(Self(None)),
             [c] => Ok(Self(Some(*c))),
-            // The characters whose control characters terminals can send.
+            // Characters whose control codes terminals can send.
             [b'^', c @ 64..128] => Ok(Self(Some(c & 31))),
             _ => Err(BadEscapeChar),
         }

@@ -38,10 +38,10 @@ pub(crate) const GSSAPI: Status = Status::Library {
     on: cfg!(all(target_os = "linux", not(target_env = "musl"))),
 };
 
-/// Where a keyword is allowed in `sshd_config`.
+/// The places where a keyword is allowed in `sshd_config`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Only before the first `Match`.
+    /// Only before the first `Match` line.
     Global,
     /// Also inside `Match` blocks.
     Match,
@@ -54,7 +54,7 @@ pub struct Keyword {
     pub name: &'static str,
     /// Older names of the keyword.
     pub aliases: &'static [&'static str],
-    /// The kind of value, for the documentation.
+    /// Syntax of the value, for the documentation.
     pub kind: &'static str,
     /// Fixed words among its values, synonyms included.
     pub words: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! Whether an account may log in at all: shell, lock, expiry, `AllowUsers` and its relatives.
+//! Checks whether an account may log in at all: shell, lock, expiry, `AllowUsers` and similar keywords.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,11 +11,11 @@ use lh_sys::users::{self, Shadow, User};
 
 use crate::{hosts, user_groups};
 
-/// Where a connection comes from.
+/// The address, and the host name if known, that a connection comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) address: IpAddr,
-    /// The host name, where `UseDNS` looked one up.
+    /// The host name, where `UseDNS` has found one.
     pub(crate) name: Option<&'a str>,
 }
 
@@ -49,11 +49,11 @@ pub(crate) enum Refusal {
     OtherUser { user: String },
 }
 
-/// Seconds in a day: shadow entries count days.
+/// Seconds in a day: shadow entries count in days.
 const DAY: i64 = 86_400;
 
-/// Judges an account, independent of the method of authentication. `groups` are the names of all its groups;
-/// `shadow` is absent where there is no entry or this process may not read it.
+/// Checks an account, independent of the authentication method. `groups` are the names of all its groups.
+/// `shadow` is `None` if the account has no entry or this process may not read it.
 pub(crate) fn judge(
     user: &User,
     shadow: Option<&Shadow>,
@@ -121,14 +121,15 @@ fn user_matches(user: &User, pattern: &str, origin: Origin<'_>) -> bool {
     }
 }
 
-/// Each pattern counts by itself: a `!` or a comma has no meaning in it, as with OpenSSH.
+/// Returns whether a group matches a pattern. As in OpenSSH, each pattern stands alone: `!` and commas have
+/// no meaning in it.
 fn in_groups(groups: &[String], patterns: &[String]) -> bool {
     let is_listed =
         |group: &String| patterns.iter().any(|pattern| wildcard(group.as_bytes(), pattern.as_bytes()));
     groups.iter().any(is_listed)
 }
 
-/// The names of all groups of the user with this name; none where there is no such user.
+/// Returns the names of all groups of the user with this name; none for a missing user.
 pub fn groups_of(user: &str) -> Vec<String> {
     let ids = look_up(user).and_then(|user| users::groups_of(&user).ok());
     user_groups::names_of(&ids.unwrap_or_default()).0
@@ -158,7 +159,7 @@ pub(crate) enum PasswordAge {
     MustChange,
 }
 
-/// Judges the age of a password by shadow(5).
+/// Checks the age of a password by the rules of shadow(5).
 pub(crate) fn password_age(shadow: &Shadow, now: i64) -> PasswordAge {
     let today = now / DAY;
     match (shadow.last_change, shadow.max_days) {

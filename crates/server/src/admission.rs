@@ -22,14 +22,14 @@ const MOST_KNOWN: usize = 16_384;
 /// One place in this many is reserved for known sources, once there are any.
 const RESERVE: usize = 10;
 
-/// What to do with a new connection.
+/// The decision about a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer<K> {
-    /// Let it in.
+    /// Admit the connection.
     Admit,
     /// Let it in, and end the connection with this key.
     Replace(K),
-    /// Turn it away.
+    /// Refuse the connection.
     Refuse,
 }
 
@@ -48,7 +48,8 @@ struct Holder<K> {
     key: K,
 }
 
-/// The unauthenticated connections, and the sources that have logged in. `K` names a connection.
+/// Admission of connections: the unauthenticated ones, and the sources that have logged in. `K` is a
+/// connection's key.
 pub(crate) struct Admission<K> {
     limit: MaxStartups,
     fair: bool,
@@ -61,7 +62,7 @@ impl<K: Copy + PartialEq> Admission<K> {
         Self { limit, fair, waiting: Vec::new(), known: HashMap::new() }
     }
 
-    /// Number of unauthenticated connections.
+    /// Returns the number of unauthenticated connections.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -98,7 +99,7 @@ impl<K: Copy + PartialEq> Admission<K> {
         self.known.get(&source).is_some_and(|last| now.saturating_duration_since(*last) < KNOWN_FOR)
     }
 
-    /// Number of unauthenticated connections of each source that has any.
+    /// Returns the number of unauthenticated connections for each source that has any.
     pub(crate) fn held_by_source(&self) -> HashMap<Source, usize> {
         let mut held = HashMap::new();
         for one in &self.waiting {
@@ -220,7 +221,7 @@ mod tests {
         let mut scene = Scene::new(DEFAULT, true);
         let honest = source("198.51.100.7");
         let mut logins = 0;
-        // Each millisecond one of 200 held connections is renewed; a login takes a second.
+        // Each millisecond the attacker renews one of 200 connections, while a login takes a second.
         let mut mine = None;
         for millis in 0..60_000_u64 {
             scene.comes(attacker(millis as usize % 50), millis, (millis * 7919 % 100) as u32);

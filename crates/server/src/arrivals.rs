@@ -31,7 +31,7 @@ pub(crate) struct Rank {
     pub(crate) unknown: bool,
 }
 
-/// The connections that wait, in the order of their arrival. `S` names a source, `T` is a connection.
+/// The waiting connections in order of arrival. `S` is a source, `T` a connection.
 pub(crate) struct Arrivals<S, T> {
     waiting: Vec<(S, T)>,
     most: usize,
@@ -126,7 +126,7 @@ mod tests {
         }
         queue.push('h', 200);
         assert_eq!(scene.start(&mut queue), Some(200));
-        // Then the source that holds less, in the order of arrival, until both hold as many.
+        // Next is the source with fewer connections, in order of arrival, until both have equally many.
         assert_eq!(scene.start(&mut queue), Some(1));
         assert_eq!(scene.start(&mut queue), Some(0));
     }
@@ -139,7 +139,7 @@ mod tests {
         queue.push('k', 50);
         assert_eq!(scene.start(&mut queue), Some(50));
         assert_eq!(scene.start(&mut queue), Some(0));
-        // It holds one now.
+        // The source has one connection now.
         queue.push('k', 51);
         assert_eq!(scene.start(&mut queue), Some(1));
     }
@@ -165,7 +165,7 @@ mod tests {
         let mut queue = Arrivals::new(1000);
         queue.push('n', 1_000_000);
         let mut starts = 0;
-        // Each start makes way for another source that holds nothing.
+        // After each start, another source without connections is served first.
         for number in 0.. {
             queue.push(char::from_u32(0x4e00 + number).expect("a character"), number);
             starts += 1;
@@ -192,7 +192,8 @@ mod tests {
     fn an_honest_login_passes_a_full_queue() {
         let mut scene = Scene { held: HashMap::new(), known: vec!['h'] };
         let mut queue = Arrivals::new(1000);
-        // Fifty sources with four connections each renew all of them again and again; the honest one logs in at once.
+        // Fifty sources with four connections each renew all of them without end; the honest client logs in
+        // at once.
         let mut number = 0;
         for round in 0..100_u32 {
             while !queue.is_full() {

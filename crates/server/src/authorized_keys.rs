@@ -1,10 +1,11 @@
-//! Finding a key in `authorized_keys`.
+//! Finds keys in `authorized_keys` files.
 
 use lh_crypto::PublicKey;
 
 use crate::key_options::{KeyOptions, OptionError, options_end};
 
-/// Lines longer than this are skipped, as OpenSSH skips them: 8 KiB of key and as much of options.
+/// Longest line that is read, bytes; longer ones are skipped, as in OpenSSH. It fits 8 KiB of key and as much
+/// of options.
 const MAX_LINE: usize = 16 * 1024;
 
 /// A line with a key that may be used.
@@ -21,7 +22,7 @@ pub struct Entry {
 /// The kinds of lines in an `authorized_keys` file.
 #[derive(Debug)]
 pub enum Line {
-    /// Empty, or a comment.
+    /// A blank line or a comment.
     Blank,
     /// A key.
     Entry(Box<Entry>),
@@ -31,7 +32,7 @@ pub enum Line {
     Malformed,
 }
 
-/// Reads one line.
+/// Parses one line.
 pub fn parse_line(line: &str) -> Line {
     let line = line.trim_start_matches([' ', '\t']).trim_end_matches(['\r', '\n']);
     if line.is_empty() || line.starts_with('#') {

@@ -15,9 +15,9 @@ use crate::log::Level;
 pub(crate) struct Comer<'a> {
     pub(crate) user: &'a str,
     pub(crate) address: IpAddr,
-    /// The host name, where `UseDNS` looked one up.
+    /// The host name, where `UseDNS` has found one.
     pub(crate) name: Option<&'a str>,
-    /// Seconds since 1970.
+    /// The current time, seconds since 1970.
     pub(crate) now: i64,
 }
 

@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn output_is_read_until_nobody_can_write() {
         let reads = Reads::Output { most: 10 };
-        // A process that outlives the program writes the second half.
+        // A background process writes the second half after the program has ended.
         assert_eq!(run("echo 1; (sleep 0.1; echo 2) &", reads), ("1\n2\n".to_owned(), DONE));
         assert_eq!(run("echo 12345678901; exit 3", reads).1, End::TooMuch);
         assert_eq!(run("exec >&-; sleep 0.1; exit 3", reads), (String::new(), End::Ended(Ended::Exit(3))));

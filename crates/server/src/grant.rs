@@ -29,11 +29,11 @@ pub(crate) struct Grant {
     /// The reason sent to the client when the connection must end at once; `None` lets it go on.
     pub(crate) refusal: Option<String>,
     pub(crate) level: Level,
-    /// Proofs of the user's identity, a line for each method that succeeded (`ExposeAuthInfo`).
+    /// Proofs of the user's identity, one line for each method that succeeded (`ExposeAuthInfo`).
     pub(crate) proofs: String,
     /// Messages about the used keys, sent to the client as SSH_MSG_DEBUG.
     pub(crate) remarks: Vec<String>,
-    /// Fingerprint of the key that was used last; empty when there was none.
+    /// Fingerprint of the key that was used last; empty without a key.
     pub(crate) key: String,
     /// Messages from PAM modules for the user.
     pub(crate) said: String,

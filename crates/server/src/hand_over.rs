@@ -79,7 +79,7 @@ pub struct HandOver {
     pub config: ServerConfig,
     /// The host's keys.
     pub host_keys: Vec<HostKey>,
-    /// Where the log goes.
+    /// Destination of the log.
     pub log_target: LogTarget,
     /// The level from `-d` or `-q`, which replaces `LogLevel`.
     pub log_level: Option<Level>,
@@ -184,7 +184,7 @@ pub(crate) struct Secrets {
     pub(crate) delay_key: DelayKey,
 }
 
-/// Receives the second part.
+/// Receives the second part of a hand-over.
 pub(crate) fn receive_secrets(from: &mut impl Read) -> Result<Secrets, HandOverError> {
     let content = receive_part(from)?;
     let mut reader = Reader::new(&content);
@@ -276,7 +276,7 @@ mod tests {
         let received = Session::receive(&mut rest).unwrap();
         let secrets = receive_secrets(&mut rest).unwrap();
         assert_eq!(secrets.host_keys.len(), 0);
-        // Another listener has another secret.
+        // Each listener has another secret.
         let mut other = &sent.to_bytes()[..];
         Session::receive(&mut other).unwrap();
         assert_ne!(receive_secrets(&mut other).unwrap().delay_key.bytes(), secrets.delay_key.bytes());

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::host_key_agent;
 
-/// Private keys are a few kilobytes; a larger file is a mistake.
+/// Largest key file that is read, bytes. Private keys have a few kilobytes; a larger file is a mistake.
 const LARGEST_FILE: u64 = 64 * 1024;
 
 /// Why a host key cannot be used from an agent. `Display` is the line to print.
@@ -96,7 +96,7 @@ pub enum HostKeyError {
     },
 }
 
-/// One host key: a key pair, or a certificate with the private half of the key that it certifies.
+/// A host key: a key pair, or a certificate with the private half of the certified key.
 pub struct HostKey {
     public: PublicKey,
     file: Zeroizing<Vec<u8>>,
@@ -185,7 +185,7 @@ impl HostKey {
         Ok(Self { public, file: key.file.clone(), private: None, agent: key.agent.clone() })
     }
 
-    /// The public half.
+    /// Returns the public half.
     pub const fn public(&self) -> &PublicKey {
         &self.public
     }

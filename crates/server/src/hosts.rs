@@ -1,4 +1,4 @@
-//! Address and host patterns of `from=`, `AllowUsers user@host` and their like.
+//! Address and host patterns of `from=`, `AllowUsers user@host` and similar options.
 
 use std::net::{IpAddr, SocketAddr};
 

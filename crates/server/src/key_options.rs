@@ -30,13 +30,13 @@ pub struct KeyOptions {
     pub source_address: Option<String>,
     /// `expiry-time="…"`: time from which the key is not accepted, seconds since 1970.
     pub expires: Option<i64>,
-    /// `permitopen="host:port"`.
+    /// `permitopen="host:port"`: permitted targets of local forwards.
     pub permit_open: Vec<String>,
-    /// `permitlisten="[host:]port"`.
+    /// `permitlisten="[host:]port"`: permitted listeners of remote forwards.
     pub permit_listen: Vec<String>,
     /// `principals="…"` (only together with `cert-authority`).
     pub principals: Option<String>,
-    /// `tunnel="n"`.
+    /// `tunnel="n"`: the tunnel device to use.
     pub tunnel: Option<String>,
     /// `no-touch-required`: signatures count without a touch of the security key.
     pub no_touch_required: bool,
@@ -162,7 +162,7 @@ impl KeyOptions {
         Ok(options)
     }
 
-    /// Reads the first option of `text` and returns what follows it.
+    /// Parses the first option of `text` and returns the text after it.
     fn one<'a>(&mut self, text: &'a str) -> Result<&'a str, OptionError> {
         let end = text.find([',', '=']).unwrap_or(text.len());
         let (word, rest) = text.split_at(end);
@@ -246,7 +246,7 @@ impl KeyOptions {
     }
 }
 
-/// Stores an option that may be given once.
+/// Stores the value of an option that is allowed once.
 fn once(slot: &mut Option<String>, value: String, name: &'static str) -> Result<(), OptionError> {
     if slot.is_some() {
         return Err(OptionError::Repeated(name));
@@ -282,7 +282,7 @@ pub fn split_host_port(text: &str) -> Option<(&str, &str)> {
     (!host.contains(':')).then_some((host, port))
 }
 
-/// Reads `"…"` with `\"` for a quote inside, and returns what follows.
+/// Parses `"…"` with `\"` for a quote inside, and returns the text after it.
 fn quoted(text: &str) -> Result<(String, &str), OptionError> {
     let inner = text.strip_prefix('"').ok_or(OptionError::NoStartQuote)?;
     let mut value = String::new();

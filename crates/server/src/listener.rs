@@ -60,7 +60,7 @@ pub use restart::is_restarted;
 use startup::Startup;
 use waiting::{Owner, WaitingSessions};
 
-/// The hidden first argument that makes the program a session process.
+/// The first argument, not documented for users, that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
 /// Prefix of the client's address in the arguments of a session process whose connection came through a load
 /// balancer.
@@ -84,7 +84,7 @@ struct Running {
     authenticated: bool,
     /// The listener killed the session because LoginGraceTime was long over.
     overdue: bool,
-    /// It is being ended because its user's quota is used up.
+    /// The session is being ended because its user's quota is used up.
     over_quota: bool,
     /// The session was ended to make room for another source's connection, which is no offence.
     replaced: bool,
@@ -95,7 +95,7 @@ struct Running {
 /// The events that a wait has found. Sessions are named by their process ids, because others may end before
 /// the events are handled.
 struct News {
-    /// Listening sockets with a connection, by index.
+    /// Listening sockets with a pending connection, by index.
     accepting: Vec<usize>,
     /// Startups whose socket has room for more of the hand-over.
     hungry: Vec<Pid>,
@@ -253,7 +253,7 @@ fn write_pid_file(hand_over: &HandOver, options: &ListenerOptions, log: &Log) ->
     match std::fs::write(&path, format!("{}\n", std::process::id())) {
         Ok(()) => Some(path),
         Err(problem) => {
-            // An ordinary user's server cannot write to /run, and does not need to.
+            // An ordinary user's server cannot write to /run, and need not.
             if lh_sys::ids::is_root() {
                 error!(log, "Couldn't create pid file \"{}\": {problem}", path.display());
             }

@@ -1,7 +1,7 @@
-//! Log lines: levels as `LogLevel` names them, to standard error (which `-E` points at a file), to syslog, or with
+//! Log lines with the levels of `LogLevel`: to standard error (or the file of `-E`), to syslog, or with
 //! fields to systemd's journal.
 //!
-//! The wording follows OpenSSH's: intrusion detection and people's own scripts match on these lines.
+//! The texts follow OpenSSH's, because intrusion detection and scripts match them.
 
 use std::fmt;
 use std::io::Write;
@@ -46,7 +46,7 @@ pub(crate) enum Field {
     RemoteAddr,
     /// Identifier of the connection.
     Session,
-    /// Fingerprint of the key that the user logs in with.
+    /// Fingerprint of the key that the client offers or has logged in with.
     Fingerprint,
 }
 
@@ -186,7 +186,7 @@ impl Log {
         }
     }
 
-    /// The level in force.
+    /// Returns the level in force.
     pub fn level(&self) -> Level {
         Level::from_number(self.shared.level.load(Ordering::Relaxed))
     }
@@ -309,7 +309,7 @@ pub(crate) struct Place {
     pub(crate) line: u32,
 }
 
-/// A line at a level, with its place.
+/// Writes a line at a level, with its place in the source.
 macro_rules! at_level {
     ($log:expr, $level:ident, $($arg:tt)*) => {
         $log.line_of(
@@ -319,13 +319,13 @@ macro_rules! at_level {
         )
     };
 }
-/// `info!(log, "…")`: a line at level INFO.
+/// `info!(log, "…")` writes a line at level INFO.
 macro_rules! info { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Info, $($arg)*) }; }
-/// A line at level ERROR.
+/// `error!(log, "…")` writes a line at level ERROR.
 macro_rules! error { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Error, $($arg)*) }; }
-/// A line at level VERBOSE.
+/// `verbose!(log, "…")` writes a line at level VERBOSE.
 macro_rules! verbose { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Verbose, $($arg)*) }; }
-/// A line at level DEBUG1.
+/// `debug!(log, "…")` writes a line at level DEBUG1.
 macro_rules! debug { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Debug1, $($arg)*) }; }
 pub(crate) use at_level;
 pub(crate) use {debug, error, info, verbose};

@@ -195,7 +195,7 @@ impl Monitor {
         self.signer.sign_at_rate(key_index, algorithm, hash)
     }
 
-    /// Signs a proof for the client of this session only that the host has a key.
+    /// Signs a proof that the host has a key, valid only for this session's client.
     pub(crate) fn prove(
         &mut self,
         algorithm: &str,
@@ -218,7 +218,7 @@ impl Monitor {
 
     /// Returns the text of the `Banner` file for this user, at the first attempt.
     fn banner(&self) -> Option<String> {
-        /// A login banner is a page, not a book.
+        /// Largest banner, bytes: a login banner is a page, not a book.
         const LARGEST: usize = 100 * 1024;
         if !self.attempts.is_first() {
             return None;

@@ -33,7 +33,7 @@ pub fn preauth_ids() -> Option<Ids> {
     if is_root() { look_up().ok() } else { None }
 }
 
-/// Looks the account up.
+/// Looks up the account and returns its ids.
 pub(crate) fn look_up() -> Result<Ids, NoIds> {
     choose(|name| users::by_name(name.as_ref()))
 }

@@ -131,7 +131,7 @@ fn weak_directory<'a>(path: &'a Path, home: Option<&Path>, uid: u32) -> Option<&
     None
 }
 
-/// Why a program is not run. `Display` is for the log, without the program's name.
+/// Why the server does not run a program. `Display` is for the log, without the program's name.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
     /// The program does not exist or cannot be examined.

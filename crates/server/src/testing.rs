@@ -1,4 +1,4 @@
-//! Help for this crate's own tests.
+//! Helpers for this crate's tests.
 
 use lh_config::ServerConfig;
 use lh_config::server_table::ServerSettings;

@@ -58,7 +58,7 @@ pub(crate) struct Record {
     pub(crate) user: String,
     /// Options of the session's key or certificate.
     pub(crate) options: KeyOptions,
-    /// Proofs of the user's identity.
+    /// Proofs of the user's identity, one line for each method that succeeded.
     pub(crate) proofs: String,
     /// The session identifier, which the new connection's signature covers.
     pub(crate) session_id: Vec<u8>,

@@ -15,7 +15,7 @@ const LONGEST_TEXT: usize = 256;
 /// Statistics of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Conduct {
-    /// The client's identification.
+    /// The client's identification line.
     pub(crate) client: String,
     pub(crate) kex: String,
     /// Algorithm from client to server and back, with a slash between them where they differ.
@@ -60,7 +60,7 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transfer {
     pub(crate) kind: Kind,
-    /// The file's path, or the command.
+    /// Path of the file, or the command.
     pub(crate) path: Vec<u8>,
     /// True for files sent to the server; only meaningful for files.
     pub(crate) upload: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Transfer {
 /// An SFTP request that changed something, or was denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileOperation {
-    /// The request's name, as `-Q requests` of the SFTP server prints it.
+    /// Name of the request, as `-Q requests` of the SFTP server prints it.
     pub(crate) request: String,
     pub(crate) path: Vec<u8>,
     /// The new name, or the target of a symbolic link.

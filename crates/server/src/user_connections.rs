@@ -15,7 +15,7 @@ pub(crate) const USER_LENGTH: usize = 1 + 4 + 4;
 /// The limit on the wire for a user without one, and for a connection that is only counted.
 const UNLIMITED: u32 = u32::MAX;
 
-/// A connection whose user has logged in.
+/// An authenticated connection and its user's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UserConnection {
     pub(crate) uid: u32,

@@ -10,7 +10,7 @@ use lh_sys::users::{self, User};
 /// Groups of one user.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// Ids of the user and the groups.
+    /// User and group ids of the user.
     pub(crate) ids: Ids,
     /// Names of the groups; an id without a name is left out.
     pub(crate) names: Vec<String>,

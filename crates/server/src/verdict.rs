@@ -5,7 +5,7 @@ use lh_auth::gss::GssReply;
 /// The monitor's answer to a login attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The user is logged in; [`Grant`](crate::grant::Grant) has the account.
+    /// The login succeeded; [`Grant`](crate::grant::Grant) has the account.
     Accept,
     /// The connection takes over a session that has lost its own. Holds the message for the client.
     Resume(Vec<u8>),

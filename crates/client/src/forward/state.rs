@@ -57,9 +57,9 @@ pub(super) struct State {
     pub(super) names: HashMap<HandlerId, Name>,
     /// Number of configured forwards whose result is still open.
     pub(super) pending: usize,
-    /// Remote forwards are not waited for.
+    /// Replies about remote forwards are not awaited, because the connection belongs to a mux master.
     pub(super) relayed: bool,
-    /// Number of local forwards that failed, and that work.
+    /// Number of local forwards that failed; `local_works` counts those that work.
     pub(super) local_failed: usize,
     pub(super) local_works: usize,
     pub(super) fatal: Option<String>,

@@ -130,8 +130,8 @@ fn confirm(question: &str, fingerprint: &str, log: &mut Log<'_>) -> bool {
     }
 }
 
-/// Decides about the address of a host whose key is known by its name (`CheckHostIP`). True if the address is
-/// to be stored too.
+/// Decides about the address of a host whose key is known by its name (`CheckHostIP`). Returns true if the
+/// address should be stored too.
 ///
 /// # Errors
 /// As [`decide`].

@@ -158,7 +158,7 @@ fn certificate_in_the_pub_file_replaces_the_plain_key() {
     let (identities, _) = gather(config);
     let publics: Vec<&PublicKey> = identities.list.iter().filter_map(|each| each.public.as_ref()).collect();
     assert_eq!(publics, [&other, &shown_for_a, b.public(), c.public()]);
-    // Both certificates sign with the key of a.
+    // Both certificates sign with the key `a`.
     assert_eq!((identities.signer(0), identities.signer(1)), (Some(1), Some(1)));
 }
 
@@ -197,7 +197,7 @@ fn agent_is_bound_to_the_session_first() {
         session_id: b"session".to_vec(),
         signature: b"signature".to_vec(),
     });
-    // An agent without the extension is used all the same.
+    // An agent without the extension is used anyway.
     let (identities, _) = gather(config);
     drop(identities);
     let asked = peer.join().expect("agent");

@@ -1,4 +1,4 @@
-//! Storing the keys of new hosts in the user's first file.
+//! Stores the keys of new hosts in the user's first file.
 
 use std::path::Path;
 

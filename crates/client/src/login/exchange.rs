@@ -30,7 +30,7 @@ pub(crate) trait Packets {
     }
     /// Allows channel messages after the last request, which may log the user in.
     fn send_early_data(&mut self) {}
-    /// Drops those messages: the request did not log the user in.
+    /// Drops the early channel messages, because the request did not log the user in.
     fn early_dropped(&mut self) {}
     /// Returns the descriptor of the connection, if there is one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;

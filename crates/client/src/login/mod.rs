@@ -31,14 +31,14 @@ use publickey::PublicKeys;
 /// Whether a login has needed the user, as another one to this host probably would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needed {
-    /// Not the user: keys without a passphrase, an agent, Kerberos, the host's own key.
+    /// The login did not need the user: keys without a passphrase, an agent, Kerberos, the host's own key.
     Nobody,
-    /// The user: a password, a passphrase, a code, a touch.
+    /// The login needed the user: a password, a passphrase, a code, a touch.
     User,
 }
 
 impl Needed {
-    /// Returns what two logins have needed together.
+    /// Returns whether at least one of two logins needed the user.
     pub(crate) const fn and(self, other: Self) -> Self {
         match self {
             Self::Nobody => other,
@@ -86,7 +86,7 @@ struct Login<'a> {
     /// The keys left for host-based authentication; found at its first use.
     host_based: Option<HostBased>,
     kerberos: Kerberos,
-    /// What the accepted methods have needed.
+    /// Whether an accepted method has needed the user.
     needed: Needed,
 }
 

@@ -1,4 +1,4 @@
-//! A mux client's running session or stdio forward: what its channel reports, and how it ends.
+//! A mux client's running session or stdio forward: the messages about its channel, and its end.
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;

@@ -51,7 +51,7 @@ pub(super) struct State {
 }
 
 impl Shared {
-    /// Accepts no further clients. The source goes later: until then no client may find its file.
+    /// Stops accepting clients. Removes the socket's file first, so that no client connects meanwhile.
     pub(super) fn stop_listening(&self, cx: &mut ControlCx<'_>) {
         let mut state = self.state.borrow_mut();
         state.stopped = true;

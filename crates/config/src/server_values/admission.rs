@@ -1,4 +1,4 @@
-//! Values of keywords about unauthenticated clients: how many, for how long, and their penalties.
+//! Values of keywords about unauthenticated clients: limits on their number and time, and penalties.
 
 use crate::line::Arguments;
 use crate::table::Value;
@@ -90,7 +90,7 @@ pub struct Penalties {
     pub refuseconnection: Duration,
     /// Longest penalty of a source.
     pub max: Duration,
-    /// Penalties below this refuse nothing.
+    /// Shortest penalty that refuses connections.
     pub min: Duration,
     /// Largest number of IPv4 sources in the table.
     pub max_sources4: u32,

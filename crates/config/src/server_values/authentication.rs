@@ -1,4 +1,4 @@
-//! Values of keywords about how users log in.
+//! Values of keywords for the authentication of users.
 
 use crate::line::Arguments;
 use crate::table::Value;

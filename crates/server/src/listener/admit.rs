@@ -1,5 +1,4 @@
-//! From a listening socket to a session process: connections are accepted at once, and get their processes in a fair
-//! order.
+//! Accepts connections at once, and starts their session processes in a fair order.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Opening the listening sockets.
+//! Opens the listening sockets.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

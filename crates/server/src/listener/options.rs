@@ -17,7 +17,7 @@ pub struct ListenerOptions {
 /// Why the server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Every address failed; each has been logged.
+    /// Listening failed on every address; each error has been logged.
     #[error("Cannot bind any address.")]
     NoAddress,
     /// The service manager has passed a socket that the server cannot listen on.

@@ -32,7 +32,7 @@ const MANY: usize = 10;
 /// shorter slices need not wait for its end, and a login switches between processes about ten times.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// The nice value of the group of processes that this process belongs to.
+/// File with the nice value of this process's scheduler group.
 const GROUP: &str = "/proc/self/autogroup";
 
 /// Returns the listener's nice value, which sessions restore after the login. `None` where they could not

@@ -38,7 +38,7 @@ pub(super) struct Attempts {
     failed_secrets: u32,
     /// Queries about unacceptable keys that do not count as failures (`PubkeyAuthOptions max-pk-ok`).
     forgiven: u32,
-    /// Requests that did not fail.
+    /// Counts and limits the requests that did not fail.
     unfailing: Unfailing,
     /// The function that sleeps; tests replace it.
     pub(super) pause: fn(Duration),
@@ -99,7 +99,8 @@ impl Attempts {
         verdict: Verdict,
         uncharged: bool,
     ) -> Verdict {
-        // The first `none` only asks for methods, and a missing key table is not the client's fault.
+        // The first `none` only requests the list of methods, and a missing Kerberos key table is not the
+        // client's fault.
         let free = self.made <= 1 && matches!(method, Method::None) || is_offer(method) || uncharged;
         let failed = matches!(verdict, Verdict::Reject { partial: false, .. });
         if !failed || free {

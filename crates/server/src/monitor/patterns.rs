@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lh_sys::users::User;
 
-/// A path with wildcards.
+/// A path in which wildcards are expanded.
 pub(super) struct Pattern<'a>(&'a str);
 
 impl<'a> Pattern<'a> {

@@ -1,5 +1,5 @@
-//! Which principals of a certificate may log in as a user: lines of `AuthorizedPrincipalsFile`, or what
-//! `AuthorizedPrincipalsCommand` prints.
+//! Principals that may log in as a user: lines of `AuthorizedPrincipalsFile`, or of
+//! `AuthorizedPrincipalsCommand`'s output.
 
 use lh_crypto::Certificate;
 

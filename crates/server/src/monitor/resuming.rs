@@ -252,7 +252,7 @@ impl Monitor {
         self.signer.keys().iter().map(HostKey::mark).collect()
     }
 
-    /// Address of the client.
+    /// Returns the address of the client.
     pub(crate) const fn peer(&self) -> SocketAddr {
         self.client.peer
     }

@@ -17,7 +17,7 @@ use crate::log::{Log, error};
 /// Largest size of a file, bytes: more than a list of every key that a large site ever had.
 const LARGEST: u64 = 64 << 20;
 
-/// Whether a key is revoked.
+/// Result of checking a key against the revocation files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Revocation {
     No,
@@ -175,7 +175,7 @@ fn has_inner_return(line: &str) -> bool {
 /// no newline. Every key's blob begins with the length of its type's name, which is below 2^16 (`AAAA` in
 /// base64).
 fn holds_key(comment: &str) -> bool {
-    /// Characters of the shortest name and key.
+    /// Length of the shortest word that can be a key, characters.
     const SHORTEST: usize = 16;
     comment.split_whitespace().any(|word| word.len() >= SHORTEST && word.starts_with("AAAA"))
 }

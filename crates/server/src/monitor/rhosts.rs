@@ -22,11 +22,11 @@ const USER_FILES: [&str; 2] = [".shosts", ".rhosts"];
 
 /// The client's user, and the settings that apply.
 pub(super) struct Rules<'a> {
-    /// The client's host.
+    /// Name of the client's host.
     pub(super) name: &'a str,
     /// Address of the client's host, which a line may have in place of the name.
     pub(super) address: &'a str,
-    /// The user on the client's host.
+    /// User name on the client's host.
     pub(super) client_user: &'a str,
     /// The local user that the client wants to log in as.
     pub(super) user: &'a User,

@@ -55,7 +55,7 @@ impl SigningRate {
 /// The host keys; signs only what a session may have signed.
 pub(super) struct HostKeySigner {
     keys: Vec<HostKey>,
-    /// Whether signatures with SHA-1 are offered.
+    /// Whether host keys sign with SHA-1.
     pub(super) sha1: bool,
     rate: SigningRate,
 }

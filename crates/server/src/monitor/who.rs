@@ -3,12 +3,12 @@
 use super::Monitor;
 use super::fingerprints::fingerprint;
 
-/// What the monitor knows about the client.
+/// Identity of the client, as far as the monitor knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Who {
     /// The user name that the client sent, whether or not the user exists.
     pub(crate) user: String,
-    /// The method that succeeded last.
+    /// Name of the method that succeeded last.
     pub(crate) method: String,
     /// Fingerprint of the key that succeeded last.
     pub(crate) key: String,

@@ -71,7 +71,7 @@ pub(super) fn put_method(out: &mut Vec<u8>, method: &Method) {
     }
 }
 
-/// The reverse of [`put_method`].
+/// Decodes the result of [`put_method`].
 pub(super) fn read_method(reader: &mut Reader<'_>) -> Result<Method, WireError> {
     Ok(match reader.u8()? {
         0 => Method::None,

@@ -82,7 +82,7 @@ pub(crate) enum MonitorRequest {
     Programs(Programs),
 }
 
-/// The answer to [`MonitorRequest::Arrived`].
+/// Encodes the answer to [`MonitorRequest::Arrived`].
 pub(crate) fn encode_last(last: Option<&Last>) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_bool(last.is_some());
@@ -93,7 +93,7 @@ pub(crate) fn encode_last(last: Option<&Last>) -> Vec<u8> {
     out
 }
 
-/// The reverse of [`encode_last`].
+/// Decodes the result of [`encode_last`].
 pub(crate) fn decode_last(bytes: &[u8]) -> Result<Option<Last>, WireError> {
     let mut reader = Reader::new(bytes);
     let last = if reader.boolean()? {

@@ -20,7 +20,7 @@ pub(super) struct Login {
     pub(super) must_change_password: bool,
     /// The login was by ticket: another connection of the session has logged in.
     pub(super) joined: bool,
-    /// The methods and keys that authenticated the user, for the log.
+    /// Proofs of the user's identity: methods and keys, for the log.
     pub(super) proofs: String,
     /// Messages of PAM's modules for the user.
     pub(super) said: String,

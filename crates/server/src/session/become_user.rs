@@ -53,7 +53,7 @@ impl std::fmt::Display for Component {
 
 /// The state in which a session starts.
 pub(super) struct Start {
-    /// The session is inside a chroot.
+    /// Whether the session is inside a chroot.
     pub(super) inside_chroot: bool,
     /// The working directory: the home directory, or the root where that cannot be entered.
     pub(super) directory: PathBuf,

@@ -206,7 +206,7 @@ fn is_plain(text: &str) -> bool {
     quote.is_none()
 }
 
-/// Splits at blanks outside quotes.
+/// Splits a text at blanks outside quotes.
 fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

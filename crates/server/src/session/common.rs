@@ -59,7 +59,7 @@ pub(super) struct Common {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) known: bool,
-    /// The client's host name, where `UseDNS` found one.
+    /// The client's host name, where `UseDNS` has found one.
     pub(super) host_name: Option<String>,
     /// The end of LoginGraceTime.
     pub(super) deadline: Option<Instant>,

@@ -91,7 +91,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) display: Option<&'a str>,
     /// Path of the forwarded agent's socket.
     pub(crate) agent: Option<&'a std::path::Path>,
-    /// The terminal's device and type.
+    /// Device path and type (`TERM`) of the terminal.
     pub(crate) terminal: Option<(&'a std::path::Path, &'a str)>,
     /// The client's command, where another one is forced.
     pub(crate) original_command: Option<&'a OsString>,

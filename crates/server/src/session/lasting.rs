@@ -15,7 +15,7 @@ use crate::monitor::Monitor;
 pub(super) enum Over {
     /// Its user has lost the right to it.
     Refused,
-    /// Too many sessions wait.
+    /// Too many sessions wait, so this one must end.
     Dismissed,
     /// The user with this id has ended it (`longhaul sessions`).
     Ended(u32),

@@ -179,16 +179,16 @@ mod tests {
         let [old, new] = ["/d/.big.0123456789ab.lhpart", "/d/big"].map(Path::new);
         let plain = transfer(new, 0, 7);
         assert_eq!(parts.closed(plain.clone(), now, now), Some(plain));
-        // Two channels write one file.
+        // Two channels write to one file.
         assert_eq!(parts.closed(transfer(old, 100, 50), now, now), None);
         assert_eq!(parts.closed(transfer(old, 0, 100), now, now), None);
         let all = parts.renamed(old, new, None).unwrap();
         assert_eq!((all.path, all.start, all.bytes_in), (b"/d/big".to_vec(), 0, 150));
         assert_eq!(parts.end(false), []);
-        // Other connections have written the rest.
+        // Other connections have written the rest of the file.
         assert_eq!(parts.closed(transfer(old, 10, 20), now, now), None);
         assert_eq!(parts.renamed(old, new, Some(1000)).unwrap().bytes_in, 990);
-        // Renamed before it is closed.
+        // The file is renamed before it is closed.
         assert_eq!(parts.renamed(old, new, None), None);
         assert_eq!(parts.closed(transfer(old, 0, 9), now, now).unwrap().path, b"/d/big");
         assert_eq!(parts.removed(old), None);

@@ -141,7 +141,7 @@ impl Process {
         self.child.signal(signal, true)
     }
 
-    /// Sends a break over the terminal (RFC 4335).
+    /// Sends a break to the terminal (RFC 4335). Returns false without a terminal, or if it fails.
     pub(super) fn send_break(&self) -> bool {
         self.pty.as_ref().is_some_and(|pty| rustix::termios::tcsendbreak(pty).is_ok())
     }

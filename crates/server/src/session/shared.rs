@@ -96,7 +96,7 @@ pub(super) struct ProgramContext {
     pub(super) start: Start,
     /// `environment=` of the key, as far as `PermitUserEnvironment` allows.
     pub(super) key_environment: Vec<(String, String)>,
-    /// The file of `ExposeAuthInfo`.
+    /// The file for `ExposeAuthInfo`.
     pub(super) auth_info: Option<AuthInfo>,
     /// Kerberos credentials that the client has delegated.
     pub(super) credentials: Option<Credentials>,
@@ -110,7 +110,7 @@ pub(super) struct FileAccess {
     pub(super) mounts: Mounts,
     /// Threads for file system calls that may block.
     pub(super) workers: Workers,
-    /// Uploads whose record waits for their final name.
+    /// Uploads whose records wait until they get their final name.
     pub(super) parts: RefCell<Parts>,
     /// Other connections may join this session and write to its files.
     pub(super) shares_files: Arc<AtomicBool>,

@@ -19,9 +19,9 @@ use crate::mux::line::Line;
 use crate::mux::state::{ProxyClient as _, Shared};
 use crate::ui::LogLevel;
 
-/// Most bytes read from one client per turn of the loop.
+/// Largest number of bytes read from one client per turn of the loop.
 const READ_PER_TURN: usize = 512 << 10;
-/// Most bytes per read call.
+/// Largest number of bytes per read call.
 const READ_SIZE: usize = 128 << 10;
 
 impl Relay {

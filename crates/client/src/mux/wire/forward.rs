@@ -6,7 +6,7 @@ use lh_wire::{Reader, Result, WireError, Writer};
 /// Port number that marks the host as a socket path.
 const PORT_STREAMLOCAL: u32 = 0xffff_fffe;
 
-/// Which side of a forward listens, and how.
+/// The listening side of a forward, and its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `-L`.

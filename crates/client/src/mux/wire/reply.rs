@@ -9,7 +9,7 @@ use super::numbers::*;
 /// The master's reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// Done.
+    /// The request succeeded.
     Ok,
     /// The request is not permitted; holds the reason.
     PermissionDenied(String),
@@ -30,7 +30,7 @@ pub enum Reply {
 /// A message of the master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
-    /// Its greeting.
+    /// The master's greeting.
     Hello {
         /// Protocol version.
         version: u32,

@@ -15,7 +15,7 @@ pub(super) struct Messages<'a> {
     pub(super) shared: &'a Shared,
     /// Messages of PAM's modules for this session.
     pub(super) said: &'a str,
-    /// The session has a terminal.
+    /// Whether the session has a terminal.
     pub(super) on_terminal: bool,
 }
 

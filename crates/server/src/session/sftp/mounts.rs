@@ -114,7 +114,7 @@ fn is_local(table: &[u8]) -> bool {
     let mut lines = table.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     lines.all(|line| {
         let mut words = line.split(|&byte| byte == b' ');
-        // ID, parent, device, root, mount point, options, optional fields, a hyphen, the type.
+        // Fields: ID, parent, device, root, mount point, options, optional fields, a hyphen, type.
         let point = words.nth(4).unwrap_or_default();
         let kind = words.skip_while(|word| *word != b"-").nth(1).unwrap_or_default();
         // systemd mounts this autofs on every host; the file system behind it is part of the kernel.

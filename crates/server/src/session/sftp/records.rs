@@ -57,7 +57,7 @@ enum Record {
 
 type Records = Arc<Mutex<Vec<Record>>>;
 
-/// The engine's log: keeps records until they are reported.
+/// The engine's log sink: keeps records until they are reported.
 struct Recorder {
     verbosity: Verbosity,
     accounts: bool,
