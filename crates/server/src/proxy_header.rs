@@ -1,7 +1,7 @@
 //! The header that a load balancer sends ahead of a connection to name its client's address: HAProxy's PROXY
 //! protocol, versions 1 (a text line) and 2 (binary).
 //!
-//! A header is required from the addresses in `ProxyProtocolFrom`, and not accepted from others. The parser
+//! A header is required from the addresses in `ProxyProtocolFrom`, and never parsed from others. The parser
 //! is strict and bounded, because the listener runs it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,5 +1,5 @@
 //! Records of logins at terminals (utmp, wtmp and lastlog), written on behalf of the user session process,
-//! which has no right to.
+//! which lacks the rights for it.
 
 use std::fs::File;
 use std::io;

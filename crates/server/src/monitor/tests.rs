@@ -218,7 +218,7 @@ fn requests_that_do_not_fail_are_counted() {
     assert_eq!(scene.decide(right).unwrap_err(), Unexpected::Time);
 }
 
-/// Counts as OpenSSH 10.6 does: queries about acceptable keys are no failures.
+/// Counts as OpenSSH 10.6 does: queries about acceptable keys are no failures, and use up no free query.
 ///
 /// Covers: sshd_config PubkeyAuthOptions (max-pk-ok); sshd_config MaxAuthTries (queries about keys)
 #[test]

@@ -75,7 +75,7 @@ pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
         change_root(pattern, login)?;
         inside_chroot = true;
     }
-    // Keeps the server's umask, but always denies others to write.
+    // Keeps the server's umask, but always denies write access to group and others.
     let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
     rustix::process::umask(mask | Mode::from_raw_mode(0o022));
     ids::become_permanently(&login.ids)
