@@ -1,5 +1,5 @@
-//! Names of agent sockets, by which agents and servers that share a home directory recognise theirs
-//! (OpenSSH's names since 10.1).
+//! Names of agent sockets (as in OpenSSH since 10.1). Agents and servers that share a home directory
+//! recognise their own sockets by them.
 
 use lh_crypto::{Hash, Random};
 

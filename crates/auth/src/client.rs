@@ -106,11 +106,11 @@ pub struct Client {
     session_id: Vec<u8>,
     host_key: Option<Vec<u8>>,
     state: State,
-    /// Answers expected before the one to the last request.
+    /// Answers that are expected before the one to the last request.
     ahead: Ahead,
 }
 
-/// See [`Client::ahead`].
+/// Answers that precede the one to the last request, after [`Client::ahead`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ahead {
     /// No earlier answers.

@@ -25,7 +25,7 @@ pub enum GssAttempt {
 }
 
 impl core::fmt::Debug for GssAttempt {
-    /// Omits the content.
+    /// Prints the kind of message without its content.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Begin(_) => "Begin",

@@ -51,9 +51,9 @@ pub struct Server {
     offered: Option<(String, Vec<u8>)>,
     asked: u32,
     state: State,
-    /// The service was requested, and no attempt has followed since.
+    /// A service request has arrived since the last attempt.
     service_asked: bool,
-    /// Bytes of the connection protocol that may still arrive too early.
+    /// Number of bytes of connection protocol messages that may still arrive too early.
     early: usize,
 }
 
@@ -91,8 +91,8 @@ impl Server {
         let number = payload.first().copied().unwrap_or(0);
         match (number, self.state) {
             (_, State::Deciding(_)) => Err(AuthError::Busy),
-            // Some clients (paramiko before version 3) request the service again before every attempt. No
-            // client needs more than one request per attempt, and attempts are counted.
+            // Some clients (paramiko before version 3) request the service again before every attempt. One
+            // request per attempt is enough, and attempts are counted.
             (ServiceRequest::NUMBER, _) if self.service_asked => Err(AuthError::TooMuch("service requests")),
             (ServiceRequest::NUMBER, State::Service | State::Idle | State::Prompting | State::Gss) => {
                 let request: ServiceRequest<'_> = decode(payload)?;

@@ -400,7 +400,7 @@ fn gss_exchange_may_be_aborted() {
     pair.server.reject(&["publickey"], false, &mut pair.to_client);
     assert_eq!(pair.event(), client::Event::GssError(String::new()));
     assert!(matches!(pair.event(), client::Event::ChooseMethod { .. }));
-    // Tokens out of turn end the connection; malformed fields make an unknown method.
+    // Tokens in the wrong state end the connection; malformed fields make an unknown method.
     for message in [&b"\x3d\0\0\0\x01t"[..], b"\x42\0\0\0\x01m", b"\x3f", b"\x41\0\0\0\x01e"] {
         let mut pair = Pair::new(None);
         let error = pair.server.handle(message, &mut pair.to_client).unwrap_err();

@@ -12,7 +12,7 @@ use crate::identity::identity_warning;
 const FIXED: &[(char, &str, &str)] =
     &[('4', "AddressFamily", "inet"), ('6', "AddressFamily", "inet6"), ('C', "Compression", "yes")];
 
-/// Flags whose value is the keyword's, the first one's where a keyword has one value.
+/// Flags whose value becomes the keyword's. A keyword with a single value takes the first flag's.
 const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('i', "IdentityFile")];
 
 /// Keywords that every copy sets, whatever the configuration has: OpenSSH's `scp` and `sftp` pass them to
@@ -28,16 +28,16 @@ pub const ALWAYS: &[(&str, &str)] = &[
 /// Upper limit of channels of one copy. Every server refuses more.
 const MAX_CHANNELS: usize = 64;
 
-/// The value of `-j` is no number of channels.
+/// The value of `-j` is not a number of channels.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid number of channels \"{0}\"")]
 pub struct InvalidChannels(String);
 
-/// Value of `-j`: the number of channels or connections that a copy uses; `None` adapts it to the measured
-/// gain.
+/// Returns the value of `-j`: the number of channels or connections that a copy uses. `None` adapts it to the
+/// measured gain.
 ///
 /// # Errors
-/// It is no number, or too large a one.
+/// The value is not a number, or too large.
 pub fn channels(parsed: &Parsed) -> Result<Option<usize>, InvalidChannels> {
     let Some(text) = parsed.text('j') else { return Ok(None) };
     match text.parse() {
@@ -46,10 +46,10 @@ pub fn channels(parsed: &Parsed) -> Result<Option<usize>, InvalidChannels> {
     }
 }
 
-/// The flags of a command line that are about connections.
+/// The flags of a command line that concern the connection.
 #[derive(Debug, Clone)]
 pub struct Connecting {
-    /// Flags that stand for keywords, in the order given.
+    /// Keywords that the flags set, in the order given.
     lines: Vec<CommandLine>,
     user_file: UserFile,
     /// Warnings to print before connecting.
@@ -98,8 +98,8 @@ impl Connecting {
         Self { lines, user_file, warnings }
     }
 
-    /// The request for the configuration of `host`. As with OpenSSH, a port in the location overrides `-P`,
-    /// which is for locations without one, and a user in the location is overridden by `-o User`.
+    /// Returns the request for the configuration of `host`. As in OpenSSH, a port in the location takes
+    /// precedence over `-P`, and `-o User` takes precedence over a user in the location.
     pub fn request(&self, host: &str, port: Option<u16>, user: Option<&str>, account: Account) -> Request {
         let mut request = Request::new(host, account);
         request.user_file = self.user_file.clone();
@@ -114,14 +114,14 @@ impl Connecting {
     }
 }
 
-/// Sets a keyword as most of ssh's flags do: the last flag wins, and stands above every `-o`. So an alias like `ssh -A` can be
-/// taken back with `-a`.
+/// Sets a keyword as most of ssh's flags do: the last flag wins and takes precedence over every `-o`. So `-a`
+/// can undo an alias such as `ssh -A`.
 pub fn assign(lines: &mut Vec<CommandLine>, keyword: &'static str, value: &str) {
     lines.retain(|line| !matches!(line, CommandLine::Flag(name, _) if *name == keyword));
     lines.insert(0, fixed(keyword, value));
 }
 
-/// Log level from `-q` and `-v`: the last flag decides, and further `-v` raise it.
+/// Returns the log level from `-q` and `-v`: the last kind of flag decides, and each further `-v` raises it.
 pub fn log_level(parsed: &Parsed) -> Option<&'static str> {
     let mut level = None;
     let mut debugs = 0;

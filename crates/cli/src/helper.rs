@@ -1,4 +1,4 @@
-//! Helper programs: another program of ours starts one, sends a single request on its standard input, and
+//! Helper programs. Another program of ours starts one, sends a single request on its standard input, and
 //! reads the answer.
 
 use std::fmt::Display;
@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 /// Exit status of a failure; OpenSSH's helpers call it fatal.
 const FATAL: u8 = 255;
 
-/// The `main` of a helper program. An error is one line on standard error.
+/// Runs a helper program. An error becomes one line on standard error.
 pub fn main<E: Display>(run: impl FnOnce() -> Result<(), E>) -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
@@ -28,12 +28,12 @@ pub fn main<E: Display>(run: impl FnOnce() -> Result<(), E>) -> ExitCode {
     }
 }
 
-/// The system does not let this process protect its memory.
+/// The system refuses to protect this process's memory.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot protect the memory of this process: {0}")]
 pub struct MemoryUnprotected(#[source] io::Error);
 
-/// Keeps this process's memory, which contains PINs, out of core files and debuggers.
+/// Protects this process's memory, which contains PINs, from core files and debuggers.
 ///
 /// # Errors
 /// The system refuses.
@@ -41,17 +41,17 @@ pub fn protect_memory() -> Result<(), MemoryUnprotected> {
     forbid_inspection().map_err(MemoryUnprotected)
 }
 
-/// Forbids core files of this process, and access to its memory by other programs of the user.
+/// Forbids core files of this process, and access to its memory by the user's other programs.
 ///
 /// # Errors
-/// The system's error.
+/// The system refuses.
 fn forbid_inspection() -> io::Result<()> {
     forbid_debuggers()?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     Ok(())
 }
 
-/// Keeps other programs of the user from this process's memory.
+/// Denies the user's other programs access to this process's memory.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -60,7 +60,7 @@ fn forbid_debuggers() -> rustix::io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
-/// Keeps other programs of the user from this process's memory.
+/// Denies the user's other programs access to this process's memory.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -69,10 +69,10 @@ fn forbid_debuggers() -> rustix::io::Result<()> {
     set_dumpable_behavior(None, DumpableBehavior::NotDumpable)
 }
 
-/// Does nothing: this system has no such call, or asks the user before a debugger may attach.
+/// Does nothing: this system has no call for it, or asks the user before a debugger may attach.
 ///
 /// # Errors
-/// None.
+/// Never fails.
 #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
 fn forbid_debuggers() -> rustix::io::Result<()> {
     Ok(())
@@ -92,7 +92,8 @@ pub fn own_channels() -> io::Result<(File, File)> {
     Ok((File::from(input), File::from(output)))
 }
 
-/// Prints one line on standard error. Control characters are escaped: the text may come from a library or
+/// Prints one line on standard error. Control characters are escaped, because the text may come from a
+/// library or from the request.
 /// from the request.
 pub fn say(text: &str) {
     eprintln!("{}", lh_wire::printable(text.as_bytes()));

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use lh_config::Account;
 use lh_config::token::expand_tilde;
 
-/// Warning about a missing file of `-i`, which is then left out, so that the defaults are tried. `None` where
-/// the file exists.
+/// Returns the warning about a missing file of `-i`, or `None` where the file exists. A missing file is left
+/// out, so that the defaults are tried.
 pub fn identity_warning(text: &str, account: &Account) -> Option<String> {
-    // Tokens and variables are expanded later, when the configuration is known.
+    // The loader expands tokens and variables later, when the configuration is known.
     if text.contains(['%', '$']) {
         return None;
     }
     let home_of = |user: &str| lh_sys::users::by_name(user.as_ref()).ok().flatten().map(|user| user.home);
-    // An unknown user is an error later, as it is in a configuration file.
+    // The loader reports an unknown user later, as for a configuration file.
     let expanded = PathBuf::from(expand_tilde(text, account, home_of).ok()?);
     let beside = |suffix: &str| {
         let mut name = expanded.as_os_str().to_owned();

@@ -2,8 +2,8 @@
 //!
 //! - [`copying`]: configuration keywords from flags of the copying programs.
 //! - [`flags`]: one table per program gives the parser, usage and help texts; manual pages and completions
-//!   come from the same rows. The parser follows getopt(3) as OpenSSH's programs use it, not the GNU one.
-//! - [`identity`]: key files of `-i`.
+//! [`flags`]: one table per program, from which the parser, usage and help texts, manual pages and
+//! completions are made. The parser follows getopt(3) as OpenSSH's programs use it, not the GNU one.
 //! - [`helper`]: the `main` of helper programs.
 //! - [`prompt`]: passphrases and questions, from the terminal or an `SSH_ASKPASS` program.
 //! - [`progress`]: the transfer display.

@@ -48,7 +48,7 @@ impl Agent {
         Ok(Self { socket: UnixStream::connect(path)? })
     }
 
-    /// The keys the agent holds, in its order.
+    /// Returns the keys that the agent holds, in its order.
     ///
     /// # Errors
     /// See [`AgentError`].
@@ -99,7 +99,7 @@ impl Agent {
         self.done(&Request::Extension(Extension::SessionBind(bind)))
     }
 
-    /// The names of the extensions that the agent supports.
+    /// Returns the names of the extensions that the agent supports.
     ///
     /// # Errors
     /// [`AgentError::Refused`] also from agents that do not support the query.

@@ -1,4 +1,4 @@
-//! Agent forwarding, the client's side: programs at the server ask the agent here.
+//! Agent forwarding, the client's side: programs at the server use the local agent.
 //!
 //! Each forwarded connection gets its own connection to the agent. First the agent is told through which host
 //! it comes (`session-bind@openssh.com`), so that it can refuse keys that are not meant to be used from
@@ -75,7 +75,7 @@ impl AgentForward {
         Self { agent: socket.map(|socket| Agent { socket, request, session }), logger }
     }
 
-    /// The channel request for agent forwarding; `None` if nothing is forwarded.
+    /// Returns the channel request for agent forwarding; `None` if nothing is forwarded.
     pub fn request(&self) -> Option<&'static str> {
         self.agent.as_ref().map(|agent| agent.request)
     }
@@ -133,7 +133,7 @@ struct SkipAnswer {
 }
 
 impl SkipAnswer {
-    /// The part of `input` that belongs to the peer.
+    /// Returns the part of `input` that belongs to the peer.
     fn rest<'a>(&mut self, mut input: &'a [u8]) -> &'a [u8] {
         while self.left.is_none() {
             let Some((first, behind)) = input.split_first() else { return input };

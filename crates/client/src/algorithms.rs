@@ -8,8 +8,9 @@ use lh_transport::Algorithms;
 
 use crate::error::ClientError;
 
-/// The lists for KEXINIT. `known_types` are the types of the host's keys in known_hosts. Unless the user
-/// fixed the order, their algorithms come first, so that the server presents a key that can be checked.
+/// Returns the lists for KEXINIT. `known_types` are the types of the host's keys in known_hosts. Unless the
+/// user has set the order, their algorithms come first, so that the server presents a key that can be
+/// checked.
 ///
 /// # Errors
 /// [`ClientError::Config`] when no name in a list is supported.
@@ -62,7 +63,7 @@ pub(crate) fn ordered_by_user(settings: &ClientSettings) -> bool {
     settings.host_key_algorithms.0.as_deref().is_some_and(|text| !text.starts_with(['+', '-']))
 }
 
-/// Signature algorithms accepted for users' keys.
+/// Returns the signature algorithms accepted for users' keys.
 ///
 /// # Errors
 /// [`ClientError::Config`] when no name in the list is supported.
@@ -75,7 +76,7 @@ pub(crate) fn user_keys(settings: &ClientSettings) -> Result<Vec<String>, Client
     )
 }
 
-/// Signature algorithms accepted for this host's own keys.
+/// Returns the signature algorithms accepted for this host's own keys.
 ///
 /// # Errors
 /// [`ClientError::Config`] when no name in the list is supported.
@@ -93,7 +94,7 @@ pub(crate) fn known_key(name: &str) -> bool {
     key_algorithms::ALL.contains(&name)
 }
 
-/// Signature algorithms accepted from certificate authorities.
+/// Returns the signature algorithms accepted from certificate authorities.
 ///
 /// # Errors
 /// [`ClientError::Config`] when no name in the list is supported.
@@ -101,14 +102,14 @@ pub(crate) fn authorities(settings: &ClientSettings) -> Result<Vec<String>, Clie
     list("CASignatureAlgorithms", &settings.ca_signature_algorithms, &key_algorithms::AUTHORITY, &known_key)
 }
 
-/// The key type of a signature algorithm, as known_hosts spells it; for a certificate, the type of its plain
-/// key.
+/// Returns the key type of a signature algorithm, as known_hosts spells it; for a certificate, the type of
+/// its plain key.
 pub(crate) fn key_type_of(algorithm: &str) -> String {
     let plain = key_algorithms::plain(algorithm);
     if plain.starts_with("rsa-sha2-") { "ssh-rsa".to_owned() } else { plain.into_owned() }
 }
 
-/// The default list of an algorithm keyword, for `-G`; empty for every other keyword.
+/// Returns the default list of an algorithm keyword, for `-G`; an empty list for every other keyword.
 pub fn default_algorithms(keyword: &str) -> Vec<String> {
     let all = Algorithms::client_default();
     let owned = |name: &&str| (*name).to_owned();
@@ -124,7 +125,7 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
     }
 }
 
-/// The registry's list for a keyword's type of algorithms.
+/// Returns the registry's kind for a keyword's type of algorithms.
 const fn registered(kind: AlgorithmKind) -> Kind {
     match kind {
         AlgorithmKind::Cipher => Kind::Cipher,
@@ -134,7 +135,7 @@ const fn registered(kind: AlgorithmKind) -> Kind {
     }
 }
 
-/// The supported algorithms that match a pattern.
+/// Returns the supported algorithms that match a pattern.
 pub(crate) fn matching(kind: AlgorithmKind, pattern: &str) -> Vec<&'static str> {
     let fits = |name: &&str| lh_config::pattern::wildcard(name.as_bytes(), pattern.as_bytes());
     registered(kind).usable().into_iter().filter(fits).collect()
@@ -143,7 +144,8 @@ pub(crate) fn matching(kind: AlgorithmKind, pattern: &str) -> Vec<&'static str> 
 /// Returns true if a configuration may name this algorithm (with `pattern`: if the pattern matches one).
 pub(crate) fn exists(kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
     let kind = registered(kind);
-    // A configuration file shared with OpenSSH may contain foreign names; they are left out of what is offered.
+    // A configuration file shared with OpenSSH may name algorithms that this build lacks; they are not
+    // offered.
     kind.usable().iter().chain(kind.foreign()).any(|known| {
         if pattern { lh_config::pattern::wildcard(known.as_bytes(), name.as_bytes()) } else { *known == name }
     })

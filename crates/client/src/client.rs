@@ -1,4 +1,4 @@
-//! A connection to a host: its login, its sessions, its loop and its end.
+//! A connection to a host: its login, its sessions, its event loop and its end.
 
 use std::net::SocketAddr;
 
@@ -32,25 +32,25 @@ pub struct Client {
     /// The resolved host, for messages.
     host: String,
     peer: PeerName,
-    /// Where the TCP connection goes; `None` behind a proxy.
+    /// Peer of the TCP connection; `None` behind a proxy.
     address: Option<SocketAddr>,
     untrusted_host: bool,
     update: Option<HostKeyUpdate>,
     /// Connection metrics (`Metrics`).
     metrics: Option<Metrics>,
-    /// What the login has needed, jump hosts included; `None` before it.
+    /// Whether the logins, jump hosts included, have needed the user; `None` before the login.
     needed: Option<Needed>,
-    /// The login that is still to be done; `None` afterwards.
+    /// The prepared login; `None` when it is done.
     pending: Option<Box<Pending>>,
     relayed: bool,
-    /// `Resume`, where the server has offered it.
+    /// The session's resumption (`Resume`), where the server has offered it.
     resuming: Option<Resuming>,
     /// Kept so that the command ends with the connection.
     _proxy: Option<ProxyCommand>,
 }
 
 impl Client {
-    /// A connection whose host key is checked, and whose login is still to be done.
+    /// Returns a connection whose host key is checked but whose login has not begun.
     pub(crate) fn new(
         driver: Driver,
         pending: Pending,
@@ -73,7 +73,7 @@ impl Client {
         }
     }
 
-    /// A connection that another process has opened and authenticated (a mux master's).
+    /// Returns a connection that another process, a mux master, has opened and authenticated.
     pub(crate) fn from_master(driver: Driver, options: &Options) -> Self {
         Self {
             driver,
@@ -118,18 +118,19 @@ impl Client {
         self.relayed
     }
 
-    /// True if another login to the same host needs nobody, as far as this one tells: it took a key without a
-    /// passphrase, an agent or Kerberos, not a password or a touch, at jump hosts too.
+    /// Returns whether another login to this host would probably succeed without the user. That holds if this
+    /// login, and those at jump hosts, used a key without a passphrase, an agent or Kerberos, and no password
+    /// or touch.
     pub fn may_log_in_again(&self) -> bool {
         self.needed == Some(Needed::Nobody)
     }
 
-    /// The event loop, to open channels, add sources and run.
+    /// Returns the event loop, to open channels, add sources and run.
     pub const fn driver(&mut self) -> &mut Driver {
         &mut self.driver
     }
 
-    /// Opens a session channel. `handler` gets its data; the control gets the program's fate as
+    /// Opens a session channel. `handler` gets its data; the control gets the program's start and end as
     /// [`SessionNote`](crate::SessionNote)s.
     ///
     /// # Errors
@@ -147,10 +148,10 @@ impl Client {
             .map_err(|error| ClientError::Local(error.to_string()))
     }
 
-    /// Promises the server that no further session will be opened on this connection, so that an attacker who
-    /// takes this process over cannot run anything there (`no-more-sessions@openssh.com`). Returns false if
-    /// the server does not support it, or if the connection belongs to a mux master, which may open sessions
-    /// for other clients.
+    /// Promises the server that this connection will open no further session
+    /// (`no-more-sessions@openssh.com`). An attacker who later controls this process can then run nothing at
+    /// the server. Returns false if the server does not support it, or if the connection belongs to a mux
+    /// master, which may open sessions for other clients.
     pub fn forgo_sessions(&mut self) -> bool {
         let known = self.driver.link().transport_ref().peer().limits().knows_no_more_sessions;
         let asked = known && !self.relayed;
@@ -180,7 +181,7 @@ impl Client {
         result.map_err(|error| self.ended(&error))
     }
 
-    /// The error message for a connection that ended while channels were open.
+    /// Returns the error message for a connection that ended while channels were open.
     pub fn ended(&self, error: &DriverError) -> ClientError {
         let (host, at) = (&self.host, self.peer.text());
         let text = match error {
@@ -204,7 +205,7 @@ impl Client {
         ClientError::Lost(text)
     }
 
-    /// The host as resolved by the configuration.
+    /// Returns the host as resolved by the configuration.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -217,32 +218,32 @@ impl Client {
         AgentForward::new(options, session, registered, logger)
     }
 
-    /// Where the TCP connection goes; `None` behind a proxy or jump host.
+    /// Returns the peer of the TCP connection; `None` behind a proxy or jump host.
     pub const fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Marks the packets of a connection that is logged in (`IPQoS`), by its purpose. Without effect behind a proxy or jump
-    /// host.
+    /// Sets the packets' traffic class (`IPQoS`) of an authenticated connection, by its purpose. Without
+    /// effect behind a proxy or jump host.
     pub fn mark_packets(&mut self, options: &Options) {
         if self.address.is_some() {
             mark_packets(options, self.driver.link());
         }
     }
 
-    /// True if the host key was accepted only because checking is off: send nothing that must not reach a man
-    /// in the middle.
+    /// True if the host key was accepted only because checking is off: send nothing that an attacker in the
+    /// middle must not learn.
     pub const fn host_is_untrusted(&self) -> bool {
         self.untrusted_host
     }
 
-    /// The handler for further host keys that the server announces (`UpdateHostKeys`); the caller passes it
-    /// the control's events. `None` when this connection must not learn any.
+    /// Returns the handler for further host keys that the server announces (`UpdateHostKeys`); the caller
+    /// passes it the control's events. `None` when this connection must not learn any keys.
     pub const fn take_host_key_update(&mut self) -> Option<HostKeyUpdate> {
         self.update.take()
     }
 
-    /// Sends DISCONNECT and writes what is queued, for at most a short time.
+    /// Sends DISCONNECT and writes queued data, for at most a short time.
     pub fn close(&mut self) {
         if let Some(metrics) = &mut self.metrics {
             metrics.finish(&mut self.driver);
@@ -251,7 +252,7 @@ impl Client {
     }
 }
 
-/// The configuration's settings for channel windows.
+/// Returns the configuration of channel windows.
 pub(crate) fn channels(settings: &ClientSettings) -> lh_connection::Config {
     let bulk_window = if *settings.hpn_disabled {
         WindowPolicy::configured(false, None)

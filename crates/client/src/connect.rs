@@ -1,4 +1,4 @@
-//! [`connect`]: from a resolved configuration to a host whose key is checked, and a login.
+//! [`connect`]: reaches the host of a resolved configuration, checks its key and logs in.
 
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
 
 /// Reaches the host and checks its key, without logging in. Channels that are opened before
 /// [`Client::log_in`] cost no round trip of their own if the server is an lhsshd and a key logs in: their
-/// messages are sent with the login.
+/// messages are sent together with the login.
 ///
 /// # Errors
 /// As [`connect`].
@@ -61,7 +61,7 @@ pub fn connect_unauthenticated(options: &Options, ui: &mut dyn UserInterface) ->
     Ok(Client::new(driver, pending, update, proxy))
 }
 
-/// Reaches the host and checks its key, for a session that was logged in before.
+/// Reaches the host and checks its key, to resume a session.
 fn connect_again(
     options: &Options,
     session: &PublicKey,
@@ -70,7 +70,7 @@ fn connect_again(
     connect_link(options, 0, Some(session), log).map(|connected| (connected.link, connected.proxy))
 }
 
-/// A link to the host, whose key has been checked.
+/// A link to a host whose key has been checked.
 struct ConnectedLink {
     link: Link,
     proxy: Option<ProxyCommand>,
@@ -78,7 +78,7 @@ struct ConnectedLink {
     pending: Pending,
 }
 
-/// `session`: the host key of the session for which the link is made, if there is one.
+/// `session`: the host key of the session to resume, if there is one.
 fn connect_link(
     options: &Options,
     depth: usize,
@@ -153,7 +153,7 @@ fn connect_link(
     Ok(ConnectedLink { link, proxy: reached.proxy, update, pending })
 }
 
-/// `VersionAddendum`, expanded.
+/// Returns `VersionAddendum` with its tokens expanded.
 fn version_addendum(options: &Options) -> Result<Option<String>, ClientError> {
     let Some(text) = options.config.version_addendum.command() else { return Ok(None) };
     let expanded = options.config.tokens(&SystemEnvironment).expand(text);

@@ -1,9 +1,9 @@
 //! `[user@]host` and `ssh://` destinations.
 
-/// A destination as a person types it: `[user@]host` or `ssh://[user@]host[:port]`.
+/// A destination on the command line: `[user@]host` or `ssh://[user@]host[:port]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// The user, where one was named.
+    /// The user, if the destination names one.
     pub user: Option<String>,
     /// The host; without brackets if it was a bracketed IPv6 address.
     pub host: String,
@@ -70,7 +70,7 @@ impl Destination {
             }
         } else {
             match host.rsplit_once(':') {
-                // Two colons without brackets: an IPv6 address and no port.
+                // Two colons without brackets: an IPv6 address without a port.
                 Some((name, _)) if name.contains(':') => (host, None),
                 Some((name, port)) => (name, Some(port)),
                 None => (host, None),

@@ -1,4 +1,4 @@
-//! From a host's addresses to a connected TCP socket.
+//! Connects a TCP socket to one of a host's addresses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, sockopt};
 use crate::race::{Begun, Tried, race};
 use crate::resolve::{Family, resolve};
 
-/// The way to reach a host by TCP.
+/// The parameters for reaching a host by TCP.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dial {
     /// Local address to bind to.
@@ -25,11 +25,11 @@ pub(crate) struct Dial {
     pub(crate) timeout: Option<Duration>,
     /// Rounds through all addresses, one second apart; at least 1.
     pub(crate) attempts: u32,
-    /// SO_KEEPALIVE.
+    /// Whether SO_KEEPALIVE is set.
     pub(crate) keepalive: bool,
     /// Tries the addresses in parallel, each with this head start over the next.
     pub(crate) head_start: Option<Duration>,
-    /// Multipath TCP, if the kernel supports it.
+    /// Whether multipath TCP is used, if the kernel supports it.
     pub(crate) multipath: bool,
     /// Further socket options, set before connecting; the congestion control also afterwards.
     pub(crate) tuning: Tuning,
@@ -43,19 +43,19 @@ pub(crate) struct Shortfall {
     pub(crate) tuning: Vec<Refused>,
 }
 
-/// The local address that was asked for cannot be used. `Display` is OpenSSH's message about it.
+/// Error: the requested local address cannot be used. `Display` is OpenSSH's message.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UnusableSource(String);
 
 impl UnusableSource {
-    /// This error inside an [`io::Error`].
+    /// Returns the error inside an [`io::Error`], if it is one of these.
     pub(crate) fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 }
 
-/// An [`UnusableSource`] with this message.
+/// Returns an [`UnusableSource`] with this message.
 fn unusable(message: String) -> io::Error {
     io::Error::other(UnusableSource(message))
 }
@@ -123,7 +123,8 @@ impl Dial {
         }
     }
 
-    /// A socket of the requested kind; if multipath TCP is refused, plain TCP and the reason.
+    /// Returns a socket of the requested kind. If multipath TCP is refused, it is plain TCP, and the reason
+    /// is stored.
     fn socket(&self, family: AddressFamily, shortfall: &mut Shortfall) -> io::Result<OwnedFd> {
         if self.multipath {
             match lh_sys::socket::multipath(family) {
@@ -175,8 +176,8 @@ fn bind_address(bind: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
     found.first().copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// An address of the interface `BindInterface`, of the target's family. Prefers addresses that work beyond
-/// this machine and its link.
+/// Returns an address of the interface `BindInterface`, of the target's family. Prefers addresses that are
+/// valid beyond this machine and its link.
 fn interface_address(interface: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
     let mut all = lh_sys::interfaces::addresses()?;
     all.retain(|each| each.up && each.name == interface && each.address.is_ipv4() == target.is_ipv4());

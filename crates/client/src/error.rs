@@ -10,13 +10,13 @@ pub enum ClientError {
     /// The connection ended, or the peer broke the protocol, before the session ran.
     #[error("{0}")]
     Lost(String),
-    /// The host key was refused, by the user or by policy. The warnings before this line were shown already.
+    /// The user or the policy refused the host key. The warnings before this line were already shown.
     #[error("{0}")]
     HostKey(String),
     /// No method of authentication was accepted.
     #[error("{0}")]
     Denied(String),
-    /// The configuration is invalid or asks for something unsupported.
+    /// The configuration is invalid or requires something unsupported.
     #[error("{0}")]
     Config(String),
     /// A local operation failed.

@@ -90,7 +90,7 @@ impl EscapeFilter {
         None
     }
 
-    /// The escape character as it is shown: `~`, `^]`; empty when escapes are off.
+    /// Returns the escape character as the user sees it: `~`, `^]`; empty when escapes are off.
     pub fn shown(&self) -> String {
         match self.escape {
             None => String::new(),
@@ -100,7 +100,7 @@ impl EscapeFilter {
         }
     }
 
-    /// The text of `~?`, lines ending in CR LF because the terminal is raw.
+    /// Returns the text of `~?`, with lines ending in CR LF because the terminal is raw.
     pub fn help(&self) -> String {
         let e = self.shown();
         let lines = [

@@ -24,13 +24,13 @@ impl PeerName {
         *self == Self::unknown()
     }
 
-    /// `IP port N`.
+    /// Returns `IP port N`.
     pub(crate) fn text(&self) -> String {
         format!("{} port {}", self.address, self.port)
     }
 }
 
-/// The message for a link that failed during handshake or authentication.
+/// Returns the error for a link that failed during handshake or authentication.
 pub(crate) fn link_failed(error: &LinkError, peer: &PeerName) -> ClientError {
     let at = peer.text();
     ClientError::Lost(match error {
@@ -42,8 +42,8 @@ pub(crate) fn link_failed(error: &LinkError, peer: &PeerName) -> ClientError {
         LinkError::Closed { .. } => format!("Connection closed by {at}"),
         LinkError::Io { stage, source } => {
             let reset = source.kind() == std::io::ErrorKind::ConnectionReset;
-            // A proxy that exits with our identification line unread resets its pipe. The message is the one
-            // for a close.
+            // A proxy that exits without reading our identification line resets its pipe. Report it like a
+            // closed connection.
             if reset && *stage == Stage::Identification && peer.is_unknown() {
                 return link_failed(&LinkError::Closed { stage: *stage }, peer);
             }
@@ -95,7 +95,7 @@ fn transport_failed(error: &TransportError, at: &str) -> String {
     }
 }
 
-/// The peer sent SSH_MSG_DISCONNECT.
+/// Returns the error for an SSH_MSG_DISCONNECT of the peer.
 pub(crate) fn disconnected(reason: u32, description: &str, peer: &PeerName) -> ClientError {
     let (at, text) = (peer.text(), sanitise(description));
     ClientError::Lost(format!("Received disconnect from {at}:{reason}: {text}\nDisconnected from {at}"))

@@ -1,4 +1,4 @@
-//! From a connected stream to an authenticated link.
+//! Key exchange on a connected stream, and the check of the host's key.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ use crate::ui::{LogLevel, Progress};
 pub(crate) struct Verified {
     /// The key was accepted although it is not trusted.
     pub(crate) untrusted: bool,
-    /// The user's known_hosts files contain the key, so it may vouch for other keys of the host.
+    /// The user's known_hosts files contain the key, so it may authenticate further keys of the host.
     pub(crate) vouched_for: bool,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn shake_hands(
             Event::HostKey { algorithm, blob, .. } => match verify(&blob, policy, known, sshfp::look_up, log)
             {
                 Ok(result) => {
-                    // The user may take any time over the question; the connect time limit ends with it.
+                    // The user may take any time for the answer, so the connect time limit ends here.
                     deadline = None;
                     verified = result;
                     log.progress(Progress::HostVerified);
@@ -103,10 +103,10 @@ pub(crate) fn shake_hands(
 /// Time limit for sending the final DISCONNECT.
 pub(crate) const DISCONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// Function that asks DNS about a host and its key.
+/// Function that queries DNS about a host and its key.
 type DnsLookup = fn(&str, &PublicKey, &mut Log<'_>) -> DnsVerdict;
 
-/// Looks the key up, asks the user where the policy says so, and stores a new key.
+/// Looks up the key, asks the user where the policy requires it, and stores a new key.
 fn verify(
     blob: &[u8],
     policy: &Policy,
@@ -135,7 +135,7 @@ fn verify(
     check_not_revoked(policy, &key, log)?;
     let verdict = known.judge(policy, &key, log)?;
     let at_address = known.judge_address(policy, &key, log)?;
-    // A revoked key stays revoked, even if DNS vouches for it.
+    // A revoked key stays revoked, even if DNS has its fingerprint.
     for each in [Some(&verdict), at_address.as_ref()].into_iter().flatten() {
         if matches!(each, Verdict::Revoked(_)) {
             hostkey::decide(each, &key, policy, log)?;
@@ -248,8 +248,8 @@ fn side_event(event: Event, peer: &PeerName, log: &mut Log<'_>) -> Result<(), Cl
     Ok(())
 }
 
-/// The log line of SSH_MSG_DEBUG (RFC 4253 section 11.3), and its level. OpenSSH's server says so which options the
-/// accepted key has.
+/// Returns the log line of SSH_MSG_DEBUG (RFC 4253 section 11.3), and its level. OpenSSH's server uses this
+/// message to list the options of the accepted key.
 pub fn remote_debug(always_display: bool, text: &[u8]) -> (LogLevel, String) {
     let level = if always_display { LogLevel::Info } else { LogLevel::Debug1 };
     (level, format!("Remote: {}", lossy(text)))
@@ -259,7 +259,7 @@ fn lossy(bytes: &[u8]) -> String {
     sanitise(&String::from_utf8_lossy(bytes))
 }
 
-/// The link, as the login code uses it.
+/// The link's packets, in the form that the login code uses.
 pub(crate) struct LinkPackets<'l> {
     pub(crate) link: &'l mut Link,
     pub(crate) peer: &'l PeerName,
@@ -305,7 +305,7 @@ impl Packets for LinkPackets<'_> {
         if !self.link.transport_ref().peer().limits().takes_several_auth_requests {
             return Ok(false);
         }
-        // Its extension information follows directly behind NEWKEYS, mostly in the same segment.
+        // The server's EXT_INFO follows directly after NEWKEYS, mostly in the same segment.
         loop {
             let event = self.link.transport().poll(std::time::Instant::now());
             match event.map_err(|error| link_failed(&LinkError::Transport(error), self.peer))? {
@@ -353,7 +353,8 @@ mod tests {
         DnsVerdict::Match { secure: true }
     }
 
-    /// Verifies the test key with a DNS that vouches for it and with these lines as the system's known_hosts.
+    /// Verifies the test key with these lines as the system's known_hosts, and with a DNS that has its
+    /// fingerprint.
     fn verified(lines: &str, address: Option<&str>) -> (Result<Verified, ClientError>, Vec<String>) {
         let directory = tempfile::tempdir().expect("directory");
         let mut policy = policy(directory.path(), false);
@@ -370,8 +371,8 @@ mod tests {
         (result, ui.messages)
     }
 
-    /// A session that goes on does not take the first host that answers for its server, even where the user
-    /// lets unknown keys pass; and adds none to known_hosts.
+    /// A session to resume does not accept the first host that answers, even where the user accepts unknown
+    /// keys, and adds no key to known_hosts.
     #[test]
     fn a_session_that_goes_on_takes_no_unknown_key() {
         let verified_for = |session: &PublicKey, strict, lines: &str| {
@@ -395,7 +396,7 @@ mod tests {
                 assert!(matches!(result, Err(ClientError::HostKey(_))), "{strict:?} {lines}: {result:?}");
                 assert!(!added);
             }
-            // The session's own key is checked as ever, and another one that is known is right.
+            // The session's own key is checked as always; another key is accepted if it is known.
             assert!(verified_for(&key(), strict, "").0.is_ok());
             assert!(verified_for(&other, strict, &line(&key())).0.is_ok());
         }
@@ -411,7 +412,7 @@ mod tests {
             let (result, said) = verified(&format!("@revoked {names} {line}\n"), address);
             assert!(matches!(result, Err(ClientError::HostKey(_))), "{names}: {result:?}");
             assert!(said.iter().any(|text| text.contains("REVOKED HOST KEY")), "{said:?}");
-            // Wrapped, it may have been meant for this key.
+            // An editor has wrapped the line, which may have been meant for this key.
             let (result, said) =
                 verified(&format!("@revoked {names} {}\n", &line[..line.len() - 9]), address);
             assert!(matches!(result, Err(ClientError::HostKey(_))), "{names}: {result:?}");

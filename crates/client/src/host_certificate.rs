@@ -1,5 +1,5 @@
-//! Host certificates: whether an authority that known_hosts trusts (`@cert-authority`) has certified the
-//! host.
+//! Host certificates: checks whether an authority that known_hosts trusts (`@cert-authority`) has certified
+//! the host.
 //!
 //! A certificate that is untrusted or does not apply is no reason to refuse the host: its plain key decides
 //! then, as without a certificate.
@@ -15,7 +15,7 @@ use crate::log::{Log, sanitise};
 /// True if the certificate is trusted for the policy's host.
 ///
 /// # Errors
-/// The key, or the authority's, is revoked; everything but the last line has been shown.
+/// The key or its authority is revoked; all lines but the last one have been shown.
 pub(crate) fn is_trusted(
     key: &PublicKey,
     certificate: &Certificate,

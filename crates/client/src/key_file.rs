@@ -20,8 +20,8 @@ pub enum ReadFailure {
     TooOpen(u32),
 }
 
-/// Reads a file that is to contain a private key. Like OpenSSH, this refuses a file of the user's own that
-/// other users can read, with a key in it or not.
+/// Reads a file that should contain a private key. Like OpenSSH, refuses a file of the user's own that other
+/// users can read, whether or not it contains a key.
 ///
 /// # Errors
 /// See [`ReadFailure`].
@@ -46,8 +46,8 @@ pub fn read_limited(input: impl Read, expected: u64) -> io::Result<Zeroizing<Vec
     Ok(bytes)
 }
 
-/// The public key in a file and its comment: the first line that is a key, or the public half of a private
-/// key that reveals it without a passphrase.
+/// Returns the public key in a file and its comment: the first line that is a key, or the public half of a
+/// private key that reveals it without a passphrase.
 pub fn public_in(path: &Path) -> Option<(PublicKey, String)> {
     let file = File::open(path).ok()?;
     let size = file.metadata().ok().filter(|meta| meta.is_file())?.len();
@@ -55,13 +55,13 @@ pub fn public_in(path: &Path) -> Option<(PublicKey, String)> {
     public_line(&bytes).or_else(|| PrivateKey::parse_public(&bytes).ok().map(|key| (key, String::new())))
 }
 
-/// The first key line of a `.pub` file.
+/// Returns the first key line of a `.pub` file.
 pub fn public_line(bytes: &[u8]) -> Option<(PublicKey, String)> {
     let text = std::str::from_utf8(bytes).ok()?;
     text.lines().find_map(|line| PublicKey::from_openssh_line(line.trim()))
 }
 
-/// The public key of `path`: from the file itself, or from the `.pub` file beside it.
+/// Returns the public key of `path`: from the file itself, or from the `.pub` file beside it.
 ///
 /// # Errors
 /// I/O errors for `path`; [`io::ErrorKind::InvalidData`] if neither file contains a key.
@@ -81,14 +81,14 @@ pub fn load_public(path: &Path) -> io::Result<(PublicKey, String)> {
     }
 }
 
-/// `path` with `suffix` appended to its name.
+/// Returns `path` with `suffix` appended to its name.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// The warning about a private key that other users can read.
+/// Returns the warning about a private key that other users can read.
 pub fn unprotected(name: &str, mode: u32) -> String {
     format!(
         "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\n\

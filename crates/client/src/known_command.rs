@@ -42,46 +42,46 @@ impl Reason {
     }
 }
 
-/// The configured command.
+/// The configured `KnownHostsCommand`.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownHostsCommand {
     /// As configured. It is split into words before tokens are expanded, so that no token's value becomes two
     /// words.
     pub(crate) text: String,
-    /// The tokens that every command has.
+    /// The tokens that every command accepts.
     pub(crate) tokens: Tokens,
     pub(crate) fingerprint: FingerprintHash,
 }
 
-/// A `KnownHostsCommand` whose lines cannot be had.
+/// Why a `KnownHostsCommand` yields no lines.
 #[derive(Debug, thiserror::Error)]
 enum CommandError {
-    /// The configuration is wrong: quotes that do not close.
+    /// The configuration is wrong: a quote is not closed.
     #[error("\"{0}\" has bad quotes")]
     Quotes(String),
-    /// The configuration is wrong: a token that the keyword does not take.
+    /// The configuration is wrong: a token that the keyword does not accept.
     #[error(transparent)]
     Token(ExpandError),
-    /// The configuration is wrong: only blanks.
+    /// The configuration is wrong: the value is blank.
     #[error("\"\" has no command")]
     Empty,
-    /// The configuration is wrong: the program is a bare name.
+    /// The configuration is wrong: the path of the program is not absolute.
     #[error("path is not absolute")]
     Relative,
-    /// There is no such program.
+    /// The program does not exist.
     #[error("\"{path}\": {}", errno_text(.source))]
     Missing { path: String, source: std::io::Error },
     /// The program cannot be started.
     #[error("execv \"{path}\": {}", errno_text(.source))]
     Start { path: String, source: std::io::Error },
-    /// The program fails.
+    /// The program failed.
     #[error("{line} {how}")]
     Failed { line: String, how: String },
 }
 
 impl CommandError {
-    /// Whether the host keys of the files decide alone, as they do in OpenSSH where there is no program to
-    /// run. A program that fails ends the connection: its lines may be what revokes a key.
+    /// Returns whether the files alone decide after this error, as in OpenSSH when there is no program to
+    /// run. A program that fails ends the connection: its output might have revoked a key.
     const fn leaves_the_files(&self) -> bool {
         matches!(self, Self::Relative | Self::Missing { .. })
     }
@@ -90,7 +90,7 @@ impl CommandError {
 impl KnownHostsCommand {
     /// Runs the command and parses its output. `name` is the name to look up (`%H`), `key` the server's key.
     ///
-    /// A command whose program does not exist or has a relative path has no lines, which is logged.
+    /// A command whose program does not exist or has a relative path yields no lines; this is logged.
     ///
     /// # Errors
     /// The command cannot be started, or fails: then no key counts as known.

@@ -41,7 +41,7 @@ impl Default for Logger {
 }
 
 impl Logger {
-    /// A logger for messages up to `level`.
+    /// Returns a logger for messages up to `level`.
     pub fn new(level: LogLevel, target: LogTarget) -> Self {
         Self { level: Arc::new(AtomicU8::new(level as u8)), target, places: LogVerbose::default() }
     }
@@ -96,7 +96,7 @@ impl Logger {
         // The terminal may be in raw mode, so lines end with CR LF, as OpenSSH's do.
         let end = if matches!(self.target, LogTarget::File(_)) { "\n" } else { "\r\n" };
         let mut out = String::new();
-        // Words of a configuration file, a server or a user may have control characters.
+        // Text from a configuration file, a server or a user may contain control characters.
         for line in lh_wire::printable_lines(text).lines() {
             out.push_str(prefix);
             out.push_str(line);
@@ -118,7 +118,7 @@ impl Logger {
     }
 }
 
-/// The source location of the caller's caller as a tag, if it matches `places`.
+/// Returns the source location of the caller's caller as a tag, if it matches `places`.
 #[track_caller]
 fn tag(places: &LogVerbose) -> Option<String> {
     if places.0.is_empty() {
@@ -128,7 +128,8 @@ fn tag(places: &LogVerbose) -> Option<String> {
     places.tag(place.file(), &module_of(place.file()), place.line())
 }
 
-/// The module of a source file of the workspace: `crates/client/src/login/mod.rs` is `lh_client::login`.
+/// Returns the module of a source file of the workspace: `crates/client/src/login/mod.rs` is
+/// `lh_client::login`.
 fn module_of(file: &str) -> String {
     let mut parts: Vec<&str> = file
         .trim_end_matches(".rs")
@@ -219,7 +220,7 @@ impl<'u> Log<'u> {
         }
     }
 
-    /// Tells how far the connection is.
+    /// Reports the stage that the connection has reached.
     pub(crate) fn progress(&mut self, progress: Progress) {
         self.ui.progress(progress);
     }
@@ -232,7 +233,7 @@ impl<'u> Log<'u> {
         if self.batch { None } else { self.ui.ask_secret(prompt) }
     }
 
-    /// Asks for permission, which only a person can give.
+    /// Asks the user for permission.
     pub(crate) fn confirm(&mut self, prompt: &str) -> bool {
         !self.batch && self.ui.confirm(prompt)
     }

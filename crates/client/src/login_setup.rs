@@ -1,4 +1,4 @@
-//! Input of a login, from the configuration and the connection.
+//! The settings of a login, from the configuration and the connection.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,18 +28,18 @@ pub(crate) fn session_proof(link: &Link) -> Option<SessionProof> {
 const METHODS: [&str; 5] =
     [lh_auth::gss::GSS_METHOD, "hostbased", "publickey", "keyboard-interactive", "password"];
 
-/// `CertificateFile` paths with their tokens expanded.
+/// Returns the paths of `CertificateFile`s with their tokens expanded.
 fn certificate_files(config: &lh_config::ClientConfig) -> Result<Vec<PathBuf>, ClientError> {
     let texts = config.certificate_file.0.iter().filter(|text| !text.eq_ignore_ascii_case("none"));
     let expanded = texts.map(|text| config.expand_path(text, &SystemEnvironment));
     expanded.map(|path| path.map_err(|why| ClientError::Config(why.to_string()))).collect()
 }
 
-/// Returns the settings of a login at a host with this address. `untrusted`: its key is not known, so nothing
-/// is typed.
+/// Returns the settings of a login at the host with this address. `untrusted`: its key is unknown, so the
+/// user types no secret.
 ///
 /// # Errors
-/// A token or an algorithm in the configuration is wrong.
+/// A token or an algorithm in the configuration is invalid.
 pub(crate) fn login_config(
     options: &Options,
     address: Option<SocketAddr>,
@@ -56,7 +56,7 @@ pub(crate) fn login_config(
         GSS_METHOD => lh_sys::gssapi::SUPPORTED && *config.gssapi_authentication,
         "publickey" => !matches!(*config.pubkey_authentication, ClientPubkeyAuthentication::No),
         "hostbased" => *config.hostbased_authentication,
-        // A secret typed here would reach an impostor in the host's place.
+        // A secret typed here would reach an impostor that answers in place of the host.
         "password" => *config.password_authentication && !untrusted && !*config.batch_mode,
         "keyboard-interactive" => *config.kbd_interactive_authentication && !untrusted && !*config.batch_mode,
         _ => false,
@@ -103,8 +103,8 @@ pub(crate) fn login_config(
     })
 }
 
-/// The library for security keys: the configured one (`$NAME` is read from the environment), else the one
-/// that OpenSSH's programs read from the environment, else only what is built in.
+/// Returns the library for security keys: the configured one (`$NAME` is read from the environment), else the
+/// one in OpenSSH's environment variable, else only the built-in support.
 fn security_key_provider(configured: Option<&str>) -> String {
     let of = |name: &str| std::env::var(name).ok();
     match configured {
@@ -116,11 +116,11 @@ fn security_key_provider(configured: Option<&str>) -> String {
     }
 }
 
-/// The public keys that would be tried on the host, in order (`-Z`), as lines of `authorized_keys`. Contacts
-/// only the agent.
+/// Returns the public keys that would be tried on the host, in order (`-Z`), as lines of `authorized_keys`.
+/// Contacts only the agent.
 ///
 /// # Errors
-/// The configuration is wrong.
+/// The configuration is invalid.
 pub fn public_keys(options: &Options, ui: &mut dyn UserInterface) -> Result<Vec<String>, ClientError> {
     let mut log = Log::new(ui, options.log_level, true);
     let login = login_config(options, None, false)?;

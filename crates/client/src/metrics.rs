@@ -15,9 +15,9 @@ use crate::log::{LogTarget, Logger};
 use crate::options::Options;
 use crate::ui::LogLevel;
 
-/// HPN-SSH's default.
+/// HPN-SSH's default path of the output files.
 const DEFAULT_PATH: &str = "./ssh_stack_metrics";
-/// HPN-SSH's words.
+/// HPN-SSH's message for a server without metrics.
 const LOCAL_ONLY: &str = "Remote does not support stack metric polling. Local data only.";
 /// Time limit for the peer's last sample.
 const FINAL_SAMPLE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -34,12 +34,12 @@ const SHARE_OF_RUN: u32 = 20;
 enum Schedule {
     /// The interval of `MetricsInterval`.
     Fixed(Duration),
-    /// Often at first, then less and less, up to this interval.
+    /// Short at first, then longer and longer, up to this interval.
     Adaptive(Duration),
 }
 
 impl Schedule {
-    /// Time until the next sample, at `elapsed` since the start.
+    /// Returns the time until the next sample, at `elapsed` since the start.
     fn interval(self, elapsed: Duration) -> Duration {
         match self {
             Self::Fixed(interval) => interval,
@@ -56,9 +56,9 @@ pub(crate) struct Metrics {
     due: Instant,
     local: Option<Recorder>,
     remote: Option<Recorder>,
-    /// A request to the peer is unanswered: one at a time.
+    /// A request to the peer is unanswered; only one is sent at a time.
     asked: bool,
-    /// Write nothing more.
+    /// Metrics have ended: write nothing more.
     over: bool,
     logger: Logger,
 }
@@ -151,13 +151,13 @@ impl Metrics {
             return;
         }
         let end = Instant::now() + FINAL_SAMPLE_TIMEOUT;
-        // The answer to a request that is still under way is a sample of an earlier time than the end.
+        // Wait for the answer to an earlier request first, because it is older than the final sample.
         self.await_answer(driver, end);
         self.sample(&mut driver.control());
         self.await_answer(driver, end);
     }
 
-    /// Runs `driver` until the peer has answered, the connection has failed, or it is `end`.
+    /// Runs `driver` until the peer has answered, the connection has failed, or `end` has passed.
     fn await_answer(&mut self, driver: &mut Driver, end: Instant) {
         while self.asked {
             let left = end.saturating_duration_since(Instant::now());
@@ -168,7 +168,7 @@ impl Metrics {
     }
 }
 
-/// Returns the figures of our end that a sample is taken from.
+/// Returns this end's counters, which a sample is made from.
 fn source(cx: &ControlCx<'_>, rate_limit: Option<u64>) -> Source {
     // Destructured without `..`, so that a new field cannot be forgotten.
     let ConnectionStats { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
@@ -236,7 +236,7 @@ impl Control for Metered<'_> {
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
         if self.metrics.due <= now {
-            // Counted from now, not from the due time: after a suspend no samples are made up for.
+            // Counted from now, not from the due time: after a suspend, missed samples are not made up for.
             let elapsed = now.saturating_duration_since(self.metrics.started);
             self.metrics.due = now + self.metrics.schedule.interval(elapsed);
             self.metrics.sample(cx);

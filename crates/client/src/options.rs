@@ -12,16 +12,16 @@ use crate::log::Log;
 use crate::ticket::Ticket;
 use crate::ui::{LogLevel, UserInterface};
 
-/// Use of a connection.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Copies of files, on a connection that is not shared.
+    /// Copying files, over a connection that is not shared.
     Copy,
-    /// A command or a subsystem.
+    /// Running a command or a subsystem.
     Command,
-    /// A shell without a terminal.
+    /// Running a shell without a terminal.
     Shell,
-    /// A session with a terminal.
+    /// Running a session with a terminal.
     Terminal,
     /// No session of its own: forwards, `-W`, or a jump host's connection.
     Forwards,
@@ -38,7 +38,7 @@ pub struct Options {
     pub system_file: Option<PathBuf>,
     /// Highest log level. It overrides the configuration of a jump host.
     pub log_level: LogLevel,
-    /// The connection's purpose: some of them stay encrypted in spite of `NoneSwitch`.
+    /// Purpose of the connection: for some purposes it stays encrypted in spite of `NoneSwitch`.
     pub purpose: Purpose,
     /// Joins the session of this ticket instead of logging in.
     pub ticket: Option<Arc<Ticket>>,
@@ -80,8 +80,8 @@ impl Options {
         })
     }
 
-    /// The options for the jump host `hop`, reached through `before`. As with `ssh -J`, it inherits only the
-    /// configuration file, the log level and the hops before it.
+    /// Returns the options for the jump host `hop`, reached through `before`. As with `ssh -J`, it inherits
+    /// only the configuration file, the log level and the hops before it.
     pub(crate) fn for_hop(&self, hop: &JumpHost, before: &[JumpHost]) -> Result<Self, ConfigError> {
         let mut request = Request::new(&hop.host, self.config.account.clone());
         request.user_file = self.user_file.clone();
@@ -103,7 +103,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The path of the agent's socket: `IdentityAgent`, else `SSH_AUTH_SOCK`.
+    /// Returns the path of the agent's socket: `IdentityAgent`, else `SSH_AUTH_SOCK`.
     pub(crate) fn agent_socket(&self) -> Option<PathBuf> {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         match self.config.identity_agent.as_deref() {
@@ -168,19 +168,19 @@ impl Environment for SystemEnvironment {
     }
 }
 
-/// The shell for the commands of the configuration.
+/// Returns the shell for the commands of the configuration.
 pub(crate) fn user_shell() -> PathBuf {
     std::env::var_os("SHELL")
         .filter(|shell| !shell.is_empty())
         .map_or_else(|| "/bin/sh".into(), PathBuf::from)
 }
 
-/// The user database does not know the user with this number.
+/// Error: the user database has no user with this id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("No user exists for uid {0}")]
 pub struct UnknownUid(pub u32);
 
-/// The user who runs this process.
+/// Returns the user who runs this process.
 ///
 /// # Errors
 /// The user database does not know the user id.

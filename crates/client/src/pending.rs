@@ -17,28 +17,28 @@ use crate::resumable::keep_messages;
 use crate::resume::Connect;
 use crate::unencrypted;
 
-/// Facts about the host before the login, and the options for it.
+/// The prepared login of a link: its options, and facts about the host.
 pub(crate) struct Pending {
     /// Includes the port from `FallbackPort`, if the connection uses it.
     pub(crate) options: Options,
     pub(crate) peer: PeerName,
-    /// Where the TCP connection goes; `None` behind a proxy or jump host.
+    /// Peer of the TCP connection; `None` behind a proxy or jump host.
     pub(crate) address: Option<SocketAddr>,
     /// The host key was accepted although it is not trusted.
     pub(crate) untrusted: bool,
     /// The server's `first-flight@longhaul` promise, if it may be used.
     pub(crate) flight: Option<FirstFlight>,
-    /// What the logins at the jump hosts have needed.
+    /// Whether the logins at the jump hosts have needed the user.
     pub(crate) needed: Needed,
-    /// We have offered to resume the session.
+    /// The client has offered to resume the session.
     pub(crate) resumes: bool,
-    /// Makes another link for the session.
+    /// Makes another link, to resume the session.
     pub(crate) connect_again: Connect,
 }
 
 impl Pending {
-    /// Logs in, then switches to what `NoneSwitch` asks for. Returns what this login and those at the jump hosts
-    /// have needed.
+    /// Logs in, then switches encryption as `NoneSwitch` asks. Returns whether this login and those at the
+    /// jump hosts have needed the user.
     pub(crate) fn log_in(&self, link: &mut Link, log: &mut Log<'_>) -> Result<Needed, ClientError> {
         let Self { options, peer, address, untrusted, flight, resumes, needed, connect_again: _ } = self;
         let config = &options.config;
@@ -71,7 +71,7 @@ impl Pending {
             }
         };
         link.transport().set_authenticated();
-        // The offer may have come late; nothing of the session was sent then.
+        // The server's offer may have arrived late; no message of the session was sent before it.
         if *resumes {
             keep_messages(link.transport());
         }
@@ -83,9 +83,9 @@ impl Pending {
     }
 }
 
-/// The server's promise about requests sent without waiting (`first-flight@longhaul`). `None` if other steps
-/// must come first on this connection, or if the host is untrusted: it must not learn the requests before the
-/// login.
+/// Returns the server's promise about requests sent without waiting (`first-flight@longhaul`). `None` if
+/// other steps must come first on this connection, or if the host is untrusted: it must not learn the
+/// requests before the login.
 ///
 /// # Errors
 /// The connection has ended.
@@ -98,7 +98,7 @@ pub(crate) fn first_flight(
     if untrusted || options.ticket.is_some() || *options.config.none_switch {
         return Ok(None);
     }
-    // It follows directly behind NEWKEYS, mostly in the same segment.
+    // EXT_INFO follows directly after NEWKEYS, mostly in the same segment.
     let mut later = Vec::new();
     let transport = link.transport();
     while let Some(event) =

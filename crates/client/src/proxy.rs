@@ -39,7 +39,7 @@ impl ProxyCommand {
 impl Drop for ProxyCommand {
     fn drop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        // In a forked copy, `try_wait` fails: the command is no child of it and may still run.
+        // In a forked copy, `try_wait` fails: the command is not its child and may still run.
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
         }
@@ -163,7 +163,7 @@ impl ChannelHandler for Hop {
     }
 }
 
-/// OpenSSH's words for the reason codes of RFC 4254 section 5.1, such as `connect failed`.
+/// Returns OpenSSH's text for a reason code of RFC 4254 section 5.1, such as `connect failed`.
 pub const fn open_failure_words(reason: u32) -> &'static str {
     match reason {
         open_failure::ADMINISTRATIVELY_PROHIBITED => "administratively prohibited",

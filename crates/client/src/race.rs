@@ -24,7 +24,7 @@ pub(crate) enum Begun {
 /// Callback for each attempt (`None`) and each failure.
 pub(crate) type Tried<'t> = &'t mut dyn FnMut(&SocketAddr, Option<&io::Error>);
 
-/// The addresses with alternating families, in the resolver's order, starting with its first.
+/// Returns the addresses with alternating families, in the resolver's order, starting with its first.
 pub(crate) fn interleaved(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let first_is_v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (first, second): (Vec<SocketAddr>, Vec<SocketAddr>) =

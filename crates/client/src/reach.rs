@@ -24,11 +24,11 @@ pub(crate) struct Reached {
     pub(crate) address: Option<SocketAddr>,
     /// The port from `FallbackPort`, if the connection uses it.
     pub(crate) fallen_back: Option<u16>,
-    /// What the logins at jump hosts have needed.
+    /// Whether the logins at jump hosts have needed the user.
     pub(crate) needed: Needed,
 }
 
-/// Through `ProxyCommand`.
+/// Reaches the host through `ProxyCommand`.
 pub(crate) fn through_command(
     options: &Options,
     command: &str,
@@ -108,7 +108,7 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
             &mut shortfall,
         )
         .map_err(|error| {
-            // The reason has been logged already; OpenSSH has no other word here.
+            // The reason has already been logged; OpenSSH's message has only this word.
             let why = UnusableSource::of(&error).map_or_else(|| errno_text(&error), |_| "failure".to_owned());
             ClientError::Unreachable(format!("ssh: connect to host {host} port {port}: {why}"))
         })?;
@@ -124,7 +124,7 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
     Ok(Reached { stream, proxy: None, address: Some(address), fallen_back: None, needed: Needed::Nobody })
 }
 
-/// `HappyDelay`. HPN-SSH uses its default for 0.
+/// Returns the value of `HappyDelay`; 0 means the default, as in HPN-SSH.
 fn happy_delay(settings: &ClientSettings) -> Duration {
     let millis = *settings.happy_delay;
     Duration::from_millis(if millis == 0 { 250 } else { millis.into() })

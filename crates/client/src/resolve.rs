@@ -1,6 +1,6 @@
-//! Addresses of a host, for programs that connect to it before there is a loop.
+//! Looks up the addresses of a host, for programs that connect before they run an event loop.
 //!
-//! Inside a loop, [`lh_driver::Resolver`] looks names up without waiting.
+//! Inside a loop, [`lh_driver::Resolver`] looks up names without blocking.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -9,24 +9,25 @@ use lh_config::enums::AddressFamily;
 pub use lh_driver::Family;
 use lh_sys::errno_text;
 
-/// A host without an address to connect to. `Display` has OpenSSH's words for the reason.
+/// Why a host has no address to connect to. `Display` has OpenSSH's words.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// The host is an address of the family that the user excludes (`AddressFamily`).
+    /// The host is an address of a family that `AddressFamily` excludes.
     #[error("Address family for hostname not supported")]
     Family,
-    /// The resolver's words, such as "Name or service not known".
+    /// The resolver failed; its text is such as "Name or service not known".
     #[error("{}", errno_text(.0))]
     Resolver(io::Error),
-    /// There are addresses of the other family only.
+    /// The host has addresses of the other family only.
     #[error("No address associated with hostname")]
     NoAddress,
 }
 
-/// All addresses of `host` that `family` allows, in the resolver's order and without duplicates. Waits for the resolver.
+/// Returns all addresses of `host` that `family` allows, in the resolver's order and without duplicates.
+/// Blocks.
 ///
 /// # Errors
-/// There is none.
+/// The host has no such address.
 pub fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, ResolveError> {
     // Literal addresses skip the resolver, which would read several files first.
     if let Ok(ip) = host.parse::<IpAddr>() {
@@ -43,7 +44,7 @@ pub fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>,
     if addresses.is_empty() { Err(ResolveError::NoAddress) } else { Ok(addresses) }
 }
 
-/// The addresses that `AddressFamily` permits.
+/// Returns the address family that `AddressFamily` permits.
 pub(crate) const fn family(configured: AddressFamily) -> Family {
     match configured {
         AddressFamily::Any => Family::Any,

@@ -1,4 +1,4 @@
-//! Decides if a session is to outlive its connection (`Resume`), and prepares for that before the session
+//! Decides whether a session may outlive its connection (`Resume`), and prepares for that before the session
 //! begins.
 
 use std::time::Duration;
@@ -9,22 +9,22 @@ use lh_transport::Transport;
 
 use crate::options::Options;
 
-/// Keepalives where `ServerAliveInterval` asks for none: without them a path that is silent would not count as
-/// broken.
+/// Keepalive interval and count where `ServerAliveInterval` is not set: without keepalives a silent path
+/// would never count as broken.
 pub(crate) const KEEPALIVE: (Duration, u32) = (Duration::from_secs(15), 3);
 
-/// True if the session of these options is to outlive its connection. Connections that join a session by a
-/// ticket do not: the work of one that breaks goes over the others.
+/// True if the session of these options should outlive its connection. Connections that join a session by a
+/// ticket should not: when one breaks, the others take over its work.
 pub(crate) fn is_wanted(options: &Options) -> bool {
     *options.config.resume != Resume::No && options.ticket.is_none() && !*options.config.none_switch
 }
 
-/// Keeps what is sent, from now on, if the server has offered to resume. Call it before the first message of the
-/// session.
+/// Starts to keep sent messages, if the server has offered to resume. Must be called before the first message
+/// of the session.
 pub(crate) fn keep_messages(transport: &mut Transport) {
     let offered = transport.peer_extension(NAME).is_some_and(is_offered);
     if offered && transport.message_counts().is_none() {
-        // Without keys there is no session either.
+        // Fails only without keys, and then there is no session either.
         let _ = transport.retain(BUDGET);
     }
 }

@@ -1,10 +1,9 @@
-//! `Resume`: a connection that breaks is replaced by another one, on which the session goes on
-//! (`resume@longhaul`, docs/protocol.md).
+//! `Resume`: replaces a broken connection by a new one, on which the session continues (`resume@longhaul`,
+//! docs/protocol.md).
 //!
-//! [`Resumed`] sits between the loop and the program's own control, as metrics do. Connecting blocks, so it
-//! is done in a thread of its own for each attempt; it returns a link that the server has accepted for the
-//! session. Changes of the network, which the kernel reports, make it look at once whether the path still
-//! carries.
+//! [`Resumed`] wraps the program's own control, as metrics do. Connecting blocks, so each attempt has a
+//! thread of its own, which returns a link that the server has accepted for the session. When the kernel
+//! reports a change of the network, the path is checked at once.
 
 mod attempt;
 mod path;
@@ -32,24 +31,24 @@ use path::{PathState, PathWatch};
 use second::{SecondLink, Step};
 use status::Status;
 
-/// Poll tokens; the program's own are small. Attempts have those above.
+/// Poll tokens. The program's own are small; attempts use `ATTEMPTS` and the numbers above it.
 const SECOND: usize = usize::MAX - 10;
 const NETWORK: usize = usize::MAX - 9;
 const SLEEP: usize = usize::MAX - 8;
 const ATTEMPTS: usize = usize::MAX - 7;
 
-/// Time without a link of which a user on a terminal is not told.
+/// Time without a link before the user at a terminal is told.
 const UNTOLD: Duration = Duration::from_millis(500);
 
-/// The state of one session.
+/// The resumption state of one session.
 pub(crate) struct Resuming {
     options: Options,
     connect: Connect,
     logger: Logger,
     status: Status,
-    /// Once the server has consented.
+    /// The agreed terms, once the server has consented.
     agreed: Option<Agreed>,
-    /// The command behind the present link.
+    /// The `ProxyCommand` of the present link.
     proxy: Option<ProxyCommand>,
 }
 
@@ -59,30 +58,30 @@ struct Agreed {
     host_key: PublicKey,
     reconnect: Reconnect,
     attempts: Vec<Attempt>,
-    /// The last attempt met another host.
+    /// The last attempt reached another host.
     is_elsewhere: bool,
     path: PathWatch,
-    /// When the user is told, while there is no link.
+    /// Time at which the user is told that there is no link; `None` while there is one.
     away: Option<Instant>,
-    /// The link is silent, and another one is made beside it.
+    /// The link is silent, and attempts to replace it are under way.
     suspects: bool,
-    /// Another one beside a link that is stalled.
+    /// A second link beside a stalled one.
     second: SecondLink,
 }
 
 impl Agreed {
-    /// Claims the session on the link of this attempt; the session has no other one.
+    /// Claims the session over the link of this attempt, while the session has no other link.
     fn claim(&mut self, index: usize, session_id: Vec<u8>, user: &str, cx: &ControlCx<'_>) {
         let Some(attempt) = self.attempts.get_mut(index) else { return };
         attempt.claim(self.secret.request(user, &session_id, cx.received_messages()), session_id);
     }
 
-    /// Goes on over a second link that was made beside the present one, which is lost now.
+    /// Continues over a second link, after the present one has been lost.
     fn take_over(&mut self, second: (Attempt, Vec<u8>), user: &str, cx: &ControlCx<'_>, now: Instant) {
         let (attempt, session_id) = second;
         self.attempts.clear();
         self.reconnect.set_round_trip(self.path.round_trip());
-        // A silent link has counted as broken before.
+        // A silent link may have counted as broken already.
         self.reconnect.on_resumed(now);
         self.reconnect.on_broken_beside(attempt.id(), now);
         self.attempts.push(attempt);
@@ -90,14 +89,14 @@ impl Agreed {
         self.on_lost(now);
     }
 
-    /// The session has no link.
+    /// Records that the session has no link.
     fn on_lost(&mut self, now: Instant) {
         self.away = Some(now + UNTOLD);
         self.suspects = false;
         self.path.forget();
     }
 
-    /// The link carries the session; no other one is made.
+    /// Records that the link works after all, and ends other attempts.
     fn trust_link(&mut self, now: Instant) {
         if std::mem::take(&mut self.suspects) {
             self.attempts.clear();
@@ -105,7 +104,7 @@ impl Agreed {
         }
     }
 
-    /// The attempt has failed, and is gone.
+    /// Records a failed attempt.
     fn fail(&mut self, id: AttemptId, failure: Failure, now: Instant) {
         self.is_elsewhere = failure == Failure::Elsewhere;
         self.reconnect.on_failed(id, failure, now);
@@ -113,7 +112,7 @@ impl Agreed {
 }
 
 impl Resuming {
-    /// For a link that keeps its messages; `None` for others.
+    /// Returns the resumption state for a link that keeps its messages; `None` for others.
     pub(crate) fn new(options: &Options, link: &Link, connect: Connect) -> Option<Self> {
         link.transport_ref().message_counts()?;
         let logger = Logger::new(options.log_level, LogTarget::Stderr);
@@ -127,7 +126,7 @@ impl Resuming {
         })
     }
 
-    /// Does what is due.
+    /// Performs all due actions.
     fn turn(&mut self, cx: &mut ControlCx<'_>) {
         if self.agreed.is_none() {
             self.agreed = cx.resumable_session().cloned().and_then(|session| self.agree(&session, cx));
@@ -165,7 +164,7 @@ impl Resuming {
             }
         }
         if cx.is_away() && agreed.away.is_none() {
-            // A command in between has lost its connection, too.
+            // A proxy command has lost its connection too.
             self.proxy = None;
             self.logger.say(LogLevel::Verbose, "connection lost; reconnecting");
             if let Some(second) = agreed.second.take() {
@@ -208,7 +207,7 @@ impl Resuming {
                     agreed.reconnect.on_failed(id, Failure::Path, now);
                 }
                 Action::GiveUp if !cx.is_away() => {
-                    // There is no better link than the one that is silent.
+                    // There is no better link than the silent one.
                     agreed.path.forget();
                     return agreed.trust_link(now);
                 }
@@ -227,7 +226,7 @@ impl Resuming {
         }
     }
 
-    /// Compares the link with a second one while it is stalled, and replaces it by one that is faster.
+    /// Compares a stalled link with a second one, and replaces it if the second one is faster.
     fn compare(&mut self, cx: &mut ControlCx<'_>, now: Instant) {
         let Some(agreed) = &mut self.agreed else { return };
         match agreed.second.turn(cx, now) {
@@ -244,7 +243,7 @@ impl Resuming {
                 self.proxy = None;
                 agreed.take_over((attempt, session_id), self.options.config.user(), cx, now);
             }
-            // A link that cannot be given up, as in a key exchange.
+            // The link cannot be given up now, for instance during a key exchange.
             Some(Step::Replace(..)) => {}
         }
     }
@@ -272,7 +271,7 @@ impl Resuming {
         })
     }
 
-    /// An attempt has news.
+    /// Handles the report of an attempt.
     fn hear(&mut self, index: usize, cx: &mut ControlCx<'_>) {
         let Some(agreed) = &mut self.agreed else { return };
         let Some(attempt) = agreed.attempts.get_mut(index) else { return };
@@ -280,14 +279,15 @@ impl Resuming {
         match attempt.news() {
             None => {}
             Some(News::Reached { session_id }) => {
-                // The link that was silent may have answered meanwhile.
+                // The silent link may have answered meanwhile.
                 if !cx.is_away() && (agreed.path.check(cx, now) == PathState::Good || !cx.lose_link()) {
                     agreed.path.forget();
                     return agreed.trust_link(now);
                 }
                 agreed.reconnect.on_progress(id, now);
                 agreed.claim(index, session_id, self.options.config.user(), cx);
-                // The last claim is the one that counts: another attempt that has made one was silent since.
+                // Only the last claim counts, so an earlier attempt that has claimed the session without an
+                // answer is abandoned.
                 agreed.attempts.retain(|other| {
                     let given_up = other.id() != id && other.made_claim().is_some();
                     if given_up {
@@ -321,7 +321,7 @@ impl Resuming {
                     self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
                     return agreed.fail(id, failure, now);
                 }
-                // It has proved the session's secret, so this key is the server's, too.
+                // The host has proved the session's secret, so this key is also the server's.
                 agreed.host_key = new_key.unwrap_or_else(|| agreed.host_key.clone());
                 (agreed.away, agreed.suspects, agreed.is_elsewhere) = (None, false, false);
                 agreed.attempts.clear();
@@ -340,14 +340,14 @@ impl Resuming {
         }
     }
 
-    /// The second link has news.
+    /// Handles the report of the second link's attempt.
     fn hear_second(&mut self) {
         if let Some(error) = self.agreed.as_mut().and_then(|agreed| agreed.second.hear(Instant::now())) {
             self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
         }
     }
 
-    /// The network has changed, or the machine has slept.
+    /// Handles a change of the network, or the end of a machine's sleep.
     fn look_at_network(&mut self, cx: &mut ControlCx<'_>) {
         let Some(agreed) = &mut self.agreed else { return };
         let now = Instant::now();
@@ -364,13 +364,13 @@ impl Resuming {
             return [agreed.path.next_deadline(), reconnect, second].into_iter().flatten().min();
         };
         let status = self.status.next_deadline().unwrap_or(told);
-        // The past would wake the loop again and again.
+        // A deadline in the past would wake the loop without end.
         let status = Some(status).filter(|status| *status > Instant::now());
         [reconnect, status].into_iter().flatten().min()
     }
 }
 
-/// The program's control, with the state of its session.
+/// The program's control, combined with the resumption of its session.
 pub(crate) struct Resumed<'a> {
     pub(crate) inner: &'a mut dyn Control,
     pub(crate) resuming: &'a mut Resuming,
@@ -419,7 +419,7 @@ impl Control for Resumed<'_> {
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
-        // The session's own part is done before each wait.
+        // [`Resuming`] acts before each wait, so only the inner control's deadline is handled here.
         if self.inner.next_deadline().is_some_and(|deadline| deadline <= cx.now()) {
             self.inner.on_timeout(cx);
         }

@@ -1,11 +1,11 @@
-//! `IPQoS`: the mark of a connection's packets, by which routers treat them as interactive or as bulk.
+//! `IPQoS`: the traffic class of a connection's packets, by which routers treat them as interactive or bulk.
 
 use lh_driver::Link;
 
 use crate::options::{Options, Purpose};
 
-/// Marks the packets of a link by the purpose of its connection. Without effect behind a proxy or jump host, whose
-/// connection has a mark of its own.
+/// Sets the traffic class of a link's packets by the purpose of its connection. Without effect behind a proxy
+/// or jump host, whose connection has a class of its own.
 pub(crate) fn mark_packets(options: &Options, link: &Link) {
     let quality = *options.config.ip_qos;
     let tos = if options.purpose == Purpose::Terminal { quality.interactive } else { quality.bulk };

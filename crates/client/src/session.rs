@@ -44,27 +44,27 @@ impl Start {
     }
 }
 
-/// A terminal to ask for (RFC 4254 section 6.2).
+/// A terminal to request (RFC 4254 section 6.2).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pty {
-    /// `TERM`.
+    /// Value of `TERM`.
     pub term: String,
-    /// Size in characters.
+    /// Width in characters.
     pub columns: u32,
-    /// Size in characters.
+    /// Height in characters.
     pub rows: u32,
-    /// Size in pixels, 0 where unknown.
+    /// Width in pixels, 0 if unknown.
     pub width: u32,
-    /// Size in pixels, 0 where unknown.
+    /// Height in pixels, 0 if unknown.
     pub height: u32,
     /// Encoded terminal modes (RFC 4254 section 8).
     pub modes: Vec<u8>,
 }
 
-/// Everything asked for when a session channel opens.
+/// All requests to send when a session channel opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSetup {
-    /// A terminal, if one is wanted.
+    /// The terminal to request, if any.
     pub pty: Option<Pty>,
     /// Environment variables to send; servers silently drop most of them.
     pub env: Vec<(String, String)>,
@@ -345,7 +345,7 @@ pub fn answer_by_default(event: ControlEvent, cx: &mut ControlCx<'_>) {
     }
 }
 
-/// The output of `~I` and `-O conninfo`, in OpenSSH's words: both addresses and the algorithms.
+/// Returns the output of `~I` and `-O conninfo`, in OpenSSH's words: both addresses and the algorithms.
 pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
     let mut lines = vec![format!("Connection information for pid {}", std::process::id())];
     match cx.addresses() {
@@ -377,14 +377,14 @@ pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
     lines
 }
 
-/// Compressed and plain bytes, and the share that is left.
+/// Returns a text with the compressed and plain bytes, and their ratio.
 fn saved(totals: CompressionTotals) -> String {
     let CompressionTotals { plain, compressed } = totals;
     let share = if plain == 0 { 0.0 } else { compressed as f64 / plain as f64 };
     format!("{compressed}/{plain} bytes (*{share:.3})")
 }
 
-/// One algorithm, or two if the directions differ.
+/// Returns one algorithm, or two if the directions differ.
 fn in_both_directions(what: &str, to_server: &str, to_client: &str) -> String {
     if to_server == to_client {
         format!("  {what} {to_server}")

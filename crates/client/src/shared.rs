@@ -1,5 +1,5 @@
-//! Connections of another process: a client of a mux master in proxy mode has channels of its own there, and
-//! needs no login.
+//! Connections of another process: as a client of a mux master in proxy mode, this process has its own
+//! channels there and needs no login.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::ui::UserInterface;
 const GROWTH: u64 = 60 << 20;
 
 impl Client {
-    /// A client of the master at the other end of this socket, from [`MuxClient::into_proxy`].
+    /// Returns a client of the master at the other end of this socket, from [`MuxClient::into_proxy`].
     ///
     /// # Errors
     /// The socket cannot be set up.
@@ -34,8 +34,8 @@ impl Client {
     }
 }
 
-/// A connection for one task: through the master at `ControlPath` if there is one (and `ControlMaster` does
-/// not ask to be one), else a new one.
+/// Returns a connection for one task: through the master at `ControlPath` if there is one (and
+/// `ControlMaster` does not make this process one), else a new one.
 ///
 /// # Errors
 /// See [`connect`](crate::connect()).
@@ -60,7 +60,7 @@ pub fn connect_or_share_unauthenticated(
     }
 }
 
-/// The client of a running master; `None` where a new connection is to be made.
+/// Returns the client of a running master; `None` where a new connection is needed.
 ///
 /// # Errors
 /// The configured path is too long for a socket.

@@ -41,7 +41,7 @@ impl Syslog {
     }
 }
 
-/// The number of a facility (RFC 3164 section 4.1.1).
+/// Returns the number of a facility (RFC 3164 section 4.1.1).
 fn number(facility: &str) -> u8 {
     match facility.to_ascii_uppercase().as_str() {
         "DAEMON" => 3,

@@ -1,4 +1,4 @@
-//! Tickets: additional connections join a logged-in session without another login (docs/protocol.md).
+//! Tickets: additional connections join an authenticated session without another login (docs/protocol.md).
 
 use lh_auth::client::{Client as Machine, Event};
 use lh_auth::{TICKET, TicketRequest};
@@ -66,7 +66,7 @@ pub(crate) fn join(
                     ticket.key.sign("ssh-ed25519", &data).map_err(|error| denied(&error.to_string()))?;
                 machine.ticket(&request, &signature, packets.sink());
             }
-            // The banner was shown when the user logged in.
+            // The banner was shown at the first login.
             Ok(Event::Banner(_)) => {}
             Ok(Event::Success) => return Ok(()),
             Ok(_) => return Err(denied("Permission denied")),

@@ -6,31 +6,32 @@ use zeroize::Zeroizing;
 /// A password, passphrase or answer. Wiped when dropped.
 pub type Secret = Zeroizing<String>;
 
-/// Asks for permission, from a thread beside the loop: the prompt, and whether the user agrees.
+/// Function that asks the user for permission, from a thread beside the loop: takes the prompt, returns
+/// whether the user agrees.
 pub type Permission = std::sync::Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// A notice on the user's display, shown until the value is dropped.
 pub type Notice = Box<dyn std::any::Any>;
 
-/// Stages of a connection. Each comes after something that the network or the server has done.
+/// Stages of a connection. Each follows a response of the network or the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
-    /// The TCP connection is there.
+    /// The TCP connection is established.
     Connected,
     /// The server has sent its identification.
     Identified,
-    /// The server has proved its host key, which is accepted.
+    /// The server has proved its host key, and the key is accepted.
     HostVerified,
 }
 
-/// The user of the library, or a stand-in: by default without a way to ask, or to show anything but messages.
+/// The user of the library, or a stand-in. By default there is no way to ask, and only messages are shown.
 ///
 /// Texts have no final newline and no control characters from the peer.
 pub trait UserInterface {
     /// Shows a message on standard error. Called only for levels that are shown.
     fn message(&mut self, level: LogLevel, text: &str);
 
-    /// Tells how far the connection is; of jump hosts' connections as well.
+    /// Reports the connection's stage; for jump hosts' connections as well.
     fn progress(&mut self, _progress: Progress) {}
 
     /// Shows the server's login banner; `text` keeps its newlines.

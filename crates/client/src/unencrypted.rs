@@ -29,7 +29,7 @@ use crate::handshake::{self, DISCONNECT_TIMEOUT, KEY_CHANGED_AT_REKEY};
 use crate::log::Log;
 use crate::options::Purpose;
 
-/// The requested switch, after warnings about settings without effect.
+/// Returns the requested switch, after warnings about settings without effect.
 pub(crate) fn wanted(settings: &ClientSettings, purpose: Purpose, log: &mut Log<'_>) -> Option<Unencrypted> {
     let (enabled, switch, mac) = (*settings.none_enabled, *settings.none_switch, *settings.none_mac_enabled);
     if mac && !(enabled && switch) {
@@ -83,12 +83,13 @@ fn other_use(settings: &ClientSettings, purpose: Purpose) -> Option<&'static str
 /// `LoginGraceTime`.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Most that a server sends between the login and the switch: host keys, EXT_INFO, a few debug messages.
+/// Largest number of events between the login and the switch. A server sends host keys, EXT_INFO, a few debug
+/// messages.
 const MAX_LATER_EVENTS: usize = 1024;
-/// The same, bytes.
+/// Largest size of these events, bytes.
 const MAX_LATER_BYTES: usize = 1 << 20;
 
-/// Events that come before the switch, for the session.
+/// Events that arrive before the switch, kept for the session.
 #[derive(Default)]
 struct Later {
     events: Vec<Event>,
@@ -98,7 +99,7 @@ struct Later {
 impl Later {
     /// Keeps an event. Returns false if there are too many.
     fn keep(&mut self, event: Event) -> bool {
-        // A packet refers to a buffer that may hold much else.
+        // A packet refers to its whole receive buffer, so a copy is kept.
         let event = match event {
             Event::Packet(payload) => Event::Packet(Bytes::copy_from_slice(&payload)),
             Event::Pong(content) => Event::Pong(Bytes::copy_from_slice(&content)),
@@ -115,10 +116,10 @@ impl Later {
     }
 }
 
-/// Rekeys to the none cipher, and warns. Other events are kept for later. `timeout`: `ConnectTimeout`.
+/// Rekeys to the none cipher, and warns. Other events are kept for the session. `timeout`: `ConnectTimeout`.
 ///
 /// # Errors
-/// The server refuses it, takes too long or sends too much before it, or the connection broke.
+/// The server refuses the switch, takes too long or sends too much before it; or the connection broke.
 pub(crate) fn switch(
     link: &mut Link,
     wanted: Unencrypted,
@@ -167,7 +168,7 @@ pub(crate) fn switch(
 
 /// Warns every time, at any log level.
 fn warn(names: &Negotiated, log: &mut Log<'_>) {
-    // The line that scripts know from HPN-SSH.
+    // HPN-SSH's line, which scripts match.
     log.warn("WARNING: ENABLED NONE CIPHER!!!");
     let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
     if mac == "none" {

@@ -1,9 +1,9 @@
 //! `UpdateHostKeys`: stores the host's other keys, and removes those it no longer has
 //! (`hostkeys-00@openssh.com` and `hostkeys-prove-00@openssh.com`, OpenSSH's PROTOCOL section 2.5).
 //!
-//! The server lists its keys once, over a connection whose host key is in known_hosts. It has to prove that
-//! it holds the new ones, so that it cannot make us store another host's keys. A file that was arranged by
-//! hand (wildcards, several names, authorities, keys under other names too) is not changed, as in OpenSSH.
+//! The server lists its keys once, over a connection whose host key is in known_hosts. It must prove that it
+//! holds the new ones; otherwise it could make us store another host's keys. As in OpenSSH, a file with
+//! manual entries (wildcards, several names, authorities, keys under other names too) is not changed.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use crate::ui::{LogLevel, UserInterface};
 const ANNOUNCE: &str = "hostkeys-00@openssh.com";
 const PROVE: &str = "hostkeys-prove-00@openssh.com";
 
-/// Most keys of a server; further ones are ignored.
+/// Largest number of keys of a server; further ones are ignored.
 const MAX_KEYS: usize = 64;
 
 /// Number of invalid answers after which the answer counts as no.
@@ -31,7 +31,7 @@ const TRIES: usize = 3;
 /// The handler of key announcements on a connection; the session's control passes it events.
 pub struct HostKeyUpdate {
     policy: Policy,
-    /// `UpdateHostKeys ask`.
+    /// Whether the user is asked first (`UpdateHostKeys ask`).
     ask: bool,
     /// Key types that the configuration accepts.
     types: Vec<String>,
@@ -46,14 +46,15 @@ enum State {
     Done,
 }
 
-/// The planned changes.
+/// The planned changes to known_hosts.
 struct Plan {
     new: Vec<PublicKey>,
     old: Vec<PublicKey>,
 }
 
 impl HostKeyUpdate {
-    /// As `UpdateHostKeys` says, for a host whose key in use is in the user's own known_hosts files.
+    /// Returns the handler that `UpdateHostKeys` asks for, if the host's key in use is in the user's own
+    /// known_hosts files.
     pub(crate) fn configured(options: &Options, policy: Policy, types: Vec<String>) -> Option<Self> {
         use lh_config::enums::YesNoAsk;
         let config = &options.config;
@@ -140,7 +141,7 @@ impl HostKeyUpdate {
         self.state = State::Proving(plan);
     }
 
-    /// The usable keys of an announcement. `None` if it is malformed.
+    /// Returns the usable keys of an announcement. `None` if it is malformed.
     fn keys(&self, fields: &[u8], log: &mut Log<'_>) -> Option<Vec<PublicKey>> {
         let mut reader = Reader::new(fields);
         let mut keys: Vec<PublicKey> = Vec::new();
@@ -156,7 +157,7 @@ impl HostKeyUpdate {
         Some(keys)
     }
 
-    /// Writes the files, after asking where the configuration says so.
+    /// Writes the files, after asking the user where the configuration requires it.
     fn change(&self, plan: &Plan, log: &mut Log<'_>, ask: &mut dyn FnMut(&str) -> Option<String>) {
         let level = if self.ask { LogLevel::Info } else { LogLevel::Verbose };
         if self.ask {
@@ -197,7 +198,7 @@ fn agreed(log: &mut Log<'_>, ask: &mut dyn FnMut(&str) -> Option<String>) -> boo
 enum NoChange {
     #[error("server sent no hostkeys")]
     NoKeys,
-    /// The user has written the host's lines by hand, and they stay as they are.
+    /// The user has edited the host's lines manually, so they stay unchanged.
     #[error(
         "CA/revocation marker, manual host list or wildcard host pattern found, \
          skipping UserKnownHostsFile update"

@@ -18,7 +18,7 @@ pub enum TransferLog {
     Syslog,
     /// systemd's journal.
     Journald,
-    /// Appended to this file.
+    /// Path of a file to append to.
     File(PathBuf),
 }
 

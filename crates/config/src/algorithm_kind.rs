@@ -14,7 +14,7 @@ pub enum AlgorithmKind {
 }
 
 impl AlgorithmKind {
-    /// The type of a keyword; `None` if it is no algorithm list.
+    /// Returns the type of a keyword; `None` if its value is not an algorithm list.
     pub fn of_keyword(name: &str) -> Option<Self> {
         Some(match name {
             "Ciphers" => Self::Cipher,
@@ -28,12 +28,13 @@ impl AlgorithmKind {
         })
     }
 
-    /// OpenSSH's line before [`message`](Self::message) that names the unknown item; key exchange only.
+    /// Returns OpenSSH's line before [`message`](Self::message) that names the unknown item; key exchange
+    /// only.
     pub fn detail(self, unknown: &str) -> Option<String> {
         (self == Self::Kex).then(|| format!("Unsupported KEX algorithm \"{unknown}\""))
     }
 
-    /// OpenSSH's message for a list that comes from a program's flag (`-c`, `-m`).
+    /// Returns OpenSSH's message for a list from a program's flag (`-c`, `-m`).
     pub fn flag_message(self, list: &str) -> Option<String> {
         match self {
             Self::Cipher => Some(format!("Unknown cipher type '{list}'")),
@@ -42,7 +43,7 @@ impl AlgorithmKind {
         }
     }
 
-    /// OpenSSH's message for a list with an unknown name.
+    /// Returns OpenSSH's message for a list with an unknown name.
     pub fn message(self, list: &str) -> String {
         match self {
             Self::Cipher => format!("Bad SSH2 cipher spec '{list}'."),

@@ -7,8 +7,8 @@ use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
 use crate::value_error::ValueError;
 
-/// A configured algorithm list. It is kept as written, because another crate has the default that it may
-/// edit.
+/// A configured algorithm list. It is stored as written, because another crate has the default list that it
+/// may edit.
 ///
 /// Names are not checked here (this crate knows no algorithms): the loaders check them with
 /// [`Environment::knows_algorithm`].
@@ -16,7 +16,7 @@ use crate::value_error::ValueError;
 pub struct AlgorithmList(pub Option<String>);
 
 impl AlgorithmList {
-    /// The effective list, from the given default list.
+    /// Returns the effective list, made from the given default list.
     ///
     /// `+a,b` appends, `-a,b` removes (patterns allowed), `^a,b` puts first; anything else replaces.
     /// Duplicates are removed.
@@ -50,13 +50,13 @@ impl AlgorithmList {
         out
     }
 
-    /// The effective list as a plain list, for dumps.
+    /// Returns the effective list as a plain list, for dumps.
     pub(crate) fn effective(&self, default: &[String]) -> Self {
         let list = self.apply(default);
         Self((!list.is_empty()).then(|| list.join(",")))
     }
 
-    /// The names in the list, without the edit prefix.
+    /// Returns the names in the list, without the edit prefix.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0
             .as_deref()
@@ -84,8 +84,8 @@ impl Value for AlgorithmList {
     }
 }
 
-/// Replaces each pattern in a list by the names it matches, as OpenSSH does. A `-` list stays unchanged: it
-/// is matched against the default.
+/// Replaces each pattern in a list by the names that it matches, as OpenSSH does. A `-` list stays unchanged,
+/// because it is matched against the default.
 pub(crate) fn expanded(list: &str, kind: AlgorithmKind, environment: &dyn Environment) -> String {
     if list.starts_with('-') || !list.contains(['*', '?']) {
         return list.to_owned();
@@ -99,13 +99,13 @@ pub(crate) fn expanded(list: &str, kind: AlgorithmKind, environment: &dyn Enviro
     format!("{edit}{}", names.collect::<Vec<_>>().join(","))
 }
 
-/// True if the list has a name and all its names exist. Empty items, as in `a,b,`, are ignored; the names of
-/// a `-` list need not exist.
+/// True if the list contains a name and all its names exist. Empty items, as in `a,b,`, are ignored; the
+/// names of a `-` list need not exist.
 pub(crate) fn all_known(list: &str, kind: AlgorithmKind, environment: &dyn Environment) -> bool {
     list.starts_with('-') || items(list).next().is_some() && first_unknown(list, kind, environment).is_none()
 }
 
-/// The first name of a list that does not exist.
+/// Returns the first name of a list that does not exist.
 pub(crate) fn first_unknown<'a>(
     list: &'a str,
     kind: AlgorithmKind,

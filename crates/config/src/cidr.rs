@@ -23,7 +23,7 @@ fn mask(width: u32, ones: u32) -> u128 {
     if ones == 0 { 0 } else { all & (all << (width - ones)) }
 }
 
-/// Parses `address/bits`. `Ok(None)` for text without a slash (a name or a wildcard).
+/// Parses `address/bits`. Returns `Ok(None)` for text without a slash (a name or a wildcard).
 ///
 /// # Errors
 /// A network with too many bits or with host bits set, which OpenSSH refuses too.
@@ -40,14 +40,14 @@ fn network(text: &str) -> Result<Option<Network>, ()> {
     Ok(Some(Network { address, bits: ones }))
 }
 
-/// True if [`match_list`] accepts the list. An empty entry is none, as with OpenSSH.
+/// True if [`match_list`] accepts the list. As in OpenSSH, an empty entry is invalid.
 pub fn check_list(list: &str) -> bool {
     list.split(',')
         .map(|item| item.strip_prefix('!').unwrap_or(item))
         .all(|item| !item.is_empty() && network(item).is_ok())
 }
 
-/// True for a list of networks and addresses alone, with or without `!`.
+/// True for a list that consists of networks and addresses, each with or without `!`.
 pub fn is_network_list(list: &str) -> bool {
     list.split(',').all(|item| matches!(network(item.strip_prefix('!').unwrap_or(item)), Ok(Some(_))))
 }

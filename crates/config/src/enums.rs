@@ -17,11 +17,11 @@ macro_rules! enumeration {
         }
 
         impl $name {
-            /// The word that a dump prints.
+            /// Returns the word that a dump prints.
             pub fn word(self) -> &'static str {
                 match self { $(Self::$variant => $first),* }
             }
-            /// Parses any of its spellings, in any case.
+            /// Parses any spelling of a value, in any case.
             pub fn from_word(word: &str) -> Option<Self> {
                 $( if word.eq_ignore_ascii_case($first) $(|| word.eq_ignore_ascii_case($other))* { return Some(Self::$variant); } )*
                 None
@@ -56,13 +56,13 @@ enumeration! {
 }
 
 enumeration! {
-    /// `TCPKeepAlive`.
+    /// `TCPKeepAlive`: the connections that the kernel probes.
     TcpKeepAlive ("yes, no, transport or all") {
-        /// On the SSH connection.
+        /// The SSH connection.
         Transport = "yes" | "transport" | "true",
-        /// Also on the connections of TCP and X11 forwards.
+        /// The SSH connection, and those of TCP and X11 forwards.
         All = "all",
-        /// Nowhere.
+        /// No connection.
         No = "no" | "false",
     }
     default Transport;
@@ -86,11 +86,11 @@ enumeration! {
 enumeration! {
     /// `VerifyHostKeyDNS` and `UpdateHostKeys`.
     YesNoAsk ("yes, no or ask") {
-        /// Yes.
+        /// The feature is on.
         Yes = "true" | "yes",
-        /// No.
+        /// The feature is off.
         No = "false" | "no",
-        /// Ask the user.
+        /// The user is asked.
         Ask = "ask",
     }
     default No;
@@ -116,13 +116,13 @@ enumeration! {
 enumeration! {
     /// `RequestTTY`.
     RequestTty ("auto, yes, no or force") {
-        /// A terminal for shells if standard input is one.
+        /// Request a terminal for a shell, if standard input is one.
         Auto = "auto",
-        /// Never.
+        /// Never request a terminal.
         No = "false" | "no",
-        /// Always if standard input is a terminal.
+        /// Request a terminal, if standard input is one.
         Yes = "true" | "yes",
-        /// Always.
+        /// Always request a terminal.
         Force = "force",
     }
     default Auto;
@@ -146,9 +146,9 @@ enumeration! {
     Tunnel ("yes, no, point-to-point or ethernet") {
         /// No tunnel.
         No = "false" | "no",
-        /// Layer 2.
+        /// A tunnel of Ethernet frames (layer 2).
         Ethernet = "ethernet",
-        /// Layer 3.
+        /// A tunnel of IP packets (layer 3).
         PointToPoint = "point-to-point" | "true" | "yes",
     }
     default No;
@@ -157,13 +157,13 @@ enumeration! {
 enumeration! {
     /// `PermitTunnel`.
     PermitTunnel ("yes, no, point-to-point or ethernet") {
-        /// No tunnel.
+        /// Tunnels are refused.
         No = "no",
-        /// Either layer.
+        /// Tunnels of either layer are permitted.
         Yes = "yes",
-        /// Layer 2.
+        /// Tunnels of Ethernet frames (layer 2) are permitted.
         Ethernet = "ethernet",
-        /// Layer 3.
+        /// Tunnels of IP packets (layer 3) are permitted.
         PointToPoint = "point-to-point",
     }
     default No;
@@ -185,13 +185,13 @@ enumeration! {
 enumeration! {
     /// `PubkeyAuthentication` of the client.
     ClientPubkeyAuthentication ("yes, no, unbound or host-bound") {
-        /// Yes, host-bound where the server can.
+        /// Keys are used, with host-bound signatures where the server supports them.
         Yes = "true" | "yes",
-        /// No.
+        /// Keys are not used.
         No = "false" | "no",
-        /// Never host-bound.
+        /// Keys are used, never with host-bound signatures.
         Unbound = "unbound",
-        /// Only host-bound.
+        /// Keys are used, with host-bound signatures only.
         HostBound = "host-bound",
     }
     default Yes;
@@ -233,18 +233,18 @@ enumeration! {
 }
 
 enumeration! {
-    /// How much is logged; each level includes those before it.
+    /// Amount of logging; each level includes the levels above it in this list.
     #[derive(PartialOrd, Ord)]
     LogLevel ("log level") {
-        /// No messages.
+        /// Logs nothing.
         Quiet = "SILENT" | "QUIET",
-        /// Fatal errors.
+        /// Logs fatal errors.
         Fatal = "FATAL",
-        /// Errors.
+        /// Logs errors.
         Error = "ERROR",
-        /// The default.
+        /// Logs the default amount.
         Info = "INFO",
-        /// More than the default.
+        /// Logs more than the default.
         Verbose = "VERBOSE",
         /// `-v`.
         Debug1 = "DEBUG" | "DEBUG1",
@@ -269,7 +269,7 @@ impl LogLevel {
         Self::Debug3,
     ];
 
-    /// Returns the level whose `as u8` this is; the last one for numbers that none has.
+    /// Returns the level with this number (`as u8`), or the last level for a larger one.
     pub fn from_number(number: u8) -> Self {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Debug3)
     }
@@ -321,9 +321,9 @@ enumeration! {
 enumeration! {
     /// `Compression` of the server; `yes` means delayed until after authentication.
     ServerCompression ("yes, delayed or no") {
-        /// After authentication.
+        /// Compression is allowed after authentication.
         Delayed = "yes" | "delayed",
-        /// Never.
+        /// Compression is never allowed.
         No = "no",
     }
     default Delayed;
@@ -360,24 +360,24 @@ enumeration! {
 enumeration! {
     /// `AllowTcpForwarding`, `AllowStreamLocalForwarding`.
     AllowForwarding ("yes, no, local or remote") {
-        /// Both directions.
+        /// Both directions are permitted.
         Yes = "yes" | "all",
-        /// Never.
+        /// Forwarding is not permitted.
         No = "no",
-        /// Only `-R`.
+        /// Only remote forwards (`-R`) are permitted.
         Remote = "remote",
-        /// Only `-L`.
+        /// Only local forwards (`-L`) are permitted.
         Local = "local",
     }
     default Yes;
 }
 
 impl AllowForwarding {
-    /// Whether the client may open connections from this server (`-L`).
+    /// Returns whether the client may open connections from this server (`-L`).
     pub fn local(self) -> bool {
         matches!(self, Self::Yes | Self::Local)
     }
-    /// Whether the client may listen on this server (`-R`).
+    /// Returns whether the client may listen on this server (`-R`).
     pub fn remote(self) -> bool {
         matches!(self, Self::Yes | Self::Remote)
     }
@@ -386,11 +386,11 @@ impl AllowForwarding {
 enumeration! {
     /// `TransferLogFormat`.
     TransferLogFormat ("text, json or hpn") {
-        /// Names and values.
+        /// Lines of names and values.
         Text = "text",
-        /// A JSON object.
+        /// Lines with a JSON object.
         Json = "json",
-        /// HPN-SSH's lines.
+        /// Lines in HPN-SSH's format.
         Hpn = "hpn",
     }
     default Text;
@@ -410,9 +410,9 @@ enumeration! {
 enumeration! {
     /// `IgnoreRhosts`.
     IgnoreRhosts ("yes, no or shosts-only") {
-        /// Ignore both files.
+        /// Ignore `.rhosts` and `.shosts`.
         Yes = "yes",
-        /// Read both.
+        /// Read `.rhosts` and `.shosts`.
         No = "no",
         /// Read `.shosts` only.
         ShostsOnly = "shosts-only",

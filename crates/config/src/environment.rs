@@ -1,4 +1,4 @@
-//! The environment of a configuration: everything it depends on besides its text.
+//! The environment of a configuration: the facts that it depends on besides its text.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub struct Account {
 
 /// The environment that the loaders use. Tests have a fake one.
 pub trait Environment {
-    /// An environment variable.
+    /// Returns an environment variable.
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
@@ -27,31 +27,31 @@ pub trait Environment {
     /// Runs the command of `Match exec` with the user's shell; true if it exits with status 0.
     fn run(&self, command: &str) -> bool;
 
-    /// SHA-1, for the token `%C`.
+    /// Computes SHA-1, for the token `%C`.
     fn sha1(&self, data: &[u8]) -> [u8; 20];
 
-    /// The home directory of another user, for `~name/…`.
+    /// Returns the home directory of another user, for `~name/…`.
     fn home_of(&self, _user: &str) -> Option<PathBuf> {
         None
     }
 
-    /// True if an algorithm of this name exists; with `pattern`, the name may be a pattern.
+    /// True if an algorithm with this name exists; with `pattern`, the name may be a pattern.
     fn knows_algorithm(&self, _kind: AlgorithmKind, _name: &str, _pattern: bool) -> bool {
         true
     }
 
-    /// The algorithms that a pattern matches.
+    /// Returns the algorithms that a pattern matches.
     fn matching_algorithms(&self, _kind: AlgorithmKind, _pattern: &str) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Looks a name up: `None` if it has no address, else the target of its alias or the name itself. For
-    /// `CanonicalizeHostname`.
+    /// Looks up a name, for `CanonicalizeHostname`. Returns `None` if it has no address, else the target of
+    /// its alias or the name itself.
     fn canonical_name(&self, _name: &str, _family: crate::enums::AddressFamily) -> Option<String> {
         None
     }
 
-    /// The addresses of the network interfaces, for `Match localnetwork`.
+    /// Returns the addresses of the network interfaces, for `Match localnetwork`.
     fn local_addresses(&self) -> Vec<std::net::IpAddr> {
         Vec::new()
     }

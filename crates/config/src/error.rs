@@ -11,31 +11,32 @@ use std::fmt;
 pub struct ConfigError {
     /// The lines to print, without newlines.
     pub lines: Vec<String>,
-    /// What is at fault.
+    /// The part that is wrong.
     pub fault: ConfigFault,
 }
 
-/// What is wrong with a configuration.
+/// The part of a configuration that is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ConfigFault {
-    /// The text: an unknown keyword, a bad value.
+    /// The text of a file: for instance an unknown keyword or an invalid value.
     #[default]
     Text,
-    /// The file that was named cannot be read.
+    /// The file named on the command line cannot be read.
     Unreadable,
-    /// An option of the command line (`-o`) is no statement: unknown keyword, no value, too many, quotes.
+    /// An `-o` option is not a valid statement: an unknown keyword, no value, too many values, or open
+    /// quotes.
     Option,
 }
 
 impl ConfigError {
-    /// An error with one line.
+    /// Returns an error with one line.
     pub fn new(line: impl Into<String>) -> Self {
         Self { lines: vec![line.into()], fault: ConfigFault::Text }
     }
 }
 
-/// The lines of a message about the statement at `origin`. The last line includes the position; lines before
-/// it give details of the value.
+/// Returns the lines of a message about the statement at `origin`. The last line includes the position; the
+/// lines before it give details of the value.
 pub(crate) fn lines_at(origin: &str, message: &str) -> Vec<String> {
     let (before, last) =
         message.rsplit_once('\n').map_or((None, message), |(before, last)| (Some(before), last));
@@ -57,7 +58,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The text of an operating system error, without Rust's "(os error N)".
+/// Returns the text of an operating system error, without Rust's "(os error N)".
 pub(crate) fn errno_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

@@ -4,29 +4,29 @@ use std::fmt;
 
 use crate::names::{BAD_HOST, BAD_USER};
 
-/// A text whose tokens, variables or `~user` cannot be expanded.
+/// An error in expanding tokens, variables or `~user` in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpandError {
-    /// `${}`.
+    /// `${}` names no variable.
     NamelessVariable,
-    /// `${NAME` without its brace.
+    /// `${NAME` lacks its closing brace.
     UnclosedVariable,
-    /// A `%` at the end.
+    /// A `%` ends the text.
     UnfinishedToken,
-    /// `%x` for a letter without a value here.
+    /// The token `%x` is unknown, or has no value for this keyword.
     UnknownToken(char),
-    /// `~user` for a user that does not exist.
+    /// The user in `~user` does not exist.
     UnknownUser(String),
-    /// `%h` or `%n` in a command is a host name with shell syntax.
+    /// The host name of `%h` or `%n` in a command contains shell syntax.
     UnsafeHost,
-    /// `%r` in a command is a user name with shell syntax.
+    /// The user name of `%r` in a command contains shell syntax.
     UnsafeUser,
-    /// `${NAME}` for a variable that is not set.
+    /// The variable in `${NAME}` is not set.
     UnsetVariable(String),
 }
 
 impl fmt::Display for ExpandError {
-    /// The error in OpenSSH's words.
+    /// Writes the error in OpenSSH's words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NamelessVariable => f.write_str("zero-length environment variable"),

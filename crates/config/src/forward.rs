@@ -7,7 +7,8 @@ use crate::value_error::{Part, Syntax, ValueError};
 /// One end of a forward.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A TCP address; `host` is `None` if the specification has none (listen: `GatewayPorts` decides).
+    /// A TCP address. `host` is `None` if the specification has none; for a listener, `GatewayPorts` then
+    /// decides.
     Tcp {
         /// Name, address, or `*`; an explicit empty name means all addresses, like `*`.
         host: Option<String>,
@@ -27,8 +28,8 @@ pub struct Forward {
     pub connect: Option<Endpoint>,
 }
 
-/// Parses a port number or a service name of /etc/services. Like C's functions, it permits white space and a plus
-/// in front of the number.
+/// Parses a port number or a service name of /etc/services. Like the C library, permits white space and a
+/// plus before the number.
 pub fn parse_port(text: &str) -> Option<u16> {
     let number = text.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
     let number = number.strip_prefix('+').unwrap_or(number);
@@ -106,8 +107,8 @@ fn target(host: &str, port: &str) -> Option<Endpoint> {
 }
 
 impl Endpoint {
-    /// Whether the kernel can take the address: `sun_path` for paths, `NI_MAXHOST` for names, both with a null byte. As for
-    /// ssh, a path counts as it is written, with its tokens.
+    /// Returns whether the address fits the kernel's structures: `sun_path` for paths, `NI_MAXHOST` for
+    /// names, both with a null byte. As in ssh, a path counts with its tokens unexpanded.
     fn fits(&self) -> bool {
         match self {
             Self::Unix(path) => path.len() < if cfg!(target_os = "linux") { 108 } else { 104 },
@@ -117,13 +118,13 @@ impl Endpoint {
 }
 
 impl Forward {
-    /// Parses `[bind:]port:host:hostport`, `[bind:]port:/path`, `/path:host:hostport` or `/path:/path` (`-L`;
-    /// `-R` with `remote`, which also accepts a lone `[bind:]port` for a remote SOCKS proxy). As for ssh, each part with
-    /// a slash is a path.
+    /// Parses `[bind:]port:host:hostport`, `[bind:]port:/path`, `/path:host:hostport` or `/path:/path`. This
+    /// is the syntax of `-L`, and with `remote` of `-R`, which also accepts `[bind:]port` alone for a remote
+    /// SOCKS proxy. As in ssh, each part with a slash is a path.
     pub fn parse(spec: &str, remote: bool) -> Option<Self> {
         let parts = fields(spec.trim())?;
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        // It may be relative, or begin with a token or a variable (`${XDG_RUNTIME_DIR}/agent`).
+        // A path may be relative, or begin with a token or a variable (`${XDG_RUNTIME_DIR}/agent`).
         let path = |text: &str| text.contains('/');
         let (listen, connect) = match parts.as_slice() {
             [a] if remote => (if path(a) { Endpoint::Unix(a.to_string()) } else { tcp(None, a)? }, None),
@@ -189,8 +190,8 @@ macro_rules! forwards {
                 if $two_words {
                     match args.next_word().filter(|word| !word.is_empty()) {
                         Some(word) => {
-                            // A keyword has its listening side as "port" or "host:port". Joined by a colon,
-                            // both words have a flag's syntax.
+                            // A keyword writes its listening side as "port" or "host:port". Joined by a
+                            // colon, its two words have the syntax of a flag.
                             spec.push(':');
                             spec.push_str(&word);
                             has_target = true;
@@ -201,7 +202,7 @@ macro_rules! forwards {
                 }
                 #[allow(clippy::redundant_closure_call)]
                 let forward: Option<Forward> = ($parse)(&spec);
-                // Two ports are no port and a target, though they could be an address and a port.
+                // Two ports alone are not a port and a target, although they could be an address and a port.
                 let forward = forward.filter(|forward| !has_target || forward.connect.is_some());
                 let forward = forward.ok_or_else(|| args.malformed(Syntax::Forward, &spec))?;
                 Ok(Self(vec![forward]))
@@ -221,21 +222,21 @@ macro_rules! forwards {
 }
 
 forwards!(
-    /// `LocalForward` lines.
+    /// Values of all `LocalForward` lines.
     LocalForwards,
     |spec: &str| Forward::parse(spec, false),
     true,
     true
 );
 forwards!(
-    /// `RemoteForward` lines.
+    /// Values of all `RemoteForward` lines.
     RemoteForwards,
     |spec: &str| Forward::parse(spec, true),
     true,
     false
 );
 forwards!(
-    /// `DynamicForward` lines.
+    /// Values of all `DynamicForward` lines.
     DynamicForwards,
     Forward::parse_dynamic,
     false,

@@ -17,15 +17,15 @@ pub const MAX_DEPTH: usize = 16;
 /// memory.
 pub const MAX_FILE: u64 = 16 << 20;
 
-/// Bytes that hold the usual file, read at once.
+/// Initial buffer size, bytes: the usual file fits.
 const USUAL_FILE: usize = 8 << 10;
 
-/// Most files that one `Include` pattern may match.
+/// Largest number of files that one `Include` pattern may match.
 const MAX_MATCHES: usize = 4096;
 
-/// The files that match `pattern` (an absolute path with `*`, `?` and `[…]` in its components), sorted by
-/// name. A pattern without wildcards yields the path itself if it exists. Hidden files only match a pattern
-/// that starts with a dot.
+/// Returns the files that match `pattern` (an absolute path with `*`, `?` and `[…]` in its components),
+/// sorted by name. A pattern without wildcards yields the path itself if it exists. Hidden files only match a
+/// pattern that starts with a dot.
 pub fn glob(pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "." })];
     for component in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -60,12 +60,12 @@ pub fn glob(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Like [`wildcard`], with `[abc]`, `[a-z]` and `[!…]` too.
+/// Like [`wildcard`], but also supports `[abc]`, `[a-z]` and `[!…]`.
 fn matches_component(name: &[u8], pattern: &[u8]) -> bool {
     if !pattern.contains(&b'[') {
         return wildcard(name, pattern);
     }
-    // One row of the dynamic programme: `at[i]` is true if the pattern so far matches the first i bytes.
+    // A row of a dynamic programming table: `at[i]` is true if the pattern so far matches the first i bytes.
     let mut at = vec![false; name.len() + 1];
     at[0] = true;
     let mut p = 0;
@@ -151,7 +151,7 @@ fn read_with_timeout(path: &Path, timeout: Duration) -> std::io::Result<String> 
         return Ok(String::new());
     }
     if kind.is_file() {
-        // The standard library begins with reads of 32 bytes where it knows no size.
+        // Avoids the standard library's first reads of 32 bytes for files of unknown size.
         bytes.reserve(USUAL_FILE);
         file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     } else if kind.is_fifo() || kind.is_char_device() {

@@ -119,18 +119,18 @@ impl Arguments {
         Ok(Self { keyword, dialect, words: split_words(rest, true)?, next: 0, rest: rest.to_string() })
     }
 
-    /// Words that are already split, as from a command-line flag: nothing is parsed or unquoted.
+    /// Wraps words that are already split, as from a command-line flag: nothing is parsed or unquoted.
     pub fn from_words(keyword: &'static str, dialect: Dialect, words: &[&str]) -> Self {
         let rest = words.join(" ");
         Self { keyword, dialect, words: words.iter().map(|w| w.to_string()).collect(), next: 0, rest }
     }
 
-    /// Whose file it is.
+    /// Returns the program whose file is parsed.
     pub const fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Checks that `none` is not one of several words.
+    /// Checks that `none` does not occur among several words.
     ///
     /// # Errors
     /// [`ValueFault::NotAlone`].
@@ -141,14 +141,14 @@ impl Arguments {
         Ok(())
     }
 
-    /// The next word, or `None` at the end.
+    /// Returns the next word, or `None` at the end.
     pub fn next_word(&mut self) -> Option<String> {
         let word = self.words.get(self.next)?;
         self.next += 1;
         Some(word.clone())
     }
 
-    /// The next word; it must exist and not be empty.
+    /// Returns the next word; it must exist and not be empty.
     ///
     /// # Errors
     /// [`ValueFault::Missing`] with [`Part::Argument`].
@@ -156,40 +156,40 @@ impl Arguments {
         self.required_part(Part::Argument)
     }
 
-    /// Like [`required`](Self::required), for a word that is this part of the value.
+    /// Like [`required`](Self::required), for a word that is the named part of the value.
     pub(crate) fn required_part(&mut self, part: Part) -> Result<String, ValueError> {
         let word = self.next_word().filter(|word| !word.is_empty());
         word.ok_or_else(|| self.missing(part))
     }
 
-    /// The error about this fault of the keyword's value.
+    /// Returns an error with this fault of the keyword's value.
     pub(crate) fn refused(&self, fault: ValueFault) -> ValueError {
         ValueError { keyword: self.keyword, dialect: self.dialect, fault }
     }
 
-    /// The error about a word that lacks this syntax.
+    /// Returns the error for a word that does not have this syntax.
     pub(crate) fn malformed(&self, syntax: Syntax, word: &str) -> ValueError {
         self.refused(ValueFault::Malformed(syntax, word.to_owned()))
     }
 
-    /// The error about an absent part of the value.
+    /// Returns the error for a missing part of the value.
     pub(crate) fn missing(&self, part: Part) -> ValueError {
         self.refused(ValueFault::Missing(part))
     }
 
-    /// The error about a word that the keyword does not know.
+    /// Returns the error for a word that the keyword does not know.
     pub(crate) fn unknown_word(&self, word: &str) -> ValueError {
         self.refused(ValueFault::UnknownWord(word.to_owned()))
     }
 
-    /// All remaining words.
+    /// Returns all remaining words.
     pub fn remaining(&mut self) -> Vec<String> {
         let left = self.words.split_off(self.next.min(self.words.len()));
         self.next = self.words.len();
         left
     }
 
-    /// The value exactly as written, comments and quotes included; consumes all words.
+    /// Returns the value exactly as written, comments and quotes included; consumes all words.
     pub fn rest_of_line(&mut self) -> String {
         self.next = self.words.len();
         self.rest.trim_end().to_string()

@@ -1,4 +1,4 @@
-//! `Match` lines that cannot be used.
+//! Errors in `Match` lines.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use crate::expand_error::ExpandError;
 /// Why the criteria of a `Match` line are invalid. `Display` gives OpenSSH's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MatchError {
-    /// `all` has an argument or company.
+    /// `all` has an argument, or is not the only attribute.
     AllNotAlone,
-    /// `address` or `localaddress` with a list that is malformed. sshd prints this message alone, with the
-    /// line's number behind it.
+    /// The list of `address` or `localaddress` is malformed. sshd prints this message alone, followed by the
+    /// line number.
     BadAddressList { attribute: String, list: String },
-    /// `localnetwork` with a list that is malformed.
+    /// The list of `localnetwork` is malformed.
     BadLocalNetwork(String),
-    /// `localport` with something that is no port.
+    /// The value of `localport` is not a port.
     BadLocalPort(String),
     /// A quote is left open.
     BadQuotes,
-    /// This attribute has no argument.
+    /// This attribute lacks its argument.
     MissingArgument(String),
-    /// There is no attribute.
+    /// The line has no attribute.
     NoAttributes,
-    /// The command of `exec` has a token that cannot be expanded.
+    /// The command of `exec` contains a token that cannot be expanded.
     Unexpandable(ExpandError),
-    /// There is no such attribute.
+    /// The attribute is unknown.
     UnsupportedAttribute(String),
 }
 

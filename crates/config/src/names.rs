@@ -21,9 +21,10 @@ pub fn host_is_safe(host: &str) -> bool {
     !host.starts_with('-') && !host.contains(bad)
 }
 
-/// True if a program cannot mistake the user name for an option, nor a shell for most of its syntax: what a command line may
-/// name. Dollar signs and backslashes are permitted, other than by OpenSSH 10.6: accounts of machines (`HOST$`) and of Windows
-/// domains (`DOMAIN\user`) have them. No shell gets the former ([`user_is_safe_in_shell`]).
+/// True if no program can mistake the user name for an option, nor a shell for most of its syntax; a command
+/// line may use such a name. Unlike in OpenSSH 10.6, dollar signs and backslashes are permitted, because
+/// machine accounts (`HOST$`) and Windows domain accounts (`DOMAIN\user`) have them. No shell gets a dollar
+/// sign ([`user_is_safe_in_shell`]).
 pub fn user_is_safe(user: &str) -> bool {
     let bad = |c: char| "'`\";&<>|(){}".contains(c) || c.is_control();
     // A dash after a blank starts an option; a final backslash would quote the following text.
@@ -31,7 +32,8 @@ pub fn user_is_safe(user: &str) -> bool {
     !option && !user.ends_with('\\') && !user.contains(bad)
 }
 
-/// True if the user name means itself in a shell command, or nothing worse than itself: a backslash is lost outside of quotes.
+/// True if a shell command takes the user name literally. A backslash may be lost outside quotes, which does
+/// no harm.
 pub fn user_is_safe_in_shell(user: &str) -> bool {
     user_is_safe(user) && !user.contains('$')
 }

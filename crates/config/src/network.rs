@@ -1,4 +1,4 @@
-//! Values of the keywords for a connection's socket and windows: HPN-SSH's and our own.
+//! Values of the keywords for a connection's socket and windows: HPN-SSH's and Longhaul's.
 
 use crate::line::Arguments;
 use crate::table::Value;
@@ -11,7 +11,7 @@ use crate::value_error::{Syntax, ValueError};
 pub struct BufferSize(pub Option<u64>);
 
 impl BufferSize {
-    /// The size in bytes, limited to 32 bits like windows and socket buffers.
+    /// Returns the size in bytes, limited to 32 bits like windows and socket buffers.
     pub fn bytes(&self) -> Option<u32> {
         self.0.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
     }
@@ -25,7 +25,7 @@ impl Value for BufferSize {
             return Ok(Self(None));
         }
         let kibibytes = word.bytes().all(|byte| byte.is_ascii_digit());
-        // HPN-SSH's documentation writes 4096KB.
+        // HPN-SSH's documentation also writes 4096KB.
         let text = word.strip_suffix(['b', 'B']).filter(|text| text.ends_with(['k', 'K'])).unwrap_or(&word);
         let size =
             parse_size(text).and_then(|size| if kibibytes { size.checked_mul(1024) } else { Some(size) });
@@ -53,7 +53,7 @@ const RATE_UNITS: [(char, u64); 4] =
     [('T', 1_000_000_000_000), ('G', 1_000_000_000), ('M', 1_000_000), ('K', 1000)];
 
 impl BitRate {
-    /// The rate in bytes/s, at least 1.
+    /// Returns the rate in bytes/s, at least 1.
     pub fn bytes_per_second(&self) -> Option<u64> {
         self.0.map(|bits| (bits / 8).max(1))
     }

@@ -23,7 +23,7 @@ pub use resumption::{ResumeGrace, ResumeMaxMemory, ResumeMaxSessions};
 pub struct Subsystems(pub Vec<(String, String)>);
 
 impl Subsystems {
-    /// The command of a subsystem.
+    /// Returns the command of a subsystem.
     pub fn find(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, command)| command.as_str())
     }
@@ -38,7 +38,7 @@ impl Value for Subsystems {
         if words.is_empty() {
             return Err(args.missing(Part::SubsystemCommand));
         }
-        // A shell splits it again, so words are quoted once more.
+        // A shell will split the text again, so the words are quoted again.
         Ok(Self(vec![(name, crate::line::join_words(&words))]))
     }
     fn append(&mut self, later: Self) {

@@ -1,4 +1,4 @@
-//! Names of TCP services, which may stand for a port number (`Port ssh`, `-p https`).
+//! Names of TCP services, which can replace a port number (`Port ssh`, `-p https`).
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,10 +7,10 @@ use std::path::Path;
 /// The service database.
 const FILE: &str = "/etc/services";
 
-/// Largest such file that is read, bytes.
+/// Largest service database that is read, bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The port of a TCP service.
+/// Returns the port of a TCP service.
 pub(crate) fn port(name: &str) -> Option<u16> {
     port_in(Path::new(FILE), name)
 }

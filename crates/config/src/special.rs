@@ -47,7 +47,7 @@ impl Value for Port {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EscapeChar(pub Option<u8>);
 
-/// Not a character, `^` and a letter, or `none`.
+/// Error: the value is neither a character, nor `^` and a letter, nor `none`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadEscapeChar;
 
@@ -58,7 +58,7 @@ impl std::str::FromStr for EscapeChar {
         match word.as_bytes() {
             b"none" => Ok(Self(None)),
             [c] => Ok(Self(Some(*c))),
-            // The characters whose control characters terminals can send.
+            // Characters whose control codes terminals can send.
             [b'^', c @ 64..128] => Ok(Self(Some(c & 31))),
             _ => Err(BadEscapeChar),
         }
@@ -98,7 +98,7 @@ impl Value for TunnelDevice {
         let word = args.required()?;
         let unit = |text: &str| match text {
             "any" => Some(None),
-            // The two largest numbers of an `int` have meanings of their own in ssh.
+            // ssh reserves the two largest numbers of an `int` for other meanings.
             _ => text.parse().ok().filter(|unit| *unit < 0x7fff_fffe).map(Some),
         };
         let (local, remote) = word.split_once(':').unwrap_or((&word, "any"));
@@ -150,7 +150,8 @@ impl Value for ObscureKeystrokeTiming {
 pub struct LogVerbose(pub Vec<String>);
 
 impl LogVerbose {
-    /// The prefix of a message from this place in the source (`file:module():line`), if a pattern matches it.
+    /// Returns the prefix of a message from this place in the source (`file:module():line`), if a pattern
+    /// matches it.
     pub fn tag(&self, file: &str, module: &str, line: u32) -> Option<String> {
         if self.0.is_empty() {
             return None;

@@ -10,24 +10,25 @@ use std::sync::Arc;
 use crate::line::Arguments;
 use crate::value_error::ValueError;
 
-/// How far the programs support a keyword.
+/// The programs' support for a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It works as its manual page says.
+    /// The keyword works as its manual page says.
     Works,
-    /// It is parsed and checked but has no effect, for this reason; ignoring it hides no fault.
+    /// The keyword is parsed and checked but has no effect, for this reason; ignoring it does no harm.
     AcceptedWithoutEffect(&'static str),
-    /// It works where this library is installed, in builds that load libraries. Other builds (static ones) parse and
-    /// check it, and log that it is unsupported.
+    /// The keyword works where this library is installed, in builds that load libraries. Other builds (static
+    /// ones) parse and check it, and log that it is unsupported.
     Library {
-        /// Name of the library, for people.
+        /// Name of the library for messages.
         name: &'static str,
         /// Whether this build loads libraries.
         on: bool,
     },
     /// An old keyword: parsed and ignored, as in OpenSSH.
     Deprecated,
-    /// It is parsed and checked, but not implemented yet. Its implementation changes this to `Works`.
+    /// The keyword is parsed and checked, but not implemented yet. Its implementation changes this to
+    /// `Works`.
     NotYet,
 }
 
@@ -37,10 +38,10 @@ pub(crate) const GSSAPI: Status = Status::Library {
     on: cfg!(all(target_os = "linux", not(target_env = "musl"))),
 };
 
-/// Where a keyword is allowed in `sshd_config`.
+/// The places where a keyword is allowed in `sshd_config`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Only before the first `Match`.
+    /// Only before the first `Match` line.
     Global,
     /// Also inside `Match` blocks.
     Match,
@@ -53,15 +54,15 @@ pub struct Keyword {
     pub name: &'static str,
     /// Older names of the keyword.
     pub aliases: &'static [&'static str],
-    /// The kind of value, for the documentation.
+    /// Syntax of the value, for the documentation.
     pub kind: &'static str,
     /// Fixed words among its values, synonyms included.
     pub words: &'static [&'static str],
     /// The default, in the syntax of the file; empty if there is none.
     pub default: &'static str,
-    /// Where it is allowed (always `Match` for `ssh_config`, where every keyword is).
+    /// Scope of the keyword; always `Match` for `ssh_config`, where every keyword is permitted anywhere.
     pub scope: Scope,
-    /// How far it is supported.
+    /// The programs' support for the keyword.
     pub status: Status,
     /// The text for the documentation: lines with its meaning, `Default: …` if the default is no value in the
     /// file's syntax, and ``Example: `…` ``.
@@ -69,14 +70,15 @@ pub struct Keyword {
 }
 
 impl Keyword {
-    /// The keyword's meaning, as one paragraph.
+    /// Returns the keyword's meaning, as one paragraph.
     pub fn meaning(&self) -> String {
         let lines = self.doc.lines().map(str::trim);
         let text = lines.take_while(|line| !line.starts_with("Default: ") && !line.starts_with("Example: "));
         text.collect::<Vec<_>>().join(" ")
     }
 
-    /// The default for the documentation: the value, or a text about the behaviour of an unset keyword.
+    /// Returns the default for the documentation: the value, or a text about the behaviour of an unset
+    /// keyword.
     pub fn default_in_words(&self) -> String {
         if !self.default.is_empty() {
             return self.default.to_owned();
@@ -86,14 +88,14 @@ impl Keyword {
         text.trim_start_matches("Default: ").to_owned()
     }
 
-    /// An example line for a configuration file.
+    /// Returns an example line for a configuration file.
     pub fn example(&self) -> &'static str {
         let line = self.doc.lines().find_map(|line| line.trim().strip_prefix("Example: "));
         line.unwrap_or_default().trim_matches('`')
     }
 
-    /// The note about a configured value that does less than its manual page promises. `None` if there is
-    /// nothing to report, as for values that only confirm the default or switch the feature off.
+    /// Returns the note about a configured value that does less than its manual page promises. `None` if
+    /// there is nothing to report, as for values that only confirm the default or switch the feature off.
     pub(crate) fn shortfall(&self, value: &str) -> Option<String> {
         let value = value.trim();
         let off = ["no", "none", "false"].iter().any(|word| value.eq_ignore_ascii_case(word));
@@ -106,16 +108,16 @@ impl Keyword {
         }
     }
 
-    /// Whether this build cannot load the keyword's library.
+    /// Returns whether this build cannot load the keyword's library.
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(self.status, Status::Library { on: false, .. })
     }
 }
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Origin {
-    /// It is unset.
+    /// The keyword is unset.
     #[default]
     Default,
     /// A flag or `-o` on the command line.
@@ -144,17 +146,17 @@ impl fmt::Display for Origin {
 pub struct Setting<T> {
     /// The configured value, or the default.
     pub value: T,
-    /// Where the value came from.
+    /// Source of the value.
     pub origin: Origin,
 }
 
 impl<T> Setting<T> {
-    /// Whether a file or the command line set it.
+    /// Returns whether a file or the command line set the value.
     pub fn is_set(&self) -> bool {
         self.origin != Origin::Default
     }
 
-    /// Sets it like a command-line flag, replacing any value.
+    /// Sets the value like a command-line flag, replacing any other.
     pub fn force(&mut self, value: T) {
         self.value = value;
         self.origin = Origin::CommandLine;
@@ -168,7 +170,7 @@ impl<T> Deref for Setting<T> {
     }
 }
 
-/// A type for values of keywords.
+/// A type for the values of keywords.
 pub trait Value: Sized + Default + Clone {
     /// The syntax for the documentation ("yes/no", "number").
     const KIND: &'static str;
@@ -180,7 +182,7 @@ pub trait Value: Sized + Default + Clone {
     /// Parses the value.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// The fault of the value.
     fn parse(args: &mut Arguments) -> Result<Self, ValueError>;
 
     /// Adds a later line's value to the current one, which may be empty (only for accumulating types).
@@ -227,13 +229,13 @@ macro_rules! keyword_table {
         enum Row { $($field),* }
 
         impl $config {
-            /// All keywords unset, without defaults.
+            /// Returns a struct with all keywords unset, without defaults.
             pub(crate) fn unset() -> Self {
                 Self { $($field: Default::default()),* }
             }
 
-            /// Parses the value of the keyword in row `row`. Stores it if `active` and unset (accumulating
-            /// types: adds it).
+            /// Parses the value of the keyword in row `row`. Stores it if `active` and unset; adds it for
+            /// accumulating types.
             pub(crate) fn set(
                 &mut self,
                 row: usize,
@@ -270,13 +272,13 @@ macro_rules! keyword_table {
                 )*
             }
 
-            /// Values that are set in `over` replace these (a `Match` block over the global section).
+            /// Replaces values by those that are set in `over` (a `Match` block over the global section).
             #[allow(dead_code)]
             pub(crate) fn overlay(&mut self, over: Self) {
                 $( if over.$field.is_set() { self.$field = over.$field; } )*
             }
 
-            /// One line per keyword and value, in table order; `lower` prints keywords in lower case.
+            /// Returns one line per keyword and value, in table order; `lower` prints keywords in lower case.
             pub(crate) fn dump_lines(&self, lower: bool) -> Vec<String> {
                 let mut out = Vec::new();
                 $(
@@ -288,7 +290,7 @@ macro_rules! keyword_table {
                 out
             }
 
-            /// The origins of all keywords that are set, in table order.
+            /// Returns the origins of all keywords that are set, in table order.
             pub fn origins(&self) -> Vec<(&'static str, $crate::table::Origin)> {
                 let mut out = Vec::new();
                 $( if self.$field.is_set() { out.push(($name, self.$field.origin.clone())); } )*
@@ -299,7 +301,8 @@ macro_rules! keyword_table {
 }
 pub(crate) use keyword_table;
 
-/// The default of a keyword, parsed by its own parser. A test checks that every default in the tables parses.
+/// Returns the default of a keyword, parsed by its own parser. A test checks that every default in the tables
+/// parses.
 pub(crate) fn default_value<T: Value>(name: &'static str, text: &str) -> T {
     Arguments::new(name, crate::line::Dialect::Client, text)
         .ok()
@@ -307,7 +310,7 @@ pub(crate) fn default_value<T: Value>(name: &'static str, text: &str) -> T {
         .unwrap_or_default()
 }
 
-/// The row of the keyword `name` (in any case; also by alias).
+/// Returns the row of the keyword `name` (in any case; also by alias).
 pub fn find(table: &[Keyword], name: &str) -> Option<usize> {
     table.iter().position(|row| {
         row.name.eq_ignore_ascii_case(name)

@@ -61,7 +61,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Only `%%`.
+    /// Returns tokens with only `%%`.
     pub fn new() -> Self {
         Self::default()
     }
@@ -74,13 +74,13 @@ impl Tokens {
         self
     }
 
-    /// Only these tokens (for keywords that accept fewer).
+    /// Returns only these tokens, for keywords that accept fewer.
     #[must_use]
     pub fn only(&self, keys: &str) -> Self {
         Self { pairs: self.pairs.iter().filter(|(key, _)| keys.contains(*key)).cloned().collect() }
     }
 
-    /// The value of a token.
+    /// Returns the value of a token.
     pub fn value(&self, key: char) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_str())
     }
@@ -153,7 +153,7 @@ pub fn expand_environment(text: &str, environment: &dyn Environment) -> Result<S
     Ok(out)
 }
 
-/// Replaces a leading `~` or `~user` by the home directory; `home_of` knows those of other users.
+/// Replaces a leading `~` or `~user` by the home directory; `home_of` returns those of other users.
 ///
 /// # Errors
 /// An unknown user.

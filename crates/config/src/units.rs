@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Parses a time: seconds, or a sum of numbers with `s m h d w` (any case), such as `1h30m`; a plus sign may stand before each number.
+/// Parses a time: seconds, or a sum of numbers with `s m h d w` (any case), such as `1h30m`. A plus sign may
+/// precede each number.
 ///
 /// Returns seconds, or `None` for invalid text or a total over `i32::MAX` (OpenSSH's limit).
 pub fn parse_time(text: &str) -> Option<u64> {
@@ -12,7 +13,7 @@ pub fn parse_time(text: &str) -> Option<u64> {
     let mut total: u64 = 0;
     let mut rest = text;
     while !rest.is_empty() {
-        // As C's strtol.
+        // As in C's strtol.
         rest = rest.strip_prefix('+').unwrap_or(rest);
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let number: u64 = rest[..digits].parse().ok()?;
@@ -31,10 +32,10 @@ pub fn parse_time(text: &str) -> Option<u64> {
     (total <= i32::MAX as u64).then_some(total)
 }
 
-/// Parses a time in the units of [`parse_time`], of which seconds may have a decimal fraction (`0.5`, `1m2.5s`).
+/// Parses a time in the units of [`parse_time`], where seconds may have a decimal fraction (`0.5`, `1m2.5s`).
 /// Digits beyond nanoseconds are cut off.
 pub fn parse_fractional_time(text: &str) -> Option<Duration> {
-    // No number of `ssh` has a fraction, so there is nothing to agree with.
+    // OpenSSH has no fractional numbers, so its leading plus need not be accepted.
     if text.contains('+') {
         return None;
     }
@@ -48,12 +49,12 @@ pub fn parse_fractional_time(text: &str) -> Option<Duration> {
         return None;
     }
     nanos.extend(std::iter::repeat_n('0', 9_usize.saturating_sub(nanos.len())));
-    // What has a fraction are seconds, with their letter or at the end.
+    // Only seconds have a fraction: the last number, with or without its letter.
     let rest = match rest.strip_prefix(['s', 'S']) {
         None if rest.is_empty() => rest,
         rest => rest?,
     };
-    // No digits before the point stand for none.
+    // A missing integer part means 0.
     let start = before.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
     let zero = if start == before.len() { "0" } else { "" };
     let before = parse_time(&format!("{before}{zero}"))?;

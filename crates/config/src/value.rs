@@ -69,7 +69,7 @@ impl Value for Option<String> {
 pub struct WordOrNone(pub Option<String>);
 
 impl WordOrNone {
-    /// The word, unless it is `none`.
+    /// Returns the word, unless it is `none`.
     pub fn as_deref(&self) -> Option<&str> {
         self.0.as_deref()
     }
@@ -91,7 +91,7 @@ impl Value for WordOrNone {
 pub struct RestOfLine(pub Option<String>);
 
 impl RestOfLine {
-    /// The text, unless it is empty or `none`.
+    /// Returns the text, unless it is empty or `none`.
     pub fn command(&self) -> Option<&str> {
         self.0.as_deref().filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case("none"))
     }
@@ -114,7 +114,7 @@ impl Value for RestOfLine {
 pub struct RestOrNone(pub Option<String>);
 
 impl RestOrNone {
-    /// The text, unless it is empty or `none`.
+    /// Returns the text, unless it is empty or `none`.
     pub fn command(&self) -> Option<&str> {
         self.0.as_deref()
     }
@@ -153,7 +153,7 @@ impl Value for AbsoluteCommand {
     }
 }
 
-/// Like [`AbsoluteCommand`], with the tokens of `UploadHook`; whether they are known is checked when the file is read.
+/// Like [`AbsoluteCommand`], with the tokens of `UploadHook`, which are checked when the file is read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HookCommand(pub Option<String>);
 
@@ -184,7 +184,7 @@ const HOOK_TOKENS: [char; 3] = ['h', 'U', 'u'];
 pub struct Words(pub Vec<String>);
 
 impl Words {
-    /// The words; empty if the only one is `none`.
+    /// Returns the words; an empty list if the only one is `none`.
     pub fn list(&self) -> &[String] {
         if self.0.len() == 1 && self.0[0].eq_ignore_ascii_case("none") { &[] } else { &self.0 }
     }
@@ -195,7 +195,7 @@ impl Value for Words {
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut words = vec![args.required()?];
         words.extend(args.remaining());
-        // A server's list may name further files.
+        // On a server, `none` may stand beside further files.
         if args.dialect() == Dialect::Client {
             args.refuse_none_among(&words)?;
         }
@@ -218,7 +218,7 @@ impl Value for Files {
     const ACCUMULATES: bool = true;
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
-        // A default may list several; a line of a file has one, and the caller refuses further words.
+        // A default may list several files; a line has one, and the caller refuses further words.
         Ok(Self(vec![word]))
     }
     fn append(&mut self, later: Self) {
@@ -233,8 +233,8 @@ impl Value for Files {
     }
 }
 
-/// Patterns of all lines with the keyword, any number per line (`AllowUsers`), each dumped on its own line. The hosts of
-/// `user@hosts` must be a list that can be read.
+/// Patterns of all lines with the keyword, any number per line (`AllowUsers`), each dumped on its own line.
+/// The hosts of `user@hosts` must be a valid list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patterns(pub Vec<String>);
 
@@ -266,7 +266,7 @@ impl Value for Patterns {
 pub struct Seconds(pub u64);
 
 impl Seconds {
-    /// The time as a duration; `None` for 0, which switches the feature off.
+    /// Returns the time as a duration; `None` for 0, which switches the feature off.
     pub fn duration(self) -> Option<Duration> {
         (self.0 > 0).then(|| Duration::from_secs(self.0))
     }
@@ -288,7 +288,7 @@ impl Value for Seconds {
 pub struct SecondsOrNone(pub Option<u64>);
 
 impl SecondsOrNone {
-    /// The time as a duration; `None` for no limit, which 0 means too, as with OpenSSH.
+    /// Returns the time as a duration; `None` for no limit, which 0 means too, as in OpenSSH.
     pub fn duration(self) -> Option<Duration> {
         self.0.filter(|&seconds| seconds > 0).map(Duration::from_secs)
     }
@@ -427,7 +427,7 @@ impl Value for EnvValues {
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for word in args.remaining() {
-            // Like OpenSSH, without a look at the name: a server refuses those that it does not know.
+            // Like OpenSSH, does not check the name: a server refuses names that it does not accept.
             let (name, value) =
                 word.split_once('=').ok_or_else(|| args.malformed(Syntax::VariableValue, &word))?;
             // The first of two equal names wins, as for keywords.

@@ -1,7 +1,7 @@
-//! Values that a keyword refuses, and OpenSSH's words for them.
+//! Values that a keyword refuses, and OpenSSH's messages about them.
 //!
-//! The parsers of the values say what is wrong in types. All wording is in this file, because OpenSSH's
-//! differs from keyword to keyword and scripts match it.
+//! The parsers of values report faults as types. All texts are in this file, because OpenSSH's differ from
+//! keyword to keyword and scripts match them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,48 +9,48 @@ use std::net::IpAddr;
 use crate::dialect::Dialect;
 use crate::expand_error::ExpandError;
 
-/// A value that its keyword refuses. `Display` gives the message for after `FILE line N: `.
+/// A value that its keyword refuses. `Display` is the message that follows `FILE line N: `.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueError {
     /// The keyword in the table's spelling.
     pub keyword: &'static str,
     /// The program whose words the message uses.
     pub dialect: Dialect,
-    /// What is wrong.
+    /// The fault of the value.
     pub fault: ValueFault,
 }
 
-/// What is wrong with a value.
+/// A fault in a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueFault {
-    /// A word lacks the syntax of its place.
+    /// A word does not have the required syntax.
     Malformed(Syntax, String),
     /// A part of the value is absent or empty.
     Missing(Part),
-    /// This word must be the only one, and is one of several.
+    /// This word must stand alone, but is one of several.
     NotAlone(&'static str),
-    /// Other hosts reach this address, and the word `public` does not allow it.
+    /// Other hosts can reach this address, and the word `public` is missing.
     NotLoopback(IpAddr),
     /// A number is outside its limits.
     OutOfRange(Bound),
     /// A token or variable cannot be expanded.
     Unexpandable(ExpandError),
-    /// A word is none of the fixed words that the keyword knows.
+    /// The keyword does not know this word.
     UnknownWord(String),
 }
 
-/// The syntax that a word lacks.
+/// The syntax that a word should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
     /// `type=time`.
     ChannelTimeout,
     /// `source:target`.
     Cname,
-    /// A domain name; its first character is a letter, a digit or `_`.
+    /// A domain name: its first character is a letter, a digit or `_`.
     DomainStart,
-    /// A domain name; letters, digits, `-`, `_` and `.`.
+    /// A domain name: only letters, digits, `-`, `_` and `.`.
     DomainCharacters,
-    /// A domain name; no two dots follow each other.
+    /// A domain name: no two dots follow each other.
     DomainDots,
     /// One character, `^` and a letter, or `none`.
     EscapeChar,
@@ -112,7 +112,7 @@ pub enum Syntax {
     YesNoOrTime,
 }
 
-/// A part of a value.
+/// A part of a value that may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Any first word.
@@ -133,7 +133,7 @@ pub enum Part {
     Word,
 }
 
-/// A limit of a number.
+/// The limit that a number violates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// A whole number above `i32::MAX`.
@@ -150,7 +150,7 @@ impl fmt::Display for ValueError {
         match &self.fault {
             ValueFault::Malformed(syntax, word) => self.malformed(f, *syntax, word),
             ValueFault::Missing(part) => self.missing(f, *part),
-            // Only AuthenticationMethods has this word, and words of its own for it.
+            // Only AuthenticationMethods knows this word, and its message differs.
             ValueFault::NotAlone("any") => write!(f, "\"any\" must appear alone in {keyword}"),
             ValueFault::NotAlone(word) => {
                 write!(f, "keyword {} \"{word}\" argument must appear alone.", keyword.to_ascii_lowercase())
@@ -234,7 +234,7 @@ impl ValueError {
         })
     }
 
-    /// An argument that is empty; ssh's words depend on the keyword.
+    /// Writes the message for an empty argument; ssh's depends on the keyword.
     fn missing_of_client(&self, f: &mut fmt::Formatter<'_>, part: Part) -> fmt::Result {
         match self.keyword {
             "ControlPersist" | "StreamLocalBindMask" => write!(f, "Missing {} argument.", self.keyword),
@@ -251,18 +251,18 @@ impl ValueError {
 
     fn number(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
         match (self.keyword, self.dialect) {
-            // Its only number.
+            // `max-pk-ok` is the keyword's only number.
             ("PubkeyAuthOptions", _) => write!(f, "bad PubkeyAuthOptions max-pk-ok value: {what}"),
             (_, Dialect::Client) => write!(f, "integer value {what}."),
             (keyword, Dialect::Server) => write!(f, "{keyword} integer value {what}."),
         }
     }
 
-    /// The message for a word that the keyword does not know: most keywords have the last one.
+    /// Writes the message for a word that the keyword does not know; most keywords have the last one.
     fn unknown_word(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
         match (self.keyword, self.dialect) {
             ("AddKeysToAgent", _) => f.write_str("unsupported option"),
-            // Two lines, as in sshd; the file and line go before the second.
+            // Two lines, as in sshd; the file and line precede the second.
             ("AuthenticationMethods", _) => write!(
                 f,
                 "Unknown authentication method \"{word}\" in list\n\
@@ -282,7 +282,7 @@ impl ValueError {
         }
     }
 
-    /// The keyword in the spelling of the messages about permitted forwards.
+    /// Returns the keyword in the spelling of the messages about permitted forwards.
     fn permit_keyword(&self) -> String {
         match self.dialect {
             Dialect::Client => self.keyword.to_ascii_lowercase(),

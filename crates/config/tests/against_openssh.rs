@@ -1,4 +1,4 @@
-//! Configurations must mean the same to our loaders and to the system's `ssh -G` and `sshd -T`.
+//! Compares how our loaders and the system's `ssh -G` and `sshd -T` read configurations.
 //!
 //! Tests are skipped, with a message, if those programs are missing. The comparison leaves out lines that
 //! differ by design between OpenSSH versions, distributions and us (algorithm lists, keywords that the

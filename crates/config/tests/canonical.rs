@@ -4,7 +4,7 @@ mod common;
 
 use common::{Home, lines};
 
-/// A home whose resolver knows some names of example.org; one is an alias.
+/// A home whose resolver knows some names of example.org; one of them is an alias.
 fn home() -> Home {
     let mut home = Home::new();
     for (name, canonical) in [

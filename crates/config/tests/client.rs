@@ -416,7 +416,7 @@ fn names_with_shell_syntax_are_refused() {
             assert_eq!(told(home.load(&request)), user, "{bad:?}");
         }
     }
-    // Literal names from a file are allowed until a shell would get them.
+    // Literal names from a file are permitted until a shell would get them.
     home.world.true_commands.push("true".to_owned());
     let config = home.with_text("h", "User \"o'neill\"\nProxyJump a;b@c;d\n").expect("loads");
     assert_eq!(config.user(), "o'neill");
@@ -460,7 +460,7 @@ fn user_and_revoked_host_keys_expand_tokens() {
         [format!("/r/host.22.{}.host", config.user()), account.home.join("k").to_string_lossy().into_owned()];
     assert_eq!(config.revoked_host_keys.list(), expected);
     assert!(config.dump(&|_| vec![]).contains(&format!("\nrevokedhostkeys {}", expected[0])));
-    // `-l` and the destination expand none.
+    // `-l` and the destination expand no tokens.
     let literal = |value: &str| {
         let flag = CommandLine::Flag("User", vec![value.to_owned()]);
         home.load(&Request { command_line: vec![flag], ..home.request("h") })

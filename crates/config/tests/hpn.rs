@@ -38,7 +38,7 @@ fn has(dump: &str, line: &str) -> bool {
     dump.lines().any(|each| each == line)
 }
 
-/// Whether the dump of a client configuration has this line.
+/// Returns whether the dump of a client configuration contains this line.
 fn client_has(config: Result<ClientConfig, ConfigError>, line: &str) -> bool {
     has(&config.expect("loads").dump(&|_| Vec::new()), line)
 }
@@ -101,7 +101,7 @@ fn server_reads_them_in_files_options_and_matching_blocks() {
         assert!(has(&server(&home, &block, &[], "10.0.0.1"), line), "Match: {line}");
         assert!(!has(&server(&home, &block, &[], "192.0.2.1"), line), "another address: {line}");
     }
-    // A listener has one kind of socket for all connections.
+    // One listening socket serves all connections, so the keyword is global.
     assert!(has(&server(&home, "UseMPTCP yes\n", &[], "10.0.0.1"), "usemptcp yes"));
     let path = home.write("sshd", "Match all\nUseMPTCP yes\n");
     let said = lines(ServerConfig::load(Some(&path), &[], &home.world), home.directory.path());

@@ -13,7 +13,7 @@ use lh_config::table::find;
 use lh_config::{ConnectionFacts, ServerConfig};
 use proptest::prelude::*;
 
-/// Lines that resemble configuration, so that the test also reaches values behind the first error.
+/// Lines that resemble a configuration, so that the test also reaches values after the first error.
 fn lines(keywords: Vec<&'static str>) -> impl Strategy<Value = String> {
     let keyword = proptest::sample::select(keywords);
     let value = prop_oneof![
@@ -176,7 +176,7 @@ fn every_example_line_is_accepted() {
             assert_eq!(example.split(' ').next(), Some(row.name), "{}: {example}", row.name);
             let text = format!("{example}\n");
             let outcome = if client {
-                // An address, since a rule about CNAMEs causes a look-up of names.
+                // An address, because a rule about CNAMEs would look up a name.
                 home.with_text("127.0.0.1", &text).map(drop)
             } else {
                 let path = home.write("sshd", &text);

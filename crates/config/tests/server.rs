@@ -283,7 +283,7 @@ fn unknown_authentication_method_is_reported() {
     assert_eq!(found, expected);
 }
 
-/// 0 is no limit: a deadline of no length would end every connection.
+/// 0 means no limit: as a duration it would end every connection at once.
 #[test]
 fn a_time_of_zero_is_no_limit() {
     use lh_config::value::SecondsOrNone;
@@ -301,7 +301,7 @@ fn channel_timeouts_are_dumped_as_written() {
     assert!(config.dump(true, &|_| Vec::new()).contains(&format!("channeltimeout {text}\n")));
 }
 
-/// As `sshd -T -C user=…` of OpenSSH 9.2 and 10.6 prints them.
+/// Expects the output of `sshd -T -C user=…` of OpenSSH 9.2 and 10.6.
 #[test]
 fn none_in_a_match_block_overrides_a_global_value() {
     let home = Home::new();
@@ -337,7 +337,7 @@ fn none_in_a_match_block_overrides_a_global_value() {
         let none = if keyword == "IPQoS" { "none none" } else { "none" };
         assert_eq!(values_for("guest"), none, "{keyword}");
     }
-    // The commands, whose accounts must then be absent too.
+    // These commands require that their account keywords are absent too.
     for keyword in ["AuthorizedKeysCommand", "AuthorizedPrincipalsCommand"] {
         let text = format!(
             "{keyword} /bin/true\n{keyword}User nobody\nMatch User guest\n{keyword} none\n{keyword}User none\n"
@@ -350,7 +350,7 @@ fn none_in_a_match_block_overrides_a_global_value() {
     }
 }
 
-/// What OpenSSH 10.6 takes and refuses.
+/// Expects the values that OpenSSH 10.6 accepts and refuses.
 #[test]
 fn channel_timeouts_have_fractions_of_seconds() {
     let home = Home::new();
@@ -375,7 +375,7 @@ fn channel_timeouts_have_fractions_of_seconds() {
     }
 }
 
-/// What OpenSSH 10.6 makes of the same lines.
+/// Expects the dump that OpenSSH 10.6 prints.
 #[test]
 fn free_queries_about_keys_are_dumped_as_by_openssh() {
     let home = Home::new();

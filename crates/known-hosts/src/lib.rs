@@ -21,7 +21,7 @@ const SALT: usize = 20;
 /// Largest file that is read, bytes: 100 times the largest one seen, and no risk for memory.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Bytes that hold the usual file, read at once.
+/// Initial buffer size, bytes: the usual file fits.
 const USUAL_FILE: usize = 8 << 10;
 
 /// Purpose of a line.
@@ -64,15 +64,15 @@ pub enum Lookup<'a> {
     Revoked(&'a Entry),
 }
 
-/// A line with content that is no entry, or that holds more than one.
+/// A line that is not an entry, or that holds more than one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenLine {
     /// Line number, from 1.
     pub line: usize,
-    /// Purpose of the line, as far as it can be told. [`Marker::Revoked`] where it has that marker anywhere:
-    /// a key that was meant to be revoked is not.
+    /// Purpose of the line, as far as it is known. [`Marker::Revoked`] if the line has that marker anywhere:
+    /// a key that should be revoked is then not revoked.
     pub marker: Marker,
-    /// The hosts field; `None` if it is not known which hosts the line is about.
+    /// The hosts field; `None` if it is unknown which hosts the line applies to.
     hosts: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl BrokenLine {
         hosts_match(hosts, name) || (hosts.starts_with(HASH_MAGIC) && hash_of(hosts).is_none())
     }
 
-    /// Finds the fault of a line, if it has one.
+    /// Checks a line; returns its fault, if it has one.
     fn find(from: &Line, line: usize) -> Option<Self> {
         let text = String::from_utf8_lossy(&from.raw);
         let text = text.trim_matches(['\r', '\n', ' ', '\t']);
@@ -97,15 +97,15 @@ impl BrokenLine {
         }
         let (marker, rest) = split_marker(text)?;
         let hosts = rest.split([' ', '\t']).find(|word| !word.is_empty());
-        // The hosts of a second entry are not those of the first.
+        // The second entry on the line applies to other hosts than the first.
         let is_single = !runs_on && from.entry.is_none() && !rest.contains("@revoked");
         let marker = if !is_single && text.contains("@revoked") { Marker::Revoked } else { marker };
         Some(Self { line, marker, hosts: hosts.filter(|_| is_single).map(str::to_owned) })
     }
 }
 
-/// Returns true if the comment of a key line holds another key line. That comes of lines that were joined, as
-/// by appending to a file without a newline at its end.
+/// Returns true if the comment of a key line holds another key line: two lines were joined, for instance by
+/// appending to a file without a newline at its end.
 pub fn has_second_key(comment: &str) -> bool {
     let words: Vec<&str> = comment.split_whitespace().collect();
     // The blob begins with the length of the type's name, less than 2^8.
@@ -114,7 +114,7 @@ pub fn has_second_key(comment: &str) -> bool {
     })
 }
 
-/// Splits the marker off. Returns `None` for a marker that is not known.
+/// Splits off the marker. Returns `None` for an unknown marker.
 fn split_marker(text: &str) -> Option<(Marker, &str)> {
     match text.split_once([' ', '\t']).unwrap_or((text, "")) {
         ("@cert-authority", rest) => Some((Marker::CertAuthority, rest)),
@@ -196,7 +196,7 @@ impl KnownHosts {
     /// Errors of the operating system.
     pub fn read_existing(path: &Path) -> io::Result<Self> {
         use std::io::Read as _;
-        // The standard library begins with reads of 32 bytes where it knows no size.
+        // Avoids the standard library's first reads of 32 bytes for files of unknown size.
         let mut bytes = Vec::with_capacity(USUAL_FILE);
         fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_FILE {

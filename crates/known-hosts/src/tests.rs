@@ -91,11 +91,11 @@ fn broken_lines_are_found_with_what_they_are_for() {
         format!("# note\n\n \t\r\nh {a} note\r\n@revoked *,!x {a}\n@cert-authority * {a}\n@future h x\n");
     assert_eq!(find(&whole), []);
     for (text, found) in [
-        // Wrapped, in the key and at each word.
+        // Lines that an editor wrapped, inside the key and at each word.
         (format!("@revoked h {start}\n{end}\n"), vec![(1, Revoked, [true, false]), (2, Plain, [false; 2])]),
         (format!("@revoked h\n{a}\n"), vec![(1, Revoked, [true, false]), (2, Plain, [false; 2])]),
         (format!("@revoked\nh {a}\n"), vec![(1, Revoked, [true; 2])]),
-        // Lines that were joined, and line ends of another system.
+        // Joined lines, and line ends of another system.
         (format!("@revoked h {a} u@h@revoked other {a}"), vec![(1, Revoked, [true; 2])]),
         (format!("x {a} u@h@revoked other {a}"), vec![(1, Revoked, [true; 2])]),
         // Without a comment the marker is part of the first key.

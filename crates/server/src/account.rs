@@ -1,4 +1,4 @@
-//! Whether an account may log in at all: shell, lock, expiry, `AllowUsers` and its relatives.
+//! Checks whether an account may log in at all: shell, lock, expiry, `AllowUsers` and similar keywords.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,11 +11,11 @@ use lh_sys::users::{self, Shadow, User};
 
 use crate::{hosts, user_groups};
 
-/// Where a connection comes from.
+/// The address, and the host name if known, that a connection comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) address: IpAddr,
-    /// The host name, where `UseDNS` looked one up.
+    /// The host name, where `UseDNS` has found one.
     pub(crate) name: Option<&'a str>,
 }
 
@@ -49,11 +49,11 @@ pub(crate) enum Refusal {
     OtherUser { user: String },
 }
 
-/// Seconds in a day: shadow entries count days.
+/// Seconds in a day: shadow entries count in days.
 const DAY: i64 = 86_400;
 
-/// Judges an account, independent of the method of authentication. `groups` are the names of all its groups;
-/// `shadow` is absent where there is no entry or this process may not read it.
+/// Checks an account, independent of the authentication method. `groups` are the names of all its groups.
+/// `shadow` is `None` if the account has no entry or this process may not read it.
 pub(crate) fn judge(
     user: &User,
     shadow: Option<&Shadow>,
@@ -69,7 +69,7 @@ pub(crate) fn judge(
         return Err(Refusal::OtherUser { user: name() });
     }
     if let Some(shadow) = shadow {
-        // With PAM these two are PAM's business.
+        // With PAM, its account modules check the lock and the expiry.
         let pam = crate::pam_use::uses_pam(settings);
         if !pam && shadow.hash.starts_with(b"!") {
             return Err(Refusal::Locked { user: name() });
@@ -78,7 +78,7 @@ pub(crate) fn judge(
             return Err(Refusal::Expired { user: name() });
         }
     }
-    // Inside a chroot the shell is another file.
+    // Inside a chroot the shell's path names another file.
     if settings.chroot_directory.as_deref().is_none() {
         let shell = user.shell.display().to_string();
         match std::fs::metadata(&user.shell) {
@@ -110,7 +110,7 @@ pub(crate) fn judge(
     Ok(())
 }
 
-/// `USER` or `USER@HOST` patterns.
+/// Returns whether the user and its origin match a `USER` or `USER@HOST` pattern.
 fn user_matches(user: &User, pattern: &str, origin: Origin<'_>) -> bool {
     match pattern.rsplit_once('@') {
         Some((name, host)) => {
@@ -121,43 +121,45 @@ fn user_matches(user: &User, pattern: &str, origin: Origin<'_>) -> bool {
     }
 }
 
-/// Each pattern counts by itself: a `!` or a comma has no meaning in it, as with OpenSSH.
+/// Returns whether a group matches a pattern. As in OpenSSH, each pattern stands alone: `!` and commas have
+/// no meaning in it.
 fn in_groups(groups: &[String], patterns: &[String]) -> bool {
     let is_listed =
         |group: &String| patterns.iter().any(|pattern| wildcard(group.as_bytes(), pattern.as_bytes()));
     groups.iter().any(is_listed)
 }
 
-/// The names of all groups of the user with this name; none where there is no such user.
+/// Returns the names of all groups of the user with this name; none for a missing user.
 pub fn groups_of(user: &str) -> Vec<String> {
     let ids = look_up(user).and_then(|user| users::groups_of(&user).ok());
     user_groups::names_of(&ids.unwrap_or_default()).0
 }
 
-/// Looks a user up; a database that does not answer has none.
+/// Returns the user with this name; `None` also where the user database cannot be read.
 pub(crate) fn look_up(name: &str) -> Option<User> {
     find(name).ok().flatten()
 }
 
-/// Looks a user up. Names with bytes no account has (control characters, slashes) are not even asked for.
+/// Returns the user with this name. Names with bytes that no account has (control characters, slashes) are
+/// not looked up.
 ///
 /// # Errors
-/// The user database does not tell.
+/// The user database cannot be read.
 pub(crate) fn find(name: &str) -> io::Result<Option<User>> {
     let sound = !name.is_empty() && !name.contains('/') && !name.chars().any(char::is_control);
     if sound { users::by_name(OsStr::new(name)) } else { Ok(None) }
 }
 
-/// What the age of a password means for a login with it.
+/// Whether the age of a password permits a login with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PasswordAge {
-    /// It may be used.
+    /// The password is not too old.
     Good,
-    /// It must be changed before anything else.
+    /// The user must change the password before anything else.
     MustChange,
 }
 
-/// Judges the age of a password by shadow(5).
+/// Checks the age of a password by the rules of shadow(5).
 pub(crate) fn password_age(shadow: &Shadow, now: i64) -> PasswordAge {
     let today = now / DAY;
     match (shadow.last_change, shadow.max_days) {

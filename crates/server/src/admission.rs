@@ -1,8 +1,9 @@
-//! Who may be in the middle of logging in, where more want to be than `MaxStartups` allows: fair by source address.
+//! Admission of unauthenticated connections when there are more than `MaxStartups` allows: fair by source
+//! address.
 //!
-//! OpenSSH drops newcomers, so connections that are held open keep all others out. Here (`FairStartups`) the
-//! source that holds most unauthenticated connections loses first, the oldest of them, and a tenth of all is
-//! kept for sources that have logged in before. Times and random numbers are arguments.
+//! OpenSSH drops new connections, so an attacker who holds connections open keeps all others out. Here
+//! (`FairStartups`) the source with the most unauthenticated connections loses its oldest one first. A tenth
+//! of the places is reserved for sources that have logged in before. Times and random numbers are arguments.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,35 +11,36 @@ use std::time::{Duration, Instant};
 use crate::penalties::Source;
 use crate::startups::MaxStartups;
 
-/// From this age on a connection gives way to one of a source that holds no more. Programs log in within a second or two; a
-/// person who types a password may need longer, and is disturbed only while every source holds as many.
+/// Age from which a connection may be ended for one of a source that holds equally many. Programs log in
+/// within a second or two. A person who types a password needs longer, and is disturbed only while all
+/// sources hold equally many.
 const OLD: Duration = Duration::from_secs(20);
-/// How long a login makes a source known.
+/// Time that a source stays known after a login.
 const KNOWN_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Most sources that are known at a time.
+/// Largest number of known sources.
 const MOST_KNOWN: usize = 16_384;
-/// This part of all places is kept for known sources, once there are any.
+/// One place in this many is reserved for known sources, once there are any.
 const RESERVE: usize = 10;
 
-/// What to do with a new connection.
+/// The decision about a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer<K> {
-    /// Let it in.
+    /// Admit the connection.
     Admit,
-    /// Let it in, and end this one.
+    /// Let it in, and end the connection with this key.
     Replace(K),
-    /// Turn it away.
+    /// Refuse the connection.
     Refuse,
 }
 
-/// An unauthenticated connection.
+/// An unauthenticated connection and its source.
 struct Waiting<K> {
     key: K,
     source: Source,
     since: Instant,
 }
 
-/// What one source holds.
+/// The connections of one source: their number and the oldest one's time and key.
 struct Holder<K> {
     count: usize,
     known: bool,
@@ -46,7 +48,8 @@ struct Holder<K> {
     key: K,
 }
 
-/// The unauthenticated connections, and the sources that have logged in. `K` names a connection.
+/// Admission of connections: the unauthenticated ones, and the sources that have logged in. `K` is a
+/// connection's key.
 pub(crate) struct Admission<K> {
     limit: MaxStartups,
     fair: bool,
@@ -59,22 +62,22 @@ impl<K: Copy + PartialEq> Admission<K> {
         Self { limit, fair, waiting: Vec::new(), known: HashMap::new() }
     }
 
-    /// Number of unauthenticated connections.
+    /// Returns the number of unauthenticated connections.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// A connection has been let in.
+    /// Records a connection that has been admitted.
     pub(crate) fn begin(&mut self, key: K, source: Source, now: Instant) {
         self.waiting.push(Waiting { key, source, since: now });
     }
 
-    /// A connection has logged in or is gone.
+    /// Removes a connection that has logged in or has ended.
     pub(crate) fn end(&mut self, key: K) {
         self.waiting.retain(|one| one.key != key);
     }
 
-    /// A user has logged in from this source.
+    /// Records that a user has logged in from this source.
     pub(crate) fn logged_in(&mut self, source: Source, now: Instant) {
         if !self.fair {
             return;
@@ -91,12 +94,12 @@ impl<K: Copy + PartialEq> Admission<K> {
         self.known.insert(source, now);
     }
 
-    /// True when a user has logged in from this source lately.
+    /// Returns whether a user has logged in from this source within [`KNOWN_FOR`].
     pub(crate) fn is_known(&self, source: Source, now: Instant) -> bool {
         self.known.get(&source).is_some_and(|last| now.saturating_duration_since(*last) < KNOWN_FOR)
     }
 
-    /// Number of unauthenticated connections of each source that has any.
+    /// Returns the number of unauthenticated connections for each source that has any.
     pub(crate) fn held_by_source(&self) -> HashMap<Source, usize> {
         let mut held = HashMap::new();
         for one in &self.waiting {
@@ -105,12 +108,13 @@ impl<K: Copy + PartialEq> Admission<K> {
         held
     }
 
-    /// How many connections of a source have not authenticated.
+    /// Number of unauthenticated connections of a source.
     pub(crate) fn held(&self, source: Source) -> usize {
         self.waiting.iter().filter(|one| one.source == source).count()
     }
 
-    /// The source that holds most: of several, one that is not known before one that is, then the one that has waited longest.
+    /// Returns the source with the most unauthenticated connections. Ties go to an unknown source, then to
+    /// the source whose oldest connection is oldest.
     fn heaviest(&self, now: Instant) -> Option<Holder<K>> {
         let mut holders: HashMap<Source, Holder<K>> = HashMap::new();
         for one in &self.waiting {
@@ -131,7 +135,7 @@ impl<K: Copy + PartialEq> Admission<K> {
             .max_by_key(|holder| (holder.count, !holder.known, now.saturating_duration_since(holder.oldest)))
     }
 
-    /// Decides about a new connection from `source`. `random` is any number; each value is as likely as every other.
+    /// Decides about a new connection from `source`. `random` is uniformly distributed over all `u32` values.
     pub(crate) fn decide(&self, source: Source, now: Instant, random: u32) -> Answer<K> {
         let total = self.waiting.len();
         if !self.fair {
@@ -145,7 +149,7 @@ impl<K: Copy + PartialEq> Admission<K> {
         let mine = self.held(source) + 1;
         let Some(heaviest) = self.heaviest(now) else { return Answer::Refuse };
         if total < self.limit.full.saturating_sub(reserve) {
-            // Who holds little is not drawn by lot.
+            // A source with one connection, or with fewer than the heaviest source, is not dropped at random.
             let light = mine == 1 || mine < heaviest.count;
             return if light || !self.limit.drops(total, random) { Answer::Admit } else { Answer::Refuse };
         }
@@ -163,7 +167,7 @@ mod tests {
 
     const BLOCK: NetBlockSize = NetBlockSize { ipv4: 32, ipv6: 64 };
     const DEFAULT: MaxStartups = MaxStartups { start: 10, rate: 30, full: 100 };
-    /// The lot that is dropped as soon as there is one, and the one that is dropped last.
+    /// The random number that is dropped first; `BEST` is the one that is dropped last.
     const WORST: u32 = 0;
     const BEST: u32 = 99;
 
@@ -190,7 +194,7 @@ mod tests {
             self.start + Duration::from_millis(millis)
         }
 
-        /// A connection comes; its number if it is let in.
+        /// A new connection; returns its number if it is admitted.
         fn comes(&mut self, from: Source, millis: u64, random: u32) -> Option<u32> {
             let now = self.at(millis);
             match self.admission.decide(from, now, random) {
@@ -217,7 +221,7 @@ mod tests {
         let mut scene = Scene::new(DEFAULT, true);
         let honest = source("198.51.100.7");
         let mut logins = 0;
-        // Each millisecond one of 200 held connections is renewed; a login takes a second.
+        // Each millisecond the attacker renews one of 200 connections, while a login takes a second.
         let mut mine = None;
         for millis in 0..60_000_u64 {
             scene.comes(attacker(millis as usize % 50), millis, (millis * 7919 % 100) as u32);
@@ -243,7 +247,7 @@ mod tests {
         let mut scene = Scene::new(MaxStartups { start: 2, rate: 100, full: 6 }, true);
         let keys: Vec<u32> =
             (0..4).map(|at| scene.comes(attacker(1), at, BEST)).map_while(|key| key).collect();
-        // At the wall of the lot, a source that already holds some is dropped.
+        // At `start`, the random drop refuses further connections of a source that already holds some.
         assert_eq!(keys.len(), 2);
         for (number, millis) in [(2, 10), (3, 11), (4, 12), (5, 13)] {
             assert!(scene.comes(attacker(number), millis, WORST).is_some());
@@ -251,7 +255,8 @@ mod tests {
         assert_eq!(scene.admission.waiting(), 6);
         assert!(scene.comes(attacker(6), 20, WORST).is_some());
         assert!(!scene.is_in(keys[0]) && scene.is_in(keys[1]));
-        // Now all hold one: no young connection gives way, and a source that comes again holds more.
+        // Now each source holds one connection: no young one gives way, and a second one of a source is
+        // refused.
         assert_eq!(scene.most_held(), 1);
         assert_eq!(scene.comes(attacker(7), 30, BEST), None);
         assert_eq!(scene.comes(attacker(2), 30_000, BEST), None);
@@ -273,7 +278,7 @@ mod tests {
             assert!(scene.comes(friend, millis, BEST).is_some());
         }
         assert_eq!(scene.admission.waiting(), 100);
-        // The next one would hold eleven where others hold one.
+        // The next one would be the source's eleventh where others hold one.
         assert_eq!(scene.comes(friend, 20, BEST), None);
         let other = source("198.51.100.8");
         let now = scene.start;

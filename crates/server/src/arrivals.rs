@@ -1,36 +1,37 @@
-//! Connections that have been accepted and wait for their session process, and the order in which they get one.
+//! Accepted connections that wait for their session process, and the order in which they get one.
 //!
-//! To start a process takes the listener milliseconds. In the order of their arrival, one client would wait for the
-//! processes of hundreds that come back together. Here the source that holds the fewest unauthenticated connections
-//! is served first.
+//! Starting a process takes the listener milliseconds. In order of arrival, one client would wait for the
+//! processes of hundreds of clients that reconnect together. Here the source with the fewest unauthenticated
+//! connections is served first.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Every so many starts the connection that has waited longest is served, so that each one is served at some time.
+/// Each fourth start serves the connection that has waited longest, so that no connection waits for ever.
 const OLDEST_EVERY: u32 = 4;
 
-/// Most connections that wait here. The kernel holds the others.
+/// Largest number of connections that wait here. Further ones wait in the kernel's backlog.
 const MOST_WAITING: u64 = 1024;
 
-/// Number of connections that may wait, with the limit of descriptors of this process. Each session needs one too.
+/// Number of connections that may wait: a quarter of this process's descriptor limit, because each session
+/// needs one too.
 pub(crate) fn most_waiting() -> usize {
     let most = getrlimit(Resource::Nofile).current.map_or(MOST_WAITING, |limit| MOST_WAITING.min(limit / 4));
     usize::try_from(most).unwrap_or(usize::MAX).max(1)
 }
 
-/// The claim of one source, compared in this order; the lowest is served first.
+/// The precedence of one source, compared field by field in this order; the lowest is served first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// Unauthenticated connections that the source holds already.
+    /// Number of unauthenticated connections that the source already has.
     pub(crate) held: usize,
-    /// No user has logged in from there.
+    /// No user has logged in from this source lately.
     pub(crate) unknown: bool,
 }
 
-/// The connections that wait, in the order of their arrival. `S` names a source, `T` is a connection.
+/// The waiting connections in order of arrival. `S` is a source, `T` a connection.
 pub(crate) struct Arrivals<S, T> {
     waiting: Vec<(S, T)>,
     most: usize,
@@ -38,17 +39,17 @@ pub(crate) struct Arrivals<S, T> {
 }
 
 impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
-    /// Returns a queue for at most this many connections.
+    /// Returns a queue for at most `most` connections.
     pub(crate) const fn new(most: usize) -> Self {
         Self { waiting: Vec::new(), most, starts: 0 }
     }
 
-    /// True when no more are to be accepted for now.
+    /// Returns whether no more connections should be accepted for now.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= self.most
     }
 
-    /// True when none waits.
+    /// Returns whether no connection waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -58,7 +59,7 @@ impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
         self.waiting.push((source, connection));
     }
 
-    /// Removes and returns the connection that is to be served next. `rank` is asked once for each source.
+    /// Removes and returns the connection to serve next. Calls `rank` once for each source.
     pub(crate) fn next(&mut self, rank: impl FnMut(S, &T) -> Rank) -> Option<T> {
         if self.waiting.is_empty() {
             return None;
@@ -71,14 +72,14 @@ impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
         Some(self.waiting.remove(first).1)
     }
 
-    /// Like [`next`](Self::next), but only a connection of a source where users have logged in and that holds no
+    /// Like [`next`](Self::next), but returns only a connection whose source has logged in before and has no
     /// unauthenticated connection.
     pub(crate) fn next_welcome(&mut self, rank: impl FnMut(S, &T) -> Rank) -> Option<T> {
         let (rank, first) = self.first(rank)?;
         (rank == Rank { held: 0, unknown: false }).then(|| self.waiting.remove(first).1)
     }
 
-    /// The connection with the lowest rank.
+    /// Returns the rank and the index of the connection with the lowest rank.
     fn first(&self, mut rank: impl FnMut(S, &T) -> Rank) -> Option<(Rank, usize)> {
         let mut ranks: HashMap<S, Rank> = HashMap::new();
         let ranked = self.waiting.iter().enumerate().map(|(at, (source, connection))| {
@@ -92,7 +93,7 @@ impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
 mod tests {
     use super::*;
 
-    /// A server whose sources hold what has been started, until they log in.
+    /// A server: each source keeps its started connections until it logs in.
     #[derive(Default)]
     struct Scene {
         held: HashMap<char, usize>,
@@ -125,7 +126,7 @@ mod tests {
         }
         queue.push('h', 200);
         assert_eq!(scene.start(&mut queue), Some(200));
-        // Then the source that holds less, in the order of arrival, until both hold as many.
+        // Next is the source with fewer connections, in order of arrival, until both have equally many.
         assert_eq!(scene.start(&mut queue), Some(1));
         assert_eq!(scene.start(&mut queue), Some(0));
     }
@@ -138,7 +139,7 @@ mod tests {
         queue.push('k', 50);
         assert_eq!(scene.start(&mut queue), Some(50));
         assert_eq!(scene.start(&mut queue), Some(0));
-        // It holds one now.
+        // The source has one connection now.
         queue.push('k', 51);
         assert_eq!(scene.start(&mut queue), Some(1));
     }
@@ -164,7 +165,7 @@ mod tests {
         let mut queue = Arrivals::new(1000);
         queue.push('n', 1_000_000);
         let mut starts = 0;
-        // Each start makes way for another source that holds nothing.
+        // After each start, another source without connections is served first.
         for number in 0.. {
             queue.push(char::from_u32(0x4e00 + number).expect("a character"), number);
             starts += 1;
@@ -191,7 +192,8 @@ mod tests {
     fn an_honest_login_passes_a_full_queue() {
         let mut scene = Scene { held: HashMap::new(), known: vec!['h'] };
         let mut queue = Arrivals::new(1000);
-        // Fifty sources with four connections each renew all of them again and again; the honest one logs in at once.
+        // Fifty sources with four connections each renew all of them without end; the honest client logs in
+        // at once.
         let mut number = 0;
         for round in 0..100_u32 {
             while !queue.is_full() {

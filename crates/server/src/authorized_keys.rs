@@ -1,37 +1,38 @@
-//! Finding a key in `authorized_keys`.
+//! Finds keys in `authorized_keys` files.
 
 use lh_crypto::PublicKey;
 
 use crate::key_options::{KeyOptions, OptionError, options_end};
 
-/// Lines longer than this are skipped, as OpenSSH skips them: 8 KiB of key and as much of options.
+/// Longest line that is read, bytes; longer ones are skipped, as in OpenSSH. It fits 8 KiB of key and as much
+/// of options.
 const MAX_LINE: usize = 16 * 1024;
 
-/// One usable line.
+/// A line with a key that may be used.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// What stands in front of the key.
+    /// The options before the key.
     pub options: KeyOptions,
     /// The key.
     pub key: PublicKey,
-    /// What stands behind it.
+    /// The comment after the key.
     pub comment: String,
 }
 
-/// What a line is.
+/// The kinds of lines in an `authorized_keys` file.
 #[derive(Debug)]
 pub enum Line {
-    /// Empty, or a comment.
+    /// A blank line or a comment.
     Blank,
     /// A key.
     Entry(Box<Entry>),
-    /// A key whose options are wrong: it must not be used, and the administrator wants to know.
+    /// A key whose options are wrong: it must not be used, and the error belongs in the log.
     BadOptions(OptionError),
-    /// Something else.
+    /// Neither blank, nor a comment, nor a key.
     Malformed,
 }
 
-/// Reads one line.
+/// Parses one line.
 pub fn parse_line(line: &str) -> Line {
     let line = line.trim_start_matches([' ', '\t']).trim_end_matches(['\r', '\n']);
     if line.is_empty() || line.starts_with('#') {
@@ -53,8 +54,9 @@ pub fn parse_line(line: &str) -> Line {
     }
 }
 
-/// The entries of a file that hold `key`, with their line numbers (from 1): those of certificate authorities when
-/// `authority`, the others when not. A plain key never matches an authority's line, nor a certificate's authority a plain one.
+/// Returns the entries of a file that hold `key`, with their line numbers (from 1). `authority` selects
+/// `cert-authority` lines or all others: a plain key never matches an authority's line, nor an authority a
+/// plain one.
 pub fn find<'a>(
     text: &'a str,
     key: &'a PublicKey,
@@ -62,7 +64,7 @@ pub fn find<'a>(
 ) -> impl Iterator<Item = (usize, Line)> + use<'a> {
     let kind = key.key_type();
     text.lines().enumerate().filter_map(move |(number, line)| {
-        // Cheap before dear: a file may hold ten thousand keys of which few have the right type.
+        // The cheap comparison first: few keys of a long file have the right type, and parsing all is slow.
         if !line.contains(kind) {
             return None;
         }
@@ -70,7 +72,7 @@ pub fn find<'a>(
             Line::Entry(entry) if entry.key == *key && entry.options.cert_authority == authority => {
                 Some((number + 1, Line::Entry(entry)))
             }
-            // Only where the key would have matched is its broken option worth a line in the log.
+            // Report a broken option only where its key would have matched.
             Line::BadOptions(error) if line_key(line).is_some_and(|found| found == *key) => {
                 Some((number + 1, Line::BadOptions(error)))
             }
@@ -79,7 +81,7 @@ pub fn find<'a>(
     })
 }
 
-/// The key of a line with options, which are not looked at.
+/// Returns the key of a line, skipping its options without parsing them.
 pub(crate) fn line_key(line: &str) -> Option<PublicKey> {
     let line = line.trim_start_matches([' ', '\t']);
     let (_, rest) = line.split_at(options_end(line));

@@ -1,5 +1,5 @@
-//! What a certificate allows, what it and the line that trusts its authority allow together, and whether a login with
-//! that may go on.
+//! What a certificate allows, alone and together with the line that trusts its authority, and whether a login
+//! under these options may go on.
 
 use std::net::IpAddr;
 
@@ -10,44 +10,44 @@ use lh_crypto::Certificate;
 use crate::key_options::KeyOptions;
 use crate::log::Level;
 
-/// Who comes from where: what options are judged by.
+/// The origin and time of a login, which options are checked against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Comer<'a> {
     pub(crate) user: &'a str,
     pub(crate) address: IpAddr,
-    /// The host name, where `UseDNS` looked one up.
+    /// The host name, where `UseDNS` has found one.
     pub(crate) name: Option<&'a str>,
-    /// Seconds since 1970.
+    /// The current time, seconds since 1970.
     pub(crate) now: i64,
 }
 
-/// Options of a certificate that cannot be used. `Display` is the line for the log.
+/// Why a certificate's options cannot be used. `Display` is the line for the log.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CertificateOptionError {
-    /// A value that is no text.
+    /// The value is not valid UTF-8, or contains a NUL byte.
     #[error("Unable to parse certificate option \"{0}\"")]
     Unparsable(String),
     #[error("Certificate source-address contents invalid")]
     SourceAddress,
-    /// A critical option that is not understood.
+    /// An unknown critical option.
     #[error("Certificate critical option \"{0}\" is not supported")]
     Unsupported(String),
 }
 
-/// True for a value of `source-address`: addresses and networks, separated by commas. An empty entry, an exception (`!`) or
-/// a pattern makes the certificate invalid, as with OpenSSH.
+/// Returns whether the text is a valid `source-address` value: addresses and networks, separated by commas.
+/// An empty entry, an exception (`!`) or a pattern makes the certificate invalid, as in OpenSSH.
 fn is_source_address(list: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_hexdigit() || b".:/,".contains(&byte);
     list.bytes().all(is_plain) && cidr::is_network_list(list)
 }
 
-/// Two places force different commands.
+/// The certificate and the line that trusts it force different commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("forced command options do not match")]
 pub(crate) struct CommandsDiffer;
 
 impl KeyOptions {
-    /// Nothing is allowed: what a certificate starts from.
+    /// Options that allow nothing: the start for a certificate, whose extensions add rights.
     fn nothing() -> Self {
         Self {
             pty: false,
@@ -59,10 +59,10 @@ impl KeyOptions {
         }
     }
 
-    /// What a user's certificate allows and forces.
+    /// Returns what a user's certificate allows and forces.
     ///
     /// # Errors
-    /// A critical option is not understood, or its value makes no sense.
+    /// A critical option is unknown, or its value is invalid.
     pub(crate) fn of_certificate(certificate: &Certificate) -> Result<Self, CertificateOptionError> {
         let mut options = Self::nothing();
         let text = |name: &str, value: &[u8]| {
@@ -100,7 +100,8 @@ impl KeyOptions {
         Ok(options)
     }
 
-    /// What both allow; what either forces. `self` is the line in a file, or what an earlier method allowed.
+    /// Returns options that allow what both allow and force what either forces. `self` is from a line in a
+    /// file, or from an earlier method.
     ///
     /// # Errors
     /// They force different commands.
@@ -140,8 +141,8 @@ impl KeyOptions {
         })
     }
 
-    /// Whether a login under these options may go on. `authorities`: the place is one where `cert-authority` makes sense.
-    /// `Err` holds the line for the log, in OpenSSH's words.
+    /// Checks whether a login under these options may go on. `authorities` is set where `cert-authority` is
+    /// allowed. `Err` holds the line for the log, in OpenSSH's words.
     pub(crate) fn authorise(
         &self,
         place: &str,

@@ -1,13 +1,14 @@
-//! What sessions count, for the listener to add up: they report totals, so a lost report costs nothing.
+//! Counters that sessions report to the listener, which adds them up. Reports hold totals, so a lost one
+//! costs nothing.
 
-/// How many there are.
+/// Number of counters.
 pub(crate) const COUNT: usize = ROWS.len();
-/// Length of a report.
+/// Length of a report, bytes.
 pub(crate) const REPORT_LENGTH: usize = 1 + 8 * COUNT;
 /// First byte of a report.
 pub(crate) const REPORT: u8 = b'C';
 
-/// One of [`ROWS`].
+/// The index of a counter in [`ROWS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counter {
     BytesIn,
@@ -24,7 +25,7 @@ pub(crate) enum Counter {
     LogErrors,
 }
 
-/// Name, labels and help of each, those of one name together.
+/// Name, labels and help text of each counter; rows with equal names stand together.
 pub(crate) const ROWS: [(&str, &str, &str); 12] = [
     ("received_bytes_total", "", "Bytes received over connections, with everything SSH puts around data."),
     ("sent_bytes_total", "", "Bytes sent over connections."),
@@ -40,7 +41,7 @@ pub(crate) const ROWS: [(&str, &str, &str); 12] = [
     ("transfer_log_errors_total", "", "Lines of TransferLog that could not be written."),
 ];
 
-/// The counts.
+/// The value of each counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counters([u64; COUNT]);
 
@@ -53,14 +54,14 @@ impl Counters {
         self.0[counter as usize] = to;
     }
 
-    /// Adds what has come since `before`.
+    /// Adds the increase from `before` to `now`.
     pub(crate) fn grow(&mut self, before: &Self, now: &Self) {
         for (sum, (before, now)) in self.0.iter_mut().zip(before.0.iter().zip(&now.0)) {
             *sum = sum.saturating_add(now.saturating_sub(*before));
         }
     }
 
-    /// Each with its row.
+    /// Returns each counter's row and value.
     pub(crate) fn rows(
         &self,
     ) -> impl Iterator<Item = (&'static (&'static str, &'static str, &'static str), u64)> {

@@ -10,13 +10,13 @@ pub(crate) const EXIT_AUTH_ATTEMPTED: i32 = 5;
 pub(crate) const EXIT_REFUSED: i32 = 6;
 /// A login was tried as a user who does not exist.
 pub(crate) const EXIT_INVALID_USER: i32 = 7;
-/// `LoginGraceTime` is over, and logins were tried. Our own: sshd-session has [`EXIT_GRACE`] for both, but an attempt
-/// whose path was lost has tried nothing.
+/// `LoginGraceTime` is over, and logins were tried. Longhaul's own: sshd-session has [`EXIT_GRACE`] for both
+/// cases, but a client whose network failed has tried nothing.
 pub(crate) const EXIT_GRACE_ATTEMPTED: i32 = 8;
-/// Logins were begun, and none failed: methods were asked for, keys would have done, passwords were not
-/// given. Our own: sshd-session has [`EXIT_FAILURE`], as for connections that asked for nothing.
+/// Logins were begun, and none failed: the client asked for methods, offered acceptable keys, or sent no
+/// password. Longhaul's own: sshd-session has [`EXIT_FAILURE`], as for connections without a request.
 pub(crate) const EXIT_LOGIN_BEGUN: i32 = 9;
-/// `LoginGraceTime` is over, and logins were begun. Our own, like [`EXIT_LOGIN_BEGUN`].
+/// `LoginGraceTime` is over, and logins were begun. Longhaul's own, like [`EXIT_LOGIN_BEGUN`].
 pub(crate) const EXIT_GRACE_LOGIN_BEGUN: i32 = 10;
-/// Every other session that did not end in order.
+/// The session ended with an error that no other status names.
 pub(crate) const EXIT_FAILURE: i32 = 255;

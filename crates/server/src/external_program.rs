@@ -1,7 +1,8 @@
-//! Runs a program of the administrator's for an answer: what is read of it is bounded, and so is its time.
+//! Runs one of the administrator's programs and reads its output, with bounds on size and time.
 //!
-//! It is started directly, never by a shell, in the directory `/`, in a session of its own, with the environment that the caller gives
-//! and nothing else. Whether others could have put something else in its place, callers ask [`crate::strict`].
+//! The program is started directly, not by a shell, in the directory `/` and a session of its own, with only
+//! the environment that the caller gives. Callers check with [`crate::strict`] that only trusted users can
+//! replace it.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,51 +16,53 @@ use lh_sys::spawn::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How soon a program is killed after it is to stop.
+/// Longest time between setting `stop` and killing the program.
 const STOP_WITHIN: Duration = Duration::from_millis(50);
 
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// What is read of a program, and how long.
+/// Which output of a program is read, and until when.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reads {
-    /// Its standard output until every write end is closed; more than `most` bytes are its end.
+    /// Standard output until every write end is closed. The program is ended when it writes more than `most`
+    /// bytes.
     Output { most: usize },
-    /// Its standard error until it has ended, of which the beginning is kept. What it has left running is killed.
+    /// Standard error until the program has ended; the first `kept` bytes are kept. Processes that it leaves
+    /// running are killed.
     Errors { kept: usize },
 }
 
-/// How it came to its end.
+/// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Ended(Ended),
-    /// The deadline was over.
+    /// The deadline passed.
     TooLong,
-    /// It wrote more than may be read.
+    /// The program wrote more than the limit.
     TooMuch,
-    /// The caller wanted no answer any more.
+    /// The caller set `stop`.
     Stopped,
 }
 
 /// A program that has not been started.
 pub(crate) struct ExternalProgram<'a> {
-    /// Its absolute path.
+    /// Absolute path of the program.
     pub(crate) path: &'a str,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// The user that runs it, if it is not this process's.
+    /// The user that runs the program, where it is not this process's user.
     pub(crate) ids: Option<Ids>,
     pub(crate) reads: Reads,
     pub(crate) deadline: Option<Instant>,
-    /// Once it is set the program is killed.
+    /// When this is set, the program is killed.
     pub(crate) stop: Option<&'a AtomicBool>,
 }
 
 impl ExternalProgram<'_> {
-    /// Runs it. Returns what it has written, and its end.
+    /// Runs the program. Returns its output and how it ended.
     ///
     /// # Errors
-    /// It cannot be started, or not be waited for.
+    /// The program cannot be started, or waiting for it fails.
     pub(crate) fn run(self) -> io::Result<(Vec<u8>, End)> {
         let Self { path, arguments, environment, ids, reads, deadline, stop } = self;
         let (pipe, theirs) = lh_sys::fd::pipe()?;
@@ -88,7 +91,7 @@ impl ExternalProgram<'_> {
     }
 }
 
-/// Whether more may come from a pipe.
+/// Whether a pipe can deliver more.
 #[derive(PartialEq, Eq)]
 enum Pipe {
     Open,
@@ -104,14 +107,14 @@ struct Running {
 }
 
 impl Running {
-    /// Waits for the end, and reads meanwhile.
+    /// Reads the output until the program has ended.
     fn wait(&mut self, deadline: Option<Instant>, stop: Option<&AtomicBool>) -> io::Result<End> {
         let mut state = Pipe::Open;
         loop {
             if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 return Ok(End::Stopped);
             }
-            // Looked at before the pipe, so that all that it wrote before its end is read.
+            // Checked before the pipe is read, so that everything written before the end is read.
             let has_ended = poll(&mut [PollFd::new(&self.child, PollFlags::IN)], Some(&NO_TIME)) == Ok(1);
             if state == Pipe::Open {
                 state = self.read_some();
@@ -122,7 +125,7 @@ impl Running {
                     return self.child.wait().map(End::Ended);
                 }
                 Reads::Errors { .. } if has_ended => {
-                    // Its number is its own until it is waited for.
+                    // The process id cannot be reused until the child is waited for.
                     let _ = self.child.signal(Signal::KILL, true);
                     return self.child.wait().map(End::Ended);
                 }
@@ -147,10 +150,11 @@ impl Running {
         }
     }
 
-    /// Reads what is there.
+    /// Reads the bytes that are available.
     fn read_some(&mut self) -> Pipe {
         let mut chunk = [0; 16 * 1024];
-        // More than a pipe holds: what a process that outlives the program goes on writing is not waited for.
+        // More than a pipe holds. The bound ends the loop where a process that outlives the program keeps
+        // writing.
         for _ in 0..16 {
             match rustix::io::read(&self.pipe, &mut chunk) {
                 Ok(0) => return Pipe::Closed,
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn output_is_read_until_nobody_can_write() {
         let reads = Reads::Output { most: 10 };
-        // A process that outlives the program writes the second half.
+        // A background process writes the second half after the program has ended.
         assert_eq!(run("echo 1; (sleep 0.1; echo 2) &", reads), ("1\n2\n".to_owned(), DONE));
         assert_eq!(run("echo 12345678901; exit 3", reads).1, End::TooMuch);
         assert_eq!(run("exec >&-; sleep 0.1; exit 3", reads), (String::new(), End::Ended(Ended::Exit(3))));

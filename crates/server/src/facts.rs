@@ -1,15 +1,15 @@
-//! What `Match` blocks may look at.
+//! Facts about a connection that `Match` blocks can test.
 
 use std::net::SocketAddr;
 
 use lh_config::ConnectionFacts;
 use lh_sys::users::User;
 
-/// Facts that are known as soon as a client has connected.
+/// Returns the facts that are known as soon as a client has connected.
 pub(crate) fn of_connection(peer: SocketAddr, local: SocketAddr, host: Option<&str>) -> ConnectionFacts {
     ConnectionFacts {
         address: Some(peer.ip()),
-        // Without UseDNS a host is known by its address alone.
+        // Without UseDNS a host is known by its address only.
         host: Some(host.map_or_else(|| peer.ip().to_string(), str::to_owned)),
         local_address: Some(local.ip()),
         local_port: Some(local.port()),
@@ -17,8 +17,9 @@ pub(crate) fn of_connection(peer: SocketAddr, local: SocketAddr, host: Option<&s
     }
 }
 
-/// Known once the client has said who it is. An account counts by its name in the user database, not by what the client has typed:
-/// a database that ignores case must not let `ROOT` past the rules for `root`.
+/// Adds the facts that are known once the client has named a user. An account is matched by its name in the
+/// user database, not by the client's spelling: with a case-insensitive database, `ROOT` must not evade the
+/// rules for `root`.
 pub(crate) fn with_user(
     facts: &ConnectionFacts,
     name: &str,

@@ -1,6 +1,5 @@
-//! What the server parses of untrusted peers' bytes outside of the sandbox, for the fuzz targets: messages of
-//! a process that an unauthenticated client or a user may have taken over, headers of load balancers, and claims on
-//! sessions.
+//! Fuzz entry points for the bytes of untrusted peers that the server parses outside the sandbox: monitor IPC
+//! of processes that an attacker may control, load balancers' headers, and claims on sessions.
 
 use lh_resume::message::{Accepted, Message, Request};
 
@@ -8,7 +7,8 @@ use crate::grant::Grant;
 use crate::monitor_ipc::{Decision, MonitorRequest, decode_last};
 use crate::resuming::{FromClaimant, FromUser, Notice, ToClaimant, ToUser};
 
-/// Reads a message to the monitor, and its answers; what could be read is written and read again.
+/// Decodes requests to the monitor and its replies, then checks that what was decoded survives encoding and
+/// decoding.
 pub fn messages(bytes: &[u8]) {
     if let Ok(request) = MonitorRequest::decode(bytes) {
         let again = request.encode();
@@ -25,7 +25,7 @@ pub fn messages(bytes: &[u8]) {
     let _ = decode_last(bytes);
 }
 
-/// Reads the header of a load balancer; what follows it changes nothing.
+/// Decodes the header of a load balancer, then checks that the bytes after it do not change the result.
 pub fn proxy_header(bytes: &[u8]) {
     if let Ok(Some((client, length))) = crate::proxy_header::parse(bytes) {
         let header = bytes.get(..length).expect("a header is part of what was read");
@@ -36,7 +36,7 @@ pub fn proxy_header(bytes: &[u8]) {
     }
 }
 
-/// Reads the messages of sessions that go on over another connection; what could be read is written and read again.
+/// Decodes the messages about resumed sessions, then checks that they survive encoding and decoding.
 pub fn resume_messages(bytes: &[u8]) {
     const AGAIN: &str = "what was written can be read";
     if let Ok(request) = Request::decode(bytes) {

@@ -1,5 +1,5 @@
-//! What the monitor tells the user session process: who has logged in, under which rules, and the connection
-//! itself.
+//! The grant: tells the user session process who has logged in, under which rules, and the state of the
+//! connection.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,38 +14,38 @@ use crate::key_options::KeyOptions;
 use crate::log::Level;
 use crate::monitor_ipc::fields::{optional_text, put_list, put_option, read_list, read_option, text};
 
-/// See the module documentation.
+/// A grant. See the module documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) user: User,
     pub(crate) ids: Ids,
-    /// Names of the user's groups, which `Match Group` looks at: the settings are worked out anew from the configuration.
+    /// Names of the user's groups, for `Match Group`: the session process evaluates the configuration again.
     pub(crate) groups: Vec<String>,
     pub(crate) options: KeyOptions,
-    /// The password is too old: nothing but changing it is allowed.
+    /// The password is too old: the session may only change it.
     pub(crate) must_change_password: bool,
-    /// By ticket: another connection of the session has logged in.
+    /// The login was by ticket: another connection of the session has logged in.
     pub(crate) joined: bool,
-    /// Why the connection ends at once: what the client is told.
+    /// The reason sent to the client when the connection must end at once; `None` lets it go on.
     pub(crate) refusal: Option<String>,
     pub(crate) level: Level,
-    /// Proofs of the user's identity, a line for each method that succeeded (`ExposeAuthInfo`).
+    /// Proofs of the user's identity, one line for each method that succeeded (`ExposeAuthInfo`).
     pub(crate) proofs: String,
-    /// What the client is told about the keys that were used (SSH_MSG_DEBUG).
+    /// Messages about the used keys, sent to the client as SSH_MSG_DEBUG.
     pub(crate) remarks: Vec<String>,
-    /// Fingerprint of the key that was used last; empty when there was none.
+    /// Fingerprint of the key that was used last; empty without a key.
     pub(crate) key: String,
-    /// What modules want the user to read.
+    /// Messages from PAM modules for the user.
     pub(crate) said: String,
-    /// Kerberos credentials that the client has given away, as `lh_sys::gssapi::store` takes them.
+    /// Kerberos credentials that the client has delegated, in the form that `lh_sys::gssapi::store` takes.
     pub(crate) credentials: Option<Zeroizing<Vec<u8>>>,
-    /// The session identifier whose signature the monitor made. The connection that arrives must be that one.
+    /// The session identifier that the monitor signed. The connection that is handed over must have it.
     pub(crate) session_id: Vec<u8>,
-    /// The frozen transport, which the monitor has not looked into.
+    /// The serialized transport state, which the monitor does not parse.
     pub(crate) state: Zeroizing<Vec<u8>>,
 }
 
-/// Bytes of the lengths and marks in front of the last three fields of a grant, at most.
+/// Upper bound of the length prefixes and flags in front of a grant's last three fields, bytes.
 const LENGTHS: usize = 16;
 
 impl Grant {
@@ -53,7 +53,7 @@ impl Grant {
         let Self { user, ids, groups, options, must_change_password, level, proofs, remarks, said, .. } =
             self;
         let Self { credentials, session_id, state, joined, refusal, key, .. } = self;
-        // The fields without secrets, which may move while they grow.
+        // The fields without secrets: reallocations while they grow leave copies, which is harmless here.
         let mut out = Vec::new();
         let User { name, uid, gid, home, shell, gecos } = user;
         out.put_string(name.as_bytes());
@@ -77,7 +77,7 @@ impl Grant {
         out.put_string(key.as_bytes());
         out.put_string(said.as_bytes());
         let open = out;
-        // Not a byte too much: wiping costs an instruction or more for each byte of the capacity.
+        // The exact capacity, because wiping costs at least an instruction for each of its bytes.
         let secrets = credentials.as_ref().map_or(0, |credentials| credentials.len()) + state.len();
         let mut out = Zeroizing::new(Vec::with_capacity(open.len() + session_id.len() + secrets + LENGTHS));
         out.extend_from_slice(&open);
@@ -133,7 +133,7 @@ fn path(reader: &mut Reader<'_>) -> Result<PathBuf, WireError> {
 }
 
 pub(crate) fn put_options(out: &mut Vec<u8>, options: &KeyOptions) {
-    // By name, so that a new option cannot be forgotten here.
+    // Destructured by name, so that a new option cannot be forgotten here.
     let KeyOptions {
         pty,
         port_forwarding,
@@ -262,7 +262,7 @@ mod tests {
             state: Zeroizing::new(vec![5; 1000]),
         };
         let bytes = grant.encode();
-        // A vector that has grown would have left a copy of the secrets behind, and have room to spare.
+        // A vector that had grown would have left a copy of the secrets behind and have spare capacity.
         assert!(bytes.capacity() < bytes.len() + LENGTHS);
         assert_eq!(Grant::decode(&bytes).unwrap(), grant);
         for end in 0..bytes.len() {

@@ -1,9 +1,10 @@
-//! What the listener tells each session process: everything it has read, so that no session reads it again and all
-//! see the same, even if the files change meanwhile.
+//! The hand-over: all configuration and keys that the listener has read, sent to each session process. So all
+//! sessions see one version, even if the files change meanwhile.
 //!
-//! It travels over a socket pair that is the session's standard output at first, in two parts: what all processes of the
-//! session may know ([`Session`]), and then the private keys, which are read only by the one that keeps them, after the
-//! others have split off. Afterwards the same pair tells the listener how far the login has come.
+//! It is sent over a socket pair, which is the session's standard output at first, in two parts. The first
+//! ([`Session`]) is for all processes of the session. The second holds the private keys; only the monitor
+//! reads it, after the other processes have been forked. Afterwards the session reports the login over this
+//! pair.
 
 use std::io::{self, Read, Write};
 
@@ -16,16 +17,16 @@ use zeroize::Zeroizing;
 use crate::host_keys::HostKey;
 use crate::log::{Level, Log};
 
-/// More than any configuration and its keys; a length beyond it is a fault of ours.
+/// Upper bound of a hand-over, bytes: larger than any configuration with its keys. A greater length is a bug.
 const LARGEST: u32 = 64 << 20;
 
-/// What a session process writes to the listener when it has begun to serve its client.
+/// Sent by a session process to the listener when it has begun to serve its client.
 pub(crate) const STARTED: &[u8] = b"S";
 
-/// What a session writes to the listener when its user has logged in.
+/// Sent by a session process to the listener when its user has logged in.
 pub(crate) const AUTHENTICATED: &[u8] = b"A";
 
-/// A listener's secret for the time that failures take.
+/// A listener's secret, from which the delay of failed logins is derived.
 #[derive(Default, Clone)]
 pub(crate) struct DelayKey(Zeroizing<[u8; 32]>);
 
@@ -47,10 +48,10 @@ impl std::fmt::Debug for DelayKey {
     }
 }
 
-/// Where the log goes.
+/// Destination of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogTarget {
-    /// Descriptor 2, which may be a file.
+    /// Descriptor 2: standard error, or the file of `-E`.
     Stderr,
     /// The system's log.
     Syslog,
@@ -67,34 +68,35 @@ impl LogTarget {
     }
 }
 
-/// A limit on core files in bytes; `None`: no limit.
+/// Limit on the size of core files, bytes; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoreLimit(pub Option<u64>);
 
-/// See the module documentation.
+/// Everything that the listener hands to its session processes. See the module documentation.
 #[derive(Debug)]
 pub struct HandOver {
     /// The configuration as it was read.
     pub config: ServerConfig,
     /// The host's keys.
     pub host_keys: Vec<HostKey>,
-    /// Where the log goes.
+    /// Destination of the log.
     pub log_target: LogTarget,
-    /// `-d` or `-q`, over what `LogLevel` says.
+    /// The level from `-d` or `-q`, which replaces `LogLevel`.
     pub log_level: Option<Level>,
-    /// What sessions put back that the listener has changed: how soon the kernel kills when memory is short.
+    /// The OOM score from before the listener lowered its own; sessions restore it.
     pub oom_score: Option<i32>,
-    /// The limit on core files that the listener was started with, which users' programs get back.
+    /// The core-file limit that the listener was started with; users' programs get it back.
     pub core_limit: Option<CoreLimit>,
-    /// The ids of pre-auth processes ([`preauth_ids`](crate::preauth_ids())), without groups.
+    /// User and group ids of pre-auth processes ([`preauth_ids`](crate::preauth_ids())), without
+    /// supplementary groups.
     pub preauth_ids: Option<Ids>,
 }
 
-/// The first part as the session reads it.
+/// The first part of a hand-over, as the session process reads it.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) config: ServerConfig,
-    /// The public halves of the host's keys; the private ones follow in the same order.
+    /// Public halves of the host keys; the private ones follow in this order.
     pub(crate) host_keys: Vec<PublicKey>,
     pub(crate) log_target: LogTarget,
     pub(crate) log_level: Option<Level>,
@@ -106,18 +108,18 @@ pub(crate) struct Session {
 /// Why a hand-over cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HandOverError {
-    /// The listener is gone.
+    /// The listener has ended.
     #[error("cannot read the hand-over: {0}")]
     Io(#[from] io::Error),
-    /// Another version wrote it.
+    /// The hand-over cannot be decoded: the listener is of another version.
     #[error("malformed hand-over: {0}")]
     Malformed(#[from] WireError),
-    /// Another version wrote it.
+    /// The configuration cannot be decoded: the listener is of another version.
     #[error("hand-over holds no configuration: {0}")]
     Config(#[from] lh_config::ConfigError),
 }
 
-/// The log all processes write.
+/// Opens the log that all processes write to.
 fn log(config: &ServerConfig, target: LogTarget, level: Option<Level>) -> Log {
     let configured = config.log_level.value;
     let level = level.unwrap_or(configured);
@@ -131,18 +133,18 @@ fn log(config: &ServerConfig, target: LogTarget, level: Option<Level>) -> Log {
 }
 
 impl Session {
-    /// The log; each process opens its own.
+    /// Opens the log; each process opens its own.
     pub(crate) fn log(&self) -> Log {
         log(&self.config, self.log_target, self.log_level)
     }
 
-    /// How much the log takes.
+    /// The log level in force.
     pub(crate) fn log_level(&self) -> Level {
         let configured = self.config.log_level.value;
         self.log_level.unwrap_or(configured)
     }
 
-    /// Receives it, and nothing of the second part.
+    /// Receives the first part of a hand-over and leaves the second one unread.
     pub(crate) fn receive(from: &mut impl Read) -> Result<Self, HandOverError> {
         Self::from_content(&receive_part(from)?)
     }
@@ -166,7 +168,8 @@ impl Session {
     }
 }
 
-/// Ids without groups. Root's would protect nothing.
+/// Reads user and group ids without supplementary groups. Root's ids are refused, because they would protect
+/// nothing.
 fn read_ids(reader: &mut Reader<'_>) -> Result<Ids, WireError> {
     let (uid, gid) = (reader.u32()?, reader.u32()?);
     if uid == 0 {
@@ -175,13 +178,13 @@ fn read_ids(reader: &mut Reader<'_>) -> Result<Ids, WireError> {
     Ok(Ids { uid, gid, groups: Vec::new() })
 }
 
-/// The second part: what only the monitor may know.
+/// The second part of a hand-over: secrets that only the monitor may know.
 pub(crate) struct Secrets {
     pub(crate) host_keys: Vec<HostKey>,
     pub(crate) delay_key: DelayKey,
 }
 
-/// Receives the second part.
+/// Receives the second part of a hand-over.
 pub(crate) fn receive_secrets(from: &mut impl Read) -> Result<Secrets, HandOverError> {
     let content = receive_part(from)?;
     let mut reader = Reader::new(&content);
@@ -206,12 +209,12 @@ fn receive_part(from: &mut impl Read) -> Result<Zeroizing<Vec<u8>>, HandOverErro
 }
 
 impl HandOver {
-    /// The listener's own log.
+    /// Opens the listener's own log.
     pub fn log(&self) -> Log {
         log(&self.config, self.log_target, self.log_level)
     }
 
-    /// As bytes, each part with its length in front. They hold private keys.
+    /// Encodes the hand-over, each part behind its length. The bytes hold private keys.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut content = Vec::with_capacity(32 * 1024);
         content.put_u8(self.log_target as u8);
@@ -245,7 +248,7 @@ impl HandOver {
         framed
     }
 
-    /// Sends what [`to_bytes`](Self::to_bytes) made.
+    /// Sends the bytes that [`to_bytes`](Self::to_bytes) returned.
     pub fn send(bytes: &[u8], to: &mut impl Write) -> io::Result<()> {
         to.write_all(bytes)
     }
@@ -273,7 +276,7 @@ mod tests {
         let received = Session::receive(&mut rest).unwrap();
         let secrets = receive_secrets(&mut rest).unwrap();
         assert_eq!(secrets.host_keys.len(), 0);
-        // Another listener has another secret.
+        // Each listener has another secret.
         let mut other = &sent.to_bytes()[..];
         Session::receive(&mut other).unwrap();
         assert_ne!(receive_secrets(&mut other).unwrap().delay_key.bytes(), secrets.delay_key.bytes());

@@ -1,4 +1,4 @@
-//! `HostKeyAgent`: host keys whose private halves are an agent's, behind a Unix socket.
+//! `HostKeyAgent`: host keys whose private halves are held by an agent behind a Unix socket.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use lh_agent::{Frames, Reply, Request, flags_for, frame};
 use lh_crypto::{CryptoError, PublicKey};
 
-/// How long an agent may take for an answer. A key that must be touched is no host key.
+/// Longest wait for an agent's answer. A key that needs a touch cannot serve as a host key.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The value of the keyword that stands for the variable of that name.
+/// The keyword's value that refers to the environment variable of this name.
 pub(crate) const VARIABLE: &str = "SSH_AUTH_SOCK";
 
 fn ask(socket: &Path, request: &Request<'_>) -> io::Result<Reply> {
@@ -28,17 +28,17 @@ fn ask(socket: &Path, request: &Request<'_>) -> io::Result<Reply> {
         match stream.read(&mut buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => frames.push(buffer.get(..n).unwrap_or_default()),
-            // This process was stopped and continued: a socket with a timeout reports it (signal(7)).
+            // A socket with a timeout reports EINTR when this process was stopped and continued (signal(7)).
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// The public halves of the keys an agent has.
+/// Returns the public halves of the agent's keys.
 ///
 /// # Errors
-/// There is no agent, or it talks nonsense.
+/// There is no agent, or its answer is malformed.
 pub(crate) fn keys(socket: &Path) -> io::Result<Vec<PublicKey>> {
     match ask(socket, &Request::Identities)? {
         Reply::Identities(entries) => {
@@ -48,10 +48,10 @@ pub(crate) fn keys(socket: &Path) -> io::Result<Vec<PublicKey>> {
     }
 }
 
-/// Has the agent sign.
+/// Has the agent sign `data`.
 ///
 /// # Errors
-/// It does not, or not with this key.
+/// The agent refuses, lacks the key, or returns a wrong signature.
 pub(crate) fn sign(
     socket: &Path,
     key: &PublicKey,
@@ -62,7 +62,7 @@ pub(crate) fn sign(
     let request = Request::Sign { key: key.plain().blob(), data, flags: flags_for(algorithm) };
     match ask(socket, &request) {
         Ok(Reply::Signature(signature)) => {
-            // What the agent returns is shown to clients as ours: it must be right.
+            // Clients see this signature as the server's own, so it is verified first.
             key.verify(algorithm, data, &signature).map_err(|_| FAILED)?;
             Ok(signature.to_vec())
         }

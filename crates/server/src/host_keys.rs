@@ -1,7 +1,7 @@
 //! The server's own keys: loaded and checked once by the listener, handed to each session as file content.
 //!
-//! A session parses only the one key its client chose, and only when it has to sign: most of the cost of a key
-//! file is in the private half.
+//! A session parses only the key that its client chose, and only to sign with it: most of the cost of parsing
+//! is in the private half.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,24 +15,24 @@ use zeroize::Zeroizing;
 
 use crate::host_key_agent;
 
-/// Private keys are a few kilobytes; a larger file is a mistake.
+/// Largest key file that is read, bytes. Private keys have a few kilobytes; a larger file is a mistake.
 const LARGEST_FILE: u64 = 64 * 1024;
 
-/// Why a host key is not to be had from an agent. `Display` is the line to print.
+/// Why a host key cannot be used from an agent. `Display` is the line to print.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentKeyError {
-    /// Neither the file nor the one with `.pub` has a public key.
+    /// Neither the file nor the one with `.pub` appended has a public key.
     #[error("Unable to load host key: {}", .0.display())]
     NoPublicKey(PathBuf),
     /// The agent does not answer.
     #[error("Could not connect to agent \"{}\": {problem}", socket.display())]
     Agent {
-        /// Its socket.
+        /// The agent's socket.
         socket: PathBuf,
-        /// Why.
+        /// The error of the socket.
         problem: io::Error,
     },
-    /// The agent has no such key.
+    /// The agent does not hold this file's key.
     #[error("The agent does not hold host key {}", .0.display())]
     NotHeld(PathBuf),
 }
@@ -45,16 +45,16 @@ pub enum HostCertificateError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of reading.
         error: io::Error,
     },
-    /// It holds no public key.
+    /// The file holds no public key.
     #[error("Could not load host certificate \"{}\": invalid format", .0.display())]
     Format(PathBuf),
-    /// It holds a key without a certificate.
+    /// The file holds a key without a certificate.
     #[error("Certificate file is not a certificate: {}", .0.display())]
     NoCertificate(PathBuf),
-    /// It certifies none of the host keys.
+    /// The certificate is for none of the host keys.
     #[error("No matching private key for certificate: {}", .0.display())]
     NoKey(PathBuf),
 }
@@ -62,15 +62,15 @@ pub enum HostCertificateError {
 /// Why a host key file cannot be used. `Display` is what sshd prints, line by line.
 #[derive(Debug, thiserror::Error)]
 pub enum HostKeyError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("Unable to load host key \"{path}\": {}", lh_sys::errno_text(.error))]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of reading.
         error: io::Error,
     },
-    /// Others than its owner may read it.
+    /// The file is readable or writable by group or others.
     #[error(
         "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\n\
          @         WARNING: UNPROTECTED PRIVATE KEY FILE!          @\n\
@@ -83,25 +83,25 @@ pub enum HostKeyError {
     Permissions {
         /// The file.
         path: PathBuf,
-        /// Its mode, nine bits.
+        /// The file's permission bits.
         mode: u32,
     },
-    /// It is no private key, or an encrypted one.
+    /// The file holds no private key, or an encrypted one.
     #[error("Unable to load host key \"{path}\": {error}")]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of parsing.
         error: KeyFileError,
     },
 }
 
-/// One host key: a key pair, or a certificate with the private half of the key that it certifies.
+/// A host key: a key pair, or a certificate with the private half of the certified key.
 pub struct HostKey {
     public: PublicKey,
     file: Zeroizing<Vec<u8>>,
     private: Option<PrivateKey>,
-    /// The socket of the agent that has the private half; then there is no file.
+    /// Socket of the agent that holds the private half; `None` for a key from a file.
     agent: Option<PathBuf>,
 }
 
@@ -112,12 +112,12 @@ impl std::fmt::Debug for HostKey {
 }
 
 impl HostKey {
-    /// Loads and checks a file.
+    /// Loads a host key file and checks its permissions.
     pub fn load(path: &Path) -> Result<Self, HostKeyError> {
         let failed = |error| HostKeyError::Read { path: path.to_owned(), error };
         let metadata = std::fs::metadata(path).map_err(failed)?;
         let mode = metadata.mode() & 0o777;
-        // As in OpenSSH: modes count for files of the user that this server runs as alone.
+        // As in OpenSSH: permissions are checked only for files of the user that this server runs as.
         if metadata.uid() == rustix::process::getuid().as_raw() && mode & 0o077 != 0 {
             return Err(HostKeyError::Permissions { path: path.to_owned(), mode });
         }
@@ -135,10 +135,11 @@ impl HostKey {
         Ok(Self { public, file, private: Some(private), agent: None })
     }
 
-    /// Finds a key in an agent (`HostKeyAgent`): the public half is in the file, or in the file of that name with `.pub` behind it.
+    /// Finds a key in an agent (`HostKeyAgent`). The public half is read from the file, or from the file with
+    /// `.pub` appended.
     ///
     /// # Errors
-    /// There is no public key, no agent, or the agent does not have the key.
+    /// There is no public key, no agent, or the agent does not hold the key.
     pub fn in_agent(path: &Path, agent: &str) -> Result<Self, AgentKeyError> {
         let socket = match agent {
             host_key_agent::VARIABLE => std::env::var_os(agent).unwrap_or_default().into(),
@@ -160,10 +161,10 @@ impl HostKey {
         Ok(Self { public, file: Zeroizing::default(), private: None, agent: Some(socket) })
     }
 
-    /// The same key, shown to clients with a certificate (`HostCertificate`).
+    /// Returns one of `keys` with the certificate in the file (`HostCertificate`).
     ///
     /// # Errors
-    /// The file is none, or certifies no key of `keys`.
+    /// The file holds no certificate, or one for none of `keys`.
     pub fn certified(keys: &[Self], path: &Path) -> Result<Self, HostCertificateError> {
         let read = || {
             if std::fs::metadata(path)?.len() > LARGEST_FILE {
@@ -184,22 +185,22 @@ impl HostKey {
         Ok(Self { public, file: key.file.clone(), private: None, agent: key.agent.clone() })
     }
 
-    /// The public half.
+    /// Returns the public half.
     pub const fn public(&self) -> &PublicKey {
         &self.public
     }
 
-    /// SHA-256 of the public half: what listeners and monitors of one server know it by.
+    /// SHA-256 of the public half, by which listeners and monitors of one server recognise it.
     pub(crate) fn mark(&self) -> Vec<u8> {
         Hash::Sha256.digest(&[self.public.blob()]).as_ref().to_vec()
     }
 
-    /// What the transport needs to know of it. SHA-1 signatures only when `sha1`.
+    /// Returns the transport's description of the key, with SHA-1 signatures only when `sha1`.
     pub fn for_transport(&self, sha1: bool) -> lh_transport::HostKey {
         for_transport(&self.public, sha1)
     }
 
-    /// Signs, parsing the private half now if that has not been done.
+    /// Signs `data`; parses the private half first if it has not been parsed.
     pub fn sign(&mut self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         if let Some(socket) = &self.agent {
             return host_key_agent::sign(socket, &self.public, algorithm, data);
@@ -215,7 +216,7 @@ impl HostKey {
         }
     }
 
-    /// Appends it, private half included, to what the listener hands to a session.
+    /// Appends the key, private half included, to a hand-over.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.put_string(self.public.blob());
         out.put_string(&self.file);
@@ -223,7 +224,7 @@ impl HostKey {
         out.put_string(agent.unwrap_or_default());
     }
 
-    /// The opposite of [`write_to`](Self::write_to). The private half is parsed when it is needed.
+    /// Reads what [`write_to`](Self::write_to) wrote. The private half is parsed by the first signature.
     pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let public = PublicKey::from_blob(reader.string()?)?;
         let file = Zeroizing::new(reader.string()?.to_vec());
@@ -233,7 +234,7 @@ impl HostKey {
     }
 }
 
-/// What the transport needs to know of a key. SHA-1 signatures only when `sha1`.
+/// Returns the transport's description of a key, with SHA-1 signatures only when `sha1`.
 pub(crate) fn for_transport(public: &PublicKey, sha1: bool) -> lh_transport::HostKey {
     let algorithms = public.signature_algorithms().iter().filter(|name| sha1 || !name.starts_with("ssh-rsa"));
     let algorithms = algorithms.map(|name| (*name).to_owned()).collect();

@@ -1,20 +1,21 @@
-//! Address and host patterns of `from=`, `AllowUsers user@host` and their like.
+//! Address and host patterns of `from=`, `AllowUsers user@host` and similar options.
 
 use std::net::{IpAddr, SocketAddr};
 
 use lh_config::cidr;
 use lh_config::pattern::wildcard;
 
-/// Both ends of a connection in one line, as in `SSH_CONNECTION` of PAM modules and programs that a server runs.
+/// Returns both ends of a connection on one line, in the form of `SSH_CONNECTION`, for PAM modules and
+/// external programs.
 pub(crate) fn endpoints(peer: SocketAddr, local: SocketAddr) -> String {
     format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port())
 }
 
-/// Whether a peer matches a list such as `10.0.0.0/8,!10.1.*,*.example.org`: some pattern matches and no
-/// negated one does. `name` is the peer's host name where one is known; otherwise only addresses are compared.
+/// Returns whether a peer matches a list such as `10.0.0.0/8,!10.1.*,*.example.org`: a pattern matches and no
+/// negated one does. `name` is the peer's host name where it is known; otherwise only addresses are compared.
 ///
-/// A list with an empty pattern or a malformed network matches nothing, as with OpenSSH: a typing error closes. Those of
-/// keywords whose match refuses never come here, because the configuration refuses them.
+/// A list with an empty pattern or a malformed network matches nothing, as in OpenSSH, so a typing error
+/// grants nothing. For keywords whose match refuses a login, the configuration rejects such lists.
 pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
     if !is_list(list) {
         return false;
@@ -45,12 +46,13 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
     found
 }
 
-/// Whether no pattern of the list is empty or a malformed network.
+/// Returns whether every pattern of the list is non-empty and every network well-formed.
 fn is_list(list: &str) -> bool {
     list.split(',').map(str::trim).all(cidr::check_list)
 }
 
-/// `None` when the network cannot be read, or has bits set behind its length (as OpenSSH refuses it).
+/// Returns whether the address is in the network. `None`: the network is malformed, or has bits set beyond
+/// its prefix (as OpenSSH refuses it).
 fn in_network(address: IpAddr, network: &str, bits: &str) -> Option<bool> {
     let network: IpAddr = network.parse().ok()?;
     let bits: u32 = bits.parse().ok()?;
@@ -103,7 +105,7 @@ mod tests {
         for bad in ["10.0.0.1/8", "10.0.0.0/33", "x/8", "10.0.0.0/x"] {
             assert!(!hit(bad, "10.0.0.1"), "{bad}");
             assert!(!hit(&format!("*,!{bad}"), "10.0.0.1"), "{bad}");
-            // The patterns that are well formed count no more either.
+            // The well-formed patterns beside it do not match any more either.
             assert!(!hit(&format!("10.0.0.0/8,{bad}"), "10.0.0.1"), "{bad}");
             assert!(!is_list(&format!("*,!{bad}")), "{bad}");
         }

@@ -1,51 +1,51 @@
-//! The options in front of a key in `authorized_keys` (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
+//! The options before a key in `authorized_keys` (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
 
-/// Most variables one key may set; OpenSSH's limit.
+/// Largest number of environment variables that one key may set; OpenSSH's limit.
 const MAX_ENVIRONMENT: usize = 1024;
-/// Most `permitopen=` and `permitlisten=` entries; OpenSSH's limit.
+/// Largest number of `permitopen=` and of `permitlisten=` entries; OpenSSH's limit.
 const MAX_PERMITS: usize = 4096;
 
-/// What a login with one key may do, and what is forced on it.
+/// Rights and restrictions of a login with one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyOptions {
-    /// A terminal may be allocated.
+    /// The login may allocate a terminal.
     pub pty: bool,
-    /// TCP and Unix sockets may be forwarded.
+    /// The login may forward TCP and Unix sockets.
     pub port_forwarding: bool,
-    /// The agent may be forwarded.
+    /// The login may forward its agent.
     pub agent_forwarding: bool,
-    /// X11 may be forwarded.
+    /// The login may forward X11.
     pub x11_forwarding: bool,
-    /// `~/.ssh/rc` is run.
+    /// `~/.ssh/rc` is run at the login.
     pub user_rc: bool,
     /// The key belongs to a certificate authority.
     pub cert_authority: bool,
-    /// `command="…"`: what runs in place of the client's command.
+    /// `command="…"`: runs in place of the client's command.
     pub command: Option<String>,
-    /// `environment="NAME=value"`, first one of a name only.
+    /// `environment="NAME=value"`; of several with one name, the first.
     pub environment: Vec<(String, String)>,
-    /// `from="…"`: where logins may come from.
+    /// `from="…"`: hosts and addresses that logins may come from.
     pub from: Option<String>,
-    /// Addresses that the certificate (`source-address`) is valid from.
+    /// Addresses that logins with the certificate may come from (`source-address`).
     pub source_address: Option<String>,
-    /// `expiry-time="…"`: seconds since 1970 from which on the key is worth nothing.
+    /// `expiry-time="…"`: time from which the key is not accepted, seconds since 1970.
     pub expires: Option<i64>,
-    /// `permitopen="host:port"`.
+    /// `permitopen="host:port"`: permitted targets of local forwards.
     pub permit_open: Vec<String>,
-    /// `permitlisten="[host:]port"`.
+    /// `permitlisten="[host:]port"`: permitted listeners of remote forwards.
     pub permit_listen: Vec<String>,
-    /// `principals="…"` (only behind `cert-authority`).
+    /// `principals="…"` (only together with `cert-authority`).
     pub principals: Option<String>,
-    /// `tunnel="n"`.
+    /// `tunnel="n"`: the tunnel device to use.
     pub tunnel: Option<String>,
-    /// The security key's touch is not demanded.
+    /// `no-touch-required`: signatures count without a touch of the security key.
     pub no_touch_required: bool,
-    /// The security key must have verified its user.
+    /// `verify-required`: the security key must have verified its user (PIN or biometrics).
     pub verify_required: bool,
 }
 
 impl Default for KeyOptions {
-    /// Everything is allowed and nothing forced: a key without options.
+    /// Everything is allowed and nothing is forced: the options of a key that has none.
     fn default() -> Self {
         Self {
             pty: true,
@@ -69,10 +69,10 @@ impl Default for KeyOptions {
     }
 }
 
-/// Why options make their key unusable. `Display` is the text OpenSSH logs.
+/// Why a key's options make it unusable. `Display` is the text that OpenSSH logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
-    /// No such option.
+    /// An unknown option.
     #[error("unknown key option")]
     Unknown,
     /// A value without its closing quote.
@@ -81,21 +81,21 @@ pub enum OptionError {
     /// A value without its opening quote.
     #[error("missing start quote")]
     NoStartQuote,
-    /// Something other than a comma behind an option.
+    /// An option is followed by something other than a comma.
     #[error("unexpected end-of-options")]
     Separator,
-    /// An option that may be given once was given again.
+    /// An option that is allowed once occurs twice.
     #[error("multiple \"{0}\" clauses")]
     Repeated(&'static str),
-    /// A value that cannot be.
+    /// An option has an invalid value.
     #[error("invalid {0}")]
     Invalid(&'static str),
-    /// More of something than any use needs.
+    /// More entries of an option than its limit.
     #[error("too many {0}")]
     TooMany(&'static str),
 }
 
-/// Finds the end of the options: the first blank outside quotes.
+/// Returns the index where the options end: the first blank outside quotes.
 pub(crate) fn options_end(line: &str) -> usize {
     let bytes = line.as_bytes();
     let mut quoted = false;
@@ -113,8 +113,8 @@ pub(crate) fn options_end(line: &str) -> usize {
 }
 
 impl KeyOptions {
-    /// What a key's line allows and forces, for `ssh -v`, as OpenSSH lists it. `place`: FILE:LINE. `environment`: variables
-    /// of keys count at this server.
+    /// Lists the key line's rights and restrictions for `ssh -v`, as OpenSSH does. `place` is FILE:LINE.
+    /// `environment`: this server accepts variables from keys.
     pub(crate) fn remarks(&self, place: &str, environment: bool) -> Vec<String> {
         let tunnel = self.tunnel.as_ref().map(|number| format!("tun={number}"));
         let named = [
@@ -145,14 +145,15 @@ impl KeyOptions {
         remarks
     }
 
-    /// Reads a comma-separated list of options. `now` is not needed: an expired key is found out when used.
+    /// Parses a comma-separated list of options. It does not check expiry: an expired key is refused when it
+    /// is used.
     pub fn parse(text: &str) -> Result<Self, OptionError> {
         let mut options = Self::default();
         let mut rest = text;
         while !rest.is_empty() {
             rest = options.one(rest)?;
             match rest.strip_prefix(',') {
-                // As in sshd, nothing need follow the last comma: such lines are in use.
+                // As in sshd, a trailing comma is accepted: such lines are in use.
                 Some(more) => rest = more,
                 None if rest.is_empty() => {}
                 None => return Err(OptionError::Separator),
@@ -161,7 +162,7 @@ impl KeyOptions {
         Ok(options)
     }
 
-    /// Reads the first option of `text` and returns what follows it.
+    /// Parses the first option of `text` and returns the text after it.
     fn one<'a>(&mut self, text: &'a str) -> Result<&'a str, OptionError> {
         let end = text.find([',', '=']).unwrap_or(text.len());
         let (word, rest) = text.split_at(end);
@@ -219,7 +220,7 @@ impl KeyOptions {
             }
             "expiry-time" => {
                 let time = lh_sys::time::parse(&value).ok_or(OptionError::Invalid("expiry time"))?;
-                // The earliest counts, as in OpenSSH.
+                // Of several expiry times the earliest counts, as in OpenSSH.
                 self.expires = Some(self.expires.map_or(time, |known| known.min(time)));
                 Ok(())
             }
@@ -245,7 +246,7 @@ impl KeyOptions {
     }
 }
 
-/// Stores an option that may be given once.
+/// Stores the value of an option that is allowed once.
 fn once(slot: &mut Option<String>, value: String, name: &'static str) -> Result<(), OptionError> {
     if slot.is_some() {
         return Err(OptionError::Repeated(name));
@@ -260,7 +261,7 @@ fn permit(list: &mut Vec<String>, value: String, bare_port: bool) -> Result<(), 
         None if bare_port => value.as_str(),
         None => return Err(OptionError::Invalid("permission string")),
     };
-    // No port is 0; a client may only ask for one that is free.
+    // Port 0 is not a port: a client names it only to request any free one.
     if port != "*" && !port.parse::<u16>().is_ok_and(|port| port != 0) {
         return Err(OptionError::Invalid("permission port"));
     }
@@ -281,7 +282,7 @@ pub fn split_host_port(text: &str) -> Option<(&str, &str)> {
     (!host.contains(':')).then_some((host, port))
 }
 
-/// Reads `"…"` with `\"` for a quote inside, and returns what follows.
+/// Parses `"…"` with `\"` for a quote inside, and returns the text after it.
 fn quoted(text: &str) -> Result<(String, &str), OptionError> {
     let inner = text.strip_prefix('"').ok_or(OptionError::NoStartQuote)?;
     let mut value = String::new();

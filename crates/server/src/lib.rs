@@ -1,10 +1,10 @@
 //! The server: a listener, and for each connection a session that logs a user in and then becomes that user.
 //!
-//! [`serve`] listens and reads no byte of SSH's clients. For each connection it starts the program again
-//! ([`SESSION_FLAG`], [`session_main`]) and hands over what it has read ([`HandOver`]): configuration and host keys.
-//! That process splits in three (`session/`): the monitor, which has the keys and decides (`monitor.rs`); the
-//! pre-auth process, which serves the connection until a user has logged in; and the user
-//! session process, which serves channels. They exchange bounded messages (`monitor_ipc/`).
+//! [`serve`] listens and reads none of the SSH clients' bytes. For each connection it starts the program
+//! again ([`SESSION_FLAG`], [`session_main`]) and hands over what it has read ([`HandOver`]): configuration
+//! and host keys. That process splits in three (`session/`). The monitor has the keys and decides
+//! (`monitor.rs`). The pre-auth process serves the connection until a user has logged in. The user session
+//! process then serves channels. They exchange bounded messages (`monitor_ipc/`).
 
 mod account;
 mod admission;
@@ -63,16 +63,16 @@ pub use surroundings::{Host, default_algorithms};
 
 use lh_config::server_table::ServerSettings;
 
-/// Whether this build can do what `UsePAM` asks for.
+/// Whether this build supports `UsePAM`.
 pub const PAM: bool = lh_sys::pam::SUPPORTED;
 
-/// Loads the libraries that this configuration needs, to tell an administrator when the server starts that one is
-/// missing: the processes of connections load them again when they need them.
+/// Loads the libraries that this configuration needs, so that a missing one is reported when the server
+/// starts. The processes of connections load them again when they need them.
 ///
-/// Returns a message where only a way to log in is missing: MIT Kerberos.
+/// Returns a message where only one login method is unavailable: MIT Kerberos is missing.
 ///
 /// # Errors
-/// PAM's library cannot be loaded, without which no login can succeed.
+/// PAM's library cannot be loaded, so no login could succeed.
 pub fn load_libraries(settings: &ServerSettings) -> Result<Option<String>, String> {
     if pam_use::uses_pam(settings) {
         lh_sys::pam::load().map_err(|error| format!("UsePAM: {error}"))?;
@@ -86,7 +86,7 @@ pub fn load_libraries(settings: &ServerSettings) -> Result<Option<String>, Strin
     Ok(None)
 }
 
-/// Why a configuration whose words are all right cannot work all the same: lines for standard error; none when it can.
+/// Lines for standard error about a valid configuration that cannot work; empty when it can.
 pub fn contradiction(settings: &ServerSettings) -> Vec<String> {
     let set = |command: &Option<String>, user: Option<&str>| command.is_some() && user.is_none();
     if set(&settings.authorized_keys_command.0, settings.authorized_keys_command_user.as_deref()) {

@@ -1,8 +1,8 @@
 //! The listening process: accepts, limits, and starts a session process for each connection.
 //!
-//! It reads no byte of SSH's clients; [`exporter`] answers HTTP requests for counters, and [`balancers`] reads the
-//! headers of load balancers. What it learns about a login is whether it has succeeded, from the session process
-//! itself.
+//! It reads none of the SSH clients' bytes. Only [`exporter`] answers HTTP requests for counters, and
+//! [`balancers`] reads the headers of load balancers. Of a login the listener learns only whether it has
+//! succeeded, from the session process itself.
 
 mod admit;
 mod adopted;
@@ -60,48 +60,50 @@ pub use restart::is_restarted;
 use startup::Startup;
 use waiting::{Owner, WaitingSessions};
 
-/// The hidden first argument that makes the program a session process.
+/// The first argument, not documented for users, that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
-/// In front of the client's address, an argument of session processes whose connection a load balancer has
-/// made.
+/// Prefix of the client's address in the arguments of a session process whose connection came through a load
+/// balancer.
 pub(crate) const CLIENT_FLAG: &str = "--client=";
-/// In front of the priority that a session process has until the login, where that is lower.
+/// Prefix of the priority that a session process has until the login, where it is lowered.
 pub(crate) const NICE_FLAG: &str = "--nice=";
 /// Argument 0 of session processes, for `ps`.
 pub const SESSION_NAME: &str = "lhsshd-session";
 
-/// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
+/// Time after the end of LoginGraceTime at which a session is killed that has not ended itself.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
 
-/// A session process that has not been waited for.
+/// A session process that has not been waited for (`waitpid`).
 struct Running {
     address: IpAddr,
     source: Source,
-    /// It began while a session waited for a client there: without a failed attempt to log in it is no offence.
+    /// The connection began while a session waited for its client at this source: without a failed login it
+    /// is no offence.
     excused: bool,
-    /// A user has logged in: what comes later is no offence.
+    /// A user has logged in: later ends are no offence.
     authenticated: bool,
-    /// It was ended because it was late.
+    /// The listener killed the session because LoginGraceTime was long over.
     overdue: bool,
-    /// It is being ended because its user's quota is used up.
+    /// The session is being ended because its user's quota is used up.
     over_quota: bool,
-    /// It was ended to make room for another source's, which is no offence.
+    /// The session was ended to make room for another source's connection, which is no offence.
     replaced: bool,
-    /// Where it reports what it counts, once a user has logged in.
+    /// The socket on which the session reports its counters, once a user has logged in.
     reports: Option<Reports>,
 }
 
-/// What a wait has found. Sessions by their processes: others may end before it is looked at.
+/// The events that a wait has found. Sessions are named by their process ids, because others may end before
+/// the events are handled.
 struct News {
-    /// Listening sockets with a connection, by index.
+    /// Listening sockets with a pending connection, by index.
     accepting: Vec<usize>,
-    /// Startups that can be told more of the hand-over.
+    /// Startups whose socket has room for more of the hand-over.
     hungry: Vec<Pid>,
-    /// Startups that have logged in or are gone.
+    /// Startups that have sent a message or have ended.
     heard: Vec<Pid>,
-    /// Sessions that report.
+    /// Sessions that have sent a report.
     reporting: Vec<Pid>,
-    /// Sessions of earlier listeners that report.
+    /// Sessions of earlier listeners that have sent a report.
     adopted: Vec<Id>,
 }
 
@@ -113,24 +115,24 @@ struct Listener {
     bytes: Zeroizing<Vec<u8>>,
     log: Log,
     startups: Vec<Startup>,
-    /// Those of them for which there is no ticket.
+    /// The admission of new connections; it counts the startups without a ticket.
     admission: Admission<Pid>,
     throttling: bool,
-    /// Accepted connections without a process.
+    /// Accepted connections that have no session process yet.
     arrivals: Arrivals<Source, Arrived>,
     signals: Signals,
-    /// Serves counters, where it is asked for.
+    /// Serves counters over HTTP, where `PrometheusListen` is set.
     exporter: Option<Exporter>,
     tickets: Tickets,
-    /// Connections that are logged in, where `PerUserMaxConnections` is set.
+    /// Authenticated connections of each user, where `PerUserMaxConnections` is set.
     users: UserConnections<Owner>,
-    /// What accounts have moved, where `PerUserTransferQuota` is set.
+    /// Bytes that each user has transferred, where `PerUserTransferQuota` is set.
     quotas: Quotas,
-    /// Sessions that have lost their connections.
+    /// Sessions that have lost their connections and wait for their clients.
     waiting: WaitingSessions,
-    /// Sessions that could go on if they lost theirs.
+    /// Sessions that have a connection and could outlive it.
     connected: ConnectedSessions,
-    /// Sessions of earlier listeners.
+    /// Sessions that earlier listeners have started.
     adopted: Adopted,
     manager: Manager,
     balancers: Balancers,
@@ -138,14 +140,15 @@ struct Listener {
     program: Option<PathBuf>,
 }
 
-/// Listens until SIGTERM; returns the process's exit status. `service` is the manager that has started the process.
+/// Listens until SIGTERM; returns the exit status of the process. `service` is the service manager that has
+/// started it.
 pub fn serve(
     mut hand_over: HandOver,
     options: &ListenerOptions,
     service: Service,
 ) -> Result<i32, ListenError> {
     let log = hand_over.log();
-    // Files made here (pid file) and everything a session starts from: only their owner may write them.
+    // For the files made here (pid file) and everything that sessions inherit: only the owner may write them.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mut manager = Manager::new(service, log.clone());
     let sockets = match manager.sockets()? {
@@ -154,11 +157,11 @@ pub fn serve(
     };
     if !options.foreground && !is_restarted() {
         lh_sys::background::continue_in_background().map_err(system("cannot go to the background"))?;
-        // The terminal we were started from is none of our business any more.
+        // Detach from the terminal that started us.
         let _ = rustix::process::chdir("/");
         detach_stdio(hand_over.log_target).map_err(system("cannot detach"))?;
     }
-    // Before any thread: the mask is inherited.
+    // Before any thread is started, because threads inherit the signal mask.
     let signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::CHILD])
         .map_err(system("cannot collect signals"))?;
     let pid_file = write_pid_file(&hand_over, options, &log);
@@ -219,7 +222,7 @@ pub fn serve(
         End::Status(status) => Ok(status),
         End::Restart => {
             listener.exporter = None;
-            // The program starts with what it was started with at first, and sets both again.
+            // Undo both: the new program records and changes them again from the original values.
             if let Some(score) = listener.hand_over.oom_score {
                 oom::restore(score);
             }
@@ -241,7 +244,7 @@ fn detach_stdio(log_target: LogTarget) -> io::Result<()> {
     }
 }
 
-/// Writes the pid file; not with `-d`, where a real server may be running.
+/// Writes the pid file; not with `-d`, because a real server may be running.
 fn write_pid_file(hand_over: &HandOver, options: &ListenerOptions, log: &Log) -> Option<PathBuf> {
     let path = PathBuf::from(hand_over.config.pid_file.as_deref()?);
     if options.once {
@@ -250,7 +253,7 @@ fn write_pid_file(hand_over: &HandOver, options: &ListenerOptions, log: &Log) ->
     match std::fs::write(&path, format!("{}\n", std::process::id())) {
         Ok(()) => Some(path),
         Err(problem) => {
-            // An ordinary user's server cannot write to /run, and does not need to.
+            // An ordinary user's server cannot write to /run, and need not.
             if lh_sys::ids::is_root() {
                 error!(log, "Couldn't create pid file \"{}\": {problem}", path.display());
             }
@@ -275,7 +278,7 @@ impl Listener {
                     Signal::HUP => {
                         self.manager.reloading();
                         if let Some(problem) = restart::problem(options) {
-                            // A server that ends over a typing error locks its administrator out.
+                            // A server that ended over a typing error would lock its administrator out.
                             error!(
                                 self.log,
                                 "Received SIGHUP; going on with the old configuration: {problem}"
@@ -327,7 +330,7 @@ impl Listener {
         }
     }
 
-    /// Waits for something to do.
+    /// Waits for the next event or deadline.
     fn wait(&self) -> Result<News, ListenError> {
         let now = Instant::now();
         let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
@@ -342,7 +345,7 @@ impl Listener {
         self.look(timeout)
     }
 
-    /// `-d`: one connection, and then the end with its status.
+    /// Serves one connection (`-d`) and then returns the session's exit status.
     fn serve_one(&mut self, arrived: Arrived) -> Result<End, ListenError> {
         let Arrived { socket, peer, client } = arrived;
         self.sockets.clear();
@@ -350,7 +353,7 @@ impl Listener {
         debug!(self.log, "Connection from {} port {}", peer.ip(), peer.port());
         let (control, pid) =
             self.start_session(socket, client, None).map_err(system("cannot start a session process"))?;
-        // There is no other session to wait for.
+        // A blocking send: there is no other session to serve.
         let mut control = std::fs::File::from(control);
         HandOver::send(&self.bytes, &mut control).map_err(system("cannot start a session process"))?;
         let status = rustix::process::waitpid(Some(pid), WaitOptions::empty())

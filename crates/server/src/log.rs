@@ -1,7 +1,7 @@
-//! Log lines: levels as `LogLevel` names them, to standard error (which `-E` points at a file), to syslog, or with
+//! Log lines with the levels of `LogLevel`: to standard error (or the file of `-E`), to syslog, or with
 //! fields to systemd's journal.
 //!
-//! The wording follows OpenSSH's: intrusion detection and people's own scripts match on these lines.
+//! The texts follow OpenSSH's, because intrusion detection and scripts match them.
 
 use std::fmt;
 use std::io::Write;
@@ -21,7 +21,7 @@ pub use crate::log_level::Level;
 use crate::log_level::{prefix, severity};
 use crate::monitor_ipc::MonitorRequest;
 
-/// Longest line that crosses to the monitor.
+/// Largest length of a line that is sent to the monitor, characters.
 pub(crate) const LONGEST_LINE: usize = 4096;
 
 /// The program's name in the system's logs.
@@ -31,22 +31,22 @@ enum Sink {
     Stderr,
     Syslog(Syslog),
     Journal(Journal),
-    /// The monitor, which writes the lines of the process before authentication.
+    /// The monitor, which writes the lines of the pre-auth process.
     Monitor(UnixStream),
     #[cfg(test)]
     Lines(Mutex<Vec<String>>),
 }
 
-/// What an entry of the journal says besides its line.
+/// A field of a journal entry besides its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
-    /// The user's name, as the client gives it.
+    /// The user name that the client sent.
     User,
     /// The client's address.
     RemoteAddr,
-    /// Identifies the connection.
+    /// Identifier of the connection.
     Session,
-    /// Fingerprint of the key that the user logs in with.
+    /// Fingerprint of the key that the client offers or has logged in with.
     Fingerprint,
 }
 
@@ -63,16 +63,16 @@ impl Field {
 
 struct Shared {
     sink: Sink,
-    /// Of every entry of the journal. Other logs have lines alone.
+    /// Fields of every journal entry; other destinations have no fields.
     fields: Mutex<Vec<(&'static str, String)>>,
     level: AtomicU8,
     /// `LogVerbose`: places in the source whose lines are written at any level.
     places: Mutex<LogVerbose>,
-    /// Of lines about requests.
+    /// The remaining lines about requests.
     budget: Mutex<LogBudget>,
 }
 
-/// Cuts the reason that a client gives when it leaves, as OpenSSH does.
+/// Truncates the client's reason for disconnecting, as OpenSSH does.
 pub(crate) fn shown_reason(text: &str) -> &str {
     at_most(text, 400)
 }
@@ -81,18 +81,18 @@ pub(crate) fn at_most(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
 
-/// Cuts the name of a user, which may belong to no account: OpenSSH shows as much. What follows it in a line, such as the
-/// client's address, stays in sight.
+/// Truncates a user name, which may belong to no account, as OpenSSH does. So the rest of the line, such as
+/// the client's address, stays readable.
 pub(crate) fn shown_name(name: &str) -> &str {
     at_most(name, 100)
 }
 
-/// Where log lines go. Cheap to clone; all clones are one log.
+/// A destination for log lines. Cheap to clone; all clones share one destination and level.
 #[derive(Clone)]
 pub struct Log {
     shared: Arc<Shared>,
     preauth: bool,
-    /// Lines are about requests, of which a client may make any number.
+    /// The lines are about requests, which a client can repeat without limit.
     of_requests: bool,
 }
 
@@ -113,18 +113,19 @@ impl Log {
         }
     }
 
-    /// Writes to descriptor 2.
+    /// Returns a log that writes to descriptor 2.
     pub fn stderr(level: Level) -> Self {
         Self::with(Sink::Stderr, level)
     }
 
-    /// Writes to the system's log; `facility` is a word of `SyslogFacility`.
+    /// Returns a log that writes to syslog; `facility` is a value of `SyslogFacility`.
     pub fn syslog(level: Level, facility: &str) -> Self {
         let facility = Facility::by_name(facility).unwrap_or(Facility::AUTH);
         Self::with(Sink::Syslog(Syslog::open(facility, NAME)), level)
     }
 
-    /// Writes to the system's journal, with fields; to [`syslog`](Self::syslog) where there is none.
+    /// Returns a log that writes to systemd's journal, with fields; to [`syslog`](Self::syslog) where there
+    /// is no journal.
     pub fn journal(level: Level, facility: &str) -> Self {
         let path = Path::new(journal::SOCKET);
         let named = Facility::by_name(facility).unwrap_or(Facility::AUTH);
@@ -134,7 +135,7 @@ impl Log {
         }
     }
 
-    /// Sets a field of all entries that follow; an empty value removes it. For the journal alone.
+    /// Sets a field of all later journal entries; an empty value removes it. Other destinations ignore it.
     pub(crate) fn set_field(&self, field: Field, value: &str) {
         if let Sink::Journal(_) = &self.shared.sink {
             let mut fields = self.shared.fields.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,8 +146,8 @@ impl Log {
         }
     }
 
-    /// A log that goes to the same place, in the system's log under a name and facility of its own, and takes every
-    /// line: its user has a level of its own.
+    /// Returns a log with this destination that writes every line, because its user applies a level of its
+    /// own. In the system's log it has its own name and facility.
     pub(crate) fn of_its_own(&self, name: &str, facility: Option<Facility>) -> Self {
         let sink = match &self.shared.sink {
             Sink::Journal(journal) => match journal.with(facility, name) {
@@ -155,7 +156,7 @@ impl Log {
             },
             Sink::Syslog(log) => Sink::Syslog(log.with(facility, name)),
             Sink::Stderr => Sink::Stderr,
-            // These belong to processes that serve no SFTP.
+            // These destinations belong to processes that serve no SFTP.
             Sink::Monitor(_) => return self.clone(),
             #[cfg(test)]
             Sink::Lines(_) => return self.clone(),
@@ -166,12 +167,12 @@ impl Log {
         log
     }
 
-    /// Hands the lines to the monitor, over the socket it receives requests on.
+    /// Returns a log that sends its lines to the monitor, over the monitor's request socket.
     pub(crate) fn monitor(level: Level, socket: UnixStream) -> Self {
         Self::with(Sink::Monitor(socket), level)
     }
 
-    /// Keeps the lines, for tests.
+    /// Returns a log that keeps its lines, for tests.
     #[cfg(test)]
     pub(crate) fn lines(level: Level) -> Self {
         Self::with(Sink::Lines(Mutex::default()), level)
@@ -185,22 +186,22 @@ impl Log {
         }
     }
 
-    /// The level in force.
+    /// Returns the level in force.
     pub fn level(&self) -> Level {
         Level::from_number(self.shared.level.load(Ordering::Relaxed))
     }
 
-    /// Changes the level: a `Match` block may ask for another.
+    /// Changes the level: a `Match` block may set another one.
     pub fn set_level(&self, level: Level) {
         self.shared.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Lines of these places are written at any level.
+    /// Writes the lines of these places in the source at any level (`LogVerbose`).
     pub fn set_places(&self, places: &LogVerbose) {
         *self.shared.places.lock().unwrap_or_else(PoisonError::into_inner) = places.clone();
     }
 
-    /// A line and where it comes from in the source.
+    /// Writes a line, if its level or its place in the source is enabled.
     pub(crate) fn line_of(&self, place: Place, level: Level, text: fmt::Arguments<'_>) {
         if level > self.level() {
             let places = self.shared.places.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,21 +214,21 @@ impl Log {
         }
     }
 
-    /// The same log for the pre-auth process: lines end in ` [preauth]`. The monitor's own lines do not, as
-    /// with OpenSSH's two processes, which scripts rely on.
+    /// Returns this log for the pre-auth process: its lines end in ` [preauth]`, as those of OpenSSH's. The
+    /// monitor's lines do not; scripts rely on the difference.
     #[must_use]
     pub fn preauth(&self) -> Self {
         Self { preauth: true, ..self.clone() }
     }
 
-    /// The same log for lines about what a client asks for on its connection. Above debug levels these lines have a rate;
-    /// those beyond it are counted.
+    /// Returns this log for lines about a client's requests. Below the debug levels their rate is limited;
+    /// further lines are only counted.
     #[must_use]
     pub(crate) fn of_requests(&self) -> Self {
         Self { of_requests: true, ..self.clone() }
     }
 
-    /// Writes how many lines about requests were left out and not reported yet.
+    /// Writes the number of omitted lines about requests, if it has not been reported yet.
     pub(crate) fn report_left_out(&self) {
         let left_out = self.shared.budget.lock().unwrap_or_else(PoisonError::into_inner).take_left_out();
         self.left_out(left_out);
@@ -242,7 +243,7 @@ impl Log {
         }
     }
 
-    /// Whether a line of this level may be written, as far as its number is concerned.
+    /// Returns whether the rate limit permits a line of this level.
     fn is_within_budget(&self, level: Level) -> bool {
         if !self.of_requests || level >= Level::Debug1 {
             return true;
@@ -251,8 +252,8 @@ impl Log {
         spent.inspect(|left_out| self.left_out(*left_out)).is_some()
     }
 
-    /// Writes one line, if its level is wanted. Control characters are made visible, so that no client can
-    /// forge a second line or control a terminal.
+    /// Writes one line, if its level is enabled. Control characters are escaped, so that no client can forge
+    /// a second line or control a terminal.
     pub fn line(&self, level: Level, text: fmt::Arguments<'_>) {
         if level <= self.level() && self.is_within_budget(level) {
             self.write(level, text);
@@ -261,7 +262,8 @@ impl Log {
 
     fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if let Sink::Monitor(socket) = &self.shared.sink {
-            // Its rules for lines are applied over there, where they cannot be got round.
+            // The monitor applies `LogVerbose` and the rate limit itself, where an attacker cannot evade
+            // them.
             let request =
                 MonitorRequest::Log { level, text: text.to_string().chars().take(LONGEST_LINE).collect() };
             let mut framed = Vec::new();
@@ -289,7 +291,7 @@ impl Log {
             Sink::Journal(journal) => {
                 let fields = self.shared.fields.lock().unwrap_or_else(PoisonError::into_inner);
                 let line = format!("{}{line}", prefix(level, true));
-                // A journal that does not read must not hold a session up.
+                // A journal that does not read must not block a session.
                 let _ = journal.write(severity(level), &line, &fields);
             }
             Sink::Monitor(_) => {}
@@ -307,7 +309,7 @@ pub(crate) struct Place {
     pub(crate) line: u32,
 }
 
-/// A line at a level, with its place.
+/// Writes a line at a level, with its place in the source.
 macro_rules! at_level {
     ($log:expr, $level:ident, $($arg:tt)*) => {
         $log.line_of(
@@ -317,13 +319,13 @@ macro_rules! at_level {
         )
     };
 }
-/// `info!(log, "…")`: a line at level INFO.
+/// `info!(log, "…")` writes a line at level INFO.
 macro_rules! info { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Info, $($arg)*) }; }
-/// A line at level ERROR.
+/// `error!(log, "…")` writes a line at level ERROR.
 macro_rules! error { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Error, $($arg)*) }; }
-/// A line at level VERBOSE.
+/// `verbose!(log, "…")` writes a line at level VERBOSE.
 macro_rules! verbose { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Verbose, $($arg)*) }; }
-/// A line at level DEBUG1.
+/// `debug!(log, "…")` writes a line at level DEBUG1.
 macro_rules! debug { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Debug1, $($arg)*) }; }
 pub(crate) use at_level;
 pub(crate) use {debug, error, info, verbose};

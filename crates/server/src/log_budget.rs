@@ -1,21 +1,21 @@
-//! How many log lines a client may cause by requests on one connection.
+//! Rate limit for log lines about the requests on one connection.
 //!
-//! Channels that are refused, forwards that fail and the like have a line each, as with OpenSSH. A client can ask without
-//! end, and fill a disk that way: beyond a rate no person and no program needs, lines are counted instead of written.
+//! Refused channels, failed forwards and the like have a line each, as in OpenSSH. A client could fill a disk
+//! by repeating them. Beyond a rate that no person or program needs, lines are counted instead of written.
 
 use std::time::{Duration, Instant};
 
-/// Lines of a connection that are written at any rate.
+/// Number of lines of a connection that are written regardless of the rate.
 const BURST: u32 = 100;
 
-/// Time after which one more line is written.
+/// Time after which one more line may be written.
 const PER_LINE: Duration = Duration::from_millis(500);
 
-/// The lines that one connection has left.
+/// The remaining lines of one connection: a token bucket.
 #[derive(Debug)]
 pub(crate) struct LogBudget {
     left: u32,
-    /// The time up to which `left` is counted; none before the first line.
+    /// Time up to which new lines have been added to `left`; `None` before the first line.
     counted: Option<Instant>,
     left_out: u64,
 }
@@ -27,7 +27,8 @@ impl Default for LogBudget {
 }
 
 impl LogBudget {
-    /// Decides about a line. `Some` where it is written, with how many were left out since the last one that was.
+    /// Decides about a line. `Some`: write it; the value is the number of lines omitted since the last
+    /// written one.
     pub(crate) fn spend(&mut self, now: Instant) -> Option<u64> {
         let since = self.counted.get_or_insert(now);
         let lines = now.saturating_duration_since(*since).as_millis() / PER_LINE.as_millis();
@@ -46,7 +47,7 @@ impl LogBudget {
         }
     }
 
-    /// How many lines were left out since the last one that was written.
+    /// Returns and resets the number of lines omitted since the last written one.
     pub(crate) fn take_left_out(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
     }

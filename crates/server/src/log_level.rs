@@ -1,9 +1,9 @@
-//! How levels of log lines appear.
+//! Log levels as they appear in a log.
 
 pub use lh_config::enums::LogLevel as Level;
 use lh_sys::syslog::Severity;
 
-/// Returns the level for this many `-d`.
+/// Returns the level for this number of `-d` flags.
 pub const fn debug(count: usize) -> Option<Level> {
     match count {
         0 => None,
@@ -13,7 +13,7 @@ pub const fn debug(count: usize) -> Option<Level> {
     }
 }
 
-/// Returns what stands in front of a line. On standard error an error stands alone, as OpenSSH prints it.
+/// Returns the prefix of a line. On standard error, error lines have none, as in OpenSSH.
 pub(crate) const fn prefix(level: Level, syslog: bool) -> &'static str {
     match level {
         Level::Fatal => "fatal: ",
@@ -25,7 +25,7 @@ pub(crate) const fn prefix(level: Level, syslog: bool) -> &'static str {
     }
 }
 
-/// Returns the severity for the system's log.
+/// Returns the syslog severity of a level.
 pub(crate) const fn severity(level: Level) -> Severity {
     match level {
         Level::Quiet | Level::Fatal => Severity::Critical,

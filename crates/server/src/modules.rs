@@ -1,8 +1,8 @@
-//! What the monitor and the process that runs PAM say to each other.
+//! Messages between the monitor and the process that runs PAM's modules.
 //!
-//! The modules run in the user session process while it is still root's: it has no host keys and has read
-//! nothing from the network, and what a module sets for a session (limits, keyrings, name spaces, the audit
-//! id) holds for everything that descends from it. The monitor orders and waits, never longer than
+//! The modules run in the user session process while it is still root's. It has no host keys and has read
+//! nothing from the network. What a module sets for a session (limits, keyrings, name spaces, the audit id)
+//! is inherited by all its programs. The monitor sends orders and waits for reports, never longer than
 //! `LoginGraceTime`.
 
 use lh_wire::{Reader, WireError, Writer};
@@ -10,44 +10,44 @@ use zeroize::Zeroizing;
 
 use crate::monitor_ipc::fields::text;
 
-/// Most questions in one report: the limit of keyboard-interactive.
+/// Largest number of prompts in one report: the limit of keyboard-interactive.
 const MOST_QUESTIONS: u32 = 100;
 
-/// To the user session process, before it becomes the user's.
+/// A message to the user session process before it changes to the user's ids.
 pub(crate) enum Order {
-    /// The user has logged in: the bytes of a [`Grant`](crate::grant::Grant). The last order.
+    /// The login is complete: the bytes of a [`Grant`](crate::grant::Grant). This is the last order.
     Grant(Zeroizing<Vec<u8>>),
     /// Start a transaction. No answer.
     Begin {
-        /// File of `/etc/pam.d`.
+        /// Service name: a file in `/etc/pam.d`.
         service: String,
         user: String,
-        /// Where the user comes from: name or address.
+        /// The client's host: name or address.
         remote: String,
-        /// What `SSH_CONNECTION` says.
+        /// The value of `SSH_CONNECTION`.
         connection: String,
     },
-    /// Authenticate the user: with a password, or by asking.
+    /// Authenticate the user: with this password, or with a conversation.
     Authenticate { empty_allowed: bool, password: Option<Zeroizing<Vec<u8>>> },
-    /// What the user answered.
+    /// The user's answers to the prompts.
     Answers(Vec<Zeroizing<Vec<u8>>>),
-    /// No answer will come: end the transaction.
+    /// The user sends no answers: end the transaction.
     GiveUp,
-    /// Find out whether the account may be used now. `proofs` are the methods that succeeded, a line each.
+    /// Check whether the account may be used now. `proofs` are the methods that succeeded, one on each line.
     Account { proofs: String },
 }
 
-/// From that process.
+/// A message from the process that runs PAM.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Prompts for the user; the second value says whether to show what is typed.
+    /// Prompts for the user; the boolean says whether to echo the input.
     Ask(Vec<(String, bool)>),
-    /// It is done.
+    /// The operation has ended.
     Done {
         outcome: Outcome,
-        /// For the log.
+        /// The reason, for the log.
         why: String,
-        /// What modules want the user to read.
+        /// Messages from modules for the user.
         said: String,
     },
 }
@@ -56,10 +56,10 @@ pub(crate) enum Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Good,
-    /// The account is in order but for its password, which is too old.
+    /// The account may be used, but its password is too old and must be changed.
     MustChange,
     Bad,
-    /// A module or what it asks does not answer: whether the account is in order is not known.
+    /// A module or the service behind it does not answer, so the state of the account is unknown.
     Unavailable,
 }
 
@@ -71,7 +71,7 @@ impl Order {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let room = match self {
             Self::Grant(grant) => grant.len() + 64,
-            // Secrets must not be left behind by a vector that grows.
+            // Reserved in advance: a vector that grows leaves a copy of the secret behind.
             Self::Authenticate { password, .. } => {
                 password.as_ref().map_or(0, |password| password.len()) + 64
             }

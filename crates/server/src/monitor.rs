@@ -1,12 +1,14 @@
-//! The monitor: everything about a login that needs rights or secrets is decided here.
+//! The monitor: makes every decision about a login that needs rights or secrets.
 //!
-//! Requests go in and replies come out as values ([`Monitor::decide`], [`Monitor::sign_first`]); it never
-//! sees a byte of the network, and those who do are other processes (`session/`), which ask over a socket. It
-//! believes them nothing: what a signature must cover, how many attempts there were and what may be asked
+//! Requests go in and replies come out as values ([`Monitor::decide`], [`Monitor::sign_first`]). The monitor
+//! never sees a byte of the network: other processes (`session/`) do, and ask it over a socket. It does not
+//! trust them. It knows itself what a signature must cover, how many attempts there were, and which request
+//! may come next.
 //! next it knows itself.
-//!
-//! The parts own their state: `client` is who asks and what signatures must cover, `signing` has the host keys, `attempts` the
-//! counters, `lookups` what has been read for this login, `candidate` the account with its rules. `judge` asks the methods
+//! Each part owns its state: `client` the connection and what signatures must cover, `signing` the host keys,
+//! `attempts` the counters, `lookups` what has been read for this login, `candidate` the account with its
+//! rules. `judge` checks the methods (`keys` with `certificates`, `hostbased`, `pam`, `gss`, `joining`,
+//! `resuming`), and `journal` logs the result.
 //! (`keys` with `certificates`, `hostbased`, `pam`, `gss`, `joining`, `resuming`), `journal` writes down what came of it.
 
 mod account_context;
@@ -74,7 +76,7 @@ use terminals::Presence;
 use ticket_state::Joining;
 pub(crate) use who::Who;
 
-/// See the module documentation.
+/// The monitor of one connection. See the module documentation.
 pub(crate) struct Monitor {
     config: ServerConfig,
     client: Client,
@@ -83,9 +85,9 @@ pub(crate) struct Monitor {
     lookups: Lookups,
     stage: Stage,
     candidate: Option<Candidate>,
-    /// The process that runs PAM, where PAM is used and the login is not complete.
+    /// The process that runs PAM, until the login is complete; `None` without PAM.
     modules: Option<Modules>,
-    /// The dialogue of gssapi-with-mic, as long as there is one.
+    /// The state of gssapi-with-mic.
     gss: Gss,
     presence: Presence,
     joining: Joining,
@@ -117,51 +119,52 @@ impl Monitor {
         }
     }
 
-    /// The secret that decides how much longer a failure takes for each name.
+    /// Sets the secret that determines the extra delay of failures for each user name.
     #[must_use]
     pub(crate) fn with_delay_key(mut self, key: DelayKey) -> Self {
         self.attempts.delay_key = key;
         self
     }
 
-    /// Signatures with SHA-1 are among what is offered.
+    /// Sets whether host keys sign with SHA-1.
     #[must_use]
     pub(crate) const fn with_sha1(mut self, on: bool) -> Self {
         self.signer.sha1 = on;
         self
     }
 
-    /// The client's host name, as `UseDNS` found it.
+    /// Sets the client's host name, as `UseDNS` found it.
     #[must_use]
     pub(crate) fn with_host_name(mut self, name: Option<String>) -> Self {
         self.client.host_name = name;
         self
     }
 
-    /// What the monitor waits for is not waited for any longer than this.
+    /// Sets the time at which the monitor stops waiting for other processes.
     #[must_use]
     pub(crate) const fn with_deadline(mut self, deadline: Option<Instant>) -> Self {
         self.client.deadline = deadline;
         self
     }
 
-    /// Has PAM decide, in the process behind `ipc`.
+    /// Lets PAM decide, in the process behind `ipc`.
     #[must_use]
     pub(crate) fn with_modules(mut self, ipc: MonitorSocket) -> Self {
         self.modules = Some(Modules::new(ipc, self.client.deadline, self.client.log.clone()));
         self
     }
 
-    /// Ends the conversation with PAM's process when the client is gone: it ends once no descriptor of its socket is left.
+    /// Closes the socket to PAM's process when the client is gone; the process ends when no descriptor of the
+    /// socket is left.
     pub(crate) fn drop_modules(&mut self) {
         self.modules = None;
     }
 
-    /// Signs the hash of the first key exchange: the session identifier, which is remembered. Once only: before a
-    /// user is in there is no second exchange.
+    /// Signs the hash of the first key exchange and keeps it as the session identifier. Permitted once:
+    /// before the login there is no second key exchange.
     ///
     /// # Errors
-    /// Outside: the request was not to come. Inside: the key cannot sign.
+    /// The outer one: a signature is not expected now. The inner one: the key cannot sign.
     pub(crate) fn sign_first(
         &mut self,
         key_index: usize,
@@ -192,7 +195,7 @@ impl Monitor {
         self.signer.sign_at_rate(key_index, algorithm, hash)
     }
 
-    /// Proves to the client of this session, and of no other, that the host has a key.
+    /// Signs a proof that the host has a key, valid only for this session's client.
     pub(crate) fn prove(
         &mut self,
         algorithm: &str,
@@ -204,7 +207,8 @@ impl Monitor {
         self.signer.prove(&self.client.session_id, algorithm, blob)
     }
 
-    /// How log lines name the client: `user root`, `invalid user x`, or nothing yet.
+    /// Returns the name of the client in log lines: `authenticating user root`, `invalid user x`; `None`
+    /// until it has named a user.
     pub(crate) fn client_name(&self) -> Option<String> {
         self.candidate.as_ref().map(|candidate| match candidate.user {
             Some(_) => format!("authenticating user {}", candidate.name),
@@ -212,9 +216,9 @@ impl Monitor {
         })
     }
 
-    /// Text of the `Banner` file for this user, the first time.
+    /// Returns the text of the `Banner` file for this user, at the first attempt.
     fn banner(&self) -> Option<String> {
-        /// A login banner is a page, not a book.
+        /// Largest banner, bytes: a login banner is a page, not a book.
         const LARGEST: usize = 100 * 1024;
         if !self.attempts.is_first() {
             return None;
@@ -225,7 +229,8 @@ impl Monitor {
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Decides about one attempt. A failure takes its time, so that the time tells nothing.
+    /// Decides about one attempt. A failure is delayed, so that its time does not reveal whether the user
+    /// exists.
     pub(crate) fn decide(&mut self, attempt: &Attempt) -> Result<Decision, Unexpected> {
         let Stage::Attempts { prompted } = self.stage else { return Err(Unexpected::Time) };
         if matches!(attempt.method, Method::Responses(_)) && !prompted {
@@ -271,12 +276,13 @@ impl Monitor {
         Ok(Decision { verdict, banner, client, level, algorithms, error_token })
     }
 
-    /// True once a user is in and the connection has not moved yet.
+    /// Returns whether a user has logged in and the connection has not been handed over yet.
     pub(crate) fn accepted(&self) -> bool {
         self.stage == Stage::Accepted
     }
 
-    /// What the user session process is told, once. `state`: the connection as its process left it.
+    /// Returns the grant for the user session process, once. `state` is the serialized connection of the
+    /// pre-auth process.
     pub(crate) fn grant(&mut self, state: Zeroizing<Vec<u8>>) -> Result<Grant, Unexpected> {
         if self.stage != Stage::Accepted {
             return Err(Unexpected::Time);
@@ -293,7 +299,7 @@ impl Monitor {
         self.may_outlive_connection(&candidate);
         self.signer.logged_in(candidate.settings.rekey_limit.value.bytes);
         self.presence.logged_in(&user, &candidate.settings, &candidate.options);
-        // From here on the process behind it serves the user.
+        // The process behind `modules` is about to serve the user and takes no further orders.
         let said = self.modules.take().map(|modules| modules.said().to_owned()).unwrap_or_default();
         Ok(Grant {
             groups: groups.names.clone(),
@@ -314,8 +320,8 @@ impl Monitor {
         })
     }
 
-    /// The first word about a user. A connection that `RefuseConnection` prohibits ends, and so does the
-    /// session that its client wants to take over.
+    /// Handles the first request that names a user. When `RefuseConnection` prohibits the connection, it
+    /// ends, and so does the session that its client wants to resume.
     fn admit(&mut self, attempt: &Attempt) -> Result<Candidate, Unexpected> {
         let mut candidate = Candidate::meet(&attempt.user, &self.config, &self.client, &self.lookups);
         if !candidate.settings.refuse_connection.value {

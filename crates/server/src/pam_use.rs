@@ -2,8 +2,9 @@
 
 use lh_config::server_table::ServerSettings;
 
-/// Whether PAM decides about logins: it is asked for, and this build loads libraries (without libpam no server starts). It does so for a server of an ordinary user too: modules have
-/// helpers of their own (`unix_chkpwd`) for what only root may read.
+/// Returns whether PAM decides about logins: `UsePAM` is set, and this build loads libraries. (Without libpam
+/// no such server starts.) This holds for the server of an ordinary user too: modules have helper programs
+/// (`unix_chkpwd`) for files that only root may read.
 pub(crate) fn uses_pam(settings: &ServerSettings) -> bool {
     lh_sys::pam::SUPPORTED && settings.use_pam.value
 }

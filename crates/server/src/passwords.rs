@@ -1,4 +1,4 @@
-//! Checking passwords against the shadow database, at the same cost whether or not the user exists.
+//! Checks passwords against the shadow database, at the same cost whether or not the user exists.
 
 use std::sync::OnceLock;
 
@@ -7,20 +7,20 @@ use zeroize::Zeroizing;
 
 use crate::log::{Log, error};
 
-/// Longer passwords are refused unseen; OpenSSH's limit.
+/// Longest password that is checked, bytes; OpenSSH's limit.
 const LONGEST: usize = 1024;
 
-/// What a password is hashed with for users that do not exist: Debian's own default.
+/// Hash setting for users that do not exist: Debian's default.
 const FAKE_SETTING: &[u8] = b"$y$j9T$u9sNqwqkE3SNHbKFUHhwk.$";
 
-/// Whether `password` is the one behind `hash`. `None` stands for a user who has none or does not exist: the
-/// answer is no, after the same work.
+/// Returns whether `hash` is the hash of `password`. `None` stands for a user without a hash, or a missing
+/// user: the result is false, after the same work.
 pub(crate) fn check(password: &[u8], hash: Option<&[u8]>, log: &Log) -> bool {
     if password.len() > LONGEST {
         return false;
     }
     match hash {
-        // An account without a password. Whether that may log in is the caller's question.
+        // An account without a password. The caller decides whether it may log in.
         Some(b"") => password.is_empty(),
         Some(hash) if hash.starts_with(b"$") || hash.len() == 13 => match crypt::verify(password, hash) {
             Ok(right) => right,
@@ -36,7 +36,7 @@ pub(crate) fn check(password: &[u8], hash: Option<&[u8]>, log: &Log) -> bool {
     }
 }
 
-/// The setting of root's own hash where it has one, for that is what this host's real users likely have.
+/// Returns the setting of root's own hash, which the host's other users probably share, or a default.
 fn fake_setting() -> &'static [u8] {
     static SETTING: OnceLock<Zeroizing<Vec<u8>>> = OnceLock::new();
     SETTING.get_or_init(|| {

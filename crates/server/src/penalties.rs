@@ -1,7 +1,8 @@
-//! `PerSourcePenalties`: addresses from which nothing good comes have to wait.
+//! `PerSourcePenalties`: refuses addresses for some time after repeated misbehaviour.
 //!
-//! Each kind of misbehaviour adds some seconds to what an address has to wait; while that is more than the minimum, nothing from
-//! there is let in. Times are arguments, so that tests need not wait. (The numbers and the rules are OpenSSH's.)
+//! Each offence adds some seconds to an address's penalty. While the penalty exceeds the minimum, all
+//! connections from there are refused. Times are arguments, so that tests need not wait. (Numbers and rules
+//! are OpenSSH's.)
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +17,7 @@ use crate::exit_status::{
     EXIT_INVALID_USER, EXIT_LOGIN_BEGUN, EXIT_REFUSED,
 };
 
-/// Addresses that count as one: of one family, equal in the bits that count.
+/// A group of addresses that count as one: of one family, with an equal network prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Source {
     prefix: u128,
@@ -24,7 +25,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The source of an address.
+    /// Returns the source that an address belongs to.
     pub(crate) fn of(address: IpAddr, block: NetBlockSize) -> Self {
         let (prefix, bits, v6) = match address.to_canonical() {
             IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, block.ipv4, false),
@@ -40,20 +41,20 @@ impl Source {
 pub(crate) enum Misdeed {
     /// The session process crashed.
     Crash,
-    /// Tried to log in, in vain.
+    /// A login failed.
     AuthFail,
-    /// Tried to log in as a user that does not exist.
+    /// A login as a user that does not exist.
     InvalidUser,
-    /// Did not even try.
+    /// The client did not try to log in.
     NoAuth,
     /// `LoginGraceTime` ran out.
     GraceExceeded,
-    /// `RefuseConnection`.
+    /// `RefuseConnection` prohibited the connection.
     Refused,
 }
 
 impl Misdeed {
-    /// The offence by the exit status of a session without a login; `None` for no offence.
+    /// Returns the offence for the exit status of a session without a login; `None` for no offence.
     pub(crate) const fn of_status(status: i32) -> Option<Self> {
         Some(match status {
             0 => return None,
@@ -66,14 +67,14 @@ impl Misdeed {
         })
     }
 
-    /// True for the exit statuses of connections that end without a failed attempt to log in, as those do whose path is
-    /// lost.
+    /// Returns whether a connection with this exit status had no failed login, so that its network path may
+    /// simply have failed.
     pub(crate) const fn may_be_a_lost_path(status: i32) -> bool {
         matches!(status, EXIT_LOGIN_BEGUN | EXIT_GRACE_LOGIN_BEGUN) || Self::may_be_a_lost_resumption(status)
     }
 
-    /// True for the exit statuses of those among them that asked for nothing but the resumption of a session,
-    /// if anything.
+    /// Returns whether a connection with this exit status requested nothing, or only the resumption of a
+    /// session.
     pub(crate) const fn may_be_a_lost_resumption(status: i32) -> bool {
         matches!(status, EXIT_GRACE | EXIT_FAILURE)
     }
@@ -103,7 +104,7 @@ impl Misdeed {
 
 struct Penalty {
     until: Instant,
-    /// More than the minimum has come together: it stays in force until it is over.
+    /// The penalty has exceeded the minimum: it stays in force until `until`.
     active: bool,
     reason: &'static str,
 }
@@ -115,12 +116,12 @@ pub(crate) struct Table {
     penalties: HashMap<Source, Penalty>,
 }
 
-/// What became of a misdeed, for the log.
+/// The result of an offence, for the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Consequence {
-    /// No penalty begins.
+    /// No penalty comes into force.
     None,
-    /// From now on nothing from there is let in, for this long.
+    /// A penalty is in force from now on, for this time; the text is its reason.
     Activated(Duration, &'static str),
 }
 
@@ -137,7 +138,7 @@ impl Table {
         self.penalties.keys().filter(|source| source.v6 == v6).count()
     }
 
-    /// The room and the way out for sources of a family.
+    /// Returns how many sources of a family are stored, and whether a full table lets sources in.
     const fn limit(&self, v6: bool) -> (usize, bool) {
         let rules = &self.rules;
         if v6 {
@@ -147,7 +148,7 @@ impl Table {
         }
     }
 
-    /// Why a connection from `address` is refused now; `None` when it is not.
+    /// Returns why a connection from `address` is refused now; `None` when it is not.
     pub(crate) fn refuses(&mut self, address: IpAddr, source: Source, now: Instant) -> Option<&'static str> {
         if !self.rules.enabled || self.is_exempt(address) {
             return None;
@@ -210,7 +211,7 @@ impl Table {
         self.penalties.retain(|_, penalty| penalty.until > now);
     }
 
-    /// Makes room: the one that would be over first goes.
+    /// Removes the penalty that would end first, to make room for another.
     fn forget_one(&mut self, v6: bool) {
         let first = self.penalties.iter().filter(|(source, _)| source.v6 == v6).min_by_key(|(_, p)| p.until);
         if let Some(source) = first.map(|(source, _)| *source) {
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn failures_add_up_and_are_forgotten() {
         let mut scene = Scene::new("yes", None);
-        // The default: 5 seconds each, and nothing happens before 15 have come together.
+        // The default: each failure adds 5 seconds, and the penalty starts at 15.
         assert_eq!(scene.punish("192.0.2.1", Misdeed::AuthFail, 0), Consequence::None);
         assert_eq!(scene.punish("192.0.2.1", Misdeed::AuthFail, 0), Consequence::None);
         assert_eq!(scene.refuses("192.0.2.1", 0), None);
@@ -305,7 +306,7 @@ mod tests {
             assert_eq!(scene.table.penalties.len(), 2);
             assert_eq!(scene.refuses("192.0.2.99", 3).is_some(), newcomer_refused);
             assert!(scene.refuses("192.0.2.3", 3).is_some());
-            // Other families have room of their own, and time makes room too.
+            // The other address family has a table of its own, and expired penalties make room.
             assert_eq!(scene.refuses("2001:db8::1", 3), None);
             assert_eq!(scene.refuses("192.0.2.99", 100), None);
         }
@@ -323,7 +324,7 @@ mod tests {
             (8, Misdeed::GraceExceeded),
             (255, Misdeed::NoAuth),
         ] {
-            // Statuses after a failed attempt are no lost paths, whatever else they are.
+            // No status after a failed attempt counts as a lost path.
             assert_eq!(Misdeed::may_be_a_lost_path(status), [3, 255].contains(&status), "{status}");
             assert_eq!(Misdeed::of_status(status), Some(misdeed));
         }

@@ -1,39 +1,39 @@
-//! Ids of the pre-auth process: those of an account that owns nothing.
+//! User and group ids of the pre-auth process: those of an account that owns nothing.
 
 use std::io;
 
 use lh_sys::ids::{Ids, is_root};
 use lh_sys::users::{self, User};
 
-/// Accounts that own nothing, best first: the one of our packages, then OpenSSH's.
+/// Accounts that own nothing, in order of preference: our package's, then OpenSSH's.
 const USERS: [&str; 3] = ["lhsshd", "sshd", "nobody"];
 
-/// The ids where there is no such account: the kernel's own for "nobody".
+/// The ids where none of these accounts exists: the kernel's overflow ids ("nobody").
 const NOBODY: u32 = 65_534;
 
-/// Why the account cannot be used.
+/// Why there are no usable ids.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoIds {
-    /// The name service switch failed.
+    /// The name service lookup failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Such an account protects nothing.
+    /// The account has root's ids, which would protect nothing.
     #[error("user {0} is root")]
     Root(&'static str),
 }
 
-/// The ids for the pre-auth processes of a listener, looked up once for all of them.
+/// Returns the ids for all pre-auth processes of a listener.
 ///
-/// A login would spend more than a hundred system calls on it: a lookup loads every module of
-/// `/etc/nsswitch.conf` that stands in front of the answer.
+/// Looked up once, because a lookup in each process costs more than a hundred system calls: it loads every
+/// module of `/etc/nsswitch.conf` in front of the answer.
 ///
-/// `None` where each process has to look for itself: the listener is not root's, or its lookup failed. The
-/// process then reports the failure, and the connection is refused.
+/// `None`: the listener does not run as root, or its lookup failed. Each process then looks up the ids
+/// itself; if that fails too, it reports the error and refuses the connection.
 pub fn preauth_ids() -> Option<Ids> {
     if is_root() { look_up().ok() } else { None }
 }
 
-/// Looks the account up.
+/// Looks up the account and returns its ids.
 pub(crate) fn look_up() -> Result<Ids, NoIds> {
     choose(|name| users::by_name(name.as_ref()))
 }

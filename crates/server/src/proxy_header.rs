@@ -1,8 +1,8 @@
-//! The header that a load balancer sends in front of a connection to tell its client's address: HAProxy's
-//! PROXY protocol, versions 1 (a line) and 2 (binary).
+//! The header that a load balancer sends ahead of a connection to name its client's address: HAProxy's PROXY
+//! protocol, versions 1 (a text line) and 2 (binary).
 //!
-//! Only addresses in `ProxyProtocolFrom` are asked for one; there it is required. The parser is strict and
-//! bounded, because the listener runs it.
+//! A header is required from the addresses in `ProxyProtocolFrom`, and never parsed from others. The parser
+//! is strict and bounded, because the listener runs it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -13,37 +13,37 @@ use lh_config::pattern::ListMatch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
 
-/// Longest line of version 1, with its end.
+/// Longest line of version 1 with its line end, bytes.
 const LONGEST_LINE: usize = 107;
 /// First bytes of version 2.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Length of version 2's fixed part.
+/// Length of version 2's fixed part, bytes.
 const FIXED: usize = 16;
-/// Longest header of version 2 that is accepted. Balancers add a few hundred bytes of their own fields.
+/// Longest accepted header of version 2, bytes. Balancers add a few hundred bytes of their own fields.
 const LONGEST: usize = 4096;
-/// How long a header may take: balancers send it at once.
+/// Longest wait for a complete header; balancers send it at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a header says.
+/// The client that a header names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Client {
-    /// The connection is the balancer's own, or it does not know the client: the address of the socket
-    /// counts.
+    /// The header names no client: the balancer itself connects, or it does not know the client. The socket's
+    /// address counts.
     Unknown,
-    /// The balancer's client.
+    /// Address of the balancer's client.
     Address(SocketAddr),
 }
 
 /// Why a header is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HeaderError {
-    /// Something else was sent, SSH for instance.
+    /// The first bytes are not a header, but SSH for instance.
     #[error("no PROXY header")]
     Missing,
     /// The header breaks the protocol's rules.
     #[error("malformed PROXY header: {0}")]
     Malformed(&'static str),
-    /// The connection ended first.
+    /// The connection ended before the header was complete.
     #[error("connection closed in the PROXY header")]
     Closed,
     /// The header was not complete in time.
@@ -53,7 +53,7 @@ pub(crate) enum HeaderError {
 
 use HeaderError::Malformed;
 
-/// Whether an address is one of a balancer, by the value of `ProxyProtocolFrom`.
+/// Returns whether an address belongs to a load balancer, according to `ProxyProtocolFrom`.
 pub(crate) fn is_required(address: IpAddr, from: Option<&str>) -> bool {
     from.is_some_and(|list| cidr::match_list(address, list) == Ok(ListMatch::Yes))
 }
@@ -77,7 +77,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Client, usize)>, HeaderError
     }
 }
 
-/// `PROXY TCP4 192.0.2.1 192.0.2.2 4000 22`, CR, LF.
+/// Parses `PROXY TCP4 192.0.2.1 192.0.2.2 4000 22`, CR, LF.
 fn line(bytes: &[u8]) -> Result<Option<(Client, usize)>, HeaderError> {
     let first = bytes.get(..LONGEST_LINE).unwrap_or(bytes);
     let Some(end) = first.iter().position(|byte| *byte == b'\n') else {
@@ -109,7 +109,7 @@ fn line(bytes: &[u8]) -> Result<Option<(Client, usize)>, HeaderError> {
     Ok(Some((client(source, port), end + 1)))
 }
 
-/// A port in decimal, without leading zeros or a sign.
+/// Parses a decimal port without leading zeros or a sign.
 fn number(text: &str) -> Result<u16, HeaderError> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     let port = text.parse().ok().filter(|_| plain);
@@ -120,7 +120,8 @@ fn client(address: IpAddr, port: u16) -> Client {
     Client::Address(SocketAddr::new(address.to_canonical(), port))
 }
 
-/// The signature, version and command, family, length, addresses, and fields of the balancer's own.
+/// Parses version 2: signature, version and command, family, length, addresses, and the balancer's own
+/// fields.
 fn binary(bytes: &[u8]) -> Result<Option<(Client, usize)>, HeaderError> {
     let Some([version_command, family, high, low]) = bytes.get(SIGNATURE.len()..FIXED) else {
         return Ok(None);
@@ -134,7 +135,7 @@ fn binary(bytes: &[u8]) -> Result<Option<(Client, usize)>, HeaderError> {
     }
     let Some(mut content) = bytes.get(FIXED..length) else { return Ok(None) };
     let client = match (version_command & 15, family) {
-        // What follows describes the balancer's own connection, or nothing.
+        // The rest describes the balancer's own connection, or nothing.
         (0, _) | (1, 0x00) => Client::Unknown,
         (1, 0x11) => {
             let addresses = take::<12>(&mut content)?;
@@ -166,7 +167,7 @@ fn take<const N: usize>(content: &mut &[u8]) -> Result<[u8; N], HeaderError> {
     Ok(*first)
 }
 
-/// Fields of the balancer's own are not used, but must fill the header exactly.
+/// Checks that the balancer's own fields fill the header exactly. Their values are not used.
 fn fields(mut content: &[u8]) -> Result<(), HeaderError> {
     while !content.is_empty() {
         let [_, high, low] = take::<3>(&mut content).map_err(|_| Malformed("field cut off"))?;
@@ -176,12 +177,12 @@ fn fields(mut content: &[u8]) -> Result<(), HeaderError> {
     Ok(())
 }
 
-/// A header as it comes in. Reads from the connection nothing behind it.
+/// A header that is being received. It reads no byte of the connection after the header.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming(Vec<u8>);
 
 impl Incoming {
-    /// Reads what there is, without waiting. Returns the client once the header is complete.
+    /// Reads the available bytes without blocking. Returns the client once the header is complete.
     ///
     /// # Errors
     /// There is no header, a malformed one, or the connection has ended.
@@ -200,7 +201,7 @@ impl Incoming {
         all.extend_from_slice(buffer.get(had..had + got).unwrap_or_default());
         let parsed = parse(&all)?;
         let used = parsed.map_or(all.len(), |(_, length)| length);
-        // What was looked at is there, so this takes all of it.
+        // The peeked bytes are available, so this reads all of them.
         let taken = buffer.get_mut(..used.saturating_sub(had)).unwrap_or_default();
         let count = taken.len();
         if !matches!(recv(&socket, taken, RecvFlags::DONTWAIT), Ok((n, _)) if n == count) {
@@ -211,7 +212,7 @@ impl Incoming {
         Ok(parsed.map(|(client, _)| client))
     }
 
-    /// Waits for the header, for [`PATIENCE`].
+    /// Waits for the header, at most [`PATIENCE`].
     ///
     /// # Errors
     /// Those of [`read`](Self::read), and [`HeaderError::TimedOut`].
@@ -227,7 +228,7 @@ impl Incoming {
             }
             let seconds = i64::try_from(left.as_secs()).unwrap_or(1);
             let timeout = Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() };
-            // An interrupted or failed wait is found out by reading.
+            // The next read reports an interrupted or failed poll.
             let _ = poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout));
         }
     }
@@ -378,7 +379,7 @@ mod tests {
             let bytes = [start, &bytes].concat();
             if let Ok(Some((_, length))) = parse(&bytes) {
                 prop_assert!(length <= bytes.len());
-                // What follows a header changes nothing.
+                // Bytes after a header do not change the result.
                 prop_assert_eq!(parse(&bytes[..length]), parse(&bytes));
                 prop_assert!((0..length).all(|end| parse(&bytes[..end]) == Ok(None)));
             }

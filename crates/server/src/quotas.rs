@@ -1,22 +1,23 @@
-//! How many bytes connections of one user account have moved (`PerUserTransferQuota`).
+//! Transfer quotas (`PerUserTransferQuota`): the bytes that all connections of a user account have
+//! transferred.
 //!
-//! Monitors tell the listener, which keeps the sum of each account for the period. The figures come from the user session
-//! processes, every few seconds while something moves and at their end.
+//! Monitors report to the listener, which keeps the sum of each account for its period. User session
+//! processes count the bytes and report them every few seconds during transfers and at their end.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use lh_config::server_values::TransferQuota;
 
-/// First byte of what a monitor says has moved.
+/// First byte of a monitor's report of transferred bytes.
 pub(crate) const MOVED: u8 = b'Q';
-/// Length of such a message: the user's id, bytes, quota in bytes and period in seconds follow.
+/// Length of the report, bytes: kind, user id, bytes transferred, quota in bytes, period in seconds.
 pub(crate) const MOVED_LENGTH: usize = 1 + 4 + 3 * 8;
 
-/// Accounts that are kept before those whose period is over are looked for.
+/// Number of accounts from which expired periods are removed.
 const MANY: usize = 1024;
 
-/// What connections of a user have moved since it was told last.
+/// The bytes that connections of a user have transferred since the last report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moved {
     pub(crate) uid: u32,
@@ -25,7 +26,7 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// The message.
+    /// Encodes the report.
     pub(crate) fn encode(self) -> [u8; MOVED_LENGTH] {
         let mut out = [MOVED; MOVED_LENGTH];
         let (uid, numbers) = out[1..].split_at_mut(4);
@@ -37,7 +38,7 @@ impl Moved {
         out
     }
 
-    /// Reads the message.
+    /// Decodes the report.
     pub(crate) fn decode(message: &[u8; MOVED_LENGTH]) -> Option<Self> {
         let [MOVED, a, b, c, d, numbers @ ..] = message else { return None };
         let mut numbers =
@@ -48,7 +49,7 @@ impl Moved {
     }
 }
 
-/// What an account has moved in its period.
+/// The bytes that an account has transferred in its period.
 #[derive(Debug, Clone, Copy)]
 struct Sum {
     bytes: u64,
@@ -62,12 +63,12 @@ impl Sum {
     }
 }
 
-/// The listener's table, by user ids.
+/// The listener's table of sums, by user id.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas(HashMap<u32, Sum>);
 
 impl Quotas {
-    /// Adds what has moved; false when the quota is used up. A period begins with the first byte in it.
+    /// Adds transferred bytes; returns false when the quota is used up. The first byte starts a period.
     pub(crate) fn add(&mut self, moved: Moved, now: Instant) -> bool {
         let Moved { uid, bytes, quota } = moved;
         if self.0.len() >= MANY {
@@ -99,7 +100,7 @@ mod tests {
         let (mut quotas, start) = (Quotas::default(), Instant::now());
         let quota = TransferQuota { bytes: 100, period: DAY };
         let moved = |uid, bytes| Moved { uid, bytes, quota };
-        // Asking is no beginning.
+        // A question without bytes starts no period.
         assert!(quotas.add(moved(1, 0), start));
         let first = start + DAY / 2;
         assert!(quotas.add(moved(1, 60), first) && quotas.add(moved(2, 99), first));
@@ -107,7 +108,7 @@ mod tests {
         assert!(!quotas.add(moved(1, 0), start + DAY) && quotas.add(moved(2, 0), start + DAY));
         assert!(quotas.add(moved(1, 0), first + DAY) && quotas.add(moved(1, 99), first + DAY));
         assert!(!quotas.add(moved(1, u64::MAX), first + DAY));
-        // Another rule for the same account: the sum is one.
+        // With another quota for the account, the sum stays.
         let more = TransferQuota { bytes: u64::MAX, period: DAY };
         assert!(!quotas.add(Moved { uid: 1, bytes: 0, quota: more }, first + DAY));
     }

@@ -1,20 +1,20 @@
-//! `MaxStartups`: how many connections may be in the middle of logging in.
+//! `MaxStartups`: limits the number of unauthenticated connections.
 
-/// `start:rate:full`: from `start` unauthenticated connections on, each new one is dropped with a probability that
-/// begins at `rate` percent and reaches 100 at `full`.
+/// A `start:rate:full` value. From `start` unauthenticated connections on, each new one is dropped with a
+/// probability that begins at `rate` percent and reaches 100 at `full`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MaxStartups {
-    /// Below this number nothing is dropped.
+    /// Below this number of connections none is dropped.
     pub(crate) start: usize,
-    /// Percent at `start`.
+    /// Probability of a drop at `start`, percent.
     pub(crate) rate: u32,
-    /// From this number on everything is dropped.
+    /// From this number of connections on every new one is dropped.
     pub(crate) full: usize,
 }
 
 impl MaxStartups {
-    /// Whether to drop one more connection while `waiting` have not authenticated. `random` is any number; each
-    /// value is as likely as every other.
+    /// Returns whether to drop one more connection while `waiting` are unauthenticated. `random` is uniformly
+    /// distributed over all `u32` values.
     pub(crate) fn drops(&self, waiting: usize, random: u32) -> bool {
         if waiting < self.start {
             return false;
@@ -33,7 +33,7 @@ impl MaxStartups {
 mod tests {
     use super::*;
 
-    /// Of 100 equally likely random numbers, how many drop.
+    /// Returns how many of 100 evenly spread random numbers drop a connection.
     fn percent(limit: MaxStartups, waiting: usize) -> usize {
         (0..100).filter(|&random| limit.drops(waiting, random)).count()
     }

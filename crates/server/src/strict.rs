@@ -1,4 +1,4 @@
-//! `StrictModes`: files that decide about logins must not be writable by others than their owner.
+//! `StrictModes`: files that decide about logins must be writable only by their owner.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,32 +7,33 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// Files larger than this are refused: no administrator writes one, and a session must not be made to read it.
+/// Largest file that is read, bytes. No administrator writes a larger one, and a session must not be made to
+/// read it.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// Bytes that hold the usual file, read at once.
+/// Initial buffer size, bytes: the usual file fits.
 const USUAL_FILE: usize = 8 << 10;
 
 /// Why a file is not read. `Display` is OpenSSH's text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StrictError {
-    /// It is not there; no cause for a log line.
+    /// The file does not exist; not worth a log line.
     #[error("{0}")]
     Missing(io::Error),
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("Could not open user {kind} '{path}': {error}")]
     Open {
-        /// What it holds.
+        /// The kind of content, for messages.
         kind: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of opening or reading.
         error: io::Error,
     },
-    /// It is a directory, a device or a pipe.
+    /// The path is a directory, a device or a pipe.
     #[error("User {kind} '{path}' is not a regular file")]
     NotRegular {
-        /// What it should hold.
+        /// The kind of expected content, for messages.
         kind: &'static str,
         /// The file.
         path: PathBuf,
@@ -42,13 +43,13 @@ pub(crate) enum StrictError {
     Modes {
         /// `file` or `directory`.
         what: &'static str,
-        /// Which.
+        /// Path of the file or directory.
         path: PathBuf,
     },
-    /// Larger than any sensible file.
+    /// The file is larger than any sensible one.
     #[error("User {kind} '{path}' is too large")]
     TooLarge {
-        /// What it holds.
+        /// The kind of content, for messages.
         kind: &'static str,
         /// The file.
         path: PathBuf,
@@ -56,19 +57,19 @@ pub(crate) enum StrictError {
 }
 
 impl StrictError {
-    /// Whether the file may hold what is looked for: the file system has failed, and nothing is wrong with
-    /// the file.
+    /// Returns whether the file system has failed, so that the file may contain what is looked for.
     pub(crate) fn is_failure(&self) -> bool {
         let Self::Open { error, .. } = self else { return false };
         !matches!(Errno::from_io_error(error), Some(Errno::ACCESS | Errno::PERM | Errno::LOOP))
     }
 }
 
-/// Reads a file that the user `uid` with this home directory controls. `kind` is what it holds, for messages.
+/// Reads a file that the user `uid` with this home directory controls. `kind` is its kind of content, for
+/// messages.
 ///
-/// With `strict`, the file itself and every directory from it up to the home directory (or to `/`, where the file
-/// is not below the home directory) must belong to the user or to root, and be writable by their owner alone.
-/// The owner's rights are those of the calling process, which therefore runs with the user's ids.
+/// With `strict`, the file and every directory from it up to the home directory (or to `/`, if the file is
+/// not below it) must belong to the user or root and be writable only by their owner. The calling process
+/// must have the user's ids: reading uses its rights.
 pub(crate) fn read(
     kind: &'static str,
     path: &Path,
@@ -80,7 +81,7 @@ pub(crate) fn read(
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StrictError::Missing(error),
         _ => StrictError::Open { kind, path: path.to_owned(), error },
     };
-    // Not blocking on a FIFO that was put there.
+    // Without blocking, if there is a FIFO at the path.
     let file: File = rustix::fs::open(
         path,
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC,
@@ -97,7 +98,7 @@ pub(crate) fn read(
     }
     if strict {
         let real = path.canonicalize().map_err(failed)?;
-        // The open file: by now the name may mean another.
+        // Checks the open file, because the path may name another one by now.
         if !trusted(&metadata, uid) {
             return Err(StrictError::Modes { what: "file", path: real });
         }
@@ -106,18 +107,18 @@ pub(crate) fn read(
             return Err(StrictError::Modes { what: "directory", path: directory.to_owned() });
         }
     }
-    // The standard library begins with reads of 32 bytes where it knows no size.
+    // Avoids the standard library's first reads of 32 bytes for files of unknown size.
     let mut content = Vec::with_capacity(USUAL_FILE);
     file.take(LARGEST_FILE).read_to_end(&mut content).map_err(failed)?;
     Ok(content)
 }
 
-/// Belongs to the user or to root, and is writable by its owner alone.
+/// Returns whether the file belongs to the user or root and only its owner can write it.
 fn trusted(metadata: &std::fs::Metadata, uid: u32) -> bool {
     (metadata.uid() == 0 || metadata.uid() == uid) && metadata.mode() & 0o022 == 0
 }
 
-/// The first directory above `path`, up to `home` or the root, that others could change.
+/// Returns the first directory above `path`, up to `home` or the root, that others can change.
 fn weak_directory<'a>(path: &'a Path, home: Option<&Path>, uid: u32) -> Option<&'a Path> {
     for directory in path.ancestors().skip(1) {
         if !std::fs::metadata(directory).is_ok_and(|metadata| trusted(&metadata, uid)) {
@@ -130,15 +131,15 @@ fn weak_directory<'a>(path: &'a Path, home: Option<&Path>, uid: u32) -> Option<&
     None
 }
 
-/// Why a program is not run. `Display` is for the log, without the program's name.
+/// Why the server does not run a program. `Display` is for the log, without the program's name.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
-    /// It is not there, or cannot be looked at.
+    /// The program does not exist or cannot be examined.
     #[error("{}", lh_sys::errno_text(.0))]
     Unreachable(#[from] io::Error),
     #[error("{} is not a regular file", .0.display())]
     NotRegular(PathBuf),
-    /// The file or a directory above it is not root's, or others may write it.
+    /// The file or a directory above it is not root's, or others can write it.
     #[error("bad ownership or modes for {what} {}", path.display())]
     Modes {
         /// `file` or `directory`.
@@ -147,11 +148,11 @@ pub(crate) enum ProgramError {
     },
 }
 
-/// Checks a program that the server runs to decide about logins: it and every directory above it must be root's and writable
-/// by their owner alone.
+/// Checks a program that the server runs to decide about logins: it and every directory above it must be
+/// root's and writable only by their owner.
 ///
 /// # Errors
-/// It is no such program.
+/// The program does not exist, or another user can change it.
 pub(crate) fn check_program(path: &Path) -> Result<(), ProgramError> {
     let real = path.canonicalize()?;
     let metadata = std::fs::metadata(&real)?;
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn a_tidy_home_is_read_below_any_parent() {
         let (home, file) = set_up();
-        // The directory above the home is /tmp, which all users may write: the check ends at the home.
+        // The directory above the home is /tmp, which all users may write to: the check ends at the home.
         assert_eq!(read_keys(&file, home.path(), uid(), true).unwrap(), b"keys");
     }
 

@@ -1,4 +1,4 @@
-//! What reading a configuration needs from this host.
+//! Facts about this host that reading a configuration needs.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use lh_crypto::registry::Kind;
 use lh_crypto::{Hash, key_algorithms};
 use lh_transport::Algorithms;
 
-/// This host, as [`Environment`].
+/// This host, as an [`Environment`] for the configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Host;
 
-/// What an algorithm keyword of `sshd_config` means by default, for dumps.
+/// Returns the default of an algorithm keyword of `sshd_config`, for dumps.
 pub fn default_algorithms(keyword: &str) -> Vec<String> {
     let default = Algorithms::server_default();
     match keyword {
@@ -27,7 +27,7 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
 }
 
 impl Environment for Host {
-    /// `sshd_config` has no `Match exec`.
+    /// False: `sshd_config` has no `Match exec`.
     fn run(&self, _command: &str) -> bool {
         false
     }
@@ -43,7 +43,7 @@ impl Environment for Host {
     fn knows_algorithm(&self, kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
         let is = |known: &&str| if pattern { fits(known, name) } else { *known == name };
         let kind = registered(kind);
-        // Stock configurations name algorithms that cannot be used here, too.
+        // OpenSSH configurations also name algorithms that cannot be used here.
         kind.usable().iter().chain(kind.foreign()).any(is)
     }
 
@@ -56,7 +56,7 @@ fn fits(name: &str, pattern: &str) -> bool {
     match_list(name, pattern, false) == ListMatch::Yes
 }
 
-/// The registry's list for a keyword's type of algorithms.
+/// Returns the registry's kind for a keyword's type of algorithms.
 const fn registered(kind: AlgorithmKind) -> Kind {
     match kind {
         AlgorithmKind::Key => Kind::Key,

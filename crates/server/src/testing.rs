@@ -1,10 +1,10 @@
-//! Help for this crate's own tests.
+//! Helpers for this crate's tests.
 
 use lh_config::ServerConfig;
 use lh_config::server_table::ServerSettings;
 use lh_sys::users::User;
 
-/// The configuration that `lines` (of `sshd_config`) make.
+/// Returns the configuration made of these lines of `sshd_config`.
 pub(crate) fn config(lines: &str) -> ServerConfig {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sshd_config");
@@ -12,12 +12,12 @@ pub(crate) fn config(lines: &str) -> ServerConfig {
     ServerConfig::load(Some(&path), &[], &crate::surroundings::Host).unwrap()
 }
 
-/// The values of [`config`].
+/// Returns the settings of [`config`].
 pub(crate) fn settings(lines: &str) -> ServerSettings {
     config(lines).settings
 }
 
-/// Ada, who lives in `home` and speaks to `shell`.
+/// Returns the user `ada` with this home directory and shell.
 pub(crate) fn user(uid: u32, home: &std::path::Path, shell: &str) -> User {
     User {
         name: "ada".to_owned(),

@@ -1,9 +1,9 @@
-//! Tickets: what lets an additional connection join a session that has logged in (docs/protocol.md).
+//! Tickets: let an additional connection join an authenticated session (docs/protocol.md).
 //!
-//! A monitor whose user session process asks for one tells the listener what the ticket is worth; the
-//! listener keeps that for a short while and gives it, once, to the monitor of the connection that shows the
-//! ticket. Both are privileged, and neither is reached by a byte of the network. What is kept is no secret:
-//! the ticket is a public key, and the private half never leaves the client.
+//! A monitor whose user session process requests a ticket sends the ticket's record to the listener. The
+//! listener keeps it for a short time and gives it, once, to the monitor of the connection that presents the
+//! ticket. Both are privileged, and no byte of the network reaches either. The record is no secret: the
+//! ticket is a public key, and the private half never leaves the client.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,55 +17,56 @@ use crate::grant::{put_options, read_options};
 use crate::key_options::KeyOptions;
 use crate::monitor_ipc::fields::text;
 
-/// How long a ticket may be used.
+/// Time for which a ticket may be used.
 pub(crate) const LIFE: Duration = Duration::from_secs(30);
-/// Tickets of one session at a time; the oldest goes for a new one.
+/// Largest number of tickets of one session at a time; a new one replaces the oldest.
 pub(crate) const MOST: usize = 16;
-/// Largest record that is kept: key options can be long, but not that long.
+/// Largest record that is kept, bytes: longer than any sensible key options.
 pub(crate) const LARGEST: usize = 64 * 1024;
 
-/// Tickets of all sessions at a time. One beyond this, or beyond [`MOST_BYTES`], costs the client address that holds
-/// most of either its oldest one.
+/// Largest number of tickets of all sessions. Beyond this, or beyond [`MOST_BYTES`], the client address with
+/// the most tickets or bytes loses its oldest ticket.
 const MOST_OF_ALL: usize = 8192;
-/// Bytes of all records. A record is a few hundred bytes long, unless its user's key options are long.
+/// Largest size of all records, bytes. A record has a few hundred bytes, unless its user's key options are
+/// long.
 const MOST_BYTES: usize = 8 << 20;
 
-/// First byte of what a monitor tells the listener to keep.
+/// First byte of a monitor's message with a ticket to keep.
 pub(crate) const KEEP: u8 = b'T';
-/// First byte of a monitor's request for a ticket.
+/// First byte of a monitor's request to take a ticket.
 pub(crate) const TAKE: u8 = b'J';
-/// Length of such a request.
+/// Length of that request, bytes.
 pub(crate) const TAKE_LENGTH: usize = 1 + ID_LENGTH;
 const ID_LENGTH: usize = 32;
-/// What [`KEEP`] and the name are followed by: the length of the record.
+/// Length of a [`KEEP`] message before the record: kind, id and the record's length, bytes.
 pub(crate) const KEEP_LENGTH: usize = 1 + ID_LENGTH + 4;
 
-/// What names a ticket between the processes: the SHA-256 of the key's blob.
+/// Identifier of a ticket between the processes: the SHA-256 of the key's blob.
 pub(crate) type Id = [u8; ID_LENGTH];
 
-/// See [`Id`].
+/// Returns the identifier of a key's blob.
 pub(crate) fn id_of(key: &[u8]) -> Id {
     let mut id = [0; ID_LENGTH];
     id.copy_from_slice(Hash::Sha256.digest(&[key]).as_ref());
     id
 }
 
-/// What a ticket is worth: the rights of the session that asked for it, no more, and only from where that one came.
+/// The rights of a ticket: those of the session that requested it, and only from that session's addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// The name the session was asked for with.
+    /// The user name with which the session was requested.
     pub(crate) user: String,
-    /// What its key or certificate allows and forces.
+    /// Options of the session's key or certificate.
     pub(crate) options: KeyOptions,
-    /// Proofs of the user's identity.
+    /// Proofs of the user's identity, one line for each method that succeeded.
     pub(crate) proofs: String,
-    /// Its identifier, which the new connection's signature covers.
+    /// The session identifier, which the new connection's signature covers.
     pub(crate) session_id: Vec<u8>,
-    /// Where its client is.
+    /// Address of the session's client.
     pub(crate) peer: IpAddr,
-    /// Which address and port it connected to: `Match` may tell them apart.
+    /// Address and port that the client connected to, which `Match` blocks may test.
     pub(crate) local: SocketAddr,
-    /// The process that keeps it.
+    /// Process id of the session.
     pub(crate) pid: u32,
 }
 
@@ -99,7 +100,7 @@ impl Record {
         Ok(record)
     }
 
-    /// The message that has the listener keep it; `None` for one that is too long.
+    /// Returns the message that asks the listener to keep the ticket; `None` if it would be too long.
     pub(crate) fn to_keep(&self, key: &[u8]) -> Option<Vec<u8>> {
         let record = self.encode();
         let mut message = vec![KEEP];
@@ -110,7 +111,7 @@ impl Record {
     }
 }
 
-/// The listener's table.
+/// The listener's table of tickets.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets(Vec<Kept>);
 
@@ -138,12 +139,13 @@ impl Tickets {
         while self.bytes() > MOST_BYTES && self.forget_one(|kept| kept.record.len()) {}
     }
 
-    /// Bytes of all records.
+    /// Returns the size of all records, bytes.
     fn bytes(&self) -> usize {
         self.0.iter().map(|kept| kept.record.len()).sum()
     }
 
-    /// Forgets the oldest ticket of the address whose tickets weigh most; false where there is none.
+    /// Removes the oldest ticket of the address whose tickets have the largest weight; returns false where
+    /// there is none.
     fn forget_one(&mut self, weight: impl Fn(&Kept) -> usize) -> bool {
         let mut weights: HashMap<IpAddr, usize> = HashMap::new();
         for kept in &self.0 {
@@ -155,19 +157,19 @@ impl Tickets {
         true
     }
 
-    /// What the ticket is worth, once.
+    /// Removes and returns the ticket's record, if it has not expired.
     pub(crate) fn take(&mut self, id: &Id, now: Instant) -> Option<Vec<u8>> {
         self.forget_old(now);
         let at = self.0.iter().position(|kept| kept.id == *id)?;
         Some(self.0.remove(at).record)
     }
 
-    /// The session is over, and so are its tickets.
+    /// Removes the tickets of a session that has ended.
     pub(crate) fn void(&mut self, owner: Pid) {
         self.0.retain(|kept| kept.owner != owner);
     }
 
-    /// How many connections from there are expected.
+    /// Returns the number of connections expected from this address.
     pub(crate) fn expected(&self, from: IpAddr, now: Instant) -> usize {
         self.0.iter().filter(|kept| kept.from == from && kept.until > now).count()
     }

@@ -1,85 +1,86 @@
-//! What the user session process tells the monitor about its work, for the log of transfers and the counters.
+//! Usage reports of the user session process to the monitor, for the log of transfers and the counters.
 //!
-//! It is the user's word: the monitor adds what it knows itself (who, from where, how long), bounds every field, and writes.
+//! The user controls these reports. The monitor adds what it knows itself (user, address, duration), bounds
+//! every field, and writes the log.
 
 use lh_wire::{Reader, WireError, Writer};
 
 use crate::monitor_ipc::fields::{put_option, read_option, text};
 
-/// No path that a kernel takes is longer.
+/// Longest path, bytes: the kernel's limit.
 const LONGEST_PATH: usize = 4096;
-/// Names of algorithms, identifications, reasons.
+/// Longest other text, bytes: algorithm names, identifications, reasons.
 const LONGEST_TEXT: usize = 256;
 
-/// How a connection goes.
+/// Statistics of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Conduct {
-    /// The client's identification.
+    /// The client's identification line.
     pub(crate) client: String,
     pub(crate) kex: String,
-    /// From client to server and back, where they differ with a slash between them.
+    /// Algorithm from client to server and back, with a slash between them where they differ.
     pub(crate) cipher: String,
     pub(crate) mac: String,
     pub(crate) compression: String,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
-    /// Bytes per second.
+    /// Highest throughput, bytes/s.
     pub(crate) peak_in: u64,
     pub(crate) peak_out: u64,
     pub(crate) rekeys: u64,
-    /// How it ended; empty while it has not.
+    /// How the connection ended; empty while it has not.
     pub(crate) end: String,
 }
 
-/// What moved.
+/// Kind of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A file over SFTP.
+    /// A file transferred over SFTP.
     Sftp,
-    /// A file in scp's old protocol.
+    /// A file transferred in scp's old protocol.
     Scp,
-    /// What a command read and wrote, or a shell.
+    /// The input and output of a command or shell.
     Command,
 }
 
 /// How a transfer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// In order: a file was closed without an error before, a command ended with status 0.
+    /// Success: the file was closed without an earlier error, or the command ended with status 0.
     Complete,
-    /// For this reason.
+    /// Failure, with the reason.
     Failed(String),
-    /// The session ended before it.
+    /// The session ended first.
     Abandoned,
-    /// `UploadHook` has rejected the file.
+    /// `UploadHook` rejected the file.
     Rejected,
 }
 
-/// One file or command.
+/// The transfer of one file, or the data of one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transfer {
     pub(crate) kind: Kind,
-    /// The file's path, or the command.
+    /// Path of the file, or the command.
     pub(crate) path: Vec<u8>,
-    /// To the server. Means something for files alone.
+    /// True for files sent to the server; only meaningful for files.
     pub(crate) upload: bool,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
-    /// Where in the file it began.
+    /// Offset in the file where the transfer began, bytes.
     pub(crate) start: u64,
     pub(crate) micros: u64,
     pub(crate) outcome: Outcome,
 }
 
-/// A request over SFTP that changed something, or was denied.
+/// An SFTP request that changed something, or was denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileOperation {
-    /// The request's name, as `-Q requests` of the SFTP server prints it.
+    /// Name of the request, as `-Q requests` of the SFTP server prints it.
     pub(crate) request: String,
     pub(crate) path: Vec<u8>,
-    /// The new name, or the text of a symbolic link.
+    /// The new name, or the target of a symbolic link.
     pub(crate) other: Option<Vec<u8>>,
-    /// The attributes that were to be set, as names and values.
+    /// The attributes to set, as names and values.
     pub(crate) attributes: String,
     pub(crate) outcome: Outcome,
 }

@@ -1,29 +1,30 @@
-//! How many connections of one user account are logged in (`PerUserMaxConnections`).
+//! Limit on authenticated connections of one user account (`PerUserMaxConnections`).
 //!
-//! The monitor of a connection asks the listener at the end of the login, over the socket that tells of it. The listener counts
-//! by user ids, which monitors tell: no process of a user takes part. Nothing is said where no rule names the keyword.
+//! At the end of the login, a connection's monitor asks the listener, over the socket that reports the login.
+//! The listener counts by user ids from monitors; no process of a user takes part. Without the keyword no
+//! messages are sent.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// First byte of what a monitor says about its user.
+/// First byte of a monitor's message about its user.
 pub(crate) const USER: u8 = b'U';
-/// Length of such a message: the user's id and the limit follow.
+/// Length of that message, bytes: kind, user id and limit.
 pub(crate) const USER_LENGTH: usize = 1 + 4 + 4;
 
-/// The limit of a user without one, and of a connection that is only to be counted.
+/// The limit on the wire for a user without one, and for a connection that is only counted.
 const UNLIMITED: u32 = u32::MAX;
 
-/// A connection whose user has logged in.
+/// An authenticated connection and its user's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UserConnection {
     pub(crate) uid: u32,
-    /// Connections that the user may have, this one included.
+    /// Largest number of connections of the user, including this one; `None`: no limit.
     pub(crate) limit: Option<u32>,
 }
 
 impl UserConnection {
-    /// The message.
+    /// Encodes the message.
     pub(crate) fn encode(self) -> [u8; USER_LENGTH] {
         let mut out = [USER; USER_LENGTH];
         let (uid, limit) = out[1..].split_at_mut(4);
@@ -32,7 +33,7 @@ impl UserConnection {
         out
     }
 
-    /// Reads the message.
+    /// Decodes the message.
     pub(crate) fn decode(message: &[u8; USER_LENGTH]) -> Option<Self> {
         let [USER, a, b, c, d, limit @ ..] = *message else { return None };
         let limit = Some(u32::from_be_bytes(limit)).filter(|limit| *limit != UNLIMITED);
@@ -40,7 +41,7 @@ impl UserConnection {
     }
 }
 
-/// The listener's table: which user the connection of each process is of.
+/// The listener's table: the user id of each process's connection.
 #[derive(Debug)]
 pub(crate) struct UserConnections<P>(HashMap<P, u32>);
 
@@ -51,7 +52,8 @@ impl<P> Default for UserConnections<P> {
 }
 
 impl<P: Eq + Hash> UserConnections<P> {
-    /// Counts a connection, if its user may have one more. One that is counted already stays.
+    /// Counts a connection, if its user may have one more. A connection that is counted already stays
+    /// counted.
     pub(crate) fn admit(&mut self, process: P, connection: UserConnection) -> bool {
         let UserConnection { uid, limit } = connection;
         let others = self.0.iter().filter(|(other, user)| **other != process && **user == uid).count();
@@ -62,7 +64,7 @@ impl<P: Eq + Hash> UserConnections<P> {
         admitted
     }
 
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     pub(crate) fn end(&mut self, process: &P) {
         self.0.remove(process);
     }
@@ -77,9 +79,9 @@ mod tests {
         let mut table = UserConnections::default();
         let two = |uid| UserConnection { uid, limit: Some(2) };
         assert!(table.admit(1, two(7)) && table.admit(2, two(7)) && !table.admit(3, two(7)));
-        // What asks again is one; another user has connections of its own.
+        // A repeated question counts once; another user has a limit of its own.
         assert!(table.admit(2, two(7)) && table.admit(4, two(8)));
-        // Without a limit one more is counted all the same.
+        // Without a limit, one more connection is counted and admitted.
         assert!(table.admit(5, UserConnection { uid: 7, limit: None }));
         table.end(&1);
         assert!(!table.admit(3, two(7)));

@@ -1,4 +1,4 @@
-//! The groups of a user who logs in, looked up once: each lookup reads files, or asks a server.
+//! The groups of a user who logs in, looked up once: each lookup reads files or queries a server.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,15 +10,15 @@ use lh_sys::users::{self, User};
 /// Groups of one user.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// Ids of the user and the groups.
+    /// User and group ids of the user.
     pub(crate) ids: Ids,
     /// Names of the groups; an id without a name is left out.
     pub(crate) names: Vec<String>,
-    /// The group database has answered for each of them.
+    /// The group database has answered for every id.
     pub(crate) is_complete: bool,
 }
 
-/// The groups of the last user who was asked about.
+/// The groups of the user that was looked up last.
 #[derive(Debug, Default)]
 pub(crate) struct KnownGroups(RefCell<Option<(User, Rc<Groups>)>>);
 
@@ -26,7 +26,7 @@ impl KnownGroups {
     /// Returns the groups of a user.
     ///
     /// # Errors
-    /// The user database does not tell them.
+    /// The user database cannot be read.
     pub(crate) fn of(&self, user: &User) -> io::Result<Rc<Groups>> {
         if let Some((known, groups)) = &*self.0.borrow()
             && known == user
@@ -41,8 +41,8 @@ impl KnownGroups {
     }
 }
 
-/// The names of these groups, and whether the group database has answered for each. Ids without a name are
-/// left out, for patterns are about names.
+/// Returns the names of these groups, and whether the group database has answered for each. Ids without a
+/// name are left out, because patterns match names.
 pub(crate) fn names_of(ids: &[u32]) -> (Vec<String>, bool) {
     let answers: Vec<_> = ids.iter().map(|gid| users::group_by_gid(*gid)).collect();
     let is_complete = answers.iter().all(Result::is_ok);

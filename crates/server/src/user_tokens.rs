@@ -1,9 +1,9 @@
-//! The tokens of paths about a user.
+//! The tokens for paths of a user.
 
 use lh_config::token::Tokens;
 use lh_sys::users::User;
 
-/// `%h`, `%u` and `%U`: the tokens of `AuthorizedKeysFile`, `ChrootDirectory` and their relatives.
+/// Returns `%h`, `%u` and `%U`: the tokens of `AuthorizedKeysFile`, `ChrootDirectory` and similar keywords.
 pub(crate) fn user_tokens(user: &User) -> Tokens {
     Tokens::new()
         .with('h', user.home.to_string_lossy())

@@ -1,28 +1,28 @@
-//! The monitor's answers to attempts to log in.
+//! The monitor's answers to login attempts.
 
 use lh_auth::gss::GssReply;
 
-/// The monitor's answer to an attempt to log in.
+/// The monitor's answer to a login attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The user is logged in; [`Grant`](crate::grant::Grant) has the account.
+    /// The login succeeded; [`Grant`](crate::grant::Grant) has the account.
     Accept,
-    /// The connection takes over a session that has lost its own; with the message that tells the client.
+    /// The connection takes over a session that has lost its own. Holds the message for the client.
     Resume(Vec<u8>),
     /// Not now, through no fault of the client: end the connection.
     Later,
-    /// Not that way. `partial`: the attempt was right but is not enough.
+    /// The attempt is refused. `partial`: it was right, but further methods are required.
     Reject { methods: Vec<String>, partial: bool },
-    /// The key would do; let the client sign.
+    /// The key is acceptable; the client may sign.
     KeyOk,
-    /// Prompts for the user; the second value says whether to show what is typed.
+    /// Prompts for the user; the boolean says whether to echo the input.
     Prompt(Vec<(String, bool)>),
-    /// Go on with the dialogue of two libraries.
+    /// The next message of the GSSAPI exchange.
     Gss(GssReply),
-    /// No method could ever let this user in: end the connection.
+    /// No method could ever admit this user: end the connection.
     NoMethods,
     /// Too many failures: end the connection.
     TooMany,
-    /// The user is authenticated, but the account is closed: show the text and end the connection.
+    /// The user is authenticated, but the account may not be used: show the text and end the connection.
     Denied(String),
 }

@@ -1,4 +1,4 @@
-//! Asking monitors. A monitor that does not answer holds up no other one.
+//! Queries to the monitors of sessions. A monitor that does not answer delays no other one.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -15,19 +15,20 @@ use crate::id::{Id, find};
 use crate::session::{LARGEST, Session};
 use crate::{ENDS, Request};
 
-/// Monitors that are asked at a time: each takes a descriptor, of which a process has 1,024 by default.
+/// Largest number of monitors queried at a time: each takes a descriptor, and a process may have 1,024 by
+/// default.
 pub const MONITOR_LIMIT: usize = 256;
 
-/// How long monitors may take to answer.
+/// Longest wait for the answers of monitors.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long a session may take to end. Its monitor kills what is left of it after six seconds.
+/// Longest wait for a session's end. Its monitor kills the remaining processes after six seconds.
 const ENDING: Duration = Duration::from_secs(15);
 
-/// Connects to a monitor without waiting. Returns the socket and the user id of the process that listens.
+/// Connects to a monitor without blocking. Returns the socket and the user id of the listening process.
 ///
 /// # Errors
-/// No process listens, or `WouldBlock`: too many connections wait there.
+/// No process listens; or `WouldBlock`: too many connections wait there.
 pub fn connect(id: Id) -> io::Result<(UnixStream, u32)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -39,30 +40,30 @@ pub fn connect(id: Id) -> io::Result<(UnixStream, u32)> {
 /// A session and the server that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its name.
+    /// Identifier of the session.
     pub id: Id,
-    /// User id that its monitor runs as.
+    /// User id of its monitor process.
     pub server_uid: u32,
-    /// What the monitor says.
+    /// The monitor's description of the session.
     pub session: Session,
 }
 
 /// All sessions that this process's user may see.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    /// The sessions, by their names.
+    /// The found sessions, in order of their login times.
     pub found: Vec<Found>,
-    /// Monitors that may have a session to show, and have not answered.
+    /// Monitors that have not answered, so that sessions may be missing.
     pub silent: Vec<Id>,
 }
 
-/// True where a process of this user may speak for a session of this user.
+/// Returns whether a monitor process of user `server_uid` may describe this session.
 const fn believed(server_uid: u32, session: &Session) -> bool {
-    // Root serves all users, and each user itself.
+    // A server runs as root for all users, or as a user for that user only.
     server_uid == 0 || server_uid == session.uid
 }
 
-/// A monitor that has been asked.
+/// A monitor that has been queried.
 struct Asked {
     id: Id,
     socket: UnixStream,
@@ -71,7 +72,7 @@ struct Asked {
 }
 
 enum Reply {
-    /// More is to come.
+    /// The answer is incomplete.
     Partial,
     Session(Session),
     /// This user may not see the session, or its monitor has just ended.
@@ -100,7 +101,7 @@ impl Asked {
 }
 
 impl Sessions {
-    /// Asks all monitors on this host.
+    /// Queries all monitors on this host.
     ///
     /// # Errors
     /// The kernel's list of sockets cannot be read.
@@ -117,7 +118,8 @@ impl Sessions {
         let mut asked = Vec::new();
         for &id in ids {
             match connect(id) {
-                // What an ordinary user's process says is of interest to that user and to root.
+                // An ordinary user's monitor can only have sessions of that user, which only that user and
+                // root may see.
                 Ok((_, server_uid)) if own != 0 && server_uid != 0 && server_uid != own => {}
                 Ok((mut socket, server_uid)) => {
                     if socket.write_all(&[Request::Describe.byte()]).is_ok() {
@@ -125,7 +127,7 @@ impl Sessions {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.silent.push(id),
-                // It has just ended.
+                // The monitor has just ended.
                 Err(_) => {}
             }
         }
@@ -149,7 +151,7 @@ impl Sessions {
     }
 }
 
-/// Waits for answers. False when the time is over.
+/// Waits for answers. Returns false when the time is over.
 fn wait(asked: &[Asked], until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -167,16 +169,16 @@ fn wait(asked: &[Asked], until: Instant) -> bool {
 pub enum Refused {
     /// There is no such session, or it is another user's.
     NoSession,
-    /// Its monitor does not answer.
+    /// The session's monitor does not answer.
     Silent,
-    /// It has been told to end, and has not in 15 seconds.
+    /// The session was told to end, but has not ended after 15 seconds.
     Lasts,
 }
 
 /// Ends a session, and waits until it has ended.
 ///
 /// # Errors
-/// It has not.
+/// The reason why the session has not ended.
 pub fn end(id: Id) -> Result<(), Refused> {
     let (mut socket, server_uid) = connect(id).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Refused::Silent,
@@ -202,7 +204,7 @@ pub fn end(id: Id) -> Result<(), Refused> {
     }
 }
 
-/// The next byte; `None` at the end.
+/// Returns the next byte; `None` at the end.
 fn read_byte(socket: &mut UnixStream, within: Duration) -> io::Result<Option<u8>> {
     socket.set_read_timeout(Some(within))?;
     let mut byte = [0];

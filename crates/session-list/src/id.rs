@@ -1,4 +1,4 @@
-//! Names of sessions, and the addresses of their monitors.
+//! Identifiers of sessions, and the socket addresses of their monitors.
 
 use std::fmt;
 use std::io;
@@ -6,31 +6,31 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::str::FromStr;
 
-/// In front of the name in an address.
+/// Prefix of the identifier in a socket address.
 const PREFIX: &str = "lhsshd-monitor-";
 
-/// Where the kernel lists Unix sockets.
+/// The kernel's table of Unix sockets.
 const TABLE: &str = "/proc/net/unix";
 
-/// Name of a session on this host: eight hexadecimal digits.
+/// Identifier of a session on this host: eight hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(u32);
 
 impl Id {
-    /// Makes an ID of a random number.
+    /// Returns the identifier with this random number.
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// The abstract name that the session's monitor listens at.
+    /// Returns the abstract socket name at which the session's monitor listens.
     pub(crate) fn address_name(self) -> String {
         format!("{PREFIX}{self}")
     }
 
-    /// Listens at the address of this name. Does not wait for connections.
+    /// Listens at the address of this identifier, with a non-blocking socket.
     ///
     /// # Errors
-    /// `AddrInUse`: another session has the name.
+    /// `AddrInUse`: another session has this identifier.
     pub fn listen(self) -> io::Result<UnixListener> {
         let listening = UnixListener::bind_addr(&SocketAddr::from_abstract_name(self.address_name())?)?;
         listening.set_nonblocking(true)?;
@@ -56,8 +56,8 @@ impl FromStr for Id {
     }
 }
 
-/// Finds the names at which monitors listen on this host (in this network namespace). Any process may listen at such
-/// an address: who does is known after connecting.
+/// Returns the identifiers at which processes listen on this host (in this network namespace). Any process
+/// may listen at such an address; its user id is known only after connecting.
 ///
 /// # Errors
 /// `/proc/net/unix` cannot be read.
@@ -69,8 +69,8 @@ pub fn find() -> io::Result<Vec<Id>> {
     Ok(ids)
 }
 
-/// The names in the kernel's table. The last field of a line is the address, `@` in front of an abstract one; accepted
-/// connections have the address of their listener.
+/// Returns the identifiers in the kernel's table. The last field of a line is the address, with `@` in front
+/// of an abstract one. Accepted connections have the address of their listener.
 fn ids_of(table: &[u8]) -> Vec<Id> {
     let name = |line: &[u8]| {
         let at = line.iter().rposition(|byte| *byte == b' ')?;

@@ -1,13 +1,13 @@
-//! The sessions of `lhsshd` on this host: how each monitor can be reached, and what it answers.
+//! The sessions of `lhsshd` on this host: how to reach their monitors, and the messages to and from them.
 //!
-//! Each monitor listens at an abstract Unix address of its own ([`Id::listen`]). The kernel lists these addresses in
-//! `/proc/net/unix`, so nothing has to be kept in a directory: a session can be found for as long as its
-//! monitor runs, whether or not its listener does, and is gone with it. Both ends look at the user id of the other
-//! one (`SO_PEERCRED`).
+//! Each monitor listens at an abstract Unix address of its own ([`Id::listen`]). The kernel lists these
+//! addresses in `/proc/net/unix`, so no directory of sessions is needed. A session can be found as long as
+//! its monitor runs, whether or not its listener does. Both ends check the user id of the peer
+//! (`SO_PEERCRED`).
 //!
-//! A conversation is one byte, a [`Request`], and the answer: nothing, where the monitor refuses; a [`Session`] for
-//! [`Request::Describe`]; a byte for [`Request::End`]. Then the monitor closes the socket, for [`Request::End`]
-//! when the session has ended.
+//! An exchange is one byte, a [`Request`], and an answer: none if the monitor refuses; a [`Session`] for
+//! [`Request::Describe`]; a byte for [`Request::End`]. Then the monitor closes the socket; for
+//! [`Request::End`] it does so when the session has ended.
 
 mod client;
 mod id;
@@ -17,20 +17,21 @@ pub use client::{Found, MONITOR_LIMIT, Refused, Sessions, connect, end};
 pub use id::{Id, find};
 pub use session::{LARGEST, Programs, Session, Wait};
 
-/// What a monitor is asked for: the byte that is sent.
+/// A request to a monitor, sent as one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// The [`Session`]. For its user, the server's user and root.
+    /// Describe the session; the answer is a [`Session`]. Permitted to the session's user, the server's user
+    /// and root.
     Describe,
-    /// The session's end. For the same users.
+    /// End the session. Permitted to the session's user, the server's user and root.
     End,
-    /// A listener that has just been started counts this session from now on. For the server's user. Behind the byte
-    /// is what listeners of one server are known by: the SHA-256 of a host key.
+    /// A newly started listener adopts this session and counts it. Permitted to the server's user. The
+    /// SHA-256 of one of the server's host keys follows the byte and identifies the server.
     Adopt,
 }
 
 impl Request {
-    /// The byte.
+    /// Returns the byte of this request.
     pub const fn byte(self) -> u8 {
         match self {
             Self::Describe => b'D',
@@ -39,7 +40,7 @@ impl Request {
         }
     }
 
-    /// The reverse of [`byte`](Self::byte).
+    /// Returns the request of a byte: the reverse of [`byte`](Self::byte).
     pub const fn of_byte(byte: u8) -> Option<Self> {
         match byte {
             b'D' => Some(Self::Describe),

@@ -1,28 +1,29 @@
-//! What a monitor says about its session, in SSH's encoding.
+//! A monitor's description of its session, in SSH's encoding.
 
 use std::net::{IpAddr, SocketAddr};
 
 use lh_wire::{Reader, WireError, Writer};
 
-/// Longest answer, bytes: a user name of 1 KiB and everything else.
+/// Longest answer, bytes: the longest user name and all other fields.
 pub const LARGEST: usize = 2048;
 
-/// Longest user name that is told.
+/// Longest user name in an answer, bytes; longer ones are cut.
 const LONGEST_NAME: usize = 1024;
 
-/// First byte. A later version only adds fields at the end, which are passed over.
+/// First byte of an answer. A later version may only append fields, which older readers skip.
 const VERSION: u8 = 1;
 
-/// A session, as its monitor describes it.
+/// A session, as described by its monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The name that the user has logged in with.
+    /// The user name of the login.
     pub user: String,
     /// The user's id.
     pub uid: u32,
-    /// Process id of its monitor.
+    /// Process id of the session's monitor.
     pub pid: u32,
-    /// Where the client is, or was when the connection was lost; `None` where the connection has no address.
+    /// Address of the client, or its last one when the connection was lost; `None` for a connection without
+    /// addresses.
     pub peer: Option<SocketAddr>,
     /// Time of the login, seconds since 1970.
     pub since: u64,
@@ -30,23 +31,23 @@ pub struct Session {
     pub programs: Programs,
     /// The session may outlive its connection.
     pub is_resumable: bool,
-    /// The session has no connection.
+    /// The session's wait for its client; `None` while it has a connection.
     pub wait: Option<Wait>,
 }
 
-/// Programs that the client has started, by the kind of their channel.
+/// Numbers of programs that the client has started, by the kind of their request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Programs {
-    /// Shells.
+    /// Number of shells.
     pub shells: u32,
-    /// Commands.
+    /// Number of commands.
     pub commands: u32,
-    /// Subsystems, such as SFTP.
+    /// Number of subsystems, such as SFTP.
     pub subsystems: u32,
 }
 
 impl Programs {
-    /// True where nothing runs: the connection is for forwards, or at rest.
+    /// Returns whether no program runs: the connection is used for forwarding, or idle.
     pub const fn is_empty(self) -> bool {
         self.shells == 0 && self.commands == 0 && self.subsystems == 0
     }
@@ -62,7 +63,7 @@ pub struct Wait {
 }
 
 impl Session {
-    /// Encodes the answer, with its length in front.
+    /// Encodes the answer with its length in front.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         let mut end = self.user.len().min(LONGEST_NAME);
@@ -89,10 +90,10 @@ impl Session {
         framed
     }
 
-    /// Decodes an answer; `None`: not all of it has come.
+    /// Decodes an answer; `None` while it is incomplete.
     ///
     /// # Errors
-    /// It is no answer, or longer than [`LARGEST`].
+    /// The bytes are not an answer, or one longer than [`LARGEST`].
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, WireError> {
         let Some((length, content)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;

@@ -71,7 +71,7 @@ impl Arguments {
                 Verbosity::by_name(&name).ok_or_else(|| wrong(format!("Invalid log level \"{name}\"")))?
             }
         };
-        // Which of two lists was meant is unknown: the shorter one might permit what must not be.
+        // Two lists are an error: using either one might permit too much.
         for (flag, kind) in [('p', "Permitted"), ('P', "Refused")] {
             if parsed.count(flag) > 1 {
                 return Err(wrong(format!("{kind} requests already set")));

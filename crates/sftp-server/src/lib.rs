@@ -16,5 +16,5 @@ pub use stdio::serve;
 /// Environment variable in which `lhsshd` passes the client's identification line to subsystem programs.
 pub const CLIENT_IDENTIFICATION: &str = "SSH_CLIENT_IDENTIFICATION";
 
-/// Exit status when the client does not speak SFTP, as in sftp-server.
+/// Exit status when the client breaks the SFTP protocol, as in sftp-server.
 pub const BAD_CLIENT: u8 = 11;

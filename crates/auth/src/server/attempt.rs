@@ -1,4 +1,4 @@
-//! What a client asks for: one request each, as the caller decides it.
+//! Authentication requests of a client, one at a time, in the form in which the caller decides them.
 
 use zeroize::Zeroizing;
 
@@ -77,7 +77,8 @@ pub struct PublicKeyAttempt {
     pub algorithm: String,
     /// Key or certificate blob.
     pub key: Vec<u8>,
-    /// `None`: the client only asks whether the key would be accepted. `Some`: verify it over `signed`.
+    /// `None`: the client only asks whether the key is acceptable. `Some`: a signature to verify over
+    /// `signed`.
     pub signature: Option<Vec<u8>>,
     /// The bytes that the signature must cover. Empty when there is no signature.
     pub signed: Vec<u8>,
@@ -96,7 +97,7 @@ pub struct HostBasedAttempt {
     pub host: String,
     /// User name on the client's host that the client claims.
     pub local_user: String,
-    /// Verify it over the result of [`HostRequest::signed_data`] for the fields above.
+    /// The signature; it must cover the result of [`HostRequest::signed_data`] for the fields above.
     pub signature: Vec<u8>,
 }
 
@@ -105,7 +106,8 @@ pub struct HostBasedAttempt {
 pub struct TicketAttempt {
     /// Blob of the ticket key.
     pub key: Vec<u8>,
-    /// Verify it over the result of [`TicketRequest::signed_data`] for the key and both sessions.
+    /// The signature; it must cover the result of [`TicketRequest::signed_data`] for the key and both
+    /// sessions.
     pub signature: Vec<u8>,
 }
 
@@ -127,7 +129,7 @@ impl HostBasedAttempt {
 }
 
 impl core::fmt::Debug for PublicKeyAttempt {
-    /// Omits the content: a log line needs the fingerprint, which the caller computes.
+    /// Prints the variant without its content: a log line needs the fingerprint, which the caller computes.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("PublicKeyAttempt")
             .field("algorithm", &self.algorithm)

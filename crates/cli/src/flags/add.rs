@@ -3,7 +3,7 @@
 use super::program::Support::Works;
 use super::program::{Flag, Program};
 
-/// `lhssh-add`.
+/// The flag table of `lhssh-add`.
 pub static ADD: Program = Program {
     name: "lhssh-add",
     about: "put keys into an agent, list them and take them out",

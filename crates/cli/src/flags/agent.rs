@@ -3,7 +3,7 @@
 use super::program::Support::Works;
 use super::program::{Flag, Program};
 
-/// `lhssh-agent`.
+/// The flag table of `lhssh-agent`.
 pub static AGENT: Program = Program {
     name: "lhssh-agent",
     about: "hold private keys and sign with them",

@@ -3,7 +3,7 @@
 use super::program::Support::{Accepted, Works};
 use super::program::{Flag, Program};
 
-/// `lhssh-keygen`.
+/// The flag table of `lhssh-keygen`.
 pub static KEYGEN: Program = Program {
     name: "lhssh-keygen",
     about: "make, change and show SSH keys, and manage known_hosts files",

@@ -3,7 +3,7 @@
 use super::program::Support::Works;
 use super::program::{Flag, Program};
 
-/// `lhssh-keyscan`.
+/// The flag table of `lhssh-keyscan`.
 pub static KEYSCAN: Program = Program {
     name: "lhssh-keyscan",
     about: "collect the public keys of hosts",

@@ -3,7 +3,7 @@
 use super::program::Support::Works;
 use super::program::{Flag, Program};
 
-/// `longhaul`. The first operand is the subcommand, which takes some of the flags.
+/// The flag table of `longhaul`. The first operand is the subcommand, which accepts some of the flags.
 pub static LONGHAUL: Program = Program {
     name: "longhaul",
     about: "measure connections and say what limits them, check copies, resume them, and list sessions",

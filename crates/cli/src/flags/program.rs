@@ -22,11 +22,11 @@ pub enum Support {
     Accepted(&'static str),
     /// Known and refused with a message, because it is not implemented yet.
     NotYet,
-    /// Refused by OpenSSH too, in these words and with exit status 255.
+    /// Refused by OpenSSH too. Holds its error message; the exit status is 255.
     Gone(&'static str),
 }
 
-/// What OpenSSH's programs say to `-1`.
+/// The error message of OpenSSH's programs for `-1`.
 pub(super) const VERSION_1: &str = "SSH protocol v.1 is no longer supported";
 
 /// One row of a flag table.
@@ -36,7 +36,7 @@ pub struct Flag {
     pub short: char,
     /// The long name, without its dashes.
     pub long: Option<&'static str>,
-    /// The placeholder of its value, if it takes one.
+    /// Placeholder of the flag's value; `None` for a flag without a value.
     pub value: Option<&'static str>,
     /// State of its implementation.
     pub support: Support,
@@ -45,22 +45,22 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// A flag without a value.
+    /// Returns the row of a flag without a value.
     pub const fn plain(short: char, support: Support, help: &'static str) -> Self {
         Self { short, long: None, value: None, support, help }
     }
 
-    /// A flag with a value.
+    /// Returns the row of a flag with a value.
     pub const fn with(short: char, value: &'static str, support: Support, help: &'static str) -> Self {
         Self { short, long: None, value: Some(value), support, help }
     }
 
-    /// A flag with only a long name, and without a value.
+    /// Returns the row of a flag with only a long name, and without a value.
     pub const fn long(name: &'static str, support: Support, help: &'static str) -> Self {
         Self { short: '\0', long: Some(name), value: None, support, help }
     }
 
-    /// A flag with only a long name, and a value.
+    /// Returns the row of a flag with only a long name, and a value.
     pub const fn long_with(
         name: &'static str,
         value: &'static str,
@@ -70,12 +70,12 @@ impl Flag {
         Self { short: '\0', long: Some(name), value: Some(value), support, help }
     }
 
-    /// True when the flag has a letter.
+    /// Returns whether the flag has a letter.
     pub const fn has_letter(&self) -> bool {
         self.short != '\0'
     }
 
-    /// The flag as it is typed: `-p`, `--verify`.
+    /// Returns the flag as the user types it: `-p`, `--verify`.
     pub fn spelled(&self) -> String {
         match self.long {
             Some(name) if !self.has_letter() => format!("--{name}"),
@@ -87,7 +87,7 @@ impl Flag {
 /// A program's command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
-    /// Its name.
+    /// Name of the program.
     pub name: &'static str,
     /// Purpose of the program, in one line.
     pub about: &'static str,
@@ -97,7 +97,7 @@ pub struct Program {
     pub flags_after_first_operand: bool,
     /// Exit status for usage errors.
     pub usage_status: u8,
-    /// Its flags, in the order of the manual page.
+    /// The program's flags, in the order of the manual page.
     pub flags: &'static [Flag],
 }
 
@@ -114,7 +114,7 @@ pub struct Parsed {
     pub flags_before_operands: usize,
 }
 
-/// The program must stop here: help was asked for, or the command line is wrong.
+/// The program must stop here: the user asked for help, or the command line is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
     /// Text for standard output.
@@ -137,17 +137,17 @@ impl Stop {
 }
 
 impl Parsed {
-    /// True when a flag was given.
+    /// Returns whether a flag was given.
     pub fn has(&self, short: char) -> bool {
         self.count(short) > 0
     }
 
-    /// Number of times that a flag was given.
+    /// Returns how often a flag was given.
     pub fn count(&self, short: char) -> usize {
         self.flags.iter().filter(|(flag, _)| *flag == short).count()
     }
 
-    /// Value of the last occurrence of a flag.
+    /// Returns the value of the last occurrence of a flag.
     pub fn value(&self, short: char) -> Option<&OsStr> {
         self.flags.iter().rev().find(|(flag, _)| *flag == short).and_then(|(_, value)| value.as_deref())
     }
@@ -157,35 +157,35 @@ impl Parsed {
         self.value(short).map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// True when a long flag was given.
+    /// Returns whether a long flag was given.
     pub fn has_long(&self, name: &str) -> bool {
         self.long.iter().any(|(flag, _)| *flag == name)
     }
 
-    /// Value of the last occurrence of a long flag, as text.
+    /// Returns the value of the last occurrence of a long flag, as text.
     pub fn long_text(&self, name: &str) -> Option<String> {
         self.long_value(name).map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// All flags that were given, as they are written.
+    /// Returns all given flags in their written form.
     pub fn given(&self) -> impl Iterator<Item = String> {
         let short = self.flags.iter().map(|(flag, _)| format!("-{flag}"));
         short.chain(self.long.iter().map(|(flag, _)| format!("--{flag}")))
     }
 
-    /// The last value of a long flag, as it is.
+    /// Returns the value of the last occurrence of a long flag, as bytes.
     pub fn long_value(&self, name: &str) -> Option<&OsStr> {
         self.long.iter().rev().find(|(flag, _)| *flag == name).and_then(|(_, value)| value.as_deref())
     }
 
-    /// Values of all occurrences of a flag, in order.
+    /// Returns the values of all occurrences of a flag, in order.
     pub fn values(&self, short: char) -> impl Iterator<Item = &OsStr> {
         self.flags.iter().filter(move |(flag, _)| *flag == short).filter_map(|(_, value)| value.as_deref())
     }
 }
 
 impl Program {
-    /// Table row of a flag.
+    /// Returns the table row of a flag.
     pub fn flag(&self, short: char) -> Option<&'static Flag> {
         self.flags.iter().find(|flag| flag.short == short)
     }
@@ -197,9 +197,9 @@ impl Program {
         self.name_when_called(&called)
     }
 
-    /// The text of `-V`. Under OpenSSH's name it begins with the version whose flags and keywords these are:
-    /// test suites and remote development tools look for `OpenSSH_` and a number, and disable features where
-    /// it is missing.
+    /// Returns the text of `-V`. Under OpenSSH's program name, it begins with the OpenSSH version whose flags
+    /// and keywords are supported. Test suites and remote development tools look for `OpenSSH_` and a number,
+    /// and disable features without it.
     pub fn version(&self) -> String {
         self.version_when_called(self.called())
     }
@@ -228,12 +228,12 @@ impl Program {
     /// Like [`parse`](Self::parse), with flags anywhere among the operands.
     ///
     /// # Errors
-    /// Those of `parse`.
+    /// The errors of [`parse`](Self::parse).
     pub fn parse_anywhere(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Stop> {
         self.parse_among(arguments, usize::MAX - 1)
     }
 
-    /// Accepts flags after the first `operands` operands too.
+    /// Parses arguments; flags may also follow the first `operands` operands.
     fn parse_among(
         &self,
         arguments: impl IntoIterator<Item = OsString>,
@@ -260,7 +260,7 @@ impl Program {
         Ok(parsed)
     }
 
-    /// Parses flags up to the first operand; true when `--` ended them.
+    /// Parses flags up to the first operand. Returns true when `--` ended them.
     fn parse_flags(
         &self,
         rest: &mut std::iter::Peekable<impl Iterator<Item = OsString>>,
@@ -304,7 +304,7 @@ impl Program {
         Ok(false)
     }
 
-    /// Error for an unknown long option, in two lines: the usage text would hide the option's name.
+    /// Returns the error for an unknown long option: two lines, as the usage text would hide the name.
     fn unknown_long(&self, word: &[u8]) -> Stop {
         let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
         let mut stop = self.error(&format!("unknown option --{}", lh_wire::printable(name)));
@@ -312,7 +312,7 @@ impl Program {
         stop
     }
 
-    /// Table row of a long option, given without its dashes and optionally with `=` and a value.
+    /// Returns the table row of a long option, given without its dashes and optionally with `=` and a value.
     fn long_flag(&self, word: &[u8]) -> Option<&'static Flag> {
         let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
         self.flags.iter().find(|flag| flag.long.is_some_and(|long| long.as_bytes() == name))
@@ -341,7 +341,7 @@ impl Program {
         Ok(())
     }
 
-    /// An error for a flag that is known and not implemented.
+    /// Returns an error for a flag that is known but not implemented.
     fn usable(&self, flag: &Flag) -> Result<(), Stop> {
         let spelled = flag.spelled();
         match flag.support {
@@ -351,19 +351,19 @@ impl Program {
         }
     }
 
-    /// A stop with one line on standard error.
+    /// Returns a stop with one line on standard error.
     pub fn error(&self, message: &str) -> Stop {
         Stop { out: String::new(), err: format!("{}: {message}\n", self.called()), status: self.usage_status }
     }
 
-    /// A stop with a line and the usage text on standard error.
+    /// Returns a stop with a line and the usage text on standard error.
     pub fn usage_error(&self, message: &str) -> Stop {
         let mut stop = self.error(message);
         stop.err.push_str(&self.usage());
         stop
     }
 
-    /// The usage text: flags without values in one cluster, each of the others with its value.
+    /// Returns the usage text: flags without values in one cluster, and each other flag with its value.
     pub fn usage(&self) -> String {
         let mut plain: Vec<char> =
             self.letters().filter(|flag| flag.value.is_none()).map(|flag| flag.short).collect();
@@ -382,7 +382,7 @@ impl Program {
             Some(value) => format!("[{} {value}]", flag.spelled()),
         }));
         words.extend(self.operands.split_inclusive(']').flat_map(|part| {
-            // Keep "[command [argument ...]]" together when lines are broken.
+            // Keep "[command [argument ...]]" on one line.
             if part.contains('[') {
                 vec![part.trim().to_string()]
             } else {
@@ -393,7 +393,7 @@ impl Program {
         wrap(&first, &words, 80)
     }
 
-    /// The text of `--help`.
+    /// Returns the text of `--help`.
     pub fn help(&self) -> String {
         let mut out = format!("{}: {}\n\n{}\n", self.called(), self.about, self.usage());
         let width = self
@@ -420,18 +420,18 @@ impl Program {
         out
     }
 
-    /// Shown flags that have a letter.
+    /// Returns the shown flags that have a letter.
     fn letters(&self) -> impl Iterator<Item = &'static Flag> {
         self.shown().filter(|flag| flag.has_letter())
     }
 
-    /// Flags in help and manual page. Those without a help text are for use between programs.
+    /// Returns the flags for help and manual page. Flags without a help text are for use between programs.
     pub fn shown(&self) -> impl Iterator<Item = &'static Flag> {
         self.flags.iter().filter(|flag| !flag.help.is_empty())
     }
 }
 
-/// True when getopt treats this argument as flags; a lone `-` is an operand.
+/// Returns whether getopt treats this argument as flags; a lone `-` is an operand.
 fn is_flag(argument: &OsStr) -> bool {
     let bytes = argument.as_bytes();
     bytes.len() > 1 && bytes[0] == b'-'

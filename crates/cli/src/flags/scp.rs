@@ -3,7 +3,7 @@
 use super::program::Support::{Accepted, Gone, Works};
 use super::program::{Flag, Program, VERSION_1};
 
-/// `lhscp`.
+/// The flag table of `lhscp`.
 pub static SCP: Program = Program {
     name: "lhscp",
     about: "copy files between hosts over SSH",

@@ -3,7 +3,7 @@
 use super::program::Support::{Accepted, Gone, Works};
 use super::program::{Flag, Program, VERSION_1};
 
-/// `lhsftp`.
+/// The flag table of `lhsftp`.
 pub static SFTP: Program = Program {
     name: "lhsftp",
     about: "transfer files over SSH, at a prompt or from a batch file",

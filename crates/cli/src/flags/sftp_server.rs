@@ -3,7 +3,7 @@
 use super::program::Support::Works;
 use super::program::{Flag, Program};
 
-/// `lhsftp-server`.
+/// The flag table of `lhsftp-server`.
 pub static SFTP_SERVER: Program = Program {
     name: "lhsftp-server",
     about: "serve files over SFTP on standard input and output, started by an SSH server",

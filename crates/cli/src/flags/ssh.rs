@@ -3,7 +3,7 @@
 use super::program::Support::{Accepted, Gone, Works};
 use super::program::{Flag, Program, VERSION_1};
 
-/// `lhssh`.
+/// The flag table of `lhssh`.
 pub static SSH: Program = Program {
     name: "lhssh",
     about: "run a command or a shell on another host over SSH",

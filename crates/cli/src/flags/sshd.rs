@@ -3,7 +3,7 @@
 use super::program::Support::{Accepted, Works};
 use super::program::{Flag, Program};
 
-/// `lhsshd`.
+/// The flag table of `lhsshd`.
 pub static SSHD: Program = Program {
     name: "lhsshd",
     about: "the SSH server",

@@ -67,7 +67,7 @@ fn errors_print_usage_and_the_programs_status() {
 
 #[test]
 fn unimplemented_flags_are_refused() {
-    // Uses its own table, independent of the flags that are unimplemented today.
+    // Uses its own table, so that it does not depend on which flags are unimplemented.
     static FLAGS: [Flag; 2] = [
         Flag::with('w', "tunnel", Support::NotYet, "A tunnel."),
         Flag::long("later", Support::NotYet, "Later."),

@@ -10,7 +10,8 @@ use super::meter::{Meter, REFRESH, State};
 /// Display key of a whole job; other keys are files.
 const JOB: u64 = u64::MAX;
 
-/// Files from this size on are named in the line of a job while their data move, and keep a last line of their own.
+/// Size from which a job's line names the file whose data move, bytes. Such a file also keeps a last line of
+/// its own.
 pub const LARGE_FILE: u64 = 64 << 20;
 
 /// Progress of a job, which copies several files.
@@ -37,13 +38,13 @@ pub struct JobProgress<'a> {
 }
 
 impl JobProgress<'_> {
-    /// The text that is always shown: `12/345+ files`.
+    /// Returns the text that is always shown: `12/345+ files`.
     fn name(&self) -> String {
         let more = if self.all_found { "" } else { "+" };
         format!("{}/{}{more} files", self.files, self.files_found)
     }
 
-    /// The text that is shown where the line has space: `6 in flight, big.iso 45%`.
+    /// Returns the text that is shown where the line has space: `6 in flight, big.iso 45%`.
     fn detail(&self) -> String {
         let mut detail = format!("{} in flight", self.in_flight);
         if let Some((name, done, size)) = self.file.filter(|&(_, _, size)| size >= LARGE_FILE) {
@@ -72,7 +73,8 @@ pub struct Display {
 }
 
 impl Display {
-    /// A display on standard output; `quiet` (`-q`) or standard output not being a terminal keeps it silent.
+    /// Returns a display on standard output. It stays silent with `quiet` (`-q`), or when standard output is
+    /// not a terminal.
     pub fn new(quiet: bool) -> Self {
         Self {
             enabled: !quiet && std::io::stdout().is_terminal(),
@@ -82,7 +84,7 @@ impl Display {
         }
     }
 
-    /// True when the display draws; when false, callers need not collect numbers.
+    /// Returns whether the display draws. If not, callers need not collect numbers.
     pub const fn enabled(&self) -> bool {
         self.enabled
     }
@@ -160,7 +162,7 @@ impl Display {
         }
     }
 
-    /// When [`Display::tick`] should be called next; `None` when nothing is on display.
+    /// Returns when to call [`Display::tick`] next; `None` when nothing is on display.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.current.as_ref().and(self.next_refresh)
     }

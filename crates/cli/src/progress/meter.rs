@@ -12,12 +12,12 @@ pub const REFRESH: Duration = Duration::from_secs(1);
 /// Time without a byte after which the line reports a stall.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// Columns at the right that a running line leaves free.
+/// Number of columns at the right that a running line leaves free.
 const FREE: usize = 4;
 
-/// Columns of the shortest bar that is drawn.
+/// Width of the shortest bar, columns.
 const SHORTEST_BAR: usize = 12;
-/// Columns of the longest bar.
+/// Width of the longest bar, columns.
 const LONGEST_BAR: usize = 42;
 
 /// Weight of the past in the smoothed current rate that the ETA is computed from.
@@ -58,7 +58,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter for the file `name` of `total` bytes (0 when the size is not known), starting now.
+    /// Returns a meter for the file `name` of `total` bytes (0 for an unknown size), starting now.
     pub fn new(name: &[u8], total: u64, now: Instant) -> Self {
         Self {
             name: printable(name),
@@ -77,8 +77,8 @@ impl Meter {
         }
     }
 
-    /// A meter for a file of which `kept` bytes are from an earlier run: they count for the percentage, not
-    /// for the rates.
+    /// Returns a meter for a file of which `kept` bytes are from an earlier run. These count for the
+    /// percentage, not for the rates.
     pub fn resumed(name: &[u8], total: u64, kept: u64, now: Instant) -> Self {
         Self { done: kept, kept, interval_done: kept, ..Self::new(name, total, now) }
     }
@@ -93,20 +93,20 @@ impl Meter {
         self.growing = growing;
     }
 
-    /// The meter for the last line of a job that this one has measured: `total` bytes, copied since `started`.
+    /// Returns the meter for the last line of a job: `total` bytes, copied since `started`.
     #[must_use]
     pub fn ended(&self, name: &str, total: u64, started: Instant) -> Self {
         Self { peak: self.peak, ..Self::new(name.as_bytes(), total, started) }
     }
 
-    /// Counts bytes found to be present already, which do not count for the rate.
+    /// Counts bytes that were already present. They do not count for the rate.
     pub fn keep(&mut self, kept: u64) {
         let more = kept.saturating_sub(self.kept);
         self.kept += more;
         self.interval_done += more;
     }
 
-    /// Current rate, bytes per second, smoothed over some seconds.
+    /// Returns the current rate, bytes/s, smoothed over some seconds.
     pub fn rate(&self, now: Instant) -> f64 {
         self.current(now)
     }
@@ -136,17 +136,17 @@ impl Meter {
         self.update(self.done, now);
     }
 
-    /// Average rate since the start, bytes per second.
+    /// Returns the average rate since the start, bytes/s.
     pub fn average(&self, now: Instant) -> f64 {
         per_second(self.done.saturating_sub(self.kept), now.saturating_duration_since(self.started))
     }
 
-    /// Highest rate held over one second, bytes per second; the average for a shorter file.
+    /// Returns the highest rate held over one second, bytes/s; the average for a shorter transfer.
     pub fn peak(&self, now: Instant) -> f64 {
         if self.peak > 0.0 { self.peak } else { self.average(now) }
     }
 
-    /// Time left at the current rate; `None` when unknown.
+    /// Returns the time left at the current rate; `None` when unknown.
     pub fn time_left(&self, now: Instant) -> Option<Duration> {
         if self.growing {
             return None;
@@ -159,7 +159,7 @@ impl Meter {
         (current > 0.0).then(|| Duration::try_from_secs_f64(left as f64 / current).ok())?
     }
 
-    /// Completed part in per cent. An empty file has 100 when finished.
+    /// Returns the completed part, percent. An empty file has 100 when finished.
     pub fn percent(&self, state: State) -> u64 {
         match (state, self.total) {
             (State::Finished, 0) => 100,
@@ -204,7 +204,7 @@ impl Meter {
         if !self.detail.is_empty() && state == State::Running {
             names.insert(0, format!("{}, {}", self.name, self.detail));
         }
-        // Whole names with all columns, and a bar rather than the detail.
+        // Prefer full names with all columns, and a bar to the detail.
         if known && state == State::Running {
             for name in &names {
                 let left = room.saturating_sub(display_width(name) + 1 + all.len());

@@ -7,7 +7,7 @@ const UNITS: [char; 7] = [' ', 'k', 'M', 'G', 'T', 'P', 'E'];
 /// Powers of 1000, as for networks and in the reports of `longhaul`.
 const STEP: u64 = 1000;
 
-/// A byte count in at most four digits and a unit, six columns wide: `  12 B`, `1023kB`, ` 100MB`.
+/// Returns a byte count in at most four digits and a unit, six columns wide: `  12 B`, `1023kB`, ` 100MB`.
 ///
 /// Uses powers of 1000, and the next unit only when five digits would be needed, like `scp`.
 pub fn size(bytes: u64) -> String {
@@ -15,7 +15,7 @@ pub fn size(bytes: u64) -> String {
     format!("{value:>4}{}B", UNITS[unit])
 }
 
-/// Bytes per second with one decimal, nine columns wide: ` 95.3MB/s`, `999.9kB/s`.
+/// Returns a rate with one decimal, nine columns wide: ` 95.3MB/s`, `999.9kB/s`.
 pub fn rate(bytes_per_second: f64) -> String {
     let mut value = if bytes_per_second.is_finite() { bytes_per_second.max(0.0) / STEP as f64 } else { 0.0 };
     let mut unit = 1;
@@ -26,7 +26,7 @@ pub fn rate(bytes_per_second: f64) -> String {
     format!("{value:>5.1}{}B/s", UNITS[unit])
 }
 
-/// `MM:SS`, or `H:MM:SS` from an hour on.
+/// Returns a duration as `MM:SS`, or `H:MM:SS` from an hour on.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -37,12 +37,13 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// Columns of `text` on a terminal: East Asian wide characters count two, combining marks none.
+/// Returns the width of `text` on a terminal, columns: East Asian wide characters count two, combining marks
+/// none.
 pub fn display_width(text: &str) -> usize {
     text.chars().map(character_width).sum()
 }
 
-/// `text` truncated or padded on the right to exactly `columns`.
+/// Returns `text` truncated or padded on the right to exactly `columns`.
 pub(crate) fn fitted(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(columns);
     let mut used = 0;
@@ -85,7 +86,7 @@ const fn character_width(character: char) -> usize {
     }
 }
 
-/// A progress bar of `columns` columns, brackets included.
+/// Returns a progress bar of `columns` columns, brackets included.
 pub(crate) fn bar(percent: u64, columns: usize) -> String {
     let inside = columns.saturating_sub(2);
     let done = (inside as u64 * percent.min(100) / 100) as usize;

@@ -1,4 +1,4 @@
-//! Answers to prompts: their kinds, their limit, and why there is none.
+//! Answers to prompts: their kinds, their maximum length, and the errors in place of one.
 
 use zeroize::Zeroizing;
 
@@ -19,7 +19,8 @@ pub enum Kind {
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
-    /// There is no terminal and no askpass program, or prompts are forbidden.
+    /// The program cannot ask the user: there is no terminal and no askpass program, or prompts are
+    /// forbidden.
     #[error("nobody to ask")]
     Nobody,
     /// End of file, an interrupted prompt, an answer that is not text, or an askpass program that failed.

@@ -36,7 +36,7 @@ pub(super) fn ask(program: &OsStr, prompt: &str, kind: Kind) -> Result<Zeroizing
     text(&answer[..end])
 }
 
-/// A text on display, which disappears when the value is dropped.
+/// A displayed text, which disappears when the value is dropped.
 #[derive(Debug)]
 pub struct Notice(Child);
 

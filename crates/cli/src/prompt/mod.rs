@@ -25,9 +25,9 @@ const DEFAULT_ASKPASS: &str = "/usr/bin/ssh-askpass";
 pub struct Prompter {
     /// Never prompt (`BatchMode`).
     pub batch: bool,
-    /// `SSH_ASKPASS`.
+    /// Value of `SSH_ASKPASS`.
     pub askpass: Option<OsString>,
-    /// `SSH_ASKPASS_REQUIRE`.
+    /// Value of `SSH_ASKPASS_REQUIRE`.
     pub require: Require,
     /// `DISPLAY` or `WAYLAND_DISPLAY` is set.
     pub display: bool,
@@ -35,21 +35,21 @@ pub struct Prompter {
     pub allow_stdin: bool,
 }
 
-/// `SSH_ASKPASS_REQUIRE`.
+/// Values of `SSH_ASKPASS_REQUIRE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Require {
-    /// Not set: an askpass program only without a terminal, with a display.
+    /// Not set: use an askpass program only without a terminal, with a display.
     #[default]
     Auto,
     /// Never use an askpass program.
     Never,
-    /// Prefer it to the terminal, if there is a display.
+    /// Prefer an askpass program to the terminal, if there is a display.
     Prefer,
-    /// Always use it, with or without a display.
+    /// Always use an askpass program, with or without a display.
     Force,
 }
 
-/// Where to prompt.
+/// The means to prompt the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
     Askpass,
@@ -99,7 +99,7 @@ impl Prompter {
             }
             Route::Terminal => match tty.or_else(terminal) {
                 Some(tty) => {
-                    // The question starts at the beginning of the line, whatever was printed before.
+                    // Overwrites the current line, in case output without a newline came before.
                     let prompt = if self.allow_stdin { prompt.to_string() } else { format!("\r{prompt}") };
                     terminal::ask(tty.as_fd(), tty.as_fd(), &prompt, kind != Kind::Secret)
                 }
@@ -131,7 +131,7 @@ impl Prompter {
         Ok(answer.eq_ignore_ascii_case("yes") || answer.eq_ignore_ascii_case("y") || answer.is_empty())
     }
 
-    /// True when the terminal may be used.
+    /// Returns whether the terminal may be used.
     const fn uses_terminal(&self) -> bool {
         match self.require {
             Require::Force => false,

@@ -23,7 +23,7 @@ struct NoEcho<'a> {
 }
 
 impl<'a> NoEcho<'a> {
-    /// `None` where the descriptor is not a terminal.
+    /// Turns echo off. `None` where the descriptor is not a terminal.
     fn enter(terminal: BorrowedFd<'a>) -> Option<Self> {
         let before = tcgetattr(terminal).ok()?;
         let mut silent = before.clone();
@@ -69,8 +69,8 @@ pub(super) fn ask(
             Outcome::End => return Err(PromptError::NoAnswer),
             Outcome::Signal(signal) => {
                 let _ = kill_process(getpid(), signal);
-                // After SIGTSTP the user is asked again; after any other signal that the process survives,
-                // the prompt has failed.
+                // After SIGTSTP the prompt is shown again. After any other signal that the process survives,
+                // it has failed.
                 if signal != Signal::TSTP {
                     return Err(PromptError::NoAnswer);
                 }

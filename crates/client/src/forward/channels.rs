@@ -12,13 +12,13 @@ use crate::proxy::open_failure_words;
 use crate::session::SessionNote;
 use crate::ui::LogLevel;
 
-/// The originator fields of a channel open.
+/// Returns the originator fields of a channel open.
 pub(super) fn originator(from: Option<SocketAddr>) -> (String, u32) {
     // Some servers check that it is an address; OpenSSH also sends this one if there is none.
     from.map_or_else(|| ("127.0.0.1".to_owned(), 65_535), |from| (from.ip().to_string(), from.port().into()))
 }
 
-/// Channel type and fields of an open towards `target`.
+/// Returns channel type and fields of an open towards `target`.
 pub(super) fn direct(target: &Target, from: Option<SocketAddr>) -> (&'static str, Vec<u8>) {
     let mut fields = Vec::new();
     let (ip, port) = originator(from);
@@ -38,7 +38,7 @@ pub(super) fn direct(target: &Target, from: Option<SocketAddr>) -> (&'static str
     (kind, fields)
 }
 
-/// OpenSSH's message for a channel that the server did not open.
+/// Returns OpenSSH's message for a channel that the server did not open.
 pub(super) fn open_failed(id: ChannelId, reason: u32, text: &str) -> String {
     let colon = if text.is_empty() { "" } else { ": " };
     format!("channel {id}: open failed: {}{colon}{}", open_failure_words(reason), sanitise(text))
@@ -126,7 +126,7 @@ impl Forwards {
         }
     }
 
-    /// The forwarded connections, for `~#`.
+    /// Returns the forwarded connections, for `~#`.
     pub fn describe(&self) -> Vec<(ChannelId, String)> {
         let state = self.0.state.borrow();
         let mut all: Vec<_> = state.names.values().map(|name| (name.channel, sanitise(&name.text))).collect();

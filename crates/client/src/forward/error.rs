@@ -4,13 +4,13 @@ use std::io;
 
 use lh_sys::errno_text;
 
-/// A forward that does not start. The words are OpenSSH's.
+/// Why a forward does not start. `Display` has OpenSSH's words.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
     /// The name of the address to listen on has no address.
     #[error("{name}: {}", errno_text(.source))]
     NoAddress {
-        /// The name.
+        /// The name to listen on.
         name: String,
         /// The resolver's error.
         source: io::Error,
@@ -32,7 +32,7 @@ pub enum ForwardError {
     /// The server refuses to listen on the path.
     #[error("remote port forwarding failed for listen path {0}")]
     RemotePath(String),
-    /// The server's reply lacks the port that it was to choose.
+    /// The server's reply lacks the port that it should have chosen.
     #[error("remote port forwarding failed: the server did not say which port")]
     PortNotNamed,
     /// The user has cancelled the forward before the server's reply.

@@ -46,7 +46,7 @@ impl Forwards {
         }
     }
 
-    /// Addresses for a local listener (`-L`, `-D`; `GatewayPorts`).
+    /// Returns the addresses for a local listener (`-L`, `-D`; `GatewayPorts`).
     fn listen_on(&self, host: Option<&str>) -> ListenOn {
         match host {
             None if self.0.rules.gateway_ports => ListenOn::Everywhere,
@@ -111,7 +111,7 @@ impl Forwards {
         Ok(0)
     }
 
-    /// The function that handles accepted connections.
+    /// Returns the function that handles accepted connections.
     fn acceptor(
         &self,
         forward: &Forward,
@@ -156,7 +156,7 @@ impl Forwards {
         }
     }
 
-    /// True if an equal forward is active (to ask for it again is no failure).
+    /// True if an equal forward is active: a repeated request is no failure.
     pub fn has_local(&self, forward: &Forward) -> bool {
         self.0.state.borrow().local.iter().any(|each| each.forward == *forward)
     }

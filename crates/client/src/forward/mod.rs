@@ -95,7 +95,7 @@ impl Forwards {
         self.0.state.borrow().pending > 0
     }
 
-    /// Why the program must end (`ExitOnForwardFailure`).
+    /// Returns why the program must end (`ExitOnForwardFailure`).
     pub fn fatal(&self) -> Option<String> {
         self.0.state.borrow().fatal.clone()
     }

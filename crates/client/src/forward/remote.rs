@@ -12,7 +12,7 @@ use super::words;
 use crate::log::sanitise;
 use crate::ui::LogLevel;
 
-/// The address as sent to the server: a missing one means its loopback address, `*` means all addresses.
+/// Returns the address to send to the server: an empty one means its loopback address, `*` all addresses.
 fn bind_host(host: Option<&str>) -> &str {
     match host {
         None => "localhost",
@@ -69,7 +69,7 @@ impl Forwards {
     pub(super) fn answered(&self, ok: bool, fields: &[u8], cx: &mut ControlCx<'_>) {
         let mut state = self.0.state.borrow_mut();
         let Some((id, done)) = state.asked.pop_front() else { return };
-        // It may have been cancelled meanwhile.
+        // The user may have cancelled it meanwhile.
         let Some(index) = state.remote.iter().position(|each| each.id == id) else {
             drop(state);
             return done(Err(ForwardError::Cancelled), cx);
@@ -113,7 +113,7 @@ impl Forwards {
         true
     }
 
-    /// The port of an equal forward, if one is active.
+    /// Returns the port of an equal forward, if one is active.
     pub fn has_remote(&self, forward: &Forward) -> Option<u16> {
         self.0.state.borrow().remote.iter().find(|each| each.forward == *forward).map(|each| each.port)
     }
@@ -161,7 +161,7 @@ impl Forwards {
         });
     }
 
-    /// The forward that a connection belongs to. Some servers change the address, but never the port.
+    /// Returns the forward that a connection belongs to. Some servers change the address, but never the port.
     fn find(&self, listen: &Endpoint) -> Option<(Forward, Option<Taker>)> {
         let state = self.0.state.borrow();
         let found = match listen {

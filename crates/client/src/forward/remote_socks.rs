@@ -22,8 +22,8 @@ pub(super) struct RemoteSocks {
     forwards: Forwards,
     limit: Option<Duration>,
     state: State,
-    /// Data that arrived behind the request while the connection was made; bounded by the window, since it is
-    /// not consumed.
+    /// Data received after the request while the target is being connected. The window bounds it, because it
+    /// is not consumed.
     held: Vec<u8>,
     ended: bool,
     until: Option<Instant>,

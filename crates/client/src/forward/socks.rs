@@ -1,4 +1,4 @@
-//! The server's side of the SOCKS handshake: 4, 4a, and 5 without authentication (RFC 1928), CONNECT only.
+//! The SOCKS server's side of the handshake: 4, 4a, and 5 without authentication (RFC 1928), CONNECT only.
 //!
 //! A state machine without a socket: bytes in; replies, and finally a request, out. Bytes behind the request
 //! belong to the connection and are not consumed.
@@ -86,10 +86,10 @@ impl Handshake {
     }
 }
 
-/// More bytes are needed.
+/// Error: more bytes are needed.
 struct Incomplete;
 
-/// The message so far.
+/// The received part of a message.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -17,7 +17,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(120);
 /// A SOCKS handshake in progress.
 struct Negotiation {
     forwards: Forwards,
-    /// `None` when it is over.
+    /// The client's socket; `None` when the handshake is over.
     socket: Option<LocalFd>,
     from: Option<SocketAddr>,
     listening: String,
@@ -46,7 +46,7 @@ impl Forwards {
     }
 }
 
-/// Sends a reply. It is a few bytes into an empty socket buffer: if they do not fit, the client is gone.
+/// Sends a reply: a few bytes into an empty socket buffer. If they do not fit, the client is gone.
 pub(super) fn reply(socket: &LocalFd, bytes: &[u8]) -> bool {
     bytes.is_empty()
         || send(socket, bytes, SendFlags::DONTWAIT | lh_sys::socket::NO_SIGNAL)

@@ -27,7 +27,7 @@ pub(super) struct Rules {
     pub(super) permit_remote_open: PermitForward,
     pub(super) timeouts: ChannelTimeouts,
     pub(super) family: Family,
-    /// `TCPKeepAlive all`.
+    /// Whether the kernel probes forwarded connections too (`TCPKeepAlive all`).
     pub(super) probes: bool,
 }
 
@@ -57,9 +57,9 @@ pub(super) struct State {
     pub(super) names: HashMap<HandlerId, Name>,
     /// Number of configured forwards whose result is still open.
     pub(super) pending: usize,
-    /// Remote forwards are not waited for.
+    /// Replies about remote forwards are not awaited, because the connection belongs to a mux master.
     pub(super) relayed: bool,
-    /// Number of local forwards that failed, and that work.
+    /// Number of local forwards that failed; `local_works` counts those that work.
     pub(super) local_failed: usize,
     pub(super) local_works: usize,
     pub(super) fatal: Option<String>,
@@ -75,7 +75,7 @@ pub(super) struct LocalListener {
 pub(super) struct RemoteListener {
     pub(super) id: u64,
     pub(super) forward: Forward,
-    /// The port it listens on, once the server has replied.
+    /// The port that the server listens on, once it has replied.
     pub(super) port: u16,
     /// Handles its connections instead of this process.
     pub(super) taker: Option<Taker>,
@@ -110,7 +110,8 @@ impl Forwards {
         Self(Rc::new(shared))
     }
 
-    /// A socket of a forwarded connection, ready for a channel. The kernel probes its other end where `TCPKeepAlive` asks for that.
+    /// Returns a forwarded connection's socket, ready for a channel. Enables keepalive probes where
+    /// `TCPKeepAlive` asks for them.
     pub(super) fn forwarded(&self, socket: OwnedFd) -> io::Result<LocalFd> {
         if self.0.rules.probes {
             let _ = lh_sys::socket::set_keepalive(&socket, true);
@@ -119,7 +120,7 @@ impl Forwards {
     }
 }
 
-/// The forwards of a configuration: local ones, and those at the server. The configuration loader has
+/// Returns the forwards of a configuration: local ones, and those at the server. The configuration loader has
 /// expanded their socket paths.
 pub fn configured(config: &ClientConfig) -> (Vec<Forward>, Vec<Forward>) {
     if *config.clear_all_forwardings {
@@ -129,7 +130,7 @@ pub fn configured(config: &ClientConfig) -> (Vec<Forward>, Vec<Forward>) {
     (here.cloned().collect(), config.remote_forward.0.clone())
 }
 
-/// The connect target of an endpoint.
+/// Returns the connect target of an endpoint.
 pub fn target(endpoint: &Endpoint) -> Target {
     match endpoint {
         Endpoint::Tcp { host, port } => {

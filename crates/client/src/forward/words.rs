@@ -5,7 +5,7 @@ use lh_config::forward::{Endpoint, Forward};
 /// Printed by ssh in place of a port for a socket path.
 const NO_PORT: &str = "-2";
 
-/// `host:port`, `path:-2`, or `socks:0` for a dynamic forward.
+/// Returns `host:port`, `path:-2`, or `socks:0` for a dynamic forward.
 fn connects_to(forward: &Forward) -> String {
     match &forward.connect {
         None => "socks:0".to_owned(),
@@ -14,7 +14,7 @@ fn connects_to(forward: &Forward) -> String {
     }
 }
 
-/// Listening address in the form of [`connects_to`]; `nothing_said` replaces a missing address.
+/// Returns the listening address in the form of [`connects_to`]; `nothing_said` replaces a missing address.
 fn listens_on(forward: &Forward, nothing_said: &str) -> String {
     match &forward.listen {
         Endpoint::Tcp { host, port } => match host.as_deref().unwrap_or(nothing_said) {
@@ -25,26 +25,26 @@ fn listens_on(forward: &Forward, nothing_said: &str) -> String {
     }
 }
 
-/// Logged before a local listener is opened.
+/// Returns the message logged before a local listener is opened.
 pub(super) fn local(forward: &Forward, gateway_ports: bool) -> String {
     let listen = listens_on(forward, if gateway_ports { "*" } else { "LOCALHOST" });
     format!("Local connections to {listen} forwarded to remote address {}", connects_to(forward))
 }
 
-/// Logged before a listener at the server is requested.
+/// Returns the message logged before a listener at the server is requested.
 pub(super) fn remote(forward: &Forward) -> String {
     let listen = listens_on(forward, "LOCALHOST");
     format!("Remote connections from {listen} forwarded to local address {}", connects_to(forward))
 }
 
-/// Logged for the server's reply.
+/// Returns the message logged for the server's reply.
 pub(super) fn answered(forward: &Forward, ok: bool) -> String {
     let outcome = if ok { "success" } else { "failure" };
     let listen = listens_on(forward, "");
     format!("remote forward {outcome} for: listen {listen}, connect {}", connects_to(forward))
 }
 
-/// Logged for a connection to a local listener.
+/// Returns the message logged for a connection to a local listener.
 pub(super) fn requested(forward: &Forward) -> String {
     let at = match &forward.listen {
         Endpoint::Tcp { port, .. } => format!("port {port}"),
@@ -58,7 +58,7 @@ pub(super) fn requested(forward: &Forward) -> String {
     format!("Connection to {at} forwarding to {to} port {port} requested.")
 }
 
-/// The message about a port that the server chose.
+/// Returns the message about a port that the server chose.
 pub fn allocated(forward: &Forward, port: u16) -> Option<String> {
     let chosen = matches!(forward.listen, Endpoint::Tcp { port: 0, .. });
     chosen.then(|| format!("Allocated port {port} for remote forward to {}", connects_to(forward)))

@@ -1,4 +1,4 @@
-//! Host key verification: what is known about a host, the question on first use, the refusals.
+//! Host key verification: known keys of a host, the question on first use, the refusals.
 //!
 //! Looking up and deciding are separate: [`decide`] gets a [`Verdict`] and a [`Policy`] and asks the user. So
 //! every path through it is tested without a file or a connection.
@@ -24,7 +24,7 @@ pub(crate) use warnings::{spoofing, warning};
 pub(crate) struct Accepted {
     /// Store the key.
     pub(crate) add: bool,
-    /// The key is not trusted: send nothing that a man in the middle could use.
+    /// The key is not trusted: send nothing that an attacker in the middle could use.
     pub(crate) untrusted: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) const FAILED: &str = "Host key verification failed.";
 /// Decides about a key whose possession the server has proved.
 ///
 /// # Errors
-/// [`ClientError::HostKey`] if the connection must end; everything but its last line was shown.
+/// [`ClientError::HostKey`] if the connection must end; all lines but the last one have been shown.
 pub(crate) fn decide(
     verdict: &Verdict,
     key: &PublicKey,
@@ -60,7 +60,8 @@ pub(crate) fn decide(
             }
             Ok(Accepted { add: false, untrusted: false })
         }
-        // As for ssh: a new key that no file could have is refused, without a question, however strict the policy is.
+        // As in ssh: a new key that no file could store is refused without a question, however strict the
+        // policy is.
         Verdict::New { .. } if policy.user_files.is_empty() => Err(ClientError::HostKey(FAILED.to_owned())),
         Verdict::New { other_names } => {
             match policy.strict {
@@ -92,7 +93,7 @@ pub(crate) fn decide(
             Ok(Accepted { add: false, untrusted: true })
         }
         Verdict::Revoked(place) => {
-            // Refused even with checking off: an explicit line forbids this very key.
+            // Refused even with checking off, because a line forbids exactly this key.
             log.error(&revoked(&kind, place, policy));
             log.error(&format!(
                 "{kind} host key for {name} was revoked and you have requested strict checking."
@@ -102,7 +103,7 @@ pub(crate) fn decide(
     }
 }
 
-/// `ED25519`, `RSA`, …: the key type in messages.
+/// Returns the key type in messages: `ED25519`, `RSA`, …
 pub(crate) fn kind_of(key: &PublicKey) -> String {
     short_type(key.key_type())
 }
@@ -113,7 +114,7 @@ fn forbid_secrets(log: &mut Log<'_>) {
     }
 }
 
-/// Asks until the answer is valid. The fingerprint as answer means yes from a user who compared it.
+/// Asks until the answer is valid. The fingerprint as answer means yes: the user has compared it.
 fn confirm(question: &str, fingerprint: &str, log: &mut Log<'_>) -> bool {
     let mut prompt = question;
     loop {
@@ -129,8 +130,8 @@ fn confirm(question: &str, fingerprint: &str, log: &mut Log<'_>) -> bool {
     }
 }
 
-/// Decides about the address of a host whose key is known by its name (`CheckHostIP`). True if the address is
-/// to be stored too.
+/// Decides about the address of a host whose key is known by its name (`CheckHostIP`). Returns true if the
+/// address should be stored too.
 ///
 /// # Errors
 /// As [`decide`].

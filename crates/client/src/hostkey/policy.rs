@@ -1,4 +1,5 @@
-//! What the configuration says about host keys: where they are stored, and how strictly they are enforced.
+//! Policy for host keys from the configuration: where known keys are stored, and how strictly they are
+//! enforced.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -55,8 +56,8 @@ pub(crate) struct Policy {
     pub(crate) visual: bool,
     /// Further sources to check.
     pub(crate) checks: Checks,
-    /// The host key of the session that is to go on over this connection (`Resume`). Another key must be
-    /// known already.
+    /// The host key of the session to resume over this connection (`Resume`). Any other key must already be
+    /// known.
     pub(crate) session: Option<PublicKey>,
 }
 
@@ -75,25 +76,24 @@ pub(crate) struct Checks {
     pub(crate) least_rsa_bits: u32,
     /// `KnownHostsCommand`.
     pub(crate) command: Option<KnownHostsCommand>,
-    /// The order of host key algorithms is not fixed by the user, so the command is asked for the known
-    /// types.
+    /// The user has not set the order of host key algorithms, so the command is asked for the known types.
     pub(crate) order: bool,
 }
 
 /// `VerifyHostKeyDNS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Dns {
-    /// Do not ask.
+    /// Do not query DNS.
     #[default]
     No,
-    /// Tell the user the result.
+    /// Show the result to the user.
     Ask,
     /// A fingerprint from a secure answer is sufficient.
     Yes,
 }
 
 impl Policy {
-    /// The policy of a configuration for the host at `address`; `None` behind a proxy.
+    /// Returns the policy of a configuration for the host at `address`; `None` behind a proxy.
     ///
     /// # Errors
     /// `CASignatureAlgorithms` names unknown algorithms, or `GlobalKnownHostsFile` an unknown user.
@@ -102,7 +102,7 @@ impl Policy {
         let config = &options.config;
         let port = config.port();
         let name = match config.host_key_alias.as_deref() {
-            // An alias is used as it is: it may stand for many ports.
+            // An alias is used unchanged, because it may stand for many ports.
             Some(alias) => alias.to_owned(),
             None => known_name(&config.host.to_ascii_lowercase(), port),
         };
@@ -145,7 +145,7 @@ fn checks(options: &Options, loopback: bool) -> Checks {
     use lh_config::enums::YesNoAsk;
     let config = &options.config;
     Checks {
-        // An alias has no address of its own, and that of a loopback interface stands for many hosts.
+        // An alias has no address of its own, and a loopback address stands for many hosts.
         ip: *config.check_host_ip && config.host_key_alias.is_none() && !loopback,
         dns: match *config.verify_host_key_dns {
             YesNoAsk::No => Dns::No,

@@ -1,4 +1,4 @@
-//! What is known about a host's key.
+//! The result of looking up a host's key.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub(crate) struct Place {
     pub(crate) file: PathBuf,
     pub(crate) line: usize,
-    /// The type of its key.
+    /// Type of the line's key.
     pub(crate) key_type: String,
     /// The hosts field as written.
     pub(crate) hosts: String,

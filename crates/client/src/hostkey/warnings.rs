@@ -49,14 +49,14 @@ pub(super) fn changed(kind: &str, fingerprint: &str, place: &Place, policy: &Pol
         short_type(&place.key_type),
         place.line
     );
-    // The hint helps only where the user may change the file.
+    // The hint helps only where the user can change the file.
     if policy.user_files.contains(&place.file) {
         text.push_str(&format!("\n  remove with:\n  ssh-keygen -f '{file}' -R '{}'", policy.name));
     }
     text
 }
 
-/// The warning about a key that differs from the one in known_hosts or DNS.
+/// Returns the warning about a key that differs from the one in known_hosts or DNS.
 pub(crate) fn warning(kind: &str, fingerprint: &str) -> String {
     format!(
         "{RULE}\n\
@@ -71,7 +71,7 @@ pub(crate) fn warning(kind: &str, fingerprint: &str) -> String {
     )
 }
 
-/// The warning to show before that of a changed key if the address's entry does not show the change too
+/// Returns the warning to print before the one about a changed key, if the address's entry shows no change
 /// (`CheckHostIP`).
 pub(crate) fn spoofing(key: &PublicKey, at_address: &Verdict, policy: &Policy) -> Option<String> {
     let (story, place) = match at_address {

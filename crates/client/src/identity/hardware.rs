@@ -20,7 +20,7 @@ pub(super) fn sign(
     log: &mut Log<'_>,
 ) -> Result<Vec<u8>, SkError> {
     let kind = short_type(key.public.key_type());
-    // A person must learn that the key waits for a touch; scripts need not.
+    // The user must learn that the key waits for a touch; a script need not.
     let waits = key.flags & flags::USER_PRESENCE != 0 && !log.is_batch();
     let text = format!("Confirm user presence for key {kind} {}", key.public.fingerprint(hash));
     let notice = match (waits, std::io::stderr().is_terminal()) {

@@ -1,4 +1,4 @@
-//! One key of a login: where its private half is, and how a key file is unlocked.
+//! One key of a login: the location of its private half, and how a key file is unlocked.
 
 use std::path::PathBuf;
 
@@ -18,9 +18,9 @@ use crate::ui::LogLevel;
 pub(crate) struct Identity {
     /// Its name for the user: a file name, or the agent's comment.
     pub(crate) name: String,
-    /// Known for all but encrypted keys in old formats without a `.pub` file.
+    /// The public key. `None` for an encrypted key in an old format without a `.pub` file.
     pub(crate) public: Option<PublicKey>,
-    /// The user named this file; it is no default.
+    /// The user named this file; it is not one of the defaults.
     pub(crate) explicit: bool,
     pub(super) from: Source,
 }
@@ -36,18 +36,18 @@ pub(super) enum Source {
     Token,
     /// A certificate: another identity has its private half.
     Certificate,
-    /// A file without a usable private key. Like OpenSSH, the login complains of it when the key is needed:
-    /// the server may not want it.
+    /// A file without a usable private key. Like OpenSSH, the login reports it only when the key is needed,
+    /// because the server may not want it.
     Broken(Broken),
-    /// The passphrase was wrong.
+    /// The user gave a wrong passphrase.
     Useless,
 }
 
-/// Why a file yields no private key.
+/// Why a file has no usable private key.
 pub(super) enum Broken {
-    /// It does not exist; the reason.
+    /// The file does not exist; holds the error message.
     Missing(String),
-    /// It cannot be read or decoded; the error message.
+    /// The file cannot be read or decoded; holds the error message.
     Unusable(String),
 }
 
@@ -97,12 +97,12 @@ impl SessionProof {
     }
 }
 
-/// Why the place that holds a private key did not sign with it.
+/// Why signing failed in memory or in the hardware that holds the private key.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SigningError {
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// The key in memory.
+    /// The key in memory failed.
     #[error(transparent)]
     Key(#[from] CryptoError),
     #[error(transparent)]
@@ -118,12 +118,12 @@ pub(crate) enum SignFailure {
 }
 
 impl Identity {
-    /// True where the private half is in a security key, whether a file or the agent holds its handle.
+    /// True where the private half is in a security key, whether a file or the agent holds the key handle.
     pub(super) fn is_hardware(&self) -> bool {
         self.public.as_ref().is_some_and(|key| key.key_type().starts_with("sk-"))
     }
 
-    /// `NAME TYPE FINGERPRINT explicit agent`, as in the output of `-v`.
+    /// Returns `NAME TYPE FINGERPRINT explicit agent`, as in the output of `-v`.
     pub(crate) fn describe(&self, hash: FingerprintHash) -> String {
         // A space follows the name even where the type is unknown, as in OpenSSH's line.
         let mut line = format!("{} ", crate::log::sanitise(&self.name));

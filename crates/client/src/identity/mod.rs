@@ -1,4 +1,4 @@
-//! The keys that a user can log in with: which exist, in which order they are tried, and how they sign.
+//! The keys of a user's login: where they are found, in which order they are tried, and how they sign.
 //!
 //! Order: configured certificates, configured keys that a token holds, configured keys that the agent holds,
 //! the agent's other keys, the token's other keys, the remaining files, each followed by the certificate
@@ -28,10 +28,10 @@ use crate::ui::LogLevel;
 pub(crate) struct Identities {
     pub(crate) list: Vec<Identity>,
     agent: Option<Agent>,
-    /// The library with the keys of tokens.
+    /// The library that lists the keys of tokens.
     tokens: Option<Provider>,
     config: IdentityConfig,
-    /// Signing with one of them has needed the user: a passphrase, a PIN, or a touch.
+    /// A signature has needed the user: a passphrase, a PIN, or a touch.
     needed_user: bool,
 }
 
@@ -77,7 +77,7 @@ impl Identities {
         }
         list.append(&mut others);
         list.append(&mut on_token);
-        // A file without a private key is of no use where an agent, a token or a certificate has its key.
+        // Drop a file without a private key where an agent, a token or a certificate has its key.
         files.retain(|file| {
             let has_key = |other: &Identity| other.public.is_some() && other.public == file.public;
             !matches!(file.from, Source::Broken(_)) || !list.iter().any(has_key)
@@ -92,8 +92,8 @@ impl Identities {
         Self { list, agent, tokens, config, needed_user: false }
     }
 
-    /// The identity that signs for the one at `index`: itself, or for a certificate the one with its private
-    /// half.
+    /// Returns the identity that signs for the one at `index`: itself, or for a certificate the one with its
+    /// private half.
     pub(crate) fn signer(&self, index: usize) -> Option<usize> {
         let identity = self.list.get(index)?;
         if !matches!(identity.from, Source::Certificate) {
@@ -120,8 +120,8 @@ impl Identities {
         signer.is_some_and(|identity| matches!(identity.from, Source::Loaded(FileKey::Plain(_), _)))
     }
 
-    /// True if signing has needed the user: a passphrase, a PIN, or a touch. Whether an agent asks for each
-    /// use of a key it does not tell.
+    /// True if signing has needed the user: a passphrase, a PIN, or a touch. An agent does not reveal whether
+    /// it asks the user before it signs.
     pub(crate) const fn needed_user(&self) -> bool {
         self.needed_user
     }
@@ -179,14 +179,14 @@ impl Identities {
         })
     }
 
-    /// Makes the public half of the identity at `index` known, which may need its passphrase.
+    /// Loads the public half of the identity at `index`, which may need its passphrase.
     pub(crate) fn load(&mut self, index: usize, log: &mut Log<'_>) -> Result<(), SignFailure> {
         let identity = self.list.get_mut(index).ok_or(SignFailure::Skip)?;
         if identity.public.is_some() { Ok(()) } else { identity.unlock(&self.config, log) }
     }
 
-    /// Adds the key of the identity at `index`, which has logged in, to the agent if `AddKeysToAgent` says
-    /// so.
+    /// Adds the key of the identity at `index`, which has logged in, to the agent if `AddKeysToAgent` permits
+    /// it.
     pub(crate) fn add_to_agent(&self, index: usize, log: &mut Log<'_>) {
         let add = self.config.add;
         let signer = self.signer(index).and_then(|at| self.list.get(at));
@@ -207,7 +207,7 @@ impl Identities {
             sk_provider: matches!(key, FileKey::Security(_)).then(|| self.config.provider.clone()),
             ..Constraints::default()
         };
-        // On a new agent connection: one that is bound to this session is for its logins only.
+        // A new agent connection, because one that is bound to this session serves only its logins.
         let added = Agent::connect(path).and_then(|mut agent| agent.add(key.added(), comment, constraints));
         match added {
             Ok(()) => log.debug(|| format!("identity added to agent: {name}")),

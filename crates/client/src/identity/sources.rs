@@ -11,7 +11,7 @@ use crate::agent::{Agent, AgentKey};
 use crate::key_file::{self, ReadFailure};
 use crate::log::Log;
 
-/// The keys in `IdentityFile`s, each followed by the certificate beside it.
+/// Returns the keys in `IdentityFile`s, each followed by the certificate beside it.
 pub(super) fn files(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Identity> {
     let mut found = Vec::new();
     for path in &config.files {
@@ -41,7 +41,7 @@ pub(crate) fn announce(files: &[PathBuf], log: &mut Log<'_>) {
     }
 }
 
-/// OpenSSH's number of a key type; -1 for unknown types.
+/// Returns OpenSSH's number of a key type; -1 for unknown types.
 fn type_number(key: &PublicKey) -> i32 {
     let plain = match key.plain().key_type() {
         "ssh-rsa" => 0,
@@ -59,7 +59,7 @@ fn type_number(key: &PublicKey) -> i32 {
     }
 }
 
-/// The certificates in `CertificateFile`s.
+/// Returns the certificates in `CertificateFile`s.
 pub(super) fn certificates(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Identity> {
     let mut found = Vec::new();
     for path in &config.certificates {
@@ -114,7 +114,7 @@ pub(super) fn ask_agent(
     }
 }
 
-/// Reads one `IdentityFile`. What is wrong with it is told when the key is needed, not here.
+/// Reads one `IdentityFile`. Errors are reported when the key is needed, not here.
 fn from_file(path: &Path, explicit: bool) -> Identity {
     let name = path.display().to_string();
     let read = match key_file::read(path) {
@@ -123,8 +123,8 @@ fn from_file(path: &Path, explicit: bool) -> Identity {
         }
         other => other,
     };
-    // `-i key.pub` names a key that an agent or a token has. The private key beside it is not used: a user
-    // who names the public half may rely on the agent's constraints.
+    // `-i key.pub` names a key that an agent or a token holds. The private key beside it is not used: by
+    // naming the public half, the user may rely on the agent's constraints.
     let broken = match read {
         Ok(_) => Broken::Unusable(format!("Load key \"{name}\": {}", KeyFileError::InvalidFormat)),
         Err(ReadFailure::Open(error)) => {
@@ -164,7 +164,7 @@ fn private_identity(path: PathBuf, bytes: Zeroizing<Vec<u8>>, name: String, expl
     }
 }
 
-/// The certificate in the `.pub` file of a private key: the key is then presented only with it.
+/// Returns the certificate in the `.pub` file of a private key: the key is then presented only with it.
 fn certificate_from_pub_file(path: &Path, key: &PublicKey) -> Option<PublicKey> {
     let usable = |public: &PublicKey| {
         public.certificate().is_some_and(|certificate| certificate.kind() == CertificateKind::User)
@@ -173,7 +173,7 @@ fn certificate_from_pub_file(path: &Path, key: &PublicKey) -> Option<PublicKey> 
     public_file(path).filter(usable)
 }
 
-/// The key in `path`.pub, or in `path` itself if that is a `.pub` file.
+/// Returns the key in `path`.pub, or in `path` itself if that is a `.pub` file.
 fn public_file(path: &Path) -> Option<PublicKey> {
     let beside = if path.extension().is_some_and(|e| e == "pub") {
         path.to_path_buf()

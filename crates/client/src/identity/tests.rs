@@ -158,7 +158,7 @@ fn certificate_in_the_pub_file_replaces_the_plain_key() {
     let (identities, _) = gather(config);
     let publics: Vec<&PublicKey> = identities.list.iter().filter_map(|each| each.public.as_ref()).collect();
     assert_eq!(publics, [&other, &shown_for_a, b.public(), c.public()]);
-    // Both certificates sign with the key of a.
+    // Both certificates sign with the key `a`.
     assert_eq!((identities.signer(0), identities.signer(1)), (Some(1), Some(1)));
 }
 
@@ -197,7 +197,7 @@ fn agent_is_bound_to_the_session_first() {
         session_id: b"session".to_vec(),
         signature: b"signature".to_vec(),
     });
-    // An agent without the extension is used all the same.
+    // An agent without the extension is used anyway.
     let (identities, _) = gather(config);
     drop(identities);
     let asked = peer.join().expect("agent");
@@ -263,7 +263,7 @@ fn add_keys_to_agent_adds_keys_that_logged_in() {
     assert_eq!(add(ask, &["yes"]).0.len(), 1);
 }
 
-/// Like OpenSSH: what is wrong with a file is told when its key is needed, and not before.
+/// Like OpenSSH: an error in a file is reported when its key is needed, and not before.
 #[test]
 fn broken_files_are_reported_when_needed() {
     use std::os::unix::fs::PermissionsExt as _;

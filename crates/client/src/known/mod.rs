@@ -25,7 +25,7 @@ pub(crate) use revocations::check_not_revoked;
 /// The files of a policy, read once: the user's first, then the system's.
 pub(crate) struct KnownFiles {
     files: Vec<(PathBuf, KnownHosts)>,
-    /// Files that exist and cannot be read, with the error's text.
+    /// Files that exist but cannot be read, with the error's text.
     unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -72,7 +72,7 @@ impl KnownFiles {
         Ok(())
     }
 
-    /// Verdict of the files and the command about the key of the policy's host.
+    /// Returns the result for the key of the policy's host, from the files and the command.
     ///
     /// # Errors
     /// `KnownHostsCommand` failed.
@@ -98,8 +98,8 @@ impl KnownFiles {
         Ok(verdict)
     }
 
-    /// Names the lines for the policy's host that cannot be parsed, as OpenSSH does. One that may revoke a
-    /// key of it refuses every key, because it is not known which.
+    /// Reports the lines for the policy's host that cannot be parsed, as OpenSSH does. A broken line that may
+    /// revoke a key of the host refuses every key, because it is unknown which one is meant.
     ///
     /// # Errors
     /// There is such a line; it has been shown.
@@ -122,7 +122,7 @@ impl KnownFiles {
         Ok(())
     }
 
-    /// Verdict about the host's address, if `CheckHostIP` is set and the address is known.
+    /// Returns the result for the host's address, if `CheckHostIP` is set and the address is known.
     ///
     /// # Errors
     /// `KnownHostsCommand` failed.
@@ -146,7 +146,7 @@ impl KnownFiles {
         Ok(Some(self.look_up(&at_address, key)))
     }
 
-    /// The key types known for the policy's host.
+    /// Returns the key types known for the policy's host.
     pub(crate) fn types(&self, policy: &Policy) -> Vec<String> {
         self.files.iter().flat_map(|(_, known)| known.key_types(&policy.name)).collect()
     }
@@ -160,12 +160,12 @@ impl KnownFiles {
             .any(|name| self.files.iter().any(|(_, known)| !known.authorities(name).is_empty()))
     }
 
-    /// The line that trusts this authority to sign certificates for `name`.
+    /// Returns the line that trusts this authority to sign certificates for `name`.
     pub(crate) fn authority(&self, name: &str, key: &PublicKey) -> Option<Place> {
         self.marked(Marker::CertAuthority, name, key)
     }
 
-    /// The line that revokes the key for `name`.
+    /// Returns the line that revokes the key for `name`.
     pub(crate) fn revoked(&self, name: &str, key: &PublicKey) -> Option<Place> {
         self.marked(Marker::Revoked, name, key)
     }
@@ -177,8 +177,8 @@ impl KnownFiles {
         })
     }
 
-    /// Verdict of all files together: one revocation is enough, and so is one match. If the host is new on
-    /// its port, entries without a port count.
+    /// Returns the result of all files together: one revocation is enough, and so is one match. If the host
+    /// is new on its port, entries without a port count.
     pub(crate) fn look_up(&self, policy: &Policy, key: &PublicKey) -> Verdict {
         let verdict = self.look_up_as(&policy.name, key);
         if let (Verdict::New { .. }, Some(name)) = (&verdict, &policy.portless)
@@ -206,7 +206,7 @@ impl KnownFiles {
         verdict.unwrap_or_else(|| Verdict::New { other_names: self.other_names(key) })
     }
 
-    /// Lines that contain this key under another name.
+    /// Returns the lines that contain this key under another name.
     fn other_names(&self, key: &PublicKey) -> Vec<Place> {
         let mut names = Vec::new();
         for (path, known) in &self.files {

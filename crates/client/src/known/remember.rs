@@ -1,4 +1,4 @@
-//! Storing the keys of new hosts in the user's first file.
+//! Stores the keys of new hosts in the user's first file.
 
 use std::path::Path;
 
@@ -48,8 +48,8 @@ fn add(policy: &Policy, names: &[&str], key: &PublicKey, said: &str, log: &mut L
     }
 }
 
-/// Makes `~/.ssh` for a file in it. No other directory is made: a path may be mistyped, or its file system
-/// not mounted.
+/// Creates `~/.ssh` for a file in it. No other directory is created, because a path may be mistyped, or its
+/// file system not mounted.
 fn make_ssh_directory(file: &Path, directory: &Path, log: &mut Log<'_>) {
     use std::os::unix::fs::DirBuilderExt as _;
     if file.parent() != Some(directory) || directory.exists() {

@@ -32,15 +32,15 @@ pub(crate) fn check_not_revoked(
     Ok(())
 }
 
-/// A revocation file whose revocations are not known.
+/// Error: the revocations in a file are unknown.
 #[derive(Debug, thiserror::Error)]
 enum RevocationsUnknown {
     #[error("{}", errno_text(.0))]
     Unreadable(std::io::Error),
-    /// The file of `ssh-keygen -k` is malformed.
+    /// The key revocation list of `ssh-keygen -k` is malformed.
     #[error(transparent)]
     Krl(KrlError),
-    /// A line is no key: it may have been meant to revoke the one that is asked about.
+    /// The line with this number is not a key: it may have been meant to revoke the one being checked.
     #[error("line {0}: invalid format")]
     Line(usize),
 }
@@ -60,7 +60,8 @@ fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, RevocationsUnkno
     let mut broken = None;
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
-        // Of lines that end with CR alone only the first would be seen.
+        // A line that contains CR stands for several lines of another system, of which only the first would
+        // be read.
         let runs_on = line.contains('\r');
         if line.is_empty() || (line.starts_with('#') && !runs_on) {
             continue;

@@ -34,7 +34,7 @@ fn a_host_known_without_its_port_is_known() {
         .expect("global file");
     let known = KnownFiles::read(&policy, &mut log).expect("read");
     assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Known(_)));
-    // Another key says nothing about this port.
+    // Another key of the host without its port does not count as a changed key on this port.
     assert!(matches!(known.look_up(&policy, &key(2)), Verdict::New { .. }));
 }
 

@@ -1,4 +1,4 @@
-//! What the methods of a login have in common: the packets, the protocol's machine and the settings.
+//! What the login methods have in common: the packets, the protocol's state machine and the settings.
 
 use std::os::fd::BorrowedFd;
 
@@ -12,14 +12,14 @@ use crate::log::Log;
 
 /// The packets of one connection, as the login uses them.
 pub(crate) trait Packets {
-    /// The sink for requests.
+    /// Returns the sink for requests.
     fn sink(&mut self) -> &mut dyn PacketSink;
-    /// Sends what is queued, then waits for the next payload.
+    /// Sends queued packets, then waits for the next payload.
     fn next(&mut self, log: &mut Log<'_>) -> Result<Bytes, ClientError>;
-    /// The value of the server's `server-sig-algs`, if any (it may arrive late).
+    /// Returns the value of the server's `server-sig-algs`, if any (it may arrive late).
     fn server_sig_algs(&self) -> Option<String>;
-    /// The host key that signatures must include, if the server supports that (it may announce it late) and
-    /// the configuration wants it. Such a signature is useless at another host.
+    /// Returns the host key that signatures must include, if the server supports that (it may announce it
+    /// late) and the configuration enables it. Such a signature is useless at another host.
     fn bound_host_key(&self) -> Option<Vec<u8>>;
     /// True if the server is known to handle requests in sequence however many arrive at once, and has sent
     /// its extension information.
@@ -28,11 +28,11 @@ pub(crate) trait Packets {
     fn wants_keys(&self) -> bool {
         false
     }
-    /// Allows channel messages behind the last request, which may log the user in.
+    /// Allows channel messages after the last request, which may log the user in.
     fn send_early_data(&mut self) {}
-    /// Drops those messages: the request did not log the user in.
+    /// Drops the early channel messages, because the request did not log the user in.
     fn early_dropped(&mut self) {}
-    /// The descriptor of the connection, if there is one.
+    /// Returns the descriptor of the connection, if there is one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct LoginConfig {
     pub(crate) alias: Option<String>,
     /// The peer in the "Authenticated to" line: `[IP]:PORT` or `via proxy`.
     pub(crate) peer: String,
-    /// Allowed methods, in order of preference.
+    /// Permitted methods, in order of preference.
     pub(crate) methods: Vec<String>,
     pub(crate) password_prompts: u32,
     pub(crate) kbd_interactive_devices: String,
@@ -56,14 +56,14 @@ pub(crate) struct LoginConfig {
     pub(crate) hostbased_algorithms: Vec<String>,
     /// The user's name on this host.
     pub(crate) local_user: String,
-    /// `GSSAPIDelegateCredentials`.
+    /// Whether Kerberos credentials are delegated (`GSSAPIDelegateCredentials`).
     pub(crate) delegate: bool,
-    /// Smallest RSA key that is used, bits.
+    /// Smallest accepted RSA key, bits.
     pub(crate) required_rsa_size: u32,
     pub(crate) identities: IdentityConfig,
 }
 
-/// The dialogue with the server.
+/// The exchange of one login with the server.
 pub(super) struct Exchange<'a> {
     pub(super) packets: &'a mut dyn Packets,
     pub(super) machine: Machine,
@@ -71,7 +71,7 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// The host in prompts.
+    /// Returns the host's name for prompts.
     pub(super) fn shown_host(&self) -> &str {
         self.config.alias.as_deref().unwrap_or(&self.config.host)
     }

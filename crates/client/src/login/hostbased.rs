@@ -67,7 +67,7 @@ impl HostBased {
         Self { left, host, local_user: local_user.to_owned() }
     }
 
-    /// The next request.
+    /// Returns the next request.
     fn next(&mut self) -> Option<Offer> {
         let (key, algorithm) = self.left.pop()?;
         Some(Offer { key, algorithm, host: self.host.clone(), local_user: self.local_user.clone() })
@@ -112,7 +112,7 @@ fn host_keys() -> Vec<PublicKey> {
     keys
 }
 
-/// The first helper that exists.
+/// Returns the first helper that exists.
 fn helper() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join(HELPER)));
     beside.into_iter().chain(HELPERS.iter().map(PathBuf::from)).find(|path| path.is_file())
@@ -133,15 +133,15 @@ fn sign(data: &[u8], connection: BorrowedFd<'_>, log: &mut Log<'_>) -> Option<Ve
     }
 }
 
-/// A helper that does not sign.
+/// Why a helper did not sign.
 #[derive(Debug, thiserror::Error)]
 enum HelperError {
-    /// The helper cannot be started, or breaks off.
+    /// The helper cannot be started, or its pipe broke.
     #[error("{}", lh_sys::errno_text(.0))]
     Io(std::io::Error),
     #[error("no descriptor")]
     NoDescriptor,
-    /// The helper refuses; its reason is on standard error.
+    /// The helper refused; its reason is on standard error.
     #[error("exit status {0}")]
     Refused(i32),
     #[error("bad answer")]
@@ -150,14 +150,14 @@ enum HelperError {
 
 fn ask(path: &Path, data: &[u8], connection: BorrowedFd<'_>) -> Result<Vec<u8>, HelperError> {
     let failed = HelperError::Io;
-    // A copy that the helper inherits; ours is closed once it runs.
+    // A copy that the helper inherits; ours is closed when it runs.
     let inherited = rustix::io::dup(connection).map_err(|error| failed(error.into()))?;
     let number = u32::try_from(inherited.as_fd().as_raw_fd()).map_err(|_| HelperError::NoDescriptor)?;
     let message = keysign::request(number, data);
     let mut child =
         Command::new(path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
     drop(inherited);
-    // A helper that refuses reads nothing and reports the reason on standard error.
+    // A helper that refuses may not read the message. It reports the reason on standard error.
     let sent = child.stdin.take().map(|mut stdin| stdin.write_all(&message));
     let mut answer = Vec::new();
     let stdout = child.stdout.take();
@@ -189,7 +189,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
         let ask = |script: &str| ask(&program(directory.path(), script), b"data", ours.as_fd());
-        // Version 2, "signed". The request is kept for the test, and so is the target of the descriptor.
+        // Version 2, "signed". The script stores the request and the descriptor's target for the test.
         let request = directory.path().join("request");
         let script = format!(
             "head -c 17 >{0}; n=$(od -An -tu1 -j8 -N1 {0}); readlink /proc/self/fd/$((n)) >{0}.fd\n\

@@ -11,12 +11,12 @@ use crate::log::{Log, sanitise};
 pub(super) struct Interactive {
     /// Number of requests since the beginning, or since a partial success.
     requests: u32,
-    /// The last request had at least one question.
+    /// The last request contained a prompt.
     was_asked: bool,
 }
 
 impl Interactive {
-    /// Asks the server for its questions. False if no further ones are wanted.
+    /// Starts the method. Returns false if the server should not be asked again.
     pub(super) fn offer(&mut self, exchange: &mut Exchange<'_>) -> bool {
         // Ends the loop with a server that never asks anything.
         if self.requests >= exchange.config.password_prompts || (self.requests > 0 && !self.was_asked) {
@@ -30,7 +30,7 @@ impl Interactive {
         true
     }
 
-    /// Shows the server's questions and sends the user's answers.
+    /// Shows the server's prompts and sends the user's answers.
     pub(super) fn answer(
         &mut self,
         name: &str,

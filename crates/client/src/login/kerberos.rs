@@ -10,13 +10,13 @@ use crate::log::{Log, sanitise};
 /// The method's state during one login.
 #[derive(Default)]
 pub(super) struct Kerberos {
-    /// The method was tried; a second try would end alike.
+    /// The method was tried; a second attempt would end alike.
     tried: bool,
-    /// The GSSAPI dialogue in progress.
+    /// The GSSAPI exchange in progress.
     dialogue: Option<Dialogue>,
 }
 
-/// A GSSAPI dialogue with the host.
+/// A GSSAPI exchange with the host.
 struct Dialogue {
     initiator: Initiator,
     /// The next token. The first one is made before the server is asked, because it shows whether there are
@@ -24,7 +24,7 @@ struct Dialogue {
     step: Step,
 }
 
-/// The login's next action after a step of the dialogue.
+/// The login's next action after a step of the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Wait for the server's reply.
@@ -82,7 +82,7 @@ impl Kerberos {
     /// Handles a token from the server.
     ///
     /// # Errors
-    /// The server continues a dialogue that is complete.
+    /// The server continues an exchange that is complete.
     pub(super) fn on_token(
         &mut self,
         token: &[u8],
@@ -92,7 +92,7 @@ impl Kerberos {
     ) -> Result<Next, ClientError> {
         let Some(dialogue) = &mut self.dialogue else { return Ok(Next::Method) };
         if dialogue.step.complete {
-            // Our side is complete, and the checksum has been sent.
+            // Our side is complete, and the MIC has been sent.
             return Err(ClientError::Lost("GSSAPI token after the end of the dialogue".to_owned()));
         }
         match dialogue.initiator.step(token) {
@@ -110,7 +110,7 @@ impl Kerberos {
         }
     }
 
-    /// Sends the next token, and after the last one the checksum over the login's data.
+    /// Sends the next token, and after the last one the MIC over the login's data.
     fn send_token(&self, machine: &mut Machine, sink: &mut dyn PacketSink, log: &mut Log<'_>) -> Next {
         let Some(Dialogue { initiator, step }) = &self.dialogue else { return Next::Method };
         if !step.complete {

@@ -1,8 +1,8 @@
-//! The login: which method next, with which key or answer, in OpenSSH's order and words.
+//! The login: chooses methods, keys and answers in OpenSSH's order and words.
 //!
-//! `lh_auth` has the state machine of the protocol. This module decides: it tracks what has been tried, drops
-//! each method that has nothing more to offer, and ends with the list of methods that the server still
-//! accepts. Each method has a file, with what it tracks.
+//! `lh_auth` has the state machine of the protocol. This module makes the decisions: it records what has been
+//! tried, drops each method that has nothing more to offer, and ends with the list of methods that the server
+//! still accepts. Each method has a file with its own state.
 //!
 //! One difference from OpenSSH: with an unencrypted private key in memory it signs at once instead of
 //! offering the key first. The signature costs less than the round trip that it saves, above all on long
@@ -28,17 +28,17 @@ use kerberos::{Kerberos, Next};
 use password::Passwords;
 use publickey::PublicKeys;
 
-/// What a login has needed, and so would another one to the same host.
+/// Whether a login has needed the user, as another one to this host probably would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needed {
-    /// Nothing: keys without a passphrase, an agent, Kerberos, the host's own key.
+    /// The login did not need the user: keys without a passphrase, an agent, Kerberos, the host's own key.
     Nobody,
-    /// The user: a password, a passphrase, a code, a touch.
+    /// The login needed the user: a password, a passphrase, a code, a touch.
     User,
 }
 
 impl Needed {
-    /// What two logins have needed together.
+    /// Returns whether at least one of two logins needed the user.
     pub(crate) const fn and(self, other: Self) -> Self {
         match self {
             Self::Nobody => other,
@@ -86,7 +86,7 @@ struct Login<'a> {
     /// The keys left for host-based authentication; found at its first use.
     host_based: Option<HostBased>,
     kerberos: Kerberos,
-    /// By the methods that were accepted.
+    /// Whether an accepted method has needed the user.
     needed: Needed,
 }
 
@@ -185,7 +185,7 @@ impl Login<'_> {
         }
     }
 
-    /// After the last request was accepted.
+    /// Records an accepted request: what it has needed, and a key for the agent.
     fn on_accepted(&mut self, log: &mut Log<'_>) {
         if self.method == PUBLICKEY {
             self.keys.on_accepted(log);
@@ -195,7 +195,7 @@ impl Login<'_> {
         }
     }
 
-    /// The next event other than a banner; banners are shown.
+    /// Returns the next event other than a banner; banners are shown.
     fn event(&mut self, log: &mut Log<'_>) -> Result<Event, ClientError> {
         loop {
             let payload = self.exchange.packets.next(log)?;
@@ -217,7 +217,7 @@ impl Login<'_> {
                 continue;
             };
             // An empty list does not mean that there are no methods; as in ssh, each is tried. ssh2 for
-            // Node.js sends one.
+            // Node.js sends an empty one.
             let offered = self.offered.is_empty() || self.offered.contains(method);
             if !offered || self.spent.contains(&known) {
                 continue;

@@ -28,10 +28,10 @@ impl Passwords {
     }
 }
 
-/// Asks for a new password in place of one that has expired, and sends it.
+/// Asks for a new password in place of an expired one, and sends it.
 ///
 /// # Errors
-/// The user gives none.
+/// The user gives no password.
 pub(super) fn change(
     server_prompt: &str,
     exchange: &mut Exchange<'_>,

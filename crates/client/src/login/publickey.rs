@@ -1,4 +1,4 @@
-//! `publickey` (RFC 4252 section 7): which key next, and whether to offer it or to sign at once.
+//! `publickey` (RFC 4252 section 7): chooses the next key, and whether to offer it or to sign at once.
 
 use lh_crypto::PublicKey;
 
@@ -20,9 +20,9 @@ pub(super) struct PublicKeys {
 }
 
 impl PublicKeys {
-    /// Sends the first key behind the first request (`none`), without a reply to that. Only if the user has configured
-    /// the key for this host, or the server has announced that it wants keys: other servers count it as one
-    /// of the allowed failures. False if none was sent.
+    /// Sends the first key after the first request (`none`), without waiting for a reply. It does so only if
+    /// the user has configured the key for this host, or the server has announced that it accepts keys: other
+    /// servers count it as a failure. Returns false if no key was sent.
     pub(super) fn send_first(&mut self, exchange: &mut Exchange<'_>, log: &mut Log<'_>) -> bool {
         let config = exchange.config;
         if config.methods.first().is_none_or(|first| first != METHOD) {
@@ -30,14 +30,14 @@ impl PublicKeys {
         }
         let identities =
             self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
-        // The user must not be asked for a passphrase before a key is known to be wanted.
+        // The user must not be asked for a passphrase before the server is known to want the key.
         let wanted = exchange.packets.wants_keys();
         let hopeless = identities.list.iter().take_while(|identity| identity.is_hopeless()).count();
         let Some(first) = identities.list.get(hopeless).filter(|first| first.explicit || wanted) else {
             return false;
         };
-        // The server may send its algorithms for this user only with the reply to `none`. For RSA they decide
-        // how to sign; for other key types, whether to.
+        // The server may send its algorithms for this user only with the reply to `none`. For RSA keys they
+        // decide how to sign; for other key types, whether to sign.
         let server = exchange.packets.server_sig_algs();
         let one_way = first.public.as_ref().is_some_and(|public| {
             public.plain().key_type() != "ssh-rsa"
@@ -46,7 +46,7 @@ impl PublicKeys {
         if !one_way {
             return false;
         }
-        // These only tell what is wrong with their files.
+        // These keys only report the errors of their files.
         for _ in 0..hopeless {
             self.offer_one(exchange, log);
         }
@@ -58,7 +58,7 @@ impl PublicKeys {
         self.identities.as_ref().is_some_and(Identities::needed_user)
     }
 
-    /// After a request with a key was accepted: a key from a file may be added to the agent.
+    /// Adds an accepted key from a file to the agent, where that is configured.
     pub(super) fn on_accepted(&self, log: &mut Log<'_>) {
         if let (Some(index), Some(identities)) = (self.used, &self.identities) {
             identities.add_to_agent(index, log);
@@ -92,7 +92,7 @@ impl PublicKeys {
         let Some(identity) = identities.list.get(index) else { return false };
         if identity.public.is_none() {
             log.debug(|| format!("Trying private key: {}", identity.name));
-            // No passphrase helps with a broken file, so its error is told in batch mode, too.
+            // No passphrase helps with a broken file, so its error is reported in batch mode too.
             let asks = !identity.is_hopeless();
             if (asks && log.is_batch()) || identities.load(index, log).is_err() {
                 return false;
@@ -163,11 +163,11 @@ impl PublicKeys {
     }
 }
 
-/// The signature algorithm for `key`: the best one that the configuration allows and, for RSA, the server
-/// announces (RFC 8308 section 3.1; the plain name covers a certificate). A server without an announcement is
-/// old and knows only the key's own name. For RSA that is SHA-1, so unless the configuration asks for it a
-/// SHA-2 form is tried all the same. Other keys have one algorithm, which is offered even if the server
-/// does not list it.
+/// Returns the signature algorithm for `key`: the first one that the configuration permits and, for RSA, the
+/// server announces (RFC 8308 section 3.1; the plain name covers a certificate). A server without an
+/// announcement is old and knows only the key's own name. For RSA that is SHA-1, so a SHA-2 algorithm is
+/// tried unless the configuration asks for SHA-1. Other keys have one algorithm, which is offered even if the
+/// server does not list it.
 pub(super) fn choose_algorithm(key: &PublicKey, allowed: &[String], server: Option<&str>) -> Option<String> {
     let mut usable =
         key.signature_algorithms().iter().copied().filter(|name| allowed.iter().any(|each| each == name));

@@ -137,7 +137,7 @@ fn run(script: &mut Script, config: &LoginConfig, answers: &[&str]) -> (Result<(
     (result.map(drop), ui)
 }
 
-/// The same; returns what the login has needed.
+/// Like [`run`], but returns what the login has needed.
 fn needed(script: &mut Script, config: &LoginConfig, answers: &[&str]) -> (Result<Needed, String>, FakeUi) {
     let mut ui = FakeUi::answering(answers);
     let machine = Machine::new(&config.user, b"session", None);
@@ -187,7 +187,7 @@ fn a_login_knows_whether_it_has_needed_the_user() {
         (vec![success()], config(), &[][..], Needed::Nobody),
         (vec![refused("password"), success()], config(), &["right"], Needed::User),
         (vec![refused("keyboard-interactive"), question("", &[]), success()], config(), &[], Needed::User),
-        // Both keys are tried: the first is not wanted.
+        // Both keys are tried, because the server refuses the first one.
         (vec![refused("publickey"), refused("publickey"), success()], with_keys.clone(), &[], Needed::Nobody),
         // A password after a key, as a second factor.
         (
@@ -201,7 +201,7 @@ fn a_login_knows_whether_it_has_needed_the_user() {
         let (result, _) = needed(&mut script, &config, answers);
         assert_eq!(result, Ok(expected), "{:?}", script.methods());
     }
-    // The key with a passphrase is the one that the server takes.
+    // The server accepts the key with a passphrase.
     let file = key_file(&directory, "only", Some("secret"));
     let text = std::fs::read(&file).expect("key file");
     let public = PrivateKey::parse_public(&text).expect("public half");
@@ -350,7 +350,7 @@ fn configured_key_is_sent_with_the_first_request() {
     assert_eq!((script.before, script.methods()), (Some(1), vec!["none".to_owned(), "publickey".to_owned()]));
 }
 
-/// A server that announces that it wants keys, and accepts what follows one.
+/// A server that announces that it accepts keys, and does accept the first one.
 ///
 /// Covers: wire first-flight@longhaul
 #[test]

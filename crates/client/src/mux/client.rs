@@ -1,5 +1,5 @@
-//! The mux client: sends requests to a master, passes descriptors, waits for the end. All calls block; there
-//! is nothing else to do.
+//! The mux client: sends requests to a master, passes descriptors, waits for the end. All calls block,
+//! because there is nothing else to do.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -28,10 +28,10 @@ pub enum MuxError {
     /// The master speaks another version.
     #[error("unsupported multiplexing protocol version {0} (expected {version})", version = wire::VERSION)]
     Version(u32),
-    /// The master does not allow it.
+    /// The master does not permit the request.
     #[error("{0}")]
     Denied(String),
-    /// The master could not do it.
+    /// The master could not carry out the request.
     #[error("{0}")]
     Failed(String),
 }
@@ -42,10 +42,10 @@ pub enum ConnectError {
     /// The path does not exist.
     #[error("{}", errno_text(.0))]
     Missing(io::Error),
-    /// A socket without a listener: its master has died.
+    /// The path is a socket without a listener: its master has ended.
     #[error("{}", errno_text(.0))]
     Stale(io::Error),
-    /// No socket can have a path of this length, which OpenSSH treats as a mistake of the configuration.
+    /// The path is too long for a socket. OpenSSH treats this as a mistake in the configuration.
     #[error("ControlPath too long ('{0}' >= {limit} bytes)", limit = LONGEST_PATH + 1)]
     TooLong(String),
     /// Any other error.
@@ -59,7 +59,7 @@ const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 /// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// With this exit status.
+    /// The session's program ended with this exit status.
     Exit(u32),
     /// The master has exited, or the program was killed.
     Lost,
@@ -99,8 +99,8 @@ impl MuxClient {
     /// version.
     pub fn greet(&mut self) -> Result<(), MuxError> {
         self.socket.set_read_timeout(Some(GREETING_TIMEOUT))?;
-        // Both are sent at once: a wait for the first reply would be most of the time that a short command
-        // takes over a master. A master of another version closes at the first message.
+        // Both are sent at once: waiting for the first reply would be most of the time that a short command
+        // takes over a master. A master of another version closes the connection at the first message.
         let id = self.next_id();
         self.send(&[&wire::hello(), &Request::Alive.encode(id)])?;
         match self.receive()? {
@@ -116,12 +116,12 @@ impl MuxClient {
         Ok(())
     }
 
-    /// The master's process id.
+    /// Returns the master's process id.
     pub const fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The socket, to detect the master's end in a poll.
+    /// Returns the socket, to detect the master's end in a poll.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -146,7 +146,7 @@ impl MuxClient {
         self.expect_ok(&Request::StopListening)
     }
 
-    /// The master's lines about the connection or its channels (`-O conninfo`, `-O channels`).
+    /// Returns the master's lines about the connection or its channels (`-O conninfo`, `-O channels`).
     ///
     /// # Errors
     /// The master cannot answer, or has exited.

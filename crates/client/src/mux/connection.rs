@@ -61,7 +61,7 @@ impl Connection {
         cx.add_source(Box::new(connection));
     }
 
-    /// Reads available bytes, but none beyond the message: descriptors may follow it.
+    /// Reads available bytes, but none after the message, because descriptors may follow it.
     fn read(&mut self, cx: &mut ControlCx<'_>) -> io::Result<()> {
         loop {
             match &mut self.state {
@@ -102,7 +102,7 @@ impl Connection {
                         self.complete(cx);
                     }
                 }
-                // What comes now belongs to the relay.
+                // From here on, the relay reads the socket.
                 State::Over => return Ok(()),
                 // No message is expected while the user decides or a session runs.
                 State::Asking { .. } | State::Running(_) => {
@@ -163,7 +163,7 @@ impl Connection {
         self.line.reply(id, &Reply::PermissionDenied("Permission denied".to_owned()));
     }
 
-    /// The question to ask the user before this request, if any.
+    /// Returns the question to ask the user before this request, if any.
     fn question(&self, request: &Request) -> Option<String> {
         let shared = &self.master;
         let host = &shared.host;
@@ -229,7 +229,7 @@ impl Connection {
                         if forwards.has_local(&forward) {
                             return done(Reply::Ok);
                         }
-                        // The reason stands in the master's log.
+                        // The reason is in the master's log.
                         let failed = |_| Reply::Failure("Port forwarding failed".to_owned());
                         let answered = move |result: Result<u16, ForwardError>, _: &mut ControlCx<'_>| {
                             done(result.map_or_else(failed, |_| Reply::Ok));
@@ -328,7 +328,7 @@ impl Source for Connection {
             return;
         }
         if let Err(error) = self.read(cx) {
-            // A reset: the client has ended without reading what was sent to it.
+            // A reset: the client has ended without reading the master's messages.
             if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) {
                 self.master.logger.say(LogLevel::Error, &format!("multiplex client: {error}"));
             }

@@ -40,7 +40,7 @@ impl MuxClientEscapes {
             Action::Help => write_notice(&self.stderr, &self.filter.help()),
             Action::Break => {
                 write_notice(&self.stderr, &format!("{e}B\r\n"));
-                // RFC 4335: the server's default length.
+                // Length of the break in milliseconds (RFC 4335), as OpenSSH sends it.
                 let mut fields = Vec::new();
                 fields.put_u32(1000);
                 cx.request("break", false, &fields);

@@ -13,14 +13,15 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 /// Longest message, bytes: the limit of OpenSSH's transport.
 const MESSAGE_MAX: usize = 256 << 10;
-/// Most bytes that may wait for a client; more than any window, so the client has stopped reading.
+/// Upper bound of the bytes that wait for a client. It is larger than any window, so the client has stopped
+/// reading.
 const QUEUE_MAX: usize = 1 << 30;
 /// Bytes before a message.
 const HEADER: usize = 5;
-/// Slices per write call.
+/// Number of slices per write call.
 const SLICES_MAX: usize = 64;
 
-/// The first message in `input` and its framed length; `None` if it is incomplete.
+/// Returns the first message in `input` and its framed length; `None` if it is incomplete.
 pub(super) fn next(input: &[u8]) -> Result<Option<(&[u8], usize)>, &'static str> {
     let Some((head, rest)) = input.split_first_chunk::<HEADER>() else { return Ok(None) };
     let [length @ .., padding] = head;
@@ -52,7 +53,8 @@ pub(super) fn check(message: &[u8]) -> lh_wire::Result<(u32, Option<usize>)> {
     })
 }
 
-/// The listener that a global request asks for; true if it is cancelled. `None`: another request.
+/// Returns the listener that a global request is about, and true if it is a cancellation. `None`: another
+/// request.
 pub(super) fn listener(name: &[u8], fields: &[u8]) -> lh_wire::Result<Option<(Forward, bool)>> {
     let mut reader = Reader::new(fields);
     let (cancel, tcp) = match name {
@@ -74,7 +76,7 @@ pub(super) fn listener(name: &[u8], fields: &[u8]) -> lh_wire::Result<Option<(Fo
     Ok(Some((Forward { listen, connect: None }, cancel)))
 }
 
-/// The reply to a global request: success, with the port of a listener (0 for none), or failure.
+/// Returns the reply to a global request: success, with the port of a listener (0 for none), or failure.
 ///
 /// OpenSSH's clients accept no message shorter than four bytes (its masters never reply), so neither reply is
 /// shorter; the clients ignore the rest.
@@ -119,7 +121,7 @@ impl Queue {
         self.pieces.extend([front, rest].into_iter().filter(|piece| !piece.is_empty()));
     }
 
-    /// Writes what fits; true if something is left.
+    /// Writes as much as fits; returns true if something is left.
     pub(super) fn flush(&mut self, socket: &UnixStream) -> Result<bool, Errno> {
         while !self.pieces.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
@@ -156,7 +158,7 @@ impl Queue {
     }
 }
 
-/// Length and padding.
+/// Returns the bytes before a message: length and padding.
 fn head(message: usize) -> Vec<u8> {
     let mut head = Vec::with_capacity(2 * HEADER);
     head.extend(u32::try_from(message + 1).unwrap_or(u32::MAX).to_be_bytes());

@@ -1,4 +1,4 @@
-//! The control socket of a mux client, shared by all that answer it.
+//! The control socket of a mux client, shared by all components that answer it.
 
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ impl Line {
         Self(Rc::new(socket))
     }
 
-    /// The socket, to read from; in proxy mode it carries another protocol.
+    /// Returns the socket for reading; in proxy mode it carries another protocol.
     pub(super) fn socket(&self) -> &UnixStream {
         &self.0
     }
@@ -26,8 +26,8 @@ impl Line {
         let _ = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Both);
     }
 
-    /// Sends one message. A client that does not read these few bytes loses them, and with them the sync of
-    /// the protocol.
+    /// Sends one message without waiting. A client that does not read these few bytes loses them, and the
+    /// protocol loses its synchronization.
     pub(super) fn say(&self, message: &[u8]) {
         let mut framed = Vec::with_capacity(message.len() + 4);
         lh_wire::Writer::put_string(&mut framed, message);

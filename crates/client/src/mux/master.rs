@@ -33,8 +33,8 @@ pub enum Listen {
 pub struct Master(Rc<Shared>);
 
 impl Master {
-    /// A master that does not listen yet. `agent` is the request for agent forwarding, if the agent is
-    /// forwarded; `permission` is asked before each request.
+    /// Returns a master that does not listen yet. `agent` is the request for agent forwarding, if the agent
+    /// is forwarded; `permission` asks the user before each request.
     pub fn new(
         forwards: Forwards,
         logger: Logger,
@@ -102,13 +102,13 @@ impl Master {
         }
     }
 
-    /// True once a client has sent `-O stop`: a master that serves only others then has no reason to stay
-    /// after the last one.
+    /// True when a client has sent `-O stop`: a master that only serves others then need not stay after its
+    /// last client.
     pub fn has_stopped(&self) -> bool {
         self.0.state.borrow().stopped
     }
 
-    /// True once a client has asked for the end of the connection.
+    /// True when a client has asked to end the connection.
     pub fn terminated(&self) -> bool {
         self.0.state.borrow().terminate
     }

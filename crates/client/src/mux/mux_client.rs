@@ -1,4 +1,4 @@
-//! A mux client's running session or stdio forward: what its channel reports, and how it ends.
+//! A mux client's running session or stdio forward: the messages about its channel, and its end.
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
@@ -87,7 +87,7 @@ impl MuxClient {
                     channel.close();
                 }
             }
-            // `ChannelTimeout`: the channel closes, which the client notices.
+            // `ChannelTimeout`: the channel closes, and the client detects that.
             SessionNote::Idle => {}
             SessionNote::ExitStatus(status) => say(Said::Exit(session, *status)),
             // As in ssh: a signal has no exit status, so the status reports a failure.

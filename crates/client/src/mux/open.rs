@@ -15,7 +15,7 @@ use super::wire::NewSession;
 use crate::X11Forward;
 use crate::session::{Pty, SessionChannel, SessionSetup, Start};
 
-/// A session or stdio forward of a mux client that does not open. The text is for the client.
+/// Why a mux client's session or stdio forward does not open. `Display` is the text for the client.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
     /// The client asks for a terminal over a connection whose encryption is off.
@@ -99,7 +99,7 @@ fn register(
     let request_over = Rc::clone(&over);
     let mux_client =
         MuxClient { line: line.clone(), request: Some(request), channel, terminal, stderr, over };
-    // It was opened just now, so it exists.
+    // The channel was opened just now, so it exists.
     let handler = cx.handler_of(channel);
     match handler {
         Some(handler) => {

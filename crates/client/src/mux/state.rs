@@ -13,7 +13,7 @@ use crate::session::connection_information;
 use crate::ui::Permission;
 use crate::{Forwards, X11Forward};
 
-/// A client in proxy mode, as the master reaches it.
+/// A client in proxy mode, as seen by the master.
 pub(super) trait ProxyClient {
     /// Handles a server message about one of the client's channels.
     fn on_server(&self, id: ChannelId, message: &Bytes, cx: &mut ControlCx<'_>);
@@ -37,7 +37,7 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 pub(super) struct State {
-    /// The socket's source, and its file while that is ours.
+    /// The listening socket's source, and its file while it is ours.
     pub(super) listener: Option<(SourceId, SocketFile)>,
     pub(super) mux_clients: HashMap<HandlerId, MuxClient>,
     pub(super) terminate: bool,
@@ -51,7 +51,7 @@ pub(super) struct State {
 }
 
 impl Shared {
-    /// Accepts no further clients. The source goes later: until then no client may find its file.
+    /// Stops accepting clients. Removes the socket's file first, so that no client connects meanwhile.
     pub(super) fn stop_listening(&self, cx: &mut ControlCx<'_>) {
         let mut state = self.state.borrow_mut();
         state.stopped = true;
@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// The lines about the connection or its channels.
+    /// Returns the lines about the connection or its channels.
     pub(super) fn information(&self, what: &str, cx: &mut ControlCx<'_>) -> Option<String> {
         let mut lines = match what {
             "connection" => connection_information(cx),

@@ -1,6 +1,6 @@
-//! One attempt to reach the server again, in a thread of its own.
+//! One attempt to reach the server again, in its own thread.
 //!
-//! The thread connects, exchanges keys and checks the host's key; then it waits until the loop tells it to
+//! The thread connects, exchanges keys and checks the host's key. Then it waits until the loop tells it to
 //! claim the session, which only one attempt may do at a time.
 
 use std::io::{self, Read as _, Write as _};
@@ -24,24 +24,24 @@ use crate::options::Options;
 use crate::proxy::ProxyCommand;
 use crate::ui::{LogLevel, Progress, UserInterface};
 
-/// Longest time for connecting and the key exchange.
+/// Longest time for connecting and the key exchange, seconds.
 const CONNECT: u64 = 15;
-/// Longest time for the answer to the claim.
+/// Longest wait for the answer to the claim.
 const ANSWER: Duration = Duration::from_secs(15);
-/// Time between looks whether the loop wants to claim the session, while PINGs are sent.
+/// Time between checks for the loop's order to claim the session, while PINGs are sent.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Reaches the host and checks its key. One that is not the given key must be known by other means than the
-/// first use: nothing is added to known_hosts for a session that has a server.
+/// Function that reaches the host and checks its key. A key other than the given one must already be known: a
+/// session to resume adds nothing to known_hosts.
 pub(crate) type Connect =
     fn(&Options, &PublicKey, &mut Log<'_>) -> Result<(Link, Option<ProxyCommand>), ClientError>;
 
-/// The key that the server of this connection has proved to own, without its certificate.
+/// Returns the key that the server of this connection has proved to own, without its certificate.
 pub(super) fn host_key(blob: Option<&[u8]>) -> Option<PublicKey> {
     Some(PublicKey::from_blob(blob?).ok()?.plain().clone())
 }
 
-/// The meaning of a refusal over `link`: final only where it is the session's server that refuses.
+/// Returns the meaning of a refusal over `link`: final only if it comes from the session's server.
 pub(super) fn refusal(link: &Link, session: &PublicKey) -> Failure {
     if host_key(link.transport_ref().host_key()).as_ref() == Some(session) {
         Failure::Refused
@@ -52,37 +52,36 @@ pub(super) fn refusal(link: &Link, session: &PublicKey) -> Failure {
 
 /// A report of an attempt to the loop.
 pub(super) enum News {
-    /// The host is reached, and its key is right. The session identifier is that of the new link.
+    /// The host was reached and its key accepted. Holds the session identifier of the new link.
     Reached { session_id: Vec<u8> },
-    /// The server has answered the claim and lets the session go on. Its proof is still to be checked.
+    /// The server has accepted the claim. Its proof has not been checked.
     Accepted { link: Box<Link>, proxy: Option<ProxyCommand>, answer: Accepted },
-    /// The end of the attempt.
+    /// The attempt has failed.
     Failed(AttemptError),
 }
 
-/// Why an attempt has ended without the session.
+/// Why an attempt ended without the session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AttemptError {
-    /// There is no link to the host, or its key is wrong. `complaint`: what was logged before, with its line
-    /// ends.
+    /// No link to the host, or a wrong host key. `complaint`: messages logged before, with their line ends.
     #[error("{complaint}{error}")]
     Connect { complaint: String, error: ClientError },
     /// The link broke, or the answer to the claim took too long.
     #[error(transparent)]
     Link(LinkError),
-    /// The other end took leave, with this text.
+    /// The peer disconnected, with this text.
     #[error("{0}")]
     Disconnected(String),
-    /// The other end has refused the claim; `meaning` depends on who it is.
+    /// The peer refused the claim; `meaning` depends on whether it is the session's server.
     #[error("{refusal}")]
     Refused { meaning: Failure, refusal: Refusal },
-    /// The thread has ended without a word.
+    /// The thread ended without a report.
     #[error("the attempt has ended")]
     NoThread,
 }
 
 impl AttemptError {
-    /// The meaning for the session.
+    /// Returns the meaning of this error for the session.
     pub(super) const fn failure(&self) -> Failure {
         match self {
             Self::Connect { error, .. } => failure_of(error),
@@ -92,19 +91,19 @@ impl AttemptError {
     }
 }
 
-/// How the other end refuses a claim.
+/// How the peer refuses a claim.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("the server does not go on with the session")]
     Declined,
-    /// It consents, without the message that has its proof.
+    /// The peer consents, but without the message that contains its proof.
     #[error("the server proves nothing")]
     NoProof,
     #[error(transparent)]
     Malformed(lh_wire::WireError),
 }
 
-/// Why the other end's proof is not accepted.
+/// Why the peer's proof is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProofError {
     #[error("no claim was made")]
@@ -115,7 +114,7 @@ pub(super) enum ProofError {
     Refused(#[from] Refused),
 }
 
-/// A claim that was made, to check the answer.
+/// A claim that was sent, to check the answer.
 pub(super) struct Claim {
     request: Request,
     session_id: Vec<u8>,
@@ -125,7 +124,7 @@ impl Claim {
     /// Checks the server's proof, and returns the number of messages that it has received.
     ///
     /// # Errors
-    /// It is not the session's server.
+    /// The peer is not the session's server.
     pub(super) fn verify(
         &self,
         secret: &mut ClientSecret,
@@ -141,29 +140,29 @@ fn export(link: &Link, request: &Request) -> Option<Export> {
     link.transport_ref().export(NAME, &request.handle.0)
 }
 
-/// See the module documentation. Dropped, it is given up: its thread ends by itself, and claims nothing.
+/// An attempt and its thread. Dropping it abandons the attempt: the thread ends by itself and claims nothing.
 pub(super) struct Attempt {
     id: AttemptId,
     news: Receiver<News>,
-    /// Has a byte for each of the news.
+    /// Contains one byte for each report of the thread.
     wake: UnixStream,
     go: Sender<Request>,
     claim: Option<Claim>,
-    /// When something was received last, until it is asked for.
+    /// Time of the last received data, until it is read.
     progress: LastProgress,
-    /// Through a command or a jump host, of whose progress nothing is known.
+    /// The connection goes through a command or a jump host, so its progress is unknown.
     indirect: bool,
     process: u32,
 }
 
 type LastProgress = Arc<Mutex<Option<Instant>>>;
 
-/// What the thread of a second link beside a stalled one has measured.
+/// Measurements of the thread of a second link beside a stalled one.
 pub(super) type SharedProbe = Arc<Mutex<Probe>>;
 
 impl Attempt {
-    /// Starts the thread. With `probe` it sends PINGs while it waits for the claim, and reports their answers
-    /// there.
+    /// Starts the thread. With `probe`, the thread sends PINGs while it waits for the order to claim the
+    /// session, and records their answers there.
     pub(super) fn start(
         id: AttemptId,
         options: &Options,
@@ -176,7 +175,7 @@ impl Attempt {
         let config = &mut options.config;
         let own = config.connect_timeout.0.map_or(CONNECT, |seconds| seconds.clamp(1, CONNECT));
         config.settings.connect_timeout.force(SecondsOrNone(Some(own)));
-        // No questions: what is not known already is refused.
+        // Batch mode: questions are refused, so an unknown key is too.
         config.settings.batch_mode.force(true);
         options.log_level = LogLevel::Error;
         let indirect = !options.config.is_direct();
@@ -198,14 +197,14 @@ impl Attempt {
         self.id
     }
 
-    /// Becomes readable when there is news.
+    /// Returns a socket that is readable when there is a report.
     pub(super) const fn wake(&self) -> &UnixStream {
         &self.wake
     }
 
-    /// Returns what has happened since the last call, one after the other.
+    /// Returns the next report of the thread.
     pub(super) fn news(&self) -> Option<News> {
-        // It only wakes; an error means that there is nothing to read.
+        // The byte only wakes the loop; an error means that there is nothing to read.
         let _ = (&self.wake).read(&mut [0; 1]);
         match self.news.try_recv() {
             Ok(news) => Some(news),
@@ -214,35 +213,35 @@ impl Attempt {
         }
     }
 
-    /// Claims the session on the link that the attempt has made.
+    /// Claims the session over the attempt's link.
     pub(super) fn claim(&mut self, request: Request, session_id: Vec<u8>) {
-        // A thread that has ended has told so.
+        // Ignored: a thread that has ended has sent a report.
         let _ = self.go.send(request.clone());
         self.claim = Some(Claim { request, session_id });
     }
 
-    /// The claim, once it was made.
+    /// Returns the claim, once it was sent.
     pub(super) const fn made_claim(&self) -> Option<&Claim> {
         self.claim.as_ref()
     }
 
-    /// When something was received, if that was after the last call.
+    /// Returns when data was received, if that was after the last call.
     pub(super) fn take_progress(&self) -> Option<Instant> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// True for attempts of which no progress is known before the key exchange.
+    /// True for an attempt whose progress is unknown before the key exchange.
     pub(super) const fn is_indirect(&self) -> bool {
         self.indirect
     }
 
-    /// True in a copy of the process that made the attempt: its thread is not there.
+    /// True in a forked copy of the process that started the attempt: its thread exists only in the original.
     pub(super) fn is_lost_by_fork(&self) -> bool {
         self.process != std::process::id()
     }
 }
 
-/// The thread's side.
+/// The thread's part of an attempt.
 struct Thread {
     news: Sender<News>,
     waker: UnixStream,
@@ -252,7 +251,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Tells the loop, which may have given up.
+    /// Sends a report to the loop, which may have dropped the attempt.
     fn tell(&self, news: News) {
         let _ = self.news.send(news);
         let _ = (&self.waker).write_all(&[0]);
@@ -269,7 +268,7 @@ impl Thread {
             Some(probe) => self.compare(&mut link, probe)?,
             None => self.claims.recv(),
         };
-        // The attempt was given up.
+        // The loop has dropped the attempt.
         let Ok(request) = request else { return Ok(()) };
         let answer = claim(&mut link, &request, session)?;
         self.tell(News::Accepted { link: Box::new(link), proxy, answer });
@@ -311,17 +310,17 @@ impl Thread {
     }
 }
 
-/// The meaning of an error before the session's server was reached.
+/// Returns the meaning of an error before the session's server was reached.
 const fn failure_of(error: &ClientError) -> Failure {
     match error {
-        // `Denied` is a jump host's: there is no login on the server itself.
+        // `Denied` comes from a jump host: there is no login on the server itself.
         ClientError::HostKey(_) | ClientError::Denied(_) => Failure::Elsewhere,
         ClientError::Config(_) => Failure::Refused,
         ClientError::Unreachable(_) | ClientError::Lost(_) | ClientError::Local(_) => Failure::Path,
     }
 }
 
-/// The meaning of an error of going on over the new link, to which the server has consented.
+/// Returns the meaning of an error in continuing over the new link, after the server has accepted it.
 pub(super) const fn failure_to_go_on(error: &ResumeError) -> Failure {
     if error.is_final() { Failure::Refused } else { Failure::Path }
 }
@@ -330,7 +329,7 @@ pub(super) const fn failure_to_go_on(error: &ResumeError) -> Failure {
 fn claim(link: &mut Link, request: &Request, session: &PublicKey) -> Result<Accepted, AttemptError> {
     let meaning = refusal(link, session);
     let refused = |refusal| AttemptError::Refused { meaning, refusal };
-    // Both at once: the server handles them in order.
+    // Both are sent at once, because the server handles them in order.
     link.transport().payload(&ServiceRequest::new(lh_auth::USERAUTH_SERVICE).to_payload());
     link.transport().payload(&request.to_payload());
     let deadline = Instant::now() + ANSWER;
@@ -358,7 +357,7 @@ fn claim(link: &mut Link, request: &Request, session: &PublicKey) -> Result<Acce
     answer.ok_or_else(|| refused(Refusal::NoProof))
 }
 
-/// Answers no questions, and notes how far the attempt is.
+/// A user interface that answers no questions and records the attempt's progress.
 struct Silent<'a> {
     progress: &'a Mutex<Option<Instant>>,
     complaint: String,

@@ -1,5 +1,5 @@
-//! The path of the present link: what the kernel reports about this machine's network, and whether the server
-//! still answers: after a change of the network, and when nothing moves any more.
+//! Watches the path of the present link: reports of the kernel about this machine's network, and whether the
+//! server still answers, after a change of the network and after silence.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,96 +12,97 @@ use lh_sys::network_changes::{NetworkChange, NetworkChanges, Sleeps};
 
 use super::quiet::{Ask, Moved, Quiet};
 
-/// The request that a server answers at once.
+/// Name of the global request that a server answers at once.
 const QUESTION: &str = "keepalive@openssh.com";
 
-/// Time for the answer after a change of the network: a lost packet is repeated within it.
+/// Wait for the answer after a change of the network; TCP repeats a lost packet within it.
 const ANSWER: Duration = Duration::from_millis(700);
 
-/// The same after a suspicious silence. TCP of a busy server acknowledges the question in time, and then it is waited
-/// for; a question that is lost is repeated within it.
+/// Wait for the answer after a suspicious silence. The TCP of a busy server acknowledges the request within
+/// it, and then the wait goes on; a lost request is repeated within it.
 const EARLY_ANSWER: Duration = Duration::from_millis(500);
 
-/// The same after a long silence: more, because a busy server answers late.
+/// Wait for the answer after a long silence: longer, because a busy server answers late.
 const QUIET_ANSWER: Duration = Duration::from_secs(1);
 
-/// The same where the round trip is not known, because a command or a jump host is in between.
+/// Wait for the answer where the round trip is unknown, because a command or a jump host is in between.
 const INDIRECT_ANSWER: Duration = Duration::from_millis(1500);
 
-/// Longest pause of a slow path that is waited for. Twice this is a long time for a path that is gone.
+/// Longest pause of a slow path that is tolerated. A dead path is detected after twice this time.
 const LONGEST_GAP: Duration = Duration::from_secs(5);
 
-/// A longer time between the end of [`ANSWER`] and the look at it means that this process was stopped.
+/// If the check is this much later than its deadline, this process was stopped meanwhile.
 const STOPPED: Duration = Duration::from_millis(250);
 
-/// State of the path, as far as it is known.
+/// State of the path, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathState {
-    /// Nothing speaks against it, or the answer is not due yet.
+    /// No sign of a fault, or the answer is not due yet.
     Good,
-    /// The server has not answered. It may do so yet, and then the link is good again.
+    /// The server has not answered in time. It may still answer, and then the link is good again.
     Silent,
-    /// The link's own address is gone.
+    /// The link's own address was removed.
     Dead,
 }
 
-/// Meaning of a change for the link.
+/// The meaning of a network change for the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
-    /// It is about other addresses and paths.
+    /// The change concerns other addresses and paths.
     Nothing,
-    /// The path may be another one, or none.
+    /// The path may have changed or ended.
     Suspicious,
     /// The link's own address was removed.
     AddressRemoved,
 }
 
-/// A question that the server has not answered yet.
+/// A request that the server has not answered yet.
 #[derive(Debug, Clone, Copy)]
 struct Check {
     asked: Instant,
     until: Instant,
     time: Duration,
-    /// When the path was last seen to deliver something.
+    /// Time of the last sign that the path delivers data.
     moved: Instant,
-    /// Packets received, and bytes that the other end of TCP has acknowledged, when it was sent.
+    /// Packets received, and bytes that the peer's TCP has acknowledged, when the request was sent.
     packets: u64,
     acknowledged: Option<u64>,
-    /// Messages of the session, and bytes, received until then.
+    /// Messages of the session, and bytes, received before the request.
     received: u64,
     bytes: u64,
-    /// No answer has come in time.
+    /// The answer did not arrive in time.
     overdue: bool,
 }
 
-/// See the module documentation.
+/// The state of the path. See the module documentation.
 pub(super) struct PathWatch {
     changes: Option<NetworkChanges>,
     sleeps: Option<Sleeps>,
     ends: Ends,
     check: Option<Check>,
-    /// When the server is asked because nothing comes.
+    /// Decides when silence is a reason to query the server.
     quiet: Quiet,
-    /// The address is gone.
+    /// The link's address was removed.
     dead: bool,
     round_trip: Duration,
-    /// Longest pause after which the link, which had counted as silent, delivered again: its path is slow.
+    /// Longest pause after which the link delivered again although it had counted as silent: the path is
+    /// slow.
     gap: Duration,
 }
 
-/// The ends of the link.
+/// Addresses and interface of the link.
 #[derive(Debug, Default)]
 struct Ends {
     /// Local and peer address; `None` behind a command or a jump host.
     addresses: Option<(IpAddr, IpAddr)>,
-    /// Number of the interface that has the local address.
+    /// Index of the interface that has the local address.
     interface: Option<u32>,
-    /// Which interfaces were running when they were last reported.
+    /// Whether each interface was running when it was last reported.
     running: BTreeMap<u32, bool>,
 }
 
 impl PathWatch {
-    /// Watches the network from now on, as far as the kernel lets it.
+    /// Starts to watch the network, as far as the kernel permits.
     pub(super) fn begin(cx: &ControlCx<'_>) -> Self {
         let mut watch = Self {
             changes: NetworkChanges::watch().ok(),
@@ -117,17 +118,17 @@ impl PathWatch {
         watch
     }
 
-    /// Readable when the network has changed.
+    /// Returns a descriptor that is readable when the network has changed.
     pub(super) fn changes(&self) -> Option<BorrowedFd<'_>> {
         self.changes.as_ref().map(AsFd::as_fd)
     }
 
-    /// Readable when the machine may have slept.
+    /// Returns a descriptor that is readable when the machine may have slept.
     pub(super) fn sleeps(&self) -> Option<BorrowedFd<'_>> {
         self.sleeps.as_ref().map(AsFd::as_fd)
     }
 
-    /// The session has another link.
+    /// Records that the session has a new link.
     pub(super) fn on_new_link(&mut self, cx: &ControlCx<'_>) {
         self.forget();
         self.quiet.on_new_link();
@@ -138,26 +139,26 @@ impl PathWatch {
         self.measure(cx);
     }
 
-    /// Forgets what speaks against the link: it is replaced, or there is nothing better.
+    /// Forgets all doubts about the link, because it is replaced or there is nothing better.
     pub(super) const fn forget(&mut self) {
         (self.check, self.dead) = (None, false);
         self.quiet.stop();
     }
 
-    /// Round trip of the link when it was measured last.
+    /// Returns the link's last measured round trip.
     pub(super) const fn round_trip(&self) -> Duration {
         self.round_trip
     }
 
-    /// Takes the round trip of TCP, with the queues that it has now.
+    /// Updates the round trip from TCP, including its present queues.
     fn measure(&mut self, cx: &ControlCx<'_>) {
         let micros = cx.tcp_info().and_then(|info| info.get("rtt"));
         self.round_trip = micros.map_or(self.round_trip, Duration::from_micros);
         self.quiet.set_round_trip(self.round_trip);
     }
 
-    /// Reads what the kernel has reported, and asks the server where that concerns the path. Returns true if
-    /// another attempt to connect may have better luck now.
+    /// Reads the kernel's reports, and queries the server if they concern the path. Returns true if a new
+    /// attempt to connect may now succeed.
     pub(super) fn read(&mut self, cx: &mut ControlCx<'_>, now: Instant) -> bool {
         let changes = match self.changes.as_ref().map(NetworkChanges::read) {
             Some(Ok(changes)) => changes,
@@ -179,14 +180,15 @@ impl PathWatch {
         let concerned = slept || meanings.iter().any(|meaning| *meaning != Meaning::Nothing);
         if !cx.is_away() && concerned {
             let removed = meanings.contains(&Meaning::AddressRemoved);
-            // It may have been given back meanwhile.
+            // The address may have been assigned again meanwhile.
             self.dead |= removed && self.ends.addresses.is_some_and(|(local, _)| !exists(local));
             self.ask(ANSWER, cx, now);
         }
         concerned || changes.iter().any(is_news_for_attempts)
     }
 
-    /// Asks the server for an answer within this time, or some round trips.
+    /// Sends a request that the server should answer within `least`, or within some round trips if that is
+    /// longer.
     fn ask(&mut self, least: Duration, cx: &mut ControlCx<'_>, now: Instant) {
         if self.check.is_some() {
             return;
@@ -208,7 +210,7 @@ impl PathWatch {
         });
     }
 
-    /// Looks whether the server has answered, and asks it when nothing moves any more.
+    /// Checks whether the server has answered, and queries it after silence.
     pub(super) fn check(&mut self, cx: &mut ControlCx<'_>, now: Instant) -> PathState {
         if self.dead {
             return PathState::Dead;
@@ -224,9 +226,9 @@ impl PathWatch {
             }
             return PathState::Good;
         };
-        // Any packet is an answer.
+        // Any packet counts as an answer.
         if packets_in != check.packets {
-            // The answer alone is no reason to ask again; what may have been under way before is.
+            // The answer alone is no reason for another query; data that was on its way before is.
             let alone = cx.received_messages() == check.received + 1;
             if now.saturating_duration_since(check.asked) <= check.time {
                 self.gap = Duration::ZERO;
@@ -235,12 +237,12 @@ impl PathWatch {
             self.quiet.on_answer(moved, alone, now);
             return PathState::Good;
         }
-        // While attempts are made beside the link they ask as well.
+        // While other attempts are under way, check at every call.
         if now < check.until && !check.overdue {
             return PathState::Good;
         }
         let acknowledged = acknowledged(cx);
-        // The question, or its answer, may wait behind much data that TCP delivers slowly.
+        // The request, or its answer, may wait behind much data that TCP delivers slowly.
         if acknowledged > check.acknowledged || bytes_in != check.bytes {
             if std::mem::take(&mut check.overdue) {
                 let gap = now.saturating_duration_since(check.moved);
@@ -256,7 +258,7 @@ impl PathWatch {
         PathState::Good
     }
 
-    /// Returns the time at which to look again.
+    /// Returns the time of the next check.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         match self.check {
             Some(check) => Some(check.until),
@@ -266,7 +268,7 @@ impl PathWatch {
 }
 
 impl Ends {
-    /// Returns what a change means for the link.
+    /// Returns the meaning of a change for the link.
     fn meaning(&mut self, change: &NetworkChange) -> Meaning {
         let suspicious = match change {
             NetworkChange::Unknown => true,
@@ -295,7 +297,7 @@ impl Ends {
     }
 }
 
-/// True for changes after which a server may be reached that could not be reached before.
+/// True for changes after which an unreachable server may become reachable.
 fn is_news_for_attempts(change: &NetworkChange) -> bool {
     match change {
         NetworkChange::AddressAdded(address) => !address.is_loopback(),
@@ -305,7 +307,7 @@ fn is_news_for_attempts(change: &NetworkChange) -> bool {
     }
 }
 
-/// True if an address is among those that have the first `prefix` bits of `to`.
+/// True if `address` begins with the first `prefix` bits of `to`.
 fn covers(to: IpAddr, prefix: u8, address: IpAddr) -> bool {
     match (to, address) {
         (IpAddr::V4(to), IpAddr::V4(address)) => {
@@ -320,17 +322,17 @@ fn covers(to: IpAddr, prefix: u8, address: IpAddr) -> bool {
     }
 }
 
-/// Bytes that the other end of TCP has acknowledged.
+/// Returns the number of bytes that the peer's TCP has acknowledged.
 fn acknowledged(cx: &ControlCx<'_>) -> Option<u64> {
     cx.tcp_info().and_then(|info| info.get("bytes_acked"))
 }
 
-/// True if TCP has sent what the other end has not acknowledged.
+/// True if TCP has sent data that the peer has not acknowledged.
 fn has_unacknowledged(cx: &ControlCx<'_>) -> bool {
     cx.tcp_info().and_then(|info| info.get("unacked")).is_some_and(|segments| segments > 0)
 }
 
-/// True if this machine has the address, or cannot tell.
+/// True if this machine has the address, or its addresses cannot be read.
 fn exists(address: IpAddr) -> bool {
     interfaces::addresses()
         .map_or(true, |all| all.iter().any(|each| each.address.ip().to_canonical() == address))
@@ -368,7 +370,7 @@ mod tests {
         }
         assert!(covers(ip("2001:db8::"), 32, ip("2001:db8::1")));
         assert!(!covers(ip("2001:db9::"), 32, ip("2001:db8::1")));
-        // A prefix that no kernel reports.
+        // A prefix length that no kernel reports.
         assert!(covers(ip("192.0.2.7"), 255, ip("192.0.2.7")));
     }
 
@@ -382,9 +384,9 @@ mod tests {
         assert_eq!(meaning(NetworkChange::Route { to: ip("0.0.0.0"), prefix: 0 }), Meaning::Suspicious);
         assert_eq!(meaning(NetworkChange::Route { to: ip("172.17.0.0"), prefix: 16 }), Meaning::Nothing);
         assert_eq!(meaning(NetworkChange::Unknown), Meaning::Suspicious);
-        // Another interface, as of a container.
+        // Another interface, such as a container's.
         assert_eq!(meaning(NetworkChange::Link { index: 4, running: false }), Meaning::Nothing);
-        // Reports that change nothing.
+        // Reports without a change.
         assert_eq!(meaning(NetworkChange::Link { index: 3, running: true }), Meaning::Nothing);
         assert_eq!(meaning(NetworkChange::Link { index: 3, running: false }), Meaning::Suspicious);
         assert_eq!(meaning(NetworkChange::Link { index: 3, running: false }), Meaning::Nothing);

@@ -1,21 +1,21 @@
-//! When a link on which nothing arrives any more is worth a question to the server, in virtual time.
+//! Decides when silence on a link is a reason to query the server, in virtual time.
 //!
-//! Silence means little by itself: the server may have nothing to say. It means more where much has just moved, and
-//! where TCP has sent what the other end's kernel has not acknowledged, which a server that is busy does not delay.
+//! Silence alone means little, because the server may have nothing to send. It is suspicious after much data,
+//! or while sent data stays unacknowledged: even a busy server's kernel acknowledges without delay.
 
 use std::time::{Duration, Instant};
 
-/// Time without a byte from the server, after messages of the session, before it is asked.
+/// Silence, after messages of the session, before the server is queried.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The same where the silence is suspicious: more than TCP's delayed acknowledgements, and than the time after which
-/// it repeats a packet on a short path.
+/// Silence before a query where it is suspicious: longer than TCP's delayed acknowledgements, and than its
+/// retransmission timeout on a short path.
 const EARLY: Duration = Duration::from_millis(300);
 
-/// Bytes since the last question after which silence is suspicious: an end in the middle of bulk data.
+/// Bytes since the last query after which silence is suspicious, because a bulk transfer may have stopped.
 const BULK: u64 = 256 << 10;
 
-/// Amounts that have moved on the link.
+/// Amounts of data and messages on the link.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moved {
     /// Messages of the session, sent and received.
@@ -30,31 +30,31 @@ impl Moved {
     }
 }
 
-/// Why the server is to be asked.
+/// Why the server should be queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
     /// The silence is suspicious.
     Early,
-    /// It is long.
+    /// The silence is long.
     Late,
 }
 
-/// See the module documentation.
+/// The silence on a link. See the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
-    /// Amounts at the last look.
+    /// Amounts at the last call.
     seen: Moved,
-    /// Bytes when the server was asked last.
+    /// Number of bytes at the last query.
     asked: u64,
-    /// Since when nothing has come, after messages of the session.
+    /// Start of the silence after messages of the session; `None` while there is no reason to query.
     since: Option<Instant>,
-    /// [`EARLY`] is over.
+    /// The check after [`EARLY`] has been made.
     looked: bool,
     round_trip: Duration,
 }
 
 impl Quiet {
-    /// The link is another one, on which bytes count from zero.
+    /// Records that the link is a new one, whose bytes count from zero.
     pub(super) const fn on_new_link(&mut self) {
         self.stop();
         self.asked = 0;
@@ -64,19 +64,21 @@ impl Quiet {
         self.round_trip = round_trip;
     }
 
-    /// Asks nothing until messages of the session move.
+    /// Stops queries until messages of the session are sent or received.
     pub(super) const fn stop(&mut self) {
         (self.since, self.looked) = (None, false);
     }
 
-    /// The server has answered. `alone`: with nothing else, which is no reason to ask again.
+    /// Records an answer of the server. `alone`: no other data came with it, so there is no reason for
+    /// another query.
     pub(super) fn on_answer(&mut self, moved: Moved, alone: bool, now: Instant) {
         self.seen = moved;
         self.stop();
         self.since = (!alone).then_some(now);
     }
 
-    /// Returns whether to ask the server now. `unacknowledged` tells whether TCP waits for an acknowledgement.
+    /// Returns whether to query the server now. `unacknowledged` returns whether TCP waits for an
+    /// acknowledgement.
     pub(super) fn poll(
         &mut self,
         moved: Moved,
@@ -85,7 +87,7 @@ impl Quiet {
     ) -> Option<Ask> {
         let before = std::mem::replace(&mut self.seen, moved);
         let (flows, begins) = (before.bytes_in != moved.bytes_in, before.messages != moved.messages);
-        // Acknowledgements are bytes, too, but begin nothing; and what is sent prolongs nothing.
+        // Acknowledgements are bytes too, but start no measurement; and sent data does not extend one.
         if (begins && self.since.is_none()) || (flows && (begins || self.since.is_some())) {
             (self.since, self.looked) = (Some(now), false);
             return None;
@@ -105,7 +107,7 @@ impl Quiet {
         Some(ask)
     }
 
-    /// Data may come in bursts, one in a round trip.
+    /// Returns the silence before an early query: data may come in bursts, one in each round trip.
     fn early(&self) -> Duration {
         EARLY.max(self.round_trip * 2).min(QUIET)
     }
@@ -120,7 +122,8 @@ impl Quiet {
 mod tests {
     use super::*;
 
-    /// Plays a link from its first message on; `moved` by milliseconds. Returns the first question.
+    /// Simulates a link from its first message on; `moved` returns the amounts at a time in milliseconds.
+    /// Returns the first query.
     fn play(
         quiet: &mut Quiet,
         moved: impl Fn(u64) -> Moved,
@@ -146,7 +149,7 @@ mod tests {
     fn silence_in_a_download_is_suspicious() {
         let mut quiet = Quiet::default();
         assert_eq!(play(&mut quiet, download(1000), false, 9000), Some((1300, Ask::Early)));
-        // Over a long path it may be a pause between two bursts.
+        // Over a long path, the silence may be a pause between two bursts.
         let mut quiet = Quiet::default();
         quiet.set_round_trip(Duration::from_millis(400));
         assert_eq!(play(&mut quiet, download(1000), false, 9000), Some((1800, Ask::Early)));
@@ -157,7 +160,7 @@ mod tests {
     fn keys_without_echo_are_suspicious_only_without_acknowledgement() {
         let keys = |ms: u64| Moved { messages: 1 + ms / 100, bytes_in: 100, bytes_out: ms };
         assert_eq!(play(&mut Quiet::default(), keys, true, 9000), Some((300, Ask::Early)));
-        // A program that does not echo, on a path that carries.
+        // A program that does not echo, on a working path.
         assert_eq!(play(&mut Quiet::default(), keys, false, 9000), Some((2000, Ask::Late)));
     }
 

@@ -1,5 +1,5 @@
-//! The second link beside one that is alive and stalled: [`Comparison`] says when there is one, and when it
-//! replaces the first.
+//! A second link beside a stalled one: [`Comparison`] decides when to make it, and when it replaces the
+//! first.
 
 use std::io;
 use std::sync::PoisonError;
@@ -13,7 +13,7 @@ use super::attempt::{Attempt, News, SharedProbe};
 /// Content of the PINGs on the session's link.
 const QUESTION: &[u8] = b"progress@longhaul";
 
-/// See the module documentation.
+/// The second link and its comparison with the first. See the module documentation.
 #[derive(Default)]
 pub(super) struct SecondLink {
     comparison: Comparison,
@@ -23,28 +23,28 @@ pub(super) struct SecondLink {
 struct Beside {
     attempt: Attempt,
     probe: SharedProbe,
-    /// Session identifier of the link, once keys are exchanged.
+    /// Session identifier of the link, after the key exchange.
     session_id: Option<Vec<u8>>,
 }
 
-/// What is to be done.
+/// The caller's next action.
 pub(super) enum Step {
-    /// Start an attempt that sends PINGs, and give it to [`SecondLink::begin`].
+    /// Start an attempt that sends PINGs, and pass it to [`SecondLink::begin`].
     Open(SharedProbe),
-    /// Give up the session's link, and claim the session on this one.
+    /// Give up the session's link, and claim the session over this attempt's link.
     Replace(Attempt, Vec<u8>),
-    /// Nothing; the second link was closed.
+    /// None; the second link was closed.
     Closed,
 }
 
 impl SecondLink {
-    /// The session has another link. A second one is closed.
+    /// Records that the session has a new link. A second one is closed.
     pub(super) fn on_new_link(&mut self) {
         self.comparison.on_new_link();
         self.beside = None;
     }
 
-    /// An attempt was started, or could not be.
+    /// Records that an attempt was started, or failed to start.
     pub(super) fn begin(&mut self, attempt: io::Result<Attempt>, probe: SharedProbe, now: Instant) {
         match attempt {
             Ok(attempt) => self.beside = Some(Beside { attempt, probe, session_id: None }),
@@ -52,20 +52,20 @@ impl SecondLink {
         }
     }
 
-    /// Takes the second link, if it has exchanged keys: the first one is lost, or silent. In any case the
-    /// comparison is over.
+    /// Takes the second link, if it has exchanged keys, because the first one is lost or silent. Ends the
+    /// comparison in any case.
     pub(super) fn take(&mut self) -> Option<(Attempt, Vec<u8>)> {
         self.comparison.on_new_link();
         let beside = self.beside.take()?;
         Some((beside.attempt, beside.session_id?))
     }
 
-    /// The attempt, while there is one.
+    /// Returns the attempt, while there is one.
     pub(super) fn attempt(&self) -> Option<&Attempt> {
         self.beside.as_ref().map(|beside| &beside.attempt)
     }
 
-    /// The attempt has news. Returns why it has failed.
+    /// Handles a report of the attempt. Returns why it has failed, if so.
     pub(super) fn hear(&mut self, now: Instant) -> Option<String> {
         let beside = self.beside.as_mut()?;
         let error = match beside.attempt.news()? {
@@ -85,7 +85,8 @@ impl SecondLink {
         self.comparison.on_second_failed(now);
     }
 
-    /// The server has answered a PING. Returns true if it was one of these.
+    /// Handles a PONG of the server on the session's link. Returns true if it answers a PING of this
+    /// comparison.
     pub(super) fn on_pong(&mut self, content: &[u8], now: Instant) -> bool {
         let is_ours = content == QUESTION;
         if is_ours && self.comparison.on_answer(now) == Some(Advice::Close) {
@@ -94,7 +95,7 @@ impl SecondLink {
         is_ours
     }
 
-    /// Asks the server whether the link gets on, and returns what else is to be done.
+    /// Sends a PING on the session's link when one is due, and returns the caller's next action.
     pub(super) fn turn(&mut self, cx: &mut ControlCx<'_>, now: Instant) -> Option<Step> {
         if let Some(beside) = &self.beside {
             if beside.attempt.is_lost_by_fork() {
@@ -112,7 +113,7 @@ impl SecondLink {
             Advice::Open => Some(Step::Open(SharedProbe::default())),
             Advice::Replace => {
                 let beside = self.beside.take()?;
-                // It has answered PINGs, and so has exchanged keys.
+                // The attempt has answered PINGs, so it has exchanged keys.
                 Some(Step::Replace(beside.attempt, beside.session_id?))
             }
             Advice::Close => {
@@ -128,8 +129,8 @@ impl SecondLink {
     }
 }
 
-/// Bytes that the server's TCP has acknowledged and those that were received. `None` where they are not known
-/// (a command or a jump host is in between), and where the server answers no PINGs.
+/// Returns the number of bytes that the server's TCP has acknowledged, plus those received. `None` where it
+/// is unknown (a command or a jump host is in between), and where the server answers no PINGs.
 fn delivered(cx: &ControlCx<'_>) -> Option<u64> {
     if cx.peer_extension("ping@openssh.com") != Some(b"0") {
         return None;

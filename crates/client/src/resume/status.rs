@@ -1,16 +1,16 @@
-//! The line on the terminal while a session has no connection.
+//! The status line on the terminal while a session has no connection.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Shows the time that is left, in the line below the cursor.
+/// Shows the remaining time in the line below the cursor.
 pub(super) struct Status {
     enabled: bool,
-    /// The text that is shown, and when the seconds change.
+    /// The shown text, and when it next changes.
     shown: Option<(Shown, Instant)>,
 }
 
-/// Contents of the line.
+/// Content of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shown {
     seconds: u64,
@@ -24,15 +24,15 @@ impl Status {
         Self { enabled: wanted && std::io::stderr().is_terminal(), shown: None }
     }
 
-    /// Shows the line, or changes it when a second has passed. `is_elsewhere`: another host answers in place
-    /// of the server.
+    /// Shows the line, or updates it after a second. `is_elsewhere`: another host answers in place of the
+    /// server.
     pub(super) fn show(&mut self, left: Duration, is_elsewhere: bool) {
         let new = Shown { seconds: left.as_secs(), is_elsewhere };
         if !self.enabled || self.shown.is_some_and(|(shown, _)| shown == new) {
             return;
         }
         if self.shown.is_none() {
-            // Where the cursor is at the bottom, the screen moves up by a line, and the cursor with it.
+            // If the cursor is in the last line, this scrolls the screen up by a line, with the cursor.
             write("\n\x1b[A");
         }
         write(&line(new));
@@ -46,7 +46,7 @@ impl Status {
         }
     }
 
-    /// When the line changes.
+    /// Returns when the line changes next.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.shown.map(|(_, until)| until)
     }
@@ -58,7 +58,7 @@ impl Drop for Status {
     }
 }
 
-/// The line below the cursor, which comes back to where it was.
+/// Returns the escape sequences that write the line below the cursor and restore the cursor's position.
 fn line(shown: Shown) -> String {
     let (minutes, seconds) = (shown.seconds / 60, shown.seconds % 60);
     let lost = if shown.is_elsewhere { "connection lost, another host answers" } else { "connection lost" };
@@ -66,7 +66,7 @@ fn line(shown: Shown) -> String {
 }
 
 fn write(text: &str) {
-    // A terminal that is gone needs no line.
+    // Ignored: the terminal may be gone.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 

@@ -16,7 +16,7 @@ use crate::ui::LogLevel;
 
 /// The only protocol for which xauth generates cookies.
 const MIT: &str = "MIT-MAGIC-COOKIE-1";
-/// The X server drops a generated cookie this much later than we stop using it.
+/// Time for which the X server keeps a generated cookie after we have stopped using it.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(60);
 /// Longest accepted cookie, bytes; XDM's and MIT's have 16.
 const COOKIE_MAX: usize = 512;
@@ -28,8 +28,8 @@ pub(super) struct Cookie {
 }
 
 impl Cookie {
-    /// Gets a cookie from xauth. Trusted programs need none (the X server may accept all local connections);
-    /// for untrusted ones nothing is forwarded without it.
+    /// Returns a cookie from xauth. Trusted programs need none (the X server may accept all local
+    /// connections); without one, untrusted programs are not forwarded.
     pub(super) fn of(
         display: &Display,
         xauth: &Path,

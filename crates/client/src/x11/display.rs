@@ -60,7 +60,7 @@ impl Display {
         Some(Self { text: text.to_owned(), screen, place })
     }
 
-    /// The display's name for xauth: one at the loopback address has the cookie of the local one.
+    /// Returns the display's name for xauth: one at the loopback address has the cookie of the local one.
     pub(super) fn authority_name(&self) -> String {
         match self.text.strip_prefix("localhost:") {
             Some(numbers) => format!("unix:{numbers}"),
@@ -102,7 +102,7 @@ fn socket(text: &str) -> Option<(PathBuf, u32)> {
     is_socket(path).then(|| Some((path.into(), screen.parse().ok()?))).flatten()
 }
 
-/// Only Linux has sockets without a path.
+/// Returns an error: only Linux has abstract sockets.
 #[cfg(not(target_os = "linux"))]
 fn connect_abstract(_: &[u8]) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())

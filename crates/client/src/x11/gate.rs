@@ -43,7 +43,7 @@ impl Gate {
         }
     }
 
-    /// Number of bytes held back.
+    /// Returns the number of bytes held back.
     pub(super) fn held(&self) -> usize {
         self.seen.len()
     }

@@ -38,7 +38,7 @@ const TIMEOUT_KIND: &str = "x11-connection";
 pub struct X11Request(Rc<[u8]>);
 
 impl X11Request {
-    /// The encoded fields.
+    /// Returns the encoded fields.
     pub(crate) fn fields(&self) -> &[u8] {
         &self.0
     }
@@ -66,7 +66,7 @@ struct Shared {
     /// Time from which connections are refused (`ForwardX11Timeout`).
     refuse_from: Option<Instant>,
     idle: Option<Duration>,
-    /// `TCPKeepAlive all`.
+    /// Whether the kernel probes forwarded X11 connections too (`TCPKeepAlive all`).
     probes: bool,
     resolver: Resolver,
 }
@@ -79,12 +79,12 @@ impl X11Forward {
         Self { shared: shared.map(Rc::new), logger }
     }
 
-    /// Forwards nothing.
+    /// Returns a forward without a display.
     pub const fn none(logger: Logger) -> Self {
         Self { shared: None, logger }
     }
 
-    /// The channel request, if a display is forwarded.
+    /// Returns the channel request, if a display is forwarded.
     pub fn request(&self) -> Option<X11Request> {
         let shared = self.shared.as_ref()?;
         self.logger.debug(|| "Requesting X11 forwarding with authentication spoofing.".to_owned());
@@ -166,7 +166,7 @@ fn prepare(config: &ClientConfig, logger: &Logger) -> Option<Shared> {
     Some(Shared { display, cookie, fake, refuse_from, idle, probes, resolver: Resolver::new() })
 }
 
-/// Address and port of an `x11` open (RFC 4254 section 6.3.2), for the log.
+/// Returns address and port of an `x11` open (RFC 4254 section 6.3.2), for the log.
 fn originator(fields: &[u8]) -> lh_wire::Result<String> {
     let mut reader = Reader::new(fields);
     let address = String::from_utf8_lossy(reader.string()?).into_owned();

@@ -14,7 +14,7 @@ use crate::pattern::{ListMatch, match_list};
 const MAX_DOTS: u32 = 1;
 
 impl Loader<'_> {
-    /// The name to continue with: `host` completed, the target of its alias, or `host` itself.
+    /// Returns the name to continue with: `host` completed, the target of its alias, or `host` itself.
     ///
     /// # Errors
     /// The name is in none of the domains and `CanonicalizeFallbackLocal` is off, or the name does not exist
@@ -32,7 +32,7 @@ impl Loader<'_> {
         if mode == CanonicalizeHostname::No {
             return self.permitted_alias(host, host);
         }
-        // A proxy resolves names by itself.
+        // A proxy resolves names itself.
         if mode == CanonicalizeHostname::Yes && !self.is_direct() {
             return Ok(host.to_string());
         }
@@ -58,8 +58,8 @@ impl Loader<'_> {
         self.permitted_alias(host, host)
     }
 
-    /// `name`, or the target of its alias if `CanonicalizePermittedCNAMEs` permits it. `asked` is the name
-    /// for the resolver.
+    /// Returns `name`, or the target of its alias if `CanonicalizePermittedCNAMEs` permits it. `asked` is the
+    /// name to resolve.
     ///
     /// # Errors
     /// The name has no address, and no proxy will resolve it.
@@ -85,7 +85,7 @@ impl Loader<'_> {
         Ok(if permitted { alias } else { name.to_string() })
     }
 
-    /// Whether the connection goes to the host without a proxy command or jump host.
+    /// Returns whether the connection uses neither a proxy command nor a jump host.
     fn is_direct(&self) -> bool {
         let none = |text: Option<&str>| text.is_none_or(|text| text.eq_ignore_ascii_case("none"));
         none(self.settings.proxy_command.0.as_deref()) && none(self.settings.proxy_jump.as_deref())

@@ -17,9 +17,9 @@ use crate::token::{Tokens, expand_environment, expand_tilde};
 pub struct ClientConfig {
     /// Every keyword.
     pub settings: ClientSettings,
-    /// The destination as typed.
+    /// The destination on the command line, without user and port.
     pub original_host: String,
-    /// The name or address to connect to: `Hostname` expanded, or what was typed, in lower case.
+    /// The name or address to connect to, in lower case: `Hostname` expanded, or the original destination.
     pub host: String,
     /// The local user.
     pub account: Account,
@@ -27,23 +27,23 @@ pub struct ClientConfig {
     pub notes: Vec<Note>,
 }
 
-/// A note about the configuration that is no error.
+/// A note for the log: not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Logged always (`true`) or only with `-v`.
+    /// Whether the note is always logged (`true`) or only with `-v`.
     pub loud: bool,
-    /// One line.
+    /// Text of the note: one line.
     pub text: String,
 }
 
 /// A key file to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityFile {
-    /// As configured.
+    /// The path as configured.
     pub text: String,
-    /// As a path, with tokens expanded.
+    /// The path with its tokens expanded.
     pub path: PathBuf,
-    /// The user configured it, so its absence is logged.
+    /// The user configured this file, so its absence is logged.
     pub configured: bool,
 }
 
@@ -90,7 +90,7 @@ impl JumpHost {
         (!host.is_empty() && !host.starts_with('-')).then(|| Self { user, host: host.to_string(), port })
     }
 
-    /// Parses a whole `ProxyJump` value; `none` is an empty list.
+    /// Parses a complete `ProxyJump` value; `none` yields an empty list.
     pub fn parse_list(text: &str) -> Option<Vec<Self>> {
         if text.eq_ignore_ascii_case("none") {
             return Some(Vec::new());
@@ -100,7 +100,7 @@ impl JumpHost {
 }
 
 impl std::fmt::Display for JumpHost {
-    /// `[user@]host[:port]`, in a form that can be parsed again.
+    /// Writes `[user@]host[:port]`, which can be parsed again.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
@@ -111,32 +111,32 @@ impl std::fmt::Display for JumpHost {
 }
 
 impl ClientConfig {
-    /// The user to log in as: `User`, or the local user's name.
+    /// Returns the user to log in as: `User`, or the local user's name.
     pub fn user(&self) -> &str {
         self.settings.user.as_deref().unwrap_or(&self.account.name)
     }
 
-    /// The port to connect to.
+    /// Returns the port to connect to.
     pub fn port(&self) -> u16 {
         self.settings.port.value.0
     }
 
-    /// The host's name in known_hosts: `HostKeyAlias` or the host.
+    /// Returns the host's name in known_hosts: `HostKeyAlias` or the host.
     pub fn host_key_name(&self) -> &str {
         self.settings.host_key_alias.as_deref().unwrap_or(&self.host)
     }
 
-    /// True where the host is reached without a command or a jump host in between.
+    /// True where the connection uses neither a command nor a jump host.
     pub fn is_direct(&self) -> bool {
         self.settings.proxy_command.command().is_none() && self.proxy_jump().is_empty()
     }
 
-    /// The hops of `ProxyJump`, outermost first; empty without one.
+    /// Returns the hops of `ProxyJump`, outermost first; empty without it.
     pub fn proxy_jump(&self) -> Vec<JumpHost> {
         self.settings.proxy_jump.as_deref().and_then(JumpHost::parse_list).unwrap_or_default()
     }
 
-    /// The hops of `ProxyJump` with their tokens (`%% %h %n %p %r`) expanded.
+    /// Returns the hops of `ProxyJump` with their tokens (`%% %h %n %p %r`) expanded.
     ///
     /// # Errors
     /// Unknown tokens.
@@ -152,7 +152,7 @@ impl ClientConfig {
         Ok(hops)
     }
 
-    /// `%` tokens of paths and commands: `%C %d %h %i %j %k %L %l %n %p %r %u`.
+    /// Returns the `%` tokens of paths and commands: `%C %d %h %i %j %k %L %l %n %p %r %u`.
     pub fn tokens(&self, environment: &dyn Environment) -> Tokens {
         tokens(
             &self.account,
@@ -176,7 +176,7 @@ impl ClientConfig {
         expand_environment(&text, environment).map(PathBuf::from)
     }
 
-    /// The key files to try, in order.
+    /// Returns the key files to try, in order.
     ///
     /// # Errors
     /// As [`expand_path`](Self::expand_path).
@@ -194,12 +194,12 @@ impl ClientConfig {
             .collect()
     }
 
-    /// The user's known_hosts files; the loader has expanded them.
+    /// Returns the user's known_hosts files; the loader has expanded them.
     pub fn user_known_hosts_files(&self) -> Vec<PathBuf> {
         self.settings.user_known_hosts_file.list().iter().map(PathBuf::from).collect()
     }
 
-    /// The system's known_hosts files, with `~` expanded.
+    /// Returns the system's known_hosts files, with `~` expanded.
     ///
     /// # Errors
     /// An unknown user.
@@ -215,7 +215,7 @@ impl ClientConfig {
     /// Expands the paths and commands that `ssh -G` shows expanded.
     pub(super) fn expand_shared_paths(&mut self, environment: &dyn Environment) -> Result<(), ConfigError> {
         let tokens = self.tokens(environment);
-        // OpenSSH names the keyword in some of these messages only.
+        // OpenSSH names the keyword in only some of these messages.
         let nameless = |why: ExpandError| ConfigError::new(why.to_string());
         let of = |keyword: &'static str| move |why| ConfigError::new(format!("{keyword}: {why}"));
         if let Some(path) = self.settings.control_path.value.take() {
@@ -226,7 +226,7 @@ impl ClientConfig {
             let path = self.expand_path(&path, environment).map_err(of("MetricsPath"))?;
             self.settings.metrics_path.value = Some(path.to_string_lossy().into_owned());
         }
-        // Its variables belong to the remote shell.
+        // `${}` in it belongs to the remote shell.
         if let Some(text) = &self.settings.remote_command.value.0 {
             let command = tokens.expand(text).map_err(of("RemoteCommand"))?;
             self.settings.remote_command.value.0 = Some(command);
@@ -278,8 +278,8 @@ impl ClientConfig {
         Ok(())
     }
 
-    /// The output of `ssh -G`. `defaults` returns the default list of an algorithm keyword (`Ciphers`,
-    /// `KexAlgorithms`, …), to which a configured edit is applied.
+    /// Returns the output of `ssh -G`. `defaults` returns the default list of an algorithm keyword
+    /// (`Ciphers`, `KexAlgorithms`, …), to which a configured edit is applied.
     pub fn dump(&self, defaults: &dyn Fn(&str) -> Vec<String>) -> String {
         let mut settings = self.settings.clone();
         let s = &mut settings;
@@ -303,7 +303,7 @@ impl ClientConfig {
     }
 }
 
-/// The tokens that most keywords accept.
+/// Returns the tokens that most keywords accept.
 #[allow(clippy::too_many_arguments)]
 pub(super) fn tokens(
     account: &Account,

@@ -13,7 +13,8 @@ use crate::token::Tokens;
 const VERSION: &str = concat!("Longhaul_", env!("CARGO_PKG_VERSION"));
 
 impl Loader<'_> {
-    /// Whether the criteria match. `live` is false inside blocks that do not apply, where no command may run.
+    /// Returns whether the criteria match. `live` is false inside blocks that do not apply, where no command
+    /// may run.
     ///
     /// # Errors
     /// The reason, to print before "Bad Match condition".
@@ -29,7 +30,7 @@ impl Loader<'_> {
             };
             let hit = match attribute.as_str() {
                 "all" => {
-                    // One attribute may precede it, which OpenSSH needs for `canonical all`.
+                    // As in OpenSSH, one attribute may precede `all`, for `canonical all`.
                     if attributes > 1 || words.next().is_some() {
                         return Err(MatchError::AllNotAlone);
                     }
@@ -108,7 +109,7 @@ impl Loader<'_> {
         })
     }
 
-    /// The host name as far as it is known at this point.
+    /// Returns the host name as far as it is known at this point.
     pub(super) fn current_host(&self) -> String {
         match self.settings.hostname.as_deref().filter(|_| !self.final_pass) {
             Some(name) => {

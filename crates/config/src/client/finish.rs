@@ -1,4 +1,4 @@
-//! Completes the settings when all files are read: names, tokens, defaults.
+//! Completes the settings after all files have been read: names, tokens, defaults.
 
 use super::config::{ClientConfig, JumpHost};
 use super::loader::Loader;
@@ -18,7 +18,7 @@ const DEFAULT_IDENTITIES: [&str; 6] = [
 ];
 
 impl Loader<'_> {
-    /// `Hostname` with its tokens expanded, or the typed host; in lower case.
+    /// Returns `Hostname` with its tokens expanded, or the original destination; in lower case.
     pub(super) fn resolved_host(&mut self) -> Result<String, ConfigError> {
         let host = match self.settings.hostname.as_deref() {
             Some(name) => match Tokens::new().with('h', &self.request.host).expand(name) {
@@ -30,16 +30,16 @@ impl Loader<'_> {
         Ok(host.to_ascii_lowercase())
     }
 
-    /// `User` with its tokens and variables expanded. Literal text from a file may be anything, as in
-    /// OpenSSH, and is checked before a shell gets it. Text from the command line or an expansion must not
-    /// contain shell syntax.
+    /// Expands tokens and variables of `User`. As in OpenSSH, literal text from a file may contain anything,
+    /// and is checked before a shell gets it. Text from the command line or an expansion must not contain
+    /// shell syntax.
     fn resolve_user(&mut self) -> Result<(), ConfigError> {
         let Some(text) = self.settings.user.value.clone() else { return Ok(()) };
         let typed = self.settings.user.origin == Origin::CommandLine;
         let user = if self.user_as_typed {
             text.clone()
         } else {
-            // %r would be the user itself, and %C contains it.
+            // %r would be the user itself, and %C depends on it.
             let tokens = self.current_tokens().only("Ldhijklnpu");
             let expanded = tokens.expand(&text).and_then(|text| expand_environment(&text, self.environment));
             expanded.map_err(|why| self.fatal(format!("User: {why}")))?
@@ -51,7 +51,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The values of `SetEnv` with their tokens and variables expanded.
+    /// Expands tokens and variables in the values of `SetEnv`.
     fn resolve_set_env(&mut self) -> Result<(), ConfigError> {
         let tokens = self.current_tokens();
         let mut pairs = std::mem::take(&mut self.settings.set_env.value.0);
@@ -69,14 +69,15 @@ impl Loader<'_> {
         self.final_pass = true;
         self.resolve_user()?;
         self.resolve_set_env()?;
-        // Two passes report some things twice.
+        // Each of the two passes may add an equal note.
         let mut said = std::collections::HashSet::new();
         self.notes.retain(|note| said.insert(note.text.clone()));
         let s = &mut self.settings;
         if s.metrics_path.is_set() && !s.metrics.is_set() {
             s.metrics = Setting { value: true, origin: s.metrics_path.origin.clone() };
         }
-        // `UpdateHostKeys` stays off by default for a user with other host key files, or with keys in DNS.
+        // As in OpenSSH, `UpdateHostKeys` is off by default for a user with other known_hosts files, or with
+        // host keys in DNS.
         let own_files = s.user_known_hosts_file.is_set();
         s.fill_defaults();
         use crate::enums::YesNoAsk;
@@ -95,7 +96,7 @@ impl Loader<'_> {
             s.user.value = Some(self.request.account.name.clone());
         }
         s.hostname.value = Some(host.clone());
-        // A host's name in known_hosts is in lower case.
+        // Host names in known_hosts are in lower case.
         s.host_key_alias.value = s.host_key_alias.value.take().map(|alias| alias.to_ascii_lowercase());
         // The value `none` disables these keywords.
         let is_none = |text: &Option<String>| text.as_deref().is_some_and(|t| t.eq_ignore_ascii_case("none"));

@@ -1,4 +1,4 @@
-//! Reads files, and what each of their lines says.
+//! Reads files and parses their lines.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,8 +20,8 @@ use crate::table::{Origin, find};
 use crate::token::{expand_environment, expand_tilde};
 
 impl Loader<'_> {
-    /// Reads a file. The inner result says whether it could be opened, the outer one whether its contents are
-    /// valid.
+    /// Reads a file. The inner result is an error if the file cannot be opened, the outer one if its contents
+    /// are invalid.
     pub(super) fn file(
         &mut self,
         path: &Path,
@@ -46,7 +46,7 @@ impl Loader<'_> {
         self.text(path, &text, context, active).map(Ok)
     }
 
-    /// Reads a file's text.
+    /// Parses a file's text.
     pub(super) fn text(
         &mut self,
         path: &Path,
@@ -108,11 +108,11 @@ impl Loader<'_> {
         };
         let is_time = ["ServerAliveInterval", "ForwardX11Timeout"].contains(&CLIENT_KEYWORDS[row].name);
         if is_time && rest.trim() == "none" {
-            // As for ssh: not set.
+            // As in ssh: the keyword stays unset.
             return Ok(true);
         }
         if CLIENT_KEYWORDS[row].name == "ProxyJump" && place.origin == Origin::CommandLine {
-            // As OpenSSH does: quotes are part of a name, and refused.
+            // As in OpenSSH: quotes would be part of a name, and are refused.
             let args = Arguments::from_words("ProxyJump", Dialect::Client, &[rest]);
             return Ok(self.keyword(row, args, place, *active));
         }
@@ -191,7 +191,7 @@ impl Loader<'_> {
                 .and_then(|path| expand_environment(&path, self.environment));
             let expanded = match expanded {
                 Ok(path) => path,
-                // As a pattern that matches no file.
+                // Like a pattern that matches no file.
                 Err(ExpandError::UnknownUser(_)) => continue,
                 Err(error) => return Ok(self.bad(place.say(error))),
             };
@@ -199,14 +199,14 @@ impl Loader<'_> {
                 if context.user { self.request.account.home.join(".ssh") } else { PathBuf::from("/etc/ssh") };
             let pattern = base.join(expanded);
             for path in glob(&pattern.to_string_lossy()) {
-                // As for ssh, the owner and the mode count whatever includes it.
+                // As in ssh, the checks of owner and mode do not depend on the including file.
                 let inner = FileContext {
                     depth: context.depth + 1,
                     never: context.never || !*active,
                     check_owner: true,
                     ..context
                 };
-                // A `Host` or `Match` line of the included file has no effect behind it.
+                // A `Host` or `Match` line of the included file has no effect after it.
                 let mut inner_active = *active;
                 match self.file(&path, inner, &mut inner_active)? {
                     Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -226,7 +226,7 @@ impl Loader<'_> {
         let keyword = &CLIENT_KEYWORDS[row];
         let name = keyword.name;
         let mut active = active;
-        // The second pass uses the name that the first one found.
+        // The second pass keeps the name that the first one found.
         active &= !(self.final_pass && name == "Hostname");
         // The first of these two keywords wins.
         let other_proxy = match name {
@@ -286,8 +286,8 @@ impl Loader<'_> {
     }
 }
 
-/// A word as ssh's log shows it, with other than ASCII characters in octal: a byte-order mark in front of a keyword is
-/// invisible otherwise.
+/// Returns a word as ssh's log shows it, with non-ASCII characters in octal: otherwise a byte-order mark
+/// before a keyword would be invisible.
 fn visible(word: &str) -> String {
     let mut out = String::new();
     for byte in word.bytes() {

@@ -64,7 +64,7 @@ impl Loader<'_> {
                     if let Some((keyword, _)) = split_keyword(text) {
                         let lower = keyword.to_ascii_lowercase();
                         if ["host", "match", "include"].contains(&lower.as_str()) {
-                            // ssh's message calls `Match` by this name too.
+                            // ssh's message uses "Host" for `Match` too.
                             let name = if lower == "include" { "Include" } else { "Host" };
                             let line = format!("{name} directive not supported as a command-line option");
                             return Err(ConfigError::new(line));

@@ -1,4 +1,4 @@
-//! What is known while the configuration is loaded, and the messages about it.
+//! State of loading a configuration, and the messages about it.
 
 use std::fmt::Display;
 
@@ -17,11 +17,11 @@ pub(super) struct Loader<'a> {
     pub(super) notes: Vec<Note>,
     /// Error messages so far.
     pub(super) lines: Vec<String>,
-    /// The name that `Host` patterns are matched against.
+    /// The name that `Host` patterns match.
     pub(super) host: String,
     pub(super) final_pass: bool,
     pub(super) final_wanted: bool,
-    /// The user is from a flag or the destination, where tokens are not expanded.
+    /// The user comes from a flag or the destination, where tokens are not expanded.
     pub(super) user_as_typed: bool,
 }
 
@@ -42,11 +42,11 @@ impl Place {
 /// How a file is read.
 #[derive(Clone, Copy)]
 pub(super) struct FileContext {
-    /// The user's file: for relative includes and the permission check.
+    /// This is the user's file: relative includes start in `~/.ssh`, and owner and mode are checked.
     pub(super) user: bool,
     pub(super) check_owner: bool,
     pub(super) depth: usize,
-    /// Included from a block that does not apply: only checked.
+    /// Included from a block that does not apply: only checked for errors.
     pub(super) never: bool,
 }
 
@@ -70,7 +70,7 @@ impl Loader<'_> {
         self.notes.push(Note { loud: false, text });
     }
 
-    /// Refuses a host name with shell syntax, whatever its source: no network has one.
+    /// Refuses a host name with shell syntax, whatever its source: no network has a host with such a name.
     pub(super) fn check_host(&mut self, host: &str) -> Result<(), ConfigError> {
         if host_is_safe(host) { Ok(()) } else { Err(self.fatal(BAD_HOST.to_string())) }
     }

@@ -64,7 +64,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for `host` with the usual files and an empty command line.
+    /// Returns a request for `host` with the usual files and an empty command line.
     pub fn new(host: impl Into<String>, account: Account) -> Self {
         Self {
             host: host.into(),

@@ -27,7 +27,7 @@ enum Criterion {
 /// All criteria of a `Match` line; all must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Criteria {
-    /// The text as written, for the session process.
+    /// The criteria as written, for the session process.
     pub(super) text: String,
     list: Vec<Criterion>,
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-/// The known facts when `Match` blocks are applied. A fact that is `None` fails every criterion about it.
+/// The facts about a connection when `Match` blocks are applied. A criterion about a fact that is `None` does
+/// not match.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConnectionFacts {
     /// The requested user name.
@@ -24,22 +25,22 @@ pub struct ConnectionFacts {
     pub rdomain: Option<String>,
 }
 
-/// A part of a `-C` option that is no fact about a connection.
+/// Error: a part of a `-C` option is not a fact about a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadFact {
-    /// An unknown name, or an address that is none.
+    /// The name is unknown, or the address is invalid.
     Part(String),
-    /// `lport=` with something that is no port.
+    /// The value of `lport=` is not a port.
     Port {
-        /// The text in place of the port.
+        /// The invalid text.
         port: String,
-        /// The whole part.
+        /// The complete part.
         part: String,
     },
 }
 
 impl fmt::Display for BadFact {
-    /// The message in OpenSSH's words.
+    /// Writes the message in OpenSSH's words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Part(part) => write!(f, "Invalid test mode specification {part}"),

@@ -159,7 +159,7 @@ impl Loader<'_> {
         }
         let Some(row) = find(SERVER_KEYWORDS, &keyword) else {
             if SERVER_IGNORED.iter().any(|name| name.eq_ignore_ascii_case(&keyword)) {
-                // OpenSSH does not report this one, which many files still have.
+                // OpenSSH does not report this keyword, which many files still contain.
                 if !keyword.eq_ignore_ascii_case("Protocol") {
                     self.source.notes.push(place.say(&format!("Deprecated option {keyword}")));
                 }
@@ -176,7 +176,7 @@ impl Loader<'_> {
             return Ok(self.bad(place.say("invalid quotes")));
         };
         self.check_names(row, &args, place, conditions)?;
-        // Expanded here, so that session processes get the listener's result.
+        // Expanded here, so that session processes use the listener's result.
         let rest = match (AlgorithmKind::of_keyword(SERVER_KEYWORDS[row].name), args.clone().next_word()) {
             (Some(kind), Some(list)) if list.contains(['*', '?']) && args.clone().remaining().len() == 1 => {
                 expanded(&list, kind, self.environment)
@@ -229,7 +229,7 @@ impl Loader<'_> {
                     && split_words(&other.rest, true).is_ok_and(|words| words.first() == Some(&first))
             });
             if taken {
-                // The first one counts, as in sshd.
+                // The first definition counts, as in sshd.
                 self.source.notes.push(place.say(&format!("Subsystem '{first}' already defined.")));
             }
         }

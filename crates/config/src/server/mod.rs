@@ -1,8 +1,9 @@
 //! Loads the server's configuration, and applies its `Match` blocks to a connection.
 //!
 //! The listener process reads the files once. The session process gets the result as bytes
-//! ([`ServerConfig::to_bytes`]): statements, not values, so that `Match` blocks can be applied there once
-//! user and addresses are known. A file that changes meanwhile does not affect half of a connection.
+//! ([`ServerConfig::to_bytes`]). These contain statements rather than values, so that `Match` blocks can be
+//! applied there when user and addresses are known. A file that changes meanwhile cannot affect only a part
+//! of a connection.
 
 mod criteria;
 mod facts;
@@ -57,16 +58,16 @@ impl ServerConfig {
         Self::from_source(Arc::new(load::read_text(name, text, environment)?), None)
     }
 
-    /// The configuration for a connection: `Match` blocks whose criteria match `facts` override the global
-    /// section.
+    /// Returns the configuration for a connection: `Match` blocks whose criteria match `facts` override the
+    /// global section.
     ///
     /// # Errors
-    /// None if the loading succeeded.
+    /// Does not fail if loading succeeded.
     pub fn for_connection(&self, facts: &ConnectionFacts) -> Result<Self, ConfigError> {
         Self::from_source(Arc::clone(&self.source), Some(facts))
     }
 
-    /// Whether some statement has this keyword, in a `Match` block or not.
+    /// Returns whether a statement uses this keyword, inside a `Match` block or not.
     pub fn names(&self, keyword: &str) -> bool {
         let of_keyword = |statement: &Statement| {
             SERVER_KEYWORDS.get(statement.row).is_some_and(|row| row.name.eq_ignore_ascii_case(keyword))
@@ -88,8 +89,8 @@ impl ServerConfig {
         Self::from_source(Arc::new(source), None)
     }
 
-    /// The output of `sshd -T`; keywords in mixed case like OpenSSH 10, or in lower case like older versions.
-    /// `defaults` returns the default list of an algorithm keyword.
+    /// Returns the output of `sshd -T`; keywords in mixed case like OpenSSH 10, or in lower case like older
+    /// versions. `defaults` returns the default list of an algorithm keyword.
     pub fn dump(&self, lower: bool, defaults: &dyn Fn(&str) -> Vec<String>) -> String {
         let mut settings = self.settings.clone();
         let s = &mut settings;
@@ -117,8 +118,8 @@ impl ServerConfig {
         out
     }
 
-    /// Addresses and ports to listen on: each `ListenAddress` with its port or every `Port`; without any, the
-    /// wildcard addresses of the enabled address families.
+    /// Returns the addresses and ports to listen on: each `ListenAddress` with its port or every `Port`;
+    /// without any, the wildcard addresses of the enabled address families.
     pub fn listen_endpoints(&self) -> Vec<(String, u16)> {
         use crate::enums::AddressFamily;
         let ports = &self.settings.port.0;

@@ -111,7 +111,7 @@ impl<'a> Cursor<'a> {
         usize::try_from(u64::from_be_bytes(*head)).ok()
     }
 
-    /// A count of items of at least 8 bytes each; limits allocations to the size of the input.
+    /// Reads a number of items of at least 8 bytes each; limits allocations to the size of the input.
     fn count(&mut self) -> Option<usize> {
         self.number().filter(|count| *count <= self.0.len() / 8)
     }

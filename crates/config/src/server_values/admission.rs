@@ -1,4 +1,4 @@
-//! Values of keywords about unauthenticated clients: how many, for how long, and their penalties.
+//! Values of keywords about unauthenticated clients: limits on their number and time, and penalties.
 
 use crate::line::Arguments;
 use crate::table::Value;
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct MaxStartups {
     /// Below this number of unauthenticated connections, none is dropped.
     pub begin: u32,
-    /// Percentage dropped from there.
+    /// Percentage of new connections dropped from there on.
     pub rate: u32,
     /// From this number on, all are dropped.
     pub full: u32,
@@ -74,31 +74,31 @@ impl Value for NetBlockSize {
 /// `PerSourcePenalties`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Penalties {
-    /// Whether sources are penalised.
+    /// Whether sources are penalised at all.
     pub enabled: bool,
-    /// The session process crashed.
+    /// Penalty for a crash of the session process.
     pub crash: Duration,
-    /// Authentication was tried and failed.
+    /// Penalty for a failed login.
     pub authfail: Duration,
-    /// The user does not exist.
+    /// Penalty for a login as a user that does not exist.
     pub invaliduser: Duration,
-    /// No authentication was tried.
+    /// Penalty for a connection without a login attempt.
     pub noauth: Duration,
-    /// LoginGraceTime ran out.
+    /// Penalty for exceeding LoginGraceTime.
     pub grace_exceeded: Duration,
-    /// `RefuseConnection`.
+    /// Penalty for a connection that `RefuseConnection` prohibits.
     pub refuseconnection: Duration,
     /// Longest penalty of a source.
     pub max: Duration,
-    /// Penalties below this refuse nothing.
+    /// Shortest penalty that refuses connections.
     pub min: Duration,
-    /// Most IPv4 sources in the table.
+    /// Largest number of IPv4 sources in the table.
     pub max_sources4: u32,
-    /// Most IPv6 sources in the table.
+    /// Largest number of IPv6 sources in the table.
     pub max_sources6: u32,
-    /// When the table is full: drop the oldest entry (`true`) or refuse all new sources.
+    /// When the table is full: forget the penalty that ends first (`true`), or refuse all sources.
     pub overflow_permissive: bool,
-    /// The full-table policy for IPv6 sources.
+    /// Like `overflow_permissive`, for IPv6 sources.
     pub overflow6_permissive: bool,
 }
 

@@ -1,17 +1,17 @@
-//! Where the sockets of forwarded agents are made.
+//! Location of forwarded agents' sockets.
 
 use crate::line::Arguments;
 use crate::table::Value;
 use crate::value_error::{Syntax, ValueError};
 
-/// `AgentSocketPath`. The directories are as written, with their tokens.
+/// `AgentSocketPath`. The directories are stored as written, with their tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentSocketPath {
     /// `user:DIRECTORY`: in this directory, which may be relative to the home directory.
     User(String),
     /// `shared:DIRECTORY`: in a new private directory below this one.
     Shared(String),
-    /// `none`: nowhere; agents are not forwarded.
+    /// `none`: agents are not forwarded.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! Values of keywords about how users log in.
+//! Values of keywords for the authentication of users.
 
 use crate::line::Arguments;
 use crate::table::Value;
@@ -48,10 +48,10 @@ impl Value for AuthenticationMethods {
 /// `PermitUserEnvironment`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PermitUserEnvironment {
-    /// No.
+    /// The user's files set no variables.
     #[default]
     No,
-    /// Any variable.
+    /// The user's files may set any variable.
     Yes,
     /// Variables whose names match this pattern list.
     Only(String),
@@ -83,8 +83,8 @@ pub struct PubkeyAuthOptions {
     pub touch_required: bool,
     /// Signatures of security keys must include user verification.
     pub verify_required: bool,
-    /// Queries about keys that would not do, before further ones count as failures. `None` where the keyword is given
-    /// without `max-pk-ok`: the first one counts, as in OpenSSH 10.6.
+    /// Number of queries about unacceptable keys that do not count as failures. `None` if the keyword is set
+    /// without `max-pk-ok`: the first query counts, as in OpenSSH 10.6.
     pub free_queries: Option<u8>,
 }
 
@@ -121,7 +121,7 @@ impl Value for PubkeyAuthOptions {
     }
 }
 
-/// The number of `max-pk-ok`: 0 to 255.
+/// Parses the number of `max-pk-ok`: 0 to 255.
 fn free_queries(number: &str, args: &Arguments) -> Result<u8, ValueError> {
     let wide: i64 = number.parse().map_err(|_| args.malformed(Syntax::Number, number))?;
     u8::try_from(wide).map_err(|_| {

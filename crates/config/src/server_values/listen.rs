@@ -1,4 +1,4 @@
-//! Values of keywords about where the server listens, and which load balancers stand before it.
+//! Values of keywords about the listening addresses and the load balancers in front of the server.
 
 use crate::cidr;
 use crate::forward::parse_port;
@@ -65,7 +65,7 @@ pub struct ListenAddress {
 pub struct ListenAddresses(pub Vec<ListenAddress>);
 
 impl ListenAddresses {
-    /// Makes every address one for every `Port`. Lines that named a host with several ports become one.
+    /// Removes the ports, so that every address applies to every `Port`. Lines with equal hosts become one.
     pub fn drop_ports(&mut self) {
         let mut kept: Vec<ListenAddress> = Vec::new();
         for address in self.0.drain(..) {

@@ -1,4 +1,4 @@
-//! Values of keywords that limit what one user may have.
+//! Values of keywords that limit a user's connections and transfers.
 
 use crate::line::Arguments;
 use crate::table::Value;
@@ -6,16 +6,16 @@ use crate::units::{parse_size, parse_time};
 use crate::value_error::{Syntax, ValueError};
 use std::time::Duration;
 
-/// How many bytes may move in which time.
+/// A number of bytes that may be transferred in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferQuota {
-    /// Bytes of both directions.
+    /// Bytes of both directions together.
     pub bytes: u64,
     /// The period, in whole seconds.
     pub period: Duration,
 }
 
-/// `PerUserTransferQuota`: `BYTES/TIME` or none.
+/// `PerUserTransferQuota`: `BYTES/TIME` or `none`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QuotaOrNone(pub Option<TransferQuota>);
 
@@ -41,7 +41,7 @@ impl Value for QuotaOrNone {
     }
 }
 
-/// `PerSourceMaxStartups`: a number or none.
+/// `PerSourceMaxStartups` and similar limits: a number or `none`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NumberOrNone(pub Option<u32>);
 

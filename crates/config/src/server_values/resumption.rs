@@ -7,7 +7,8 @@ use crate::value::Seconds;
 use crate::value_error::{Syntax, ValueError};
 use std::time::Duration;
 
-/// `ResumeGrace`: how long sessions wait for their clients, and how long after an end of file.
+/// `ResumeGrace`: how long sessions wait for their clients, and how long if the connection ended with an end
+/// of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ResumeGrace {
     grace: Seconds,
@@ -15,12 +16,12 @@ pub struct ResumeGrace {
 }
 
 impl ResumeGrace {
-    /// How long a session waits; `None` where none does.
+    /// Returns how long a session waits; `None` if sessions do not wait.
     pub fn duration(self) -> Option<Duration> {
         self.grace.duration()
     }
 
-    /// How long a session waits whose connection has ended with an end of file.
+    /// Returns how long a session waits if its connection ended with an end of file.
     pub fn after_end_of_file(self) -> Duration {
         let Seconds(seconds) = self.after_end.unwrap_or(self.grace);
         Duration::from_secs(seconds)
@@ -47,9 +48,9 @@ impl Value for ResumeGrace {
 /// `ResumeMaxSessions`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResumeMaxSessions {
-    /// Of one user.
+    /// Largest number of waiting sessions of one user.
     pub per_user: u32,
-    /// Of all users.
+    /// Largest number of waiting sessions of all users.
     pub total: u32,
 }
 
@@ -75,12 +76,12 @@ impl Value for ResumeMaxSessions {
     }
 }
 
-/// `ResumeMaxMemory`: a size, or none for no limit.
+/// `ResumeMaxMemory`: a size, or `none` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResumeMaxMemory(Option<u64>);
 
 impl ResumeMaxMemory {
-    /// Returns the limit in bytes; `u64::MAX` for none.
+    /// Returns the limit in bytes; `u64::MAX` for no limit.
     pub const fn bytes(self) -> u64 {
         match self.0 {
             Some(bytes) => bytes,

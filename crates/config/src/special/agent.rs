@@ -10,7 +10,7 @@ use crate::value_error::{Syntax, ValueError};
 pub struct AddKeysToAgent {
     /// Whether keys are added.
     pub add: bool,
-    /// Ask the user first (`ask`).
+    /// The user is asked first (`ask`).
     pub ask: bool,
     /// The agent asks before each use (`confirm`).
     pub confirm: bool,
@@ -60,12 +60,12 @@ impl Value for AddKeysToAgent {
 /// `ForwardAgent`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ForwardAgent {
-    /// No.
+    /// The agent is not forwarded.
     #[default]
     No,
-    /// The agent of `SSH_AUTH_SOCK`.
+    /// The agent of `SSH_AUTH_SOCK` is forwarded.
     Yes,
-    /// The agent at this path, or at the path in the variable named with `$`.
+    /// The agent at this path is forwarded, or at the path in the variable after `$`.
     Path(String),
 }
 

@@ -1,4 +1,4 @@
-//! Values of keywords that make names of hosts canonical.
+//! Values of keywords for canonical host names.
 
 use crate::line::Arguments;
 use crate::table::Value;

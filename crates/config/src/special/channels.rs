@@ -1,4 +1,4 @@
-//! Values of keywords about channels: how long they may be idle, and where forwards may lead.
+//! Values of keywords about channels: idle limits, and permitted targets of forwards.
 
 use crate::forward::parse_port;
 use crate::line::Arguments;
@@ -23,18 +23,19 @@ pub struct ChannelTimeout {
 }
 
 impl ChannelTimeouts {
-    /// Idle limit of a channel type; `None` means no limit. The first matching pattern decides.
+    /// Returns the idle limit of a channel type; `None` means no limit. The first matching pattern decides.
     pub fn of(&self, kind: &str) -> Option<Duration> {
         self.of_any(&[kind])
     }
 
-    /// Idle limit of all channels together: the rule named `global`, which no pattern matches.
+    /// Returns the idle limit of all channels together: the rule named `global`, which no pattern matches.
     pub fn of_all_channels(&self) -> Option<Duration> {
         let limit = self.0.iter().find(|rule| rule.kind == "global")?.limit;
         (!limit.is_zero()).then_some(limit)
     }
 
-    /// Like [`of`](Self::of), for a channel with several names: the first name that a pattern matches counts.
+    /// Like [`of`](Self::of), for a channel with several names: the first name that a pattern matches
+    /// decides.
     pub fn of_any(&self, kinds: &[&str]) -> Option<Duration> {
         let fits = |kind: &str, pattern: &str| crate::pattern::wildcard(kind.as_bytes(), pattern.as_bytes());
         let rule = |kind: &&str| self.0.iter().find(|rule| rule.kind != "global" && fits(kind, &rule.kind));
@@ -88,7 +89,7 @@ pub enum PermitForward {
 }
 
 impl PermitForward {
-    /// Whether `host:port` is permitted; `*` as a host in the list matches any host.
+    /// Returns whether `host:port` is permitted; `*` as a host in the list matches any host.
     pub fn allows(&self, host: &str, port: u16) -> bool {
         match self {
             Self::Any => true,

@@ -8,9 +8,9 @@ use crate::value_error::{Syntax, ValueError};
 /// default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IpQos {
-    /// For sessions with a terminal.
+    /// Value for sessions with a terminal.
     pub interactive: Option<u8>,
-    /// For everything else.
+    /// Value for all other connections.
     pub bulk: Option<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Values of keywords that keep something without a connection or a client: `yes`, `no` or a time.
+//! Values of keywords that keep a session or a master alive: `yes`, `no` or a time.
 
 use crate::line::Arguments;
 use crate::table::Value;
@@ -44,9 +44,9 @@ pub enum ControlPersist {
     /// The master exits with its first session.
     #[default]
     No,
-    /// It stays until it is told to exit.
+    /// The master stays until it is told to exit.
     Forever,
-    /// It stays for this many seconds after the last session.
+    /// The master stays for this time after its last session, seconds.
     Seconds(u64),
 }
 
@@ -75,9 +75,9 @@ pub enum Resume {
     /// The session ends with its connection.
     #[default]
     No,
-    /// It goes on for as long as the server keeps it.
+    /// The session continues for as long as the server keeps it.
     Yes,
-    /// It goes on, but is given up after this many seconds without a connection.
+    /// The session continues, but is given up after this time without a connection, seconds.
     Seconds(u64),
 }
 

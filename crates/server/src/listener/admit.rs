@@ -1,5 +1,4 @@
-//! From a listening socket to a session process: connections are accepted at once, and get their processes in a fair
-//! order.
+//! Accepts connections at once, and starts their session processes in a fair order.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,19 +22,19 @@ use crate::arrivals::Rank;
 use crate::log::{error, verbose};
 use crate::penalties::Source;
 
-/// One process may be starting at a time for so many cores. While a flood begins, the other half of the machine is free
-/// for logins: more processes would take as long together.
+/// Number of CPU cores for each process that may be starting at a time. During a flood of connections half of
+/// the machine stays free for logins; starting more at once would not be faster.
 const CORES_PER_START: usize = 2;
 
-/// Processes that are started before signals, reports and new connections are looked at again.
+/// Number of processes started before signals, reports and new connections are checked again.
 const STARTS: usize = 4;
 
-/// Where a connection comes from, as the limits see it.
+/// The source of a connection, as the limits count it.
 #[derive(Clone, Copy)]
 struct Origin {
     source: Source,
-    /// There is a ticket for one more connection from this address. As many connections as there are tickets are
-    /// accepted regardless of limits.
+    /// There is a ticket for one more connection from this address. Each ticket admits one connection
+    /// regardless of limits.
     expected: bool,
 }
 
@@ -45,14 +44,15 @@ fn most_starting() -> usize {
     (cores / CORES_PER_START).max(1)
 }
 
-/// Sends a line to a client that is refused. Does not wait: the line fits any socket buffer.
+/// Sends a line to a client that is refused. Does not block: the line fits any socket buffer.
 fn turn_away(socket: &OwnedFd, line: &[u8]) {
     let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
     let _ = rustix::net::send(socket, line, flags);
 }
 
 impl Listener {
-    /// Accepts what waits at these listening sockets, and what load balancers have named.
+    /// Accepts all pending connections of these listening sockets, and those whose load-balancer header is
+    /// complete.
     pub(super) fn accept_from(&mut self, sockets: impl IntoIterator<Item = usize>) {
         for index in sockets {
             while !self.arrivals.is_full()
@@ -69,11 +69,11 @@ impl Listener {
         }
     }
 
-    /// Starts the processes of some connections that wait.
+    /// Starts the session processes of some waiting connections.
     pub(super) fn start_some(&mut self) {
         let mut starts = 0;
         while starts < STARTS && !self.arrivals.is_empty() {
-            // A connection that has come meanwhile may be the next.
+            // A connection that has arrived meanwhile may be the next.
             if starts > 0 {
                 self.accept_from(0..self.sockets.len());
             }
@@ -84,15 +84,15 @@ impl Listener {
         }
     }
 
-    /// When processes that are starting will have begun, or will not be waited for any longer.
+    /// Returns the times at which each starting process is assumed to have begun.
     fn starting(&self, now: Instant) -> impl Iterator<Item = Instant> {
-        // Name servers can take seconds, and little of the processor.
+        // With UseDNS, starting can take seconds of waiting for name servers, but little CPU time.
         let counts = !self.hand_over.config.use_dns.value;
         let due = self.startups.iter().filter_map(Startup::begun_by);
         due.filter(move |due| counts && *due > now)
     }
 
-    /// When the next process can be started, as far as that depends on the time.
+    /// Returns the earliest time at which the next process may be started; `None` when no connection waits.
     pub(super) fn next_start(&self, now: Instant) -> Option<Instant> {
         if self.arrivals.is_empty() {
             return None;
@@ -104,14 +104,15 @@ impl Listener {
         if count >= most_starting() { first } else { Some(now) }
     }
 
-    /// Starts the processes of all connections that wait: the process is about to be replaced.
+    /// Starts the processes of all waiting connections, because this process is about to be replaced.
     pub(super) fn start_all(&mut self) {
         while let Some(arrived) = self.next_arrival(false) {
             self.admit(arrived);
         }
     }
 
-    /// The connection that is to be served next; `only_known`: one from where users have logged in, or none.
+    /// Returns the connection to serve next. With `only_known`: one from a known source without
+    /// unauthenticated connections, or `None`.
     fn next_arrival(&mut self, only_known: bool) -> Option<Arrived> {
         let now = Instant::now();
         let held = self.admission.held_by_source();
@@ -131,21 +132,21 @@ impl Listener {
         let listening = self.sockets.get(index)?;
         match accept_with(listening, SocketFlags::CLOEXEC) {
             Ok(socket) => {
-                // Already gone again: nothing to serve.
+                // A connection without a peer address has already been reset.
                 let peer = lh_sys::socket::peer_address(&socket)?;
                 Some((socket, peer))
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => None,
             Err(problem) => {
                 error!(self.log, "accept: {problem}");
-                // Out of descriptors: trying again at once would only burn the CPU.
+                // Out of descriptors: an immediate retry would only burn CPU time.
                 std::thread::sleep(Duration::from_millis(100));
                 None
             }
         }
     }
 
-    /// Has a connection wait for its process, unless its source is penalised.
+    /// Queues a connection for its session process, unless its source is penalised.
     fn queue(&mut self, arrived: Arrived) {
         let origin = self.origin_of(arrived.peer.ip());
         if !self.is_penalised(&arrived, origin) {
@@ -153,7 +154,7 @@ impl Listener {
         }
     }
 
-    /// Where a connection comes from, as the limits see it.
+    /// Returns the source of a connection, as the limits count it.
     fn origin_of(&self, address: IpAddr) -> Origin {
         let coming = self.startups.iter().filter(|one| one.expected && one.peer.ip() == address).count();
         Origin {
@@ -162,7 +163,7 @@ impl Listener {
         }
     }
 
-    /// Turns a connection away whose source is penalised.
+    /// Refuses a connection whose source is penalised. Returns whether it did.
     fn is_penalised(&mut self, arrived: &Arrived, Origin { source, expected }: Origin) -> bool {
         let Arrived { socket, peer, .. } = arrived;
         let address = peer.ip();
@@ -177,7 +178,7 @@ impl Listener {
         true
     }
 
-    /// Starts a session, unless too many have not authenticated.
+    /// Starts a session, unless there are too many unauthenticated connections.
     fn admit(&mut self, arrived: Arrived) {
         let origin = self.origin_of(arrived.peer.ip());
         // The source may have been penalised while the connection waited.
@@ -237,8 +238,8 @@ impl Listener {
         }
     }
 
-    /// The priority of a connection until the login. `None`, the listener's own: users have logged in from its source
-    /// lately, or it is the source's only one and others are few.
+    /// Returns the priority of a connection until the login. `None` is the listener's own: the source is
+    /// known, or this is its only unauthenticated connection and there are few in all.
     fn lowered(&self, address: IpAddr) -> Option<Lowered> {
         let source = block_of(&self.hand_over, address);
         let held = self.admission.held(source);
@@ -248,9 +249,9 @@ impl Listener {
         if is_welcome { None } else { priority::own().map(|own| Lowered::new(own, held)) }
     }
 
-    /// Starts a session process: the connection is its standard input, our end of the hand-over its output.
-    /// `client` is the client's address where a load balancer has named it. With `lowered` it has that
-    /// priority until the login.
+    /// Starts a session process with the connection as its standard input and our end of the hand-over as its
+    /// output. `client` is the client's address where a load balancer has named it. `lowered` is the
+    /// process's priority until the login.
     pub(super) fn start_session(
         &self,
         socket: OwnedFd,
@@ -260,7 +261,7 @@ impl Listener {
         let (ours, theirs) = UnixStream::pair()?;
         let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
         let own = Path::new("/proc/self/exe");
-        // Without /proc the program is found by its path, which an upgrade may have replaced.
+        // Without /proc the program is found by its path, which may hold another version after an upgrade.
         let program = if own.exists() { own } else { self.program.as_deref().unwrap_or(own) };
         let mut program = Program::new(program).arg0(SESSION_NAME).arg(SESSION_FLAG);
         if let Some(client) = client {

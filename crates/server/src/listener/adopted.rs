@@ -1,5 +1,5 @@
-//! Sessions of earlier listeners: they are found when this one has been started, and from then on tell it, too, whether
-//! they wait for their clients.
+//! Sessions of earlier listeners. A new listener finds them after its start; from then on they report to it
+//! when they lose their connections and when they resume.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -13,21 +13,22 @@ use crate::counters::Counters;
 use crate::log::{Log, debug};
 use crate::resuming::END;
 
-/// When sessions are looked for, after the start: at once, and again for those that were in the middle of their login.
+/// Times after the start at which sessions are searched for: at once, and later for those whose login was not
+/// complete.
 const SCANS: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(15), Duration::from_secs(150), Duration::from_secs(600)];
 
-/// See the module documentation.
+/// The adopted sessions. See the module documentation.
 pub(super) struct Adopted {
     sessions: HashMap<Id, Reports>,
     started: Instant,
     scans: usize,
-    /// What is sent to monitors.
+    /// The message sent to monitors to adopt their sessions.
     request: Vec<u8>,
 }
 
 impl Adopted {
-    /// `mark`: what the listener's server is known by.
+    /// `mark` identifies the listener's server to its sessions.
     pub(super) fn new(mark: &[u8], started: Instant) -> Self {
         let request = [&[Request::Adopt.byte()], mark].concat();
         Self { sessions: HashMap::new(), started, scans: 0, request }
@@ -38,7 +39,7 @@ impl Adopted {
         SCANS.get(self.scans).and_then(|after| self.started.checked_add(*after))
     }
 
-    /// Looks for sessions, when it is time.
+    /// Searches for sessions, if a scan is due.
     pub(super) fn scan(&mut self, now: Instant, log: &Log) {
         if self.deadline().is_none_or(|due| due > now) {
             return;
@@ -56,7 +57,7 @@ impl Adopted {
             if self.sessions.contains_key(&id) {
                 continue;
             }
-            // Those that have a listener, or are another server's, close the connection.
+            // Monitors that have a listener, or belong to another server, close the connection.
             if let Ok((mut socket, uid)) = connect(id)
                 && uid == own
                 && socket.write_all(&self.request).is_ok()
@@ -66,17 +67,17 @@ impl Adopted {
         }
     }
 
-    /// Number of these sessions.
+    /// Number of adopted sessions.
     pub(super) fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// What to wait for.
+    /// Returns the sockets to poll, one for each session.
     pub(super) fn sockets(&self) -> impl Iterator<Item = (Id, BorrowedFd<'_>)> {
         self.sessions.iter().map(|(id, reports)| (*id, reports.control().as_fd()))
     }
 
-    /// Takes what these sessions say: of each its words, and whether it has ended.
+    /// Reads the messages of these sessions. Returns for each its messages, and whether it has ended.
     pub(super) fn read(&mut self, ready: &[Id]) -> Vec<(Id, Vec<Word>, bool)> {
         let mut heard = Vec::new();
         for id in ready {
@@ -91,11 +92,11 @@ impl Adopted {
         heard
     }
 
-    /// Has a session ended.
+    /// Asks a session to end.
     pub(super) fn end(&self, id: Id) {
         if let Some(reports) = self.sessions.get(&id) {
             let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
-            // One that cannot be told ends with its time.
+            // A session that cannot be reached ends when its waiting time is over.
             let _ = rustix::net::send(reports.control(), &[END], flags);
         }
     }

@@ -1,5 +1,5 @@
-//! Connections from load balancers whose header has not come yet. They are no startups so far: whose they are
-//! is not known.
+//! Connections from load balancers whose header has not been received yet. The client's address is unknown
+//! until then, so they do not count as startups.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -10,10 +10,11 @@ use rustix::event::{PollFd, PollFlags};
 use crate::log::{Log, info, verbose};
 use crate::proxy_header::{Client, HeaderError, Incoming, PATIENCE, is_required};
 
-/// Most connections that wait for their header. Balancers send it at once, so more than these are stuck.
+/// Largest number of connections that wait for their header. Balancers send it at once, so more than these
+/// are stuck.
 const MOST: usize = 256;
 
-/// A connection that waits.
+/// A connection that waits for its header.
 struct Waiting {
     socket: OwnedFd,
     balancer: SocketAddr,
@@ -21,16 +22,16 @@ struct Waiting {
     deadline: Instant,
 }
 
-/// A connection whose header has come.
+/// A connection whose client address is known.
 pub(super) struct Arrived {
     pub(super) socket: OwnedFd,
-    /// The address that rules and logs use.
+    /// Address of the client, used for rules and log lines.
     pub(super) peer: SocketAddr,
-    /// Same as `peer`, where it is not the socket's own.
+    /// The client's address as the load balancer named it; `None` where it is the socket's own.
     pub(super) client: Option<SocketAddr>,
 }
 
-/// See the module documentation.
+/// The connections that wait for their headers. See the module documentation.
 pub(super) struct Balancers {
     from: Option<String>,
     waiting: Vec<Waiting>,
@@ -42,12 +43,12 @@ impl Balancers {
         Self { from: from.map(str::to_owned), waiting: Vec::new(), log }
     }
 
-    /// Whether a header is required from this address.
+    /// Returns whether a header is required from this address.
     pub(super) fn include(&self, address: IpAddr) -> bool {
         is_required(address, self.from.as_deref())
     }
 
-    /// Waits for the header of a connection. The oldest one is closed when too many wait.
+    /// Adds a connection that waits for its header. Closes the oldest one when too many wait.
     pub(super) fn add(&mut self, socket: OwnedFd, balancer: SocketAddr, now: Instant) {
         if self.waiting.len() >= MOST {
             let oldest = self.waiting.remove(0);
@@ -65,8 +66,8 @@ impl Balancers {
         self.waiting.iter().map(|waiting| waiting.deadline).min()
     }
 
-    /// Reads what has come. Returns connections whose header is complete; closes those with a malformed one,
-    /// and late ones.
+    /// Reads received bytes. Returns the connections whose headers are complete; closes those with a
+    /// malformed or late header.
     pub(super) fn arrived(&mut self, now: Instant) -> Vec<Arrived> {
         let mut arrived = Vec::new();
         for mut waiting in std::mem::take(&mut self.waiting) {
@@ -84,7 +85,7 @@ impl Balancers {
         arrived
     }
 
-    /// Waits for the header of the only connection.
+    /// Waits for the header of one connection (`-d`).
     pub(super) fn wait(&self, socket: OwnedFd, balancer: SocketAddr) -> Option<Arrived> {
         match Incoming::default().wait(&socket) {
             Ok(client) => Some(named(socket, balancer, client, &self.log)),

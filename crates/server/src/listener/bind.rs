@@ -1,4 +1,4 @@
-//! Opening the listening sockets.
+//! Opens the listening sockets.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -13,20 +13,22 @@ use rustix::net::{
 use super::options::ListenError;
 use crate::log::{Log, error, info};
 
-/// Connections that may wait to be accepted. When they are more, the kernel drops their packets, and each client tries
-/// again after 1, 3, 7 and 15 seconds: with 128, as in OpenSSH, a thousand logins begun at once took 15 seconds where
-/// the work takes 5. This is the usual limit of the system (net.core.somaxconn), which counts where it is lower.
+/// Length of the queue of connections that wait to be accepted. When it is full, the kernel drops further
+/// ones' packets, and each client retries after 1, 3, 7 and 15 seconds. With 128, as in OpenSSH, a thousand
+/// simultaneous logins took 15 seconds where the work takes 5. The system's net.core.somaxconn (usually 4096)
+/// limits it further.
 const BACKLOG: i32 = 4096;
 
-/// Listens on everything the configuration names. What fails is logged; fatal only when nothing is left. Sockets of
-/// `kept` are used for their addresses; those without one in the configuration are closed.
+/// Listens on every address of the configuration. Failures are logged; the function fails only when no
+/// address is left. Sockets in `kept` are used for their addresses; those without an address in the
+/// configuration are closed.
 pub(super) fn all(
     config: &ServerConfig,
     mut kept: Vec<OwnedFd>,
     log: &Log,
 ) -> Result<Vec<OwnedFd>, ListenError> {
     let mut sockets = Vec::new();
-    // With port 0 the kernel chooses; the other addresses then follow the first one's choice.
+    // With port 0 the kernel chooses a port for the first address, and the other addresses use it too.
     let mut chosen = None;
     for (host, port) in config.listen_endpoints() {
         let addresses: Vec<SocketAddr> = match (host.as_str(), port).to_socket_addrs() {
@@ -58,7 +60,7 @@ pub(super) fn all(
                     info!(log, "Server listening on {} port {}.", bound.ip(), bound.port());
                     sockets.push(socket);
                 }
-                // A host without IPv6 is no fault.
+                // A host without IPv6 is no error.
                 Err(problem)
                     if problem.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {}
                 Err(problem) => {
@@ -71,8 +73,8 @@ pub(super) fn all(
     if sockets.is_empty() { Err(ListenError::NoAddress) } else { Ok(sockets) }
 }
 
-/// Takes the socket of an address from those that are open already. One of the other protocol is closed, so that the
-/// address is free.
+/// Takes the socket of an address from the open ones. A socket of the other protocol (TCP, multipath TCP) is
+/// closed, so that the address is free.
 fn take_kept(kept: &mut Vec<OwnedFd>, address: SocketAddr, multipath: bool) -> Option<(OwnedFd, SocketAddr)> {
     let is_meant = |bound: SocketAddr| {
         bound.ip() == address.ip() && (address.port() == 0 || bound.port() == address.port())
@@ -80,7 +82,7 @@ fn take_kept(kept: &mut Vec<OwnedFd>, address: SocketAddr, multipath: bool) -> O
     let at = kept.iter().position(|socket| lh_sys::socket::local_address(socket).is_some_and(is_meant))?;
     let socket = kept.swap_remove(at);
     let is_multipath = sockopt::socket_protocol(&socket).is_ok_and(|is| is == Some(ipproto::MPTCP));
-    // A plain socket stays: the kernel may have no multipath TCP.
+    // A plain TCP socket stays, because the kernel may not support multipath TCP.
     if is_multipath && !multipath {
         return None;
     }
@@ -90,7 +92,7 @@ fn take_kept(kept: &mut Vec<OwnedFd>, address: SocketAddr, multipath: bool) -> O
 
 fn one(address: SocketAddr, multipath: bool, log: &Log) -> io::Result<(OwnedFd, SocketAddr)> {
     let family = if address.is_ipv4() { Family::INET } else { Family::INET6 };
-    // Non-blocking: a connection may be gone between the wait and the accept.
+    // Non-blocking, because a connection may be reset between poll and accept.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let multipath = multipath.then(|| socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP)));
     let socket = match multipath {
@@ -128,13 +130,13 @@ mod tests {
         let bound = lh_sys::socket::local_address(&sockets[0]).unwrap();
         assert_eq!(log.taken(), [format!("Server listening on 127.0.0.1 port {}.", bound.port())]);
         TcpStream::connect(bound).unwrap();
-        // The same port again: the reason is logged, and nothing is left to listen on.
+        // The port is in use: the reason is logged, and no address is left to listen on.
         config.settings.port.force(lh_config::server_values::Ports(vec![bound.port()]));
         assert!(matches!(all(&config, Vec::new(), &log), Err(ListenError::NoAddress)));
         let expected =
             format!("error: Bind to port {} on 127.0.0.1 failed: Address already in use.", bound.port());
         assert_eq!(log.taken(), [expected]);
-        // The program is started again: its socket stays, and one whose address has gone is closed.
+        // After a restart, the kept socket stays, and a socket whose address was removed is closed.
         let other = TcpListener::bind("127.0.0.2:0").unwrap();
         let gone = other.local_addr().unwrap();
         let waiting = TcpStream::connect(bound).unwrap();

@@ -1,36 +1,36 @@
-//! Sessions that have their connections and could go on over others (`ResumeGrace`): how many connections
-//! their clients may lose before the server notices that the path is broken.
+//! Sessions that have a connection and could outlive it (`ResumeGrace`), and how many connections their
+//! clients may lose before the server notices that the path is broken.
 //!
-//! A client often notices first. What it loses on the way back until then is no offence, up to a number for
-//! each source that only a login or a resumption fills again. Later the session waits, and has a reserve of
-//! its own ([`WaitingSessions`](super::waiting::WaitingSessions)).
+//! A client often notices first. The connections that it loses until then are no offence, up to a number for
+//! each source, which only a login or a resumption resets. Once the server has noticed, the session waits and
+//! has a reserve of its own ([`WaitingSessions`](super::waiting::WaitingSessions)).
 
 use std::collections::HashMap;
 
 use super::waiting::Owner;
 use crate::penalties::Source;
 
-/// Connections that a source with such sessions may lose before the login. A client makes 82 in the 80
-/// seconds after which the server notices a silent path: one a second, and three more at first.
+/// Number of connections that a source with resumable sessions may lose before the login. A client makes 82
+/// in the 80 seconds after which the server notices a silent path: one a second, and three more at first.
 const RESERVE: u32 = 84;
 
-/// See the module documentation.
+/// The connected sessions and the reserve of each source. See the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct ConnectedSessions {
     sessions: HashMap<Owner, Source>,
     reserves: HashMap<Source, Reserve>,
 }
 
-/// What a source has that has sessions.
+/// The sessions of a source and its reserve of connections.
 #[derive(Debug, Default)]
 struct Reserve {
     sessions: usize,
-    /// Connections that may still be lost.
+    /// Number of connections that may still be lost.
     left: u32,
 }
 
 impl ConnectedSessions {
-    /// A session of this source has logged in, or goes on over a connection from there.
+    /// Records that a session of this source has logged in, or has been resumed from there.
     pub(super) fn begin(&mut self, owner: Owner, source: Source) {
         self.end(owner);
         self.sessions.insert(owner, source);
@@ -39,7 +39,7 @@ impl ConnectedSessions {
         reserve.left = RESERVE;
     }
 
-    /// The session has lost its connection, or is over.
+    /// Records that the session has lost its connection or has ended.
     pub(super) fn end(&mut self, owner: Owner) {
         let Some(source) = self.sessions.remove(&owner) else { return };
         let Some(reserve) = self.reserves.get_mut(&source) else { return };
@@ -49,8 +49,8 @@ impl ConnectedSessions {
         }
     }
 
-    /// Takes a connection that asked for nothing but a resumption out of the source's reserve. False where
-    /// the source has no such session, or nothing is left.
+    /// Takes a connection that only asked for a resumption from the source's reserve. Returns false where the
+    /// source has no such session, or an empty reserve.
     pub(super) fn excuse(&mut self, source: Source) -> bool {
         let Some(reserve) = self.reserves.get_mut(&source) else { return false };
         let any = reserve.left > 0;
@@ -99,7 +99,7 @@ mod tests {
     fn a_client_comes_back_before_the_break_is_noticed() {
         let (mut sessions, start) = (ConnectedSessions::default(), Instant::now());
         sessions.begin(owner(1), source("192.0.2.7"));
-        // Each attempt reaches the server and is lost at once.
+        // Each attempt reaches the server, and its connection is lost at once.
         let mut client = Reconnect::new(Duration::from_secs(600));
         client.on_broken(start);
         let (mut now, mut attempts) = (start, 0);
@@ -121,13 +121,13 @@ mod tests {
     fn the_reserve_of_connected_sessions_is_bounded() {
         let mut sessions = ConnectedSessions::default();
         assert_eq!(locked_out(&mut sessions, "192.0.2.7"), 2);
-        // Several sessions of a source have one reserve, and another address gains nothing.
+        // Several sessions of a source share one reserve, and another address gains nothing.
         for number in 1..10 {
             sessions.begin(owner(number), source("192.0.2.7"));
         }
         assert_eq!(locked_out(&mut sessions, "192.0.2.8"), 2);
         assert_eq!(locked_out(&mut sessions, "192.0.2.7"), RESERVE + 2);
-        // Sessions that end fill nothing; one that logs in or goes on does.
+        // A session that ends does not refill the reserve; one that logs in or resumes does.
         sessions.end(owner(2));
         assert_eq!(locked_out(&mut sessions, "192.0.2.7"), 2);
         sessions.begin(owner(1), source("192.0.2.7"));
@@ -141,7 +141,7 @@ mod tests {
         sessions.begin(owner(2), source("192.0.2.7"));
         sessions.end(owner(1));
         assert!(sessions.excuse(source("192.0.2.7")));
-        // It goes on from another network.
+        // The session is resumed from another network.
         sessions.begin(owner(2), source("198.51.100.9"));
         assert!(!sessions.excuse(source("192.0.2.7")) && sessions.excuse(source("198.51.100.9")));
         sessions.end(owner(2));

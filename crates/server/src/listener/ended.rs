@@ -1,4 +1,4 @@
-//! Session processes that have ended or must end, and the penalties of their clients.
+//! The end of session processes, and the penalties of their clients.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! `PrometheusListen`: serves the counters over HTTP.
 //!
-//! The one exception to the listener's rule of reading nothing from the network, and as small as it can be: of a request it looks at
-//! the first line, up to a bound, and every answer ends the connection. Few are served at a time, none of them waited for, and those
-//! that dawdle are dropped.
+//! This is the one exception to the listener's rule of reading nothing from the network, and it is kept
+//! small. It parses only the first line of a request, up to a bound, and closes the connection after each
+//! answer. It serves few clients at a time, never blocks on one, and drops slow ones.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,14 +17,14 @@ use crate::hand_over::HandOver;
 use crate::log::{Log, error, info};
 use crate::penalties::Misdeed;
 
-/// Connections at a time.
+/// Largest number of connections at a time.
 const MOST_CLIENTS: usize = 8;
-/// What a request may be long, headers and all.
+/// Largest size of a request with its headers, bytes.
 const LONGEST_REQUEST: usize = 8 * 1024;
-/// How long a client may take.
+/// Longest time for a client's request and answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the listener itself counts.
+/// Counters of the listener itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Seen {
     pub(super) accepted: u64,
@@ -36,12 +36,12 @@ pub(super) struct Seen {
     pub(super) timed_out: u64,
     pub(super) crashed: u64,
     pub(super) errors: u64,
-    /// What sessions have reported.
+    /// Sums of the counters that sessions have reported.
     pub(super) sessions: Counters,
 }
 
 impl Seen {
-    /// A session has ended.
+    /// Counts the end of a session.
     pub(super) const fn ended(&mut self, misdeed: Option<&Misdeed>, authenticated: bool) {
         match misdeed {
             Some(Misdeed::Crash) => self.crashed += 1,
@@ -54,7 +54,7 @@ impl Seen {
     }
 }
 
-/// How many there are now.
+/// Current numbers of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Present {
     pub(super) sessions: usize,
@@ -69,7 +69,7 @@ struct Client {
     deadline: Instant,
 }
 
-/// The socket and who is being served.
+/// The listening socket and its clients.
 pub(super) struct Exporter {
     socket: TcpListener,
     clients: Vec<Client>,
@@ -77,7 +77,8 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// Listens, where the configuration asks for it. Logins are more important: where it fails the server runs without.
+    /// Starts to listen, where the configuration asks for it. If that fails, the server runs without: logins
+    /// are more important.
     pub(super) fn start(hand_over: &HandOver, log: &Log) -> Option<Self> {
         let address = hand_over.config.prometheus_listen.value.0?;
         match Self::bind(address).and_then(|exporter| Ok((exporter.address()?, exporter))) {
@@ -92,22 +93,22 @@ impl Exporter {
         }
     }
 
-    /// Listens.
+    /// Listens on `address`.
     ///
     /// # Errors
-    /// The address is in use, or is none of this machine's.
+    /// The address is in use, or does not belong to this machine.
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
         Ok(Self { socket, clients: Vec::new(), seen: Seen::default() })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listening socket.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Descriptors to wait for. With all places taken no new client is accepted.
+    /// Adds the descriptors to poll. At the limit of clients, no new one is accepted.
     pub(super) fn interests<'a>(&'a self, out: &mut Vec<PollFd<'a>>) {
         if self.clients.len() < MOST_CLIENTS {
             out.push(PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN));
@@ -118,12 +119,12 @@ impl Exporter {
         }
     }
 
-    /// When the next client is too slow.
+    /// Returns the time at which the next client is too slow.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.clients.iter().map(|client| client.deadline).min()
     }
 
-    /// Serves clients that are ready.
+    /// Serves the clients that are ready, and drops late ones.
     pub(super) fn serve(&mut self, present: Present, now: Instant) {
         while self.clients.len() < MOST_CLIENTS {
             let Ok((stream, _)) = self.socket.accept() else { break };
@@ -148,7 +149,7 @@ fn fd(stream: &TcpStream) -> BorrowedFd<'_> {
 }
 
 impl Client {
-    /// Reads and writes what it can; false when the client is done with.
+    /// Reads and writes without blocking; returns false when the client's connection should be closed.
     fn advance(&mut self, seen: &Seen, present: Present) -> bool {
         while self.answer.is_empty() {
             let mut buffer = [0; 1024];
@@ -176,7 +177,7 @@ fn waits(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// The answer to a request.
+/// Returns the HTTP answer to a request.
 fn answer(request: &[u8], whole: bool, seen: &Seen, present: Present) -> Vec<u8> {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
@@ -201,7 +202,7 @@ fn answer(request: &[u8], whole: bool, seen: &Seen, present: Present) -> Vec<u8>
     answer
 }
 
-/// The counters in the text format.
+/// Returns the counters in Prometheus's text format.
 fn exposition(seen: &Seen, present: Present) -> String {
     let mut out = String::with_capacity(4096);
     let mut last = "";
@@ -263,7 +264,7 @@ mod tests {
             exporter.serve(present, Instant::now());
             match stream.read_to_end(&mut got) {
                 Ok(_) => return String::from_utf8(got).unwrap(),
-                // The rest of a request that is too long was not read.
+                // The server did not read the rest of an overlong request, so it closed with a reset.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                     return String::from_utf8(got).unwrap();
                 }
@@ -310,7 +311,7 @@ mod tests {
         assert_eq!(exporter.clients.len(), MOST_CLIENTS);
         assert_eq!(exporter.deadline(), Some(now + PATIENCE));
         exporter.serve(Present::default(), now + PATIENCE);
-        // The first are gone; those who waited outside come in with the next turn.
+        // The first clients are dropped; those in the backlog are accepted in the next turn.
         assert!(exporter.clients.is_empty());
         exporter.serve(Present::default(), now + PATIENCE);
         assert_eq!(exporter.clients.len(), idle.len() - MOST_CLIENTS);

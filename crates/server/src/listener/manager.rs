@@ -1,5 +1,5 @@
-//! The service manager, as the listener talks to it: the sockets that it passes, the states that it wants to hear
-//! of, and its watchdog (systemd's `Type=notify-reload`).
+//! The listener's interface to the service manager (systemd's `Type=notify-reload`): the sockets that it
+//! passes, state notifications and the watchdog.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -13,15 +13,15 @@ use rustix::net::sockopt;
 use super::options::ListenError;
 use crate::log::{Log, debug, info, verbose};
 
-/// See the module documentation. Without a manager nothing is told and nothing is due.
+/// The service manager. Without one, nothing is sent and no deadline is set. See the module documentation.
 pub(super) struct Manager {
     service: Service,
     log: Log,
-    /// Names of the sockets that were passed, in their order.
+    /// Names of the passed sockets, in their order.
     names: Vec<String>,
-    /// Where the server listens.
+    /// The addresses that the server listens on, for status messages.
     listening: String,
-    /// How often to report to the watchdog, and when next.
+    /// The watchdog's interval, and the time of the next report.
     watchdog: Option<(Duration, Instant)>,
 }
 
@@ -31,11 +31,11 @@ impl Manager {
         Self { service, log, names: Vec::new(), listening: String::new(), watchdog }
     }
 
-    /// Returns the sockets that were passed, which stand for every `ListenAddress` and `Port`; `None` where there
-    /// are none.
+    /// Returns the passed sockets, which replace every `ListenAddress` and `Port`; `None` where there are
+    /// none.
     ///
     /// # Errors
-    /// One of them cannot accept connections over a network.
+    /// A passed socket cannot accept network connections.
     pub(super) fn sockets(&mut self) -> Result<Option<Vec<OwnedFd>>, ListenError> {
         let mut sockets = Vec::new();
         for Passed { socket, name } in self.service.take_sockets() {
@@ -55,12 +55,12 @@ impl Manager {
         Ok((!sockets.is_empty()).then_some(sockets))
     }
 
-    /// Sockets that were open before the program was started again.
+    /// Returns the sockets that were open before the program was restarted.
     pub(super) fn kept(&mut self) -> Vec<OwnedFd> {
         self.service.take_kept()
     }
 
-    /// Connections are accepted from now on.
+    /// Notifies the manager that connections are accepted from now on.
     pub(super) fn ready(&mut self, sockets: &[OwnedFd]) {
         let addresses = sockets.iter().filter_map(lh_sys::socket::local_address);
         let addresses: Vec<_> =
@@ -70,13 +70,13 @@ impl Manager {
         self.tell(&format!("READY=1\nMAINPID={pid}\nSTATUS=Listening on {}", self.listening));
     }
 
-    /// The configuration is about to be read again.
+    /// Notifies the manager that the configuration is about to be read again.
     pub(super) fn reloading(&self) {
         let now = monotonic_usec();
         self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=Reading the configuration again"));
     }
 
-    /// The new configuration cannot be used: the server goes on with the old one.
+    /// Notifies the manager that the new configuration is invalid and the server keeps the old one.
     pub(super) fn kept_old(&self, problem: impl Display) {
         let problem = one_line(&problem.to_string());
         let status = format!("Listening on {} with the old configuration: {problem}", self.listening);
@@ -87,7 +87,7 @@ impl Manager {
         self.tell("STOPPING=1\nSTATUS=Stopping; sessions go on");
     }
 
-    /// Reports to the watchdog, if that is due.
+    /// Reports to the watchdog, if a report is due.
     pub(super) fn feed_watchdog(&mut self, now: Instant) {
         let Some((every, due)) = &mut self.watchdog else { return };
         if *due <= now {
@@ -96,13 +96,13 @@ impl Manager {
         }
     }
 
-    /// When the watchdog wants to hear next.
+    /// Returns the time at which the next watchdog report is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.watchdog.map(|(_, due)| due)
     }
 
-    /// What the program needs to know that is started again in this process. The sockets stay open: clients that
-    /// connect meanwhile wait.
+    /// Returns environment variables for the program that is about to be restarted in this process. The
+    /// sockets stay open, so clients that connect meanwhile wait.
     pub(super) fn variables(&self, sockets: &[OwnedFd]) -> io::Result<Vec<(&'static str, OsString)>> {
         let mut variables =
             self.service.variables(sockets.iter().zip(self.names.iter().map(String::as_str)))?;
@@ -119,7 +119,7 @@ impl Manager {
     }
 }
 
-/// Assignments end at the end of the line.
+/// Replaces line breaks, because each notification is one line.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

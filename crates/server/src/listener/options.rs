@@ -1,23 +1,23 @@
-//! Settings of the listener, and the errors that end it.
+//! Options of the listener, and the errors that end it.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Settings of the listener besides the configuration.
+/// Options of the listener besides the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct ListenerOptions {
     /// `-D` or `-d`: stay in the foreground.
     pub foreground: bool,
     /// `-d`: serve one connection, then end.
     pub once: bool,
-    /// The program and its arguments, to start again at SIGHUP.
+    /// The program and its arguments, which SIGHUP runs again.
     pub restart: Option<(PathBuf, Vec<std::ffi::OsString>)>,
 }
 
-/// The server cannot run.
+/// Why the server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Every address failed; each has been logged.
+    /// Listening failed on every address; each error has been logged.
     #[error("Cannot bind any address.")]
     NoAddress,
     /// The service manager has passed a socket that the server cannot listen on.
@@ -28,12 +28,12 @@ pub enum ListenError {
         /// The socket's name in the manager's configuration.
         name: String,
     },
-    /// Something else in the system failed.
+    /// A system call failed.
     #[error("{what}: {error}")]
     System {
-        /// What was being done.
+        /// The step that failed.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }

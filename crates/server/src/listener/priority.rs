@@ -1,4 +1,5 @@
-//! Processor time goes first to clients that are known: a flood of connections must not slow their logins down.
+//! CPU priority of sessions before the login: known clients go first, so that a flood of connections does not
+//! slow their logins.
 //!
 //! Where the kernel schedules by session (`kernel.sched_autogroup_enabled`, sched(7)), nice values count only among the
 //! processes of a session. Each session process begins a session, so its group's value is set as well.
@@ -12,34 +13,35 @@ use std::time::Duration;
 use lh_sys::scheduling::{self, Priority};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
-/// What is added to the nice value of a session process until the login, where its client is one of many. The
-/// scheduler gives it about a tenth of the time of a process with the listener's own value.
+/// Added to the nice value of a session process until the login, when its client is one of many. The
+/// scheduler then gives it about a tenth of the CPU time of a process with the listener's own value.
 const LOWER: i32 = 10;
 
-/// What is added for each further unauthenticated connection of its source: half of the time of the one before it.
-/// The connections of one source get together less than twice the time of the first.
+/// Added for each further unauthenticated connection of the source: each gets half of the CPU time of the one
+/// before it. All connections of one source together get less than twice the time of the first.
 const FURTHER: i32 = 3;
 
 /// The largest nice value (sched(7)).
 const LARGEST: i32 = 19;
 
-/// With fewer unauthenticated connections than this, the first one of a source has the listener's priority: where
-/// `MaxStartups` begins to count unless it is set.
+/// Number of unauthenticated connections from which the first one of a source is lowered too: the default of
+/// `MaxStartups`' first value.
 const MANY: usize = 10;
 
-/// The time slice of such a process: longer than the scheduler's own, a few milliseconds. Processes with shorter ones
-/// need not wait for its end, and a login passes ten times from a process to one that has to wake up.
+/// Time slice of a lowered process: longer than the scheduler's default of a few milliseconds. Processes with
+/// shorter slices need not wait for its end, and a login switches between processes about ten times.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// The nice value of the group of processes that this process belongs to.
+/// File with the nice value of this process's scheduler group.
 const GROUP: &str = "/proc/self/autogroup";
 
-/// The nice value of the listener, which sessions have after the login. `None` where it could not be given back.
+/// Returns the listener's nice value, which sessions restore after the login. `None` where they could not
+/// restore it.
 pub(super) fn own() -> Option<i32> {
     static OWN: OnceLock<Option<i32>> = OnceLock::new();
     *OWN.get_or_init(|| {
-        // Containers often keep the right to raise a priority from root. Nice values belong to threads, so the attempt
-        // is a thread's that ends.
+        // In containers root often lacks the right to raise a priority. Nice values belong to threads, so a
+        // thread that ends makes the attempt.
         let attempt = || {
             let own = getpriority_process(None).ok()?;
             setpriority_process(None, own.saturating_add(1)).ok()?;
@@ -50,17 +52,17 @@ pub(super) fn own() -> Option<i32> {
     })
 }
 
-/// The priority of a session process until the login. As text, `OWN,BY`, it is an argument of such processes.
+/// The priority of a session process until the login. As text, `OWN,BY`, it is an argument of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lowered {
-    /// The nice value of the listener, which the process has after the login.
+    /// The listener's nice value, which the process restores after the login.
     pub(crate) own: i32,
-    /// What is added to it.
+    /// Added to `own` until the login.
     by: i32,
 }
 
 impl Lowered {
-    /// The priority of a connection whose source holds so many other ones that are not authenticated.
+    /// Returns the priority of a connection whose source has `held` other unauthenticated connections.
     pub(super) fn new(own: i32, held: usize) -> Self {
         let further = i32::try_from(held.saturating_sub(1)).unwrap_or(i32::MAX);
         Self { own, by: LOWER.saturating_add(further.saturating_mul(FURTHER)).min(LARGEST) }
@@ -90,8 +92,8 @@ impl FromStr for Lowered {
     }
 }
 
-/// Returns whether so many unauthenticated connections are too many for each to have the listener's priority.
-/// `begin` is where `MaxStartups` begins to count.
+/// Returns whether `waiting` unauthenticated connections are too many for all to have the listener's
+/// priority. `begin` is the first value of `MaxStartups`.
 pub(super) fn are_many(waiting: usize, begin: usize) -> bool {
     waiting >= MANY.min(begin)
 }
@@ -105,13 +107,14 @@ pub(crate) fn restore(other: Pid, nice: i32) {
     }
 }
 
-/// Returns whether the values of groups can be set at any time, or do not exist. Without CAP_SYS_ADMIN the kernel
-/// permits it to the whole machine ten times a second only: a session might keep its low value after the login.
+/// Returns whether a group's nice value can be set at any time, or groups do not exist. Without CAP_SYS_ADMIN
+/// the kernel permits only ten changes a second on the whole machine, so a session might keep its low value
+/// after the login.
 fn is_group_settable() -> bool {
     let Ok(shown) = fs::read_to_string(GROUP) else { return true };
-    // The file reads `/autogroup-NUMBER nice VALUE`, or nothing where the feature is off.
+    // The file contains `/autogroup-NUMBER nice VALUE`, or nothing where the feature is off.
     let Some(now) = shown.split_whitespace().last() else { return true };
-    // Only the second of two attempts within a tenth of a second meets that limit.
+    // Only the second of two writes within a tenth of a second meets the kernel's limit.
     (0..2).all(|_| fs::write(GROUP, now).is_ok())
 }
 
@@ -123,7 +126,7 @@ mod tests {
     fn sources_with_more_connections_have_less_time_for_each() {
         let by = |held| Lowered::new(-5, held).by;
         assert_eq!([by(0), by(1), by(2), by(3), by(4), by(1000)], [10, 10, 13, 16, 19, 19]);
-        // The kernel's weights fall to four fifths with each value.
+        // The kernel's weight of a process falls to four fifths with each nice value.
         let weight = |held| 0.8_f64.powi(by(held));
         let first = weight(1);
         assert!((2..4).map(weight).sum::<f64>() < first);

@@ -1,5 +1,5 @@
-//! What sessions report to the listener over the socket that told of the login: totals, where `PrometheusListen` wants them, and
-//! the tickets that are to be kept for them.
+//! Messages that sessions send to the listener after the login: totals of counters (for `PrometheusListen`),
+//! tickets to keep, and the state of resumable sessions.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -12,32 +12,32 @@ use crate::resuming::{CONNECTED, GOES_ON, KEEPS, Notice, WAITS};
 use crate::tickets::{Id, KEEP, KEEP_LENGTH, LARGEST};
 use crate::user_connections::{USER, USER_LENGTH, UserConnection};
 
-/// What a session says beside its totals.
+/// A message of a session besides its totals.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// A ticket is to be kept.
+    /// The listener should keep this ticket.
     Ticket(Ticket),
-    /// The session waits for its client, goes on, or has begun.
+    /// A resumable session has a connection, waits for its client, or is resumed.
     Notice(Notice),
-    /// Whose session it is, said by one that another listener has counted.
+    /// The user and the connection to count, sent by a session that an earlier listener counted.
     User(UserConnection),
-    /// What it has moved.
+    /// Bytes that the session has transferred.
     Moved(Moved),
 }
 
-/// One session's end.
+/// The listener's end of one session's report socket.
 pub(super) struct Reports {
     control: OwnedFd,
-    /// What has come of the next report.
+    /// Received bytes of the next, incomplete report.
     inbox: Vec<u8>,
     counted: Counters,
 }
 
-/// A ticket to be kept, and what it is worth.
+/// A ticket's id, and its record of what the ticket permits.
 pub(super) type Ticket = (Id, Vec<u8>);
 
 impl Reports {
-    /// `first` is the byte that has been read of it already, if it is no word about the login.
+    /// `first` is a byte that has been read already and belongs to the first report.
     pub(super) fn new(control: OwnedFd, first: Option<u8>) -> Self {
         Self {
             control,
@@ -46,12 +46,13 @@ impl Reports {
         }
     }
 
-    /// What to wait for.
+    /// Returns the socket to poll.
     pub(super) const fn control(&self) -> &OwnedFd {
         &self.control
     }
 
-    /// Adds to `sum` what has been reported, and to `words` what else was said; false when no more will come.
+    /// Adds reported increases to `sum` and other messages to `words`; returns false at the end of the
+    /// reports.
     pub(super) fn read(&mut self, sum: &mut Counters, words: &mut Vec<Word>) -> bool {
         loop {
             let mut buffer = [0; 4 * REPORT_LENGTH];
@@ -96,7 +97,7 @@ impl Reports {
                         let Some((report, _)) = self.inbox.split_first_chunk::<REPORT_LENGTH>() else {
                             break;
                         };
-                        // A session of another version, after a restart, does not make sense.
+                        // After a restart, a session of another version may report in another format.
                         let Some(now) = Counters::read(report) else { return false };
                         sum.grow(&self.counted, &now);
                         self.counted = now;
@@ -109,7 +110,8 @@ impl Reports {
     }
 }
 
-/// The ticket at the beginning of `inbox` and the length of its message, once all of it is there.
+/// Returns the ticket at the beginning of `inbox` and the length of its message; `None` while it is
+/// incomplete.
 fn ticket(inbox: &[u8]) -> Result<Option<(Ticket, usize)>, ()> {
     let Some((head, rest)) = inbox.split_first_chunk::<KEEP_LENGTH>() else { return Ok(None) };
     let (id, length) = head[1..].split_first_chunk::<32>().ok_or(())?;
@@ -143,7 +145,7 @@ mod tests {
         theirs.write_all(&counters.report()[..20]).unwrap();
         assert!(reports.read(&mut sum, &mut tickets));
         theirs.write_all(&counters.report()[20..]).unwrap();
-        // A ticket that comes in two pieces, and a report behind it.
+        // A ticket that arrives in two pieces, followed by a report.
         let keep = [&[KEEP][..], &[7; 32], &[0, 0, 0, 3], b"abc"].concat();
         theirs.write_all(&keep[..10]).unwrap();
         assert!(reports.read(&mut sum, &mut tickets));

@@ -1,4 +1,4 @@
-//! SIGHUP: the program is started again in the same process, with its arguments; sessions go on.
+//! SIGHUP: executes the program again in this process, with its arguments; sessions go on.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,37 +10,38 @@ use lh_sys::spawn::Program;
 
 use super::options::ListenerOptions;
 
-/// Tells the program, started again in its own process, that it is in the background already: the process id, which init scripts
-/// and pid files know.
+/// Environment variable with the process id. It tells the restarted program that it already runs in the
+/// background, under the id that init scripts and pid files know.
 const RESTARTED: &str = "LHSSHD_RESTARTED";
 
-/// Whether this process was a server before, which has started its program again.
+/// Returns whether this process was a server before and has executed its program again.
 pub fn is_restarted() -> bool {
     std::env::var(RESTARTED).is_ok_and(|pid| pid == std::process::id().to_string())
 }
 
-/// Longest text of the check that is logged.
+/// Largest part of the check's output that is logged, bytes.
 const LONGEST: usize = 2048;
 
-/// The program's file may have been replaced by a newer one, which is the point of restarting; where it is gone, the one that
-/// runs goes on.
+/// Returns the program and its arguments. An upgrade may have replaced the program's file; a restart then
+/// runs the new one. Where the file is missing, the running program is executed again.
 fn program(options: &ListenerOptions) -> Option<(PathBuf, &[OsString])> {
     let (program, arguments) = options.restart.as_ref()?;
     let program = if program.exists() { program.clone() } else { PathBuf::from("/proc/self/exe") };
     Some((program, arguments))
 }
 
-/// Why the program would not start again with what its files say now; `None` when it would. It checks that itself (`-t`).
+/// Returns why the program could not restart with its current files; `None` when it could. The program checks
+/// that itself (`-t`).
 pub(super) fn problem(options: &ListenerOptions) -> Option<String> {
     let (path, arguments) = program(options)?;
     let check = || -> io::Result<Option<String>> {
         let (output, theirs) = lh_sys::fd::pipe()?;
         let mut check = Program::new(path).stdio(lh_sys::fd::null()?, lh_sys::fd::null()?, theirs).arg("-t");
-        // Where one file is several programs, the name chooses.
+        // A multi-call binary chooses the program by argument 0.
         if let Some(name) = arguments.first() {
             check = check.arg0(name);
         }
-        // Only the log file's name must not be looked at: what is wrong is for us to log.
+        // Drop the log file's option: the check's errors must go to our log.
         let mut skip = false;
         for argument in arguments.iter().skip(1) {
             if std::mem::take(&mut skip) {
@@ -57,16 +58,16 @@ pub(super) fn problem(options: &ListenerOptions) -> Option<String> {
         if child.wait()?.success() {
             return Ok(None);
         }
-        // What is only noted has been read when the server was started.
+        // "Unsupported option" lines are notes, which were already logged at the first start.
         let is_problem = |line: &&str| !line.is_empty() && !line.contains(": Unsupported option ");
         let lines: Vec<&str> = text.lines().map(str::trim).filter(is_problem).collect();
         Ok(Some(lines.join("; ").chars().take(LONGEST).collect()))
     };
-    // What cannot even be asked is found out by trying, as it always was.
+    // If the check cannot run at all, the restart itself shows whether it works.
     check().ok().flatten()
 }
 
-/// Starts the program again, with these variables as well. Returns only when that fails.
+/// Executes the program again with additional environment variables. Returns only on failure.
 pub(super) fn restart(options: &ListenerOptions, variables: Vec<(&'static str, OsString)>) -> io::Error {
     let Some((path, arguments)) = program(options) else {
         return io::Error::other("arguments are not known");

@@ -1,4 +1,4 @@
-//! Making room for newcomers where `MaxStartups` is reached.
+//! Makes room for new connections where `MaxStartups` is reached.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -13,15 +13,16 @@ use crate::hand_over::HandOver;
 use crate::log::{error, verbose};
 use crate::penalties::Source;
 
-/// The source that counts for the admission of connections. A network of IPv6 has too many addresses to
-/// count each.
+/// Returns the source that a connection counts for. IPv6 addresses count by network, because a client may
+/// have a whole network of them.
 pub(super) fn block_of(hand_over: &HandOver, address: IpAddr) -> Source {
     let block = hand_over.config.per_source_net_block_size.value;
     Source::of(address, NetBlockSize { ipv6: block.ipv6.min(64), ..block })
 }
 
 impl Listener {
-    /// Why one more connection is refused. Where another one has to give way to it, that one is ended.
+    /// Applies the limits to one more connection. Returns why it is refused, or `None` when it is admitted,
+    /// for which another connection may have been ended.
     pub(super) fn make_room(&mut self, per_address: Source, address: IpAddr) -> Option<&'static str> {
         if let Some(per_source) = self.hand_over.config.per_source_max_startups.value.0 {
             let same = self.startups.iter().filter(|one| one.source == per_address && !one.expected).count();
@@ -31,12 +32,12 @@ impl Listener {
         }
         let mut random = [0; 4];
         SystemRandom.fill(&mut random);
-        // The remainder by 100 of 32 random bits is fair to two parts in a hundred million.
+        // The remainder of 32 random bits modulo 100 is biased by only two parts in a hundred million.
         let random = u32::from_ne_bytes(random);
         let source = block_of(&self.hand_over, address);
         let mut answer = self.admission.decide(source, Instant::now(), random);
         if answer != Answer::Admit {
-            // Some may have ended since the last turn.
+            // Sessions may have ended since the last turn.
             self.reap();
             answer = self.admission.decide(source, Instant::now(), random);
         }
@@ -53,7 +54,7 @@ impl Listener {
         }
     }
 
-    /// Ends an unauthenticated connection: its source holds more than others that want to come in.
+    /// Ends an unauthenticated connection whose source has more than the newcomer's.
     fn replace(&mut self, pid: Pid) {
         self.admission.end(pid);
         let Some(at) = self.startups.iter().position(|startup| startup.pid == pid) else { return };

@@ -1,4 +1,5 @@
-//! One connection that has not authenticated, as the listener sees it: its session process, and what is still to be told that.
+//! One unauthenticated connection, as the listener sees it: its session process, and how much of the
+//! hand-over it has received.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -17,47 +18,47 @@ use crate::user_connections::{UserConnection, UserConnections};
 
 use super::waiting::Owner;
 
-/// A process that has not begun after this time is not waited for any longer.
+/// Time after which a process counts as started even if it has not reported that it serves its client.
 const LONG_START: Duration = Duration::from_millis(200);
 
-/// See the module documentation.
+/// An unauthenticated connection. See the module documentation.
 pub(super) struct Startup {
     pub(super) control: OwnedFd,
     pub(super) pid: Pid,
     pub(super) peer: SocketAddr,
     pub(super) source: Source,
     pub(super) deadline: Option<Instant>,
-    /// There is a ticket for it: it is no unauthenticated client that logs in.
+    /// There is a ticket for the connection, so it does not count as unauthenticated.
     pub(super) expected: bool,
     /// When its process was created.
     pub(super) since: Instant,
     /// The process has begun to serve its client.
     pub(super) started: bool,
-    /// How much of the hand-over the session process has taken.
+    /// Number of bytes of the hand-over that have been sent.
     pub(super) handed_over: usize,
 }
 
 impl Startup {
-    /// What to wait for: word of the session process, and room for what it has not been told of `hand_over`.
+    /// Returns the events to poll for: messages of the session process, and room for the rest of `hand_over`.
     pub(super) fn interest(&self, hand_over: &[u8]) -> PollFlags {
         if self.handed_over < hand_over.len() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
     }
 
-    /// Tells the session process more of the hand-over, as much as fits. Never waits: a process that is stopped, or waits for a disk,
-    /// must not keep others from being let in.
+    /// Sends the rest of the hand-over, as far as it fits. Never blocks: a process that is stopped or waits
+    /// for a disk must not delay other connections.
     pub(super) fn push(&mut self, hand_over: &[u8]) {
         while let Some(rest) = hand_over.get(self.handed_over..).filter(|rest| !rest.is_empty()) {
             match send(&self.control, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(sent) => self.handed_over += sent,
                 Err(Errno::INTR) => {}
-                // It has ended, which is found out when its end is looked at.
+                // The process has ended, which `reap` will notice.
                 Err(error) if error != Errno::AGAIN => self.handed_over = hand_over.len(),
                 Err(_) => return,
             }
         }
     }
 
-    /// When the process has begun, or has had the time for it.
+    /// Returns the time at which the process counts as started; `None` once it has reported its start.
     pub(super) fn begun_by(&self) -> Option<Instant> {
         (!self.started).then(|| self.since.checked_add(LONG_START)).flatten()
     }
@@ -121,7 +122,7 @@ impl Startup {
         true
     }
 
-    /// Takes the next message if all of it is there and `decode` knows it; leaves it otherwise.
+    /// Takes the next message if it is complete and `decode` accepts it; otherwise leaves it in the socket.
     fn take<const LENGTH: usize, T>(&self, decode: impl FnOnce(&[u8; LENGTH]) -> Option<T>) -> Option<T> {
         let mut message = [0; LENGTH];
         let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
@@ -134,7 +135,7 @@ impl Startup {
     }
 
     fn answer(&self, bytes: &[u8]) {
-        // Its socket is empty, so this fits.
+        // The socket's send buffer is empty, so the answer fits.
         let _ = send(&self.control, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }
@@ -147,7 +148,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
-    /// A startup, and its process's end of the socket.
+    /// Returns a startup, and its process's end of the socket.
     fn startup() -> (Startup, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let peer: SocketAddr = ([127, 0, 0, 1], 7).into();
@@ -176,7 +177,7 @@ mod tests {
         drop(theirs);
         assert!(startup.take_started());
         assert_eq!(startup.begun_by(), None);
-        // The next word stays where it is, and is not this one.
+        // The next message stays in the socket and is not reported as a start.
         assert!(!startup.take_started());
         assert_eq!(super::super::told::first_word(&startup.control), AUTHENTICATED.first().copied());
     }
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn a_session_that_does_not_read_holds_nobody_up() {
         let (mut startup, mut theirs) = startup();
-        // More than a socket holds.
+        // More bytes than a socket buffer holds.
         let hand_over: Vec<u8> = (0..8_u32 << 20).map(|at| at as u8).collect();
         startup.push(&hand_over);
         assert!(startup.handed_over < hand_over.len());

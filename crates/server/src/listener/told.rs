@@ -1,4 +1,4 @@
-//! What sessions tell the listener: that they have logged in, what they have counted, and which of them wait.
+//! Handles the messages of sessions: logins, counters, and the state of resumable sessions.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -19,10 +19,11 @@ use crate::penalties::Source;
 use crate::quotas::Moved;
 use crate::resuming::Notice;
 
-/// Why sessions of a user end whose quota is used up.
+/// The logged reason for ending sessions whose user has used up the quota.
 const USED_UP: &str = "its user has used up the transfer quota (PerUserTransferQuota)";
 
-/// Reads what a session has said, and adds its counts to the exporter's, where there is one; false when no more will come.
+/// Reads a session's messages and adds its counts to the exporter's, if there is one; false at the end of the
+/// messages.
 fn read(reports: &mut Reports, exporter: Option<&mut Exporter>) -> (Vec<Word>, bool) {
     let (mut unused, mut words) = (Counters::default(), Vec::new());
     let sum = exporter.map_or(&mut unused, |exporter| &mut exporter.seen.sessions);
@@ -30,8 +31,8 @@ fn read(reports: &mut Reports, exporter: Option<&mut Exporter>) -> (Vec<Word>, b
     (words, goes_on)
 }
 
-/// First byte of the session process: [`AUTHENTICATED`], or the kind of a report; `None` when it has closed
-/// its end.
+/// Returns the first byte from the session process: [`AUTHENTICATED`], or the kind of a report; `None` when
+/// its end is closed.
 pub(super) fn first_word(control: &OwnedFd) -> Option<u8> {
     let mut byte = [0; 1];
     let got = rustix::net::recv(control, &mut byte, rustix::net::RecvFlags::DONTWAIT);
@@ -75,7 +76,7 @@ impl Listener {
         }
     }
 
-    /// Takes what a startup says first.
+    /// Handles a startup's first message: a login, or the first report.
     pub(super) fn take_word(&mut self, mut startup: Startup, running: &mut Running) {
         // A session may have ended before its first word was read, and without the answers that it waited for.
         startup.serve(&mut self.tickets, &mut self.users, &mut self.quotas, Instant::now());
@@ -107,7 +108,8 @@ impl Listener {
                     Word::Ticket((id, record)) => {
                         self.tickets.keep(*pid, address, id, record, Instant::now());
                     }
-                    // Said at the login, to the listener that adopts the session.
+                    // Only a session that an earlier listener started sends this; ours is counted at the
+                    // login.
                     Word::User(_) => {}
                     Word::Notice(notice) => self.on_notice(Owner::Process(*pid), notice),
                     Word::Moved(moved) => self.on_moved(Owner::Process(*pid), moved),
@@ -141,7 +143,7 @@ impl Listener {
         }
     }
 
-    /// Takes what a session says that may be resumed.
+    /// Handles a notice of a resumable session, and ends sessions that exceed the limits.
     fn on_notice(&mut self, owner: Owner, notice: Notice) {
         match &notice {
             Notice::Connected(address) => {
@@ -156,7 +158,7 @@ impl Listener {
         self.end_sessions(owners, why);
     }
 
-    /// Counts what a session has moved, and ends it, once, where its user has used up the quota.
+    /// Counts the transferred bytes, and ends the session, once, where its user has used up the quota.
     fn on_moved(&mut self, owner: Owner, moved: Moved) {
         if self.quotas.add(moved, Instant::now()) {
             return;
@@ -170,7 +172,7 @@ impl Listener {
         self.end_sessions(vec![owner], USED_UP);
     }
 
-    /// Ends sessions beyond the limits.
+    /// Ends these sessions, which exceed a limit.
     fn end_sessions(&self, owners: Vec<Owner>, why: &str) {
         for owner in owners {
             match owner {
@@ -189,7 +191,7 @@ impl Listener {
         }
     }
 
-    /// Takes what a session has counted that has ended.
+    /// Reads the last reports of a session that has ended.
     pub(super) fn read_last(&mut self, running: &mut Running) {
         let Some(reports) = &mut running.reports else { return };
         for word in read(reports, self.exporter.as_mut()).0 {

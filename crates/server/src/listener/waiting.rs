@@ -1,6 +1,6 @@
-//! Sessions that have lost their connections and wait for their clients (`ResumeGrace`): how many there may
-//! be, how much memory they may keep, and how many connections their clients may lose on the way back without
-//! a penalty for their address.
+//! Sessions that have lost their connections and wait for their clients (`ResumeGrace`). Limits their number,
+//! the memory that they keep, and the connections that their clients may lose without a penalty while they
+//! reconnect.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,33 +14,34 @@ use rustix::process::Pid;
 use crate::penalties::Source;
 use crate::resuming::Notice;
 
-/// Connections that the client of a waiting session may lose before the login. A client makes 120 in the first two
-/// minutes of an outage, one a second.
+/// Number of connections that the client of a waiting session may lose before the login. A client makes 120
+/// in the first two minutes of an outage, one a second.
 const RESERVE: u32 = 128;
 
-/// Time after which it may lose one more: a client makes one attempt in this time when it has been away for longer.
+/// Time after which the client may lose one more connection. In a long outage a client makes one attempt in
+/// this time.
 const RENEWAL: Duration = Duration::from_secs(5);
 
-/// Who speaks for a session.
+/// The process that reports for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
-    /// A process of this listener's.
+    /// A session process of this listener.
     Process(Pid),
-    /// The monitor of a session that an earlier listener has begun.
+    /// The monitor of a session that an earlier listener started.
     Adopted(Id),
 }
 
-/// Connections that may end without a login and without a penalty.
+/// The number of connections that may end without a login and without a penalty.
 #[derive(Debug, Clone, Copy)]
 struct Reserve {
     source: Source,
     left: u32,
-    /// When [`RENEWAL`] was counted last.
+    /// Time up to which renewals have been added to `left`.
     at: Instant,
 }
 
 impl Reserve {
-    /// Takes one, if there is one.
+    /// Takes one connection from the reserve; returns false when it is empty.
     fn take(&mut self, now: Instant) -> bool {
         while self.left < RESERVE && self.at + RENEWAL <= now {
             self.left += 1;
@@ -55,12 +56,12 @@ impl Reserve {
     }
 }
 
-/// See the module documentation.
+/// The waiting sessions. See the module documentation.
 #[derive(Debug)]
 pub(super) struct WaitingSessions {
     waiting: Waiting,
     owners: HashMap<Handle, Owner>,
-    /// Bytes that sessions keep for their clients.
+    /// Bytes that each session keeps for its client.
     kept: HashMap<Handle, u64>,
     most_kept: u64,
     reserves: HashMap<Handle, Reserve>,
@@ -68,17 +69,17 @@ pub(super) struct WaitingSessions {
 }
 
 impl WaitingSessions {
-    /// `limits`: how many may wait (`ResumeMaxSessions`). Each keeps its monitor, its session process (and,
-    /// with PAM, the holder of the PAM session), its programs and the memory for what its client has not
-    /// acknowledged. `most_kept`: how much of that memory all keep together, bytes (`ResumeMaxMemory`).
-    /// `block`: which addresses count as one (`PerSourceNetBlockSize`).
+    /// `limits`: how many may wait (`ResumeMaxSessions`). Each keeps its monitor, its session process, with
+    /// PAM the PAM session holder, its programs, and the data that its client has not acknowledged.
+    /// `most_kept`: how much of that data all keep together, bytes (`ResumeMaxMemory`). `block`: which
+    /// addresses count as one source (`PerSourceNetBlockSize`).
     pub(super) fn new(limits: Limits, most_kept: u64, block: NetBlockSize) -> Self {
         let waiting = Waiting::new(limits);
         let (owners, kept, reserves) = (HashMap::new(), HashMap::new(), HashMap::new());
         Self { waiting, owners, kept, most_kept, reserves, block }
     }
 
-    /// Returns why sessions end for this notice.
+    /// Returns the logged reason for sessions that end because of this notice.
     pub(super) const fn reason(notice: &Notice) -> &'static str {
         match notice {
             Notice::Keeps { .. } => "too much memory is kept for clients (ResumeMaxMemory)",
@@ -88,13 +89,13 @@ impl WaitingSessions {
         }
     }
 
-    /// Takes a connection from `source` out of the reserve of a session that waits for a client there: its end before
-    /// the login is no offence. False where there is no such session, or nothing is left of its reserve.
+    /// Takes a connection from `source` out of the reserve of a session that waits for a client there; its
+    /// end before the login is then no offence. False: there is no such session, or its reserve is empty.
     pub(super) fn excuse(&mut self, source: Source, now: Instant) -> bool {
         self.reserves.values_mut().any(|reserve| reserve.source == source && reserve.take(now))
     }
 
-    /// A session waits, or goes on. Returns the sessions that have to end for it.
+    /// Records a session's notice. Returns the sessions that have to end so that the limits hold.
     pub(super) fn hear(&mut self, from: Owner, notice: Notice, now: Instant) -> Vec<Owner> {
         match notice {
             Notice::GoesOn(handle) => {
@@ -112,7 +113,8 @@ impl WaitingSessions {
             }
             Notice::Connected(_) => Vec::new(),
             Notice::Waits { handle, user, address, waited, grace } => {
-                // A session that says it again, or names one of another process, changes nothing for the other.
+                // A handle belongs to the process that named it first; notices of another process change
+                // nothing.
                 if self.owners.get(&handle).is_some_and(|owner| *owner != from) {
                     return Vec::new();
                 }
@@ -131,9 +133,9 @@ impl WaitingSessions {
         }
     }
 
-    /// Returns the sessions to end until the others keep no more memory than allowed: of the user whose
-    /// sessions keep most, the one that keeps most. So a user's sessions end for others only while they keep
-    /// more than theirs.
+    /// Returns the sessions to end until the rest keep no more memory than allowed. Each time it chooses the
+    /// user with the most memory, and of that user's sessions the largest. So a user is affected by others
+    /// only while using more memory than they do.
     fn end_heaviest(&mut self) -> Vec<Owner> {
         let mut ended = Vec::new();
         while self.kept.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)) > self.most_kept {
@@ -153,14 +155,14 @@ impl WaitingSessions {
         ended
     }
 
-    /// Begins a session's reserve. One that says again that it waits gets no other.
+    /// Begins a session's reserve. A repeated notice does not refill it.
     fn note_address(&mut self, handle: Handle, address: IpAddr, now: Instant) {
         let source = Source::of(address, self.block);
         let reserve = Reserve { source, left: RESERVE, at: now };
         self.reserves.entry(handle).or_insert(reserve);
     }
 
-    /// The session has ended.
+    /// Removes the sessions of a process that has ended.
     pub(super) fn gone(&mut self, from: Owner) {
         let of_owner = self.owners.iter().find(|(_, owner)| **owner == from).map(|(handle, _)| *handle);
         if let Some(handle) = of_owner {
@@ -192,7 +194,7 @@ mod tests {
         let mut handle = Handle([0; 16]);
         handle.0[..2].copy_from_slice(&number.to_be_bytes());
         let grace = Duration::from_secs(600);
-        // Every third one has been adopted.
+        // Every third session is an adopted one.
         let owner = match number % 3 {
             0 => Owner::Adopted(Id::new(number.into())),
             _ => Owner::Process(Pid::from_raw(i32::from(number) + 1).unwrap()),
@@ -211,7 +213,7 @@ mod tests {
         }
         let expected: Vec<_> = (0..36).map(|number| waits(number, "ada").0).collect();
         assert_eq!(ended, expected);
-        // One that goes on and one that has ended make place for two.
+        // One session that resumes and one that ends make room for two.
         let (owner, _) = waits(99, "ada");
         sessions.gone(owner);
         let (owner, Notice::Waits { handle, .. }) = waits(98, "ada") else { unreachable!() };
@@ -246,7 +248,7 @@ mod tests {
             assert!(sessions.owners.len() <= 1024 && sessions.waiting.len() == sessions.owners.len());
         }
         assert_eq!((ended.len(), sessions.owners.len()), (10_000 - 1024, 1024));
-        // As many of each user wait, give or take one.
+        // About equally many sessions of each user wait.
         let of_users = (0..200).map(|user| sessions.waiting.waiting_of(&format!("user{user}")));
         assert!(of_users.clone().min() >= Some(5) && of_users.max() <= Some(6));
         for number in 0..10_000 {
@@ -282,14 +284,14 @@ mod tests {
     #[test]
     fn memory_ends_the_heaviest_users_heaviest_session() {
         let (mut sessions, now) = (sessions(), Instant::now());
-        // Ada has the heaviest session, and bob's keep more together.
+        // Ada has the largest session, but bob's together are larger.
         for (number, user, mib) in [(0, "ada", 300), (1, "bob", 200), (2, "bob", 250), (3, "bob", 150)] {
             let (owner, notice) = waits(number, user);
             assert_eq!(sessions.hear(owner, notice, now), []);
             let (owner, notice) = keeps(number, mib << 20);
             assert_eq!(sessions.hear(owner, notice, now), []);
         }
-        // What it says again counts once; another process cannot speak for it.
+        // A repeated notice counts once, and no other process can report for the session.
         let (owner, notice) = waits(0, "ada");
         assert_eq!(sessions.hear(owner, notice, now), []);
         assert_eq!(sessions.hear(keeps(1, 0).0, keeps(0, u64::MAX).1, now), []);
@@ -297,7 +299,7 @@ mod tests {
         assert_eq!(sessions.hear(owner, notice, now), []);
         let (owner, notice) = keeps(0, 425 << 20);
         assert_eq!(sessions.hear(owner, notice, now), [waits(2, "").0]);
-        // One that goes on keeps nothing for the table; a lie ends the user's own.
+        // A resumed session no longer counts as keeping memory; a false report ends the user's own sessions.
         let (owner, Notice::Waits { handle, .. }) = waits(0, "ada") else { unreachable!() };
         sessions.hear(owner, Notice::GoesOn(handle), now);
         assert_eq!(sessions.kept.values().sum::<u64>(), 350 << 20);
@@ -307,8 +309,8 @@ mod tests {
         assert_eq!(sessions.hear(owner, notice, now), [owner]);
     }
 
-    /// What becomes of connections that end without an attempt to log in, one in each `pause`. Returns the number of
-    /// the first one after which the address is locked out.
+    /// Ends connections without an attempt to log in, one in each `pause`. Returns the number of the first
+    /// one after which the address is locked out.
     fn locked_out(
         sessions: &mut WaitingSessions,
         address: &str,
@@ -352,12 +354,12 @@ mod tests {
         let (owner, notice) = waits(1, "ada");
         let Notice::Waits { handle, .. } = notice else { unreachable!() };
         sessions.hear(owner, notice, now);
-        // Saying it again begins no other reserve.
+        // A repeated notice begins no new reserve.
         let flood = Duration::from_millis(1);
         assert_eq!(locked_out(&mut sessions, ADDRESS, now, flood), Some(RESERVE + 2));
         sessions.hear(owner, waits(1, "ada").1, now);
         assert_eq!(locked_out(&mut sessions, ADDRESS, now + Duration::from_secs(2), flood), Some(2));
-        // With the session the reserve is gone.
+        // The reserve ends with the session.
         let later = now + Duration::from_secs(300);
         assert!(sessions.excuse(Source::of(ADDRESS.parse().unwrap(), BLOCK), later));
         sessions.hear(owner, Notice::GoesOn(handle), later);

@@ -1,4 +1,4 @@
-//! An account that a client wants to log in to, with what decides about its keys.
+//! An account that a client wants to log in to, with what the checks of its keys need.
 
 use lh_config::server_table::ServerSettings;
 use lh_sys::users::User;
@@ -6,8 +6,8 @@ use lh_sys::users::User;
 use super::client::Client;
 use super::lookups::Lookups;
 
-/// What is needed to look for keys and certificates of one account. The search is in `keys.rs`, which asks `certificates.rs`
-/// about certificates.
+/// The inputs of the search for an account's keys and certificates. `keys.rs` searches; `certificates.rs`
+/// checks certificates.
 #[derive(Clone, Copy)]
 pub(super) struct AccountContext<'a> {
     pub(super) client: &'a Client,

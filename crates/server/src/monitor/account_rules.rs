@@ -1,4 +1,4 @@
-//! Whether an authenticated user may use the account: `PermitRootLogin`, and what PAM says of it.
+//! Checks whether an authenticated user may use the account: `PermitRootLogin` and PAM's account check.
 
 use lh_auth::gss::GSS_METHOD;
 use lh_config::enums::PermitRootLogin;
@@ -11,7 +11,7 @@ use crate::log::info;
 use crate::modules::Outcome;
 use crate::verdict::Verdict;
 
-/// `PermitRootLogin`, applied to what would otherwise be a success.
+/// Returns whether `PermitRootLogin` permits an otherwise successful login.
 pub(super) fn root_may(client: &Client, candidate: &Candidate, method: &str) -> bool {
     if candidate.user.as_ref().is_none_or(|user| user.uid != 0) {
         return true;
@@ -35,7 +35,7 @@ pub(super) fn root_may(client: &Client, candidate: &Candidate, method: &str) -> 
     allowed
 }
 
-/// The last check of an authenticated user, where PAM decides about accounts.
+/// Runs PAM's account check for an authenticated user; without PAM the account is accepted.
 pub(super) fn account_in_order(
     modules: Option<&mut Modules>,
     client: &Client,

@@ -1,4 +1,5 @@
-//! Attempts of one connection: which of them count, how many may fail, and how long a failure takes.
+//! Counters of login attempts on one connection: which attempts count, how many may fail, and how long a
+//! failure is delayed.
 
 use std::time::{Duration, Instant};
 
@@ -12,36 +13,36 @@ use crate::hand_over::DelayKey;
 use crate::log::error;
 use crate::verdict::Verdict;
 
-/// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
-/// time does not tell whether the user exists. (OpenSSH's numbers.)
+/// Shortest duration of a failed attempt (OpenSSH's value). The user name adds up to as much again, so that
+/// the time does not reveal whether the user exists.
 const LEAST_FAIL_TIME: Duration = Duration::from_micros(5000);
 
-/// What a client has asked for that has not logged in.
+/// The requests of a client that has not logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// For nothing, or to go on with a session, and that was not refused.
+    /// No login: nothing at all, or a resumption that was not refused.
     Nothing,
-    /// For a login, and no attempt has failed.
+    /// A login, and no attempt has failed.
     Login,
-    /// An attempt has failed. `exists`: its user does.
+    /// An attempt has failed. `exists`: the user of the attempt exists.
     Failed { exists: bool },
 }
 
 /// The counters of one connection.
 pub(super) struct Attempts {
     made: u32,
-    /// Some of them were for a login, not for a resumption.
+    /// An attempt was for a login, not for a resumption.
     for_login: bool,
     failures: u32,
-    /// Failures by other methods than keys: passwords and prompts.
+    /// Failures by passwords and prompts, which are secrets that can be guessed.
     failed_secrets: u32,
-    /// Queries about keys that would not do, and that count as no failures (`PubkeyAuthOptions max-pk-ok`).
+    /// Queries about unacceptable keys that do not count as failures (`PubkeyAuthOptions max-pk-ok`).
     forgiven: u32,
-    /// Requests that did not fail.
+    /// Counts and limits the requests that did not fail.
     unfailing: Unfailing,
-    /// How to wait; tests do not.
+    /// The function that sleeps; tests replace it.
     pub(super) pause: fn(Duration),
-    /// The listener's secret: how long a failure takes depends on it.
+    /// The listener's secret, from which the delay of failures is derived.
     pub(super) delay_key: DelayKey,
 }
 
@@ -61,24 +62,24 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// An attempt begins.
+    /// Records the beginning of an attempt.
     pub(super) const fn begin(&mut self, method: &Method) {
         self.made = self.made.saturating_add(1);
         self.for_login |= !matches!(method, Method::Resume(_));
     }
 
-    /// True while the first attempt is decided.
+    /// Returns whether the first attempt is being decided.
     pub(super) const fn is_first(&self) -> bool {
         self.made == 1
     }
 
-    /// Attempts that were refused, whether or not they count against `MaxAuthTries`: a client that only asks about keys has
-    /// tried too.
+    /// Returns the number of refused attempts, whether or not they count against `MaxAuthTries`: a client
+    /// that only queries keys has tried too.
     pub(super) const fn refused(&self) -> u32 {
         self.failures + self.forgiven
     }
 
-    /// True when a login was asked for, by any method or by the question for methods.
+    /// Returns whether a login was requested, by any method or by the request for the list of methods.
     pub(super) const fn for_login(&self) -> bool {
         self.for_login
     }
@@ -87,8 +88,9 @@ impl Attempts {
         self.failed_secrets
     }
 
-    /// Counts failures; the first `none` only asks for methods and is no failure, nor are the first queries about keys.
-    /// `uncharged`: a failure that is not the client's fault.
+    /// Counts a failure and limits further attempts. The first `none`, which only requests the list of
+    /// methods, is no failure; nor are the first queries about keys. `uncharged`: the failure is not the
+    /// client's fault.
     pub(super) fn count(
         &mut self,
         client: &Client,
@@ -97,7 +99,8 @@ impl Attempts {
         verdict: Verdict,
         uncharged: bool,
     ) -> Verdict {
-        // The first `none` only asks for methods, and a missing key table is not the client's fault.
+        // The first `none` only requests the list of methods, and a missing Kerberos key table is not the
+        // client's fault.
         let free = self.made <= 1 && matches!(method, Method::None) || is_offer(method) || uncharged;
         let failed = matches!(verdict, Verdict::Reject { partial: false, .. });
         if !failed || free {
@@ -120,7 +123,7 @@ impl Attempts {
         Verdict::TooMany
     }
 
-    /// Counts a request that is no failure. A login is the last one, so it is never one too many.
+    /// Counts a request that did not fail. A login is the last request, so it never exceeds the limit.
     fn count_unfailing(&mut self, client: &Client, candidate: &Candidate, verdict: Verdict) -> Verdict {
         if matches!(
             verdict,
@@ -146,11 +149,11 @@ impl Attempts {
         }
     }
 
-    /// Sleeps until a failed attempt that began then has taken long enough.
+    /// Sleeps until a failed attempt that began at `began` has taken its full time.
     pub(super) fn wait_out(&self, began: Instant, user: &str) {
         let mut least = LEAST_FAIL_TIME + extra_fail_time(user, &self.delay_key);
         let took = began.elapsed();
-        // Work that takes longer (a slow hash) is rounded up to a multiple.
+        // An attempt that takes longer (a slow hash) is rounded up to a multiple, which hides its exact time.
         while least < took {
             least *= 2;
         }
@@ -158,12 +161,13 @@ impl Attempts {
     }
 }
 
-/// Whether the client asks if a key would do, without a signature.
+/// Returns whether the client asks if a key is acceptable, without a signature.
 fn is_query(method: &Method) -> bool {
     matches!(method, Method::PublicKey(attempt) if attempt.signature.is_none())
 }
 
-/// What a failure takes longer for this name: the same in all sessions of a listener, and not to be known without its secret.
+/// Returns the extra delay of failures for this name: constant within one listener, and unpredictable without
+/// its secret.
 pub(super) fn extra_fail_time(user: &str, key: &DelayKey) -> Duration {
     let tag = lh_crypto::Hash::Sha256.hmac(key.bytes(), user.as_bytes());
     let number = tag.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));

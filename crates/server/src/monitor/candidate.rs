@@ -1,4 +1,4 @@
-//! The user a client wants to be: the account, and the rules that fit it.
+//! The user that a client names: the account, and the settings that apply to it.
 
 use lh_config::ServerConfig;
 use lh_config::server_table::ServerSettings;
@@ -13,37 +13,39 @@ use crate::account;
 use crate::key_options::KeyOptions;
 use crate::log::{Field, error, info, shown_name};
 
-/// The user a client says it is, whether or not there is one.
+/// The user that a client wants to log in as, whether or not it exists.
 pub(super) struct Candidate {
     pub(super) name: String,
-    /// Present only when the account exists and may log in.
+    /// `Some` only when the account exists and may log in.
     pub(super) user: Option<User>,
     pub(super) shadow: Option<Shadow>,
     pub(super) settings: ServerSettings,
-    /// What is left of each alternative of `AuthenticationMethods`; empty when any method will do.
+    /// Methods that remain in each alternative of `AuthenticationMethods`; empty when any one method is
+    /// enough.
     pub(super) chains: Vec<Vec<String>>,
     pub(super) options: KeyOptions,
     pub(super) must_change_password: bool,
-    /// Keys that have done their part: where two are asked for, they must be two.
+    /// Keys that have already succeeded: a second `publickey` step needs another key.
     pub(super) used_keys: Vec<PublicKey>,
-    /// The methods that have succeeded, a line each.
+    /// The methods that have succeeded, one on each line.
     pub(super) proofs: String,
-    /// What the client is told after the login about the keys that have succeeded.
+    /// Messages to the client, after the login, about the keys that have succeeded.
     pub(super) remarks: Vec<String>,
-    /// By ticket: the process of the session that is joined.
+    /// Process id of the session that a ticket joins; `None` without a ticket.
     pub(super) joined: Option<u32>,
 }
 
 impl Candidate {
-    /// Who asks to be this user, for the log: `ada from ADDRESS port PORT`, with `invalid user` in front where there is no such user.
+    /// Returns a description for the log: `ada from ADDRESS port PORT`, with `invalid user` in front where
+    /// the user does not exist.
     pub(super) fn described(&self, client: &Client) -> String {
         let invalid = if self.user.is_none() { "invalid user " } else { "" };
         format!("{invalid}{} from {} port {}", shown_name(&self.name), client.peer.ip(), client.peer.port())
     }
 
-    /// Looks the account up and applies the `Match` blocks that fit it.
-    /// What follows a colon is a style (`name:style`, BSD authentication's), which is part of what a signature covers but not of
-    /// the account's name.
+    /// Looks up the account and applies the matching `Match` blocks. The part after a colon is a style
+    /// (`name:style`, as in BSD authentication): signatures cover it, but it is not part of the account's
+    /// name.
     pub(super) fn meet(name: &str, config: &ServerConfig, client: &Client, lookups: &Lookups) -> Self {
         let log = &client.log;
         let account = name.split_once(':').map_or(name, |(account, _)| account);
@@ -64,7 +66,7 @@ impl Candidate {
                 }
             }
             Err(problem) => {
-                // Rules about groups could not be applied.
+                // The groups are unknown, so rules about groups could not be applied.
                 error!(log, "cannot look up the groups of user {account}: {problem}");
                 lookups.set_doubt();
                 user = None;
@@ -74,13 +76,14 @@ impl Candidate {
         let (settings, user) = match config.for_connection(&facts) {
             Ok(config) => (config.settings, user),
             Err(problem) => {
-                // With rules that cannot be read every login is refused.
+                // With rules that cannot be evaluated, every login is refused.
                 error!(log, "{problem}");
                 lookups.set_doubt();
                 (config.settings.clone(), None)
             }
         };
-        // A `Match` block is heeded also where it says less, and before a flag, as by sshd. Without one a flag counts.
+        // A level from a `Match` block takes precedence over a flag, even if it logs less, as in sshd.
+        // Otherwise a flag counts.
         let own_level = settings.log_level.value != config.settings.log_level.value;
         if let Some(level) = Some(settings.log_level.value).filter(|_| own_level) {
             log.set_level(level);

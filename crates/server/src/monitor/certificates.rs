@@ -1,6 +1,7 @@
-//! Users' certificates: whose signature is trusted, for which accounts, with which rights.
+//! User certificates: which authorities are trusted, for which accounts, and which rights the certificate
+//! gives.
 //!
-//! The authority's own signature has been checked before anything here is asked.
+//! The caller has already verified the authority's signature.
 
 use std::path::Path;
 
@@ -22,7 +23,7 @@ use crate::user_tokens::user_tokens;
 pub(super) enum Refusal {
     #[error("Certificate does not contain an authorized principal")]
     NoPrincipal,
-    /// Its options cannot be used, which has been logged.
+    /// The certificate's options cannot be used; the reason has been logged.
     #[error("Invalid certificate options")]
     BadOptions,
     #[error("Refused by certificate options")]
@@ -31,7 +32,7 @@ pub(super) enum Refusal {
     PrincipalsOptions,
     #[error(transparent)]
     CommandsDiffer(#[from] CommandsDiffer),
-    /// Its kind, its time or its principals.
+    /// The certificate is of the wrong kind, expired or not yet valid, or for other principals.
     #[error(transparent)]
     NotInForce(#[from] CertificateError),
 }
@@ -42,7 +43,8 @@ impl AccountContext<'_> {
         Comer { user: &self.user.name, address: origin.address, name: origin.name, now: now_unix() }
     }
 
-    /// Whether options let the user in from here; why not is logged. `authorities`: as for [`KeyOptions::authorise`].
+    /// Returns whether the options permit this login, and logs the reason if not. `authorities`: as for
+    /// [`KeyOptions::authorise`].
     pub(super) fn permitted(&self, options: &KeyOptions, place: &str, authorities: bool) -> bool {
         match options.authorise(place, &self.comer(), authorities) {
             Ok(()) => true,
@@ -53,7 +55,8 @@ impl AccountContext<'_> {
         }
     }
 
-    /// A certificate whose authority stands in `authorized_keys` behind `line`, at `place`.
+    /// Checks a certificate whose authority is trusted by an `authorized_keys` line with the options `line`,
+    /// at `place`.
     pub(super) fn certificate_of_line(
         &self,
         certificate: &Certificate,
@@ -62,7 +65,7 @@ impl AccountContext<'_> {
     ) -> Result<KeyOptions, Refusal> {
         let options = self.options_of(certificate, place)?;
         let options = line.merged(&options)?;
-        // Principals of the line are preferred to the user's name.
+        // The `principals` of the line replace the user's name.
         let name = match &line.principals {
             None => &self.user.name,
             Some(list) => {
@@ -74,7 +77,7 @@ impl AccountContext<'_> {
         Ok(options)
     }
 
-    /// A certificate of an authority in `TrustedUserCAKeys`. What is wrong with one is logged.
+    /// Checks a certificate of an authority in `TrustedUserCAKeys`. The reason for a refusal is logged.
     pub(super) fn trusted_authority(&self, key: &PublicKey, certificate: &Certificate) -> Option<KeyOptions> {
         let Self { client, lookups, settings, .. } = *self;
         let file = settings.trusted_user_ca_keys.as_deref()?;
@@ -200,7 +203,8 @@ impl AccountContext<'_> {
         }
     }
 
-    /// The first line with a principal of the certificate and options that can be read. No later one counts, as in sshd.
+    /// Returns the first line that names a principal of the certificate and has valid options. As in sshd,
+    /// later lines do not count.
     fn matching_principal(
         &self,
         certificate: &Certificate,
@@ -221,7 +225,7 @@ impl AccountContext<'_> {
         None
     }
 
-    /// What the certificate itself allows, if it may be used by this user from here.
+    /// Returns the certificate's own options, if they permit this user to log in from here.
     fn options_of(&self, certificate: &Certificate, place: &str) -> Result<KeyOptions, Refusal> {
         let options = KeyOptions::of_certificate(certificate).map_err(|why| {
             error!(self.client.log, "{why}");
@@ -268,7 +272,7 @@ fn is_known(key: &PublicKey) -> bool {
     key.key_type().starts_with("ssh-dss") || !key.signature_algorithms().is_empty()
 }
 
-/// Kind, time, principals: the rules that hold everywhere. Critical options are [`KeyOptions::of_certificate`]'s business.
+/// Checks kind, validity period and principals. [`KeyOptions::of_certificate`] checks critical options.
 fn in_force(certificate: &Certificate, name: &str) -> Result<(), CertificateError> {
     let now = u64::try_from(now_unix()).unwrap_or(0);
     let critical: Vec<&str> = certificate.critical_options().iter().map(|(name, _)| name.as_str()).collect();

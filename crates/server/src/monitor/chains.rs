@@ -1,16 +1,16 @@
-//! `AuthenticationMethods`: which methods must succeed one after the other.
+//! `AuthenticationMethods`: the lists of methods that must succeed one after another.
 
 use lh_auth::gss::GSS_METHOD;
 use lh_config::server_table::ServerSettings;
 
 use crate::log::{Log, error};
 
-/// A method without its submethod (`keyboard-interactive:pam`).
+/// Returns the method without its submethod (`keyboard-interactive:pam`).
 pub(super) fn base(method: &str) -> &str {
     method.split(':').next().unwrap_or(method)
 }
 
-/// The methods the settings allow at all, in OpenSSH's order.
+/// Returns the methods that the settings enable, in OpenSSH's order.
 fn configured(settings: &ServerSettings) -> Vec<&'static str> {
     [
         ("publickey", settings.pubkey_authentication.value),
@@ -25,7 +25,8 @@ fn configured(settings: &ServerSettings) -> Vec<&'static str> {
     .collect()
 }
 
-/// Those of them that can succeed here: without root's rights only PAM can check passwords.
+/// Returns the enabled methods that can succeed in this process: without root's rights only PAM can check
+/// passwords.
 pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
     let mut methods = configured(settings);
     let passwords = lh_sys::ids::is_root() || crate::pam_use::uses_pam(settings);
@@ -33,8 +34,8 @@ pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
     methods
 }
 
-/// The alternatives whose methods are all allowed. Where there were some and none is left, every login fails:
-/// the answer is then an alternative that cannot be fulfilled.
+/// Returns the alternatives whose methods are all enabled. If there were alternatives and none is left, every
+/// login must fail: the result is then one alternative that cannot be satisfied.
 pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
     let configured = &settings.authentication_methods.0;
     let (good, bad): (Vec<_>, Vec<_>) =
@@ -49,7 +50,7 @@ pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
     good
 }
 
-/// Whether [`usable`] has found that nothing can fulfil what is demanded.
+/// Returns whether [`usable`] has found that no alternative can be satisfied.
 pub(super) fn are_unsatisfiable(chains: &[Vec<String>]) -> bool {
     matches!(chains, [chain] if chain.iter().map(String::as_str).eq([""]))
 }
@@ -58,12 +59,13 @@ fn possible(settings: &ServerSettings, chain: &[String], enabled: &[&str]) -> bo
     let pam = crate::pam_use::uses_pam(settings);
     chain.iter().all(|method| match method.split_once(':') {
         None => method == "none" || enabled.contains(&method.as_str()),
-        // The only device there is.
+        // PAM is the only device.
         Some((base, device)) => enabled.contains(&base) && device == "pam" && pam,
     })
 }
 
-/// Why no alternative can be fulfilled, in OpenSSH's words; empty where one can or where there is none to fulfil.
+/// Returns why no alternative can be satisfied, in OpenSSH's words; empty where one can, or where there are
+/// no alternatives.
 pub(crate) fn unsatisfiable(settings: &ServerSettings) -> Vec<String> {
     let methods = configured(settings);
     let mut lines = Vec::new();
@@ -79,7 +81,7 @@ pub(crate) fn unsatisfiable(settings: &ServerSettings) -> Vec<String> {
     lines
 }
 
-/// One method has succeeded: it is taken off the chains that begin with it.
+/// Removes a method that has succeeded from the chains that begin with it.
 pub(super) fn advance(chains: &mut [Vec<String>], method: &str) {
     for chain in chains {
         if chain.first().is_some_and(|first| base(first) == method) {
@@ -124,7 +126,7 @@ mod tests {
                 "AuthenticationMethods cannot be satisfied by enabled authentication methods"
             ]
         );
-        // Nothing that can be done makes this chain empty.
+        // No success empties this chain.
         let mut left = usable(&settings, &log);
         for method in ["publickey", "password", "keyboard-interactive", "none"] {
             advance(&mut left, method);

@@ -1,4 +1,4 @@
-//! Who asks: the client's connection, and what its signatures must cover.
+//! The client's connection, and the data that its signatures must cover.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::hosts::endpoints;
 use crate::log::Log;
 use crate::user_tokens::user_tokens;
 
-/// The client of a monitor.
+/// The client that a monitor serves.
 pub(super) struct Client {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
@@ -22,7 +22,7 @@ pub(super) struct Client {
     pub(super) host_name: Option<String>,
     /// The end of LoginGraceTime.
     pub(super) deadline: Option<Instant>,
-    /// The first exchange hash that was signed, and the key that signed it: what users' signatures must cover.
+    /// The first exchange hash that a host key signed: users' signatures must cover it.
     pub(super) session_id: Vec<u8>,
     pub(super) host_key: Vec<u8>,
     pub(super) log: Log,
@@ -41,7 +41,7 @@ impl Client {
         }
     }
 
-    /// What `Match` blocks may look at before a user is known.
+    /// Returns the facts for `Match` blocks before a user is known.
     pub(super) fn facts(&self) -> ConnectionFacts {
         crate::facts::of_connection(self.peer, self.local, self.host_name.as_deref())
     }
@@ -50,18 +50,18 @@ impl Client {
         Origin { address: self.peer.ip(), name: self.host_name.as_deref() }
     }
 
-    /// Addresses and ports of both ends, as `%C` and PAM have them.
+    /// Returns addresses and ports of both ends, in the form of `%C` and PAM.
     pub(super) fn endpoints(&self) -> String {
         endpoints(self.peer, self.local)
     }
 
-    /// The tokens of commands about a user: `%C` and `%D` beside those of [`user_tokens`].
+    /// Returns the tokens for commands about a user: `%C` and `%D` besides those of [`user_tokens`].
     pub(super) fn tokens(&self, user: &User) -> Tokens {
         user_tokens(user).with('C', self.endpoints()).with('D', "")
     }
 
-    /// What the signature of a user's key must cover: this session, this user, this request. Put together here, so that no
-    /// signature for anything else counts.
+    /// Returns the data that the signature of a user's key must cover: this session, this user, this request.
+    /// The monitor builds it itself, so that no signature over other data counts.
     pub(super) fn signed_data(&self, user: &str, attempt: &PublicKeyAttempt) -> Vec<u8> {
         let request = KeyRequest {
             algorithm: &attempt.algorithm,

@@ -1,7 +1,7 @@
-//! Programs that the server asks about logins: `AuthorizedKeysCommand` and `AuthorizedPrincipalsCommand`.
+//! Programs that the server runs for a login: `AuthorizedKeysCommand` and `AuthorizedPrincipalsCommand`.
 //!
-//! They run as a user of their own, with an environment that holds nothing of ours, and only if no other user
-//! than root could have put something else in their place.
+//! They run as their configured user, with an environment of their own, and only if no other user than root
+//! could have replaced them.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -17,39 +17,39 @@ use lh_sys::users::{self, User};
 use crate::external_program::{End, ExternalProgram, Reads};
 use crate::strict::{self, ProgramError};
 
-/// `PATH` of these programs: the one of the C library.
+/// `PATH` of these programs: the C library's default.
 const PATH: &str = "/usr/bin:/bin:/usr/sbin:/sbin";
 
-/// Most that is read of what a program prints: many thousands of keys.
+/// Largest output of a program, bytes: many thousands of keys.
 const MOST_OUTPUT: usize = 16 << 20;
 
-/// Where `LoginGraceTime` does not end it, a program ends here.
+/// Longest run time of a program; `LoginGraceTime` may end it earlier.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// One of these programs.
+/// One of these programs, as the configuration names it.
 pub(super) struct External<'a> {
-    /// The keyword that names it.
+    /// Keyword of the program, for messages.
     pub(super) keyword: &'static str,
-    /// Its value: path and arguments with tokens.
+    /// Value of the keyword: path and arguments, with tokens.
     pub(super) command: &'a str,
-    /// The user that runs it: the value of the keyword for that.
+    /// User that runs the program: the value of the corresponding `…User` keyword.
     pub(super) user: Option<&'a str>,
-    /// What it is given when it has no arguments.
+    /// Argument of a command that has none.
     pub(super) default_argument: Option<&'a str>,
     pub(super) tokens: &'a Tokens,
     pub(super) deadline: Option<Instant>,
 }
 
 impl External<'_> {
-    /// The path, for messages about what it printed.
+    /// Returns the program's path, for messages about its output.
     pub(super) fn path(&self) -> String {
         split_words(self.command, false).ok().and_then(|words| words.into_iter().next()).unwrap_or_default()
     }
 
-    /// Runs it and returns what it printed.
+    /// Runs the program and returns its output.
     ///
     /// # Errors
-    /// It cannot be run, or has not ended well.
+    /// The program cannot be run, or it has failed.
     pub(super) fn run(&self) -> Result<String, ExternalError> {
         self.run_or_fail().map_err(|fault| ExternalError {
             keyword: self.keyword,
@@ -97,17 +97,17 @@ impl External<'_> {
     }
 }
 
-/// A program that has answered nothing. `Display` is the line for the log.
+/// Why a program gave no answer. `Display` is the line for the log.
 #[derive(Debug)]
 pub(super) struct ExternalError {
     keyword: &'static str,
     command: String,
-    /// The first word of the command.
+    /// Path of the program: the first word of the command.
     path: String,
     fault: Fault,
 }
 
-/// What is wrong with a program: the configuration, what it names, or how it has ended.
+/// The error: in the configuration, in what it names, or in the program's end.
 #[derive(Debug)]
 enum Fault {
     NoUser,
@@ -160,7 +160,7 @@ fn environment(user: &User) -> Vec<(OsString, OsString)> {
     variables.into_iter().chain(language).map(|(name, value)| (name.into(), value)).collect()
 }
 
-/// What the program's process becomes, where that is not what this one is.
+/// Returns the ids that the program runs with; `None` where this process has them already.
 fn ids(user: &User) -> std::io::Result<Option<Ids>> {
     if lh_sys::ids::is_root() {
         return Ids::of(user).map(Some);

@@ -1,10 +1,10 @@
-//! Keys as log lines name them.
+//! Keys and fingerprints in log lines.
 
 use lh_config::enums::ServerFingerprintHash;
 use lh_config::server_table::ServerSettings;
 use lh_crypto::{FingerprintHash, PublicKey};
 
-/// `ED25519 SHA256:…`, as log lines have it.
+/// Returns `ED25519 SHA256:…`, the form of a key in log lines.
 pub(super) fn describe(settings: &ServerSettings, key: &PublicKey) -> String {
     format!("{} {}", key.display_type(), fingerprint(settings, key))
 }

@@ -1,9 +1,10 @@
-//! Kerberos (RFC 4462 section 3): a client with a ticket for this host may log in as the users whose
+//! Kerberos (RFC 4462 section 3): a client with a ticket for this host may log in as each user whose
 //! `~/.k5login` lists its principal, or as the user of the principal's name.
 //!
-//! The key table is root's, so the library's dialogue with the client's runs here. What the client sends is handed to it as it
-//! comes: the only bytes of unauthenticated clients that this process has interpreted, and by a library that
-//! is made for them. It is asked only where `GSSAPIAuthentication` allows it.
+//! The key table is readable only by root, so the monitor runs the library's exchange with the client, and
+//! passes the client's tokens on unchanged. These are the only bytes of unauthenticated clients that are
+//! interpreted in this process, by a library that is made for them. The library is called only where
+//! `GSSAPIAuthentication` allows it.
 
 use lh_auth::gss::{GssAttempt, GssReply, mic_data};
 use lh_sys::gssapi::{Acceptor, GssError, KERBEROS};
@@ -13,21 +14,21 @@ use super::candidate::Candidate;
 use super::gss_context::Gss;
 use crate::log::{debug, error, info};
 
-/// What came of a step.
+/// The result of a step.
 pub(super) enum Outcome {
     Reply(GssReply),
-    /// The attempt is over. True: the client is who it says it is.
+    /// The attempt has ended. True: the client has proven its identity and may log in.
     Over(bool),
 }
 
 impl Monitor {
-    /// One step. For users that do not exist the steps are the same, up to the last answer.
+    /// Runs one step. Steps for users that do not exist differ only in the result of the last one.
     pub(super) fn gss_step(&mut self, candidate: &Candidate, step: &GssAttempt) -> Outcome {
         let result = match step {
             GssAttempt::Begin(mechanisms) => self.gss_begin(candidate, mechanisms),
             GssAttempt::Token(token) => self.gss_token(token),
             GssAttempt::Mic(mic) => self.gss_mic(candidate, mic).map(Outcome::Over),
-            // Kerberos makes checksums; without one a machine in the middle could have passed the tokens on.
+            // Kerberos supports MICs; without one a machine in the middle could have relayed the tokens.
             GssAttempt::Complete => Ok(Outcome::Over(false)),
         };
         let outcome = result.unwrap_or_else(|problem| {
@@ -62,7 +63,8 @@ impl Monitor {
         Ok(Outcome::Reply(GssReply::Token(step.token)))
     }
 
-    /// The last word: whether the client has made the checksum, for this connection and user, and may be that user.
+    /// Checks the last step: whether the MIC is right for this connection and user, and the principal may be
+    /// that user.
     fn gss_mic(&mut self, candidate: &Candidate, mic: &[u8]) -> Result<bool, GssError> {
         let Some(acceptor) = &self.gss.acceptor else { return Ok(false) };
         let data = mic_data(&self.client.session_id, candidate.name.as_bytes());

@@ -1,18 +1,18 @@
-//! The state of a login by Kerberos.
+//! The state of a Kerberos login.
 
 use lh_auth::gss::GssAttempt;
 use lh_auth::server::Method;
 use lh_sys::gssapi::Acceptor;
 use zeroize::Zeroizing;
 
-/// The dialogue, and what it has brought.
+/// The acceptor's context and its results.
 #[derive(Default)]
 pub(super) struct Gss {
     pub(super) acceptor: Option<Acceptor>,
-    /// The client's name in Kerberos, once the context is complete.
+    /// The client's Kerberos principal, once the context is complete.
     pub(super) principal: String,
     pub(super) credentials: Option<Zeroizing<Vec<u8>>>,
-    /// What the library says about its failure, for the client's.
+    /// The library's error token for the client.
     pub(super) error_token: Vec<u8>,
 }
 
@@ -30,8 +30,8 @@ impl Gss {
     }
 }
 
-/// Whether the attempt only asks if Kerberos is available. Its refusal is the host's business (no key table,
-/// another mechanism), so it counts as no failure; the client learns nothing from it.
+/// Returns whether the attempt only asks if Kerberos is available. A refusal depends on the host (no key
+/// table, another mechanism) and reveals nothing to the client, so it does not count as a failure.
 pub(super) fn is_offer(method: &Method) -> bool {
     matches!(method, Method::Gss(GssAttempt::Begin(_)))
 }

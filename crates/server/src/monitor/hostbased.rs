@@ -1,8 +1,8 @@
 //! Host-based authentication (RFC 4252 section 9): the client's host vouches for its user.
 //!
-//! Three things must be true: the host's key is the one that known_hosts has for its name, the signature is right, and
-//! a file of the system or the user (`rhosts.rs`) trusts that host's user. Which name that is comes from the
-//! resolver, unless `HostbasedUsesNameFromPacketOnly` has the client's word taken for it.
+//! Three conditions must hold: known_hosts has the host's key under its name, the signature is right, and a
+//! file of the system or the user (`rhosts.rs`) trusts that host's user. The host's name comes from the
+//! resolver, or from the client with `HostbasedUsesNameFromPacketOnly`.
 
 use std::path::{Path, PathBuf};
 
@@ -21,12 +21,12 @@ use super::revoked::Revocation;
 use super::rhosts::{self, Rules};
 use crate::log::{debug, error, info, shown_name, verbose};
 
-/// The files that say which key a host has.
+/// System files with the keys of hosts.
 const SYSTEM_FILES: [&str; 2] = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"];
-/// The same, in the home directory.
+/// Files with the keys of hosts, relative to the user's home directory.
 const USER_FILES: [&str; 2] = [".ssh/known_hosts", ".ssh/known_hosts2"];
 
-/// Whether the attempt proves that the client's user may be this one here.
+/// Returns whether the attempt proves that the client's user may log in as the candidate.
 pub(super) fn host_right(
     client: &Client,
     lookups: &Lookups,
@@ -52,7 +52,7 @@ pub(super) fn host_right(
 }
 
 impl AccountContext<'_> {
-    /// Whether that user of that host may be this user here, and the key is the host's.
+    /// Returns whether the client's user may log in as this user, and the key is the client host's.
     fn host_may(&self, attempt: &HostBasedAttempt, key: &PublicKey) -> bool {
         let Self { client, settings, user, .. } = *self;
         let said = attempt.host.strip_suffix('.').unwrap_or(&attempt.host);
@@ -95,7 +95,7 @@ impl AccountContext<'_> {
         true
     }
 
-    /// Whether known_hosts has this key, or the authority of this certificate, for the host.
+    /// Returns whether known_hosts has this key, or the authority of this certificate, for the host.
     fn is_key_of(&self, name: &str, key: &PublicKey) -> bool {
         let Self { client, lookups, settings, user } = *self;
         if let Some(certificate) = key.certificate() {
@@ -120,7 +120,7 @@ impl AccountContext<'_> {
             }
         }
         let name = lh_known_hosts::name(name, 22);
-        // Which key such a line was to revoke is not known, so no key of the host is accepted.
+        // The broken line may have revoked any key, so no key of the host is accepted.
         if let Some((path, line)) = broken_revocation(&files, &name) {
             let path = path.display();
             error!(client.log, "{path}:{line}: parse error in hostkeys file, in an @revoked line for {name}");
@@ -143,8 +143,7 @@ impl AccountContext<'_> {
     }
 }
 
-/// Returns file and number of the first line that may have been meant to revoke a key of `name`, and cannot
-/// be parsed.
+/// Returns file and number of the first unparsable line that may have been meant to revoke a key of `name`.
 fn broken_revocation<'a>(files: &'a [(PathBuf, KnownHosts)], name: &str) -> Option<(&'a Path, usize)> {
     files.iter().find_map(|(path, known)| {
         let mut lines = known.broken_lines();

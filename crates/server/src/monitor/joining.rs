@@ -1,8 +1,8 @@
-//! Tickets (`LonghaulTickets`): an additional connection of an authenticated client.
+//! Tickets (`LonghaulTickets`): additional connections of an authenticated client.
 //!
-//! The joined session gets what the first one has and nothing else: the same account, looked up anew and by the rules of today;
-//! the same restrictions of its key or certificate; and it must come from the same address to the same address and port, so that
-//! `Match` decides the same.
+//! The joined session gets the rights of the first one and no others. The account is looked up again under
+//! the current rules, and the restrictions of the key or certificate stay. The addresses of both ends and the
+//! server's port must equal those of the first connection, so that `Match` blocks decide equally.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,23 +21,23 @@ use crate::quotas::Moved;
 use crate::tickets::{LARGEST, Record, TAKE, id_of};
 use crate::user_connections::UserConnection;
 
-/// The only kind of key that a ticket is.
+/// The key type of every ticket.
 const KIND: &str = "ssh-ed25519";
 
-/// The keyword that limits connections of a user.
+/// The keyword that limits the connections of a user.
 const KEYWORD: &str = "PerUserMaxConnections";
 
-/// The keyword that limits what a user moves.
+/// The keyword that limits the bytes that a user transfers.
 const QUOTA: &str = "PerUserTransferQuota";
 
-/// How long the listener may take to answer.
+/// Longest wait for the listener's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Tickets of one session, all in all.
+/// Largest number of tickets that one session may have issued.
 const MOST_ISSUED: u32 = 1024;
 
 impl Monitor {
-    /// Has tickets kept by the listener at the other end of this socket.
+    /// Sets the listener, which keeps the tickets, at the other end of this socket.
     #[must_use]
     pub(crate) fn with_tickets(mut self, listener: UnixStream) -> Self {
         let bounded = listener
@@ -47,10 +47,10 @@ impl Monitor {
         self
     }
 
-    /// Whether the attempt's ticket lets this candidate in; then the candidate gets its rights. Right or
-    /// wrong, the ticket is used up.
+    /// Returns whether the attempt's ticket admits this candidate, and gives the candidate the ticket's
+    /// rights. The ticket is used up in either case.
     pub(super) fn join(&mut self, candidate: &mut Candidate, attempt: &TicketAttempt) -> bool {
-        // Not as a step of several: who had a ticket has taken all steps.
+        // Not as one of several steps: the holder of a ticket has completed all steps before.
         if !candidate.settings.longhaul_tickets.value
             || candidate.user.is_none()
             || !candidate.proofs.is_empty()
@@ -95,8 +95,8 @@ impl Monitor {
         }
     }
 
-    /// Has the listener count the connection of this candidate, where the configuration names `PerUserMaxConnections`. Returns why
-    /// it must end. One that was joined by a ticket belongs to a session that is counted.
+    /// Asks the listener to count this connection, where `PerUserMaxConnections` is set. Returns why the
+    /// connection must end. A connection joined by a ticket is not counted: its session already is.
     pub(super) fn beyond_limit(&mut self, candidate: &Candidate, uid: u32) -> Option<String> {
         let limit = candidate.settings.per_user_max_connections.0;
         if candidate.joined.is_some() || !self.config.names(KEYWORD) {
@@ -126,7 +126,7 @@ impl Monitor {
         }
     }
 
-    /// Looks whether the user may move anything (`PerUserTransferQuota`). Returns why the connection must end.
+    /// Checks the user's quota (`PerUserTransferQuota`). Returns why the connection must end.
     pub(super) fn beyond_quota(&mut self, candidate: &Candidate, uid: u32) -> Option<String> {
         let quota = candidate.settings.per_user_transfer_quota.0?;
         let name = &candidate.name;
@@ -152,7 +152,8 @@ impl Monitor {
         }
     }
 
-    /// The connection has moved this many bytes in all: returns what the listener is to hear, where there is a quota.
+    /// Takes the connection's total of transferred bytes. Returns the increase to report to the listener,
+    /// where there is a quota.
     pub(crate) fn count_moved(&mut self, bytes: u64) -> Option<Moved> {
         let (moved, told) = self.joining.quota.as_mut()?;
         let new = bytes.saturating_sub(*told);
@@ -160,13 +161,13 @@ impl Monitor {
         (new > 0).then_some(Moved { bytes: new, ..*moved })
     }
 
-    /// Returns the user to be counted by a listener that adopts the session, after the login.
+    /// Returns the user and connection that a listener must count when it adopts the session.
     pub(crate) const fn counted(&self) -> Option<UserConnection> {
         self.joining.counted
     }
 
-    /// Remembers what tickets of the session that is about to start are worth. One that was joined by a
-    /// ticket gets none, so that all end with the one who has logged in.
+    /// Stores the record for tickets of the session that is about to start. A session joined by a ticket
+    /// issues none, so that all of them end with the one that logged in.
     pub(super) fn may_ask_for_tickets(&mut self, candidate: &Candidate) {
         if !candidate.settings.longhaul_tickets.value
             || candidate.must_change_password
@@ -186,7 +187,7 @@ impl Monitor {
         });
     }
 
-    /// Makes a ticket of the client's `key`, for the user session process. False: there is none to be had.
+    /// Makes a ticket of the client's `key`. Returns false where the session may have none, or no more.
     pub(crate) fn ticket(&mut self, key: &[u8]) -> Result<bool, Unexpected> {
         if self.stage != Stage::Over {
             return Err(Unexpected::Time);

@@ -1,4 +1,4 @@
-//! What is written down about attempts: log lines in OpenSSH's words, and btmp.
+//! Records of login attempts: log lines in OpenSSH's words, and btmp.
 
 use lh_auth::gss::GssReply;
 use lh_auth::server::Method;
@@ -16,7 +16,7 @@ use crate::verdict::Verdict;
 
 impl Monitor {
     pub(super) fn log_attempt(&self, candidate: &Candidate, method: &Method, verdict: &Verdict) {
-        // Tokens go back and forth within one attempt.
+        // One attempt exchanges many tokens; only its result is logged.
         if matches!(verdict, Verdict::Gss(GssReply::Token(_))) {
             return;
         }
@@ -54,7 +54,7 @@ impl Monitor {
             }
             _ => String::new(),
         };
-        // OpenSSH's levels: refused keys do not count among the failures that make further ones conspicuous.
+        // OpenSSH's levels: refused keys do not count among the failures that raise the level of later ones.
         let most = candidate.settings.max_auth_tries.value;
         let loud = matches!(verdict, Verdict::Accept | Verdict::Resume(_))
             || candidate.user.is_none()
@@ -63,13 +63,13 @@ impl Monitor {
         let level = if loud { Level::Info } else { Level::Verbose };
         let (name, ip, port) = (shown_name(&candidate.name), self.client.peer.ip(), self.client.peer.port());
         let shown = match method {
-            // The name of the device is known once the modules have decided.
+            // The device is named only after the modules have decided, as in OpenSSH.
             Method::KeyboardInteractive(_) | Method::Responses(_) if word == "Postponed" => {
                 "keyboard-interactive"
             }
             Method::KeyboardInteractive(_) | Method::Responses(_) => "keyboard-interactive/pam",
             Method::Ticket(_) => "ticket",
-            // A name that is none of ours has any length.
+            // A method that is unknown here has a name of any length.
             other => at_most(other.name(), 100),
         };
         let by_pam = matches!(method, Method::Responses(_)) && self.modules.is_some();
@@ -83,7 +83,8 @@ impl Monitor {
         }
         let line = format!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2");
         match verdict {
-            // A step on the way, which in OpenSSH the other process logs; that one does not describe keys.
+            // An intermediate step: in OpenSSH the pre-auth process logs it, without a description of the
+            // key.
             Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => {
                 self.client.log.preauth().line(level, format_args!("{line}"));
             }
@@ -114,7 +115,7 @@ impl Monitor {
         }
     }
 
-    /// What the client has asked for.
+    /// Returns what the client has requested so far.
     pub(crate) fn asked(&self) -> Asked {
         if self.attempts.refused() > 0 {
             Asked::Failed {
@@ -128,8 +129,8 @@ impl Monitor {
     }
 }
 
-/// Returns false for attempts that OpenSSH does not log either, and that programs such as fail2ban would
-/// count as guesses: the question for the methods, and keys offered for an account that may not log in.
+/// Returns whether an attempt is logged. OpenSSH does not log requests for the list of methods, nor keys
+/// offered for an account that may not log in; fail2ban would count their lines as guesses.
 fn is_logged(candidate: &Candidate, method: &Method, verdict: &Verdict) -> bool {
     match method {
         _ if !matches!(verdict, Verdict::Reject { partial: false, .. }) => true,
@@ -139,7 +140,7 @@ fn is_logged(candidate: &Candidate, method: &Method, verdict: &Verdict) -> bool 
     }
 }
 
-/// `ED25519-CERT SHA256:… ID name (serial 1) CA ED25519 SHA256:…`
+/// Returns `ED25519-CERT SHA256:… ID name (serial 1) CA ED25519 SHA256:…`.
 fn describe_with_authority(settings: &ServerSettings, key: &PublicKey) -> String {
     let plain = describe(settings, key);
     match key.certificate() {

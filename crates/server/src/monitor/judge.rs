@@ -1,4 +1,4 @@
-//! Judging one attempt.
+//! Decides about one attempt.
 
 use lh_auth::gss::GSS_METHOD;
 use lh_auth::server::Method;
@@ -20,7 +20,7 @@ use crate::log::error;
 use crate::passwords;
 use crate::verdict::Verdict;
 
-/// What keyboard-interactive asks where no module asks.
+/// The prompt of keyboard-interactive without PAM.
 const PASSWORD_PROMPT: &str = "Password: ";
 
 impl Monitor {
@@ -38,7 +38,8 @@ impl Monitor {
                 return verdict.unwrap_or(Verdict::Reject { methods, partial: false });
             }
             _ if are_unsatisfiable(&candidate.chains) => return Verdict::NoMethods,
-            // An empty password without being asked for one: only where that is allowed, and only for a user.
+            // `none` is a login with an empty password: only where that is allowed, and only for an existing
+            // user.
             Method::None => {
                 may_begin_with(candidate, "none")
                     && candidate.settings.permit_empty_passwords.value
@@ -46,7 +47,7 @@ impl Monitor {
                     && self.password_right(candidate, b"")
             }
             _ if !offered(candidate).contains(&name.as_str()) => false,
-            // A client that wants other submethods than there are gets none.
+            // A client that asks only for submethods that do not exist is refused.
             Method::KeyboardInteractive(wanted) if self.modules.is_some() && !names_pam(wanted) => false,
             Method::Password(password) => self.password_right(candidate, password),
             Method::KeyboardInteractive(_) => match self.interactive(candidate, None) {
@@ -85,7 +86,7 @@ impl Monitor {
         };
         if !right || !root_may(&self.client, candidate, &name) {
             if matches!(method, Method::Gss(_)) {
-                // A later attempt that succeeds must not come with what a refused one has brought.
+                // Drop the credentials: a later successful attempt must not use those of a refused one.
                 self.gss.credentials = None;
             }
             return Verdict::Reject { methods: offered_names(candidate), partial: false };
@@ -101,7 +102,7 @@ impl Monitor {
         Verdict::Reject { methods: offered_names(candidate), partial: true }
     }
 
-    /// Whether this candidate may log in with a password at all.
+    /// Returns whether this candidate may log in with a password at all.
     fn password_may_do(candidate: &Candidate) -> bool {
         candidate.user.as_ref().is_some_and(|user| {
             user.uid != 0 || candidate.settings.permit_root_login.value == PermitRootLogin::Yes
@@ -116,7 +117,7 @@ impl Monitor {
             return modules.password(&facts, password, real, empty_allowed);
         }
         let allowed = candidate.user.is_some() && (!password.is_empty() || empty_allowed);
-        // The hash is computed for unknown users too, so that the time does not tell which users exist.
+        // The hash is computed for unknown users too, so that the time does not reveal which users exist.
         let hash =
             candidate.shadow.as_ref().filter(|_| candidate.user.is_some()).map(|shadow| &shadow.hash[..]);
         let right = passwords::check(password, hash, &self.client.log);
@@ -130,7 +131,7 @@ impl Monitor {
         true
     }
 
-    /// A step of keyboard-interactive: the first one, or what follows from the responses.
+    /// Runs a step of keyboard-interactive: the first one, or the one after the responses.
     fn interactive(&mut self, candidate: &mut Candidate, responses: Option<&[Zeroizing<Vec<u8>>]>) -> Step {
         let real = Self::password_may_do(candidate);
         let empty_allowed = candidate.settings.permit_empty_passwords.value;
@@ -146,18 +147,18 @@ impl Monitor {
     }
 }
 
-/// Whether one of the alternatives goes on with this method.
+/// Returns whether an alternative continues with this method, or any method is enough.
 pub(super) fn may_begin_with(candidate: &Candidate, name: &str) -> bool {
     candidate.chains.is_empty()
         || candidate.chains.iter().any(|chain| chain.first().is_some_and(|first| base(first) == name))
 }
 
-/// The methods this user may try now, in OpenSSH's order.
+/// Returns the methods that this user may try now, in OpenSSH's order.
 fn offered(candidate: &Candidate) -> Vec<&'static str> {
     enabled(&candidate.settings).into_iter().filter(|name| may_begin_with(candidate, name)).collect()
 }
 
-/// Whether the only submethod there is, PAM's conversation, is among these of a client. No list means all.
+/// Returns whether the client's submethods include PAM, the only one there is. An empty list means any.
 fn names_pam(submethods: &str) -> bool {
     submethods.is_empty() || submethods.split(',').any(|name| name == "pam")
 }
@@ -166,7 +167,7 @@ fn offered_names(candidate: &Candidate) -> Vec<String> {
     offered(candidate).into_iter().map(str::to_owned).collect()
 }
 
-/// Remembers a method that succeeded, for `ExposeAuthInfo` and so that no key counts twice.
+/// Records a method that succeeded, for `ExposeAuthInfo` and so that no key counts twice.
 fn note_proof(candidate: &mut Candidate, method: &Method, principal: &str) {
     let proof = match method {
         Method::PublicKey(attempt) => match PublicKey::from_blob(&attempt.key) {

@@ -1,4 +1,4 @@
-//! Users' public keys: which are in their files, which are revoked, which signatures are right.
+//! Users' public keys: finds them in the users' files and checks revocation and signatures.
 
 use lh_auth::server::PublicKeyAttempt;
 use lh_config::algorithms::AlgorithmList;
@@ -18,27 +18,27 @@ use crate::key_options::KeyOptions;
 use crate::log::{Log, debug, error, info, verbose};
 use crate::user_tokens::user_tokens;
 
-/// What a key is worth.
+/// An accepted key: without or with a valid signature.
 pub(super) enum KeyVerdict {
     WouldDo,
     Proven(Box<Found>),
 }
 
-/// A key that is trusted.
+/// A trusted key, and the options that apply to it.
 pub(super) struct Found {
     pub(super) options: KeyOptions,
-    /// FILE:LINE of the key's own line, of which the user is told after the login. A certificate has none.
+    /// FILE:LINE of the key, reported to the client after the login. `None` for a certificate.
     pub(super) place: Option<String>,
 }
 
 impl From<KeyOptions> for Found {
-    /// By a certificate.
+    /// Converts the options of a certificate.
     fn from(options: KeyOptions) -> Self {
         Self { options, place: None }
     }
 }
 
-/// Judges a key of the user's, by itself or with the signature that comes with it.
+/// Checks a user's key, and its signature where the attempt has one.
 pub(super) fn key_right(
     client: &Client,
     lookups: &Lookups,
@@ -73,8 +73,8 @@ pub(super) fn key_right(
     }
 }
 
-/// A key whose signatures with this algorithm count by the list of this keyword; under a certificate only where that is
-/// sound.
+/// Returns the key, if `keyword` accepts signatures with this algorithm and, for a certificate, its
+/// authority's signature is valid.
 pub(super) fn usable_key(
     settings: &ServerSettings,
     blob: &[u8],
@@ -102,7 +102,8 @@ pub(super) fn usable_key(
     Some(key)
 }
 
-/// Whether the authority's signature is right and of a kind that counts. Trust in the authority is decided elsewhere.
+/// Checks that the authority's signature is valid and its algorithm accepted. Trust in the authority is
+/// decided elsewhere.
 fn sound(settings: &ServerSettings, certificate: &Certificate, log: &Log) -> Option<()> {
     let allowed = settings.ca_signature_algorithms.apply(&key_algorithms::AUTHORITY);
     let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
@@ -116,7 +117,7 @@ fn sound(settings: &ServerSettings, certificate: &Certificate, log: &Log) -> Opt
     }
 }
 
-/// Whether a security key has done what is asked of it.
+/// Returns whether a security key has done what is required: touch, user verification.
 fn attestation_enough(
     client: &Client,
     candidate: &Candidate,
@@ -145,7 +146,8 @@ fn attestation_enough(
 }
 
 impl AccountContext<'_> {
-    /// Looks for the key where it may be trusted: the user's files, the server's authorities, the server's command.
+    /// Searches the places where the key may be trusted: the user's files, the server's authorities, the
+    /// server's command.
     pub(super) fn find_key(&self, key: &PublicKey) -> Option<Found> {
         let Self { client, lookups, settings, user } = *self;
         let tokens = user_tokens(user);
@@ -176,7 +178,7 @@ impl AccountContext<'_> {
         self.ask_for_keys(key)
     }
 
-    /// `AuthorizedKeysCommand`.
+    /// Searches the output of `AuthorizedKeysCommand`.
     fn ask_for_keys(&self, key: &PublicKey) -> Option<Found> {
         let Self { client, lookups, settings, user } = *self;
         let command = settings.authorized_keys_command.0.as_deref()?;
@@ -203,7 +205,7 @@ impl AccountContext<'_> {
         }
     }
 
-    /// Looks for a key, or the authority of a certificate, in the text of an `authorized_keys` file.
+    /// Searches the text of an `authorized_keys` file for a key, or for the authority of a certificate.
     fn search(&self, key: &PublicKey, text: &str, file: &str) -> Option<Found> {
         let Self { client, settings, .. } = *self;
         let certificate = key.certificate();

@@ -1,4 +1,5 @@
-//! What the monitor looks up for one login: groups, files of the user's, revoked keys. Each is read once for each connection.
+//! Look-ups of the monitor for one login: groups, files of the user, revoked keys. Each is read once per
+//! connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,9 +18,9 @@ use crate::log::{Log, debug, error, info};
 use crate::strict::{self, StrictError};
 use crate::user_groups::{Groups, KnownGroups};
 
-/// The look-ups of one connection, and whether any of them has failed.
+/// The results of look-ups for one connection, and whether one of them has failed.
 pub(super) struct Lookups {
-    /// Files of the user's that have been read, by path.
+    /// The user's files that have been read, by path.
     files: RefCell<HashMap<PathBuf, Option<Rc<str>>>>,
     revoked: RevokedKeys,
     groups: KnownGroups,
@@ -38,32 +39,32 @@ impl Lookups {
         }
     }
 
-    /// Something could not be looked up: what was not found may be there. A login fails then, a session that waits for its
-    /// client does not end.
+    /// Returns whether a look-up has failed, so that a negative result may be wrong. A login then fails, but
+    /// a session that waits for its client does not end.
     pub(super) const fn in_doubt(&self) -> bool {
         self.doubt.get()
     }
 
-    /// Remembers that a look-up has failed.
+    /// Records that a look-up has failed.
     pub(super) fn set_doubt(&self) {
         self.doubt.set(true);
     }
 
-    /// Forgets files and lists, which may be large, and a session may last.
+    /// Frees files and lists: they may be large, and a session may last long.
     pub(super) fn forget(&self) {
         self.revoked.forget();
         self.files.take();
     }
 
-    /// The groups of a user.
+    /// Returns the groups of a user.
     ///
     /// # Errors
-    /// The user database does not tell them.
+    /// The user database cannot be read.
     pub(super) fn groups(&self, user: &User) -> io::Result<Rc<Groups>> {
         self.groups.of(user)
     }
 
-    /// Whether the key or the authority that certified it is revoked.
+    /// Returns whether the key, or the authority that certified it, is revoked.
     pub(super) fn revocation(&self, settings: &ServerSettings, key: &PublicKey) -> Revocation {
         let own = self.revoked.check(settings, key, &self.log);
         match key.certificate().map(Certificate::authority) {
@@ -74,7 +75,7 @@ impl Lookups {
         }
     }
 
-    /// A file of the user's, read with the user's rights. What keeps it from being read is logged.
+    /// Returns the text of one of the user's files, read with the user's rights. Errors are logged.
     pub(super) fn user_file(
         &self,
         settings: &ServerSettings,
@@ -82,7 +83,7 @@ impl Lookups {
         kind: &'static str,
         path: &Path,
     ) -> Option<Rc<str>> {
-        // Once for each connection: a client that asks about a thousand keys does not have them read a thousand times.
+        // Read once per connection: a client may query a thousand keys.
         if let Some(known) = self.files.borrow().get(path) {
             return known.clone();
         }
@@ -121,8 +122,8 @@ impl Lookups {
         }
     }
 
-    /// Returns the files that a keyword's value stands for: `path`, or, with wildcards in the value, those that match and
-    /// that the user may see.
+    /// Returns the files that a keyword's value names: `path`, or, if the value has wildcards, the matching
+    /// files that the user can see.
     pub(super) fn files_of_pattern(
         &self,
         user: &User,

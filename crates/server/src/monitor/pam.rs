@@ -1,4 +1,5 @@
-//! The monitor's side of PAM: it orders, waits, and believes the outcome. The modules run in another process (`modules.rs`).
+//! The monitor's side of PAM: sends orders to the process that runs the modules (`modules.rs`) and uses the
+//! reported result.
 
 use std::time::Instant;
 
@@ -10,11 +11,11 @@ use crate::log::{Log, debug, error};
 use crate::modules::{Order, Outcome, Report};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
-/// Tried in place of the password of a user that may not log in with one: no password equals it, and it takes
-/// as long.
+/// Sent to PAM in place of the password of a user that may not log in with one: it equals no password, and
+/// the check takes equally long.
 const JUNK: &[u8] = b"\x08\n\r\x7fINCORRECT";
 
-/// What the modules are told about the login.
+/// Facts about the login for the modules.
 pub(super) struct Facts<'a> {
     pub(super) service: &'a str,
     pub(super) user: &'a str,
@@ -26,7 +27,8 @@ impl<'a> Facts<'a> {
     pub(super) fn of(client: &Client, candidate: &'a Candidate) -> Self {
         Facts {
             service: candidate.settings.pam_service_name.value.as_deref().unwrap_or("sshd"),
-            // By the name in the user database, where there is such an account: modules decide about that one.
+            // For an existing account its name in the user database, because the modules must decide about
+            // that account.
             user: match &candidate.user {
                 Some(user) => &user.name,
                 None => candidate.name.split(':').next().unwrap_or_default(),
@@ -37,21 +39,21 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What came of a step of keyboard-interactive.
+/// The result of a step of keyboard-interactive.
 pub(super) enum Step {
     Ask(Vec<(String, bool)>),
     Done(bool),
 }
 
-/// The other process, until the login is complete.
+/// The connection to the process that runs PAM, until the login is complete.
 pub(super) struct Modules {
     ipc: MonitorSocket,
     deadline: Option<Instant>,
     log: Log,
     begun: bool,
-    /// A conversation waits for answers.
+    /// A conversation waits for the user's answers.
     asking: bool,
-    /// What the user is to read at the login, or when it is refused.
+    /// Messages of modules for the user, shown at the login or the refusal.
     said: String,
 }
 
@@ -60,19 +62,19 @@ impl Modules {
         Self { ipc, deadline, log, begun: false, asking: false, said: String::new() }
     }
 
-    /// What modules have said so far.
+    /// Returns the modules' messages so far.
     pub(super) fn said(&self) -> &str {
         &self.said
     }
 
-    /// True while a conversation waits for answers.
+    /// Returns whether a conversation waits for answers.
     pub(super) const fn asking(&self) -> bool {
         self.asking
     }
 
     fn begin(&mut self, facts: &Facts<'_>) -> Result<(), MonitorSocketError> {
         if self.asking {
-            // The client has changed its mind.
+            // The client has started another attempt instead of answering.
             self.asking = false;
             self.order(&Order::GiveUp)?;
         }
@@ -94,7 +96,7 @@ impl Modules {
         let report = Report::decode(&self.ipc.receive_until(self.deadline)?)?;
         if let Report::Done { why, said, .. } = &report {
             debug!(self.log, "PAM: {why}");
-            /// A login message is a page or two.
+            /// Upper bound of all messages, bytes: a login message is a page or two.
             const MOST: usize = 64 * 1024;
             if self.said.len() + said.len() <= MOST {
                 self.said.push_str(said);
@@ -103,7 +105,8 @@ impl Modules {
         Ok(report)
     }
 
-    /// A conversation that cannot go on counts as `wrong`, for instance as a wrong password.
+    /// Returns the result, or `wrong` after an error of the socket: a failed conversation counts as, for
+    /// instance, a wrong password.
     fn or_wrong<T>(&self, result: Result<T, MonitorSocketError>, wrong: T) -> T {
         result.unwrap_or_else(|problem| {
             error!(self.log, "PAM: {problem}");
@@ -111,7 +114,7 @@ impl Modules {
         })
     }
 
-    /// Checks a password. `real`: false for a user that may not log in that way.
+    /// Checks a password. `real` is false for a user that may not log in with one.
     pub(super) fn password(
         &mut self,
         facts: &Facts<'_>,
@@ -126,7 +129,7 @@ impl Modules {
         self.or_wrong(good, false) && real
     }
 
-    /// Begins to ask.
+    /// Begins a conversation.
     pub(super) fn ask(&mut self, facts: &Facts<'_>, real: bool, empty_allowed: bool) -> Step {
         let result = self
             .begin(facts)
@@ -134,7 +137,7 @@ impl Modules {
         self.step(result, real)
     }
 
-    /// Goes on with what the user has answered.
+    /// Continues the conversation with the user's answers.
     pub(super) fn answer(&mut self, answers: &[Zeroizing<Vec<u8>>], real: bool) -> Step {
         let answers = answers
             .iter()
@@ -154,7 +157,7 @@ impl Modules {
         step
     }
 
-    /// Whether the account may be used now.
+    /// Returns whether the account may be used now.
     pub(super) fn account(&mut self, facts: &Facts<'_>, proofs: &str) -> Outcome {
         let result =
             self.begin(facts).and_then(|()| self.order(&Order::Account { proofs: proofs.to_owned() }));

@@ -1,4 +1,5 @@
-//! Records of logins at terminals (utmp, wtmp and lastlog), written for the user session process, which may not.
+//! Records of logins at terminals (utmp, wtmp and lastlog), written on behalf of the user session process,
+//! which lacks the rights for it.
 
 use std::fs::File;
 use std::io;
@@ -13,15 +14,16 @@ use super::terminals::is_own_terminal;
 use crate::log::{debug, error, info};
 use crate::monitor_ipc::TerminalFacts;
 
-/// Terminals one connection may have recorded at a time. More than users open; terminals beyond it work
-/// without a record.
+/// Largest number of terminals of one connection that have records at a time. More than users open; further
+/// terminals work without a record.
 const MOST: usize = 64;
 
 impl Monitor {
-    /// Allocates a terminal outside of the session's chroot, which belongs to the user.
+    /// Allocates a terminal for a session inside a chroot, from outside of it. The terminal belongs to the
+    /// user.
     ///
     /// # Errors
-    /// Outside: this session is not to ask for one. Inside: there is none.
+    /// The outer one: this session may not ask for a terminal. The inner one: none can be allocated.
     pub(crate) fn terminal(&self) -> Result<io::Result<Pty>, Unexpected> {
         if self.stage != Stage::Over {
             return Err(Unexpected::Time);
@@ -34,8 +36,8 @@ impl Monitor {
         }))
     }
 
-    /// Makes the file that a terminal of the user's is recorded to, or returns `None`: it is not to be used. `session`
-    /// identifies the connection in all logs.
+    /// Creates the recording file of one of the user's terminals. `None`: the terminal is not recorded, or it
+    /// cannot be and must not be used. `session` identifies the connection in all logs.
     ///
     /// # Errors
     /// The login is not complete.
@@ -62,10 +64,10 @@ impl Monitor {
         }
     }
 
-    /// Records the user's login at a terminal. Returns the last login, if that is to be shown.
+    /// Records the user's login at a terminal. Returns the last login, if it should be shown.
     ///
     /// # Errors
-    /// The login is not complete, or it is not the user's terminal.
+    /// The login is not complete, or the terminal is not the user's.
     pub(crate) fn arrived(&mut self, line: &str, pid: u32) -> Result<Option<Last>, Unexpected> {
         if self.stage != Stage::Over {
             return Err(Unexpected::Time);
@@ -88,7 +90,7 @@ impl Monitor {
         Ok(last)
     }
 
-    /// Records that a terminal is free again; all of them when `line` is `None`.
+    /// Records that a terminal is free again; all of the session's terminals when `line` is `None`.
     pub(crate) fn left(&mut self, line: Option<&str>) {
         let (gone, stay) = std::mem::take(&mut self.presence.lines)
             .into_iter()

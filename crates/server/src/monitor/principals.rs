@@ -1,28 +1,28 @@
-//! Which principals of a certificate may log in as a user: lines of `AuthorizedPrincipalsFile`, or what
-//! `AuthorizedPrincipalsCommand` prints.
+//! Principals that may log in as a user: lines of `AuthorizedPrincipalsFile`, or of
+//! `AuthorizedPrincipalsCommand`'s output.
 
 use lh_crypto::Certificate;
 
 use crate::key_options::{KeyOptions, OptionError, options_end};
 
-/// Lines longer than this are skipped, as those of `authorized_keys`.
+/// Longest line that is read, bytes; longer ones are skipped, as in `authorized_keys`.
 const MAX_LINE: usize = 16 * 1024;
 
-/// What a matching line says.
+/// A line that names a principal of the certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Match {
-    /// The principal that certificate and line have in common.
+    /// The principal that the certificate and the line have in common.
     pub(super) principal: String,
     pub(super) options: KeyOptions,
 }
 
-/// A line whose options cannot be read.
+/// The line's options cannot be parsed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bad principals options: {0}")]
 pub(super) struct BadOptions(OptionError);
 
-/// The lines of `text` that name a principal of the certificate, with their numbers (from 1). A line whose options cannot be
-/// read is an `Err` with what is wrong with it.
+/// Returns the lines of `text` that name a principal of the certificate, with their numbers (from 1). A line
+/// with invalid options is an `Err`.
 pub(super) fn find<'a>(
     text: &'a str,
     certificate: &'a Certificate,
@@ -38,9 +38,9 @@ pub(super) fn find<'a>(
     })
 }
 
-/// Options, which may be empty, and the principal behind them.
+/// Splits a line into its options, which may be empty, and the principal after them.
 fn split(line: &str) -> Option<(&str, &str)> {
-    // A comment may also stand behind the principal.
+    // A comment may also follow the principal.
     let line = line.split('#').next().unwrap_or_default().trim_matches([' ', '\t', '\r']);
     if line.is_empty() || line.len() > MAX_LINE {
         return None;
@@ -49,7 +49,7 @@ fn split(line: &str) -> Option<(&str, &str)> {
         None => Some(("", line)),
         Some((options, principal)) => {
             let options = options.trim_matches([' ', '\t']);
-            // Something between options and principal that is neither.
+            // Anything else between options and principal makes the line invalid.
             (options_end(options) == options.len()).then_some((options, principal))
         }
     }

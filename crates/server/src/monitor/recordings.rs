@@ -1,5 +1,5 @@
-//! Files that terminals are recorded to (`RecordTerminal`). The monitor makes them, so that the user can neither
-//! read nor change nor remove them; the user session process only appends what the terminal shows.
+//! Files that terminals are recorded to (`RecordTerminal`). The monitor creates them, so that the user cannot
+//! read, change or remove them; the user session process only appends what the terminal shows.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,10 +13,10 @@ use serde_json::json;
 
 use crate::monitor_ipc::TerminalFacts;
 
-/// Bits of a directory's mode that let others than its owner put files into it.
+/// Mode bits that permit group or others to put files into a directory.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Why a terminal cannot be recorded; its session is refused.
+/// Why a terminal cannot be recorded. Its session is then refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordingError {
     #[error("RecordTerminal {}: the directory belongs to another user, or others may write to it", .0.display())]
@@ -28,9 +28,9 @@ pub(crate) enum RecordingError {
 /// The recordings of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
-    /// Where they are kept; `None`: terminals are not recorded.
+    /// Directory of the recordings; `None`: terminals are not recorded.
     directory: Option<PathBuf>,
-    /// Number made so far.
+    /// Number of recordings created so far.
     made: u32,
 }
 
@@ -39,11 +39,11 @@ impl Recordings {
         Self { directory: settings.record_terminal.0.as_deref().map(PathBuf::from), made: 0 }
     }
 
-    /// Makes the file of one terminal and writes its first line. `session` identifies the connection in all logs.
-    /// Returns `None` where terminals are not recorded.
+    /// Creates the recording of one terminal and writes its first line. `session` identifies the connection
+    /// in all logs. Returns `None` where terminals are not recorded.
     ///
     /// # Errors
-    /// The directory is not safe, or the file cannot be made or written.
+    /// The directory is not safe, or the file cannot be created or written.
     pub(super) fn make(
         &mut self,
         user: &User,
@@ -56,7 +56,7 @@ impl Recordings {
         self.made += 1;
         let path = directory.join(file_name(&user.name, session, self.made));
         let at = |problem| RecordingError::File { path: path.clone(), problem };
-        // Made new or not at all: never another file, never through a link.
+        // `create_new`: never opens an existing file and never follows a link.
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
         let mut file = file.map_err(at)?;
         file.write_all(header(user, session, origin, terminal).as_bytes()).map_err(at)?;
@@ -64,7 +64,8 @@ impl Recordings {
     }
 }
 
-/// Makes the directory where it is missing, for this process's user alone.
+/// Creates the directory where it is missing, accessible only to this process's user, and checks that it is
+/// safe.
 fn make_safe(directory: &Path) -> Result<(), RecordingError> {
     let at = |problem| RecordingError::File { path: directory.to_owned(), problem };
     match DirBuilder::new().mode(0o700).create(directory) {
@@ -80,14 +81,15 @@ fn make_safe(directory: &Path) -> Result<(), RecordingError> {
     }
 }
 
-/// `ada-65f1c0a2b3c4d-4711-1.cast`. Of the user's name, what could be part of a path or an option is replaced.
+/// Returns a name such as `ada-65f1c0a2b3c4d-4711-1.cast`. Characters of the user name that could belong to a
+/// path or an option are replaced.
 fn file_name(user: &str, session: &str, number: u32) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "._-@+".contains(c) { c } else { '_' };
     let user: String = user.chars().map(plain).collect();
     format!("{user}-{session}-{number}.cast")
 }
 
-/// The first line of an asciicast, version 2.
+/// Returns the first line of an asciicast file, version 2.
 fn header(user: &User, session: &str, origin: &str, terminal: &TerminalFacts) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let header = json!({
@@ -130,7 +132,7 @@ mod tests {
         assert_eq!(read["title"], "CORP\\ada/.. from 192.0.2.7, session 5f-1");
         let (second, _file) = make(&mut recordings).unwrap().unwrap();
         assert_ne!(first, second);
-        // A name that is taken is not written to.
+        // An existing file is not written to.
         let mut again = Recordings { directory: Some(directory), made: 0 };
         assert!(matches!(make(&mut again), Err(RecordingError::File { .. })));
         assert_eq!(std::fs::read_to_string(&first).unwrap(), text);

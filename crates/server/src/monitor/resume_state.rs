@@ -1,14 +1,14 @@
-//! The state of a session that may go on over another connection, and of a connection that takes one over.
+//! The monitor's state for resumption (`resume@longhaul`), of the old session and of the new connection.
 
 use crate::resuming::{Claimant, SessionTerms};
 
-/// The monitor's side of `resume@longhaul`.
+/// The monitor's state for `resume@longhaul`.
 #[derive(Default)]
 pub(super) struct Resuming {
-    /// What this session is, once its user has logged in, where it may outlive its connection.
+    /// The terms of this session after the login; `None` where it may not outlive its connection.
     pub(super) terms: Option<SessionTerms>,
-    /// The session that this connection is about to take over.
+    /// The claim on the session that this connection is about to take over.
     pub(super) claimant: Option<Claimant>,
-    /// The last attempt failed and is not the client's fault.
+    /// The last attempt failed without the client's fault, so it counts as no failure.
     pub(super) uncharged: bool,
 }

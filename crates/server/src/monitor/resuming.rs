@@ -1,7 +1,8 @@
-//! Sessions that go on over another connection (`ResumeGrace`).
+//! Resumption of sessions over another connection (`ResumeGrace`).
 //!
-//! Who has the session's secret is decided by the session's own monitor. Whether the account, its key and the rules of
-//! today still allow the session is decided here, as at a login, for the address that the client has now.
+//! The session's own monitor checks that the client has the session's secret. This module checks, as at a
+//! login and for the client's current address, that the account, its key and the current rules still allow
+//! the session.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -25,10 +26,10 @@ use crate::monitor_ipc::MonitorSocketError;
 use crate::resuming::{Claimant, Claimed, Login, SessionTerms};
 use crate::verdict::Verdict;
 
-/// Why a session may not go on.
+/// Why a session may not be resumed.
 struct Forbidden {
     why: String,
-    /// Whatever else could be looked up.
+    /// The reason holds even if a look-up has failed.
     is_certain: bool,
 }
 
@@ -36,22 +37,22 @@ fn certain(why: &str) -> Forbidden {
     Forbidden { why: why.to_owned(), is_certain: true }
 }
 
-/// A no that a look-up which has failed could have made a yes.
+/// Returns a reason that a failed look-up could have caused.
 fn unless_unknown(why: &str) -> Forbidden {
     Forbidden { why: why.to_owned(), is_certain: false }
 }
 
 impl Monitor {
-    /// Lets the connection take a session over, if the client proves that it is the client's.
+    /// Lets the connection take over a session, if the client proves that the session is its own.
     pub(super) fn resume(&mut self, candidate: &mut Candidate, attempt: &ResumeAttempt) -> Option<Verdict> {
         self.resuming.uncharged = false;
-        // Not as a step of several: at the login all steps were taken.
+        // Not as one of several steps: the login has completed all of them.
         if !candidate.proofs.is_empty() {
             return None;
         }
         let verdict = self.take_over(candidate, attempt);
         if !matches!(verdict, Some(Verdict::Resume(_))) {
-            // They are that session's, and prove nothing for a login over this connection.
+            // The proofs are the old session's and must not count for a login over this connection.
             candidate.proofs.clear();
         }
         verdict
@@ -81,7 +82,7 @@ impl Monitor {
                 return Some(Verdict::Later);
             }
         };
-        // Another server of this host may have other rules: it has no say in what becomes of the session.
+        // Another server of this host may have other rules, so it must not end the session.
         if !self.signer.fingerprints().any(|key| login.host_keys.contains(&key)) {
             self.refused(candidate, "the session is another server's");
             return None;
@@ -115,8 +116,8 @@ impl Monitor {
         }
     }
 
-    /// Ends the session, whose user may not have it any more. Where something could not be looked up it goes
-    /// on to wait, and the client may come again.
+    /// Refuses the resumption and ends the session, because its user has lost the right to it. If a look-up
+    /// has failed, the session keeps waiting and the client may try again.
     fn forbid(&self, candidate: &Candidate, claimant: &Claimant, no: &Forbidden) -> Option<Verdict> {
         let Forbidden { why, is_certain } = no;
         if self.lookups.in_doubt() && !is_certain {
@@ -136,7 +137,7 @@ impl Monitor {
         info!(self.client.log, "resumption of a session of {name} from {ip} port {port} refused: {why}");
     }
 
-    /// Whether the user could still log in by the methods, and with the keys, of the login.
+    /// Checks that the user could still log in with the methods and keys of the login.
     fn still_allowed(&self, candidate: &Candidate, login: &Login) -> Result<(), Forbidden> {
         let settings = &candidate.settings;
         if settings.refuse_connection.value {
@@ -170,7 +171,7 @@ impl Monitor {
                 "publickey" => ("PubkeyAcceptedAlgorithms", &settings.pubkey_accepted_algorithms.value),
                 _ => ("HostbasedAcceptedAlgorithms", &settings.hostbased_accepted_algorithms.value),
             };
-            // Which of its algorithms the login was signed with is not known any more.
+            // The login's signature algorithm was not recorded.
             let names = accepted.1.apply(&key_algorithms::DEFAULT);
             let algorithm =
                 key.signature_algorithms().iter().find(|name| names.iter().any(|one| one == *name));
@@ -200,7 +201,7 @@ impl Monitor {
         if !chains.is_empty() && !chains.iter().any(Vec::is_empty) {
             return Err(unless_unknown("the methods of the login are not enough any more"));
         }
-        // The session goes on with what it may do: less is not to be had this way.
+        // The session would keep its old options, so it must not go on under new ones.
         if now != *login.options {
             return Err(unless_unknown("the key of the login has other options now"));
         }
@@ -213,16 +214,16 @@ impl Monitor {
         Ok(())
     }
 
-    /// The session that this connection takes over, once the client has been told.
+    /// Returns the claim on the session to take over, after the client has been answered.
     pub(crate) const fn take_claimant(&mut self) -> Option<Claimant> {
         self.resuming.claimant.take()
     }
 
-    /// Remembers what the session is that is about to start, where it may outlive its connection. One that was
-    /// joined by a ticket may not: it ends with the one that has logged in.
+    /// Stores the terms of the session that is about to start, if it may outlive its connection. A session
+    /// joined by a ticket may not: it ends with the one that logged in.
     pub(super) fn may_outlive_connection(&mut self, candidate: &Candidate) {
         let Some(grace) = candidate.settings.resume_grace.duration() else { return };
-        // The listener counts the sessions that wait.
+        // Without a listener nothing would limit the number of waiting sessions.
         if candidate.must_change_password || candidate.joined.is_some() || self.joining.listener.is_none() {
             return;
         }
@@ -238,7 +239,7 @@ impl Monitor {
         });
     }
 
-    /// What the session is, once: for the process that asks to outlive its connection.
+    /// Returns the session's terms, once, for the process that asks to outlive its connection.
     pub(crate) fn take_terms(&mut self) -> Result<Option<SessionTerms>, Unexpected> {
         if self.stage != Stage::Over {
             return Err(Unexpected::Time);
@@ -246,17 +247,18 @@ impl Monitor {
         Ok(self.resuming.terms.take())
     }
 
-    /// What listeners of this server are known by, one for each host key.
+    /// Returns the marks by which listeners of this server are recognised, one for each host key.
     pub(crate) fn marks(&self) -> Vec<Vec<u8>> {
         self.signer.keys().iter().map(HostKey::mark).collect()
     }
 
-    /// Address of the client.
+    /// Returns the address of the client.
     pub(crate) const fn peer(&self) -> SocketAddr {
         self.client.peer
     }
 
-    /// The session goes on over this connection: proofs of host keys are for that one now.
+    /// Records that the session has moved to this connection: later proofs of host keys are for its session
+    /// identifier.
     pub(crate) fn moved(&mut self, session_id: &[u8], peer: SocketAddr, local: SocketAddr) {
         self.client.session_id = session_id.to_vec();
         (self.client.peer, self.client.local) = (peer, local);

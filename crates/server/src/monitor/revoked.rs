@@ -1,4 +1,4 @@
-//! `RevokedKeys`: files of keys that are worth nothing any more, as lines or as key revocation lists.
+//! `RevokedKeys`: files with keys that are not accepted any more, as lines or as key revocation lists (KRLs).
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -14,32 +14,32 @@ use crate::authorized_keys::{Line, parse_line};
 use crate::key_options::OptionError;
 use crate::log::{Log, error};
 
-/// A list of every key a large site ever had is smaller.
+/// Largest size of a file, bytes: more than a list of every key that a large site ever had.
 const LARGEST: u64 = 64 << 20;
 
-/// Whether a key is revoked.
+/// Result of checking a key against the revocation files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Revocation {
     No,
-    /// A file cannot be read. The key must not let anybody in, so that no accident lets a revoked one in.
+    /// A file cannot be read. The key is refused, so that an accident never admits a revoked one.
     Unknown,
     Yes,
 }
 
-/// The files of `RevokedKeys`, each read once for each connection: a client that asks about a hundred keys
-/// does not have a large list read and parsed a hundred times. What cannot be read stays so.
+/// The files of `RevokedKeys`. Each is read once per connection, because a client may query a hundred keys
+/// and a list may be large. Errors are kept too.
 #[derive(Default)]
 pub(super) struct RevokedKeys {
     files: RefCell<HashMap<String, Rc<Result<List, ListError>>>>,
 }
 
-/// What is in a file.
+/// The content of a file.
 enum List {
     Krl(Box<Krl>),
     Text {
         /// Blobs of the keys, without their certificates.
         keys: HashSet<Vec<u8>>,
-        /// The first line that is not understood: it was to revoke a key, and which is unknown.
+        /// The first invalid line: it may have been meant to revoke any key.
         broken: Option<BrokenLine>,
     },
 }
@@ -74,7 +74,7 @@ enum LineFault {
 }
 
 impl RevokedKeys {
-    /// Whether a file revokes the key, or the authority of its certificate.
+    /// Returns whether a file revokes the key, or the authority of its certificate.
     pub(super) fn check(&self, settings: &ServerSettings, key: &PublicKey, log: &Log) -> Revocation {
         let mut worst = Revocation::No;
         for path in settings.revoked_keys.list() {
@@ -102,7 +102,7 @@ impl RevokedKeys {
         worst
     }
 
-    /// Forgets the files: the login is over.
+    /// Frees the files after the login.
     pub(super) fn forget(&self) {
         self.files.take();
     }
@@ -153,7 +153,7 @@ impl List {
         match self {
             Self::Krl(krl) => Ok(krl.is_revoked(key)),
             Self::Text { keys, broken } => {
-                // The key itself, certified or not, or the authority that certified it.
+                // Checks the key itself, certified or not, and the authority that certified it.
                 let authority = key.certificate().map(lh_crypto::Certificate::authority);
                 let mut named = [Some(key.plain()), authority].into_iter().flatten();
                 if named.any(|key| keys.contains(key.blob())) {
@@ -165,21 +165,23 @@ impl List {
     }
 }
 
-/// Whether one line was several to the editor that wrote it, which ends lines with carriage returns.
+/// Returns whether a line contains a carriage return before its end: an editor that ends lines with it wrote
+/// several.
 fn has_inner_return(line: &str) -> bool {
     line.trim_end_matches('\r').contains('\r')
 }
 
-/// Whether the comment of a key holds another key: it was added to a file whose last line had no end. The
-/// blob of any key begins with the length of its type's name, which is below 2^16.
+/// Returns whether the comment of a key holds another key, which was appended to a file whose last line had
+/// no newline. Every key's blob begins with the length of its type's name, which is below 2^16 (`AAAA` in
+/// base64).
 fn holds_key(comment: &str) -> bool {
-    /// Characters of the shortest name and key.
+    /// Length of the shortest word that can be a key, characters.
     const SHORTEST: usize = 16;
     comment.split_whitespace().any(|word| word.len() >= SHORTEST && word.starts_with("AAAA"))
 }
 
-/// Whether a key was added to a line with a note that had no end: its type is glued to the note's last word.
-/// A note that is a key, revoked no more, is none.
+/// Returns whether a key was appended to a comment line without a newline: its type is glued to the comment's
+/// last word. A commented-out key does not count.
 fn hidden_in_note(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     words.windows(2).any(|pair| {
@@ -210,7 +212,7 @@ mod tests {
             (RevokedKeys::default().check(&settings, key, &log), log.taken().join("\n"))
         };
         let whole = line(&bad);
-        // A kind that is not known here is no broken line: its keys cannot log in anyway.
+        // A line with an unknown key type is valid: a key of that type cannot log in anyway.
         let sound = format!("# a comment\n\n{whole}\r\nssh-future AAAACnNzaC1mdXR1cmUAAAABeA== x\n");
         assert_eq!(check(&sound, &good), (Revocation::No, String::new()));
         assert_eq!(check(&sound, &bad).0, Revocation::Yes);
@@ -227,8 +229,7 @@ mod tests {
                 assert!(lines.contains(&path.display().to_string()), "{lines}");
             }
         }
-        // A key that was added to a last line without an end, by whichever means, and other systems' line
-        // ends.
+        // A key appended to a last line without a newline, and other systems' line ends.
         let other = line(&key());
         let comment = "ssh-ed25519 is what this is";
         assert_eq!(check(&format!("# {whole}\n#{whole}\n{other} {comment}\n"), &good).0, Revocation::No);
@@ -247,7 +248,7 @@ mod tests {
                 assert!(lines.contains(&path.display().to_string()), "{lines}");
             }
         }
-        // A key that stands in a whole line is revoked as such.
+        // A key on a valid line is revoked even beside broken lines.
         assert!(check(&format!("{head}\n{whole}\n"), &bad).1.contains("revoked by file"));
     }
 

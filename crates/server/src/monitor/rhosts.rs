@@ -1,8 +1,9 @@
-//! Which users of which hosts may log in as which users here: `hosts.equiv`, `shosts.equiv`, `~/.shosts` and
-//! `~/.rhosts`.
+//! `hosts.equiv`, `shosts.equiv`, `~/.shosts` and `~/.rhosts`: which users of which hosts may log in as which
+//! users here.
 //!
-//! A line is `[+|-]host [[+|-]user]`, each of both also `@netgroup`; without a user it is about the user of the same name. The
-//! first line that is about the client decides its file, a minus against it.
+//! A line is `[+|-]host [[+|-]user]`, where each may be `@netgroup`. A line without a user applies to the
+//! user with the local user's name. The first line that applies to the client decides for its file; a minus
+//! refuses.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,28 +15,28 @@ use lh_sys::users::{User, in_netgroup};
 use crate::log::{Log, debug, error, info};
 use crate::strict;
 
-/// About the whole host; they do not count for root.
+/// System-wide files; they do not count for root.
 const SYSTEM_FILES: [&str; 2] = ["/etc/hosts.equiv", "/etc/ssh/shosts.equiv"];
-/// In the home directory.
+/// Files in the user's home directory.
 const USER_FILES: [&str; 2] = [".shosts", ".rhosts"];
 
-/// The client's user, and the rules for it.
+/// The client's user, and the settings that apply.
 pub(super) struct Rules<'a> {
-    /// The client's host.
+    /// Name of the client's host.
     pub(super) name: &'a str,
-    /// Its address, which a line may have in the name's place.
+    /// Address of the client's host, which a line may have in place of the name.
     pub(super) address: &'a str,
-    /// The user on the client's host.
+    /// User name on the client's host.
     pub(super) client_user: &'a str,
-    /// The user that the client wants to be here.
+    /// The local user that the client wants to log in as.
     pub(super) user: &'a User,
-    /// `StrictModes`.
+    /// Value of `StrictModes`.
     pub(super) strict: bool,
-    /// `IgnoreRhosts`.
+    /// Value of `IgnoreRhosts`.
     pub(super) ignore: IgnoreRhosts,
 }
 
-/// Whether one of the files lets the user in.
+/// Returns whether one of the files permits the login.
 pub(super) fn allow(rules: &Rules<'_>, log: &Log) -> bool {
     allow_by(rules, &SYSTEM_FILES.map(Path::new), log)
 }
@@ -44,7 +45,7 @@ fn allow_by(rules: &Rules<'_>, system_files: &[&Path], log: &Log) -> bool {
     let user = rules.user;
     if user.uid != 0 {
         for path in system_files {
-            // An administrator's files are read like any file of root's.
+            // No `StrictModes` check for the administrator's files.
             match strict::read("hosts", path, Path::new("/"), 0, false) {
                 Ok(content) if decide(&content, rules, path, log) => return true,
                 Ok(_) => {}
@@ -102,12 +103,12 @@ fn allowed_by_user(rules: &Rules<'_>, file: &str, log: &Log) -> bool {
     }
 }
 
-/// Root's or the user's, and writable by its owner alone.
+/// Returns whether the file belongs to root or the user and only its owner can write it.
 fn trusted(about: &std::fs::Metadata, uid: u32) -> bool {
     (about.uid() == 0 || about.uid() == uid) && about.mode() & 0o022 == 0
 }
 
-/// What a file says.
+/// Returns whether a file permits the login.
 fn decide(content: &[u8], rules: &Rules<'_>, path: &Path, log: &Log) -> bool {
     let path = path.display();
     for line in String::from_utf8_lossy(content).lines() {
@@ -129,9 +130,9 @@ fn decide(content: &[u8], rules: &Rules<'_>, path: &Path, log: &Log) -> bool {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Judgement {
-    /// The line is about another user or host, or about none.
+    /// The line applies to another user or host, or is a comment.
     Nothing,
-    /// It cannot be understood.
+    /// The line is malformed.
     Garbage(&'static str),
     Yes,
     No,
@@ -170,7 +171,7 @@ fn judge(line: &str, rules: &Rules<'_>) -> Judgement {
     }
 }
 
-/// Whether a minus stands in front, and what stands behind it.
+/// Returns whether a word has a minus in front, and the word without its sign.
 fn signed(word: &str) -> (bool, &str) {
     match word.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -213,7 +214,7 @@ mod tests {
         for line in ["+", "+ +", "- ada", "client.example +", "client.example ada more"] {
             assert!(matches!(says(line), Judgement::Garbage(_)), "{line:?}");
         }
-        // Without a name in the line only the same name counts.
+        // A line without a user applies only to equal names.
         assert_eq!(judge("client.example", &rules(&user, "bob")), Judgement::Nothing);
         assert_eq!(judge("client.example bob", &rules(&user, "bob")), Judgement::Yes);
     }
@@ -238,13 +239,13 @@ mod tests {
         let rhosts = file(".rhosts", "client.example bob\n");
         assert!(allowed(IgnoreRhosts::No));
         assert!(!allowed(IgnoreRhosts::ShostsOnly) && !allowed(IgnoreRhosts::Yes));
-        // A minus decides its own file alone.
+        // A minus decides only for its own file.
         file(".shosts", "-client.example bob\nclient.example bob\n");
         assert!(allowed(IgnoreRhosts::No) && !allowed(IgnoreRhosts::ShostsOnly));
         file(".shosts", "client.example bob\n");
         assert!(allowed(IgnoreRhosts::ShostsOnly) && !allowed(IgnoreRhosts::Yes));
         std::fs::remove_file(home.path().join(".shosts")).unwrap();
-        // Others could have written these.
+        // Group or others could have written this file.
         set_permissions(&rhosts, Permissions::from_mode(0o664)).unwrap();
         assert!(!allowed(IgnoreRhosts::No));
         set_permissions(&rhosts, Permissions::from_mode(0o644)).unwrap();

@@ -1,14 +1,14 @@
-//! What the configuration allows and forces in a session: the keywords that a `Match` block may set and that
-//! hold for as long as the session lasts.
+//! The rules of a session: values of the keywords that a `Match` block may set and that apply for as long as
+//! the session lasts.
 //!
-//! A session goes on with the rules of its login. Where the client comes back from an address, or at a time,
-//! for which these are others, it may not go on.
+//! A session keeps the rules of its login. If other rules apply to the client's new address or time, the
+//! session may not be resumed.
 
 use lh_config::server_table::ServerSettings;
 use lh_config::table::Value as _;
 
-/// The rules, a line each, as `lhsshd -T` prints them. Speeds, buffers, logs and what is decided at a login
-/// are not among them.
+/// Returns the rules, one on each line, in the form that `lhsshd -T` prints. Speeds, buffers, logging and
+/// decisions of the login are not among them.
 pub(super) fn of(settings: &ServerSettings) -> Vec<String> {
     let mut lines = Vec::new();
     macro_rules! add {
@@ -55,7 +55,7 @@ pub(super) fn of(settings: &ServerSettings) -> Vec<String> {
     lines
 }
 
-/// The keywords in which the rules of the login differ from those of now.
+/// Returns the keywords whose rules at the login differ from the current ones.
 pub(super) fn differences<'a>(login: &'a [String], now: &'a [String]) -> Vec<&'a str> {
     let missing = |from: &'a [String], other: &'a [String]| from.iter().filter(|line| !other.contains(line));
     let keyword = |line: &'a String| line.split(' ').next().unwrap_or(line);
@@ -77,11 +77,11 @@ mod tests {
     #[test]
     fn rules_that_differ_are_named() {
         assert!(between("", "").is_empty());
-        // What concerns the path, the log or the login alone may differ.
+        // Keywords about the network path, the log or the login itself may differ.
         assert!(
             between("", "TcpPacing 1M\nIPQoS none\nLogLevel DEBUG\nMaxAuthTries 2\nBanner /x").is_empty()
         );
-        // Said in other words.
+        // Different spellings of equal rules.
         assert!(between("PermitTTY yes\nForceCommand none", "AllowTcpForwarding all").is_empty());
         for line in [
             "ForceCommand internal-sftp",
@@ -117,8 +117,8 @@ mod tests {
         assert_eq!(both, ["PermitOpen", "PermitTTY"]);
     }
 
-    /// A keyword that a `Match` block may set is a rule of sessions, or one of those here. A new one must be
-    /// put in one of the two lists.
+    /// Every keyword that a `Match` block may set is a rule of sessions, or is listed here. A new keyword
+    /// must be added to one of the two lists.
     #[test]
     fn every_match_keyword_has_its_place() {
         const DECIDED_ELSEWHERE: &str = "X11DisplayOffset MaxAuthTries ClientAliveInterval ClientAliveCountMax \

@@ -1,7 +1,8 @@
-//! Signatures by host keys, of what a session may have signed, and their rate after the login: each key exchange takes one, and
-//! nothing else takes many.
+//! Signatures by host keys: checks what is signed, and limits the rate after the login. Each key exchange
+//! takes one signature, and nothing else takes many.
 //!
-//! A session process that has been taken over could otherwise use the host keys as fast as the machine can sign.
+//! Otherwise an attacker who controls a session process could use the host keys as fast as the machine can
+//! sign.
 
 use std::time::Instant;
 
@@ -11,14 +12,15 @@ use lh_wire::Writer;
 use super::stage::Unexpected;
 use crate::host_keys::HostKey;
 
-/// Signatures in reserve.
+/// Capacity of the bucket, signatures.
 const RESERVE: u32 = 2048;
-/// Signatures a second that any session may have for good: a limit of 8 MiB at 500 MB/s.
+/// Lowest sustained rate, signatures/s: enough for a rekey limit of 8 MiB at 500 MB/s.
 const LEAST_RATE: u32 = 64;
-/// Bytes a second that no connection exceeds. A `RekeyLimit` of the server's makes that many key exchanges possible.
+/// Highest throughput of any connection, bytes/s. With the server's `RekeyLimit` it determines the rate of
+/// key exchanges.
 const FASTEST: u64 = 4 << 30;
 
-/// A token bucket.
+/// A token bucket that limits signatures.
 #[derive(Debug)]
 pub(super) struct SigningRate {
     rate: u32,
@@ -27,17 +29,17 @@ pub(super) struct SigningRate {
 }
 
 impl SigningRate {
-    /// `rekey_bytes` is the server's own limit, where it has one.
+    /// `rekey_bytes` is the server's `RekeyLimit` in bytes, where it has one.
     pub(super) fn new(rekey_bytes: Option<u64>, now: Instant) -> Self {
         let own = rekey_bytes.map_or(0, |bytes| FASTEST / bytes.max(1));
         let rate = u32::try_from(own).unwrap_or(u32::MAX).max(LEAST_RATE);
         Self { rate, left: RESERVE.into(), since: now }
     }
 
-    /// Takes one.
+    /// Takes one signature from the bucket.
     ///
     /// # Errors
-    /// There were too many of late.
+    /// The bucket is empty: there were too many signatures recently.
     pub(super) fn take(&mut self, now: Instant) -> Result<(), Unexpected> {
         let grown = now.saturating_duration_since(self.since).as_secs_f64() * f64::from(self.rate);
         self.since = now;
@@ -50,16 +52,16 @@ impl SigningRate {
     }
 }
 
-/// The host keys, and what they sign.
+/// The host keys; signs only what a session may have signed.
 pub(super) struct HostKeySigner {
     keys: Vec<HostKey>,
-    /// Whether signatures with SHA-1 are offered.
+    /// Whether host keys sign with SHA-1.
     pub(super) sha1: bool,
     rate: SigningRate,
 }
 
 impl HostKeySigner {
-    /// `rekey_bytes` is the server's own limit, where it has one.
+    /// `rekey_bytes` is the server's `RekeyLimit` in bytes, where it has one.
     pub(super) fn new(keys: Vec<HostKey>, rekey_bytes: Option<u64>) -> Self {
         Self { keys, sha1: false, rate: SigningRate::new(rekey_bytes, Instant::now()) }
     }
@@ -68,7 +70,7 @@ impl HostKeySigner {
         &self.keys
     }
 
-    /// A user has logged in, by whose limit the rate counts from now on.
+    /// Applies the `RekeyLimit` of the user who has logged in to the rate.
     pub(super) fn logged_in(&mut self, rekey_bytes: Option<u64>) {
         self.rate = SigningRate::new(rekey_bytes, Instant::now());
     }
@@ -76,14 +78,15 @@ impl HostKeySigner {
     /// Signs the hash of a key exchange.
     ///
     /// # Errors
-    /// Outside: no key exchange asks for that. Inside: the key cannot sign.
+    /// The outer one: no key exchange asks for such a signature. The inner one: the key cannot sign.
     pub(super) fn sign(
         &mut self,
         key_index: usize,
         algorithm: &str,
         hash: &[u8],
     ) -> Result<Result<Vec<u8>, CryptoError>, Unexpected> {
-        // SHA-1, and the members of SHA-2 that key exchanges use. Nothing else that a host key signs is that short.
+        // The lengths of SHA-1 and of the SHA-2 hashes that key exchanges use. Nothing else that a host key
+        // signs is this short.
         if !matches!(hash.len(), 20 | 32 | 48 | 64) {
             return Err(Unexpected::HashLength(hash.len()));
         }
@@ -94,7 +97,7 @@ impl HostKeySigner {
         Ok(key.sign(algorithm, hash))
     }
 
-    /// Like [`sign`](Self::sign), after the login.
+    /// Like [`sign`](Self::sign), but limited in rate: for key exchanges after the login.
     pub(super) fn sign_at_rate(
         &mut self,
         key_index: usize,
@@ -105,7 +108,7 @@ impl HostKeySigner {
         self.sign(key_index, algorithm, hash)
     }
 
-    /// Proves to the client of this session, and of no other, that the host has a key.
+    /// Signs a proof for the client of this session only that the host has a key.
     pub(super) fn prove(
         &mut self,
         session_id: &[u8],
@@ -124,7 +127,7 @@ impl HostKeySigner {
         Ok(key.sign(algorithm, &data))
     }
 
-    /// Fingerprints of the keys, which identify the server.
+    /// Returns the keys' fingerprints, which identify the server.
     pub(super) fn fingerprints(&self) -> impl Iterator<Item = String> {
         self.keys.iter().map(|key| key.public().fingerprint(FingerprintHash::Sha256))
     }
@@ -143,7 +146,7 @@ mod tests {
             assert_eq!(rate.take(start), Ok(()));
         }
         assert_eq!(rate.take(start), Err(Unexpected::SigningRate(RESERVE, LEAST_RATE)));
-        // As fast as the rate, for an hour.
+        // At the permitted rate, for an hour.
         for second in 1..3600 {
             let now = start + Duration::from_secs(second);
             assert!((0..LEAST_RATE).all(|_| rate.take(now).is_ok()));

@@ -1,40 +1,40 @@
 //! The stages of a login, and the error for a request that does not belong to the current one.
 
-/// What the client is expected to do next. What is not expected is not answered.
+/// The requests that are expected next. All others are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// One signature, for the first key exchange.
+    /// One signature for the first key exchange.
     KeyExchange,
-    /// Attempts. `prompted`: answers to a prompt may come.
+    /// Login attempts. `prompted`: answers to a prompt may come.
     Attempts { prompted: bool },
-    /// Nothing before the connection has moved to the user session process.
+    /// Only the hand-over of the connection to the user session process.
     Accepted,
-    /// Nothing.
+    /// No request about a login.
     Over,
 }
 
-/// Why a request is refused. Our own processes send no such request: one that does has been taken over.
+/// Why a request is refused. Our own processes never send such a request, so an attacker controls the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unexpected {
-    /// At another time it might have been.
+    /// The request is not expected at this stage.
     #[error("request at the wrong time")]
     Time,
-    /// No hash has that length.
+    /// No hash has this length.
     #[error("signature over {0} bytes wanted")]
     HashLength(usize),
-    /// No such key, or it makes no such signatures here.
+    /// There is no such host key, or it does not sign with this algorithm.
     #[error("signature by another key or algorithm wanted")]
     HostKey,
-    /// The name was another one before.
+    /// The user name differs from that of the first attempt.
     #[error("user name changed")]
     User,
-    /// Not the caller's fault: the rules for this user want no connection at all. It has been logged.
+    /// Not the sender's fault: the rules for this user prohibit the connection. The reason has been logged.
     #[error("administratively prohibited")]
     Prohibited,
-    /// More signatures than any sensible limit on rekeying asks for.
+    /// More signatures than any sensible limit on rekeying needs.
     #[error("too many signatures of host keys wanted: {0} in reserve and {1} a second are allowed")]
     SigningRate(u32, u32),
-    /// No such terminal, or another user's.
+    /// There is no such terminal, or it is another user's.
     #[error("another terminal wanted than this session may have")]
     Terminal,
 }

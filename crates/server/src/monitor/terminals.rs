@@ -1,4 +1,4 @@
-//! The terminals of a session, as the monitor knows them.
+//! The terminals of a session that the monitor keeps records of.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -9,12 +9,12 @@ use lh_sys::users::User;
 use super::recordings::Recordings;
 use crate::key_options::KeyOptions;
 
-/// The terminals in use.
+/// The terminals in use, and the user who may have them.
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     pub(super) user: Option<User>,
     pub(super) show_last: bool,
-    /// The session may have a terminal, and is inside a chroot that may lack them.
+    /// The session may have a terminal, but its chroot may have no devices for them.
     pub(super) allocates: bool,
     pub(super) lines: Vec<(String, u32)>,
     pub(super) recordings: Recordings,
@@ -30,7 +30,7 @@ impl Presence {
     }
 }
 
-/// Whether `line` (`pts/3`) is a terminal of this user: no user may record a login at another's.
+/// Returns whether `line` (`pts/3`) is a terminal of this user: no user may record a login at another's.
 pub(super) fn is_own_terminal(line: &str, user: &User) -> bool {
     let number = line.strip_prefix("pts/").unwrap_or_default();
     let sound = (1..=10).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());

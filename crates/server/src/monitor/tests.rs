@@ -1,4 +1,4 @@
-//! The monitor's rules, and the requests of a process that has been taken over.
+//! The monitor's rules, and the requests of a process that an attacker controls.
 
 mod resuming;
 mod tickets;
@@ -15,7 +15,7 @@ use super::attempts::extra_fail_time;
 use super::judge::may_begin_with;
 use super::*;
 
-/// A monitor for the user that runs the tests, with a key that is authorized.
+/// A monitor for the user that runs the tests, with an authorized key.
 struct Scene {
     monitor: Monitor,
     key: PrivateKey,
@@ -55,7 +55,7 @@ impl Scene {
         self.monitor.decide(&attempt).map(|decision| decision.verdict)
     }
 
-    /// The question whether this key would do.
+    /// A query whether this key is acceptable.
     fn query(&self, key: &PublicKey) -> Method {
         Method::PublicKey(PublicKeyAttempt {
             algorithm: "ssh-ed25519".into(),
@@ -66,7 +66,7 @@ impl Scene {
         })
     }
 
-    /// An attempt with a signature over what a client of the session `session_id` signs.
+    /// An attempt with a client's signature for the session `session_id`.
     fn signed(&self, session_id: &[u8], user: &str, host_key: Option<&[u8]>) -> Method {
         let key = self.key.public().blob();
         let request = KeyRequest { algorithm: "ssh-ed25519", key, host_key };
@@ -75,7 +75,7 @@ impl Scene {
             algorithm: "ssh-ed25519".into(),
             key: key.to_vec(),
             signature: Some(self.key.sign("ssh-ed25519", &data).unwrap()),
-            // A liar's claim, which counts for nothing.
+            // A false claim of the attacker, which is ignored.
             signed: data,
             hostbound: host_key.is_some(),
         })
@@ -125,7 +125,7 @@ fn a_signature_counts_for_this_session_user_and_host_key() {
         }
         let right = scene.signed(&id, &user, hostbound.then_some(&shown[..]));
         assert_eq!(scene.decide(right), Ok(Verdict::Accept));
-        // Nothing more is decided, and the connection moves once.
+        // No further attempt is decided, and the connection is handed over once.
         assert_eq!(scene.decide(Method::None).unwrap_err(), Unexpected::Time);
         let grant = scene.monitor.grant(vec![1, 2].into()).unwrap();
         assert_eq!((grant.user.name, grant.session_id, &grant.state[..]), (user, id.to_vec(), &[1, 2][..]));
@@ -172,7 +172,7 @@ fn attempts_are_counted_where_nobody_can_forget_them() {
 
 #[test]
 fn none_tells_nothing_where_it_is_not_wanted() {
-    // An account that needs no password is not to be told from others by a client that has proven nothing.
+    // A client that has proven nothing cannot tell an account without a password from others.
     let mut scene = Scene::new("PermitEmptyPasswords yes\nAuthenticationMethods publickey");
     scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
     let methods = vec!["publickey".to_owned()];
@@ -218,7 +218,7 @@ fn requests_that_do_not_fail_are_counted() {
     assert_eq!(scene.decide(right).unwrap_err(), Unexpected::Time);
 }
 
-/// The counts of OpenSSH 10.6: queries about keys that would do are no failures and use up nothing.
+/// Counts as OpenSSH 10.6 does: queries about acceptable keys are no failures, and use up no free query.
 ///
 /// Covers: sshd_config PubkeyAuthOptions (max-pk-ok); sshd_config MaxAuthTries (queries about keys)
 #[test]
@@ -241,15 +241,15 @@ fn the_first_queries_about_other_keys_are_free() {
             assert_eq!(scene.decide(right), Ok(Verdict::KeyOk), "{lines}");
             let wrong = scene.query(other.public());
             assert!(matches!(scene.decide(wrong), Ok(Verdict::Reject { partial: false, .. })), "{lines}");
-            // A client that leaves now has tried, which PerSourcePenalties penalizes.
+            // A client that leaves now has made an attempt, which PerSourcePenalties penalizes.
             assert_eq!(scene.monitor.asked(), Asked::Failed { exists: true }, "{lines}");
         }
-        // The logs of usage have all of them.
+        // The usage logs count all attempts.
         assert_eq!(scene.monitor.failures(), answered, "{lines}");
         let wrong = scene.query(other.public());
         assert_eq!(scene.decide(wrong), Ok(Verdict::TooMany), "{lines}");
     }
-    // A wrong signature is a failure from the first one on.
+    // A wrong signature counts as a failure from the first one on.
     let mut scene = Scene::new("MaxAuthTries 1");
     scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
     let wrong = scene.signed(&[4; 32], &scene.user.clone(), None);
@@ -275,7 +275,7 @@ fn signatures_after_the_login_have_a_rate() {
     assert_eq!(scene.decide(right), Ok(Verdict::Accept));
     scene.monitor.grant(Zeroizing::default()).unwrap();
     let key = scene.monitor.signer.keys()[0].public().blob().to_vec();
-    // However fast this machine signs, the reserve ends: 64 more come each second.
+    // However fast this machine signs, the bucket empties: it gains only 64 signatures a second.
     let mut refused = None;
     for _ in 0..1_000_000 {
         let signed = scene.monitor.sign_again(0, "ssh-ed25519", &[1; 32]).map(drop);
@@ -298,7 +298,7 @@ fn failures_take_a_time_that_needs_the_secret() {
     assert!(times(&keys[0]).iter().all(|time| *time < Duration::from_millis(4)));
 }
 
-/// A security key made of software: an Ed25519 key whose owner says what the hardware would.
+/// A security key in software: an Ed25519 key with freely chosen attestation flags.
 struct Token {
     key: PrivateKey,
     blob: Vec<u8>,

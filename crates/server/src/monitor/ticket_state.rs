@@ -1,4 +1,4 @@
-//! What a session has with its listener: its tickets, and that it is counted.
+//! The monitor's dealings with the listener: tickets, counted connections and quotas.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -7,22 +7,22 @@ use crate::quotas::Moved;
 use crate::tickets::Record;
 use crate::user_connections::UserConnection;
 
-/// The monitor's side of it.
+/// The listener, and what it knows about this session.
 #[derive(Default)]
 pub(super) struct Joining {
-    /// The listener, which keeps them.
+    /// The listener, which keeps tickets and counts; `None` with `-i`.
     pub(super) listener: Option<UnixStream>,
-    /// What tickets of this session are worth, once a user has logged in who may have some.
+    /// The record for tickets of this session, once a user has logged in who may have tickets.
     pub(super) worth: Option<Record>,
     pub(super) issued: u32,
-    /// The listener counts this connection.
+    /// The connection that the listener counts for its user.
     pub(super) counted: Option<UserConnection>,
-    /// The quota of the user, and how many bytes the listener has been told of.
+    /// The user's quota, and the number of bytes reported to the listener.
     pub(super) quota: Option<(Moved, u64)>,
 }
 
 impl Joining {
-    /// Asks the listener what it answers with yes or no.
+    /// Sends the listener a question that it answers with yes or no.
     ///
     /// # Errors
     /// There is no listener, or it does not answer.

@@ -1,22 +1,24 @@
-//! The cap on authentication requests that do not fail: a key that would do, a prompt, a step of Kerberos, a right step of several.
+//! Limit on authentication requests that do not fail: an acceptable key, a prompt, a step of Kerberos, one of
+//! several required methods.
 //!
-//! `MaxAuthTries` counts failures only. Each of these requests costs the monitor a file, a transaction of PAM or a step of a library,
-//! with root's rights, so a client that repeats them is slowed down and then disconnected.
+//! `MaxAuthTries` counts failures only. Each of these requests costs the monitor reading a file, a PAM
+//! transaction or a library call, with root's rights. So repeated requests are delayed more and more, and
+//! finally end the connection.
 
 use std::time::Duration;
 
-/// Most such requests of one connection. (OpenSSH allows 1024 requests of any kind.) Agents with many accepted keys, several
-/// methods in a row and long dialogues together stay far below.
+/// Largest number of these requests per connection. (OpenSSH allows 1024 requests of any kind.) Agents with
+/// many accepted keys, several methods in a row and long dialogues together stay far below.
 const MOST: u32 = 128;
-/// Requests that are answered at once.
+/// Number of requests that are answered without delay.
 const FREE: u32 = 16;
-/// What each further request waits longer than the one before it.
+/// Additional delay of each further request.
 const STEP: Duration = Duration::from_millis(5);
 
-/// What the count asks for.
+/// How to answer a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Toll {
-    /// Answer after this time.
+    /// Answer after this delay.
     Wait(Duration),
     /// End the connection.
     TooMany,

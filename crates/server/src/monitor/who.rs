@@ -3,19 +3,19 @@
 use super::Monitor;
 use super::fingerprints::fingerprint;
 
-/// What the monitor knows about the client.
+/// Identity of the client, as far as the monitor knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Who {
-    /// The name, whether or not there is such a user.
+    /// The user name that the client sent, whether or not the user exists.
     pub(crate) user: String,
-    /// The method that succeeded last.
+    /// Name of the method that succeeded last.
     pub(crate) method: String,
-    /// Fingerprint of the key that was used last.
+    /// Fingerprint of the key that succeeded last.
     pub(crate) key: String,
 }
 
 impl Monitor {
-    /// See [`Who`]; empty before the client has named a user, and after the grant.
+    /// Returns the identity of the client; empty before it has named a user, and after the grant.
     pub(crate) fn who(&self) -> Who {
         let Some(candidate) = &self.candidate else { return Who::default() };
         let last = candidate.proofs.lines().last().unwrap_or_default();
@@ -30,7 +30,7 @@ impl Monitor {
         }
     }
 
-    /// Attempts that failed, queries about keys among them.
+    /// Returns the number of refused attempts, queries about keys among them.
     pub(crate) const fn failures(&self) -> u32 {
         self.attempts.refused()
     }

@@ -1,8 +1,8 @@
-//! Fields that several messages have.
+//! Fields that several messages share.
 
 use lh_wire::{Reader, WireError, Writer};
 
-/// Any text; names of users and files need not be in an encoding that we know.
+/// Reads text; names of users and files may have any encoding, so invalid UTF-8 is accepted.
 pub(crate) fn text(reader: &mut Reader<'_>) -> Result<String, WireError> {
     Ok(String::from_utf8_lossy(reader.string()?).into_owned())
 }

@@ -1,4 +1,4 @@
-//! What a client brings to log in, on its way to the monitor.
+//! Encoding of a client's authentication methods on their way to the monitor.
 
 use lh_auth::gss::GssAttempt;
 use lh_auth::server::{HostBasedAttempt, Method, PublicKeyAttempt, ResumeAttempt, TicketAttempt};
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::fields::{put_option, read_option, text};
 
-/// Appends an attempt's method and what it brings.
+/// Appends a method and its data.
 pub(super) fn put_method(out: &mut Vec<u8>, method: &Method) {
     match method {
         Method::None => out.put_u8(0),
@@ -71,7 +71,7 @@ pub(super) fn put_method(out: &mut Vec<u8>, method: &Method) {
     }
 }
 
-/// The reverse of [`put_method`].
+/// Decodes the result of [`put_method`].
 pub(super) fn read_method(reader: &mut Reader<'_>) -> Result<Method, WireError> {
     Ok(match reader.u8()? {
         0 => Method::None,

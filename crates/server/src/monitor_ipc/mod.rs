@@ -1,9 +1,9 @@
-//! What the processes of one connection say to each other.
+//! Monitor IPC: the messages between the processes of one connection.
 //!
-//! Two of them ask and the monitor answers: the process before authentication, which reads an unauthenticated
-//! client's bytes and is therefore believed nothing, and afterwards the user session process, which is as
-//! trustworthy as the user. Each message is a length, a kind and its fields in SSH's own encoding. Readers
-//! decode with errors and with a bound on the length.
+//! Two processes send requests, which the monitor answers. The pre-auth process reads an unauthenticated
+//! client's bytes and is therefore not trusted. After the login, the user session process is as trustworthy
+//! as its user. Each message is a length, a kind and its fields in SSH's encoding. Decoding returns errors
+//! and bounds the length.
 
 pub(crate) mod fields;
 mod methods;
@@ -23,64 +23,66 @@ use crate::log_level::Level;
 use crate::usage::{Conduct, FileOperation, Transfer};
 use crate::verdict::Verdict;
 
-/// Longer than any attempt to log in that fits a packet.
+/// Upper bound of a request, bytes: longer than any login attempt that fits a packet.
 pub(crate) const MAX_MONITOR_REQUEST: usize = 512 * 1024;
-/// Longer than any state that moves: a slab of received bytes, and what little a server says before it has a user.
+/// Upper bound of the serialized connection, bytes: a buffer of received bytes, and the few that a server
+/// sends before the login.
 pub(crate) const MAX_HAND_OVER: usize = 4 << 20;
 
-/// A terminal that is about to be used.
+/// A terminal that is about to be used, for its recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TerminalFacts {
     /// Width in characters.
     pub(crate) columns: u32,
     /// Height in characters.
     pub(crate) rows: u32,
-    /// The client's `TERM`.
+    /// The client's `TERM` value.
     pub(crate) kind: String,
 }
 
-/// To the monitor.
+/// A request to the monitor.
 #[derive(Debug)]
 pub(crate) enum MonitorRequest {
-    /// No answer: a line for the log.
+    /// Write a line to the log. No answer.
     Log { level: Level, text: String },
-    /// A signature over an exchange hash.
+    /// Sign an exchange hash.
     Sign { key_index: usize, algorithm: String, hash: Vec<u8> },
-    /// May this user in? What a signature covers is not part of it: the monitor knows that itself.
+    /// Decide about a login attempt. The signed data is not included, because the monitor builds it itself.
     Decide(Attempt),
-    /// The user is in: here is the connection. The last word of the process before authentication.
+    /// Hand the connection over after the login. The last request of the pre-auth process.
     HandOver(Zeroizing<Vec<u8>>),
-    /// A proof that the host has this key (`hostkeys-prove-00@openssh.com`), from the user session process.
+    /// Sign a proof that the host has this key (`hostkeys-prove-00@openssh.com`). From the user session
+    /// process.
     Prove { algorithm: String, key: Vec<u8> },
-    /// The user has a session on this terminal (`pts/3`) now, from the user session process: record it, and
-    /// answer with the time of the last login.
+    /// Record that the user has a session on this terminal (`pts/3`). The answer is the time of the last
+    /// login. From the user session process.
     Arrived { line: String, pid: u32 },
-    /// The terminal's session is over. No answer.
+    /// Record that the terminal's session has ended. No answer.
     Left { line: String },
-    /// A terminal for a session inside a chroot, which may have none of its own.
+    /// Allocate a terminal for a session inside a chroot, which may have no devices for one.
     Terminal,
-    /// This terminal is about to be used, from the user session process. The answer is a descriptor, of the file
-    /// that it is recorded to, or none.
+    /// Record this terminal, which is about to be used. The answer is a descriptor of the recording, or none.
+    /// From the user session process.
     Record(TerminalFacts),
-    /// No answer: a file or a command of the user's is done.
+    /// A transfer of a file, or a command of the user's, has ended. No answer.
     Transfer(Transfer),
-    /// No answer: a request over SFTP that changed something, or was denied.
+    /// An SFTP request changed something, or was denied. No answer.
     Operation(FileOperation),
-    /// No answer: how the connection goes.
+    /// Statistics of the connection. No answer.
     Conduct(Conduct),
-    /// The client wants to bring an additional connection; its key is to be the ticket.
+    /// Make a ticket of this key for an additional connection of the client.
     Ticket {
         /// Blob of an Ed25519 key.
         key: Vec<u8>,
     },
-    /// The session is to outlive its connection, from the user session process. The answer is a descriptor, of
-    /// the socket that the two talk about that over, or none.
+    /// Let the session outlive its connection. The answer is a descriptor, of the socket on which monitor and
+    /// session process talk about that, or none. From the user session process.
     Resumable { handle: [u8; 16], export: Zeroizing<Vec<u8>> },
-    /// No answer: this runs in the session now, from the user session process.
+    /// The programs that run in the session now. No answer. From the user session process.
     Programs(Programs),
 }
 
-/// The answer to [`MonitorRequest::Arrived`].
+/// Encodes the answer to [`MonitorRequest::Arrived`].
 pub(crate) fn encode_last(last: Option<&Last>) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_bool(last.is_some());
@@ -91,7 +93,7 @@ pub(crate) fn encode_last(last: Option<&Last>) -> Vec<u8> {
     out
 }
 
-/// The reverse of [`encode_last`].
+/// Decodes the result of [`encode_last`].
 pub(crate) fn decode_last(bytes: &[u8]) -> Result<Option<Last>, WireError> {
     let mut reader = Reader::new(bytes);
     let last = if reader.boolean()? {
@@ -108,15 +110,15 @@ pub(crate) fn decode_last(bytes: &[u8]) -> Result<Option<Last>, WireError> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) verdict: Verdict,
-    /// The text to show before the verdict.
+    /// The banner text to show before the verdict.
     pub(crate) banner: Option<String>,
-    /// How log lines name the client from now on.
+    /// The client's name in log lines from now on.
     pub(crate) client: Option<String>,
-    /// How much is logged from now on.
+    /// The log level from now on.
     pub(crate) level: Level,
-    /// The signatures that count for this user, the first time.
+    /// The accepted signature algorithms for this user; empty after the first attempt.
     pub(crate) algorithms: Vec<String>,
-    /// What the library for Kerberos says about its failure, for the client's.
+    /// The Kerberos library's error token for the client.
     pub(crate) error_token: Vec<u8>,
 }
 
@@ -202,7 +204,7 @@ impl MonitorRequest {
         let mut reader = Reader::new(bytes);
         let request = match reader.u8()? {
             1 => {
-                // An attacker's line is no more than a line.
+                // The attacker may control the sender: its lines are never above level ERROR.
                 let level = Level::from_number(reader.u8()?).max(Level::Error);
                 Self::Log { level, text: text(&mut reader)? }
             }

@@ -1,4 +1,4 @@
-//! The socket between two of the processes: whole messages, bounded in length and in time.
+//! The socket between two processes: whole messages, bounded in length and in time.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,34 +10,34 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use super::{MAX_HAND_OVER, MonitorRequest};
 
-/// An answer is a signature, a verdict with a banner, or the grant with the state that moves.
+/// Upper bound of an answer, bytes. The largest is the grant with the serialized connection.
 const LARGEST_ANSWER: usize = MAX_HAND_OVER + (1 << 20);
 
-/// How long a message may take to leave when the other side does not read.
+/// Longest wait for the other side to read a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why a conversation cannot go on.
+/// Why an exchange of messages failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MonitorSocketError {
-    /// The other process is gone.
+    /// The other process has closed its end.
     #[error("the other process has ended")]
     Closed,
     /// The socket failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The message is not what its sender should send.
+    /// The message cannot be decoded.
     #[error("malformed message: {0}")]
     Malformed(#[from] WireError),
-    /// The message is longer than any that makes sense now.
+    /// The message is longer than allowed.
     #[error("message of {0} bytes")]
     TooLong(usize),
 }
 
-/// One end of a conversation.
+/// One end of the socket between two processes.
 #[derive(Debug)]
 pub(crate) struct MonitorSocket {
     socket: UnixStream,
-    /// What has come and is not a whole message yet.
+    /// Received bytes of an incomplete message.
     inbox: Zeroizing<Vec<u8>>,
 }
 
@@ -47,7 +47,7 @@ impl MonitorSocket {
         Ok(Self { socket, inbox: Zeroizing::default() })
     }
 
-    /// What to wait on.
+    /// Returns the socket to poll.
     pub(crate) const fn socket(&self) -> &UnixStream {
         &self.socket
     }
@@ -58,7 +58,7 @@ impl MonitorSocket {
         Ok((&self.socket).write_all(&framed)?)
     }
 
-    /// Waits for an answer. For those who ask: nothing else can happen meanwhile.
+    /// Waits for an answer, blocking: the caller has nothing else to do.
     pub(crate) fn receive(&mut self) -> Result<Zeroizing<Vec<u8>>, MonitorSocketError> {
         loop {
             if let Some(message) = self.next(LARGEST_ANSWER)? {
@@ -68,7 +68,7 @@ impl MonitorSocket {
         }
     }
 
-    /// The same, but no longer than until `deadline`.
+    /// Like [`receive`](Self::receive), but only until `deadline`.
     pub(crate) fn receive_until(
         &mut self,
         deadline: Option<Instant>,
@@ -96,7 +96,7 @@ impl MonitorSocket {
         self.receive()
     }
 
-    /// A signature that was asked for; an empty answer is a refusal.
+    /// Requests a signature; an empty answer is a refusal.
     pub(crate) fn ask_signature(&mut self, request: &MonitorRequest) -> Result<Vec<u8>, MonitorSocketError> {
         let answer = self.ask(request)?;
         if answer.is_empty() {
@@ -105,22 +105,22 @@ impl MonitorSocket {
         Ok(answer.to_vec())
     }
 
-    /// Reads once, waiting if nothing has come. For the monitor, after poll has said that something has: a sender
-    /// that stops in the middle of a message does not hold it up.
+    /// Reads once, blocking until bytes arrive. The monitor calls it after poll has reported bytes, so that a
+    /// sender that stops in the middle of a message does not block it.
     pub(crate) fn read(&mut self) -> Result<(), MonitorSocketError> {
         let mut buffer = [0; 16 * 1024];
         match self.socket.read(&mut buffer[..]) {
             Ok(0) => Err(MonitorSocketError::Closed),
             Ok(n) => {
                 if self.inbox.capacity() - self.inbox.len() < n {
-                    // Grown by hand, so that what is left behind is wiped.
+                    // Grown by hand, so that the old allocation is wiped.
                     let mut larger = Zeroizing::new(Vec::with_capacity((self.inbox.len() + n) * 2));
                     larger.extend_from_slice(&self.inbox);
                     self.inbox = larger;
                 }
                 let (came, _) = buffer.split_at_mut(n.min(16 * 1024));
                 self.inbox.extend_from_slice(came);
-                // The rest has never been written to, and wiping takes an instruction or more for each byte.
+                // Only the filled part is wiped: wiping costs at least an instruction for each byte.
                 came.zeroize();
                 Ok(())
             }
@@ -130,7 +130,7 @@ impl MonitorSocket {
         }
     }
 
-    /// The next whole message of at most `largest` bytes.
+    /// Returns the next complete message of at most `largest` bytes.
     pub(crate) fn next(&mut self, largest: usize) -> Result<Option<Zeroizing<Vec<u8>>>, MonitorSocketError> {
         let Some((length, content)) = self.inbox.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;

@@ -1,4 +1,5 @@
-//! The monitor of a new connection, in its conversation with the monitor of a session.
+//! A new connection's claim on an existing session: the new monitor's side of the exchange with the session's
+//! monitor.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,11 +18,12 @@ pub(crate) struct Claimant {
     session: MonitorSocket,
 }
 
-/// What became of a claim.
+/// The answer to a claim.
 pub(crate) enum Claimed {
-    /// The proof is right; what the session was at its login.
+    /// The proof is right; the facts about the session's login.
     Right(Claimant, Login),
-    /// It is not. `overtaken`: it is the client's own, and too late.
+    /// The claim is refused. `overtaken`: the proof is right, but a later attempt of this client was
+    /// accepted.
     Refused { overtaken: bool },
 }
 
@@ -49,10 +51,10 @@ impl Claimant {
         }
     }
 
-    /// Takes the session over; returns the message that tells the client. `None`: the session cannot go on.
+    /// Takes over the session; returns the message to the client. `None`: the session cannot be resumed.
     ///
     /// # Errors
-    /// Its monitor does not answer.
+    /// The session's monitor does not answer.
     pub(crate) fn take(
         &mut self,
         export: &Zeroizing<Vec<u8>>,
@@ -65,16 +67,16 @@ impl Claimant {
         }
     }
 
-    /// Has the session ended.
+    /// Asks the session's monitor to end the session.
     pub(crate) fn end(&self) {
-        // One that cannot be told ends with its time.
+        // A session that cannot be reached ends when its waiting time is over.
         let _ = self.session.send(&FromClaimant::End.encode());
     }
 
-    /// Hands the connection over.
+    /// Hands the connection over to the session's monitor.
     ///
     /// # Errors
-    /// The session's monitor is gone.
+    /// The session's monitor has ended.
     pub(crate) fn deliver(
         &self,
         socket: &OwnedFd,

@@ -1,4 +1,4 @@
-//! The messages, in SSH's own encoding.
+//! Messages about resumption, in SSH's encoding.
 
 use std::net::SocketAddr;
 
@@ -9,79 +9,81 @@ use crate::grant::{put_options, read_options};
 use crate::key_options::KeyOptions;
 use crate::monitor_ipc::fields::text;
 
-/// From the monitor of a new connection to that of the session.
+/// A message from a new connection's monitor to the session's monitor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FromClaimant {
-    /// The client claims the session; the fields of its request, and the new connection's identifier.
+    /// The client claims the session: its user name, the fields of its request, and the new connection's
+    /// session identifier.
     Claim { user: String, fields: Vec<u8>, session_id: Vec<u8> },
-    /// The account is in order: let the connection take the session over.
+    /// The account may be used: let the connection take over the session.
     Take { export: Zeroizing<Vec<u8>>, peer: SocketAddr, local: SocketAddr },
-    /// The account is not in order any more: end the session.
+    /// The account may not be used any more: end the session.
     End,
-    /// The connection. A byte with its socket is in front.
+    /// The serialized connection. A byte that carries its socket precedes this message.
     Connection(Zeroizing<Vec<u8>>),
 }
 
-/// From the monitor of the session to that of a new connection.
+/// A message from the session's monitor to a new connection's monitor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ToClaimant {
-    /// No. `overtaken`: the proof is right, but a later attempt of the same client was accepted.
+    /// The claim is refused. `overtaken`: the proof is right, but a later attempt of this client was
+    /// accepted.
     Refused { overtaken: bool },
-    /// The proof is right; what the session was at its login.
+    /// The proof is right; the facts about the session's login.
     Right(Login),
-    /// The message that tells the client.
+    /// The message for the client.
     Accepted(Vec<u8>),
 }
 
-/// What the new connection's monitor compares with the present.
+/// Facts about a session's login, which the new connection's monitor compares with the current state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Login {
-    /// Proofs of the user's identity, a line for each method that succeeded.
+    /// Proofs of the user's identity, one line for each method that succeeded.
     pub(crate) proofs: String,
-    /// What its key or certificate allowed and forced.
+    /// Options of the key or certificate that was used.
     pub(crate) options: Box<KeyOptions>,
-    /// What the configuration allowed and forced, a line for each keyword.
+    /// The configuration's rules for the session, one line for each keyword.
     pub(crate) rules: Vec<String>,
-    /// Fingerprints of the host keys of its server.
+    /// Fingerprints of the server's host keys.
     pub(crate) host_keys: Vec<String>,
 }
 
-/// From the session's monitor to its user session process. A byte is in front of each, with the socket in front of
-/// a connection.
+/// A message from the session's monitor to its user session process. A byte precedes each; for a connection
+/// it carries the socket.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ToUser {
-    /// Close the connection, and say what has come over it.
+    /// Close the connection, and report the number of messages received over it.
     LetGo,
-    /// Go on with this one.
+    /// Continue the session over this connection.
     Connection(Moved),
 }
 
-/// A connection that takes a session over.
+/// A connection that takes over a session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// Number of messages of the session that the client has received.
+    /// Number of the session's messages that the client has received.
     pub(crate) received: u64,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
     pub(crate) session_id: Vec<u8>,
-    /// The frozen transport.
+    /// The serialized transport state.
     pub(crate) state: Zeroizing<Vec<u8>>,
 }
 
-/// From the user session process to its monitor.
+/// A message from the user session process to its monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FromUser {
-    /// The connection is broken; the session waits for this many seconds.
+    /// The connection is broken; the session waits for this time, seconds.
     Away { grace: u32 },
-    /// The answer to [`ToUser::LetGo`]: this many messages have come. It is final.
+    /// The answer to [`ToUser::LetGo`]: the final number of received messages.
     Received(u64),
-    /// The answer to [`ToUser::LetGo`] of a session that cannot go on over another connection.
+    /// The answer to [`ToUser::LetGo`] of a session that cannot be resumed.
     Cannot,
-    /// The session goes on.
+    /// The session continues.
     Resumed,
-    /// The client has sent something over its new connection.
+    /// The client has sent a message over its new connection.
     Heard,
-    /// While the session waits: it keeps this many bytes that its client has not acknowledged.
+    /// While the session waits: number of bytes that it keeps because its client has not acknowledged them.
     Keeps(u64),
 }
 

@@ -1,9 +1,9 @@
-//! Sessions that go on over another connection (`ResumeGrace`, docs/protocol.md): what the processes of the two
-//! connections say to each other.
+//! Resumption (`ResumeGrace`, docs/protocol.md): the messages between the processes of a session and of the
+//! connection that takes it over.
 //!
-//! The monitor of a session has the secret, and it alone decides who goes on with it. It listens for monitors of
-//! other connections at an address of the kernel's own name space, which is gone when the process is. Both
-//! look at who is at the other end: only the server's own user is answered.
+//! Only the session's monitor has the secret, and it alone decides which client may resume. It listens for
+//! other connections' monitors at an abstract socket address, which vanishes with the process. Both sides
+//! check the peer's credentials and accept only the server's own user.
 
 mod claimant;
 mod messages;
@@ -22,29 +22,30 @@ pub(crate) use claimant::{Claimant, Claimed};
 pub(crate) use messages::{FromClaimant, FromUser, Login, Moved, ToClaimant, ToUser};
 pub(crate) use notice::{CONNECTED, END, GOES_ON, KEEPS, Notice, WAITS};
 
-/// Silence after which the server counts a session's path as broken, where nothing else is configured.
+/// Silence after which the server considers a session's path broken, unless the configuration says otherwise.
 #[cfg(test)]
 pub(crate) const SILENCE_NOTICED: Duration = Duration::from_secs(80);
 
-/// How long one process may keep the other waiting.
+/// Longest wait of one process for the other.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a session is that may go on over another connection.
+/// The terms on which a session may be resumed over another connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionTerms {
-    /// The name that the client has logged in with, with a style behind a colon where it has typed one.
+    /// The user name of the login, including a style after a colon if the client sent one.
     pub(crate) name: String,
-    /// The account's name in the user database: its sessions count together, whatever was typed.
+    /// The account's name in the user database: all its sessions count together, whichever spelling the
+    /// client used.
     pub(crate) account: String,
-    /// Proofs of the user's identity, a line for each method that succeeded.
+    /// Proofs of the user's identity, one line for each method that succeeded.
     pub(crate) proofs: String,
-    /// What its key or certificate allows and forces.
+    /// Options of the key or certificate that was used.
     pub(crate) options: KeyOptions,
-    /// What the configuration allowed and forced at the login, a line for each keyword.
+    /// The configuration's rules at the login, one line for each keyword.
     pub(crate) rules: Vec<String>,
-    /// Fingerprints of the host keys of its server.
+    /// Fingerprints of the server's host keys.
     pub(crate) host_keys: Vec<String>,
-    /// How long it waits.
+    /// Time that the session waits for its client.
     pub(crate) grace: Duration,
 }
 
@@ -54,21 +55,21 @@ fn address(handle: &Handle) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }
 
-/// Listens for monitors of other connections.
+/// Listens for other connections' monitors.
 pub(crate) fn listen(handle: &Handle) -> io::Result<UnixListener> {
     let listening = UnixListener::bind_addr(&address(handle)?)?;
     listening.set_nonblocking(true)?;
     Ok(listening)
 }
 
-/// The monitor that has the session of this name.
+/// Connects to the monitor of the session with this handle.
 pub(crate) fn connect(handle: &Handle) -> io::Result<UnixStream> {
     let socket = UnixStream::connect_addr(&address(handle)?)?;
     check(&socket)?;
     Ok(socket)
 }
 
-/// Refuses other users' processes.
+/// Returns an error if the peer is another user's process.
 pub(crate) fn check(socket: &UnixStream) -> io::Result<()> {
     let own = rustix::process::geteuid().as_raw();
     if lh_sys::pass::peer_uid(socket)? == own { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }

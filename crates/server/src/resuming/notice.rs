@@ -1,5 +1,5 @@
-//! What the monitor of a session that may be resumed tells the listener, which counts those that wait for
-//! their client.
+//! Notices from the monitor of a resumable session to the listener, which limits the sessions that wait for
+//! their clients.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -7,33 +7,34 @@ use std::time::Duration;
 use lh_resume::Handle;
 use lh_wire::Writer;
 
-/// First byte: the session waits.
+/// First byte of [`Notice::Waits`].
 pub(crate) const WAITS: u8 = b'W';
-/// First byte: it goes on.
+/// First byte of [`Notice::GoesOn`].
 pub(crate) const GOES_ON: u8 = b'G';
-/// First byte: so much memory the session keeps while it waits.
+/// First byte of [`Notice::Keeps`].
 pub(crate) const KEEPS: u8 = b'M';
 
-/// First byte: the session has a connection.
+/// First byte of [`Notice::Connected`].
 pub(crate) const CONNECTED: u8 = b'A';
 
-/// From the listener to a session that it has adopted: too many wait, and this one is to end.
+/// Message of a listener to a session that it has adopted: too many sessions wait, so this one must end.
 pub(crate) const END: u8 = b'E';
 
-/// Longest name of a user that is told.
+/// Longest user name in a notice, bytes.
 const LONGEST: usize = 1024;
 
-/// See the module documentation.
+/// A change in the state of a resumable session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The session waits: how long it has, and how long it may in all. Its last connection came from `address`.
+    /// The session waits: for how long it has, and for how long it may in all. Its last connection came from
+    /// `address`.
     Waits { handle: Handle, user: String, address: IpAddr, waited: Duration, grace: Duration },
-    /// It goes on.
+    /// The session has been resumed.
     GoesOn(Handle),
-    /// It waits, and keeps this many bytes that its client has not acknowledged. Apart from
+    /// The session waits, and keeps this many bytes that its client has not acknowledged. Separate from
     /// [`Notice::Waits`], which sessions of earlier versions send as well.
     Keeps { handle: Handle, bytes: u64 },
-    /// It has a connection from `address`, as after a login or after [`Notice::GoesOn`].
+    /// The session has a connection from `address`: after a login or after [`Notice::GoesOn`].
     Connected(IpAddr),
 }
 
@@ -47,7 +48,7 @@ impl Notice {
                 out.put_bytes(&octets(*address));
                 out.put_u64(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX));
                 out.put_u64(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
-                // Cut between characters: what is not UTF-8 is refused.
+                // Cut at a character boundary: a name that is not UTF-8 would be refused.
                 let end = (0..=LONGEST.min(user.len())).rev().find(|&at| user.is_char_boundary(at));
                 out.put_string(user.get(..end.unwrap_or(0)).unwrap_or_default().as_bytes());
             }
@@ -68,7 +69,7 @@ impl Notice {
         out
     }
 
-    /// Reads the notice at the beginning of `inbox`, with its length, once all of it is there.
+    /// Decodes the notice at the beginning of `inbox` and returns its length; `None` while it is incomplete.
     pub(crate) fn read(inbox: &[u8]) -> Result<Option<(Self, usize)>, ()> {
         let Some((head, rest)) = inbox.split_first_chunk::<17>() else { return Ok(None) };
         let [kind, handle @ ..] = *head;
@@ -99,7 +100,7 @@ impl Notice {
     }
 }
 
-/// An address of either family in the form of IPv6.
+/// Returns an address of either family in the form of IPv6.
 fn octets(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

@@ -1,7 +1,7 @@
-//! Agent forwarding, the server's side: a socket at which the user's programs find the client's agent.
+//! Agent forwarding, the server's side: a socket through which the user's programs reach the client's agent.
 //!
-//! There is one for the whole connection, however many of its sessions ask. [`place`] says where; it goes with
-//! the connection.
+//! There is one socket for the whole connection, however many of its sessions request it. [`place`] chooses
+//! its path. It is removed with the connection.
 
 mod place;
 
@@ -14,12 +14,13 @@ use lh_driver::{ChannelOptions, ControlCx, FdPump, Listening, LocalFd};
 use super::shared::Shared;
 use crate::log::{debug, error, verbose};
 
-/// True for the channel requests that ask for it: OpenSSH's, and the one RFC 9987 registers.
+/// Returns whether a channel request asks for agent forwarding: OpenSSH's name, or the one RFC 9987
+/// registers.
 pub(super) fn is_request(name: &str) -> bool {
     matches!(name, names::AUTH_AGENT_REQ | names::AGENT_REQ)
 }
 
-/// Opens the socket. False when the login may not have it, has it already, or it cannot be made.
+/// Opens the socket. Returns false when the login may not have it, has it already, or it cannot be created.
 pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) -> bool {
     let settings = &shared.settings;
     let allowed = !shared.restricted()
@@ -43,11 +44,11 @@ pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) 
     };
     let path = listener.path().to_path_buf();
     verbose!(shared.requests_log, "agent forwarding listens on {}", path.display());
-    // The channels are named as the request was.
+    // The type of the channels follows the name of the request.
     let kind = if request == names::AGENT_REQ { names::AGENT_CONNECT } else { names::AUTH_AGENT };
     let owner = Rc::clone(shared);
     let accept = move |accepted: lh_driver::Accepted, cx: &mut ControlCx<'_>| {
-        // Lives as long as the listener.
+        // The directory lives as long as the listener.
         let _ = &directory;
         let opened = accepted.and_then(|(socket, _)| LocalFd::owned(socket)).and_then(|socket| {
             let pump = Box::new(FdPump::socket(socket));

@@ -1,4 +1,4 @@
-//! `ExposeAuthInfo`: a file that tells the session how its user has logged in, named by `SSH_USER_AUTH`.
+//! `ExposeAuthInfo`: a file that tells the session how its user has authenticated, named by `SSH_USER_AUTH`.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 
 use lh_crypto::{Random, SystemRandom};
 
-/// Where it is put; in a chroot, the directory of that name there.
+/// Directory of the file, inside the chroot if there is one.
 pub(super) const FOLDER: &str = "/tmp";
 
-/// The file, removed with this value.
+/// The file; removed when dropped.
 #[derive(Debug)]
 pub(super) struct AuthInfo {
     path: PathBuf,
 }
 
 impl AuthInfo {
-    /// Writes the file, readable by the user alone. To be called as the user.
+    /// Writes the file, readable only by the user. Must be called with the user's ids.
     ///
     /// # Errors
-    /// There is no such directory, or nothing can be written to it.
+    /// The directory does not exist, or the file cannot be written.
     pub(super) fn write(proofs: &str) -> io::Result<Self> {
         Self::write_in(Path::new(FOLDER), proofs)
     }
 
     fn write_in(directory: &Path, proofs: &str) -> io::Result<Self> {
         let path = directory.join(format!("sshauth.{}", unguessable()));
-        // Never another user's file or link: it is made new or not at all.
+        // `create_new`: never opens another user's file or link.
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let info = Self { path };
         file.write_all(proofs.as_bytes())?;
@@ -39,7 +39,7 @@ impl AuthInfo {
     }
 }
 
-/// Random end of a file's name, for a directory that all users may write to.
+/// Returns a random suffix for a file in a directory that all users may write to.
 pub(super) fn unguessable() -> String {
     const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     let mut random = [0; 15];

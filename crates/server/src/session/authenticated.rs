@@ -1,4 +1,4 @@
-//! What the monitor tells the user session process about an authenticated user.
+//! An authenticated user, as the monitor describes it to the user session process.
 
 use lh_config::server_table::ServerSettings;
 use lh_sys::ids::Ids;
@@ -14,18 +14,18 @@ pub(super) struct Login {
     pub(super) ids: Ids,
     /// The configuration with the `Match` blocks of this user applied.
     pub(super) settings: ServerSettings,
-    /// What the key that was used allows and forces.
+    /// Options of the key that was used.
     pub(super) options: KeyOptions,
-    /// The password is too old: nothing but changing it is allowed.
+    /// The password is too old: the session may only change it.
     pub(super) must_change_password: bool,
-    /// By ticket: another connection of the session has logged in.
+    /// The login was by ticket: another connection of the session has logged in.
     pub(super) joined: bool,
-    /// The methods and keys that authenticated the user, for the log.
+    /// Proofs of the user's identity: methods and keys, for the log.
     pub(super) proofs: String,
-    /// What modules want the user to read.
+    /// Messages of PAM's modules for the user.
     pub(super) said: String,
-    /// Kerberos credentials that came with the login.
+    /// Kerberos credentials that the client delegated at the login.
     pub(super) credentials: Option<Zeroizing<Vec<u8>>>,
-    /// What came from PAM, where it is used.
+    /// The open PAM session, where PAM is used.
     pub(super) inherited: Option<Inherited>,
 }

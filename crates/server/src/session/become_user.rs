@@ -1,4 +1,4 @@
-//! Becoming the user: after this nothing in the process has another's rights.
+//! Switches the process to the user's ids for good: afterwards it has no other rights.
 
 use std::fs::Metadata;
 use std::io;
@@ -12,27 +12,28 @@ use super::authenticated::Login;
 use super::resolve::{Refused, resolve};
 use crate::user_tokens::user_tokens;
 
-/// Why the process could not become the user. The session ends.
+/// Why the process could not switch to the user. The session ends.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BecomeError {
-    /// A chroot whose path others could change is a way to become root.
+    /// Others can change a directory on the path to the chroot, which is a way to become root.
     #[error("bad ownership or modes for chroot directory {0}")]
     ChrootModes(Component),
-    /// A file is in the way.
+    /// A part of the chroot's path is not a directory.
     #[error("chroot path {0} is not a directory")]
     ChrootFile(Component),
-    /// The path is relative.
+    /// The chroot's path is relative.
     #[error("chroot path does not begin at root")]
     ChrootRelative,
-    /// The path cannot be used.
+    /// The chroot's path cannot be used.
     #[error("safely_chroot: {0}")]
     Chroot(String),
-    /// The system refused.
+    /// The system refused to change ids.
     #[error("cannot become user {user}: {error}")]
     Ids { user: String, error: io::Error },
 }
 
-/// A directory on the way to a chroot. `Display` is OpenSSH's text: the last one has no word in front of it.
+/// A directory on the path to a chroot. `Display` is OpenSSH's text, which does not introduce the last one
+/// with a word.
 #[derive(Debug)]
 pub(super) struct Component {
     path: PathBuf,
@@ -50,21 +51,22 @@ impl std::fmt::Display for Component {
     }
 }
 
-/// Where a session starts.
+/// The state in which a session starts.
 pub(super) struct Start {
-    /// The session is inside a chroot.
+    /// Whether the session is inside a chroot.
     pub(super) inside_chroot: bool,
-    /// The home directory; the root where that cannot be entered.
+    /// The working directory: the home directory, or the root where that cannot be entered.
     pub(super) directory: PathBuf,
-    /// What to tell the user about the home directory.
+    /// A message to the user about the home directory.
     pub(super) notice: Option<String>,
 }
 
-/// Changes root, ids, umask and directory.
+/// Changes the root directory, ids, umask and working directory.
 pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
     let mut inside_chroot = false;
     if login.credentials.is_some() {
-        // For the session, which may be where no library of the system's is. What fails is told when they are stored.
+        // Loaded before a chroot, which may lack the system's libraries. Storing the credentials reports a
+        // failure.
         let _ = lh_sys::gssapi::load();
     }
     if let Some(pattern) = login.settings.chroot_directory.as_deref()
@@ -73,12 +75,12 @@ pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
         change_root(pattern, login)?;
         inside_chroot = true;
     }
-    // What the server was started with, but never files that others may write.
+    // Keeps the server's umask, but always denies write access to group and others.
     let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
     rustix::process::umask(mask | Mode::from_raw_mode(0o022));
     ids::become_permanently(&login.ids)
         .map_err(|error| BecomeError::Ids { user: login.user.name.clone(), error })?;
-    // The keys of the connection are in this memory: no core files, no ptrace by the user's others.
+    // The connection's keys are in this memory: no core files, and no ptrace by the user's other processes.
     if login.user.uid != 0 {
         let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     }
@@ -89,14 +91,14 @@ pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
             let _ = rustix::process::chdir("/");
             let problem = lh_sys::errno_text(&io::Error::from(problem));
             let notice = format!("Could not chdir to home directory {}: {problem}\n", home.display());
-            // That homes are not inside is what administrators of a chroot expect.
+            // In a chroot, administrators expect home directories to be missing.
             let notice = (!inside_chroot).then_some(notice);
             Ok(Start { inside_chroot, directory: "/".into(), notice })
         }
     }
 }
 
-/// Changes the root to what `pattern` names.
+/// Changes the root directory to the path that `pattern` expands to.
 fn change_root(pattern: &str, login: &Login) -> Result<(), BecomeError> {
     let user = &login.user;
     let path = user_tokens(user).expand(pattern).map_err(|why| BecomeError::Chroot(why.to_string()))?;
@@ -111,9 +113,9 @@ fn change_root(pattern: &str, login: &Login) -> Result<(), BecomeError> {
         .map_err(|error| BecomeError::Chroot(io::Error::from(error).to_string()))
 }
 
-/// Returns the path without symbolic links. Every directory on the way must be root's and writable by no other user,
-/// also on the way of a link: otherwise the user could put files where programs with more rights look for theirs, or
-/// another link in the place of a directory.
+/// Returns the path without symbolic links. Every directory on the way, also on that of a link, must be
+/// root's and not writable by others. Otherwise the user could place files where privileged programs look for
+/// theirs, or replace a directory by a link.
 fn resolve_root_owned(path: &Path) -> Result<PathBuf, BecomeError> {
     resolve(path, check_directory).map_err(|refused| match refused {
         Refused::Check(error) => error,
@@ -124,7 +126,7 @@ fn resolve_root_owned(path: &Path) -> Result<PathBuf, BecomeError> {
 fn check_directory(path: &Path, entry: &Metadata, last: bool) -> Result<(), BecomeError> {
     let named = || Component { path: path.to_owned(), last };
     if entry.is_symlink() {
-        // Only root can have put it there.
+        // Only root can have created the link.
         return Ok(());
     }
     if entry.uid() != 0 || entry.mode() & 0o022 != 0 {

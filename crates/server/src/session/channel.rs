@@ -1,4 +1,4 @@
-//! A session channel (RFC 4254 section 6): first requests, then one program.
+//! A session channel (RFC 4254 section 6): requests that prepare it, then one program.
 
 mod fields;
 mod idle;
@@ -35,17 +35,17 @@ use super::{agent, terminal};
 use crate::log::{error, info, verbose};
 use crate::monitor_ipc::{MonitorRequest, decode_last};
 
-/// What runs behind the channel.
+/// The state of the channel's program.
 enum State {
-    /// Nothing yet: requests prepare it.
+    /// No program yet: requests prepare it.
     Preparing,
     Running(Box<Process>),
     Sftp(Box<Sftp>),
-    /// It has said what there was to say.
+    /// A message was sent in place of a program.
     Over,
 }
 
-/// See the module documentation.
+/// A session channel. See the module documentation.
 pub(super) struct SessionChannel {
     shared: Rc<Shared>,
     state: State,
@@ -53,15 +53,15 @@ pub(super) struct SessionChannel {
     variables: ClientVariables,
     forced: bool,
     number: u32,
-    /// The terminal in use, as records name it.
+    /// The terminal's name in login records.
     line: Option<String>,
-    /// Closes a channel that carries nothing (`ChannelTimeout`).
+    /// The time limit of an idle channel (`ChannelTimeout`).
     idle: Option<Idle>,
-    /// The display that was asked for.
+    /// The X11 display that the client requested.
     display: Option<Display>,
-    /// For the log of transfers, where it is wanted.
+    /// The command's usage record, where transfers are logged.
     work: Option<Work>,
-    /// What runs, as the monitor has been told.
+    /// The kind of program that the monitor counts for this channel.
     listed: ListedProgram,
 }
 
@@ -82,7 +82,7 @@ impl SessionChannel {
         }
     }
 
-    /// Looks what the channel has carried.
+    /// Updates the command's byte counts, and reports the end of its program to the monitor.
     fn count(&mut self, cx: &mut ChannelCx<'_>) {
         if let Some(work) = &mut self.work {
             work.count(cx);
@@ -92,7 +92,7 @@ impl SessionChannel {
         }
     }
 
-    /// Tells what a command has moved.
+    /// Records what a command has transferred.
     fn account(&mut self) {
         if let (Some(work), State::Running(process)) = (self.work.take(), &self.state) {
             for transfer in work.transfers(process.ended()) {
@@ -101,7 +101,7 @@ impl SessionChannel {
         }
     }
 
-    /// Something has come or gone.
+    /// Restarts the idle time: bytes were received or sent.
     fn moved(&mut self, cx: &ChannelCx<'_>) {
         if let Some(idle) = &mut self.idle {
             idle.since = cx.now();
@@ -124,8 +124,8 @@ impl SessionChannel {
         }
     }
 
-    /// A request of the client. Those that start something answer themselves, so that the answer is out before the
-    /// first byte of output; for the others the result is the answer.
+    /// Handles a request of the client. Requests that start a program send their own answer, so that it
+    /// precedes the first byte of output. For the others, the returned result is sent as the answer.
     fn request(&mut self, name: &str, want_reply: bool, fields: Bytes, cx: &mut ChannelCx<'_>) {
         let preparing = matches!(self.state, State::Preparing);
         let wanted = match name {
@@ -198,7 +198,7 @@ impl SessionChannel {
             Ok(pty) => {
                 let kind = String::from_utf8_lossy(kind).into_owned();
                 self.terminal = Some(Terminal { pty, kind });
-                // What is typed stays encrypted: later requests of the client cannot change that.
+                // Typed text stays encrypted: later requests of the client cannot change that.
                 cx.control().set_unencrypted(Unencrypted::Refused);
                 Ok(true)
             }
@@ -229,7 +229,7 @@ impl SessionChannel {
         Ok(true)
     }
 
-    /// A signal for the program. Not for forced commands: they may rely on not being disturbed (as in OpenSSH).
+    /// Sends a signal to the program. Forced commands get none, as in OpenSSH: they may not expect any.
     fn signal(&self, fields: &[u8]) -> lh_wire::Result<bool> {
         let mut reader = Reader::new(fields);
         let name = reader.text()?;
@@ -241,14 +241,14 @@ impl SessionChannel {
         }
     }
 
-    /// Starts what was asked for, or what is forced instead of it.
+    /// Starts the requested program, or the one that is forced in its place.
     fn start(&mut self, wanted: &Wanted, want_reply: bool, cx: &mut ChannelCx<'_>) {
         let shared = Rc::clone(&self.shared);
         let notice = match &shared.modules.problem {
             Some(problem) => Some(format!("{}{problem}\n", shared.modules.said)),
-            // With PAM it is a module's business.
+            // With PAM, a module checks for nologin.
             None if shared.modules.decide => None,
-            // Inside a chroot it is the chroot's file that counts, as with sshd.
+            // Inside a chroot, the chroot's file counts, as in sshd.
             None => command::nologin_notice(shared.user.uid),
         };
         if notice.is_some() && !shared.modules.decide {
@@ -323,7 +323,7 @@ impl SessionChannel {
                     _ => decision.what.clone().into_bytes(),
                 };
                 let files = if shared.accounts { Files::of(&command) } else { None };
-                // Of use to servers of subsystems: some clients are to be understood by their names.
+                // For subsystem servers: they may need the client's name to work around its bugs.
                 let client = match wanted {
                     Wanted::Subsystem(_) => cx.peer_identification().map(str::to_owned),
                     _ => None,
@@ -377,7 +377,7 @@ impl SessionChannel {
         }
     }
 
-    /// Has the monitor record the terminal's login. Returns the user's last login, if that is to be shown.
+    /// Asks the monitor to record the login at the terminal. Returns the last login, if it should be shown.
     fn record(&mut self, pid: u32) -> Option<Last> {
         let line = self.line.as_deref()?.to_owned();
         let mut monitor = self.shared.monitor.borrow_mut();
@@ -385,15 +385,15 @@ impl SessionChannel {
         answer.ok().and_then(|bytes| decode_last(&bytes).ok()).flatten()
     }
 
-    /// Has it recorded that the terminal is free.
+    /// Asks the monitor to record that the terminal is free.
     fn unrecord(&mut self) {
         if let Some(line) = self.line.take() {
-            // A monitor that is gone has recorded the end by itself.
+            // A monitor that ends records this by itself.
             let _ = self.shared.monitor.borrow().send(&MonitorRequest::Left { line }.encode());
         }
     }
 
-    /// Ends a session that runs nothing with this exit status.
+    /// Ends a session without a program, with this exit status.
     fn end(&mut self, status: u32, cx: &mut ChannelCx<'_>) {
         let mut fields = Vec::new();
         fields.put_u32(status);
@@ -429,7 +429,7 @@ impl ChannelHandler for SessionChannel {
                 }
                 match (self.running(), event) {
                     (Some(handler), event) => handler.on_event(event, cx),
-                    // Input for a program that is not there.
+                    // Input without a program to read it.
                     (None, ChannelEvent::Data { data, .. }) => cx.consumed(data.len()),
                     (None, _) => {}
                 }

@@ -1,4 +1,4 @@
-//! What a session runs: the shell, the command the client asked for, or what is forced on it.
+//! Decides what a session runs: a shell, the client's command, or a forced one.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,18 +11,18 @@ use lh_sys::users::User;
 
 use crate::key_options::KeyOptions;
 
-/// What the client asked for.
+/// The program that the client requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// `shell`.
+    /// A `shell` request.
     Shell,
-    /// `exec`.
+    /// An `exec` request.
     Command(OsString),
-    /// `subsystem`.
+    /// A `subsystem` request.
     Subsystem(String),
 }
 
-/// What will be done.
+/// A kind of program that a session runs, or the message in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// Run a program.
@@ -30,35 +30,37 @@ pub(crate) enum Plan {
         path: PathBuf,
         arg0: OsString,
         args: Vec<OsString>,
-        /// A login shell: it gets the message of the day.
+        /// The program is a login shell, which gets the message of the day.
         login_shell: bool,
     },
     /// Serve SFTP in this process, with these arguments.
     InternalSftp(Vec<String>),
-    /// Say this on stderr and end with this status.
+    /// Send this text as standard error and end with this status.
     Message(String, u32),
-    /// The account or key serves SFTP alone, and the client asked for a shell or a command.
+    /// The account or key is limited to SFTP, but the client requested a shell or a command.
     SftpOnly,
-    /// No such subsystem.
+    /// There is no such subsystem.
     Nothing,
 }
 
-/// How a plan came about, for the log and `SSH_ORIGINAL_COMMAND`.
+/// A plan and its origin, for the log and `SSH_ORIGINAL_COMMAND`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) plan: Plan,
-    /// What the client had asked for, where something else was forced.
+    /// The client's command, where another one was forced.
     pub(crate) original: Option<OsString>,
-    /// As OpenSSH's log line has it: `shell`, `command`, `subsystem 'sftp'`, `forced-command (config) '…'`.
+    /// The program in the words of OpenSSH's log: `shell`, `command`, `subsystem 'sftp'`, `forced-command
+    /// (config) '…'`.
     pub(crate) what: String,
-    /// Signals may not be sent to it.
+    /// The command is forced, so the client may not send it signals.
     pub(crate) forced: bool,
 }
 
-/// Exit status of sessions that are not opened, as sshd's.
+/// Exit status of a session that may run nothing, as in sshd.
 const CLOSED: u32 = 254;
 
-/// Where distributions keep OpenSSH's server for SFTP, which the one inside this process replaces (`LonghaulSftp`).
+/// Paths of OpenSSH's SFTP server in distributions. The server inside this process replaces it
+/// (`LonghaulSftp`).
 const SFTP_SERVERS: [&str; 9] = [
     "/usr/lib/openssh/sftp-server",
     "/usr/lib/ssh/sftp-server",
@@ -71,14 +73,15 @@ const SFTP_SERVERS: [&str; 9] = [
     "/usr/local/libexec/sftp-server",
 ];
 
-/// Shells that run any command. Another one may be there to refuse some, sftp-server for instance, so it is asked.
+/// Shells that run any command. Another shell may be there to refuse some, such as sftp-server, so it runs
+/// first.
 const PLAIN_SHELLS: [&str; 12] =
     ["sh", "ash", "bash", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "tcsh", "yash", "zsh"];
 
-/// The name that stands for the server inside this process.
+/// The name of the SFTP server inside this process.
 const INTERNAL_SFTP: &str = "internal-sftp";
 
-/// Decides. `notice` says why nothing is run, where that is so: `/etc/nologin`, or a module's refusal.
+/// Decides what to run. `notice` is the reason to run nothing: `/etc/nologin`, or a PAM module's refusal.
 pub(crate) fn decide(
     wanted: &Wanted,
     user: &User,
@@ -128,8 +131,9 @@ pub(crate) fn decide(
     Decision { plan, original, what, forced: is_forced }
 }
 
-/// Serves SFTP where the command means that, or hands the command to the user's shell. The name `internal-sftp` counts in the
-/// configuration and in `authorized_keys` alone: a client that asks for it as a command asks the shell for a program of that name.
+/// Serves SFTP where the command means that; otherwise passes the command to the user's shell.
+/// `internal-sftp` has its meaning only in the configuration and in `authorized_keys`: from a client, it is
+/// an ordinary command.
 fn serve_or_run(
     command: OsString,
     wanted: &Wanted,
@@ -146,7 +150,7 @@ fn serve_or_run(
     }
 }
 
-/// What a client reads on its standard output that asks an SFTP-only account for a shell or a command, as with sshd.
+/// Returns the message for a client that requests a shell or a command from an SFTP-only account, as in sshd.
 pub(crate) fn sftp_only(has_terminal: bool) -> &'static str {
     match has_terminal {
         true => "This service allows sftp connections only.\r\n",
@@ -154,22 +158,21 @@ pub(crate) fn sftp_only(has_terminal: bool) -> &'static str {
     }
 }
 
-/// Whether a command is the name of the server inside this process.
+/// Returns whether a command begins with the name of the SFTP server inside this process.
 fn is_internal_sftp(command: &OsStr) -> bool {
     let words = command.to_str().map(split_words).unwrap_or_default();
     words.first().is_some_and(|word| word == INTERNAL_SFTP)
 }
 
-/// The path, if a command is OpenSSH's own server for SFTP, under one of the names that configurations come
-/// with.
+/// Returns the path, if a command is OpenSSH's SFTP server under one of its usual paths.
 pub(crate) fn sftp_server(command: &OsStr) -> Option<&'static str> {
     let words = command.to_str().map(split_words)?;
     let path = words.first()?;
     SFTP_SERVERS.into_iter().find(|known| known == path)
 }
 
-/// The arguments, if the command means the server inside this process: `internal-sftp`, or OpenSSH's own server where nothing but this
-/// server decides about that, and which would serve.
+/// Returns the arguments, if the command means the SFTP server inside this process: `internal-sftp`, or
+/// OpenSSH's server where this process would do exactly its work.
 fn internal_sftp(command: &OsStr, user: &User, settings: &ServerSettings) -> Option<Vec<String>> {
     let text = command.to_str()?;
     let mut words = split_words(text);
@@ -181,14 +184,14 @@ fn internal_sftp(command: &OsStr, user: &User, settings: &ServerSettings) -> Opt
             && plain
             && sftp_server(command).is_some()
             && is_plain(text)
-            // Where it would print or fail it is left to do so. Only ours takes `-c`.
+            // OpenSSH's server runs itself where it would print a text or fail. Only our server has `-c`.
             && !words.iter().any(|word| word.starts_with("-c"))
             && Arguments::parse(words.iter().map(OsString::from), user).is_ok()
     };
     (is_internal || replaced()).then_some(words)
 }
 
-/// Whether a shell takes the text for words alone, with no other meaning than [`split_words`] gives them.
+/// Returns whether a shell takes the text as plain words, with the meaning that [`split_words`] gives them.
 fn is_plain(text: &str) -> bool {
     let mut quote = None;
     for c in text.chars() {
@@ -203,7 +206,7 @@ fn is_plain(text: &str) -> bool {
     quote.is_none()
 }
 
-/// Splits at blanks outside quotes.
+/// Splits a text at blanks outside quotes.
 fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -227,7 +230,7 @@ fn base_name(shell: &Path) -> &OsStr {
     shell.file_name().unwrap_or(shell.as_os_str())
 }
 
-/// Argument 0 with a `-` in front tells a shell that it is a login shell.
+/// Returns a login shell: a `-` in front of argument 0 tells the shell so.
 fn login_shell(user: &User) -> Plan {
     let mut arg0 = b"-".to_vec();
     arg0.extend_from_slice(base_name(&user.shell).as_bytes());
@@ -261,7 +264,7 @@ fn change_password(has_terminal: bool) -> Plan {
     }
 }
 
-/// Text for a user whose password is too old.
+/// Returns the message for a user whose password is too old.
 pub(crate) fn password_warning(has_terminal: bool) -> &'static str {
     if has_terminal {
         "WARNING: Your password has expired.\nYou must change your password now and log in again!\n"
@@ -270,7 +273,7 @@ pub(crate) fn password_warning(has_terminal: bool) -> &'static str {
     }
 }
 
-/// The text of `/etc/nologin`, where there is one and the user is not root.
+/// Returns the text of `/etc/nologin`, where the file exists and the user is not root.
 pub(crate) fn nologin_notice(uid: u32) -> Option<String> {
     if uid == 0 {
         return None;
@@ -334,7 +337,7 @@ mod tests {
             let external = decided(&wanted, &format!("{config}LonghaulSftp external\n"), "");
             assert_eq!(program(&external.plan), ["/bin/zsh", "zsh", "-c", &format!("{path} -l INFO")]);
         }
-        // Another program, and accounts whose shell decides what is run.
+        // Another program, and accounts whose shell decides what runs.
         let own = decided(&wanted, "Subsystem sftp /opt/sftp-server\n", "");
         assert_eq!(program(&own.plan), ["/bin/zsh", "zsh", "-c", "/opt/sftp-server"]);
         let settings = crate::testing::settings("Subsystem sftp /usr/lib/openssh/sftp-server\n");
@@ -368,7 +371,7 @@ mod tests {
             let line = format!("{PATH}{rest}");
             let plan = decided(&Wanted::Command(line.clone().into()), "", "").plan;
             assert!(matches!(plan, Plan::Program { .. }), "{line}: {plan:?}");
-            // Configurations have no such lines.
+            // Lines with these characters cannot be written in a configuration.
             if !line.contains(['"', '\n']) {
                 let config = format!("Subsystem sftp {line}\n");
                 let plan = decided(&Wanted::Subsystem("sftp".to_owned()), &config, "").plan;

@@ -1,4 +1,4 @@
-//! A command or shell and what its channel carries, for the log of transfers.
+//! Usage of a command or shell: the bytes of its channel and the files it reports, for the log of transfers.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,10 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::usage_log::legacy_scp;
 use crate::usage::{Kind, Outcome, Transfer};
 
-/// So much of what a command says about files is read: some hundred thousand of them.
+/// Largest part of a command's file reports that is read, bytes: some hundred thousand files.
 const MOST_SAID: usize = 16 << 20;
 
-/// What runs, since when, and what it has read and written.
+/// A running command, its start time and the bytes it has read and written.
 pub(super) struct Work {
     command: Vec<u8>,
     since: Instant,
@@ -25,18 +25,18 @@ pub(super) struct Work {
     files: Option<Files>,
 }
 
-/// What a remote `scp` of ours writes of the files it moves ([`lh_metrics::copied`]).
+/// The file in which our remote `scp` reports the files it copies ([`lh_metrics::copied`]).
 pub(super) struct Files(File);
 
 impl Files {
-    /// For a command that is a remote `scp`; `None` for any other, and where the kernel has no such files.
+    /// Creates the file for a remote `scp`; `None` for any other command, and where the kernel has no memfd.
     pub(super) fn of(command: &[u8]) -> Option<Self> {
         legacy_scp(std::str::from_utf8(command).ok()?)?;
         let file = memfd_create("copied", MemfdFlags::CLOEXEC).ok()?;
         Some(Self(file.into()))
     }
 
-    /// The descriptor for the command, and the variable that names it.
+    /// Returns a descriptor for the command, and the environment variable that names it.
     pub(super) fn for_command(&self) -> io::Result<(OwnedFd, (&'static str, String))> {
         let fd = OwnedFd::from(self.0.try_clone()?);
         let number = fd.as_raw_fd().to_string();
@@ -60,18 +60,18 @@ impl Files {
 }
 
 impl Work {
-    /// `command` is what the log shows.
+    /// `command` is its name in the log.
     pub(super) const fn new(command: Vec<u8>, files: Option<Files>, now: Instant) -> Self {
         Self { command, since: now, moved: (0, 0), files }
     }
 
-    /// Remembers what the channel has carried: its counts are gone when it is closed.
+    /// Stores the channel's byte counts, which are lost when it is closed.
     pub(super) fn count(&mut self, cx: &mut ChannelCx<'_>) {
         self.moved = cx.moved().unwrap_or(self.moved);
     }
 
-    /// The account, when the channel is closed: of each file where the command has told of any, else of the whole. The program may go
-    /// on without it.
+    /// Returns the records when the channel is closed: one for each reported file, or else one for the whole
+    /// command. The program may still run.
     pub(super) fn transfers(self, ended: Option<Ended>) -> Vec<Transfer> {
         let files = self.files.as_ref().map(Files::transfers).unwrap_or_default();
         if files.is_empty() { vec![self.transfer(ended)] } else { files }

@@ -1,4 +1,5 @@
-//! What the three processes of a session know before they split: the connection, the configuration, the addresses.
+//! The state that the three processes of a session share before they split: connection, configuration,
+//! addresses.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,16 +17,16 @@ use super::names;
 use crate::hand_over::Session;
 use crate::log::{Field, Log, error, verbose};
 
-/// Who is connected, for log lines.
+/// Addresses of a connection, for log lines.
 pub(super) struct Address {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
-    /// False when the connection is no TCP connection (inetd mode over pipes) and the addresses mean nothing.
+    /// False when the connection is not over TCP (inetd mode over pipes), so that the addresses mean nothing.
     pub(super) known: bool,
     pub(super) log: Log,
 }
 
-/// What the client is connected by.
+/// The descriptors of the client's connection.
 pub(super) enum Connection {
     Socket(OwnedFd),
     Pipes(OwnedFd, OwnedFd),
@@ -42,32 +43,32 @@ impl Connection {
 
 pub(super) type Failure = Box<dyn std::error::Error>;
 
-/// `RefuseConnection`, before the first byte.
+/// `RefuseConnection` applies before the first byte.
 #[derive(Debug, thiserror::Error)]
 #[error("administratively prohibited connection from {} port {}", from.ip(), from.port())]
 pub(super) struct Refused {
     from: SocketAddr,
 }
 
-/// What all three processes know.
+/// The state that all three processes start with.
 pub(super) struct Common {
     pub(super) session: Session,
     pub(super) facts: ConnectionFacts,
-    /// The rules for this connection before the user is known.
+    /// The settings for this connection before the user is known.
     pub(super) settings: ServerSettings,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) known: bool,
-    /// The client's host name, where `UseDNS` found one.
+    /// The client's host name, where `UseDNS` has found one.
     pub(super) host_name: Option<String>,
     /// The end of LoginGraceTime.
     pub(super) deadline: Option<Instant>,
-    /// Identifies the connection in logs.
+    /// Identifier of the connection in logs.
     pub(super) id: String,
 }
 
 impl Common {
-    /// `client` is its address where the connection comes from a load balancer.
+    /// `client` is the client's address where the connection comes from a load balancer.
     pub(super) fn new(
         session: Session,
         connection: &Connection,
@@ -90,7 +91,7 @@ impl Common {
         verbose!(log, "Connection from {from} port {} on {to} port {}", peer.port(), local.port());
         let grace = session.config.login_grace_time.value.0.map(Duration::from_secs);
         let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
-        // Name servers that do not answer cost the client its time to log in; the listener ends what takes longer.
+        // Slow name servers use up the client's login time; the listener ends a session that takes too long.
         let wanted = known && session.config.use_dns.value;
         let host_name = wanted.then(|| lh_sys::reverse_lookup::checked_host_name(peer.ip())).flatten();
         let facts = crate::facts::of_connection(peer, local, host_name.as_deref());
@@ -108,7 +109,7 @@ impl Common {
         Ok(Box::new(Self { session, facts, settings, peer, local, known, host_name, deadline, id }))
     }
 
-    /// The log of one of the processes, whose entries name the connection.
+    /// Opens a log for one of the processes; its journal entries name the connection.
     pub(super) fn log(&self) -> Log {
         let log = self.session.log();
         name_connection(&log, self.peer, &self.id);
@@ -119,8 +120,8 @@ impl Common {
         Address { peer: self.peer, local: self.local, known: self.known, log }
     }
 
-    /// What the transport is told, before the pre-auth process and after it. Reads the file of moduli where
-    /// it may be needed.
+    /// Returns the transport's configuration, for the pre-auth process and after it. Reads the file of moduli
+    /// where it may be needed.
     pub(super) fn transport_config(&self) -> Config {
         let settings = &self.settings;
         let algorithms = names::algorithms(settings);
@@ -136,7 +137,7 @@ impl Common {
             rekey: rekey_limit(settings),
             moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
             server_sig_algs: names::user_key_algorithms(settings),
-            // The names RFC 9987 registers for agent forwarding are understood.
+            // The extension names that RFC 9987 registers for agent forwarding.
             extensions: [
                 (lh_agent::names::AGENT_FORWARD, "0".to_owned()),
                 (FIRST_FLIGHT, first_flight.encode()),
@@ -154,7 +155,7 @@ impl Common {
     }
 }
 
-/// An identifier that no other connection of this machine has had: the time, and the process.
+/// Returns an identifier that is unique on this machine: the time, and the process id.
 fn connection_id() -> String {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{:x}-{}", time.as_micros(), std::process::id())
@@ -165,7 +166,7 @@ fn name_connection(log: &Log, peer: SocketAddr, id: &str) {
     log.set_field(Field::Session, id);
 }
 
-/// Sets what the configuration says about a client's socket.
+/// Applies the configuration to a client's socket.
 pub(super) fn tune(socket: impl AsFd, settings: &ServerSettings, log: &Log) {
     let tuning = Tuning {
         receive_buffer: settings.tcp_rcv_buf.value.bytes(),
@@ -181,7 +182,7 @@ pub(super) fn offers_sha1(algorithms: &lh_transport::Algorithms) -> bool {
     algorithms.host_key.iter().any(|name| lh_crypto::key_algorithms::SHA1.contains(&name.as_str()))
 }
 
-/// `RekeyLimit`.
+/// Returns the value of `RekeyLimit`.
 pub(super) fn rekey_limit(settings: &ServerSettings) -> RekeyLimit {
     let limit = &settings.rekey_limit.value;
     RekeyLimit { bytes: limit.bytes, interval: limit.interval }

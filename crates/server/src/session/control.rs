@@ -1,4 +1,4 @@
-//! What the client may do besides using its channels: opens, global requests, key exchanges.
+//! The connection-wide requests of a client: channel opens, global requests, key exchanges.
 
 use std::cell::RefCell;
 use std::os::fd::AsFd as _;
@@ -32,30 +32,30 @@ use crate::usage::Conduct;
 /// The server's [`Control`].
 pub(super) struct Serving {
     shared: Rc<Shared>,
-    /// The public halves; the private ones are the monitor's.
+    /// Public halves of the host keys; the monitor has the private ones.
     host_keys: Vec<PublicKey>,
     sessions: Vec<ChannelId>,
     no_more_sessions: bool,
-    /// The host key algorithm in use, to prove RSA keys with a hash the client knows.
+    /// The negotiated host key algorithm: RSA keys are proven with a hash that the client supports.
     negotiated: String,
     opened: u32,
-    /// Session channels that were refused.
+    /// Number of refused session channels.
     refused_sessions: u32,
     forwards: Rc<RefCell<Forwards>>,
     replies: Replies,
-    /// What is told the monitor about the connection.
+    /// Reports usage of the connection to the monitor.
     usage_reporter: Option<UsageReporter>,
-    /// When a connection without channels is over (`UnusedConnectionTimeout`).
+    /// Time at which a connection without channels is closed (`UnusedConnectionTimeout`).
     unused_until: Option<Instant>,
-    /// `ChannelTimeout global`.
+    /// Closes channels when all of them are idle (`ChannelTimeout global`).
     idle_channels: Option<IdleChannels>,
-    /// Present where the session may outlive its connection.
+    /// The session's resumption; `None` where it may not outlive its connection.
     resuming: Option<Resuming>,
-    /// SIGTERM: the session is to end.
+    /// Signals that end the session (SIGTERM).
     signals: Option<Signals>,
 }
 
-/// Poll token of signals; that of [`Resuming`] is smaller.
+/// Poll token of signals. The tokens of [`Resuming`] are smaller.
 const SIGNALS: usize = 16;
 
 impl Serving {
@@ -67,7 +67,7 @@ impl Serving {
         signals: Option<Signals>,
     ) -> Self {
         let forwards = Rc::new(RefCell::new(Forwards::new(Rc::clone(&shared))));
-        // From the start: a client that never opens a channel causes no event.
+        // Counted from the start, because a client that never opens a channel causes no event.
         let unused = shared.settings.unused_connection_timeout.value.duration();
         let unused_until = unused.and_then(|time| Instant::now().checked_add(time));
         let idle = shared.settings.channel_timeout.of_all_channels();
@@ -95,24 +95,25 @@ impl Serving {
         self.usage_reporter = UsageReporter::new(&self.shared, cx.traffic(), now);
     }
 
-    /// Tells the monitor how the connection has ended.
+    /// Reports the final usage of the connection to the monitor.
     pub(super) fn last_word(&mut self, conduct: &Conduct) {
         if let Some(usage_reporter) = &mut self.usage_reporter {
             usage_reporter.tell(&self.shared, conduct);
         }
     }
 
-    /// Tells the client all host keys (`hostkeys-00@openssh.com`), so that it can learn new ones before old ones go.
+    /// Sends all host keys to the client (`hostkeys-00@openssh.com`), so that it learns new keys before old
+    /// ones are removed.
     pub(super) fn announce_host_keys(&self, cx: &mut ControlCx<'_>) {
         let mut fields = Vec::new();
-        // Certificates are not learnt: that is what they are for.
+        // Clients do not store host certificates, only the authority's key.
         for key in self.host_keys.iter().filter(|key| key.certificate().is_none()) {
             fields.put_string(key.blob());
         }
         cx.global_request("hostkeys-00@openssh.com", false, &fields);
     }
 
-    /// The monitor ends the session, or an administrator this process.
+    /// Handles SIGTERM, from the monitor or an administrator: ends the session.
     fn on_signal(&mut self, cx: &mut ControlCx<'_>) {
         if !self.signals.as_ref().is_some_and(|signals| matches!(signals.take(), Ok(Some(_)))) {
             return;
@@ -155,7 +156,8 @@ impl Serving {
         }
     }
 
-    /// Logs the first refusal, the second, the fourth and so on: a client can ask for sessions without end.
+    /// Logs the first refusal, the second, the fourth and so on, because a client can request sessions
+    /// without end.
     fn log_refused_session(&mut self) {
         self.refused_sessions = self.refused_sessions.saturating_add(1);
         match self.refused_sessions {
@@ -165,7 +167,8 @@ impl Serving {
         }
     }
 
-    /// Once for each exchange, so that a log says how much of a connection was readable by all.
+    /// Logs an unencrypted connection, once per key exchange, so that a log shows how much of it was
+    /// readable.
     fn warn_of_plain_text(&self, names: &Negotiated) {
         let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
         let (ip, port) = (peer.ip(), peer.port());
@@ -176,7 +179,7 @@ impl Serving {
         );
     }
 
-    /// Signs for each key the client asks about (`hostkeys-prove-00@openssh.com`).
+    /// Signs a proof for each key the client asks about (`hostkeys-prove-00@openssh.com`).
     fn prove(&mut self, fields: &[u8]) -> Option<Vec<u8>> {
         let mut reader = Reader::new(fields);
         let mut proofs = Vec::new();
@@ -194,7 +197,7 @@ impl Serving {
         Some(proofs)
     }
 
-    /// Lets the client bring an additional connection (`ticket@longhaul`): its key is to be the ticket.
+    /// Turns the client's key into a ticket for an additional connection (`ticket@longhaul`).
     fn ticket(&self, fields: &[u8]) -> Option<Vec<u8>> {
         if self.shared.restricted() {
             return None;
@@ -208,7 +211,7 @@ impl Serving {
     }
 }
 
-/// Returns the figures of our end that a sample is taken from.
+/// Returns this end's counters, which a sample is made from.
 fn source(cx: &ControlCx<'_>) -> Source {
     // Destructured without `..`, so that a new field cannot be forgotten.
     let ConnectionStats { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
@@ -221,7 +224,8 @@ fn source(cx: &ControlCx<'_>) -> Source {
     }
 }
 
-/// Our end's figures, for HPN-SSH's clients and our own. Theirs knows only the kernel's.
+/// Returns a sample for the metrics request of HPN-SSH's clients and our own. Theirs read only the kernel's
+/// values.
 fn metrics(cx: &mut ControlCx<'_>) -> Option<Vec<u8>> {
     let (sample, version) = Sample::of(source(cx));
     let ours = cx.peer() == Peer::Longhaul;

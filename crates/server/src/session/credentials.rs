@@ -1,5 +1,5 @@
-//! Kerberos credentials that a client has given away (`GSSAPIDelegateCredentials`): a cache that the session's programs find by
-//! `KRB5CCNAME`, and that goes with the session (`GSSAPICleanupCredentials`).
+//! Kerberos credentials that a client has delegated (`GSSAPIDelegateCredentials`). The session's programs
+//! find their cache by `KRB5CCNAME`; it is removed with the session (`GSSAPICleanupCredentials`).
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use lh_sys::gssapi::{self, GssError};
 
 use super::auth_info::{FOLDER, unguessable};
 
-/// The cache.
+/// A file with the user's credential cache.
 #[derive(Debug)]
 pub(super) struct Credentials {
     path: PathBuf,
@@ -16,19 +16,20 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Writes a cache that is the user's alone. To be called as the user, who may be in a chroot: the cache is where his programs
-    /// can read it. `cleanup`: it is removed with this value.
+    /// Writes a cache that only the user can read. Must be called with the user's ids and, if there is one,
+    /// inside the chroot: the user's programs must find the file. `cleanup`: the cache is removed when this
+    /// value is dropped.
     ///
     /// # Errors
-    /// These are no credentials, or there is nowhere to write them.
+    /// The credentials are invalid, or the cache cannot be written.
     pub(super) fn write(given: &[u8], uid: u32, cleanup: bool) -> Result<Self, GssError> {
-        // Named as OpenSSH names it: tools look for such files. The library makes it new, for its owner alone.
+        // OpenSSH's file name, which tools look for. The library creates a new file with mode 0600.
         let path = Path::new(FOLDER).join(format!("krb5cc_{uid}_{}", unguessable()));
         gssapi::store(given, &path)?;
         Ok(Self { name: format!("FILE:{}", path.display()), path, cleanup })
     }
 
-    /// The value of `KRB5CCNAME`.
+    /// Returns the value of `KRB5CCNAME`.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -8,23 +8,24 @@ use std::path::{Path, PathBuf};
 use lh_config::pattern::wildcard;
 use lh_sys::users::User;
 
-/// `PATH` of ordinary users: what Debian's sshd gives them.
+/// `PATH` of ordinary users, as in Debian's sshd.
 const USER_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/games";
 /// `PATH` of root.
 const ROOT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Most variables taken from a client, and the most bytes of one; OpenSSH takes 128 of them.
+/// Largest number of variables accepted from a client (OpenSSH's limit), and the largest size of one, bytes.
 const MAX_CLIENT_VARIABLES: usize = 128;
 const MAX_VARIABLE_LEN: usize = 64 * 1024;
 
-/// Names and values; a later value of a name replaces the earlier one.
+/// Names and values; a later value for a name replaces the earlier one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Environment {
     variables: Vec<(OsString, OsString)>,
 }
 
 impl Environment {
-    /// Sets a variable. A NUL inside would cut it short, so such a pair is dropped.
+    /// Sets a variable. A pair with a NUL inside is dropped, because a program would see only the part before
+    /// it.
     pub(crate) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         let (name, value) = (name.into(), value.into());
         let nul = |text: &OsString| text.as_encoded_bytes().contains(&0);
@@ -37,7 +38,7 @@ impl Environment {
         }
     }
 
-    /// What [`lh_sys::spawn::Program::env`] takes.
+    /// Returns the pairs for [`lh_sys::spawn::Program::env`].
     pub(crate) fn into_variables(self) -> Vec<(OsString, OsString)> {
         self.variables
     }
@@ -48,14 +49,14 @@ impl Environment {
     }
 }
 
-/// Variables a client sent with `env` requests and that `AcceptEnv` lets in.
+/// Variables from a client's `env` requests that `AcceptEnv` permits.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientVariables {
     accepted: Vec<(String, OsString)>,
 }
 
 impl ClientVariables {
-    /// Takes one request; `false` when it is not accepted.
+    /// Accepts a variable from one request; returns `false` when it is not permitted.
     pub(crate) fn offer(&mut self, patterns: &[String], name: &str, value: OsString) -> bool {
         let permitted = patterns.iter().any(|pattern| wildcard(name.as_bytes(), pattern.as_bytes()));
         if !permitted || self.accepted.len() >= MAX_CLIENT_VARIABLES || value.len() > MAX_VARIABLE_LEN {
@@ -66,60 +67,60 @@ impl ClientVariables {
     }
 }
 
-/// What the environment of one program is made from, weakest first.
+/// The sources of a program's environment, lowest precedence first.
 pub(crate) struct Sources<'a> {
-    /// From the client.
+    /// Variables of the client.
     pub(crate) client: &'a ClientVariables,
-    /// Who logged in.
+    /// The user who has logged in.
     pub(crate) user: &'a User,
-    /// `environment=` of the key (already empty unless `PermitUserEnvironment` allows).
+    /// `environment=` options of the key (empty unless `PermitUserEnvironment` allows them).
     pub(crate) key: &'a [(String, String)],
-    /// `~/.ssh/environment`, as far as permitted.
+    /// Variables of `~/.ssh/environment`, as far as permitted.
     pub(crate) user_file: &'a [(OsString, OsString)],
-    /// Where Kerberos finds the user's credentials (`KRB5CCNAME`).
+    /// Location of the user's Kerberos credentials (`KRB5CCNAME`).
     pub(crate) credentials: Option<&'a str>,
-    /// PAM opened the session.
+    /// PAM is used for this session.
     pub(crate) pam: bool,
-    /// What PAM's modules have set.
+    /// Variables that PAM's modules have set.
     pub(crate) modules: &'a [(OsString, OsString)],
-    /// `SetEnv` of the server.
+    /// Variables of the server's `SetEnv`.
     pub(crate) set_env: &'a [(String, String)],
-    /// The client's address, and ours.
+    /// The client's address and the server's.
     pub(crate) connection: Option<(SocketAddr, SocketAddr)>,
-    /// `DISPLAY`.
+    /// Value of `DISPLAY`.
     pub(crate) display: Option<&'a str>,
-    /// The socket of the forwarded agent.
+    /// Path of the forwarded agent's socket.
     pub(crate) agent: Option<&'a std::path::Path>,
-    /// The terminal's device and type.
+    /// Device path and type (`TERM`) of the terminal.
     pub(crate) terminal: Option<(&'a std::path::Path, &'a str)>,
-    /// What the client asked for, where something else is forced.
+    /// The client's command, where another one is forced.
     pub(crate) original_command: Option<&'a OsString>,
-    /// The file of `ExposeAuthInfo`.
+    /// Path of the file for `ExposeAuthInfo`.
     pub(crate) auth_info: Option<&'a std::path::Path>,
 }
 
-/// Most lines of `~/.ssh/environment`, as in OpenSSH.
+/// Largest number of lines in `~/.ssh/environment`, as in OpenSSH.
 const MAX_USER_LINES: usize = 1000;
 
-/// What `~/.ssh/environment` says.
+/// The content of `~/.ssh/environment`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UserFile {
     pub(super) variables: Vec<(OsString, OsString)>,
-    /// What is wrong with the file: a line for the user for each bad one.
+    /// Messages for the user, one for each invalid line.
     pub(super) problems: String,
 }
 
-/// Why the user's file counts for nothing. `Display` is OpenSSH's text.
+/// Why `~/.ssh/environment` cannot be used. `Display` is OpenSSH's text.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UserFileError {
     #[error("Too many lines in environment file {}", .0.display())]
     TooManyLines(PathBuf),
 }
 
-/// Reads the user's file: `NAME=value`, comments, blanks. Bytes that are not UTF-8 are kept.
+/// Reads `~/.ssh/environment`: `NAME=value`, comments, blank lines. Bytes that are not UTF-8 are kept.
 ///
 /// # Errors
-/// The file has too many lines: nothing is run then, as in OpenSSH.
+/// The file has too many lines: no program is run then, as in OpenSSH.
 pub(super) fn read_user_file(path: &Path) -> Result<UserFile, UserFileError> {
     let mut file = UserFile::default();
     let text = std::fs::read(path).unwrap_or_default();
@@ -128,7 +129,7 @@ pub(super) fn read_user_file(path: &Path) -> Result<UserFile, UserFileError> {
         if index == MAX_USER_LINES {
             return Err(UserFileError::TooManyLines(path.to_owned()));
         }
-        // Nothing behind a NUL reaches a program.
+        // A program would see nothing after a NUL.
         let line = line.split(|&byte| byte == 0).next().unwrap_or_default();
         let start = line.iter().position(|byte| !b" \t".contains(byte)).unwrap_or(line.len());
         let line = line.get(start..).unwrap_or_default();
@@ -147,7 +148,7 @@ pub(super) fn read_user_file(path: &Path) -> Result<UserFile, UserFileError> {
     Ok(file)
 }
 
-/// Puts the environment together, in OpenSSH's order of precedence.
+/// Builds the environment, in OpenSSH's order of precedence.
 pub(crate) fn build(sources: &Sources<'_>) -> Environment {
     let mut environment = Environment::default();
     if let Some(place) = sources.credentials {
@@ -161,7 +162,7 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
     environment.set("LOGNAME", &user.name);
     environment.set("HOME", &user.home);
     environment.set("PATH", if user.uid == 0 { ROOT_PATH } else { USER_PATH });
-    // As sshd: where there is PAM, its modules decide about that.
+    // As in sshd: with PAM, its modules set `MAIL`.
     if !sources.pam {
         environment.set("MAIL", format!("/var/mail/{}", user.name));
     }
@@ -169,7 +170,7 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
     if let Some(zone) = std::env::var_os("TZ") {
         environment.set("TZ", zone);
     }
-    // A client without a terminal type requests an empty one.
+    // A client without a terminal type sends an empty one.
     if let Some((_, kind)) = sources.terminal.filter(|(_, kind)| !kind.is_empty()) {
         environment.set("TERM", kind);
     }
@@ -179,7 +180,7 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
     for (name, value) in sources.user_file {
         environment.set(name, value);
     }
-    // What is only for modules stays with them.
+    // These variables are only for PAM's modules.
     let internal = |name: &OsString| name.as_encoded_bytes().starts_with(b"SSH_AUTH_INFO");
     for (name, value) in sources.modules.iter().filter(|(name, _)| !internal(name)) {
         environment.set(name, value);
@@ -193,7 +194,7 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
         let connection = format!("{from} {} {to} {}", peer.port(), local.port());
         environment.set("SSH_CONNECTION", connection);
     } else {
-        // Over pipes there are no addresses; scripts know OpenSSH's words for that.
+        // Over pipes there are no addresses; scripts know OpenSSH's values for that.
         environment.set("SSH_CLIENT", "UNKNOWN 65535 65535");
         environment.set("SSH_CONNECTION", "UNKNOWN 65535 UNKNOWN 65535");
     }

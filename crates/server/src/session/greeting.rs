@@ -5,7 +5,7 @@ use std::path::Path;
 use lh_sys::records::Last;
 use lh_sys::users::User;
 
-/// The text, as a terminal in raw mode wants it. Nothing for users with a file `.hushlogin`.
+/// Returns the text, with line ends for a terminal in raw mode; `None` for users with a file `.hushlogin`.
 pub(super) fn text(user: &User, said: &str, last: Option<&Last>, motd: Option<&Path>) -> Option<String> {
     if user.home.join(".hushlogin").exists() {
         return None;
@@ -13,7 +13,7 @@ pub(super) fn text(user: &User, said: &str, last: Option<&Last>, motd: Option<&P
     let mut text = said.to_owned();
     if let Some(Last { time, host }) = last {
         let time = lh_sys::time::ctime_text(*time);
-        // The host comes from a file that others write too.
+        // The lastlog file may hold control characters that other programs wrote.
         let host: String = host.chars().filter(|&c| !lh_wire::is_hidden(c)).collect();
         match host.as_str() {
             "" => text.push_str(&format!("Last login: {time}\n")),

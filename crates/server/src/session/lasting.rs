@@ -1,5 +1,5 @@
-//! What the monitor answers to other processes than the connection's own: monitors of connections that take the session
-//! over, `longhaul sessions`, and listeners that were started later.
+//! Requests of other processes than the connection's own to the monitor: monitors of connections that resume
+//! the session, `longhaul sessions`, and later listeners.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,26 +11,26 @@ use super::listed::{self, Listed, Notices};
 use super::resumable::{Ended, Resumable};
 use crate::monitor::Monitor;
 
-/// Why the session is to end.
+/// Why the session must end.
 pub(super) enum Over {
-    /// Its user may not have it any more.
+    /// Its user has lost the right to it.
     Refused,
-    /// Too many sessions wait.
+    /// Too many sessions wait, so this one must end.
     Dismissed,
-    /// The user with this id wants it to.
+    /// The user with this id has ended it (`longhaul sessions`).
     Ended(u32),
 }
 
-/// What other processes than the connection's own may ask about the session.
+/// The sockets on which other processes than the connection's own reach the monitor.
 pub(super) struct Lasting {
-    /// Present where it may outlive its connection.
+    /// `Some` where the session may outlive its connection.
     pub(super) resumable: Option<Resumable>,
-    /// Present where it can be listed and ended (`longhaul sessions`).
+    /// `Some` where the session can be listed and ended (`longhaul sessions`).
     pub(super) listed: Option<Listed>,
 }
 
 impl Lasting {
-    /// Lists what to wait for.
+    /// Adds the descriptors to poll.
     pub(super) fn interests<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         if let Some(resumable) = &self.resumable {
             resumable.interests(fds);
@@ -40,19 +40,19 @@ impl Lasting {
         }
     }
 
-    /// Time at which to call [`serve`](Self::serve) though nothing has come.
+    /// Returns the time at which to call [`serve`](Self::serve) even if no descriptor is ready.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let resumable = self.resumable.as_ref().and_then(Resumable::deadline);
         let listed = self.listed.as_ref().and_then(Listed::deadline);
         [resumable, listed].into_iter().flatten().min()
     }
 
-    /// The way to the listener that counts the session.
+    /// Returns the socket to the listener that counts the session.
     pub(super) fn notices<'a>(&'a self, control: &'a File) -> Notices<'a> {
         notices(self.listed.as_ref(), control)
     }
 
-    /// Does what is there to be done, without waiting. `known`: the connection has an address.
+    /// Handles all pending requests without blocking. `known`: the connection has a network address.
     pub(super) fn serve(&mut self, monitor: &mut Monitor, control: &File, known: bool) -> Result<(), Over> {
         let Self { resumable, listed } = self;
         if let Some(resumable) = resumable {
@@ -69,7 +69,7 @@ impl Lasting {
             None => {}
             Some(listed::Order::Adopted) => {
                 if let Some(user) = monitor.counted() {
-                    // A listener that is gone counts nothing.
+                    // A listener that has ended counts nothing.
                     let _ = listed.notices(control).write_all(&user.encode());
                 }
                 if let Some(resumable) = resumable {

@@ -1,5 +1,5 @@
-//! The monitor's part in `longhaul sessions`: it says what its session is, and has it ended, for the session's user, the
-//! server's user and root. A listener that was started after this session's own has ended takes its place.
+//! The monitor's part in `longhaul sessions`: describes its session and ends it, for the session's user, the
+//! server's user and root. It also accepts a new listener after the session's own listener has ended.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
@@ -15,63 +15,63 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::resuming::END;
 
-/// Connections that have not said what they want. The oldest goes first.
+/// Largest number of connections without a request yet. The oldest is closed first.
 const MOST_PENDING: usize = 8;
 
-/// Connections that are looked at before anything else is done.
+/// Largest number of connections accepted in one turn.
 const MOST_AT_ONCE: usize = 16;
 
-/// A byte and the SHA-256 of a host key.
+/// Longest request, bytes: a kind and the SHA-256 of a host key.
 const LONGEST_REQUEST: usize = 1 + 32;
 
-/// How long a connection may take to say what it wants, and the listener to take a notice.
+/// Longest wait for a connection's request, and for the listener to take a notice.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Random names that are tried.
+/// Number of random names that are tried.
 const TRIES: usize = 8;
 
-/// See the module documentation.
+/// The session's entry in `longhaul sessions`. See the module documentation.
 pub(super) struct Listed {
     listening: UnixListener,
     user: String,
     uid: u32,
     since: u64,
     programs: Programs,
-    /// What listeners of the same server are known by.
+    /// The marks by which listeners of this server are recognised.
     marks: Vec<Vec<u8>>,
     pending: Vec<Pending>,
     /// The listener that has adopted this session.
     listener: Option<UnixStream>,
-    /// Closed when the session has ended: that is what those who want its end wait for.
+    /// Connections that wait for the session's end, which is signalled by closing them.
     ending: Vec<UnixStream>,
 }
 
-/// A connection that has not said what it wants.
+/// A connection whose request has not been received.
 struct Pending {
     socket: UnixStream,
     uid: u32,
     until: Instant,
 }
 
-/// What the session is besides what [`Listed`] knows.
+/// The current state of the session, besides what [`Listed`] stores.
 pub(super) struct Now {
     pub(super) peer: Option<SocketAddr>,
     pub(super) is_resumable: bool,
     pub(super) wait: Option<Wait>,
 }
 
-/// What is to be done about the session.
+/// What a request demands of the session.
 pub(super) enum Order {
-    /// A listener has adopted it, and is to hear whether it waits.
+    /// A listener has adopted the session and must be told whether it waits.
     Adopted,
-    /// Too many sessions wait.
+    /// Too many sessions wait: end this one.
     Dismissed,
-    /// The user with this id wants it to end.
+    /// End the session, for the user with this id.
     End(u32),
 }
 
 impl Listed {
-    /// Begins to listen. `marks`: what listeners of the same server are known by.
+    /// Begins to listen. `marks` are those by which listeners of this server are recognised.
     pub(super) fn new(user: &User, marks: Vec<Vec<u8>>) -> io::Result<Self> {
         let since = u64::try_from(lh_sys::time::now_unix()).unwrap_or(0);
         let listening = listen()?;
@@ -88,29 +88,29 @@ impl Listed {
         })
     }
 
-    /// Records what runs in the session.
+    /// Stores the numbers of programs that run in the session.
     pub(super) const fn set_programs(&mut self, programs: Programs) {
         self.programs = programs;
     }
 
-    /// Lists what to wait for.
+    /// Adds the descriptors to poll.
     pub(super) fn interests<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(&self.listening, PollFlags::IN));
         fds.extend(self.pending.iter().map(|one| PollFd::new(&one.socket, PollFlags::IN)));
         fds.extend(self.listener.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
     }
 
-    /// Time at which to call [`serve`](Self::serve) though nothing has come.
+    /// Returns the time at which to call [`serve`](Self::serve) even if no descriptor is ready.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.pending.iter().map(|one| one.until).min()
     }
 
-    /// Where notices go: to the listener that has adopted the session, else to its own.
+    /// Returns the socket for notices: to the listener that has adopted the session, or else to its own.
     pub(super) const fn notices<'a>(&'a self, control: &'a File) -> Notices<'a> {
         Notices { control, adopted: self.listener.as_ref() }
     }
 
-    /// Does what is there to be done, without waiting.
+    /// Handles pending requests, up to the first one that demands something of the session. Does not block.
     pub(super) fn serve(&mut self, now: &Now, control: &File) -> Option<Order> {
         if let Some(order) = self.hear_listener() {
             return Some(order);
@@ -122,7 +122,8 @@ impl Listed {
             match one.socket.read(&mut bytes) {
                 Ok(length @ 1..) => match Request::of_byte(bytes[0]) {
                     Some(Request::Describe) => {
-                        // A client that is gone needs no answer, and the socket's buffer is larger than any.
+                        // A client that has closed its end needs no answer, and an answer fits the socket's
+                        // buffer.
                         let _ = one.socket.write_all(&self.describe(now));
                     }
                     Some(Request::End) => {
@@ -136,7 +137,7 @@ impl Listed {
                             && self.marks.iter().any(|mark| bytes.get(1..length) == Some(&mark[..]))
                             && self.is_orphan(control) =>
                     {
-                        // The connection is the listener's for good: what is written to it may wait.
+                        // The listener keeps this connection, and writes to it may block for a while.
                         let set = one.socket.set_nonblocking(false);
                         if set.and_then(|()| one.socket.set_write_timeout(Some(PATIENCE))).is_ok() {
                             self.listener = Some(one.socket);
@@ -155,14 +156,14 @@ impl Listed {
         None
     }
 
-    /// What the listener says that has adopted the session.
+    /// Reads the message of the listener that has adopted the session.
     fn hear_listener(&mut self) -> Option<Order> {
         let listener = self.listener.as_mut().filter(|listener| is_ready(listener))?;
         let mut byte = [0];
         match listener.read(&mut byte) {
             Ok(1) if byte[0] == END => return Some(Order::Dismissed),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // It has ended, too.
+            // That listener has ended too.
             Ok(_) | Err(_) => self.listener = None,
         }
         None
@@ -197,13 +198,13 @@ impl Listed {
         session.encode()
     }
 
-    /// True when the listener that counted this session is gone.
+    /// Returns whether the listener that started this session has ended.
     fn is_orphan(&self, control: &File) -> bool {
         self.listener.is_none() && has_closed(control)
     }
 }
 
-/// Listens under a name that no other session has.
+/// Listens at an abstract socket address that no other session uses.
 fn listen() -> io::Result<UnixListener> {
     let mut problem = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..TRIES {
@@ -218,7 +219,7 @@ fn listen() -> io::Result<UnixListener> {
     Err(problem)
 }
 
-/// True for the user that this process runs as.
+/// Returns whether this is the user that this process runs as.
 fn is_own(uid: u32) -> bool {
     uid == rustix::process::geteuid().as_raw()
 }
@@ -236,14 +237,14 @@ fn has_closed(control: &File) -> bool {
         && fds.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }
 
-/// The way to the listener that counts this session.
+/// The socket for notices to the listener that counts this session.
 pub(super) struct Notices<'a> {
     control: &'a File,
     adopted: Option<&'a UnixStream>,
 }
 
 impl<'a> Notices<'a> {
-    /// To the listener that has started this session.
+    /// Returns the socket to the listener that has started this session.
     pub(super) const fn to_own(control: &'a File) -> Self {
         Self { control, adopted: None }
     }
@@ -274,7 +275,7 @@ mod tests {
         Listed::new(&user, vec![vec![6; 32], vec![7; 32]]).unwrap()
     }
 
-    /// A connection that asks for this.
+    /// A connection that sends this request.
     fn asks(listed: &Listed, bytes: &[u8]) -> UnixStream {
         let address = listed.listening.local_addr().unwrap();
         let mut socket = UnixStream::connect_addr(&address).unwrap();
@@ -292,7 +293,7 @@ mod tests {
         all
     }
 
-    /// The control socket, with a listener or without.
+    /// A control socket, with a listener at its other end or without.
     fn control(has_listener: bool) -> (File, Option<UnixStream>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         (File::from(OwnedFd::from(ours)), has_listener.then_some(theirs))
@@ -367,7 +368,8 @@ mod tests {
         let mut got = [0; 6];
         listener.read_exact(&mut got).unwrap();
         assert_eq!(&got, b"notice");
-        // It has one now, which may end the session; when that one is gone, the next one comes.
+        // The session has a listener now, which may end it; after that one has ended, the next one may adopt
+        // it.
         let refused = asks(&listed, &adopt);
         assert!(listed.serve(&now(None), &without).is_none());
         assert_eq!(rest(refused), b"");

@@ -1,11 +1,11 @@
-//! The program behind a channel, as `longhaul sessions` counts it.
+//! The program of a channel, as counted by `longhaul sessions`.
 
 use lh_session_list::Programs;
 
 use super::command::Wanted;
 use super::shared::Shared;
 
-/// Kind of program.
+/// A kind of program that is counted.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Shell,
@@ -31,19 +31,19 @@ impl Kind {
     }
 }
 
-/// What the monitor has been told about a channel's program.
+/// The kind of program that the monitor counts for a channel.
 #[derive(Debug, Default)]
 pub(super) struct ListedProgram(Option<Kind>);
 
 impl ListedProgram {
-    /// Tells the monitor that a program runs.
+    /// Reports to the monitor that a program runs.
     pub(super) fn start(&mut self, wanted: &Wanted, shared: &Shared) {
         let kind = Kind::of(wanted);
         self.0 = Some(kind);
         shared.change_programs(|programs| *kind.count(programs) += 1);
     }
 
-    /// Tells the monitor that the program has ended, or has no channel any more.
+    /// Reports to the monitor that the program has ended or lost its channel.
     pub(super) fn end(&mut self, shared: &Shared) {
         if let Some(kind) = self.0.take() {
             shared.change_programs(|programs| {

@@ -1,4 +1,4 @@
-//! From the first byte to a user who has logged in: key exchange and authentication. Runs in the pre-auth
+//! A connection from the first byte to the login: key exchange and authentication. Runs in the pre-auth
 //! process (`preauth.rs`).
 
 use std::time::{Duration, Instant};
@@ -18,25 +18,26 @@ use crate::log::{Log, debug, error, info, shown_reason};
 use crate::monitor_ipc::{Decision, MonitorRequest, MonitorSocket, MonitorSocketError};
 use crate::verdict::Verdict;
 
-/// How long to try to tell the client why it is turned away.
+/// Longest time for sending the reason of a refusal to the client.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// What a client may say too early on a connection (`first-flight@longhaul`): the first channel's window behind each of some keys.
+/// Largest amount of channel data before the login, bytes (`first-flight@longhaul`): the first channel's
+/// window, sent after each of several keys.
 const MOST_EARLY: usize = 256 << 10;
 
-/// Why there was no login. It has been logged.
+/// Why there was no login. The reason has been logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoLogin {
     /// `LoginGraceTime` is over.
     GraceTime,
-    /// The client left, was turned away, or broke the protocol.
+    /// The client left, was refused, or broke the protocol.
     Ended,
 }
 
-/// The monitor, as this process sees it.
+/// The pre-auth process's side of the exchange with the monitor.
 pub(super) struct MonitorClient {
     ipc: MonitorSocket,
-    /// How log lines name the client.
+    /// The client's name in log lines.
     client: Option<String>,
 }
 
@@ -53,13 +54,13 @@ impl MonitorClient {
         Ok(decision)
     }
 
-    /// The last word: the connection moves to the user session process.
+    /// Hands the connection over to the user session process: the last message.
     pub(super) fn hand_over(&self, state: Zeroizing<Vec<u8>>) -> Result<(), MonitorSocketError> {
         self.ipc.send(&MonitorRequest::HandOver(state).encode())
     }
 }
 
-/// The address for log lines.
+/// The client's name and address, for log lines.
 struct Client<'a> {
     monitor: &'a MonitorClient,
     address: &'a Address,
@@ -75,12 +76,12 @@ impl std::fmt::Display for Client<'_> {
     }
 }
 
-/// Returns false for methods that a quantum computer may break in recordings of today.
+/// Returns false for key exchange methods that a future quantum computer may break in recorded traffic.
 fn is_post_quantum(kex: &str) -> bool {
     KexAlgorithm::by_name(kex).is_some_and(|method| method.family() == KexFamily::Hybrid)
 }
 
-/// Does the first key exchange and lets the monitor decide about the client's attempts.
+/// Runs the first key exchange, and lets the monitor decide about the client's attempts.
 pub(super) fn log_in(
     link: &mut Link,
     monitor: &mut MonitorClient,
@@ -92,7 +93,7 @@ pub(super) fn log_in(
     let mut server: Option<Server> = None;
     let mut acknowledged = None;
     loop {
-        // Only where something has come since: several events may come out of one read.
+        // Only if bytes have been received since: one read may cause several events.
         let received = link.transport().bytes_in();
         if address.known && acknowledged != Some(received) {
             acknowledged = Some(received);
@@ -240,7 +241,7 @@ pub(super) fn log_in(
     }
 }
 
-/// Adds what only this process knows to a claim on a session: key material of the new connection.
+/// Adds the new connection's key material to a claim on a session; only this process has it.
 fn with_export(mut attempt: Attempt, link: &Link) -> Attempt {
     if let Method::Resume(claim) = &mut attempt.method
         && let Some(handle) = claim.fields.first_chunk::<16>()

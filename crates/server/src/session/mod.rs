@@ -1,11 +1,11 @@
 //! One connection from its first byte to its last, in three processes.
 //!
-//! The one that was started becomes the *monitor* ([`monitor_process`]): it has root's rights (where the
-//! server has them) and the host keys, and reads nothing from the network. Before it knows a key it splits
-//! twice. The *pre-auth process* ([`preauth`]) has no rights at all and does key exchange and authentication.
-//! The *user session process* ([`user`]) waits until a user has logged in, becomes that user for good, and
-//! goes on with the connection. Splitting instead of executing costs a fraction of a millisecond, and none of
-//! the three has seen another's secrets.
+//! The process that the listener started becomes the *monitor* ([`monitor_process`]): it has root's rights
+//! (where the server has them) and the host keys, and reads nothing from the network. Before it has a private
+//! key it forks twice. The *pre-auth process* ([`preauth`]) has no rights and does key exchange and
+//! authentication. The *user session process* ([`user`]) waits until a user has logged in, switches to that
+//! user for good, and continues the connection. Forking without executing costs a fraction of a millisecond,
+//! and no process has seen another's secrets.
 
 mod agent;
 mod auth_info;
@@ -69,14 +69,14 @@ use monitor_child::Child;
 use monitor_process::Children;
 use usage_log::UsageLog;
 
-/// What a session process is told by its arguments.
+/// The arguments of a session process.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Started {
-    /// Number of the descriptor to write to, where that is not the one to read from.
+    /// Descriptor number for writing, where it differs from the one for reading.
     write: Option<i32>,
     /// The client's address, where the connection comes from a load balancer.
     client: Option<SocketAddr>,
-    /// Its priority until the login, where that is lower.
+    /// The process's priority until the login, where it is lowered.
     lowered: Option<Lowered>,
 }
 
@@ -95,7 +95,7 @@ impl Started {
     }
 }
 
-/// `main` of a session process that a listener started, or [`inetd`], with these arguments. Returns the exit
+/// Runs a session process with these arguments, started by a listener or by [`inetd`]. Returns the exit
 /// status.
 pub fn main(arguments: &[OsString]) -> i32 {
     match Started::parse(arguments).and_then(|started| Ok((begin(&started)?, started))) {
@@ -114,7 +114,7 @@ fn begin(started: &Started) -> Result<(Session, Connection, File), Failure> {
     if let Some(score) = session.oom_score {
         oom::restore(score);
     }
-    // Before anything is read that others must not see; the two processes that split off inherit it.
+    // Before anything secret is read. The two forked processes inherit it.
     let limit = lh_sys::dumps::forbid()?;
     session.core_limit.get_or_insert(CoreLimit(limit));
     let connection = match started.write {
@@ -124,8 +124,8 @@ fn begin(started: &Started) -> Result<(Session, Connection, File), Failure> {
     Ok((session, connection, control))
 }
 
-/// `-i`: serves the connection on descriptors 0 and 1. The process starts again as a session, so that the keys it has
-/// read are not in the memory of those that split off. Returns only when that fails.
+/// `-i`: serves the connection on descriptors 0 and 1. The program starts again as a session process, so that
+/// forked processes do not have the keys that it has read. Returns only on failure.
 pub fn inetd(hand_over: HandOver) -> i32 {
     let begin_again = || -> Result<std::convert::Infallible, Failure> {
         let (stdin, stdout) = lh_sys::fd::take_stdin_stdout()?;
@@ -149,15 +149,15 @@ pub fn inetd(hand_over: HandOver) -> i32 {
     EXIT_FAILURE
 }
 
-/// Whether standard input is a connection that answers are written to as well. A program that a session starts has a
-/// socket as its standard input alone, which the other end never reads.
+/// Returns whether standard input is a connection for both directions. A program that a session starts may
+/// have a socket as its standard input which the other end never reads.
 fn is_for_both(stdin: &OwnedFd, stdout: &OwnedFd) -> bool {
     let file = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).ok();
     rustix::net::sockopt::socket_type(stdin).is_ok()
         && (lh_sys::socket::peer_address(stdin).is_some() || file(stdin) == file(stdout))
 }
 
-/// The client's address, where a load balancer names it.
+/// Returns the client's address, where a load balancer names it.
 fn behind_balancer(socket: &OwnedFd, hand_over: &HandOver) -> Result<Option<SocketAddr>, Failure> {
     let from = hand_over.config.proxy_protocol_from.0.as_deref();
     let Some(peer) = lh_sys::socket::peer_address(socket) else { return Ok(None) };
@@ -187,7 +187,7 @@ fn serve(session: Session, connection: Connection, started: &Started, control: F
             return EXIT_FAILURE;
         }
     };
-    // Each process opens its own, and the pre-auth process none: it must not have the descriptor.
+    // Each process opens its own log. The pre-auth process must not have the log's descriptor.
     drop(log);
     match split(common, connection, control, started.lowered.map(|lowered| lowered.own)) {
         Ok(status) => status,
@@ -198,10 +198,10 @@ fn serve(session: Session, connection: Connection, started: &Started, control: F
     }
 }
 
-/// What a process does after the split.
+/// The function that a forked process runs.
 type Rest = fn(Box<Common>, Connection, UnixStream) -> i32;
 
-/// Becomes three; each returns its own exit status.
+/// Forks twice; each of the three processes returns its own exit status.
 fn split(
     common: Box<Common>,
     connection: Connection,
@@ -214,15 +214,15 @@ fn split(
         match pair {
             Ok((Some(pid), (ours, _theirs))) => children.push((pid, ours)),
             Ok((None, (_ours, theirs))) => {
-                // What is the monitor's is closed here before anything else happens.
+                // Close the monitor's descriptors before anything else happens.
                 drop((control, children, _ours));
                 return Ok(rest(common, connection, theirs));
             }
-            // What has been started ends when our end of its socket does.
+            // Processes already forked end when our end of their socket is closed.
             Err(problem) => return Err((common, problem.into())),
         }
     }
-    // For the session that the connection may take over.
+    // For the session that this connection may take over.
     let socket = match connection {
         Connection::Socket(socket) => Some(socket),
         Connection::Pipes(..) => None,
@@ -235,12 +235,12 @@ fn split(
         }
     }
     let Ok([preauth, user]) = <[Child; 2]>::try_from(sockets) else { return Ok(EXIT_FAILURE) };
-    // Only now, and only here.
+    // Private keys are read only after both forks, and only in the monitor.
     let Secrets { host_keys, delay_key } = match receive_secrets(&mut control) {
         Ok(secrets) => secrets,
         Err(problem) => return Err((common, problem.into())),
     };
-    // A listener that has been restarted does not count us any more.
+    // Ignored: a listener that has been restarted does not count us any more.
     let _ = control.write_all(STARTED);
     if let Err(problem) = lh_sys::dumps::exclude_written_memory() {
         debug!(common.log(), "host keys cannot be excluded from core dumps: {problem}");
@@ -256,7 +256,7 @@ fn split(
             .with_delay_key(delay_key)
             .with_host_name(host_name)
             .with_deadline(deadline);
-    // Without a listener (inetd mode) it is a file.
+    // Without a listener (inetd mode) the descriptor is a file.
     if rustix::net::sockopt::socket_type(&control).is_ok()
         && let Ok(listener) = control.try_clone()
     {

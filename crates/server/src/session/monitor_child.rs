@@ -1,4 +1,4 @@
-//! The two processes that the monitor has made, and their ends.
+//! The monitor's two child processes, and how they end.
 
 use std::time::Duration;
 
@@ -7,24 +7,25 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 
 use crate::monitor_ipc::MonitorSocket;
 
-/// How long a process that has closed its socket may take to end.
+/// Longest time that a process may take to end after closing its socket.
 const FUNERAL: Duration = Duration::from_secs(5);
-/// How long a killed process may take to end.
+/// Longest time that a killed process may take to end.
 const KILLED: Duration = Duration::from_secs(1);
-/// One of the other two processes.
+/// A child process of the monitor, and the socket to it.
 pub(super) struct Child {
     pub(super) pid: Pid,
     pub(super) ipc: MonitorSocket,
 }
 
-/// Ends a process that has nothing left to do.
+/// Kills a process that has completed its work, and reaps it.
 pub(super) fn end(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
     let _ = waitpid(Some(pid), WaitOptions::empty());
 }
 
-/// Waits for a process that is about to end, but not for ever: not even a killed one ends while a thread of it is in a call on a
-/// file system that hangs. Nothing of the connection is open in it by then, and init reaps it when the call returns.
+/// Waits for a process that is about to end, for a limited time: even a killed process does not end while a
+/// thread of it is blocked in a call on a hanging file system. By then the connection is closed in it, and
+/// init reaps it when the call returns.
 pub(super) fn bury(pid: Pid) -> Option<WaitStatus> {
     let mut options = WaitOptions::empty();
     if let Ok(ending) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {

@@ -1,6 +1,6 @@
-//! The monitor's loop: it answers the other two processes, buries them, and tells the listener.
+//! The monitor's loop: answers the other two processes, waits for their ends, and reports to the listener.
 //!
-//! See [`Monitor`] for what is decided and what is not even answered.
+//! [`Monitor`] makes the decisions.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -33,29 +33,29 @@ use crate::monitor_ipc::{
 };
 use crate::resuming::Claimant;
 
-/// The pre-auth process ends itself when LoginGraceTime is over. It is ended when it has not done so this
-/// much later.
+/// The pre-auth process ends itself at the end of LoginGraceTime. If it has not done so this much later, the
+/// monitor kills it.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(3);
 
-/// Both of the monitor's processes, and what they need at the login.
+/// The monitor's two child processes, and what they need at the login.
 pub(super) struct Children {
     pub(super) preauth: Child,
     pub(super) user: Child,
-    /// The nice value that this process and `user` get at the login.
+    /// The nice value for this process and `user` after the login.
     pub(super) nice: Option<i32>,
-    /// The connection's socket, for the session that it may take over.
+    /// The connection's socket, to hand over to the session that it may resume.
     pub(super) socket: Option<OwnedFd>,
 }
 
-/// What became of a connection, with the exit status.
+/// How a connection ended, with the exit status.
 enum End {
-    /// It has ended.
+    /// The connection's own session has ended.
     Session(i32),
-    /// It has taken a session over.
+    /// The connection was handed over to another session.
     TakenOver(i32),
 }
 
-/// Serves both to the end. Returns the exit status of the session.
+/// Serves both child processes until the session ends. Returns its exit status.
 pub(super) fn run(
     mut monitor: Monitor,
     children: Children,
@@ -69,7 +69,7 @@ pub(super) fn run(
             usage_log.close(status, &monitor, &control);
             status
         }
-        // The session that it belongs to writes its account.
+        // The resumed session writes the usage records of this connection.
         End::TakenOver(status) => status,
     }
 }
@@ -96,7 +96,7 @@ fn supervise(
         Ok(state) => state,
         Err(status) => {
             let Child { pid, ipc } = user;
-            // It waits for a grant, and ends when none can come: when no descriptor of its socket is left here.
+            // The process waits for a grant, and ends when no descriptor of its socket is open here.
             monitor.drop_modules();
             drop(ipc);
             let _ = bury(pid);
@@ -124,17 +124,17 @@ fn supervise(
         end(user.pid);
         return End::Session(EXIT_FAILURE);
     }
-    // A listener that has been restarted does not count us any more.
+    // Ignored: a listener that has been restarted does not count us any more.
     let _ = control.write_all(AUTHENTICATED);
     let mut books = Books { usage_log, control };
     let mut lasting = Lasting { resumable: None, listed };
     let status = after(&mut user, monitor, &mut signals, &mut books, address, &mut lasting);
-    // A process that was killed has not said goodbye to its terminals.
+    // A killed process has not reported that its terminals are free.
     monitor.left(None);
     End::Session(status)
 }
 
-/// Gives the connection to the session that its client has claimed. Returns the exit status.
+/// Hands the connection over to the session that its client has claimed. Returns the exit status.
 fn take_over(
     claimant: &Claimant,
     socket: Option<OwnedFd>,
@@ -162,7 +162,8 @@ fn take_over(
     }
 }
 
-/// Until a user has logged in: returns the connection, or the exit status. The process is gone afterwards.
+/// Serves the pre-auth process until the login. Returns the serialized connection, or the exit status. The
+/// process has ended afterwards.
 fn before(
     preauth: Child,
     monitor: &mut Monitor,
@@ -175,7 +176,7 @@ fn before(
     let (ip, port) = (address.peer.ip(), address.peer.port());
     match converse(&mut ipc, monitor, signals, deadline, address) {
         Ok(state) => {
-            // It has nothing left to do.
+            // The process has completed its work.
             end(pid);
             Ok(state)
         }
@@ -197,7 +198,7 @@ fn before(
                 );
                 EXIT_CRASH
             }
-            // It has said itself why.
+            // The process itself has logged the reason.
             Some(status) if status.exit_status() == Some(EXIT_GRACE) => grace_status(monitor.asked()),
             _ => failure_status(monitor.asked()),
         }),
@@ -223,7 +224,8 @@ fn before(
     }
 }
 
-/// Exit status of a session without a login. One that failed to log in must not look like one that lost its path.
+/// Returns the exit status of a session without a login. A failed login must be distinguishable from a lost
+/// path.
 const fn failure_status(asked: Asked) -> i32 {
     match asked {
         Asked::Nothing => EXIT_FAILURE,
@@ -233,7 +235,7 @@ const fn failure_status(asked: Asked) -> i32 {
     }
 }
 
-/// Exit status of a session whose `LoginGraceTime` is over.
+/// Returns the exit status of a session whose `LoginGraceTime` is over.
 const fn grace_status(asked: Asked) -> i32 {
     match asked {
         Asked::Nothing => EXIT_GRACE,
@@ -249,7 +251,7 @@ fn converse(
     deadline: Option<Instant>,
     address: &Address,
 ) -> Result<Zeroizing<Vec<u8>>, Stop> {
-    // A process that has been taken over must not fill the log either.
+    // Rate-limited, because an attacker may control the process and fill the log.
     let log = address.log.preauth().of_requests();
     loop {
         loop {
@@ -300,10 +302,11 @@ mod tests {
     use lh_auth::server::{Attempt, Method};
     use rustix::process::Pid;
 
-    /// Tells the test binary, started again as the process before authentication, what to do wrong.
+    /// Environment variable that tells the test binary, started again as the pre-auth process, which fault to
+    /// commit.
     const CASE: &str = "LH_SERVER_TEST_PREAUTH";
 
-    /// What the monitor logs about a process that does `case`, and what becomes of the session.
+    /// Returns what the monitor logs about a process with the fault `case`, and the session's exit status.
     #[expect(clippy::zombie_processes, reason = "what is tested waits for it")]
     fn session(case: &str) -> (Vec<String>, Option<i32>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -328,7 +331,7 @@ mod tests {
         (log.taken().into_iter().map(|line| line.replace(&pid, " PID ")).collect(), status)
     }
 
-    /// The process that is watched.
+    /// The process under test.
     #[test]
     fn preauth() {
         let Some(case) = std::env::var_os(CASE) else { return };
@@ -354,7 +357,7 @@ mod tests {
             "hang" => std::thread::sleep(Duration::from_secs(100)),
             _ => {}
         }
-        // The connection to the monitor is the last thing an honest process closes.
+        // An honest process closes its socket to the monitor last.
         std::process::exit(9);
     }
 

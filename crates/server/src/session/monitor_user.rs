@@ -1,4 +1,5 @@
-//! The monitor while the user is in: host keys sign, sessions wait for their client, transfers are written down.
+//! The monitor after the login: signs with host keys, serves a waiting session, and writes records of
+//! transfers.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -22,13 +23,13 @@ use crate::monitor_ipc::{
 };
 use crate::usage::Conduct;
 
-/// What is written down, and where the listener hears of it.
+/// The usage log, and the socket on which the listener is told.
 pub(super) struct Books<'a, 'b> {
     pub(super) usage_log: &'a mut UsageLog<'b>,
     pub(super) control: &'a File,
 }
 
-/// While the user is in: host keys sign. Returns the exit status.
+/// Serves the user session process: signatures by host keys, records, resumption. Returns the exit status.
 pub(super) fn after(
     user: &mut Child,
     monitor: &mut Monitor,
@@ -66,7 +67,7 @@ pub(super) fn after(
     status.and_then(|status| status.exit_status()).unwrap_or(EXIT_FAILURE)
 }
 
-/// What the user session process had told before it was ended.
+/// Reads the reports that the user session process had sent before it was killed.
 fn hear_out(ipc: &mut MonitorSocket, monitor: &mut Monitor, books: &mut Books<'_, '_>, lasting: &Lasting) {
     if ipc.socket().set_nonblocking(true).is_err() {
         return;
@@ -89,16 +90,16 @@ fn hear_out(ipc: &mut MonitorSocket, monitor: &mut Monitor, books: &mut Books<'_
     }
 }
 
-/// Tells the listener what has moved, where the user has a quota.
+/// Reports transferred bytes to the listener, where the user has a quota.
 fn tell_moved(conduct: &Conduct, monitor: &mut Monitor, lasting: &Lasting, control: &File) {
     if let Some(moved) = monitor.count_moved(conduct.bytes_in.saturating_add(conduct.bytes_out)) {
-        // A listener that is gone counts nothing.
+        // A listener that has ended counts nothing.
         let _ = lasting.notices(control).write_all(&moved.encode());
     }
 }
 
-/// Lets the session outlive its connection, where its rules allow that; the process that asks gets its end of the
-/// conversation about it, or a byte alone.
+/// Lets the session outlive its connection, where its rules allow that. The process that asks gets its end of
+/// a socket pair for this, or a byte without a descriptor as refusal.
 fn begin_resumable(
     ipc: &MonitorSocket,
     handle: [u8; 16],

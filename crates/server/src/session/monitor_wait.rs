@@ -1,4 +1,4 @@
-//! What the monitor waits for, and how it answers.
+//! The events that the monitor waits for, and its answers.
 
 use std::time::Instant;
 
@@ -11,16 +11,16 @@ use crate::log::error;
 use crate::monitor::Unexpected;
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
-/// What a wait has found.
+/// The event that ended a wait.
 pub(super) enum News {
     Message,
-    /// Of another process than the connection's own.
+    /// A request of another process than the connection's own.
     Lasting,
     Signal,
     TooLate,
 }
 
-/// Waits for a message, a signal or what concerns a session that waits for its client, until `deadline`.
+/// Waits for a message, a signal or a request about a resumable session, until `deadline`.
 pub(super) fn wait(
     ipc: &MonitorSocket,
     signals: &mut Signals,
@@ -46,7 +46,7 @@ pub(super) fn wait(
             Err(error) => return Err(error.into()),
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        // A signal that came before this call is still pending, so its descriptor is ready at once.
+        // A signal that arrived before this call is still pending, so its descriptor is ready at once.
         if ready.get(1) == Some(&true) && signals.take()?.is_some() {
             return Ok(News::Signal);
         }
@@ -59,7 +59,7 @@ pub(super) fn wait(
     }
 }
 
-/// Why a process is not listened to any more.
+/// Why the monitor stops serving a process.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Stop {
     #[error(transparent)]
@@ -78,7 +78,7 @@ pub(super) enum Stop {
     TooLate,
 }
 
-/// A signature, or nothing where the key cannot make it.
+/// Sends a signature, or an empty message where the key cannot make it.
 pub(super) fn answer(
     ipc: &MonitorSocket,
     signature: Result<Vec<u8>, lh_crypto::CryptoError>,

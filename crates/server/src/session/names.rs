@@ -1,4 +1,4 @@
-//! Names as log lines show them, and the algorithm lists a configuration makes.
+//! Names in log lines, and the algorithm lists of a configuration.
 
 use lh_config::enums::ServerCompression;
 use lh_config::server_table::ServerSettings;
@@ -6,18 +6,18 @@ use lh_crypto::registry::{End, Kind};
 use lh_crypto::{Cipher, KexAlgorithm, Mac, key_algorithms};
 use lh_transport::Algorithms;
 
-/// The software part of an identification line: `OpenSSH_9.2p1` of `SSH-2.0-OpenSSH_9.2p1 Debian-2`.
+/// Returns the software part of an identification line: `OpenSSH_9.2p1` of `SSH-2.0-OpenSSH_9.2p1 Debian-2`.
 pub(super) fn software(line: &str) -> &str {
     line.splitn(3, '-').nth(2).unwrap_or(line)
 }
 
-/// Signature algorithms of host keys, best first: those of certificates, where there are any, before the others.
+/// Returns signature algorithms of host keys, in order of preference; those of certificates first.
 pub(crate) fn host_key_algorithms() -> Vec<String> {
     Kind::Key.defaults(End::Server).into_iter().map(str::to_owned).collect()
 }
 
-/// What is offered to the client: the configuration's edits of our defaults, less what is not built in (a stock
-/// configuration may name what we do not have).
+/// Returns the offered algorithms: our defaults with the configuration's changes, without those that are not
+/// built in (an OpenSSH configuration may name algorithms that we lack).
 pub(super) fn algorithms(settings: &ServerSettings) -> Algorithms {
     let default = Algorithms::server_default();
     let kex = settings.kex_algorithms.apply(&default.kex);
@@ -45,8 +45,8 @@ pub(super) fn algorithms(settings: &ServerSettings) -> Algorithms {
     }
 }
 
-/// What `server-sig-algs` says (RFC 8308): signature algorithms. Where only certificates are accepted, that is what their keys
-/// sign with.
+/// Returns the signature algorithms for `server-sig-algs` (RFC 8308). Where only certificate algorithms are
+/// accepted, these are the algorithms that the certified keys sign with.
 pub(crate) fn user_key_algorithms(settings: &ServerSettings) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in settings.pubkey_accepted_algorithms.apply(&key_algorithms::DEFAULT) {

@@ -1,7 +1,7 @@
-//! The process that runs PAM's modules: the user session process, before it becomes the user's, and as long
-//! as the session lasts its parent, which is still root and closes what was opened.
+//! The PAM session holder: runs PAM's modules in the user session process before it switches to the user.
+//! Afterwards it stays root, as the parent of the session, and closes the PAM session at its end.
 //!
-//! See `modules.rs` for what the monitor orders. Nothing here has seen the network.
+//! `modules.rs` has the monitor's orders. No code here has read from the network.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -20,23 +20,23 @@ use crate::log::{Log, error};
 use crate::modules::{Order, Outcome, Report};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
-/// Answers to the modules' prompts.
+/// The source of answers to the modules' prompts.
 enum Mode {
-    /// Nobody.
+    /// There are no answers.
     Alone,
-    /// A password that was typed somewhere else.
+    /// A password that the client has sent.
     Password(Zeroizing<Vec<u8>>),
-    /// The user, by way of the monitor.
+    /// The user, through the monitor.
     Interactive,
 }
 
-/// What the modules' conversation and the rest of the process share.
+/// State shared by the modules' conversation function and the rest of the process.
 struct Desk {
     ipc: RefCell<MonitorSocket>,
     mode: RefCell<Mode>,
-    /// Texts that wait for the next question, or for the login.
+    /// Messages that wait for the next prompt, or for the login.
     texts: RefCell<String>,
-    /// The conversation was ended from outside.
+    /// The monitor has ended the conversation.
     given_up: Cell<bool>,
 }
 
@@ -56,7 +56,8 @@ impl Conversation for PamConversation {
                     texts.push('\n');
                 }
                 Style::Secret | Style::Visible => {
-                    // As OpenSSH does it: clients show prompts, and not all show anything else.
+                    // In front of the first prompt, as in OpenSSH: all clients show prompts, but not all show
+                    // other messages.
                     let before = std::mem::take(&mut *desk.texts.borrow_mut());
                     questions.push((format!("{before}{text}"), *style == Style::Visible));
                     places.push(place);
@@ -69,7 +70,7 @@ impl Conversation for PamConversation {
         let given = match &*desk.mode.borrow() {
             Mode::Alone => return None,
             Mode::Password(password) => {
-                // There is one secret to give, and nothing else is known about the user.
+                // There is only the password; a visible prompt asks for something else.
                 if questions.iter().any(|(_, visible)| *visible) {
                     return None;
                 }
@@ -108,12 +109,12 @@ impl Desk {
     }
 }
 
-/// The transaction.
+/// The PAM transaction of a login.
 pub(super) struct Holder {
     desk: Rc<Desk>,
     pam: Option<Pam>,
     user: String,
-    /// The account has been found in order already.
+    /// The result of the account check, if it has already run.
     account: Option<Outcome>,
     log: Log,
 }
@@ -129,10 +130,10 @@ impl Holder {
         Self { desk: Rc::new(desk), pam: None, user: String::new(), account: None, log }
     }
 
-    /// Obeys the monitor until the login is complete.
+    /// Executes the monitor's orders until the login is complete.
     ///
     /// # Errors
-    /// The monitor is gone or talks nonsense.
+    /// The monitor has ended, or sends invalid messages.
     pub(super) fn obey(&mut self) -> Result<Zeroizing<Vec<u8>>, MonitorSocketError> {
         loop {
             let message = self.desk.ipc.borrow_mut().receive()?;
@@ -155,7 +156,7 @@ impl Holder {
     fn begin(&mut self, service: &str, user: String, remote: &str, connection: &str) {
         if let Ok(mut pam) = Pam::start(service, &user, Box::new(PamConversation(Rc::clone(&self.desk)))) {
             pam.set_item(Item::RemoteHost, remote);
-            // Some modules want a terminal before there is one.
+            // Some modules require a terminal name before there is a terminal.
             pam.set_item(Item::Terminal, "ssh");
             pam.put_variable("SSH_CONNECTION", connection);
             self.pam = Some(pam);
@@ -178,7 +179,7 @@ impl Holder {
         let mut code = pam.authenticate(empty_allowed);
         let mut what = "authentication";
         if interactive && code.ok() {
-            // While there is a user to ask, for a new password may be needed.
+            // Checked while the user can still answer, because a new password may be needed.
             what = "account";
             code = pam.account();
             if code == Code::NEW_TOKEN_REQUIRED {
@@ -212,7 +213,8 @@ impl Holder {
         self.report_unmapped(outcome, why)
     }
 
-    /// Reports an outcome, which is bad where a module has put another user in place of the one that the rules were applied to.
+    /// Reports an outcome. It is a failure where a module has changed the user: the rules were applied to the
+    /// original one.
     fn report_unmapped(&self, outcome: Outcome, why: String) -> Result<(), MonitorSocketError> {
         let name = self.pam.as_ref().and_then(Pam::user);
         match name.filter(|name| *name != self.user) {
@@ -225,10 +227,10 @@ impl Holder {
         }
     }
 
-    /// Opens the session. `None` where no transaction was begun, because PAM is not used.
+    /// Opens the PAM session. `None` where no transaction was begun, because PAM is not used.
     pub(super) fn open(self, grant: &mut Grant, log: &Log) -> Option<Session> {
         let mut pam = self.pam?;
-        // The groups first: modules add to them.
+        // Before the modules run, because they may add groups.
         let root = ids::is_root();
         if root && let Err(problem) = ids::take_groups(&grant.ids) {
             error!(log, "PAM: {problem}");
@@ -242,8 +244,8 @@ impl Holder {
         if !opened.ok() {
             let text = format!("PAM: pam_open_session(): {}", pam.describe(opened));
             error!(log, "{text}");
-            // A server of the user's own runs with the user's rights and limits anyway: there is nothing to
-            // hold back.
+            // A server of an ordinary user runs with that user's rights and limits anyway, so a failure is no
+            // reason to refuse.
             problem = root.then_some(text);
         }
         if let Ok(groups) = ids::current_groups() {
@@ -254,8 +256,8 @@ impl Holder {
     }
 }
 
-/// Whether an account management result says that a module, or what it asks, does not work, and nothing of
-/// the account. Linux-PAM's numbers.
+/// Returns whether an account check's result means that a module or the service behind it failed, and so says
+/// nothing about the account. The numbers are Linux-PAM's.
 const fn is_no_answer(code: Code) -> bool {
     const OPEN_ERR: i32 = 1;
     const SYMBOL_ERR: i32 = 2;
@@ -280,22 +282,23 @@ const fn is_no_answer(code: Code) -> bool {
     )
 }
 
-/// An open session.
+/// An open PAM session.
 pub(super) struct Session {
     pam: Pam,
     opened: bool,
     problem: Option<String>,
 }
 
-/// What the process that becomes the user takes along.
+/// The part of a PAM session that the process of the user inherits.
 pub(super) struct Inherited {
     pub(super) environment: Environment,
-    /// Why the session could not be opened: nothing must be run then.
+    /// Why the session could not be opened: no program may run then.
     pub(super) problem: Option<String>,
 }
 
 impl Session {
-    /// For the process that goes on as the user: the transaction is not ended there, for it is the other process's.
+    /// Releases the transaction without ending it, for the process that continues as the user: the holder
+    /// ends it.
     pub(super) fn inherit(self) -> Inherited {
         let Self { pam, problem, .. } = self;
         let environment = pam.environment();
@@ -303,8 +306,8 @@ impl Session {
         Inherited { environment, problem }
     }
 
-    /// Waits for the user session process, hands on signals to it, and closes the session. Returns the exit
-    /// status.
+    /// Waits for the user session process, forwards signals to it, and closes the PAM session. Returns the
+    /// exit status.
     pub(super) fn hold(mut self, child: Pid, log: &Log) -> i32 {
         let status = wait_for(child).unwrap_or_else(|problem| {
             error!(log, "PAM: {problem}");
@@ -322,7 +325,7 @@ impl Session {
 }
 
 fn wait_for(child: Pid) -> std::io::Result<i32> {
-    // The monitor's end is ours; our own end is the child's, which asks for that itself.
+    // When the monitor ends, we must end too. The child asks for a signal at our end itself.
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     let signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::HUP])?;
     let ended = pidfd_open(child, PidfdFlags::empty())?;

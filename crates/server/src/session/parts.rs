@@ -1,7 +1,7 @@
-//! Files that grow under another name until they are complete, for the log of transfers: their record waits for the rename, and
-//! names the file as it ends up.
+//! Records of uploads that are written under a temporary name, for the log of transfers. Their record waits
+//! for the rename, and shows the final name.
 //!
-//! Several handles, of several channels, may write one such file. They make one record.
+//! Several handles, of several channels, may write one temporary file. They make one record.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -13,12 +13,12 @@ use lh_sftp::fs::PART_SUFFIX;
 
 use crate::usage::{Outcome, Transfer};
 
-/// Most files whose record waits; those beyond are recorded at once.
+/// Largest number of files whose record waits; further files are recorded at once.
 const MOST: usize = 4096;
-/// Length of the number in our own clients' names, `.NAME.NUMBER.lhpart`.
+/// Length of the number in our clients' temporary names, `.NAME.NUMBER.lhpart`.
 const NUMBER: usize = 12;
 
-/// What is known of a file so far.
+/// The record of a temporary file so far.
 #[derive(Debug)]
 struct Part {
     transfer: Transfer,
@@ -33,7 +33,8 @@ pub(super) struct Parts {
     renamed_open: HashMap<PathBuf, PathBuf>,
 }
 
-/// The final name, if this is the name of a file that grows: ours (`.NAME.NUMBER.lhpart`) or WinSCP's (`NAME.filepart`).
+/// Returns the final name, if `path` is a temporary name: ours (`.NAME.NUMBER.lhpart`) or WinSCP's
+/// (`NAME.filepart`).
 pub(super) fn final_name(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.as_bytes();
     let plain = match name.strip_suffix(b".filepart") {
@@ -53,7 +54,7 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Parts {
-    /// A file was closed. Returns what to record now, which is nothing where the rename is awaited.
+    /// Records that a file was closed. Returns the record to write now; `None` while the rename is awaited.
     pub(super) fn closed(
         &mut self,
         mut transfer: Transfer,
@@ -85,7 +86,8 @@ impl Parts {
         None
     }
 
-    /// A file has another name now. `size` is its length where other connections have written it as well.
+    /// Records that a file was renamed. `size` is its length where other connections have written to it as
+    /// well.
     pub(super) fn renamed(&mut self, old: &Path, new: &Path, size: Option<u64>) -> Option<Transfer> {
         let Some(Part { mut transfer, .. }) = self.waiting.remove(old) else {
             if final_name(old).is_some() && self.renamed_open.len() < MOST {
@@ -97,7 +99,7 @@ impl Parts {
             transfer.bytes_in = transfer.bytes_in.max(size.saturating_sub(transfer.start));
         }
         transfer.path = new.as_os_str().as_bytes().to_vec();
-        // Written on under another name of that kind.
+        // The new name is a temporary one too: the file is still being written.
         if final_name(new).is_some() {
             self.waiting.insert(new.to_owned(), Part { transfer, since: Instant::now() });
             return None;
@@ -105,22 +107,23 @@ impl Parts {
         Some(transfer)
     }
 
-    /// A file was removed, with what had been written of it.
+    /// Records that a file was removed before its rename.
     pub(super) fn removed(&mut self, path: &Path) -> Option<Transfer> {
         self.renamed_open.remove(path);
         let Part { transfer, .. } = self.waiting.remove(path)?;
         Some(Transfer { outcome: Outcome::Abandoned, ..transfer })
     }
 
-    /// A file was rejected when it was to get its final name, and was removed.
+    /// Records that a file was rejected at its rename to the final name, and removed.
     pub(super) fn rejected(&mut self, old: &Path, new: &Path) -> Option<Transfer> {
         let Part { transfer, .. } = self.waiting.remove(old)?;
         let path = new.as_os_str().as_bytes().to_vec();
         Some(Transfer { path, outcome: Outcome::Rejected, ..transfer })
     }
 
-    /// The connection is over. What another connection has renamed has its final name, and is recorded by that one where this
-    /// one has `joined` its session; the rest was abandoned.
+    /// Returns the remaining records at the end of the connection. A missing file was renamed by another
+    /// connection of the session. If this connection has `joined` the session, the other one records it.
+    /// Files that still exist were abandoned.
     pub(super) fn end(&mut self, joined: bool) -> Vec<Transfer> {
         let finish = |(path, Part { mut transfer, .. }): (PathBuf, Part)| {
             let there = path.symlink_metadata().is_ok();
@@ -176,16 +179,16 @@ mod tests {
         let [old, new] = ["/d/.big.0123456789ab.lhpart", "/d/big"].map(Path::new);
         let plain = transfer(new, 0, 7);
         assert_eq!(parts.closed(plain.clone(), now, now), Some(plain));
-        // Two channels write one file.
+        // Two channels write to one file.
         assert_eq!(parts.closed(transfer(old, 100, 50), now, now), None);
         assert_eq!(parts.closed(transfer(old, 0, 100), now, now), None);
         let all = parts.renamed(old, new, None).unwrap();
         assert_eq!((all.path, all.start, all.bytes_in), (b"/d/big".to_vec(), 0, 150));
         assert_eq!(parts.end(false), []);
-        // Other connections have written the rest.
+        // Other connections have written the rest of the file.
         assert_eq!(parts.closed(transfer(old, 10, 20), now, now), None);
         assert_eq!(parts.renamed(old, new, Some(1000)).unwrap().bytes_in, 990);
-        // Renamed before it is closed.
+        // The file is renamed before it is closed.
         assert_eq!(parts.renamed(old, new, None), None);
         assert_eq!(parts.closed(transfer(old, 0, 9), now, now).unwrap().path, b"/d/big");
         assert_eq!(parts.removed(old), None);
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!((rejected.outcome, rejected.bytes_in), (Outcome::Rejected, 9));
         assert_eq!(rejected.path, new.as_os_str().as_bytes());
         assert_eq!(parts.rejected(old, new), None);
-        // What failed does not wait.
+        // A failed transfer does not wait.
         let failed = Transfer { outcome: Outcome::Abandoned, ..transfer(old, 0, 9) };
         assert_eq!(parts.closed(failed.clone(), now, now), Some(failed));
     }

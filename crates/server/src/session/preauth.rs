@@ -1,7 +1,7 @@
 //! The pre-auth process: parses all network input before authentication, sandboxed, without rights.
 //!
-//! An attacker who takes it over has an unprivileged process in an empty directory. It may compute, use the
-//! connection, and send the monitor the requests that any client may cause.
+//! An attacker who controls it has an unprivileged process in an empty directory. It can compute, use the
+//! connection, and send the monitor the requests that any client can cause.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -24,25 +24,25 @@ use crate::log::{Log, error};
 use crate::monitor_ipc::MonitorSocket;
 use crate::preauth_ids;
 
-/// Empty directories that only root may write to, best first.
+/// Empty directories that only root may write to, in order of preference.
 const EMPTY_DIRECTORIES: [&str; 2] = ["/run/sshd", "/var/empty"];
 
-/// Bytes that a client may send before its login without waiting: more than any login needs, with the early data of
-/// `first-flight@longhaul` and the queries of an agent with a hundred keys.
+/// Bytes that a client may send before its login at full speed: more than any login needs, with the early
+/// data of `first-flight@longhaul` and the queries of an agent with a hundred keys.
 const INPUT_AT_ONCE: u64 = 512 << 10;
-/// Bytes per second that are read beyond that. Two hundred clients that flood cost a fraction of one core then, even
-/// with the messages that cost most, key exchanges.
+/// Rate at which further bytes are read, bytes/s. Two hundred flooding clients then cost a fraction of one
+/// core, even with the most expensive messages, key exchanges.
 const INPUT_PER_SECOND: u32 = 16 << 10;
 
-/// In a debug build, this variable with the value `report` makes forbidden system calls show in the kernel's audit
-/// log instead of ending the process.
+/// Environment variable. With the value `report`, a debug build writes forbidden system calls to the kernel's
+/// audit log instead of ending the process.
 const REPORT: &str = "LHSSHD_SANDBOX";
 
 /// Serves the connection until a user has logged in. Returns the exit status.
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
     let socket = match monitor.try_clone() {
         Ok(socket) => socket,
-        // There is no other way to report it.
+        // There is no log to report it to.
         Err(_) => return EXIT_FAILURE,
     };
     let log = Log::monitor(common.session.log_level(), socket);
@@ -65,12 +65,12 @@ fn serve(
     address: &Address,
 ) -> Result<i32, Failure> {
     let ipc = MonitorSocket::new(monitor)?;
-    // The log's file must not be written to from here but through the monitor.
+    // This process must write to the log only through the monitor, not to the log's file.
     lh_sys::fd::replace_stderr(lh_sys::fd::null()?)?;
     let config = common.transport_config();
     let stream = connection.into_stream()?;
     let preauth = preauth(common.session.preauth_ids.clone())?;
-    // The generator is seeded now: later it could not open what it may want to open.
+    // Seed the generator now: the sandbox may forbid opening its source later.
     SystemRandom.fill(&mut [0; 32]);
     confine(&preauth)
         .map_err(|problem| format!("cannot confine the pre-authentication process: {problem}"))?;
@@ -87,7 +87,8 @@ fn serve(
     match link.transport().freeze() {
         Ok(state) => monitor.hand_over(state)?,
         Err(problem) => {
-            // A client that begins another key exchange before it is in: OpenSSH does not have that either.
+            // A client that begins another key exchange before its login is disconnected, as OpenSSH does not
+            // support that either.
             link.disconnect(disconnect::PROTOCOL_ERROR, &problem.to_string(), Duration::from_secs(2));
             return Err(problem.into());
         }
@@ -95,12 +96,12 @@ fn serve(
     Ok(0)
 }
 
-/// Standard error is closed: a panic's message goes where everything else goes.
+/// Sends a panic's message to the log, because standard error is closed.
 fn report_panics(log: Log) {
     std::panic::set_hook(Box::new(move |panic| error!(log, "{panic}")));
 }
 
-/// Restrictions of this process; `known` are the ids that the listener has looked up.
+/// Returns the restrictions of this process. `known` are the ids that the listener has looked up.
 fn preauth(known: Option<Ids>) -> Result<Confinement, Failure> {
     let report = cfg!(debug_assertions) && std::env::var_os(REPORT).is_some_and(|value| value == "report");
     let on_violation = if report { OnViolation::Report } else { OnViolation::Kill };
@@ -118,7 +119,7 @@ fn preauth(known: Option<Ids>) -> Result<Confinement, Failure> {
 
 fn empty_directory() -> Result<PathBuf, Failure> {
     for path in EMPTY_DIRECTORIES {
-        // /run is empty after a boot.
+        // /run is empty after a boot, so the directory may be missing.
         match DirBuilder::new().mode(0o755).create(path) {
             Ok(()) => {}
             Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {}

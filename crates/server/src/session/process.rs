@@ -1,4 +1,4 @@
-//! A program of the user's behind a session channel.
+//! A program of the user's on a session channel.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,11 +16,12 @@ use rustix::termios::Winsize;
 
 use super::recording::Recording;
 
-/// Poll token of the child; the pump's are small.
+/// Poll token of the child; the pump's tokens are smaller.
 const CHILD: usize = 64;
 
-/// How long EOF waits for the end of the program. A program that ends closes its output first, so the two come
-/// together nearly always; and some clients (PuTTY's) close the channel at EOF, deaf to a status behind it.
+/// Longest delay of EOF while waiting for the program's exit status. A program closes its output just before
+/// it ends, so the two nearly always coincide. Some clients (PuTTY) close the channel at EOF and ignore a
+/// later status.
 const STATUS_BEFORE_EOF: Duration = Duration::from_millis(100);
 
 /// The running program, its descriptors and its terminal.
@@ -28,28 +29,29 @@ pub(super) struct Process {
     child: Watched,
     pump: Option<FdPump>,
     pty: Option<Pty>,
-    /// Of what the terminal shows.
+    /// The recording of the terminal, if there is one.
     recording: Option<Recording>,
-    /// The output has ended, the program has not: when to say EOF.
+    /// Time at which to send EOF: the output has ended, but the program has not.
     eof_due: Option<Instant>,
     eof_said: bool,
-    /// How the program ended; it has been reported.
+    /// How the program ended, once that has been reported.
     ended: Option<Ended>,
     closing: bool,
     closed: bool,
 }
 
-/// What becomes of a program's standard error.
+/// The destination of a program's standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Errors {
-    /// The client gets it.
+    /// Sent to the client.
     Sent,
-    /// Nothing reads it: sshd does not send that of subsystems, whose clients read what comes as the protocol's.
+    /// Discarded, as sshd does for subsystems: their clients read everything they receive as the protocol's
+    /// messages.
     Discarded,
 }
 
 impl Process {
-    /// Starts a program in the terminal.
+    /// Starts a program in a terminal.
     pub(super) fn in_terminal(
         program: Program,
         mut pty: Pty,
@@ -67,10 +69,10 @@ impl Process {
         Ok(Self { recording, ..Self::new(child, pump, Some(pty))? })
     }
 
-    /// Starts a program without one.
+    /// Starts a program without a terminal.
     ///
-    /// Standard input is a socket, as with OpenSSH: that is how some shells recognise that they were started
-    /// remotely and read their start-up file. The outputs are pipes, which are cheaper.
+    /// Standard input is a socket, as in OpenSSH: some shells recognise by this that they run remotely, and
+    /// read their start-up file. The outputs are pipes, which are cheaper.
     pub(super) fn with_pipes(program: Program, errors: Errors) -> io::Result<Self> {
         let (stdin_ours, stdin_theirs) = UnixStream::pair()?;
         let (stdout_ours, stdout_theirs) = lh_sys::fd::pipe()?;
@@ -82,7 +84,8 @@ impl Process {
         let null = || std::fs::OpenOptions::new().write(true).open("/dev/null");
         let stderr_theirs = match (errors, null()) {
             (Errors::Discarded, Ok(null)) => null.into(),
-            // A chroot without devices gets them sent too: nothing must block on a pipe that is not read.
+            // Sent also in a chroot without `/dev/null`: the program must not block on a pipe without a
+            // reader.
             _ => {
                 let (ours, theirs) = lh_sys::fd::pipe()?;
                 pump = pump.input_ext(1, LocalFd::owned(ours)?);
@@ -108,24 +111,24 @@ impl Process {
         })
     }
 
-    /// How the program ended, if it has.
+    /// Returns how the program ended, if it has.
     pub(super) const fn ended(&self) -> Option<Ended> {
         self.ended
     }
 
-    /// The program's process id.
+    /// Returns the program's process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// Begins to copy; the client has been told that its request succeeded.
+    /// Begins to copy data. Called after the client's request has been answered.
     pub(super) fn start(&mut self, cx: &mut ChannelCx<'_>) {
         self.with_pump(cx, |pump, cx| pump.start(cx));
     }
 
     pub(super) fn resize(&self, size: Winsize) {
         if let Some(pty) = &self.pty {
-            // A program that has just ended needs no size any more.
+            // A program that has just ended needs no new size.
             let _ = pty.resize(size);
         }
         if let Some(recording) = &self.recording {
@@ -138,7 +141,7 @@ impl Process {
         self.child.signal(signal, true)
     }
 
-    /// Sends a break over the terminal (RFC 4335).
+    /// Sends a break to the terminal (RFC 4335). Returns false without a terminal, or if it fails.
     pub(super) fn send_break(&self) -> bool {
         self.pty.as_ref().is_some_and(|pty| rustix::termios::tcsendbreak(pty).is_ok())
     }
@@ -150,7 +153,8 @@ impl Process {
         self.settle(cx);
     }
 
-    /// Takes the terminal away from its programs, as when a line is cut: what is not recorded must not be done.
+    /// Closes the terminal under its programs, like a hangup of a line: without a recording they must not go
+    /// on.
     fn hang_up(&mut self, cx: &mut ChannelCx<'_>) {
         if self.pty.take().is_some()
             && let Some(pump) = &mut self.pump
@@ -160,10 +164,10 @@ impl Process {
         }
     }
 
-    /// Reports the end of the program once, and closes the channel when its output has gone out.
+    /// Reports the program's end once, and closes the channel after its output has been sent.
     fn settle(&mut self, cx: &mut ChannelCx<'_>) {
         if self.closed {
-            // The status is not sent any more, but the child is waited for.
+            // The status is not sent any more, but the child must be reaped.
             self.ended = self.ended.or_else(|| self.child.try_wait().ok().flatten());
             return;
         }
@@ -184,8 +188,8 @@ impl Process {
         let drained = self.pty.as_ref().is_some_and(|pty| !readable(pty));
         let Some(pump) = &mut self.pump else { return };
         if drained && !pump.input_ended() {
-            // With a terminal the session ends with its program: a process that still has the terminal open
-            // (`sleep 1000 &`) must not keep it.
+            // With a terminal, the session ends with its program: a background process that keeps the
+            // terminal open (`sleep 1000 &`) must not delay that.
             pump.end_input(cx);
         }
         if pump.input_ended() && !self.closing {
@@ -214,7 +218,7 @@ fn report(ended: Ended, cx: &mut ChannelCx<'_>) {
     }
 }
 
-/// Whether the terminal holds output that has not been read.
+/// Returns whether the terminal holds unread output.
 fn readable(pty: &Pty) -> bool {
     let mut fds = [PollFd::new(pty, PollFlags::IN)];
     let none = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -224,9 +228,9 @@ fn readable(pty: &Pty) -> bool {
 impl ChannelHandler for Process {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         if event == ChannelEvent::Closed {
-            // The terminal hangs up, pipes break: programs notice as they do with any terminal or pipe.
-            // No process is killed, for a command may have been started to outlive its session. What the
-            // client sent before its CLOSE still goes to a program without a terminal, as with OpenSSH.
+            // The terminal hangs up and pipes break, which programs notice. No process is killed, because a
+            // command may be meant to outlive its session. Data that the client sent before its CLOSE still
+            // goes to a program without a terminal, as in OpenSSH.
             self.closed = true;
             self.eof_due = None;
             match &mut self.pump {
@@ -238,7 +242,7 @@ impl ChannelHandler for Process {
         }
         let terminal_eof = event == ChannelEvent::Eof && self.pty.is_some();
         if terminal_eof {
-            // Closing our end of the terminal would hang up; OpenSSH ignores the client's EOF here too.
+            // Closing our end of the terminal would hang it up; OpenSSH ignores the client's EOF here too.
             return;
         }
         self.with_pump(cx, |pump, cx| pump.on_event(event, cx));

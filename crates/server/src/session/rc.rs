@@ -1,4 +1,4 @@
-//! What runs before a session's program: `~/.ssh/rc`, or else `/etc/ssh/sshrc` (sshd(8), SSHRC).
+//! Runs `~/.ssh/rc`, or else `/etc/ssh/sshrc`, before a session's program (sshd(8), SSHRC).
 
 use std::ffi::CString;
 use std::io;
@@ -9,16 +9,16 @@ use std::path::Path;
 use lh_sys::spawn::Before;
 use lh_sys::users::User;
 
-/// The system's.
+/// Path of the system's script.
 const SYSTEM: &str = "/etc/ssh/sshrc";
-/// The user's, below the home directory.
+/// Path of the user's script, relative to the home directory.
 const OF_USER: &str = ".ssh/rc";
 
-/// The program to run first, if there is one. `input` is what it can read: the X11 cookie, or nothing. `allowed`: the user's own
-/// file may be used.
+/// Returns the script to run first, if there is one. `input` is its standard input: the X11 cookie, or
+/// nothing. `allowed`: the user's own script may be used.
 ///
 /// # Errors
-/// The system has no room for a pipe.
+/// A pipe cannot be created.
 pub(super) fn program(user: &User, allowed: bool, input: &str) -> io::Result<Option<Before>> {
     Ok(match words(user, allowed, Path::new(SYSTEM)) {
         Some(words) => Some(Before { words, stdin: pipe_with(input)? }),
@@ -29,7 +29,7 @@ pub(super) fn program(user: &User, allowed: bool, input: &str) -> io::Result<Opt
 fn words(user: &User, allowed: bool, system: &Path) -> Option<Vec<CString>> {
     let own = user.home.join(OF_USER);
     if allowed && own.exists() {
-        // By the user's shell, as everything of the user's is run, which then runs it as a script of sh.
+        // Run by the user's shell, like all of the user's commands; the shell then runs it as a script of sh.
         let quoted =
             own.as_os_str().as_bytes().split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..]);
         let line = [b"/bin/sh '", &quoted[..], b"'"].concat();
@@ -42,10 +42,10 @@ fn strings<const N: usize>(words: [&[u8]; N]) -> Option<Vec<CString>> {
     words.into_iter().map(|word| CString::new(word).ok()).collect()
 }
 
-/// A pipe that holds `input` and nothing else.
+/// Returns the read end of a pipe that contains `input`.
 pub(super) fn pipe_with(input: &str) -> io::Result<OwnedFd> {
     let (reader, writer) = lh_sys::fd::pipe()?;
-    // A pipe holds at least 4 KiB before it is read; a cookie is shorter.
+    // A pipe holds at least 4 KiB without a reader; a cookie is shorter.
     rustix::io::write(&writer, input.get(..4096).unwrap_or(input).as_bytes())?;
     Ok(reader)
 }

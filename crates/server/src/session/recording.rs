@@ -1,5 +1,5 @@
-//! `RecordTerminal`: what a terminal shows, with its times, in the format asciicast version 2. Input is not
-//! recorded, for it includes passwords; what the terminal echoes is.
+//! `RecordTerminal`: records a terminal's output with times, in the format asciicast version 2. Input is not
+//! recorded, because it includes passwords; the terminal's echo is.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -16,10 +16,10 @@ use super::terminal;
 use crate::log::{Log, error};
 use crate::monitor_ipc::{MonitorRequest, TerminalFacts};
 
-/// Opens a recording by way of the monitor, where `RecordTerminal` is set.
+/// Opens a recording through the monitor, where `RecordTerminal` is set.
 ///
 /// # Errors
-/// The monitor refuses (it logs why) or is gone. The terminal must not be used then.
+/// The monitor refuses (it logs why) or has ended. The terminal must not be used then.
 pub(super) fn open(shared: &Shared, kind: &str, size: Winsize) -> io::Result<Option<Recording>> {
     if shared.settings.record_terminal.0.is_none() {
         return Ok(None);
@@ -41,7 +41,7 @@ pub(super) fn open(shared: &Shared, kind: &str, size: Winsize) -> io::Result<Opt
     }))
 }
 
-/// A recording that is written to by the terminal's output and by changes of its size.
+/// A recording of a terminal's output and of changes of its size.
 #[derive(Clone)]
 pub(super) struct Recording {
     recorder: Rc<RefCell<Recorder<File>>>,
@@ -50,7 +50,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Notes that the window of the terminal has changed.
+    /// Records a change of the terminal's size.
     pub(super) fn resized(&self, size: Winsize) {
         self.recorder.borrow_mut().event("r", &format!("{}x{}", size.ws_col, size.ws_row));
         self.log_error();
@@ -65,7 +65,7 @@ impl Recording {
         }
     }
 
-    /// Returns true when nothing can be recorded any more; that has been logged.
+    /// Returns whether recording has failed for good; the error has been logged.
     pub(super) fn has_failed(&self) -> bool {
         self.recorder.borrow().failed
     }
@@ -75,7 +75,7 @@ impl InputFilter for Recording {
     fn filter(&mut self, input: &[u8], out: &mut Vec<u8>, _cx: &mut ChannelCx<'_>) {
         self.recorder.borrow_mut().output(input);
         self.log_error();
-        // What is not recorded is not shown.
+        // Output that cannot be recorded is not shown either.
         if !self.has_failed() {
             out.extend_from_slice(input);
         }
@@ -92,12 +92,12 @@ impl<W: Write> Drop for Recorder<W> {
     }
 }
 
-/// Writes events.
+/// Writes events to a recording.
 #[derive(Debug)]
 struct Recorder<W: Write> {
     file: W,
     began: Instant,
-    /// The first bytes of a character whose others have not been read yet: at most three.
+    /// The first bytes of an incomplete character: at most three.
     incomplete: Vec<u8>,
     failed: bool,
     error: Option<io::Error>,
@@ -108,7 +108,7 @@ impl<W: Write> Recorder<W> {
         Self { file, began: Instant::now(), incomplete: Vec::new(), failed: false, error: None }
     }
 
-    /// Records what the terminal shows. Bytes that are no UTF-8 become U+FFFD, for the format is text.
+    /// Records the terminal's output. Invalid UTF-8 becomes U+FFFD, because the format is text.
     fn output(&mut self, bytes: &[u8]) {
         self.incomplete.extend_from_slice(bytes);
         let whole = whole_characters(&self.incomplete);
@@ -120,7 +120,7 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Records what is left of a character that never came whole.
+    /// Records the bytes of a character that stayed incomplete.
     fn end(&mut self) {
         if !self.incomplete.is_empty() {
             let text = String::from_utf8_lossy(&self.incomplete).into_owned();
@@ -135,7 +135,7 @@ impl<W: Write> Recorder<W> {
         }
         let seconds = (self.began.elapsed().as_secs_f64() * 1e6).round() / 1e6;
         let event: Value = json!([seconds, kind, text]);
-        // One call a line: after a crash the file ends with a whole one.
+        // One call for each line: after a crash the file still ends with a complete one.
         if let Err(error) = self.file.write_all(format!("{event}\n").as_bytes()) {
             self.failed = true;
             self.error = Some(error);
@@ -143,13 +143,13 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// Returns the length of the part of `bytes` that does not end within a character.
+/// Returns the length of the part of `bytes` that does not end inside a character.
 fn whole_characters(bytes: &[u8]) -> usize {
     let mut start = 0;
     while let Some(rest) = bytes.get(start..) {
         match std::str::from_utf8(rest) {
             Ok(_) => return bytes.len(),
-            // What is no character is replaced, and what follows may be some.
+            // Invalid bytes are replaced later; valid characters may follow.
             Err(error) => match error.error_len() {
                 Some(bad) => start += error.valid_up_to() + bad,
                 None => return start + error.valid_up_to(),

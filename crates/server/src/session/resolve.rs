@@ -1,4 +1,4 @@
-//! Paths without symbolic links, for which every step of the way is checked.
+//! Resolves symbolic links in a path, and checks every step of the way.
 
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// As many symbolic links as Linux follows in one path.
+/// Largest number of symbolic links in one path, as in Linux.
 const MAX_LINKS: usize = 40;
 
 /// Why a path is not used.
@@ -15,12 +15,12 @@ const MAX_LINKS: usize = 40;
 pub(super) enum Refused<E> {
     /// The check's reason.
     Check(E),
-    /// The entry at this path cannot be read.
+    /// The entry at this path cannot be read; the text is the error.
     System(PathBuf, String),
 }
 
-/// Returns an absolute path without symbolic links. `check` is asked about the root, each directory and each link on
-/// the way, with what `lstat(2)` tells about it; its last argument is true where the way ends.
+/// Returns an absolute path without symbolic links. Calls `check` for the root, each directory and each link
+/// on the way, with its `lstat(2)` result. The last argument is true for the last entry.
 pub(super) fn resolve<E>(
     path: &Path,
     check: impl Fn(&Path, &Metadata, bool) -> Result<(), E>,
@@ -59,7 +59,7 @@ pub(super) fn resolve<E>(
     Ok(resolved)
 }
 
-/// The names of a path, the last one first.
+/// Returns the names of a path, the last one first.
 fn names(path: &Path) -> Vec<OsString> {
     let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
     path.components().rev().filter(is_name).map(|part| part.as_os_str().to_owned()).collect()

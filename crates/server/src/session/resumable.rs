@@ -1,5 +1,5 @@
-//! The monitor's part in a session that may go on over another connection (`ResumeGrace`): it has the secret, and
-//! decides who takes the session over. One claim at a time.
+//! The monitor's part in resumption (`ResumeGrace`): it has the session's secret, and decides which client
+//! takes over the session. It serves one claim at a time.
 
 mod whereabouts;
 
@@ -23,10 +23,10 @@ use crate::resuming::{
 };
 use whereabouts::Whereabouts;
 
-/// Connections that are looked at before anything else is done.
+/// Largest number of connections accepted in one turn.
 const MOST_AT_ONCE: usize = 256;
 
-/// See the module documentation.
+/// A session that may be resumed over another connection. See the module documentation.
 pub(super) struct Resumable {
     secret: ServerSecret,
     session: SessionTerms,
@@ -34,9 +34,9 @@ pub(super) struct Resumable {
     /// The user session process; `None` when it has closed its end.
     user: Option<MonitorSocket>,
     attempt: Option<Attempt>,
-    /// The connection that the user session process was given last.
+    /// The connection last handed to the user session process: session identifier, peer and local address.
     going_on: Option<(Vec<u8>, SocketAddr, SocketAddr)>,
-    /// The secret was rolled for a connection that the session does not go on over yet.
+    /// The secret was rolled for a new connection that the session does not use yet.
     is_rolled: bool,
     whereabouts: Whereabouts,
     log: Log,
@@ -46,20 +46,20 @@ pub(super) struct Resumable {
 struct Attempt {
     claimant: MonitorSocket,
     step: Step,
-    /// When it is not waited for any longer.
+    /// Time at which the attempt is abandoned.
     until: Instant,
 }
 
 enum Step {
-    /// The claim is to come.
+    /// The claim has not been received.
     Connected,
-    /// The proof was right; the account is being looked at.
+    /// The proof was right; the other monitor checks the account.
     Right(Claim),
-    /// The user session process lets its connection go.
+    /// The user session process is closing its connection.
     LettingGo(Claim, Taking),
-    /// The client is being told; the connection is to come.
+    /// The client is being answered; the new connection has not been received.
     Accepted(Claim, Taking),
-    /// Its socket has come.
+    /// The new connection's socket has been received, but not its state.
     Arriving(Claim, Taking, OwnedFd),
 }
 
@@ -74,11 +74,11 @@ struct Taking {
     local: SocketAddr,
 }
 
-/// The session is to end: its user may not have it any more.
+/// The session must end, because its user has lost the right to it.
 pub(super) struct Ended;
 
 impl Resumable {
-    /// Begins to listen. Returns the user session process's end of the conversation, too.
+    /// Begins to listen. Also returns the user session process's end of a socket pair.
     pub(super) fn new(
         handle: [u8; 16],
         export: &[u8],
@@ -109,34 +109,35 @@ impl Resumable {
         ))
     }
 
-    /// Lists what to wait for.
+    /// Adds the descriptors to poll.
     pub(super) fn interests<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         if let Some(user) = &self.user {
             fds.push(PollFd::new(user.socket(), PollFlags::IN));
         }
         match &self.attempt {
-            // The next one waits until this one is decided.
+            // The next connection waits until this attempt is decided.
             Some(attempt) => fds.push(PollFd::new(attempt.claimant.socket(), PollFlags::IN)),
             None => fds.push(PollFd::new(&self.listening, PollFlags::IN)),
         }
     }
 
-    /// Time at which to call [`serve`](Self::serve) though nothing has come.
+    /// Returns the time at which to call [`serve`](Self::serve) even if no descriptor is ready.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.attempt.as_ref().map(|attempt| attempt.until)
     }
 
-    /// How long the session has waited for its client, and still will.
+    /// Returns how long the session has waited for its client, and how long it still will; `None` while it
+    /// has a connection.
     pub(super) fn wait(&self) -> Option<Wait> {
         self.whereabouts.wait()
     }
 
-    /// Tells the listener whether the session waits, or where its connection comes from.
+    /// Reports to the listener whether the session waits, or where its connection comes from.
     pub(super) fn notify(&self, listener: &mut impl Write) {
         self.whereabouts.notify(listener);
     }
 
-    /// Does what is there to be done, without waiting.
+    /// Handles all pending messages without blocking.
     pub(super) fn serve(&mut self, monitor: &mut Monitor, control: &mut impl Write) -> Result<(), Ended> {
         if self.user.as_ref().is_some_and(|user| is_ready(user.socket()))
             && let Err(problem) = self.hear_user(monitor, control)
@@ -164,7 +165,7 @@ impl Resumable {
     }
 
     fn accept(&mut self) {
-        // Other users' processes are many, at worst; they must not keep the right one waiting.
+        // Other users' processes may connect too; the bound is high so that they do not delay the right one.
         for _ in 0..MOST_AT_ONCE {
             let Ok((socket, _)) = self.listening.accept() else { return };
             let claimant = check(&socket)
@@ -177,7 +178,7 @@ impl Resumable {
         }
     }
 
-    /// Takes what the other connection's monitor says. False: the session is to end.
+    /// Handles a message of the other connection's monitor. Returns false when the session must end.
     fn hear_claimant(&mut self) -> Result<bool, MonitorSocketError> {
         let Some(mut attempt) = self.attempt.take() else { return Ok(true) };
         if let Step::Accepted(claim, taking) = attempt.step {
@@ -223,7 +224,7 @@ impl Resumable {
                 let received = claim.verified.received();
                 let moved = Moved { received, peer, local, session_id: claim.session_id.clone(), state };
                 self.tell_user(Some(socket), &ToUser::Connection(moved))?;
-                // What the user session process makes of it, it says itself.
+                // The user session process reports later whether it uses the connection.
                 self.going_on = Some((claim.session_id, peer, local));
                 return Ok(true);
             }
@@ -241,7 +242,7 @@ impl Resumable {
         self.secret.verify(&request, session_id)
     }
 
-    /// A byte, with the socket if there is one, and the message.
+    /// Sends a byte, with the socket if there is one, and then the message.
     fn tell_user(&self, socket: Option<OwnedFd>, message: &ToUser) -> Result<(), MonitorSocketError> {
         let user = self.user.as_ref().ok_or(MonitorSocketError::Closed)?;
         match socket {
@@ -271,7 +272,7 @@ impl Resumable {
                         "connection of user {name} lost; the session waits for {seconds} seconds"
                     );
                 }
-                // Of the connection before it says nothing about who has the secret now.
+                // A message over the previous connection does not show that the client has the new secret.
                 FromUser::Heard if self.is_rolled => {}
                 FromUser::Heard => self.secret.confirm(),
                 FromUser::Keeps(bytes) => self.whereabouts.note_kept(bytes, control),
@@ -291,11 +292,12 @@ impl Resumable {
         Ok(())
     }
 
-    /// The user session process has let its connection go, with the final count, or cannot.
+    /// Handles the user session process's answer: it has closed its connection, with the final count, or
+    /// cannot resume.
     fn let_go(&mut self, received: Option<u64>, control: &mut impl Write) {
         let Some(mut attempt) = self.attempt.take() else { return };
         let Step::LettingGo(claim, taking) = attempt.step else {
-            // The answer to an attempt that was not waited for any longer.
+            // The answer belongs to an attempt that has been abandoned.
             self.attempt = Some(attempt);
             return;
         };
@@ -306,9 +308,10 @@ impl Resumable {
             return;
         };
         self.is_rolled = true;
-        // Until the connection has come: it may not.
+        // The session waits until the new connection arrives, which may never happen.
         self.whereabouts.begin_to_wait(self.session.grace, control);
-        // A claimant that is gone takes its client with it, who then claims the session again.
+        // If the other monitor has ended, its client has lost the connection too, and claims the session
+        // again.
         if attempt.claimant.send(&ToClaimant::Accepted(answer.to_payload()).encode()).is_ok() {
             attempt.step = Step::Accepted(claim, taking);
             self.attempt = Some(attempt);

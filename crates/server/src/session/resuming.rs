@@ -1,5 +1,5 @@
-//! The user session process's part in a session that may go on over another connection (`ResumeGrace`): it keeps the
-//! session while it has no connection, and takes the one that the monitor gives it.
+//! The user session process's part in resumption (`ResumeGrace`): keeps the session while it has no
+//! connection, and continues it over the connection that the monitor sends.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,15 +21,15 @@ use crate::log::{debug, error, info};
 use crate::monitor_ipc::{MonitorRequest, MonitorSocket, MonitorSocketError};
 use crate::resuming::{FromUser, Moved, PATIENCE, ToUser};
 
-/// Poll token of the conversation with the monitor.
+/// Poll token of the socket to the monitor.
 const MONITOR: usize = 0;
 
-/// Silence after which a client that may resume is asked whether it lives, where `ClientAliveInterval` is not set. Longer
-/// than the client's own interval, so that nothing more is sent as long as the path carries.
+/// Silence after which the server probes a client that may resume, where `ClientAliveInterval` is not set. It
+/// is longer than the client's own interval, so that a working path carries no additional probes.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// Interval and count of the keepalives to the client. Where nothing is set, a session that can wait for its client
-/// gets some: else a path that is silent would keep it connected, for hours, to a client that has gone.
+/// Returns interval and count of keepalives to the client. A resumable session has defaults: without
+/// keepalives, a dead path would keep it connected to a lost client for hours.
 pub(super) fn keepalive(settings: &ServerSettings, is_resumable: bool) -> Option<(Duration, u32)> {
     let interval = match settings.client_alive_interval.value.duration() {
         None if is_resumable && !settings.client_alive_interval.is_set() => KEEPALIVE,
@@ -38,25 +38,25 @@ pub(super) fn keepalive(settings: &ServerSettings, is_resumable: bool) -> Option
     Some((interval, settings.client_alive_count_max.value))
 }
 
-/// Growth of the memory that a waiting session keeps after which the monitor is told.
+/// Growth of a waiting session's memory after which the monitor is told, bytes.
 const KEPT_STEP: u64 = 64 << 10;
 
-/// See the module documentation.
+/// The resumption of a session. See the module documentation.
 pub(super) struct Resuming {
     monitor: MonitorSocket,
     session: Session,
-    /// For transports of other connections.
+    /// Configuration for the transports of later connections.
     config: Config,
     unencrypted: Unencrypted,
-    /// When the session ends that has no connection.
+    /// Time at which a session without a connection ends.
     until: Option<Instant>,
-    /// The monitor knows that the client has its answer.
+    /// The monitor knows that the client has received its answer.
     heard: bool,
-    /// Bytes that the monitor was told last that the waiting session keeps.
+    /// Number of bytes that the waiting session keeps, as last reported to the monitor.
     kept: u64,
 }
 
-/// Tells the client that this session may outlive its connection, where both ends and the rules allow it.
+/// Offers resumption to the client, where both ends and the rules allow it.
 pub(super) fn offer(
     transport: &mut Transport,
     monitor: &mut MonitorSocket,
@@ -91,7 +91,7 @@ pub(super) fn offer(
     })
 }
 
-/// Why a session does not go on over a connection that its client was told of.
+/// Why a session does not use a connection although its client was told so.
 #[derive(Debug, thiserror::Error)]
 enum NotResumed {
     #[error("the connection is not the one that was authenticated")]
@@ -105,8 +105,8 @@ enum NotResumed {
 }
 
 impl NotResumed {
-    /// True when no other connection can carry the session: it would only keep its programs and memory until its time
-    /// is over. Else the fault is that connection's.
+    /// Returns whether no other connection can carry the session either. Such a session ends at once, because
+    /// waiting would only keep its programs and memory. In other cases the fault is in this connection.
     const fn ends_session(&self) -> bool {
         match self {
             Self::WrongConnection | Self::Socket(_) | Self::State(_) => false,
@@ -116,7 +116,7 @@ impl NotResumed {
 }
 
 impl Resuming {
-    /// The session's name and time, which the client knows.
+    /// Returns the session's handle and waiting time, which the client knows.
     pub(super) const fn session(&self) -> &Session {
         &self.session
     }
@@ -125,7 +125,7 @@ impl Resuming {
         out.add(MONITOR, self.monitor.socket().as_fd(), Interest::READ);
     }
 
-    /// Looks at the connection, once a turn.
+    /// Checks the connection, once a turn of the event loop.
     pub(super) fn before_wait(&mut self, shared: &Shared, cx: &mut ControlCx<'_>) {
         if cx.is_away() && self.until.is_none() {
             let mut grace = self.session.grace;
@@ -134,7 +134,7 @@ impl Resuming {
                 grace = grace.min(u32::try_from(after_end).unwrap_or(u32::MAX));
             }
             self.wait_for_client(grace, shared, cx);
-            // Without a time to wait it ends in this turn.
+            // Without a waiting time the session ends in this turn.
             if grace > 0 {
                 self.say(FromUser::Away { grace });
             }
@@ -143,8 +143,8 @@ impl Resuming {
         self.report_kept(cx);
     }
 
-    /// Tells the monitor what the session keeps while it waits, when that has grown: little is queued then,
-    /// so nearly all of it is there at the beginning.
+    /// Reports the memory of a waiting session to the monitor when it has grown. Little is queued later, so
+    /// nearly all of it is there at the beginning.
     fn report_kept(&mut self, cx: &ControlCx<'_>) {
         if self.until.is_some() {
             let kept = cx.unacknowledged_bytes() as u64;
@@ -155,7 +155,7 @@ impl Resuming {
         }
     }
 
-    /// Tells the monitor once that the client has sent something over its new connection.
+    /// Reports to the monitor, once, that the client has sent a message over its new connection.
     fn report_heard(&mut self, cx: &ControlCx<'_>) {
         if !self.heard && cx.has_heard() {
             self.heard = true;
@@ -163,9 +163,9 @@ impl Resuming {
         }
     }
 
-    /// Keeps the session without a connection for this many seconds.
+    /// Keeps the session without a connection for `grace` seconds.
     fn wait_for_client(&mut self, grace: u32, shared: &Shared, cx: &ControlCx<'_>) {
-        // The old connection ends with its last descriptor.
+        // The old connection is closed with its last descriptor.
         shared.client.socket.take();
         self.until = cx.now().checked_add(Duration::from_secs(grace.into()));
     }
@@ -182,11 +182,11 @@ impl Resuming {
         }
     }
 
-    /// The monitor says something.
+    /// Handles messages of the monitor.
     pub(super) fn on_ready(&mut self, shared: &Shared, cx: &mut ControlCx<'_>) {
         if let Err(problem) = self.obey(shared, cx) {
             error!(shared.log, "session to resume: {problem}");
-            // The monitor has ended, or sends what cannot be decoded. Without it no key exchange can be signed.
+            // The monitor has ended, or sends invalid messages. Without it no key exchange can be signed.
             cx.stop(255);
         }
     }
@@ -196,7 +196,7 @@ impl Resuming {
         let message = self.monitor.receive_until(Instant::now().checked_add(PATIENCE))?;
         match (ToUser::decode(&message)?, socket) {
             (ToUser::LetGo, _) => {
-                // Before the count: what comes behind it is about the next connection to the monitor.
+                // Reported before the count: the client's later messages concern the next connection.
                 self.report_heard(cx);
                 let gone = cx.lose_link();
                 if gone && self.until.is_none() {
@@ -211,7 +211,7 @@ impl Resuming {
                     error!(shared.log, "session of user {} ends: {problem}", shared.user.name);
                     cx.give_up();
                 }
-                // The client finds its connection closed, and comes again with another one.
+                // The client finds its connection closed, and tries again with another one.
                 Err(problem) => error!(shared.log, "session not resumed: {problem}"),
             },
             (ToUser::Connection(_), None) => error!(shared.log, "session not resumed: no socket"),
@@ -244,7 +244,7 @@ impl Resuming {
     }
 
     fn say(&self, message: FromUser) {
-        // When the monitor is gone so is the session.
+        // If the monitor has ended, the session ends too.
         let _ = self.monitor.send(&message.encode());
     }
 }
@@ -255,7 +255,7 @@ mod tests {
     use crate::resuming::SILENCE_NOTICED;
     use lh_driver::{Keepalive, KeepaliveAction};
 
-    /// Plays seconds in which nothing comes; returns after how many the path counts as broken.
+    /// Simulates silence; returns after how many seconds the path counts as broken.
     fn broken_after(lines: &str, is_resumable: bool) -> Option<u64> {
         let start = Instant::now();
         let (interval, count_max) = keepalive(&crate::testing::settings(lines), is_resumable)?;
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(broken_after("", true), Some(SILENCE_NOTICED.as_secs()));
         assert_eq!(broken_after("ClientAliveCountMax 1", true), Some(40));
         assert_eq!(broken_after("ClientAliveInterval 5", true), Some(20));
-        // Others are as they are configured, and so is a zero.
+        // Other sessions follow the configuration, and so does a configured zero.
         assert_eq!(broken_after("", false), None);
         assert_eq!(broken_after("ClientAliveInterval 0", true), None);
         assert_eq!(broken_after("ClientAliveCountMax 0", true), None);

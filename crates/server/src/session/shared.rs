@@ -1,4 +1,4 @@
-//! What all channels of one session process share.
+//! State that all channels of one session process share.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
@@ -25,44 +25,45 @@ use crate::key_options::KeyOptions;
 use crate::log::{Field, Log};
 use crate::monitor_ipc::{MonitorRequest, MonitorSocket};
 
-/// The user who has logged in, the rules, and what the session has.
+/// The authenticated user, the rules, and the state of the session.
 pub(super) struct Shared {
     pub(super) user: User,
     pub(super) settings: ServerSettings,
     pub(super) options: KeyOptions,
     pub(super) must_change_password: bool,
-    /// Another connection has logged in to this session, which this one has joined.
+    /// Another connection has logged in to this session, and this one has joined it.
     pub(super) joined: bool,
     pub(super) log: Log,
-    /// The same log, for lines about requests.
+    /// The log for lines about requests, with a rate limit.
     pub(super) requests_log: Log,
     pub(super) client: ClientLink,
     pub(super) modules: ModulesSession,
-    /// A program or subsystem was asked for: what PAM's modules say is for the first one alone, as with sshd.
+    /// A program or subsystem was requested. As in sshd, only the first one shows the messages of PAM's
+    /// modules.
     pub(super) has_begun: Cell<bool>,
     pub(super) programs: ProgramContext,
     pub(super) files: FileAccess,
-    /// The monitor, for what only root may do.
+    /// The socket to the monitor, for operations that need root's rights.
     pub(super) monitor: RefCell<MonitorSocket>,
-    /// Programs that run, as the monitor has been told.
+    /// Numbers of running programs, as reported to the monitor.
     pub(super) running: Cell<Programs>,
-    /// Usage is recorded: `TransferLog` or `PrometheusListen` is set.
+    /// Usage is recorded, because `TransferLog` or `PrometheusListen` is set.
     pub(super) accounts: bool,
-    /// Requests over SFTP that change something or are denied are recorded: `TransferLogOperations`.
+    /// SFTP requests that change something or are denied are recorded (`TransferLogOperations`).
     pub(super) operations: bool,
 }
 
-/// The connection to the client, which may be another one later.
+/// The connection to the client; a resumption replaces it.
 pub(super) struct ClientLink {
     pub(super) peer: Cell<SocketAddr>,
-    /// Both addresses, where the connection has any.
+    /// Peer and local address; `None` where the connection is not over a network.
     pub(super) endpoints: Cell<Option<(SocketAddr, SocketAddr)>>,
-    /// The connection's socket, for options that depend on what it is used for.
+    /// The connection's socket, for options that depend on its use.
     pub(super) socket: RefCell<Option<OwnedFd>>,
 }
 
 impl ClientLink {
-    /// The session goes on over another connection.
+    /// Records that the session has moved to another connection.
     fn moved(&self, peer: SocketAddr, local: SocketAddr, socket: OwnedFd) {
         self.peer.set(peer);
         self.endpoints.set(Some((peer, local)));
@@ -71,49 +72,49 @@ impl ClientLink {
 
     fn set_tos(&self, tos: u8) {
         if let Some(socket) = &*self.socket.borrow() {
-            // A network that ignores marks works as well.
+            // Ignored: the mark is only a hint to the network.
             let _ = lh_sys::socket::set_tos(socket, tos);
         }
     }
 }
 
-/// What PAM's modules have made of the login.
+/// The results of PAM's modules for the session.
 pub(super) struct ModulesSession {
-    /// PAM decides about logins here.
+    /// PAM decides about logins.
     pub(super) decide: bool,
-    /// Why PAM has opened no session: then nothing must be run.
+    /// Why PAM has opened no session: then no program may run.
     pub(super) problem: Option<String>,
-    /// What modules want the user to read.
+    /// Messages of modules for the user.
     pub(super) said: String,
-    /// What modules have set.
+    /// Environment variables that modules have set.
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
-/// What programs of the session get.
+/// The state that programs of the session start with.
 pub(super) struct ProgramContext {
-    /// Where programs and SFTP start.
+    /// The directory, and whether it is in a chroot, where programs and SFTP start.
     pub(super) start: Start,
-    /// `environment=` of the key, as far as `PermitUserEnvironment` lets it through.
+    /// `environment=` of the key, as far as `PermitUserEnvironment` allows.
     pub(super) key_environment: Vec<(String, String)>,
-    /// The file of `ExposeAuthInfo`.
+    /// The file for `ExposeAuthInfo`.
     pub(super) auth_info: Option<AuthInfo>,
-    /// Kerberos credentials that the client has given away.
+    /// Kerberos credentials that the client has delegated.
     pub(super) credentials: Option<Credentials>,
-    /// Where programs find the forwarded agent, once a session has asked for it.
+    /// Path of the forwarded agent's socket, once a session has requested it.
     pub(super) agent: RefCell<Option<PathBuf>>,
 }
 
-/// How the session's SFTP servers reach files.
+/// The session's access to files through SFTP.
 pub(super) struct FileAccess {
-    /// What is mounted, which decides who makes calls on files.
+    /// The mount table, which decides whether the loop or a thread makes file system calls.
     pub(super) mounts: Mounts,
-    /// Threads for calls on files that may block.
+    /// Threads for file system calls that may block.
     pub(super) workers: Workers,
-    /// Uploads whose record waits for their final name.
+    /// Uploads whose records wait until they get their final name.
     pub(super) parts: RefCell<Parts>,
-    /// Other connections may join this one: they may write the same files.
+    /// Other connections may join this session and write to its files.
     pub(super) shares_files: Arc<AtomicBool>,
-    /// It has been logged that `UploadHook` does not see all that this session writes.
+    /// The log line that `UploadHook` does not see all files has been written.
     pub(super) unchecked_logged: Cell<bool>,
 }
 
@@ -130,16 +131,17 @@ impl FileAccess {
 }
 
 impl Shared {
-    /// True where the login is good for nothing but changing the password, or for reading why there is no session: no forwards, no
-    /// agent, no display, no tunnels, no tickets, no scripts of the user's.
+    /// Returns whether the login permits only changing the password, or reading why there is no session: no
+    /// forwarding, no agent, no display, no tunnels, no tickets, and none of the user's scripts.
     pub(super) fn restricted(&self) -> bool {
         self.must_change_password || self.modules.problem.is_some()
     }
 
-    /// `~/.ssh/environment`, as far as `PermitUserEnvironment` lets it through. Read with the user's rights, which this process has.
+    /// Reads `~/.ssh/environment`, as far as `PermitUserEnvironment` allows, with the user's rights, which
+    /// this process has.
     ///
     /// # Errors
-    /// [`environment::read_user_file`]'s.
+    /// [`environment::read_user_file`]'s errors.
     pub(super) fn user_environment(&self) -> Result<UserFile, UserFileError> {
         let permit = &self.settings.permit_user_environment.value;
         if *permit == PermitUserEnvironment::No {
@@ -150,22 +152,22 @@ impl Shared {
         Ok(file)
     }
 
-    /// Tells the monitor what runs now (`longhaul sessions`).
+    /// Changes the numbers of running programs and reports them to the monitor (`longhaul sessions`).
     pub(super) fn change_programs(&self, change: impl FnOnce(&mut Programs)) {
         let mut programs = self.running.get();
         change(&mut programs);
         self.running.set(programs);
-        // Without the monitor the session ends soon.
+        // Ignored: without the monitor the session ends soon.
         let _ = self.monitor.borrow().send(&MonitorRequest::Programs(programs).encode());
     }
 
-    /// The session goes on over another connection.
+    /// Moves the session to another connection.
     pub(super) fn moved(&self, peer: SocketAddr, local: SocketAddr, socket: OwnedFd) {
         self.log.set_field(Field::RemoteAddr, &peer.ip().to_string());
         self.client.moved(peer, local, socket);
     }
 
-    /// Marks packets for the network by what the connection carries (`IPQoS`).
+    /// Sets the packets' traffic class by the connection's use (`IPQoS`).
     pub(super) fn set_interactive(&self, interactive: bool) {
         let qos = self.settings.ip_qos.value;
         let tos = if interactive { qos.interactive } else { qos.bulk };
@@ -175,7 +177,7 @@ impl Shared {
     }
 }
 
-/// The variables of a key that `PermitUserEnvironment` lets through.
+/// Returns the key's variables that `PermitUserEnvironment` allows.
 pub(super) fn permitted_environment(
     permit: &PermitUserEnvironment,
     variables: &[(String, String)],

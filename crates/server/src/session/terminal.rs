@@ -1,5 +1,5 @@
-//! Terminals for sessions: allocated by the user session process itself, or by the monitor for a session inside
-//! a chroot, which may have no `/dev/pts` and whose own would not be the one that records name.
+//! Allocates terminals for sessions. A session inside a chroot asks the monitor: it may have no `/dev/pts`,
+//! and a terminal of its own would not be the one that login records name.
 
 use std::io;
 use std::net::Shutdown;
@@ -17,14 +17,14 @@ use crate::monitor_ipc::{MonitorRequest, MonitorSocket, MonitorSocketError};
 /// ten seconds for each of two files.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Allocates a terminal with the user's rights, or asks the monitor for one outside of the chroot.
+/// Allocates a terminal with the user's rights, or asks the monitor for one outside the chroot.
 pub(super) fn allocate(monitor: &mut MonitorSocket, inside_chroot: bool) -> io::Result<Pty> {
     if !inside_chroot {
         return Pty::allocate();
     }
     let other = |problem: MonitorSocketError| io::Error::other(problem.to_string());
     monitor.send(&MonitorRequest::Terminal.encode()).map_err(other)?;
-    // Both descriptors come in front of the name: a plain read would lose them.
+    // Both descriptors precede the name: a plain read would lose them.
     let fds = [receive(monitor)?, receive(monitor)?];
     let name = monitor.receive().map_err(other)?;
     let [Some(master), Some(slave)] = fds else {
@@ -66,8 +66,8 @@ fn receive_within(monitor: &MonitorSocket, patience: Duration) -> io::Result<Opt
     }
 }
 
-/// The monitor's answer to [`MonitorRequest::Terminal`]: master, slave and name; without a terminal two bytes
-/// without descriptors and an empty name.
+/// Sends the monitor's answer to [`MonitorRequest::Terminal`]: master, slave and name. Without a terminal it
+/// is two bytes without descriptors and an empty name.
 pub(super) fn answer(ipc: &MonitorSocket, pty: Option<Pty>) -> Result<(), MonitorSocketError> {
     let parts = pty.and_then(|pty| {
         let slave = pty.open_slave().ok()?;
@@ -88,12 +88,12 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
 
-    /// What the session gets for its request when the monitor answers with `pty`.
+    /// Returns the session's result when the monitor answers with `pty`.
     fn asked(pty: Option<Pty>) -> io::Result<Pty> {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (mut session, mut monitor) =
             (MonitorSocket::new(ours).unwrap(), MonitorSocket::new(theirs).unwrap());
-        // Answered beforehand: both messages fit the socket.
+        // Answered in advance: all messages fit the socket's buffer.
         answer(&monitor, pty).unwrap();
         let pty = allocate(&mut session, true);
         let request = monitor.receive().unwrap();

@@ -1,5 +1,6 @@
-//! Tunnels between network devices (`tun@openssh.com`, OpenSSH's PROTOCOL section 2.3), as far as `PermitTunnel` and the key
-//! allow. The device is opened with the user's rights: whose it may be, the kernel knows.
+//! Tunnels between network devices (`tun@openssh.com`, OpenSSH's PROTOCOL section 2.3), as far as
+//! `PermitTunnel` and the key allow. The device is opened with the user's rights, so the kernel decides about
+//! access to it.
 
 use lh_config::enums::PermitTunnel;
 use lh_driver::{ChannelId, ChannelOptions, ControlCx, PacketPump};
@@ -11,10 +12,10 @@ use super::forward::idle_limit;
 use super::shared::Shared;
 use crate::log::{error, verbose};
 
-/// The unit is left to us.
+/// Unit number that leaves the choice to the server.
 const ANY: u32 = 0x7fff_ffff;
 
-/// The client opens a tunnel.
+/// Handles a client's request for a tunnel.
 pub(super) fn open(shared: &Shared, id: ChannelId, fields: &[u8], cx: &mut ControlCx<'_>) {
     let decided = read(fields).and_then(|(layer, unit)| Ok((layer, permitted(shared, layer, unit)?)));
     let (layer, unit) = match decided {
@@ -39,7 +40,7 @@ pub(super) fn open(shared: &Shared, id: ChannelId, fields: &[u8], cx: &mut Contr
     }
 }
 
-/// Kind and unit that are asked for.
+/// Reads the requested layer and unit.
 fn read(fields: &[u8]) -> Result<(Layer, Option<u32>), &'static str> {
     let mut reader = Reader::new(fields);
     let (Ok(mode), Ok(unit), Ok(())) = (reader.u32(), reader.u32(), reader.finish()) else {
@@ -53,7 +54,7 @@ fn read(fields: &[u8]) -> Result<(Layer, Option<u32>), &'static str> {
     Ok((layer, (unit != ANY).then_some(unit)))
 }
 
-/// The unit this login may have, if it may have one of this kind.
+/// Returns the unit that this login may use. `Err` is the text of the refusal.
 fn permitted(shared: &Shared, layer: Layer, unit: Option<u32>) -> Result<Option<u32>, &'static str> {
     const REFUSED: &str = "Server has rejected tunnel device forwarding";
     let settings = &shared.settings;
@@ -63,15 +64,15 @@ fn permitted(shared: &Shared, layer: Layer, unit: Option<u32>) -> Result<Option<
         PermitTunnel::PointToPoint => layer == Layer::Packets,
         PermitTunnel::Ethernet => layer == Layer::Frames,
     };
-    // A key that may forward nothing should not join networks either.
+    // A key that may not forward ports should not connect networks either.
     if shared.restricted() || !kind || settings.disable_forwarding.value || !shared.options.port_forwarding {
         return Err(REFUSED);
     }
     forced_unit(shared.options.tunnel.as_deref(), unit).ok_or(REFUSED)
 }
 
-/// The unit that a key with this `tunnel=` gets when the client asks for `unit`; `None` when it must not.
-/// With `any` the choice is ours, not the client's.
+/// Returns the unit for a key with the option `tunnel=`, when the client asks for `unit`; `None` when that is
+/// refused. With `any` the server chooses, not the client.
 fn forced_unit(forced: Option<&str>, unit: Option<u32>) -> Option<Option<u32>> {
     let Some(forced) = forced else { return Some(unit) };
     let forced = if forced == "any" { None } else { Some(forced.parse().ok()?) };

@@ -1,5 +1,5 @@
-//! The monitor's side of the log of transfers and of the counters: it writes down what the user session
-//! process tells, with what it knows itself.
+//! The monitor's side of the log of transfers and of the counters: writes the reports of the user session
+//! process, together with what the monitor knows itself.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -17,13 +17,13 @@ use crate::transfer_log::{Record, TransferLog};
 use crate::usage::{Conduct, FileOperation, Kind, Outcome, Transfer};
 use lh_config::server_table::ServerSettings;
 
-/// The account of one connection.
+/// The usage of one connection.
 pub(super) struct UsageLog<'a> {
     log: Option<TransferLog>,
-    /// The listener wants counters.
+    /// The listener exports counters (`PrometheusListen`).
     exports: bool,
     address: &'a Address,
-    /// Identifies the connection in all logs.
+    /// Identifier of the connection in all logs.
     session: &'a str,
     began: Instant,
     who: Who,
@@ -31,7 +31,7 @@ pub(super) struct UsageLog<'a> {
     conduct: Conduct,
     files: u64,
     counters: Counters,
-    /// The log's first error has been said.
+    /// The first error of the log has been reported.
     complained: bool,
 }
 
@@ -52,24 +52,24 @@ impl<'a> UsageLog<'a> {
         }
     }
 
-    /// Identifies the connection in all logs.
+    /// Returns the identifier of the connection in all logs.
     pub(super) const fn session(&self) -> &'a str {
         self.session
     }
 
-    /// The login is complete; the session is about to start.
+    /// Records a complete login, before the session starts.
     pub(super) fn logged_in(&mut self, who: Who) {
         self.who = who;
         self.authenticated = true;
     }
 
-    /// How the connection goes.
+    /// Stores the connection's statistics and reports to the listener.
     pub(super) fn conduct(&mut self, conduct: Conduct, control: &File) {
         self.conduct = conduct;
         self.report(control);
     }
 
-    /// A file or a command is done.
+    /// Writes the record of a file or a command that has ended.
     pub(super) fn transfer(&mut self, transfer: &Transfer, control: &File) {
         let Transfer { kind, path, upload, bytes_in, bytes_out, start, micros, outcome } = transfer;
         let direction = if *upload { "upload" } else { "download" };
@@ -112,7 +112,7 @@ impl<'a> UsageLog<'a> {
         self.report(control);
     }
 
-    /// A request over SFTP changed something, or was denied.
+    /// Writes the record of an SFTP request that changed something, or was denied.
     pub(super) fn operation(&mut self, operation: &FileOperation) {
         let FileOperation { request, path, other, attributes, outcome } = operation;
         let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
@@ -129,7 +129,7 @@ impl<'a> UsageLog<'a> {
         self.write(&with_outcome(record, outcome));
     }
 
-    /// The connection is over, with this exit status of its session.
+    /// Writes the record of the connection, which has ended with this exit status.
     pub(super) fn close(&mut self, status: i32, monitor: &Monitor, control: &File) {
         if !self.authenticated {
             self.who = monitor.who();
@@ -137,7 +137,7 @@ impl<'a> UsageLog<'a> {
         self.counters.add(Counter::FailedAttempts, monitor.failures().into());
         let outcome = match status {
             _ if self.authenticated && !self.conduct.end.is_empty() => self.conduct.end.as_str(),
-            // The process that could have said more was ended.
+            // The process that could have reported a reason was killed.
             _ if self.authenticated => "ended",
             EXIT_GRACE | EXIT_GRACE_ATTEMPTED | EXIT_GRACE_LOGIN_BEGUN => "login timeout",
             EXIT_AUTH_ATTEMPTED => "not authenticated",
@@ -178,7 +178,7 @@ impl<'a> UsageLog<'a> {
             .seconds("duration", micros)
             .number("average_in", average_in)
             .number("average_out", average_out)
-            // Nothing that went on for less than a second has another peak.
+            // The measured peaks are zero for transfers shorter than a second; the average replaces them.
             .number("peak_in", (*peak_in).max(average_in))
             .number("peak_out", (*peak_out).max(average_out))
             .number("rekeys", *rekeys)
@@ -188,7 +188,7 @@ impl<'a> UsageLog<'a> {
         self.report(control);
     }
 
-    /// What every record begins with.
+    /// Returns a record with the fields that all records begin with.
     fn about(&self, event: &'static str) -> Record {
         Record::new(event)
             .number("pid", std::process::id().into())
@@ -208,7 +208,8 @@ impl<'a> UsageLog<'a> {
         }
     }
 
-    /// Tells the listener. It takes what it can: the next report has everything again.
+    /// Reports to the listener without blocking. A lost report does no harm: the next one has all totals
+    /// again.
     fn report(&mut self, control: &File) {
         if !self.exports {
             return;
@@ -230,8 +231,8 @@ fn with_outcome(record: Record, outcome: &Outcome) -> Record {
     }
 }
 
-/// Shortest time that gives a rate, microseconds: durations are logged in milliseconds, and the time of a few
-/// bytes is that of the system calls around them.
+/// Shortest time for which a rate is logged, microseconds. Durations are logged in milliseconds, and for a
+/// few bytes they consist of the system calls around them.
 const LEAST_MICROS: u64 = 1000;
 
 fn with_average(record: Record, name: &'static str, bytes: u64, micros: u64) -> Record {
@@ -242,7 +243,7 @@ fn per_second(bytes: u64, micros: u64) -> u64 {
     lh_metrics::rate(bytes, Duration::from_micros(micros))
 }
 
-/// The direction and path of a command that is a remote `scp`: `scp [flags] -t path` or `-f path`.
+/// Returns direction and path of a command that is a remote `scp`: `scp [flags] -t path` or `-f path`.
 pub(super) fn legacy_scp(command: &str) -> Option<(&'static str, &str)> {
     let (program, mut rest) = command.split_once(' ')?;
     if !matches!(program.rsplit('/').next()?, "scp" | "lhscp" | "hpnscp") {

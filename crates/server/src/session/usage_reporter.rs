@@ -1,5 +1,5 @@
-//! The user session process's side of the log of transfers and of the counters: it looks how fast the
-//! connection is and tells the monitor, every few seconds while something moves, and at its end.
+//! The user session process's side of the log of transfers and of the counters: measures the connection's
+//! rates and reports to the monitor, every few seconds during transfers and at the end.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,16 @@ use super::shared::Shared;
 use crate::monitor_ipc::MonitorRequest;
 use crate::usage::{Conduct, FileOperation, Transfer};
 
-/// How often counters grow while something moves.
+/// Time between reports during transfers.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// What is known about the speed of the connection.
+/// Measured rates of the connection, and the state of its reports.
 pub(super) struct UsageReporter {
     peak_in: Peak,
     peak_out: Peak,
-    /// What the monitor knows.
+    /// Bytes received and sent, as last reported to the monitor.
     told: (u64, u64),
-    /// When it is told more.
+    /// Time of the next report.
     due: Option<Instant>,
 }
 
@@ -35,7 +35,7 @@ impl UsageReporter {
         })
     }
 
-    /// A turn of the loop is over. Cheap.
+    /// Updates the measurements after each turn of the loop. Cheap.
     pub(super) fn turn(&mut self, traffic: Traffic, now: Instant) {
         let moved = (traffic.bytes_in, traffic.bytes_out);
         self.peak_in.update(moved.0, now);
@@ -45,12 +45,12 @@ impl UsageReporter {
         }
     }
 
-    /// When [`tell`](Self::tell) is due.
+    /// Returns when [`tell`](Self::tell) is due.
     pub(super) const fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Tells the monitor how it goes, or has gone.
+    /// Reports the connection's statistics to the monitor.
     pub(super) fn tell(&mut self, shared: &Shared, conduct: &Conduct) {
         self.due = None;
         self.told = (conduct.bytes_in, conduct.bytes_out);
@@ -59,13 +59,13 @@ impl UsageReporter {
     }
 }
 
-/// How a connection has gone, to be looked at before its driver is gone.
+/// Returns the connection's final statistics. Must be called before the driver is dropped.
 pub(super) fn at_the_end(driver: &mut Driver, end: &Result<i32, DriverError>) -> Conduct {
     let figures = driver.stats();
     Conduct { end: words(end), ..conduct(&driver.control(), &figures) }
 }
 
-/// How a connection goes. The peaks are the [`UsageReporter`]'s to know.
+/// Returns the connection's statistics, without the peaks, which the [`UsageReporter`] measures.
 pub(super) fn conduct(cx: &ControlCx<'_>, figures: &ConnectionStats) -> Conduct {
     let both = |names: &Negotiated, pick: fn(&Negotiated) -> (&String, &String)| {
         let (to_server, to_client) = pick(names);
@@ -87,7 +87,7 @@ pub(super) fn conduct(cx: &ControlCx<'_>, figures: &ConnectionStats) -> Conduct 
     }
 }
 
-/// How a connection ended.
+/// Returns a text about the end of a connection.
 fn words(end: &Result<i32, DriverError>) -> String {
     match end {
         Ok(_) => "closed by server".to_owned(),
@@ -99,25 +99,25 @@ fn words(end: &Result<i32, DriverError>) -> String {
 }
 
 impl Shared {
-    /// Tells the monitor about a transfer, where usage is recorded.
+    /// Reports a transfer to the monitor, where usage is recorded.
     pub(super) fn transferred(&self, transfer: Transfer) {
         if self.accounts {
             self.account(&MonitorRequest::Transfer(transfer));
         }
     }
 
-    /// Tells the monitor about a request that changed something or was denied.
+    /// Reports an SFTP request that changed something or was denied.
     pub(super) fn operated(&self, operation: FileOperation) {
         self.account(&MonitorRequest::Operation(operation));
     }
 
-    /// Tells the monitor about uploads that were not renamed on this connection.
+    /// Reports uploads that were not renamed on this connection.
     pub(super) fn end_parts(&self) {
         let left = self.files.parts.borrow_mut().end(self.joined);
         left.into_iter().for_each(|transfer| self.transferred(transfer));
     }
 
-    /// Tells the monitor. When it is gone so is the connection, and nothing is left to be done here.
+    /// Sends a report to the monitor. An error is ignored: without the monitor the connection ends anyway.
     fn account(&self, request: &MonitorRequest) {
         let _ = self.monitor.borrow().send(&request.encode());
     }

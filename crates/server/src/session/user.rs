@@ -1,9 +1,9 @@
-//! The user session process: waits until a user has logged in, becomes that user, and serves the user's
+//! The user session process: waits until a user has logged in, switches to that user, and serves the user's
 //! requests.
 //!
-//! It splits off before the first byte of the network and before the first key is read, so nothing of either is in its
-//! memory. The connection reaches it as bytes that the pre-auth process wrote, and those are read with the
-//! user's rights.
+//! It is forked before the first byte of the network and the first private key are read, so its memory
+//! contains neither. It receives the connection as bytes that the pre-auth process wrote, and parses them
+//! with the user's rights.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::AsFd;
@@ -39,12 +39,13 @@ use crate::grant::Grant;
 use crate::log::{Field, error, info, shown_reason};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
-/// How long the last words to a client may take.
+/// Longest time for sending the last messages to a client.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// Waits for the monitor's word and serves the session. Returns the exit status.
+/// Waits for the monitor's orders and serves the session. Returns the exit status.
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
-    // PAM's modules may hang for as long as they like, with the client's socket in this process.
+    // PAM's modules may hang without limit while this process holds the client's socket, so it must end with
+    // the monitor.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let received =
         monitor.try_clone().and_then(MonitorSocket::new).map_err(MonitorSocketError::from).and_then(|ipc| {
@@ -61,27 +62,27 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
             return EXIT_FAILURE;
         }
     };
-    // From here on what has been opened is closed in order.
+    // From here on, an end must close the PAM session, so the kill signal is switched off.
     let _ = rustix::process::set_parent_process_death_signal(None);
     let log = common.log();
     log.set_level(grant.level);
     log.set_field(Field::User, &grant.user.name);
     log.set_field(Field::Fingerprint, &grant.key);
-    // Before PAM's modules, which may set another.
+    // Before PAM's modules run, because they may set another limit.
     if let Some(limit) = common.session.core_limit {
         lh_sys::dumps::restore_core_limit(limit.0);
     }
-    // No session is opened for a connection that ends at once.
+    // A connection that is refused needs no PAM session.
     let session = if grant.refusal.is_some() { None } else { holder.open(&mut grant, &log) };
     let inherited = match session {
         None => None,
-        // What modules have opened is closed by a process that is still root: this one. Its copy becomes the user's.
+        // This process stays root and closes the PAM session at the end. Its child switches to the user.
         Some(session) => match lh_sys::background::split() {
             Ok(None) => Some(session.inherit()),
             Ok(Some(child)) => {
                 drop((connection, grant));
                 let status = session.hold(child, &log);
-                // The monitor waits for this end.
+                // The monitor waits for this socket to close.
                 drop(ipc);
                 return status;
             }
@@ -104,7 +105,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
 
 type Begun = (Rc<Shared>, Link, Vec<lh_crypto::PublicKey>, Option<Resuming>);
 
-/// Becomes the user, and only then looks at the connection. `None` for one that has been refused.
+/// Switches to the user, and only then parses the connection. `None` for a connection that is refused.
 fn begin(
     common: Box<Common>,
     connection: Connection,
@@ -118,7 +119,7 @@ fn begin(
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
     let mut config = common.transport_config();
-    // Blocks that depend on the user count from here on.
+    // `Match` blocks that depend on the user apply from here on.
     config.rekey = common::rekey_limit(&settings);
     let stream = connection.into_stream()?;
     let login = Login {
@@ -133,12 +134,12 @@ fn begin(
         credentials,
         inherited,
     };
-    // While this is still root, which may set more than a user.
+    // While this process is still root, which may set more than a user.
     common::tune(stream.read_fd(), &login.settings, &address.log);
     let mounts = Mounts::open();
     let start = become_user::become_user(&login)?;
-    // Without the monitor there are no more key exchanges, so no session for long. (The change of ids would undo
-    // this.)
+    // Without the monitor no key exchange can be signed, so the session must end with it. (A change of ids
+    // would reset this setting.)
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     let mut transport = Transport::thaw(&state, config.clone(), Box::new(SystemRandom), Instant::now())?;
     drop(state);
@@ -151,7 +152,7 @@ fn begin(
     }
     let unencrypted = unencrypted(&login.settings);
     transport.set_unencrypted(unencrypted);
-    // Directly behind the end of the login, before any message of the session.
+    // Directly after the end of the login, before any message of the session.
     let resuming = resuming::offer(&mut transport, &mut monitor, &login.settings, &config, unencrypted);
     for remark in &remarks {
         transport.payload(&Debug::new(false, remark.as_bytes(), b"").to_payload());
@@ -195,7 +196,7 @@ fn serve(
         driver.finish(GOODBYE);
     }
     let conduct = usage_reporter::at_the_end(&mut driver, &end);
-    // Handlers go here: terminals hang up.
+    // Drops the channels' handlers, so terminals hang up.
     drop(driver);
     shared.end_parts();
     serving.last_word(&conduct);
@@ -209,7 +210,7 @@ fn serve(
     }
 }
 
-/// What the configuration says about the windows of channels.
+/// Returns the configuration of channel windows.
 fn channels(settings: &ServerSettings) -> lh_connection::Config {
     let bulk_window = if settings.hpn_disabled.value {
         WindowPolicy::configured(false, None)
@@ -219,7 +220,7 @@ fn channels(settings: &ServerSettings) -> lh_connection::Config {
     lh_connection::Config { bulk_window, ..lh_connection::Config::default() }
 }
 
-/// `NoneEnabled` and `NoneMacEnabled`, as they stand for this user at this address.
+/// Returns the effect of `NoneEnabled` and `NoneMacEnabled` for this user at this address.
 fn unencrypted(settings: &ServerSettings) -> Unencrypted {
     if settings.none_enabled.value {
         Unencrypted::Allowed { without_mac: settings.none_mac_enabled.value }
@@ -293,7 +294,7 @@ fn share(
     }
 }
 
-/// One line about how the connection ended, in OpenSSH's words.
+/// Logs the end of the connection on one line, in OpenSSH's words.
 fn log_end(end: &Result<i32, DriverError>, shared: &Shared) {
     let log = &shared.log;
     log.report_left_out();

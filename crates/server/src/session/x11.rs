@@ -1,7 +1,8 @@
-//! X11 forwarding, the server's side: a display for the programs of one session, whose connections go to the client.
+//! X11 forwarding, the server's side: a display for the programs of one session, whose connections are
+//! forwarded to the client.
 //!
-//! It listens at the TCP port that belongs to a display's number, as X servers do, and xauth is told the cookie that the client
-//! sent. The client looks at the cookie that programs show; nothing of that is checked here.
+//! It listens on the TCP port of a display number, as X servers do, and gives the client's cookie to xauth.
+//! The client checks the cookies of connecting programs; the server does not.
 
 use std::cell::RefCell;
 use std::ffi::CString;
@@ -23,14 +24,14 @@ use super::rc::pipe_with;
 use super::shared::Shared;
 use crate::log::{debug, error};
 
-/// TCP port of display 0; the others follow.
+/// TCP port of display 0; display N has this port plus N.
 const FIRST_PORT: u32 = 6000;
-/// How many displays there may be; OpenSSH's number.
+/// Largest number of displays; OpenSSH's value.
 const MOST_DISPLAYS: u32 = 1000;
 
-/// What a client asks for (RFC 4254 section 6.3.1).
+/// Fields of a client's request (RFC 4254 section 6.3.1).
 struct Request {
-    /// Only one connection.
+    /// Only one connection is accepted.
     single: bool,
     protocol: String,
     cookie: Zeroizing<String>,
@@ -39,9 +40,9 @@ struct Request {
 
 /// A display for the programs of a session.
 pub(super) struct Display {
-    /// `DISPLAY`.
+    /// Value of `DISPLAY`.
     name: String,
-    /// The name that xauth knows it by.
+    /// Name of the display for xauth.
     authority: String,
     protocol: String,
     cookie: Zeroizing<String>,
@@ -51,7 +52,7 @@ pub(super) struct Display {
 
 type Sources = Rc<RefCell<Vec<SourceId>>>;
 
-/// Makes a display. `None` when the login may not have one, the request is no good, or no number is free.
+/// Opens a display. `None` when the login may not have one, the request is malformed, or no number is free.
 pub(super) fn start(shared: &Rc<Shared>, fields: &[u8], cx: &mut ControlCx<'_>) -> Option<Display> {
     let request = match Request::read(fields) {
         Ok(request) => request,
@@ -112,12 +113,12 @@ fn family(shared: &Shared) -> Family {
     }
 }
 
-/// The first number from `offset` on whose port is free on all of the addresses.
+/// Returns the first number from `offset` whose port is free on all addresses, with its sockets.
 fn listen(on: &ListenOn, family: Family, offset: u32) -> Option<(u32, Vec<(OwnedFd, SocketAddr)>)> {
     (offset..offset.saturating_add(MOST_DISPLAYS)).find_map(|number| {
         let port = FIRST_PORT.checked_add(number).and_then(|port| u16::try_from(port).ok())?;
         let Bound { bound, failed } = listen_tcp(&on.addresses(port, family).ok()?);
-        // A machine may lack one of the two families; but a number that is taken in one counts as taken in
+        // A machine may lack one address family. But a number that is in use in one family counts as used in
         // both.
         let taken =
             failed.iter().any(|(_, problem)| problem.raw_os_error() == Some(Errno::ADDRINUSE.raw_os_error()));
@@ -125,7 +126,7 @@ fn listen(on: &ListenOn, family: Family, offset: u32) -> Option<(u32, Vec<(Owned
     })
 }
 
-/// `only_one`: the listeners to end after the first connection.
+/// `only_one`: the listeners to remove after the first connection.
 fn listening(socket: OwnedFd, shared: &Rc<Shared>, only_one: Option<Sources>) -> Listening {
     let shared = Rc::clone(shared);
     Listening::tcp(socket, move |accepted: Accepted, cx: &mut ControlCx<'_>| {
@@ -133,7 +134,7 @@ fn listening(socket: OwnedFd, shared: &Rc<Shared>, only_one: Option<Sources>) ->
         if let (Some(sources), true) = (&only_one, accepted.is_ok()) {
             let mut sources = sources.borrow_mut();
             if sources.is_empty() {
-                // Another one came in the same turn.
+                // Another connection was accepted in this turn.
                 return;
             }
             sources.drain(..).for_each(|source| cx.remove_source(source));
@@ -146,20 +147,20 @@ fn listening(socket: OwnedFd, shared: &Rc<Shared>, only_one: Option<Sources>) ->
 }
 
 impl Display {
-    /// `DISPLAY`.
+    /// Returns the value of `DISPLAY`.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// What `~/.ssh/rc` reads (sshd(8), SSHRC).
+    /// Returns the input for `~/.ssh/rc` (sshd(8), SSHRC).
     pub(super) fn for_rc(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("{} {}\n", self.protocol, *self.cookie))
     }
 
-    /// xauth, to be run before the session's program.
+    /// Returns the xauth command to run before the session's program.
     ///
     /// # Errors
-    /// The system has no room for a pipe, or the program's path has a NUL in it.
+    /// A pipe cannot be created, or the program's path contains a NUL.
     pub(super) fn xauth(&self) -> io::Result<Before> {
         let (name, protocol, cookie) = (&self.authority, &self.protocol, &*self.cookie);
         let input = Zeroizing::new(format!("remove {name}\nadd {name} {protocol} {cookie}\n"));
@@ -168,7 +169,7 @@ impl Display {
         Ok(Before { words, stdin: pipe_with(&input)? })
     }
 
-    /// The session is over: no new connection is accepted. Open ones stay.
+    /// Stops accepting connections at the session's end. Open ones stay.
     pub(super) fn end(self, cx: &mut ControlCx<'_>) {
         self.sources.borrow_mut().drain(..).for_each(|source| cx.remove_source(source));
     }
@@ -186,7 +187,7 @@ impl Request {
     }
 }
 
-/// Both become words of commands for xauth.
+/// Both values become words of xauth's commands.
 fn word(text: &str) -> Result<String, WireError> {
     let sound = |c: char| c.is_ascii_alphanumeric() || ".:/-_".contains(c);
     if text.is_empty() || text.len() > 1024 || !text.chars().all(sound) {

@@ -1,7 +1,7 @@
-//! `TransferLog`: a line for each connection and each transfer, for people's own scripts and for log servers.
+//! `TransferLog`: one line for each connection and each transfer, for scripts and log servers.
 //!
-//! The monitor writes it. A file is opened anew for each line and gets it with one write at its end: sessions of any number do not mix
-//! their lines, and to rotate the file it is enough to rename it.
+//! The monitor writes it. For each line it opens the file and appends with a single write. So lines of
+//! concurrent sessions do not mix, and renaming the file is enough to rotate it.
 
 mod record;
 
@@ -19,10 +19,10 @@ use lh_sys::syslog::{Facility, Severity, Syslog};
 
 pub(crate) use record::Record;
 
-/// The name that stands in the logs of the system.
+/// Program name in the system's logs.
 const NAME: &str = "lhsshd-transfer";
 
-/// Where the lines go, and how they look.
+/// Destination and format of the lines.
 #[derive(Debug)]
 pub(crate) struct TransferLog {
     target: Target,
@@ -31,7 +31,7 @@ pub(crate) struct TransferLog {
 }
 
 impl TransferLog {
-    /// What the configuration asks for, if it asks for any.
+    /// Returns the configured log, or `None` if there is none.
     pub(crate) fn new(settings: &ServerSettings) -> Option<Self> {
         let target = settings.transfer_log.value.clone();
         let facility = Facility::by_name(settings.syslog_facility.value.word()).unwrap_or(Facility::AUTH);
@@ -45,7 +45,7 @@ impl TransferLog {
     /// Writes a record.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The record cannot be written.
     pub(crate) fn write(&self, record: &Record) -> Result<(), TransferLogError> {
         let time = lh_sys::time::utc_text(SystemTime::now());
         for line in record.lines(self.format) {
@@ -69,16 +69,17 @@ impl TransferLog {
     }
 }
 
-/// A record that could not be written.
+/// Why a record could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", place.display())]
 pub(crate) struct TransferLogError {
-    /// The file, or the journal's socket.
+    /// Path of the file, or of the journal's socket.
     place: PathBuf,
     problem: io::Error,
 }
 
-/// Adds a line to a file that only root may read, if it is new. A pipe without a reader is an error and not a wait.
+/// Appends a line to a file; a new file is readable only by root. A pipe without a reader is an error and
+/// does not block.
 fn append(path: &Path, line: &str) -> io::Result<()> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or(0);

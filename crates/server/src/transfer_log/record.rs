@@ -1,26 +1,26 @@
-//! One record and how it looks: names and values, JSON, or the lines of HPN-SSH.
+//! A log record and its formats: names and values, JSON, or the lines of HPN-SSH.
 //!
-//! Values come from clients (user names, paths, identifications): a record stays one line with any of them,
-//! and a value stays one.
+//! Values come from clients (user names, paths, identifications). With any of them, a record stays on one
+//! line, and each value stays one value.
 
 use std::fmt::Write as _;
 
 use lh_config::enums::TransferLogFormat as Format;
 use serde_json::{Map, Value};
 
-/// Names and values, in the order they are written.
+/// Names and values, in the order of writing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Record {
     fields: Map<String, Value>,
 }
 
 impl Record {
-    /// A record of an event: `connection`, `file`, `command` or `operation`.
+    /// Returns a record of an event: `connection`, `file`, `command` or `operation`.
     pub(crate) fn new(event: &'static str) -> Self {
         Self::default().text("event", event)
     }
 
-    /// Adds text. Nothing is written for empty text.
+    /// Adds text. Empty text is left out.
     #[must_use]
     pub(crate) fn text(mut self, name: &'static str, value: &str) -> Self {
         if !value.is_empty() {
@@ -36,7 +36,7 @@ impl Record {
         self
     }
 
-    /// Adds a time, in seconds with thousandths.
+    /// Adds a time, in seconds with three decimals.
     #[must_use]
     pub(crate) fn seconds(mut self, name: &'static str, micros: u64) -> Self {
         let seconds = (micros / 1000) as f64 / 1000.0;
@@ -44,7 +44,7 @@ impl Record {
         self
     }
 
-    /// The record in a format: one line, or with HPN-SSH's several.
+    /// Returns the record in a format: one line, or several in HPN-SSH's format.
     pub(crate) fn lines(&self, format: Format) -> Vec<String> {
         match format {
             Format::Text => vec![self.as_text()],
@@ -53,7 +53,7 @@ impl Record {
         }
     }
 
-    /// Fields for the journal beside the line, under names of our own.
+    /// Returns the journal's additional fields, under names of our own.
     pub(crate) fn journal_fields(&self) -> Vec<(String, String)> {
         self.fields
             .iter()
@@ -78,8 +78,9 @@ impl Record {
         line
     }
 
-    /// Like HPN-SSH's server: `;` between the parts, several lines for a connection. (It writes them as things happen, and 0 for all
-    /// bytes.) What it does not have is written in the same manner.
+    /// Returns lines in the format of HPN-SSH's server: `;` between parts, several lines for a connection.
+    /// (HPN-SSH writes them as events happen, and 0 for all bytes.) Events that it lacks are written in this
+    /// manner too.
     fn as_hpn(&self) -> Vec<String> {
         let get = |name: &str| {
             let value = self.fields.get(name).map(plain).unwrap_or_default();
@@ -121,7 +122,7 @@ impl Record {
             )];
         }
         let client = get("client");
-        // HPN-SSH shows the part behind the version of the protocol.
+        // HPN-SSH shows the part after the protocol version.
         let client = client.splitn(3, '-').nth(2).unwrap_or(&client);
         vec![
             line("Ltype: Version", format!("Protocol: 2.0;Client: {client}")),
@@ -145,12 +146,12 @@ impl Record {
     }
 }
 
-/// The JSON line with the time as its first field.
+/// Returns the JSON line with the time as its first field.
 pub(super) fn with_time(line: &str, time: &str) -> String {
     format!("{{\"time\":\"{time}\",{}", line.strip_prefix('{').unwrap_or(line))
 }
 
-/// For what stands in double quotes: readers of such lines know no escape for a single one.
+/// Escapes text for double quotes. Single quotes stay: readers of these lines know no escape for them.
 fn escaped(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {
@@ -163,7 +164,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// JSON escapes control characters below the blank only; terminals and log servers act on others, too.
+/// Also escapes characters that JSON permits but terminals and log servers interpret.
 fn visible(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -201,7 +202,7 @@ mod tests {
                 "event=file user=ada remote=192.0.2.7 port=1022 path=\"/a b\" direction=upload bytes=1000 duration=1.234"
             ]
         );
-        // Readers of such lines know escapes of double quotes and backslashes alone.
+        // Readers of these lines know only the escapes of double quotes and backslashes.
         let line = &record("/it's \"b\" \\c").lines(Format::Text)[0];
         assert!(line.contains(r#"path="/it's \"b\" \\c""#), "{line}");
         let json = record("/a\"b").lines(Format::Json);
@@ -244,7 +245,8 @@ mod tests {
         );
     }
 
-    /// How often a character stands in a line without a backslash before it (or inside of quotes, where they count).
+    /// Returns how often a character occurs in a line without a backslash before it. `quotes`: ignores text
+    /// inside double quotes.
     fn unescaped(line: &str, wanted: char, quotes: bool) -> usize {
         let (mut escaped, mut quoted, mut count) = (false, false, 0);
         for c in line.chars() {
@@ -274,7 +276,7 @@ mod tests {
                             prop_assert_eq!(&read["direction"], "upload");
                         }
                         Format::Text => {
-                            // Outside of quotes there is one value for each name.
+                            // Outside quotes there is one value for each name.
                             prop_assert_eq!(unescaped(&line, '=', true), if value.is_empty() { 7 } else { 8 });
                         }
                         Format::Hpn => prop_assert_eq!(unescaped(&line, ';', false), 8),

@@ -1,4 +1,5 @@
-//! What a client in proxy mode sends: read from its socket, checked, and passed on to the server.
+//! Messages of a client in proxy mode: reads them from its socket, checks them, and forwards them to the
+//! server.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::AsFd as _;
@@ -18,9 +19,9 @@ use crate::mux::line::Line;
 use crate::mux::state::{ProxyClient as _, Shared};
 use crate::ui::LogLevel;
 
-/// Most bytes read from one client per turn of the loop.
+/// Largest number of bytes read from one client per turn of the loop.
 const READ_PER_TURN: usize = 512 << 10;
-/// Most bytes per read call.
+/// Largest number of bytes per read call.
 const READ_SIZE: usize = 128 << 10;
 
 impl Relay {
@@ -88,7 +89,7 @@ impl Relay {
         Ok(())
     }
 
-    /// The client accepts a connection to a listener at the server.
+    /// Handles the client's acceptance of a connection to a listener at the server.
     fn accepted(
         &self,
         accepted: &msg::ChannelOpenConfirmation<'_>,
@@ -106,7 +107,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Handles a message about an open channel. Its recipient already is the server's number.
+    /// Handles a message about an open channel. Its recipient field already is the server's number.
     fn of_channel(&self, number: u8, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Violation> {
         let (server, data) = frames::check(message).map_err(|_| "a malformed message")?;
         if !cx.can_send_message(message.len()) {
@@ -147,7 +148,7 @@ impl Relay {
         let forward = frames::listener(request.name, request.fields.0).map_err(|_| "a malformed message")?;
         let forwards = &self.0.master.forwards;
         match forward {
-            // A client of a shared connection may not send requests about the whole of it.
+            // A client of a shared connection may not send requests about the connection as a whole.
             None => self.answer(slot, &frames::answer(None)),
             Some((forward, true)) => {
                 let mut state = self.0.state.borrow_mut();
@@ -202,7 +203,7 @@ impl Relay {
     }
 }
 
-/// The client's socket.
+/// The source that reads the client's socket.
 struct FromClient {
     relay: Relay,
     /// An incomplete message.

@@ -1,4 +1,4 @@
-//! What the server sends to the channels of a client in proxy mode.
+//! Messages of the server for the channels of a client in proxy mode.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use super::state::{Channel, MAX_CHANNELS, Relay, State, packet_size_for_peer};
 use crate::mux::state::ProxyClient;
 
 impl Relay {
-    /// Offers the client a connection to its listener at the server.
+    /// Offers a connection to its listener at the server to the client.
     pub(super) fn offer(&self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) {
         if self.0.over.get() || self.0.state.borrow().channels.len() >= MAX_CHANNELS {
             return cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
@@ -25,7 +25,7 @@ impl Relay {
             state.theirs.insert(asked.remote_id, id);
         }
         self.0.master.state.borrow_mut().relayed.insert(id, Rc::new(self.clone()));
-        // The client replies to the server's own number.
+        // The client's replies name the server's own channel number.
         let (server, window, max_packet) =
             (asked.remote_id, asked.window, packet_size_for_peer(asked.max_packet));
         let open = msg::ChannelOpen::new(kind.as_bytes(), server, window, max_packet, Rest(fields));

@@ -1,4 +1,5 @@
-//! State of a client in proxy mode: its channels, its listeners at the server, and what waits for its socket.
+//! State of a client in proxy mode: its channels, its listeners at the server, and the messages queued for
+//! its socket.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -15,7 +16,7 @@ use crate::mux::frames::Queue;
 use crate::mux::line::Line;
 use crate::mux::state::Shared;
 
-/// Most channels of one client.
+/// Largest number of channels of one client.
 pub(super) const MAX_CHANNELS: usize = 4096;
 
 /// State of a channel.
@@ -24,7 +25,7 @@ pub(super) struct Channel {
     pub(super) client: Option<u32>,
     /// The server's channel number, once known.
     pub(super) server: Option<u32>,
-    /// Bytes that the server still accepts (in one packet: `max_packet`).
+    /// Number of bytes that the server still accepts (in one packet: `max_packet`).
     pub(super) window: u64,
     pub(super) max_packet: u32,
     /// The client has sent EOF, or CLOSE.
@@ -59,16 +60,16 @@ pub(super) struct State {
     pub(super) answered: u64,
 }
 
-/// A violation by the client; ends it.
+/// A client's violation of the protocol, which ends its connection.
 pub(super) type Violation = &'static str;
 
-/// The packet size to announce to one end for the other.
+/// Returns the packet size to announce to one end for the other.
 pub(super) fn packet_size_for_peer(announced: u32) -> u32 {
     announced.min(STOCK_CHANNEL_PACKET)
 }
 
 impl Relay {
-    /// The client's channel with this number at the server.
+    /// Returns the client's channel with this number at the server.
     pub(super) fn by_server(
         &self,
         server: u32,

@@ -1,4 +1,4 @@
-//! Forwards as messages have them, and the places that they connect.
+//! Forwards in the protocol's messages, and their endpoints.
 
 use lh_config::forward::{Endpoint, Forward};
 use lh_wire::{Reader, Result, WireError, Writer};
@@ -6,7 +6,7 @@ use lh_wire::{Reader, Result, WireError, Writer};
 /// Port number that marks the host as a socket path.
 const PORT_STREAMLOCAL: u32 = 0xffff_fffe;
 
-/// Which side of a forward listens, and how.
+/// The listening side of a forward, and its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `-L`.

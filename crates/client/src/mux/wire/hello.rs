@@ -10,7 +10,7 @@ pub const VERSION: u32 = 4;
 /// The greeting's extension of a master that answers requests for information.
 pub(super) const INFORMATION: &[u8] = b"info";
 
-/// The greeting of a client.
+/// Returns the greeting of a client.
 pub fn hello() -> Vec<u8> {
     let mut out = Vec::new();
     out.put_u32(HELLO);
@@ -18,7 +18,7 @@ pub fn hello() -> Vec<u8> {
     out
 }
 
-/// The greeting of a master.
+/// Returns the greeting of a master.
 pub fn master_hello() -> Vec<u8> {
     let mut out = hello();
     out.put_string(INFORMATION);
@@ -26,10 +26,10 @@ pub fn master_hello() -> Vec<u8> {
     out
 }
 
-/// The version in a client's greeting.
+/// Returns the version in a client's greeting.
 ///
 /// # Errors
-/// The message is no greeting.
+/// The message is not a greeting.
 pub fn read_hello(message: &[u8]) -> Result<u32> {
     let mut reader = Reader::new(message);
     if reader.u32()? != HELLO {

@@ -1,4 +1,4 @@
-//! Message numbers: of both sides, of the client and of the master.
+//! Message numbers: those of both sides, of the client, and of the master.
 
 pub(super) const HELLO: u32 = 1;
 pub(super) const C_NEW_SESSION: u32 = 0x1000_0002;

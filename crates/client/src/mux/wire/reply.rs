@@ -1,4 +1,4 @@
-//! What the master says: replies, and the fate of sessions.
+//! Messages of the master: replies, and the end of sessions.
 
 use lh_wire::{Reader, Result, WireError, Writer};
 
@@ -9,11 +9,11 @@ use super::numbers::*;
 /// The master's reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// Done.
+    /// The request succeeded.
     Ok,
-    /// Not allowed, and why.
+    /// The request is not permitted; holds the reason.
     PermissionDenied(String),
-    /// Not possible, and why.
+    /// The request failed; holds the reason.
     Failure(String),
     /// The master's process id.
     Alive(u32),
@@ -30,7 +30,7 @@ pub enum Reply {
 /// A message of the master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
-    /// Its greeting.
+    /// The master's greeting.
     Hello {
         /// Protocol version.
         version: u32,
@@ -48,7 +48,7 @@ pub enum Said {
 }
 
 impl Reply {
-    /// The message, without its length.
+    /// Returns the message, without its length.
     pub fn encode(&self, id: u32) -> Vec<u8> {
         let mut out = Vec::new();
         let mut head = |number: u32| {
@@ -88,7 +88,7 @@ impl Reply {
 }
 
 impl Said {
-    /// The message about a session, without its length; `None` for variants that other types encode.
+    /// Returns the message about a session, without its length; `None` for variants that other types encode.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         match self {

@@ -1,4 +1,4 @@
-//! What a mux client asks of the master.
+//! Requests of a mux client to the master.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub struct NewSession {
     pub subsystem: bool,
     /// The escape character; `None` for none.
     pub escape: Option<u8>,
-    /// `TERM`.
+    /// Value of `TERM`.
     pub term: String,
     /// The command; empty for a shell.
     pub command: Vec<u8>,
@@ -54,7 +54,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The message, without its length.
+    /// Returns the message, without its length.
     pub fn encode(&self, id: u32) -> Vec<u8> {
         let mut out = Vec::new();
         let mut head = |number: u32| {

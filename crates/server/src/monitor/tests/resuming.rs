@@ -1,4 +1,4 @@
-//! Sessions that go on over another connection: what the monitor remembers of a login, and who may.
+//! Resumption: what the monitor stores about a login, and which clients may resume a session.
 
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
@@ -12,10 +12,10 @@ use crate::resuming::{FromClaimant, Login, ToClaimant};
 
 const FIRST: [u8; 32] = [3; 32];
 
-/// A monitor after the login of its user, under this name.
+/// A monitor after a login under this user name.
 fn logged_in(lines: &str, name: &str) -> Scene {
     let mut scene = Scene::new(lines);
-    // A listener that counts the sessions that wait.
+    // A listener, which counts the waiting sessions.
     scene.monitor = scene.monitor.with_tickets(UnixStream::pair().unwrap().0);
     scene.user = name.to_owned();
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
@@ -34,8 +34,8 @@ fn sessions_count_for_the_account_whatever_was_typed() {
     assert_eq!((terms.name, terms.account), (name, account));
 }
 
-/// The monitor of a session, for one claim. Returns what it is told after it has said that the proof is
-/// right.
+/// Runs the monitor of a session for one claim; `right` is its answer to the proof. Returns the messages that
+/// it receives after that.
 fn session(number: u8, right: ToClaimant) -> (Handle, JoinHandle<Vec<FromClaimant>>) {
     let mut name = [number; 16];
     name[..4].copy_from_slice(&std::process::id().to_be_bytes());
@@ -64,22 +64,22 @@ fn session(number: u8, right: ToClaimant) -> (Handle, JoinHandle<Vec<FromClaiman
     (handle, session)
 }
 
-/// A client's claim on the session of this name; the monitor of a session decides whether its proof is right.
+/// A client's claim on the session of this user; the session's monitor decides whether the proof is right.
 fn claim(handle: Handle, user: &str) -> Method {
     let request = ClientSecret::new(handle, &Export::default()).request(user, &FIRST, 0).to_payload();
     let before = 1 + 4 + user.len() + 4 + 14 + 4 + NAME.len();
     Method::Resume(ResumeAttempt { fields: request[before..].to_vec(), export: vec![4; 32].into() })
 }
 
-/// A connection whose client claims a session that began with the scene's key. Returns the verdict, and what
-/// the session was told.
+/// A connection whose client claims a session that began with the scene's key. Returns the verdict, and the
+/// messages to the session.
 fn claimed(scene: &mut Scene, number: u8) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
     let host_keys = scene.monitor.signer.keys().iter();
     let host_keys = host_keys.map(|key| key.public().fingerprint(FingerprintHash::Sha256)).collect();
     claimed_at(scene, number, host_keys)
 }
 
-/// Like [`claimed`], of a session that began at a server with these host keys.
+/// Like [`claimed`], for a session that began at a server with these host keys.
 fn claimed_at(
     scene: &mut Scene,
     number: u8,
@@ -91,12 +91,12 @@ fn claimed_at(
     let (handle, session) = session(number, ToClaimant::Right(right));
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
     let verdict = scene.decide(claim(handle, &scene.user));
-    // The other end of the conversation closes.
+    // Closes the other end of the conversation.
     drop(scene.monitor.take_claimant());
     (verdict, session.join().unwrap())
 }
 
-/// A second server of the same host and user has no say, whatever its rules are.
+/// A second server of this host and user cannot end the session, whatever its rules are.
 #[test]
 fn another_server_does_not_end_a_session() {
     for grace in ["0", "1m"] {
@@ -119,7 +119,7 @@ fn a_session_ends_only_by_a_definite_no() {
         std::fs::write(scene._directory.path().join("authorized"), "").unwrap();
         scene
     };
-    // The command lists the key, and a file that cannot be read does not revoke it for ever.
+    // The command lists the key; an unreadable file does not revoke it for good.
     let mut listed = scene("");
     std::fs::write(&path, listed.key.public().to_openssh_line("")).unwrap();
     let (verdict, heard) = claimed(&mut listed, 30);
@@ -128,12 +128,13 @@ fn a_session_ends_only_by_a_definite_no() {
     let mut unreadable = scene("RevokedKeys /nonexistent/revoked\n");
     std::fs::write(&path, unreadable.key.public().to_openssh_line("")).unwrap();
     assert_eq!(claimed(&mut unreadable, 31), (Ok(Verdict::Later), Vec::new()));
-    // It fails: nobody knows.
+    // The command fails: the result is unknown.
     let mut failing = scene("");
     std::fs::remove_file(&path).unwrap();
     assert_eq!(claimed(&mut failing, 32), (Ok(Verdict::Later), Vec::new()));
     assert!(failing.log.taken().iter().any(|line| line.contains("as far as could be looked up")));
-    // It answers that the key is gone, or a list says that it is revoked, whatever else fails.
+    // The command no longer lists the key, or a list revokes it: the session ends even if other look-ups
+    // fail.
     std::fs::write(&path, "").unwrap();
     let (verdict, heard) = claimed(&mut scene(""), 33);
     assert!(matches!(verdict, Ok(Verdict::Reject { .. })), "{verdict:?}");
@@ -178,7 +179,7 @@ fn a_refused_claim_proves_nothing_for_a_login() {
     assert_eq!(grant.proofs.lines().count(), 1, "{}", grant.proofs);
 }
 
-/// Connections that were lost on the way back to a session differ from those that tried to log in.
+/// Connections lost during a resumption differ from those that tried to log in.
 #[test]
 fn a_lost_resumption_asks_for_nothing() {
     let mut scene = Scene::new("ResumeGrace 1m\nRevokedKeys /nonexistent/revoked");

@@ -1,4 +1,4 @@
-//! Who may join a session by a ticket, and as what.
+//! Joining a session by a ticket: which clients may, and with which rights.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use crate::tickets::{KEEP, KEEP_LENGTH, Record, TAKE, TAKE_LENGTH, Tickets, id_o
 const FIRST: [u8; 32] = [3; 32];
 const SECOND: [u8; 32] = [9; 32];
 
-/// Gives the monitor a listener, whose end of the socket is returned.
+/// Connects the monitor to a listener; returns the listener's end of the socket.
 fn with_listener(mut scene: Scene) -> (Scene, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     scene.monitor = scene.monitor.with_tickets(theirs);
@@ -34,7 +34,7 @@ fn logged_in(lines: &str, options: &str) -> (Scene, UnixStream) {
     (scene, listener)
 }
 
-/// A ticket of that session: its key, and what the listener is to keep.
+/// Issues a ticket of the session; returns its key and the record that the listener keeps.
 fn ticket(scene: &mut Scene, listener: &mut UnixStream) -> (PrivateKey, Record) {
     let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
     assert_eq!(scene.monitor.ticket(key.public().blob()), Ok(true));
@@ -46,7 +46,7 @@ fn ticket(scene: &mut Scene, listener: &mut UnixStream) -> (PrivateKey, Record) 
     (key, Record::decode(&record).unwrap())
 }
 
-/// A new connection, and a listener that has this ticket.
+/// A new connection, and a listener that keeps this ticket.
 fn comer(lines: &str, key: &PrivateKey, record: &Record) -> Scene {
     let (mut scene, mut listener) = with_listener(Scene::new(lines));
     scene.monitor.sign_first(1, "ssh-ed25519", &SECOND).unwrap().unwrap();
@@ -134,7 +134,7 @@ fn tickets_can_be_turned_off_and_are_ed25519_keys() {
     for bad in [other.public().blob(), b"", b"ssh-ed25519"] {
         assert_eq!(first.monitor.ticket(bad), Ok(false));
     }
-    // One that was given out when they were on.
+    // A ticket that was issued when tickets were enabled.
     let (key, record) = ticket(&mut first, &mut listener);
     let mut second = comer("LonghaulTickets no", &key, &record);
     let host_key = second.monitor.signer.keys()[1].public().blob().to_vec();

@@ -1,8 +1,8 @@
-//! Where the socket of a forwarded agent is made (`AgentSocketPath`).
+//! Chooses the path of a forwarded agent's socket (`AgentSocketPath`).
 //!
-//! By default in `~/.ssh/agent`, as with OpenSSH since 10.1: home directories are private, while all users may list
-//! `/tmp`. Everything happens with the user's rights. Another user who can rename a directory on the way, or a link that
-//! leads there, could put an agent of his own in place of the user's, so such directories are not used.
+//! The default is `~/.ssh/agent`, as in OpenSSH since 10.1: home directories are private, while all users may
+//! list `/tmp`. All file operations use the user's rights. Another user who can rename a directory of the
+//! path, or a link in it, could substitute an agent of his own. Directories with this risk are not used.
 
 use std::fs::Metadata;
 use std::io;
@@ -21,35 +21,36 @@ use lh_sys::users::User;
 use crate::session::resolve::{Refused, resolve};
 use crate::user_tokens::user_tokens;
 
-/// Only the user may connect.
+/// Umask of the socket: only the user may connect.
 const MASK: u32 = 0o177;
 
-/// Where the socket goes when there is no better place and the configuration names none.
+/// Directory for the socket when the configuration names none and no better one works.
 const LAST_RESORT: &str = "/tmp";
 
-/// Bits of a directory's mode: others may write, the group may, and only owners rename and remove entries.
+/// Mode bits of a directory: others may write, the group may write, and only owners may rename and remove
+/// entries.
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 
-/// Why there is no socket.
+/// Why there is no agent socket.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PlaceError {
-    /// The value has a token that it may not have.
+    /// The value of `AgentSocketPath` has a token that is not permitted.
     #[error("AgentSocketPath: {0}")]
     Tokens(#[from] ExpandError),
-    /// The configuration wants none.
+    /// The configuration disables the socket (`none`).
     #[error("AgentSocketPath is none")]
     Nowhere,
     /// Another user could replace the directory.
     #[error("bad ownership or modes for agent directory {0}")]
     Unsafe(PathBuf),
-    /// The directory or the socket cannot be made.
+    /// The directory or the socket cannot be created.
     #[error("{path}: {error}")]
     System { path: PathBuf, error: String },
 }
 
-/// A directory that was made for one socket.
+/// A directory that was created for one socket; removed when dropped.
 #[derive(Debug)]
 pub(super) struct Directory(PathBuf);
 
@@ -61,11 +62,11 @@ impl Drop for Directory {
 
 type Made = (UnixListener, Option<Directory>);
 
-/// Listens where the configuration says. Where it says nothing, the home directory may be missing or read-only, or
-/// its path too long.
+/// Listens where the configuration says. Its default falls back to `/tmp`, because the home directory may be
+/// missing or read-only, or its path too long.
 ///
 /// # Errors
-/// [`PlaceError`]; nothing is left behind but directories of `user:`.
+/// [`PlaceError`]; nothing is left behind except directories of `user:`.
 pub(super) fn listen(setting: &Setting<AgentSocketPath>, user: &User) -> Result<Made, PlaceError> {
     let expand = |directory: &str| user_tokens(user).expand(directory).map(PathBuf::from);
     match &setting.value {
@@ -82,10 +83,11 @@ pub(super) fn listen(setting: &Setting<AgentSocketPath>, user: &User) -> Result<
     }
 }
 
-/// Listens in the directory itself, which may be relative to the home directory and is made where it is missing.
+/// Listens in the directory itself. It may be relative to the home directory, and is created where it is
+/// missing.
 fn in_own_directory(directory: &Path, user: &User) -> Result<Made, PlaceError> {
     let directory = user.home.join(directory);
-    // The home directory is not made: a user whose home is missing has none.
+    // The home directory itself is not created: a user whose home is missing has none.
     let (mut path, below) = match directory.strip_prefix(&user.home) {
         Ok(below) => (user.home.clone(), below),
         Err(_) => (PathBuf::new(), directory.as_path()),
@@ -93,7 +95,7 @@ fn in_own_directory(directory: &Path, user: &User) -> Result<Made, PlaceError> {
     for name in below {
         path.push(name);
         match directories::private(&path) {
-            // Where the user may make nothing, it may be there already.
+            // Even where the user may create nothing, the directory may exist already.
             Err(_) if path.is_dir() => {}
             result => result.map_err(|error| failed(&path, &error))?,
         }
@@ -111,7 +113,7 @@ fn in_new_directory(parent: &Path) -> Result<Made, PlaceError> {
     let path = parent.join(directory);
     directories::make_private(&path).map_err(|error| failed(&path, &error))?;
     let directory = Directory(path);
-    // The listener is dropped first, and with it the file that keeps the directory.
+    // Field order: the listener is dropped first, which removes the socket from the directory.
     Ok((bind(&directory.0.join(format!("agent.sshd.{pid}")))?, Some(directory)))
 }
 
@@ -123,13 +125,13 @@ fn failed(path: &Path, error: &io::Error) -> PlaceError {
     PlaceError::System { path: path.to_owned(), error: lh_sys::errno_text(error).to_string() }
 }
 
-/// Whether only the user and root decide what is found at this path: the directories on the way are theirs, and the
-/// links. The home directory and those above it are the administrator's affair.
+/// Checks that only the user and root control this path: all directories and links on the way belong to them.
+/// The home directory and those above it are the administrator's responsibility.
 fn check(directory: &Path, user: &User) -> Result<(), PlaceError> {
     let home = user.home.canonicalize().unwrap_or_else(|_| user.home.clone());
     let guarded = |path: &Path, entry: &Metadata, _last: bool| {
         let mode = entry.mode();
-        // Groups may write the user's own directories: often he is alone in his group.
+        // The group may write the user's own directories: often the user is its only member.
         let others = if entry.uid() == user.uid { OTHERS_WRITE } else { OTHERS_WRITE | GROUP_WRITES };
         let safe = [0, user.uid].contains(&entry.uid())
             && (entry.is_symlink() || mode & others == 0 || mode & STICKY != 0);

@@ -3,7 +3,7 @@
 use lh_wire::Reader;
 use rustix::termios::Winsize;
 
-/// Fields that are one string.
+/// Reads fields that consist of one string.
 pub(super) fn one_string(fields: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(fields);
     let text = reader.string().ok()?.to_vec();
@@ -11,7 +11,7 @@ pub(super) fn one_string(fields: &[u8]) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Columns, rows, width and height in pixels; numbers no terminal has are cut to what the kernel can hold.
+/// Reads columns, rows, width and height in pixels. Larger values are cut to the kernel's maximum.
 pub(super) fn window_size(reader: &mut Reader<'_>) -> lh_wire::Result<Winsize> {
     let mut number = || reader.u32().map(|value| u16::try_from(value).unwrap_or(u16::MAX));
     let (ws_col, ws_row, ws_xpixel, ws_ypixel) = (number()?, number()?, number()?, number()?);

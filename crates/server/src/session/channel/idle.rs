@@ -1,8 +1,8 @@
-//! Channels that carry nothing (`ChannelTimeout`).
+//! Time limit for idle channels (`ChannelTimeout`).
 
 use std::time::{Duration, Instant};
 
-/// How long the channel may carry nothing, and since when it has not.
+/// The limit of an idle channel, and the time of its last transfer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Idle {
     pub(super) limit: Duration,
@@ -10,7 +10,7 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// When the channel is to be closed.
+    /// Returns the time at which the idle channel must be closed.
     pub(super) fn over(self) -> Option<Instant> {
         self.since.checked_add(self.limit)
     }

@@ -1,4 +1,4 @@
-//! What the server itself tells the user of a session.
+//! The server's own messages to the user of a session.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use crate::session::environment::UserFile;
 use crate::session::greeting;
 use crate::session::shared::Shared;
 
-/// Texts for one session.
+/// Messages for one session.
 pub(super) struct Messages<'a> {
     pub(super) shared: &'a Shared,
-    /// What PAM's modules say to this session.
+    /// Messages of PAM's modules for this session.
     pub(super) said: &'a str,
-    /// The session has a terminal.
+    /// Whether the session has a terminal.
     pub(super) on_terminal: bool,
 }
 
 impl Messages<'_> {
-    /// Greets the user in front of a login shell; `last` is the last login, where it is to be shown.
+    /// Sends the greeting ahead of a login shell. `last` is the last login, where it should be shown.
     pub(super) fn greet(&self, last: Option<&Last>, cx: &mut ChannelCx<'_>) {
         let shared = self.shared;
         let motd = shared.settings.print_motd.value.then_some(Path::new("/etc/motd"));
@@ -29,8 +29,8 @@ impl Messages<'_> {
         }
     }
 
-    /// Sends what PAM's modules say (the message of the day, why a password must change) to a session without a greeting of its
-    /// own, as sshd does.
+    /// Sends the messages of PAM's modules (the message of the day, why a password must change) to a session
+    /// without a greeting, as sshd does.
     pub(super) fn pass_on_said(&self, cx: &mut ChannelCx<'_>) {
         let shared = self.shared;
         if let Some(text) = greeting::text(&shared.user, self.said, None, None) {
@@ -39,8 +39,9 @@ impl Messages<'_> {
         }
     }
 
-    /// Bad lines of `~/.ssh/environment`, and that the home directory cannot be entered. Not for subsystems, whose standard error
-    /// OpenSSH does not send either: programs read what comes.
+    /// Reports invalid lines of `~/.ssh/environment`, and that the home directory cannot be entered.
+    /// Subsystems get no report: programs read their output, and OpenSSH does not send their standard error
+    /// either.
     pub(super) fn tell_about_files(&self, wanted: &Wanted, file: &UserFile, cx: &mut ChannelCx<'_>) {
         if matches!(wanted, Wanted::Subsystem(_)) {
             return;
@@ -53,7 +54,7 @@ impl Messages<'_> {
         }
     }
 
-    /// Sends a text as if a program had written it to its standard error.
+    /// Sends a text as standard error of the channel.
     pub(super) fn say(&self, text: &str, cx: &mut ChannelCx<'_>) {
         if self.on_terminal {
             cx.send(text.replace('\n', "\r\n").as_bytes());

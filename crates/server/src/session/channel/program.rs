@@ -1,4 +1,5 @@
-//! The program of a session channel: its environment, what runs before it, and its terminal or pipes.
+//! Starts the program of a session channel: its environment, the scripts that run before it, and its terminal
+//! or pipes.
 
 use std::io;
 
@@ -15,28 +16,28 @@ use crate::session::shared::Shared;
 use crate::session::x11::Display;
 use crate::session::{rc, recording};
 
-/// A terminal that was asked for and waits for its program.
+/// A terminal that was requested and waits for its program.
 pub(super) struct Terminal {
     pub(super) pty: Pty,
     pub(super) kind: String,
 }
 
 impl Terminal {
-    /// Its name, as records of logins have it.
+    /// Returns the terminal's name in login records.
     pub(super) fn line(&self) -> Option<String> {
         self.pty.name().strip_prefix("/dev").ok().map(|line| line.display().to_string())
     }
 }
 
-/// What the client has asked for before the program.
+/// What the client has requested before the program.
 pub(super) struct Requested<'a> {
     pub(super) variables: &'a ClientVariables,
     pub(super) display: Option<&'a Display>,
     pub(super) terminal: Option<Terminal>,
 }
 
-/// Runs the program of this decision. `files` are those that it moves, for the log of transfers; `client` is the
-/// client's identification line for programs that want it.
+/// Runs the decided program. `files` collects the files that it transfers, for the log. `client` is the
+/// client's identification line, for programs that need it.
 pub(super) fn run(
     shared: &Shared,
     decision: &Decision,
@@ -83,7 +84,7 @@ pub(super) fn run(
         program = program.arg(arg);
     }
     let mut before = None;
-    // Forced by the administrator, or a subsystem: then nothing of the user's comes in between.
+    // With a forced command or a subsystem, no script of the user's may run before it.
     if !matches!(wanted, Wanted::Subsystem(_))
         && !shared.restricted()
         && shared.settings.force_command.command().is_none()
@@ -95,7 +96,7 @@ pub(super) fn run(
     if before.is_none()
         && let Some(display) = display
     {
-        // A script of the user's own calls xauth itself.
+        // The user's own script calls xauth itself.
         before = Some(display.xauth()?);
     }
     if let Some(before) = before {

@@ -1,4 +1,4 @@
-//! Log lines about what a session starts.
+//! Log lines about the programs that sessions start.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::log::{error, info, verbose};
 use crate::session::command::{self, Decision, Plan, Wanted};
 use crate::session::shared::Shared;
 
-/// Which server for SFTP it is, where the configuration or the client names OpenSSH's.
+/// Logs which SFTP server runs, where the configuration or the client names OpenSSH's.
 fn log_sftp(shared: &Shared, decision: &Decision, wanted: &Wanted) {
     let settings = &shared.settings;
     let named: Option<&OsStr> = match (settings.force_command.command(), &shared.options.command, wanted) {
@@ -35,7 +35,7 @@ fn log_sftp(shared: &Shared, decision: &Decision, wanted: &Wanted) {
     }
 }
 
-/// That `UploadHook` does not see what this program writes, once in a session.
+/// Logs, once per session, that `UploadHook` does not see the files that this program writes.
 fn log_unchecked(shared: &Shared, decision: &Decision) {
     let bypasses = shared.settings.upload_hook.0.is_some() && matches!(decision.plan, Plan::Program { .. });
     if bypasses && !shared.files.unchecked_logged.replace(true) {
@@ -48,7 +48,7 @@ fn log_unchecked(shared: &Shared, decision: &Decision) {
     }
 }
 
-/// Logs what is started for what was asked for, in the channel of this `number`.
+/// Logs the requested and the started program, for the channel with this number.
 pub(super) fn log_start(
     shared: &Shared,
     decision: &Decision,

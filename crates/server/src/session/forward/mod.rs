@@ -1,9 +1,10 @@
-//! What a client may have forwarded: connections it opens from here (`direct-tcpip`, `direct-streamlocal@openssh.com`) and
-//! listeners it has here (`tcpip-forward`, `streamlocal-forward@openssh.com`), RFC 4254 section 7 and OpenSSH's PROTOCOL.
+//! Forwarding for a client: connections from the server (`direct-tcpip`, `direct-streamlocal@openssh.com`)
+//! and listeners on it (`tcpip-forward`, `streamlocal-forward@openssh.com`); RFC 4254 section 7 and OpenSSH's
+//! PROTOCOL.
 //!
-//! Everything happens in the user session process, with the user's rights: a port below 1024 is root's alone
-//! because the kernel says so, a socket's path is reached or not as the file system says. Names are looked up
-//! and connections made beside the loop.
+//! The user session process does everything with the user's rights. The kernel reserves ports below 1024 for
+//! root, and the file system decides about socket paths. Name lookups and connects run outside the event
+//! loop.
 
 mod permits;
 mod replies;
@@ -30,24 +31,24 @@ use super::shared::Shared;
 use crate::log::{error, info, verbose};
 use requests::{Listen, direct_streamlocal, direct_tcpip};
 
-/// Most listeners of one connection. Each may be several sockets.
+/// Largest number of listeners per connection. Each may be several sockets.
 const MAX_LISTENERS: usize = 256;
 
-/// A listener the client asked for.
+/// A listener that the client has requested.
 struct Listener {
     what: Listen,
-    /// The port it has, where the client left that to us.
+    /// The listener's port, where the client requested any free one.
     port: u16,
     sources: Vec<SourceId>,
 }
 
-/// Forwards of one connection.
+/// The forwards of one connection.
 pub(super) struct Forwards {
     shared: Rc<Shared>,
     resolver: Resolver,
     family: Family,
     listeners: Vec<Listener>,
-    /// Listeners that were asked for and whose names are being looked up.
+    /// Number of requested listeners whose names are being looked up.
     looked_up: usize,
 }
 
@@ -64,7 +65,7 @@ impl Forwards {
 
     // ---- connections from here
 
-    /// The client opens a channel to somewhere. False when the type is none of ours.
+    /// Opens a channel to a destination. Returns false when the channel type is not about forwarding.
     pub(super) fn open(&self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) -> bool {
         match kind {
             "direct-tcpip" => match direct_tcpip(fields) {
@@ -132,7 +133,8 @@ impl Forwards {
 
     // ---- listeners here
 
-    /// A global request. False when it is none of ours; the answer goes to `replies`, now or later.
+    /// Handles a global request. Returns false when it is not about forwarding. The answer goes to `replies`,
+    /// now or later.
     pub(super) fn request(
         this: &Rc<std::cell::RefCell<Self>>,
         name: &str,
@@ -181,7 +183,7 @@ impl Forwards {
                 };
                 match on.addresses(port, family) {
                     Ok(mut addresses) => {
-                        // An address that the client names may be of a family that `AddressFamily` excludes.
+                        // The client may name an address of a family that `AddressFamily` excludes.
                         addresses.retain(|address| family.allows(address));
                         finish(&addresses, cx);
                     }
@@ -198,7 +200,7 @@ impl Forwards {
         true
     }
 
-    /// Whether the client may listen there; the text for it when not.
+    /// Checks whether the client may listen there. `Err` is the text of the refusal.
     fn check(&self, what: &Listen, want_reply: bool) -> Result<(), &'static str> {
         let shared = &self.shared;
         if self.listeners.len() + self.looked_up >= MAX_LISTENERS {
@@ -213,7 +215,7 @@ impl Forwards {
                 }
             }
             Listen::Tcp { host, port } => {
-                // The client would not learn which port it is.
+                // Without a reply the client would not learn the chosen port.
                 if !permits::may_forward_back(shared) || (*port == 0 && !want_reply) {
                     return Err("Server has disabled port forwarding.");
                 }
@@ -231,7 +233,7 @@ impl Forwards {
         }
     }
 
-    /// Returns the port.
+    /// Opens the listening sockets and returns the port.
     fn listen_tcp(
         &mut self,
         host: String,
@@ -304,7 +306,7 @@ impl Forwards {
     fn cancel(&mut self, what: &Listen, cx: &mut ControlCx<'_>) -> bool {
         let is_it = |listener: &Listener| match (&listener.what, what) {
             (Listen::Unix(listening), Listen::Unix(asked)) => listening == asked,
-            // By the port it was asked for with, or the one it got.
+            // Matches the requested port or the assigned one.
             (Listen::Tcp { host, .. }, Listen::Tcp { host: asked, port }) => {
                 host == asked && listener.port == *port
             }
@@ -318,7 +320,7 @@ impl Forwards {
     }
 }
 
-/// Offers a connection to a listener to the client.
+/// Opens a channel to the client for a connection that a listener has accepted.
 pub(super) fn forwarded(
     shared: &Rc<Shared>,
     kind: &'static str,
@@ -352,16 +354,16 @@ fn open_towards_client(
     Ok(())
 }
 
-/// `TCPKeepAlive all`: the kernel probes the other end of a forwarded connection too.
+/// `TCPKeepAlive all`: enables the kernel's keepalive on a forwarded connection too.
 fn keep_alive(shared: &Shared, socket: &OwnedFd) {
     if shared.settings.tcp_keep_alive.value == TcpKeepAlive::All {
         let _ = lh_sys::socket::set_keepalive(socket, true);
     }
 }
 
-/// `ChannelTimeout` of a channel type.
+/// Returns the `ChannelTimeout` of a channel type.
 pub(super) fn idle_limit(shared: &Shared, kind: &str) -> Option<Duration> {
-    // The types that have other names there.
+    // Channel types with other names in `ChannelTimeout`.
     let kind = match kind {
         "x11" => "x11-connection",
         "tun@openssh.com" => "tun-connection",

@@ -1,4 +1,4 @@
-//! Who may forward what: `AllowTcpForwarding`, `PermitOpen`, `permitlisten=` and so on.
+//! Permissions for forwarding: `AllowTcpForwarding`, `PermitOpen`, `permitlisten=` and so on.
 
 use lh_config::enums::ServerGatewayPorts;
 use lh_config::pattern::wildcard;
@@ -8,12 +8,12 @@ use lh_driver::ListenOn;
 use crate::key_options::split_host_port;
 use crate::session::shared::Shared;
 
-/// Whether this login may forward anything at all.
+/// Returns whether this login may forward anything.
 fn may_forward(shared: &Shared) -> bool {
     !shared.restricted() && !shared.settings.disable_forwarding.value && shared.options.port_forwarding
 }
 
-/// Whether this login may open connections to `host:port` from here.
+/// Returns whether this login may open connections to `host:port` from the server.
 pub(super) fn may_connect(shared: &Shared, host: &str, port: u16) -> bool {
     let settings = &shared.settings;
     let keys = &shared.options.permit_open;
@@ -23,12 +23,12 @@ pub(super) fn may_connect(shared: &Shared, host: &str, port: u16) -> bool {
         && (keys.is_empty() || keys.iter().any(|permitted| opens(permitted, host, port)))
 }
 
-/// Whether this login may have TCP listeners here.
+/// Returns whether this login may have TCP listeners on the server.
 pub(super) fn may_forward_back(shared: &Shared) -> bool {
     may_forward(shared) && shared.settings.allow_tcp_forwarding.value.remote()
 }
 
-/// Whether it may have one there (`PermitListen`, `permitlisten=`).
+/// Returns whether this login may have a listener at `host:port` (`PermitListen`, `permitlisten=`).
 pub(super) fn may_listen(shared: &Shared, host: &str, port: u16) -> bool {
     let by_server = match &shared.settings.permit_listen.value {
         PermitForward::Any => true,
@@ -41,7 +41,8 @@ pub(super) fn may_listen(shared: &Shared, host: &str, port: u16) -> bool {
     by_server && (keys.is_empty() || keys.iter().any(|permitted| listens(permitted, host, port)))
 }
 
-/// Whether it may connect to Unix sockets. Who may open some ports only (`PermitOpen`, `permitopen=`) may open no socket.
+/// Returns whether this login may connect to Unix sockets. A login limited to some ports (`PermitOpen`,
+/// `permitopen=`) may not.
 pub(super) fn may_connect_unix(shared: &Shared) -> bool {
     may_forward(shared)
         && shared.settings.allow_stream_local_forwarding.value.local()
@@ -49,13 +50,13 @@ pub(super) fn may_connect_unix(shared: &Shared) -> bool {
         && shared.options.permit_open.is_empty()
 }
 
-/// Whether it may have Unix sockets that listen.
+/// Returns whether this login may have listening Unix sockets.
 pub(super) fn may_listen_unix(shared: &Shared) -> bool {
     may_forward(shared) && shared.settings.allow_stream_local_forwarding.value.remote()
 }
 
-/// The addresses to listen on when a client asks for `host` (sshd_config(5), `GatewayPorts`). Without the keyword only
-/// the two loopback addresses can be chosen between.
+/// Returns the addresses to listen on for a requested `host` (sshd_config(5), `GatewayPorts`). Unless
+/// `GatewayPorts` is set, a client can choose only among the loopback addresses.
 pub(super) fn listen_on(host: &str, gateway: ServerGatewayPorts) -> ListenOn {
     let loopback = matches!(host, "127.0.0.1" | "::1");
     match gateway {
@@ -64,20 +65,20 @@ pub(super) fn listen_on(host: &str, gateway: ServerGatewayPorts) -> ListenOn {
         ServerGatewayPorts::Yes => ListenOn::Everywhere,
         ServerGatewayPorts::ClientSpecified => match host {
             "" | "*" => ListenOn::Everywhere,
-            // The name stands for both families.
+            // `localhost` means both address families.
             "localhost" => ListenOn::Loopback,
             host => ListenOn::Host(host.to_owned()),
         },
     }
 }
 
-/// One `permitopen=` of a key.
+/// Returns whether a `permitopen=` option matches.
 fn opens(permitted: &str, host: &str, port: u16) -> bool {
     let Some((name, number)) = split_host_port(permitted) else { return false };
     (name == "*" || name.eq_ignore_ascii_case(host)) && is_port(number, port)
 }
 
-/// One `permitlisten=` of a key: a port alone is for every address.
+/// Returns whether a `permitlisten=` option matches. A port without a host matches every address.
 fn listens(permitted: &str, host: &str, port: u16) -> bool {
     let (name, number) =
         split_host_port(permitted).map_or((None, permitted), |(name, port)| (Some(name), port));

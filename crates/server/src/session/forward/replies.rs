@@ -1,4 +1,5 @@
-//! Answers to global requests, which must leave in the order of the requests though some take longer than others.
+//! Answers to global requests. They must be sent in the order of the requests, although some take longer than
+//! others.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -6,10 +7,10 @@ use std::rc::Rc;
 
 use lh_driver::ControlCx;
 
-/// Most requests whose answers wait for that to an earlier one. Honest clients have a few.
+/// Largest number of requests that wait for their answer. Honest clients have a few.
 const MOST: usize = 4096;
 
-/// What is to be said: nothing for now, a failure, or a success with fields.
+/// The answer to send: none yet, a failure, or a success with these fields.
 enum Answer {
     Pending,
     Failure,
@@ -18,25 +19,25 @@ enum Answer {
 
 #[derive(Default)]
 struct Queue {
-    /// Number of the first one in the queue.
+    /// Number of the request at the head of the queue.
     first: u64,
     answers: VecDeque<Answer>,
 }
 
-/// The answers that are owed. Clones share them.
+/// Unsent answers of a connection. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Replies(Rc<RefCell<Queue>>);
 
-/// A place in the order; `None` where no answer is wanted.
+/// Number of a request; `None` where the client wants no answer.
 pub(crate) type Slot = Option<u64>;
 
 impl Replies {
-    /// True when a client has asked for too much that cannot be answered yet.
+    /// Returns whether too many requests wait for an answer.
     pub(crate) fn are_too_many(&self) -> bool {
         self.0.borrow().answers.len() >= MOST
     }
 
-    /// Takes the place of a request that has arrived now.
+    /// Queues a request that has just been received.
     pub(crate) fn expect(&self, want_reply: bool) -> Slot {
         let mut queue = self.0.borrow_mut();
         want_reply.then(|| {
@@ -45,7 +46,7 @@ impl Replies {
         })
     }
 
-    /// Answers with success and these fields, or with failure, as soon as all earlier ones are answered.
+    /// Sets the answer: success with these fields, or failure. Sends all answers up to the first pending one.
     pub(crate) fn answer(&self, slot: Slot, answer: Option<Vec<u8>>, cx: &mut ControlCx<'_>) {
         let mut queue = self.0.borrow_mut();
         let Some(slot) = slot else { return };

@@ -1,4 +1,4 @@
-//! The fields of the messages (RFC 4254 section 7; OpenSSH's PROTOCOL section 2.4).
+//! Fields of forwarding messages (RFC 4254 section 7; OpenSSH's PROTOCOL section 2.4).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -6,17 +6,18 @@ use std::path::PathBuf;
 
 use lh_wire::{Reader, WireError};
 
-/// Where a client wants us to listen, as it says it.
+/// The address that a client requests to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Listen {
-    /// An address, `localhost`, `*` or nothing, and a port; 0 leaves the choice to us.
+    /// An address, `localhost`, `*` or an empty string, and a port; 0 requests any free one.
     Tcp { host: String, port: u16 },
-    /// A socket's path.
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl Listen {
-    /// Reads a global request; `None` for one that is not about listening. The second value is true for a cancellation.
+    /// Reads a global request; `None` for one that is not about listening. The boolean is true for a
+    /// cancellation.
     pub(super) fn request(name: &str, fields: &[u8]) -> Option<Result<(Self, bool), WireError>> {
         Some(match name {
             "tcpip-forward" => Self::tcp(fields).map(|what| (what, false)),
@@ -55,7 +56,7 @@ fn path(reader: &mut Reader<'_>) -> Result<PathBuf, WireError> {
     Ok(OsString::from_vec(bytes.to_vec()).into())
 }
 
-/// Host and port of a `direct-tcpip` open.
+/// Reads host and port of a `direct-tcpip` open.
 pub(super) fn direct_tcpip(fields: &[u8]) -> Result<(String, u16), WireError> {
     let mut reader = Reader::new(fields);
     let host = reader.text()?.to_owned();
@@ -65,7 +66,7 @@ pub(super) fn direct_tcpip(fields: &[u8]) -> Result<(String, u16), WireError> {
     Ok((host, port))
 }
 
-/// Path of a `direct-streamlocal@openssh.com` open.
+/// Reads the path of a `direct-streamlocal@openssh.com` open.
 pub(super) fn direct_streamlocal(fields: &[u8]) -> Result<PathBuf, WireError> {
     let mut reader = Reader::new(fields);
     let path = path(&mut reader)?;

@@ -1,4 +1,4 @@
-//! Claims on a session, with the user session process and the client in the test's hands.
+//! Claims on a session. The test plays the user session process and the client.
 
 use super::whereabouts::MOST_KEPT;
 use super::*;
@@ -12,7 +12,7 @@ use crate::resuming::{Notice, connect};
 
 const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7);
 
-/// A session, with the user session process and the client in the test's hands.
+/// A session whose user session process and client are played by the test.
 struct Scene {
     resumable: Resumable,
     monitor: Monitor,
@@ -47,7 +47,7 @@ impl Scene {
         }
     }
 
-    /// A monitor whose client has made the right claim, for a connection with this identifier.
+    /// Makes a right claim for a connection with this session identifier; returns its monitor's socket.
     fn claimed(&mut self, session_id: &[u8]) -> MonitorSocket {
         let request = self.client.request("ada:style", session_id, 0).to_payload();
         let before = 1 + 4 + 9 + 4 + 14 + 4 + NAME.len();
@@ -64,7 +64,7 @@ impl Scene {
         claimant
     }
 
-    /// Lets the connection take the session over, and the user session process hear of it.
+    /// Lets the connection take over the session, and delivers it to the user session process.
     fn take(&mut self, claimant: &MonitorSocket) {
         let export = vec![4; 32].into();
         claimant.send(&FromClaimant::Take { export, peer: HERE, local: HERE }.encode()).unwrap();
@@ -107,7 +107,7 @@ fn a_connection_takes_the_session_over() {
     scene.user.send(&FromUser::Resumed.encode()).unwrap();
     scene.serve();
     let (waits, used) = Notice::read(&scene.listener).unwrap().unwrap();
-    // Counted by account: a style makes no other user of it.
+    // Sessions are counted by account: a style in the name makes no other user.
     assert!(matches!(&waits, Notice::Waits { user, .. } if user == "ada"), "{waits:?}");
     let after = [Notice::GoesOn(scene.handle), Notice::Connected(HERE.ip())].map(|notice| notice.encode());
     assert_eq!(scene.listener[used..], after.concat());
@@ -122,7 +122,7 @@ fn the_listener_is_told_what_a_session_keeps() {
         scene.user.send(&word.encode()).unwrap();
     }
     scene.serve();
-    // A listener that comes later is told all of it.
+    // A later listener receives the full state.
     let now = std::mem::take(&mut scene.listener);
     scene.resumable.notify(&mut scene.listener);
     for (mut told, kept) in [(&now[..], vec![7, MOST_KEPT]), (&scene.listener[..], vec![MOST_KEPT])] {
@@ -141,7 +141,7 @@ fn the_listener_is_told_what_a_session_keeps() {
 #[test]
 fn late_word_of_the_old_connection_confirms_nothing() {
     let mut scene = Scene::new(3);
-    // The answers are lost: the client goes on to claim with the secret that it has.
+    // The answers are lost, so the client goes on to claim with its old secret.
     for id in [b"first", b"other"] {
         let mut claimant = scene.claimed(id);
         scene.take(&claimant);
@@ -163,13 +163,13 @@ fn a_claimant_that_leaves_does_not_end_the_session() {
         let claimant = scene.claimed(id);
         scene.take(&claimant);
         drop(claimant);
-        // Its end may be noticed before the answer, or when it is to be told.
+        // The end of the new monitor may be noticed before the answer, or when the answer is sent.
         if id == b"other" {
             scene.serve();
         }
         scene.answer(5);
     }
-    // While a further one is being looked at, a late answer changes nothing.
+    // A late answer does not affect a further claim.
     let claimant = scene.claimed(b"last");
     scene.answer(5);
     scene.take(&claimant);

@@ -1,11 +1,12 @@
-//! SFTP inside the session process: no second process, no pipe, file bytes straight into packets.
+//! SFTP inside the session process: no second process and no pipe; file data goes straight into packets.
 //!
-//! Calls on files are made by the session's loop as long as that is safe and quick: every mounted file system is local, the
-//! channel is alone on its connection, and no request has lately taken longer than a millisecond. Otherwise the engine goes to
-//! a thread ([`workers`]) for as long as a few requests take, and the loop looks after the other channels, the keepalives and
-//! the windows. Where a file system is mounted that can hang, the engine is with a thread of its own ([`own_thread`]) from the
-//! beginning. There is one engine, so requests are served in their order either way. While it is away, what arrives for it is
-//! kept and no credit is given, so the client's window bounds the memory.
+//! The event loop makes file system calls itself as long as that is safe and fast: every mounted file system
+//! is local, the channel is the only one of its connection, and no recent request took longer than a
+//! millisecond. Otherwise the engine moves to a worker thread ([`workers`]) for a few requests, while the
+//! loop serves the other channels, the keepalives and the windows. Where a mounted file system can hang, the
+//! engine runs in a thread of its own ([`own_thread`]) from the beginning. There is one engine, so requests
+//! are served in order in any case. While it is away, received data is kept without returning window, so the
+//! client's window bounds the memory.
 
 pub(super) mod mounts;
 mod own_thread;
@@ -33,56 +34,57 @@ use upload_hook::UploadHook;
 use visit::Visit;
 use workers::Mailbox;
 
-/// Replies that a worker may make before it comes back.
+/// Size of the replies that a worker may produce in one visit, bytes.
 const REPLIES: usize = 512 * 1024;
 
-/// The engine goes to a worker again while at most this much of its last replies is unsent: it reads the next piece of a file
-/// while the loop seals this one.
+/// The engine visits a worker again while at most this many bytes of its last replies are unsent: it reads
+/// the next part of a file while the loop encrypts this one.
 const UNSENT: usize = 256 * 1024;
 
-/// After a slow request, so many visits without one before the loop makes the calls itself again.
+/// Number of visits without a slow request, after a slow one, before the loop makes file system calls again.
 const QUICK_RUNS: u32 = 64;
 
-/// How long the end of a connection waits for a call that has not returned, so that its files get into the log of transfers.
+/// Longest wait for an unfinished call at the end of a connection, so that its files get into the log of
+/// transfers.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
 /// The handler of a session channel that serves SFTP.
 pub(super) struct Sftp {
-    /// The engine, unless a thread has it.
+    /// The engine; `None` while a thread has it.
     server: Option<Box<Server>>,
-    /// The thread that has it for good.
+    /// The thread that owns the engine for good.
     thread: Option<OwnThread>,
-    /// A visit is awaited.
+    /// A thread has the engine; its visit has not returned.
     away: bool,
-    /// What has arrived meanwhile.
+    /// Data received while the engine is away.
     waiting: Vec<Bytes>,
-    /// Replies that a thread has made and the channel has not taken yet.
+    /// Replies of a thread that the channel has not taken yet.
     replies: Backlog,
-    /// Where threads tell what they have done; made when the first one is needed.
+    /// Receives the results of threads; created when the first thread is needed.
     mailbox: Option<Mailbox<Visit>>,
     pace: Pace,
-    /// Ends `UploadHook`, where there is one.
+    /// Stops `UploadHook`, where one is configured.
     stop_hook: Option<Arc<AtomicBool>>,
     reporter: Reporter,
     shared: Rc<Shared>,
     log: Log,
     eof: bool,
     ended: bool,
-    /// The exit status, while a thread still closes what is open.
+    /// The exit status, to send after a thread has closed the open files.
     status: Option<u32>,
 }
 
-/// Who is to make the calls on files.
+/// Decides whether the loop or a thread makes file system calls.
 struct Pace {
-    /// Visits without a slow request that are still to be seen.
+    /// Number of further visits without a slow request before the loop may make calls.
     careful: u32,
-    /// The engine changes the umask, which belongs to the process unless a thread has one of its own.
+    /// The engine changes the umask. That belongs to the whole process, unless a thread has unshared it.
     own_umask: bool,
-    /// No thread can be used.
+    /// No thread is available.
     inline_only: bool,
-    /// A thread's engine had nothing to do when it was seen last.
+    /// The thread's engine had nothing to do at the end of its last visit.
     idle: bool,
-    /// A thread's engine can go on.
+    /// The thread's engine can continue.
     more: bool,
 }
 
@@ -123,7 +125,7 @@ impl Sftp {
         sftp
     }
 
-    /// Where a file system can hang the engine gets a thread for itself.
+    /// Places the engine: in a thread of its own where a file system can hang, otherwise in the loop.
     fn settle(&mut self, server: Box<Server>) {
         if self.shared.files.mounts.all_local(Instant::now()) {
             self.server = Some(server);
@@ -140,7 +142,7 @@ impl Sftp {
         self.mailbox = Some(mailbox);
     }
 
-    /// Serves what can be served now.
+    /// Serves the requests that can be served now.
     fn serve(&mut self, cx: &mut ChannelCx<'_>) {
         if self.ended {
             return;
@@ -161,7 +163,7 @@ impl Sftp {
         self.finish(cx);
     }
 
-    /// True when the loop may call the file system.
+    /// Returns whether the loop may make file system calls.
     fn is_quick(&self, cx: &mut ChannelCx<'_>) -> bool {
         self.pace.inline_only
             || (self.pace.careful == 0
@@ -170,7 +172,8 @@ impl Sftp {
                 && self.shared.files.mounts.all_local(cx.now()))
     }
 
-    /// True when the engine can be polled here. Where its next requests may block a thread does it, now or when replies have left.
+    /// Returns whether the engine can run in the loop now. If its next requests may block, hands it to a
+    /// thread, now or when replies have been sent.
     fn stays_here(&mut self, cx: &mut ChannelCx<'_>) -> bool {
         let wanted = match (&self.server, &self.thread) {
             (Some(server), _) => {
@@ -213,21 +216,21 @@ impl Sftp {
         });
         self.away = true;
         if let Err(job) = self.shared.files.workers.submit(job) {
-            // No thread to be had: then here, and from now on.
+            // No thread is available: the loop runs the job, now and from now on.
             job();
             self.stay();
             self.take_back(cx);
         }
     }
 
-    /// From now on without workers.
+    /// Stops using worker threads for this channel.
     fn stay(&mut self) {
         if !std::mem::replace(&mut self.pace.inline_only, true) {
             info!(self.log, "sftp: no thread can be used for files: a file that hangs stops the connection");
         }
     }
 
-    /// A thread has done what it could.
+    /// Takes the result of a thread's visit.
     fn take_back(&mut self, cx: &mut ChannelCx<'_>) {
         let Some(mut visit) = self.mailbox.as_ref().and_then(Mailbox::take) else { return };
         self.away = false;
@@ -255,7 +258,7 @@ impl Sftp {
             Some(result) => self.account(result, cx),
         };
         self.pace.idle = visit.idle;
-        // What waits for room is served when there is some, which asking for it brings about.
+        // The engine may wait for room in the channel; then `want_writable` has it served later.
         self.pace.more = more || (!visit.idle && cx.budget() > 0);
         if self.pace.more || arrived {
             self.serve(cx);
@@ -265,7 +268,8 @@ impl Sftp {
         }
     }
 
-    /// Gives credit for what the engine has used, or ends with its error. True when there is more to do.
+    /// Returns window for the data that the engine has used, or ends the channel with its error. Returns
+    /// whether there is more to do.
     fn account(&mut self, result: Result<Progress, ServerError>, cx: &mut ChannelCx<'_>) -> bool {
         match result {
             Ok(progress) => {
@@ -282,7 +286,7 @@ impl Sftp {
         }
     }
 
-    /// Sends replies that workers have made; true when none is left.
+    /// Sends replies of workers; returns whether all have been sent.
     fn send_replies(&mut self, cx: &mut ChannelCx<'_>) -> bool {
         while !self.replies.is_empty() {
             if cx.budget() == 0 {
@@ -297,7 +301,7 @@ impl Sftp {
         true
     }
 
-    /// Ends the channel when the client has said that nothing comes any more, and everything is answered.
+    /// Ends the channel when the client has sent EOF and every request is answered.
     fn finish(&mut self, cx: &mut ChannelCx<'_>) {
         self.reporter.report();
         let idle = match &self.server {
@@ -310,7 +314,7 @@ impl Sftp {
         self.send_lines(cx);
     }
 
-    /// Sends the log's lines, as far as the client takes them.
+    /// Sends log lines to the client, as far as its window allows.
     fn send_lines(&self, cx: &mut ChannelCx<'_>) {
         let mut stderr = self.reporter.stderr().borrow_mut();
         if !stderr.is_empty() {
@@ -338,7 +342,7 @@ impl Sftp {
         cx.close();
     }
 
-    /// Gives an account of what is open, and has it closed. Closing may block as any call does.
+    /// Records the open files and has them closed, by a thread if closing may block.
     fn close(&mut self) {
         if let Some(stop) = &self.stop_hook {
             stop.store(true, Ordering::Relaxed);
@@ -383,7 +387,7 @@ impl ChannelHandler for Sftp {
     }
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
-        // What a thread's engine could not do for want of room.
+        // The thread's engine may have stopped for lack of room.
         self.pace.more |= !self.pace.idle;
         self.serve(cx);
     }
@@ -404,7 +408,7 @@ impl ChannelHandler for Sftp {
 }
 
 impl Drop for Sftp {
-    /// The connection is over. A call that does not return is left behind, and its files with it.
+    /// Ends the connection's use of files. A call that does not return is left behind, with its files.
     fn drop(&mut self) {
         let deadline = Instant::now() + LAST_WAIT;
         self.ended = true;

@@ -1,8 +1,8 @@
-//! Which file systems a session may touch: whether one of them can stop answering.
+//! Checks whether any file system that the session may access can stop answering.
 //!
-//! Calls on a local disk end. Calls on a network file system, or on one that a program serves (FUSE), end when the other side
-//! answers, which may be never; and no call says beforehand which of them it will reach, since a path may lead anywhere. So
-//! the table of mounts decides for the session as a whole.
+//! Calls on a local disk end. Calls on a network file system, or on one that a program serves (FUSE), end
+//! when the other side answers, which may be never. A path may lead anywhere, so the file system behind a
+//! call is not known beforehand. Therefore the mount table decides for the session as a whole.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Types whose calls are answered by this kernel alone, or by a disk of this machine. All others may hang.
+/// File system types that this kernel or a disk of this machine serves. All others may hang.
 const LOCAL: &[&str] = &[
     "bcachefs",
     "binfmt_misc",
@@ -59,14 +59,14 @@ const LOCAL: &[&str] = &[
     "zfs",
 ];
 
-/// How often the kernel is asked whether the table has changed.
+/// Time between checks whether the mount table has changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The table of mounts of this process.
+/// The mount table of this process.
 pub(crate) struct Mounts {
-    /// Opened before the session changes its root; nothing where there is no `/proc`.
+    /// Opened before the session changes its root; `None` where there is no `/proc`.
     file: Option<File>,
-    /// What the table said, and when it was looked at last.
+    /// The last result, and when the table was last checked.
     known: Cell<Option<(bool, Instant)>>,
 }
 
@@ -76,7 +76,7 @@ impl Mounts {
         Self { file: File::open("/proc/self/mountinfo").ok(), known: Cell::new(None) }
     }
 
-    /// True when every file system that is mounted is local. An unreadable table counts as false.
+    /// Returns whether every mounted file system is local. An unreadable table counts as false.
     pub(super) fn all_local(&self, now: Instant) -> bool {
         let Some(file) = &self.file else { return false };
         if let Some((local, seen)) = self.known.get() {
@@ -94,7 +94,8 @@ impl Mounts {
     }
 }
 
-/// The kernel marks an open table with an exceptional condition once a mount has come or gone.
+/// Returns whether a file system was mounted or unmounted: the kernel marks the open table with an
+/// exceptional condition.
 fn has_changed(file: &File) -> bool {
     let mut fds = [PollFd::new(file, PollFlags::PRI)];
     let changed = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
@@ -108,15 +109,15 @@ fn read(mut file: &File) -> std::io::Result<Vec<u8>> {
     Ok(table)
 }
 
-/// Whether all lines of a table (`mountinfo` of proc(5)) are of local types.
+/// Returns whether all lines of a table (`mountinfo` of proc(5)) have local types.
 fn is_local(table: &[u8]) -> bool {
     let mut lines = table.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     lines.all(|line| {
         let mut words = line.split(|&byte| byte == b' ');
-        // ID, parent, device, root, mount point, options, optional fields, a hyphen, the type.
+        // Fields: ID, parent, device, root, mount point, options, optional fields, a hyphen, type.
         let point = words.nth(4).unwrap_or_default();
         let kind = words.skip_while(|word| *word != b"-").nth(1).unwrap_or_default();
-        // systemd has this one on every host; what it leads to is part of the kernel.
+        // systemd mounts this autofs on every host; the file system behind it is part of the kernel.
         (kind == b"autofs" && point == b"/proc/sys/fs/binfmt_misc")
             || LOCAL.iter().any(|local| local.as_bytes() == kind)
     })

@@ -1,8 +1,8 @@
-//! A thread that has one SFTP engine for as long as its channel lives.
+//! A thread that owns one SFTP engine for the lifetime of its channel.
 //!
-//! It has a table of descriptors of its own. A program that the session starts gets a copy of all that is open in the loop's
-//! table and closes it, and closing a file of a file system that hangs blocks, before the program even runs. So where a file
-//! system can hang, the session's files are open in this thread only.
+//! It has its own table of descriptors. A program that the session starts inherits a copy of the loop's
+//! descriptors and closes them. On a hanging file system that close would block before the program even runs.
+//! So where a file system can hang, the session's files are open in this thread only.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -12,23 +12,23 @@ use lh_sftp::server::{Backlog, Server};
 use super::visit::Visit;
 use super::workers::Address;
 
-/// What the thread is to do.
+/// A command to the thread.
 enum Order {
-    /// Serve as far as the replies have room.
+    /// Serve requests as long as the replies have room.
     Serve { input: Vec<Bytes>, replies: Backlog },
-    /// Give an account of open files, close them, and end.
+    /// Record the open files, close them, and end.
     Close,
 }
 
-/// See the module documentation.
+/// A thread that owns an engine. See the module documentation.
 pub(super) struct OwnThread {
     orders: Sender<Order>,
     closing: bool,
 }
 
 impl OwnThread {
-    /// Starts the thread; results go to `address`. `own_umask`: the engine changes the umask. Returns the engine where there is no
-    /// such thread to be had.
+    /// Starts the thread; results go to `address`. `own_umask`: the engine changes the umask. Returns the
+    /// engine where no such thread can be started.
     pub(super) fn start(
         server: Box<Server>,
         address: Address<Visit>,
@@ -40,7 +40,7 @@ impl OwnThread {
         let thread = move || {
             let mine = lh_sys::threads::own_descriptors(address.fd());
             let fit = mine.is_ok() && (!own_umask || lh_sys::threads::own_umask().is_ok());
-            // The loop's descriptor is let go while the loop still has it.
+            // Replaces the loop's descriptor while the loop still has it open.
             let address = mine.map(|mine| address.with_descriptor(mine));
             if begun.send(fit).is_ok()
                 && fit
@@ -59,13 +59,13 @@ impl OwnThread {
         }
     }
 
-    /// Has requests served.
+    /// Sends requests to the thread.
     pub(super) fn serve(&self, input: Vec<Bytes>, replies: Backlog) {
-        // Fails after the thread has ended, which it does only when told to.
+        // Fails only after the thread has ended, which requires [`Order::Close`].
         let _ = self.orders.send(Order::Serve { input, replies });
     }
 
-    /// Has everything closed, once. The last visit follows when all open files are accounted for.
+    /// Closes all files, once. The thread's last visit follows when all are recorded.
     pub(super) fn close(&mut self) {
         if !std::mem::replace(&mut self.closing, true) {
             let _ = self.orders.send(Order::Close);

@@ -1,7 +1,8 @@
-//! Log lines and accounts of files, on their way from the SFTP engine to the log and the monitor.
+//! Log lines and transfer records of the SFTP engine, on their way to the log and the monitor.
 //!
-//! The engine may run in a thread of its own, while the log, the client's standard error and the monitor's socket belong to the
-//! session's loop. So what the engine tells is kept ([`Recorder`]) and passed on once the engine is back ([`Reporter`]).
+//! The engine may run in a thread of its own, while the log, the client's standard error and the monitor's
+//! socket belong to the session's loop. So the engine's records are kept ([`Recorder`]) and passed on when
+//! the engine is back ([`Reporter`]).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,10 +22,10 @@ use crate::log::{Level, Log};
 use crate::session::shared::Shared;
 use crate::usage::{FileOperation, Kind, Outcome, Transfer};
 
-/// Lines for the client that wait; with more than this waiting, further ones are lost.
+/// Largest size of unsent lines for the client, bytes; further lines are dropped.
 const STDERR: usize = 64 * 1024;
 
-/// What the engine has told.
+/// An event that the engine has reported.
 enum Record {
     Line(LogLevel, String),
     Closed {
@@ -37,14 +38,14 @@ enum Record {
         flags: OpenFlags,
         code: StatusCode,
     },
-    /// With the size of the file, where other connections may have written it too.
+    /// `size` is the file's size, where other connections may have written it too.
     Renamed {
         old: PathBuf,
         new: PathBuf,
         size: Option<u64>,
     },
     Removed(PathBuf),
-    /// The part file was rejected under its final name.
+    /// The temporary file was rejected at its rename to the final name.
     Rejected {
         old: PathBuf,
         new: PathBuf,
@@ -56,15 +57,15 @@ enum Record {
 
 type Records = Arc<Mutex<Vec<Record>>>;
 
-/// The engine's log: keeps records until they are reported.
+/// The engine's log sink: keeps records until they are reported.
 struct Recorder {
     verbosity: Verbosity,
     accounts: bool,
     operations: bool,
     shares_files: Arc<AtomicBool>,
-    /// When the files that are open were opened, by their numbers.
+    /// When each open file was opened, by its number.
     open: HashMap<u64, Instant>,
-    /// What paths begin at that do not begin at the root.
+    /// The directory that relative paths start from.
     start: PathBuf,
     records: Records,
 }
@@ -79,7 +80,7 @@ impl Recorder {
     }
 }
 
-/// The path that a record shows: absolute, without `.` and repeated slashes. `..` stays, because it may lead
+/// Returns the path for a record: absolute, without `.` and repeated slashes. `..` stays, because it may lead
 /// through a symbolic link.
 pub(super) fn recorded_path(start: &Path, path: &[u8]) -> PathBuf {
     start.join(OsStr::from_bytes(path)).components().collect()
@@ -135,7 +136,7 @@ impl LogSink for Recorder {
         if self.operations {
             let Operation { request, path, other, attrs, status } = *operation;
             let full = |path: &[u8]| self.path(path).into_os_string().into_vec();
-            // The text of a link stays as it is.
+            // The target of a symbolic link is recorded unchanged.
             let other = other.map(|other| if request == "symlink" { other.to_vec() } else { full(other) });
             let outcome = match status {
                 StatusCode::OK => Outcome::Complete,
@@ -155,11 +156,11 @@ impl LogSink for Recorder {
     }
 }
 
-/// Keeps lines for the server's own log, from any thread.
+/// Collects lines for the server's own log, from any thread.
 pub(super) struct Notes(Records);
 
 impl Notes {
-    /// Notes, and what takes their lines.
+    /// Returns notes, and a function that takes their lines.
     #[cfg(test)]
     pub(super) fn for_test() -> (Self, impl FnOnce() -> Vec<String>) {
         let records = Records::default();
@@ -177,14 +178,15 @@ impl Notes {
     }
 }
 
-/// Where lines go.
+/// The destination of log lines.
 enum Destination {
     Log(Log),
     Client,
 }
 
-/// Passes records on: accounts of files to the monitor, lines to the server's log, whose level they do not share: as with
-/// OpenSSH, only errors unless `-l` asks for more. With `-e` lines go to the client's standard error.
+/// Passes on records: transfers to the monitor, lines to the server's log. As in OpenSSH, these lines have a
+/// level of their own: only errors unless `-l` asks for more. With `-e` they go to the client's standard
+/// error.
 pub(super) struct Reporter {
     to: Destination,
     shared: Rc<Shared>,
@@ -194,7 +196,8 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// A reporter, and the log for the engine whose records it reports. `log`: where lines go; `None` is the client.
+    /// Returns a reporter, and the log sink for its engine. `log` is the destination of lines; `None` is the
+    /// client.
     pub(super) fn new(
         shared: Rc<Shared>,
         verbosity: Verbosity,
@@ -215,12 +218,12 @@ impl Reporter {
         (Self { to, shared, start, records, stderr: RefCell::default() }, Box::new(recorder))
     }
 
-    /// A place for lines that are reported to the server's own log.
+    /// Returns a collector for lines of the server's own log.
     pub(super) fn notes(&self) -> Notes {
         Notes(Arc::clone(&self.records))
     }
 
-    /// Reports what has been recorded.
+    /// Reports all kept records.
     pub(super) fn report(&self) {
         let records = std::mem::take(&mut *self.records.lock().unwrap_or_else(PoisonError::into_inner));
         for record in records {
@@ -228,7 +231,7 @@ impl Reporter {
         }
     }
 
-    /// Lines for the client; the sender removes them.
+    /// Returns the lines for the client; the sender removes what it has sent.
     pub(super) const fn stderr(&self) -> &RefCell<Vec<u8>> {
         &self.stderr
     }
@@ -246,7 +249,7 @@ impl Reporter {
             Record::Note(level, line) => return shared.log.line(level, format_args!("{line}")),
             Record::Rejected { old, new } => {
                 let waiting = shared.files.parts.borrow_mut().rejected(&old, &new);
-                // Where other connections have written all of it.
+                // No record waits where other connections have written the whole file.
                 waiting.or_else(|| Some(self.transfer(new.as_os_str().as_bytes(), true, Outcome::Rejected)))
             }
             Record::Removed(path) => shared.files.parts.borrow_mut().removed(&path),
@@ -280,7 +283,7 @@ impl Reporter {
             FileOutcome::Rejected => Outcome::Rejected,
             FileOutcome::Abandoned => Outcome::Abandoned,
         };
-        // A file that was opened for both is judged by what was done.
+        // A file that was opened for reading and writing is classified by its actual use.
         let upload = event.bytes_written > 0 || (event.bytes_read == 0 && event.flags.modifies());
         let time = opened.map(|opened| closed.saturating_duration_since(opened)).unwrap_or_default();
         Transfer {
@@ -306,7 +309,7 @@ impl Reporter {
     }
 }
 
-/// Attributes that a client sets, as names and values.
+/// Returns the attributes that a client sets, as names and values.
 fn attributes(attrs: &Attrs) -> String {
     let Attrs { size, ids, permissions, times, full_times, .. } = attrs;
     let modified = full_times.map(|times| times.modification.0).or(times.map(|(_, time)| time.into()));

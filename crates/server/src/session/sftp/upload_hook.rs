@@ -1,8 +1,8 @@
-//! `UploadHook`: a program of the administrator's that looks at each uploaded file before it gets its final name.
+//! `UploadHook`: an administrator's program that checks each uploaded file before it gets its final name.
 //!
-//! It is started directly, never by a shell: names of files are the client's. Its environment holds nothing that a client can set.
-//! The thread that serves the file waits for it; where there is a hook, the session's loop serves no request itself, unless no thread
-//! can be started.
+//! It is started directly, not by a shell, because the client chooses file names. A client can set nothing in
+//! its environment. The thread that serves the file waits for the hook. So with a hook, the session's loop
+//! serves no requests itself, unless no thread can be started.
 
 use std::ffi::OsString;
 use std::io;
@@ -25,16 +25,16 @@ use crate::log::Level;
 use crate::session::shared::Shared;
 use crate::strict::{self, ProgramError};
 
-/// `PATH` of hooks: without directories of the user's.
+/// `PATH` of hooks: no directory that the user can write.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Most bytes that are kept of what a hook writes to its standard error.
+/// Largest part of a hook's standard error that is kept, bytes.
 const MOST_ERRORS: usize = 16 * 1024;
 
-/// Most characters of the line that a client is told.
+/// Largest length of the line for the client, characters.
 const LONGEST: usize = 200;
 
-/// Why the command of the configuration cannot be run.
+/// Why the configured command cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum CommandError {
     #[error("no program")]
@@ -47,7 +47,7 @@ enum CommandError {
     Relative(String),
 }
 
-/// Why a hook has not decided, for the log.
+/// Why a hook has made no decision, for the log.
 #[derive(Debug, thiserror::Error)]
 enum HookError {
     #[error(transparent)]
@@ -64,14 +64,14 @@ enum HookError {
     Stopped(String),
 }
 
-/// See the module documentation.
+/// The upload hook of a session. See the module documentation.
 pub(super) struct UploadHook {
-    /// Program and arguments, or why there is no running it: then no upload is accepted.
+    /// Program and arguments, or why it cannot run: then every upload is refused.
     command: Result<Vec<String>, CommandError>,
-    /// Variables that are the same for all files.
+    /// Environment variables that are equal for all files.
     environment: Vec<(OsString, OsString)>,
     user: String,
-    /// Where relative paths begin.
+    /// The directory that relative paths start from.
     start: PathBuf,
     limit: Option<Duration>,
     stop: Arc<AtomicBool>,
@@ -79,7 +79,7 @@ pub(super) struct UploadHook {
 }
 
 impl UploadHook {
-    /// The hook of a session, where the configuration has one.
+    /// Returns the hook of a session, where one is configured.
     pub(super) fn new(shared: &Shared, start: PathBuf, notes: Notes) -> Option<Self> {
         let (user, settings) = (&shared.user, &shared.settings);
         let command = settings.upload_hook.0.as_deref()?;
@@ -108,15 +108,17 @@ impl UploadHook {
         })
     }
 
-    /// Returns what ends the hook: once it is set, one that runs is killed, and none is started any more.
+    /// Returns a flag that stops the hook. When it is set, a running hook is killed, and no further one is
+    /// started.
     pub(super) fn stop(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// Runs the hook for a file. Returns whether it accepts it, and the first line of its standard error.
+    /// Runs the hook for a file. Returns whether it accepts the file, and the first line of its standard
+    /// error.
     ///
     /// # Errors
-    /// It has not decided.
+    /// The hook has made no decision.
     fn run(&self, file: &Path, path: &Path) -> Result<(bool, String), HookError> {
         let words = self.command.as_ref().map_err(CommandError::clone)?;
         let [program, arguments @ ..] = &words[..] else { return Err(CommandError::Empty.into()) };
@@ -146,7 +148,7 @@ impl UploadHook {
         }
     }
 
-    /// Logs what the hook has written to its standard error; returns its first line as the client may see it.
+    /// Logs the hook's standard error; returns its first line, made safe for the client.
     fn note_errors(&self, said: &[u8]) -> String {
         let text = String::from_utf8_lossy(said);
         let lines: Vec<String> = text.lines().map(visible).filter(|line| !line.is_empty()).collect();
@@ -176,7 +178,7 @@ impl UploadCheck for UploadHook {
             Err(problem) => {
                 let line = format!("UploadHook: {problem}; upload of \"{shown}\" by {user} refused");
                 self.notes.add(Level::Error, line);
-                // The reason is the administrator's business.
+                // The client is not told the reason, which is in the log.
                 Verdict::Undecided("upload refused: it could not be checked".to_owned())
             }
         }
@@ -189,7 +191,7 @@ impl UploadCheck for UploadHook {
     }
 }
 
-/// Program and arguments of the command.
+/// Splits the command into program and arguments.
 fn words(command: &str, tokens: &Tokens) -> Result<Vec<String>, CommandError> {
     let words = split_words(command, false).map_err(|_| CommandError::Quotes(command.to_owned()))?;
     let words: Result<Vec<String>, _> = words.iter().map(|word| tokens.expand(word)).collect();
@@ -200,7 +202,7 @@ fn words(command: &str, tokens: &Tokens) -> Result<Vec<String>, CommandError> {
     }
 }
 
-/// A line without what terminals act on, and not too long.
+/// Returns the line without control characters, and truncated.
 fn visible(line: &str) -> String {
     let shown = |c: char| if lh_wire::is_hidden(c) { '?' } else { c };
     line.trim().chars().take(LONGEST).map(shown).collect()
@@ -212,7 +214,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::sync::atomic::Ordering;
 
-    /// Runs `/bin/sh SCRIPT FILE`. Returns the verdict and the lines for the log.
+    /// Runs `/bin/sh SCRIPT FILE` as the hook. Returns the verdict and the log lines.
     fn checked(script: &str, name: &str, change: impl FnOnce(&mut UploadHook)) -> (Verdict, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("script"), script).unwrap();
@@ -250,7 +252,7 @@ mod tests {
         assert_eq!(lines, ["UploadHook: ?[1mfound? it", "UploadHook: more", rejected]);
         let (verdict, _) = checked("exit 3", "x", |_| {});
         assert_eq!(verdict, Verdict::Rejected("upload rejected".to_owned()));
-        // A flood neither blocks the hook nor reaches the client.
+        // A flood of output neither blocks the hook nor reaches the client.
         let (verdict, lines) = checked("yes 0123456789 | head -c 1000000 >&2; exit 1", "x", |_| {});
         assert_eq!(verdict, Verdict::Rejected("upload rejected: 0123456789".to_owned()));
         assert!(lines.len() < MOST_ERRORS / 10, "{}", lines.len());
@@ -299,7 +301,8 @@ mod tests {
         assert!(lines[0].contains("bad ownership or modes"), "{lines:?}");
     }
 
-    /// The process has the pipe open: it is not waited for, but killed with all that the hook has left running.
+    /// A background process keeps the pipe open: it is not waited for, but killed with the hook's process
+    /// group.
     #[test]
     fn what_a_hook_leaves_running_is_killed() {
         let (mut ours, theirs) = std::io::pipe().unwrap();
@@ -308,7 +311,7 @@ mod tests {
         let (verdict, _) = checked(&script, "x", |hook| hook.limit = None);
         assert_eq!(verdict, Verdict::Accepted);
         drop(theirs);
-        // Ends when the process has.
+        // This ends when the background process has ended.
         assert_eq!(std::io::copy(&mut ours, &mut std::io::sink()).unwrap(), 0);
     }
 }

@@ -1,15 +1,15 @@
-//! What comes back from a thread that serves SFTP requests.
+//! The result of a thread's work on SFTP requests.
 
 use lh_sftp::server::{Backlog, Progress, Server, ServerError};
 
-/// What a thread has done for the channel.
+/// The result of one visit of the engine to a thread.
 pub(super) struct Visit {
-    /// The engine, where the thread does not keep it.
+    /// The engine; `None` where the thread keeps it.
     pub(super) server: Option<Box<Server>>,
     pub(super) replies: Backlog,
     pub(super) idle: bool,
-    /// `None`: nothing was served.
+    /// The engine's progress; `None`: the thread was unsuitable and served nothing.
     pub(super) result: Option<Result<Progress, ServerError>>,
-    /// The session is over and accounted for.
+    /// The thread has closed and recorded all files.
     pub(super) closed: bool,
 }

@@ -1,7 +1,8 @@
-//! Threads that make calls on files, so that a call that blocks holds up one SFTP channel and not the connection.
+//! Threads that make file system calls, so that a blocking call delays one SFTP channel and not the
+//! connection.
 //!
-//! They start with the first job and end when there has been nothing to do for a while. The process does not wait for
-//! them: a thread whose call never returns stays where it is until the process exits.
+//! They start with the first job and end after some idle time. The process does not wait for them at its
+//! exit, because a thread's call may never return.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Threads of one session process: when this many channels hang, the next one waits.
+/// Largest number of threads in a session process: when this many channels hang, the next one waits.
 const MOST: usize = 4;
 
-/// How long a thread without work stays.
+/// Idle time after which a thread ends.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Work for a thread.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// The file threads of one session process; clones share them.
+/// The worker threads of one session process; clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Workers(Arc<Shared>);
 
@@ -71,7 +72,7 @@ impl Shared {
         loop {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
-                // Half of a job cannot be undone: like a panic of the loop itself, one here ends the process.
+                // Half a job cannot be undone: a panic here ends the process, like a panic of the loop.
                 if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
                     std::process::abort();
                 }
@@ -91,7 +92,7 @@ impl Shared {
     }
 }
 
-/// Where results arrive, and a descriptor that becomes readable then.
+/// Receives results from threads, and has a descriptor that is readable when a result is there.
 pub(super) struct Mailbox<T> {
     inbox: Arc<Inbox<T>>,
     wake: Arc<OwnedFd>,
@@ -102,7 +103,7 @@ struct Inbox<T> {
     arrived: Condvar,
 }
 
-/// Delivers to a [`Mailbox`].
+/// Delivers results to a [`Mailbox`].
 pub(super) struct Address<T> {
     inbox: Weak<Inbox<T>>,
     wake: Arc<OwnedFd>,
@@ -125,13 +126,13 @@ impl<T> Mailbox<T> {
         Address { inbox: Arc::downgrade(&self.inbox), wake: Arc::clone(&self.wake) }
     }
 
-    /// The result, if it is there.
+    /// Takes the result, if it is there.
     pub(super) fn take(&self) -> Option<T> {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         self.inbox.lock().take()
     }
 
-    /// The result, waited for until `deadline`.
+    /// Waits for the result until `deadline`.
     pub(super) fn wait(&self, deadline: Instant) -> Option<T> {
         let left = deadline.saturating_duration_since(Instant::now());
         let waited =
@@ -139,29 +140,29 @@ impl<T> Mailbox<T> {
         waited.unwrap_or_else(PoisonError::into_inner).0.take()
     }
 
-    /// Readable when the result is there.
+    /// Returns a descriptor that is readable when the result is there.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 }
 
 impl<T> Address<T> {
-    /// Delivers. If the mailbox is gone, `result` is dropped here, in the worker's thread.
+    /// Delivers a result. If the mailbox has been dropped, `result` is dropped in this thread.
     pub(super) fn deliver(&self, result: T) {
         if let Some(inbox) = self.inbox.upgrade() {
             *inbox.lock() = Some(result);
             inbox.arrived.notify_one();
-            // Fails only when the counter is full, and then it is readable.
+            // Fails only when the counter is full, and then the descriptor is readable anyway.
             let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         }
     }
 
-    /// For a thread that has a table of descriptors of its own: the address with this descriptor of the thread's.
+    /// Replaces the descriptor, for a thread with its own descriptor table.
     pub(super) fn with_descriptor(self, wake: OwnedFd) -> Self {
         Self { wake: Arc::new(wake), ..self }
     }
 
-    /// The descriptor that is written to.
+    /// Returns the descriptor that wakes the mailbox's loop.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
@@ -200,7 +201,7 @@ mod tests {
                 let done = done.clone();
                 let job = move || {
                     let _ = hang.recv();
-                    // The test may be over.
+                    // Ignored: the test may have ended.
                     let _ = done.send(n);
                 };
                 assert!(workers.submit(Box::new(job)).is_ok());

@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::*;
 
-/// Listening sets the umask of the process for a moment, so the tests take turns.
+/// Serializes the tests, because listening sets the process's umask for a moment.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Listens with this line of the configuration, or with none.
+/// Listens with this line of configuration; an empty one stands for the default.
 fn listen_with(line: &str, home: &Path) -> Result<Made, PlaceError> {
     let user = crate::testing::user(rustix::process::getuid().as_raw(), home, "/bin/sh");
     listen(&crate::testing::settings(line).agent_socket_path, &user)
@@ -26,7 +26,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// The directory of the socket.
+/// Returns the directory of the socket.
 fn parent(made: &Made) -> PathBuf {
     made.0.path().parent().unwrap().to_owned()
 }
@@ -53,12 +53,12 @@ fn without_a_home_a_private_directory_below_tmp_does() {
     drop(listener);
     drop(kept);
     assert!(!directory.exists());
-    // A path that is too long for a socket.
+    // The path is too long for a socket.
     let home = tempfile::tempdir().unwrap();
     let long = home.path().join("x".repeat(90));
     std::fs::create_dir(&long).unwrap();
     assert!(parent(&listen_with("", &long).unwrap()).starts_with("/tmp"));
-    // Who has named the directory wants no other.
+    // A configured directory has no fallback.
     for home in [Path::new("/nonexistent"), &long] {
         let error = listen_with("AgentSocketPath user:.ssh/agent", home).unwrap_err();
         assert!(matches!(error, PlaceError::System { .. }), "{error}");
@@ -121,7 +121,7 @@ fn directories_that_others_could_replace_are_refused() {
     assert!(below.iter().all(|directory| !unsafe_with(directory)));
     set_mode(&open, 0o777);
     assert!(below.iter().all(|directory| unsafe_with(directory)));
-    // By default there is a better place than such a directory.
+    // The default avoids such a directory.
     set_mode(home.path(), 0o700);
     std::fs::create_dir_all(home.path().join(".ssh/agent")).unwrap();
     set_mode(&home.path().join(".ssh"), 0o777);
