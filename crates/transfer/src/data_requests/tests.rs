@@ -274,3 +274,22 @@ fn only_a_confirmed_write_counts() {
     assert!(copy.requests().confirmed(key, 100, 100, Err(Fault::other("full"))).is_err());
     assert_eq!((copy.file().requests.writes, copy.file().taken.prefix), (0, 100));
 }
+
+#[test]
+fn a_source_that_is_longer_than_its_server_says_is_noticed() {
+    for (there, longer) in [(100, false), (101, true)] {
+        let mut copy = Copy::new(Direction::Download, &[0; 100]);
+        let key = copy.key;
+        copy.requests().request_next(key, 0, 100);
+        assert_eq!(copy.file().requests.next, 99, "what ends with a request goes in two");
+        copy.requests().request_next(key, 0, 100);
+        assert_eq!((copy.file().requests.next, copy.file().requests.reads), (100, 2));
+        let data = |len: usize| Ok(Done::Data(lh_sftp::Data::from(vec![1; len])));
+        assert!(copy.requests().came(key, 0, 99, data(99)).is_ok());
+        assert!(copy.requests().came(key, 99, 2, data(there - 99)).is_ok());
+        let requests = &copy.file().requests;
+        assert_eq!((requests.longer, requests.again.len(), requests.reads), (longer, 0, 0));
+        assert_eq!(copy.flow.requests(), 0);
+        assert_eq!(copy.ends.file_work.len(), 2, "no more than its size is copied");
+    }
+}

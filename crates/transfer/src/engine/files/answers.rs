@@ -91,6 +91,9 @@ impl Engine {
                     FileStep::SourceAfter => {
                         let precision = self.ends.source_precision();
                         self.tasks.source_looked_at(key, &outcome, precision, self.plan.direction);
+                        if let Some(fault) = self.tasks.size_was_wrong(key) {
+                            self.file_failed(key, Deed::ReadSource, &fault);
+                        }
                     }
                     FileStep::Place(step) => self.place_answer(key, step, outcome),
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
