@@ -34,6 +34,14 @@ impl Engine {
                         let next = self.targets().old_size_came(key, &outcome);
                         self.target_next(key, next);
                     }
+                    FileStep::OpenContinued => {
+                        let next = self.targets().opened_to_compare(key, outcome);
+                        self.target_next(key, next);
+                    }
+                    FileStep::SizeContinued => {
+                        let next = self.targets().size_continued(key, &outcome);
+                        self.target_next(key, next);
+                    }
                     FileStep::OpenTarget => {
                         let next = self.targets().opened(key, outcome);
                         self.target_next(key, next);
