@@ -4,6 +4,7 @@
 //! slow, simple and correct. It shares only the encoding of integers and strings with the tested
 //! implementation.
 
+pub mod copies;
 mod files;
 mod lie;
 mod wire;
@@ -53,7 +54,8 @@ const ID: std::ops::Range<usize> = 5..9;
 pub fn serve(words: impl Iterator<Item = String>) {
     let lies: Vec<Lie> =
         words.map(|word| Lie::named(&word).unwrap_or_else(|| panic!("unknown fault: {word}"))).collect();
-    let mut server = Server { lies, files: Files::default(), sizes: HashMap::new(), replies: 0 };
+    let mut server =
+        Server { lies, files: Files::default(), sizes: HashMap::new(), replies: 0, sent: 0, written: 0 };
     let requests = requests();
     let mut out = std::io::stdout().lock();
     while let Some(batch) = next_batch(&requests) {
@@ -76,7 +78,7 @@ pub fn serve(words: impl Iterator<Item = String>) {
             replies.extend(again.into_iter().flat_map(|reply| [reply.clone(), reply]));
         }
         for reply in replies {
-            if out.write_all(&reply).is_err() {
+            if out.write_all(&reply).is_err() || server.ends_here() {
                 return;
             }
         }
@@ -120,11 +122,27 @@ struct Server {
     sizes: HashMap<Vec<u8>, u64>,
     /// Number of replies so far, without VERSION.
     replies: u64,
+    /// Number of messages that were sent.
+    sent: u64,
+    /// Bytes that WRITEs have stored, for [`Lie::FullDisk`].
+    written: usize,
 }
+
+/// Replies of a session with [`Lie::EndsEarly`].
+const MOST_REPLIES: u64 = 60;
+
+/// Bytes that the disk takes with [`Lie::FullDisk`].
+const DISK: usize = 200_000;
 
 impl Server {
     fn lies(&self, lie: Lie) -> bool {
         self.lies.contains(&lie)
+    }
+
+    /// The session ends behind this reply.
+    fn ends_here(&mut self) -> bool {
+        self.sent += 1;
+        self.lies(Lie::EndsEarly) && self.sent >= MOST_REPLIES
     }
 
     /// Applies the faults that concern the ids of replies.
@@ -153,7 +171,38 @@ impl Server {
             return self.version();
         }
         let id = fields.int();
+        let idle = match kind {
+            WRITE if self.lies(Lie::DataForWrite) => Some(Reply::Data(vec![0; 4])),
+            RENAME if self.lies(Lie::IdleRename) => Some(Reply::ok()),
+            MKDIR if self.lies(Lie::NoMkdir) => Some(Reply::ok()),
+            REALPATH if self.lies(Lie::NoRealPath) => Some(Reply::Names(Vec::new())),
+            CLOSE | WRITE | SETSTAT | FSETSTAT | REMOVE | MKDIR | RENAME
+                if self.lies(Lie::ExtendedForStatus) =>
+            {
+                Some(Reply::Extended)
+            }
+            _ => None,
+        };
+        if let Some(reply) = idle {
+            return reply.encode(id);
+        }
         match self.carry_out(kind, &mut fields) {
+            Ok(Reply::Data(_)) if self.lies(Lie::StatusForRead) => Reply::ok().encode(id),
+            Ok(Reply::Data(data)) if self.lies(Lie::MoreData) => {
+                Reply::Data([&data[..], b"more bytes"].concat()).encode(id)
+            }
+            Ok(Reply::Names(names)) if kind == REALPATH && self.lies(Lie::TwoRealPaths) => {
+                Reply::Names([names.clone(), names].concat()).encode(id)
+            }
+            Ok(Reply::Names(names)) if kind == READDIR && self.lies(Lie::TwiceListed) => {
+                Reply::Names([names.clone(), names].concat()).encode(id)
+            }
+            Ok(Reply::Names(mut names)) if kind == READDIR && self.lies(Lie::BadNames) => {
+                let attrs = names[0].1;
+                let bad = [&b"../evil"[..], b"/tmp/evil-of-lhscp", b"a/b", b"nul\0", b"", b"..", b"."];
+                names.extend(bad.map(|name| (name.to_vec(), attrs)));
+                Reply::Names(names).encode(id)
+            }
             Ok(reply) => reply.encode(id),
             Err(fault) => Reply::Status(fault.code, fault.text).encode(id),
         }
@@ -161,7 +210,7 @@ impl Server {
 
     fn version(&self) -> Vec<u8> {
         let mut extensions = vec![("posix-rename@openssh.com", "1")];
-        if self.lies(Lie::LimitsNotKept) {
+        if [Lie::LimitsNotKept, Lie::ZeroLimits, Lie::TinyLimits].iter().any(|&lie| self.lies(lie)) {
             extensions.push(("limits@openssh.com", "1"));
         }
         wire::version(&extensions)
@@ -184,6 +233,13 @@ impl Server {
                 if self.lies(Lie::LimitsNotKept) && data.len() > 16 << 10 {
                     return Err(Fault::failure("too much"));
                 }
+                if self.lies(Lie::TinyLimits) && data.len() > 300 {
+                    return Err(Fault::failure("too much"));
+                }
+                self.written += data.len();
+                if self.lies(Lie::FullDisk) && self.written > DISK {
+                    return Err(Fault::failure("No space left on device"));
+                }
                 let stored = if self.lies(Lie::ShortWrites) && data.len() > 1000 {
                     data.len() / 2
                 } else {
@@ -201,7 +257,7 @@ impl Server {
                     let first = *self.sizes.entry(path).or_insert(attrs.size);
                     attrs.size = if self.lies(Lie::StaleSizes) { first } else { attrs.size };
                 }
-                self.times_of(&mut attrs);
+                self.distort(&mut attrs);
                 Ok(Reply::Attrs(attrs))
             }
             FSTAT => {
@@ -210,7 +266,7 @@ impl Server {
                 if self.lies(Lie::StaleFstat) && attrs.is_file() {
                     attrs.size = *self.sizes.entry(self.files.path_of(handle)?).or_insert(attrs.size);
                 }
-                self.times_of(&mut attrs);
+                self.distort(&mut attrs);
                 Ok(Reply::Attrs(attrs))
             }
             SETSTAT | FSETSTAT if self.lies(Lie::NoSetstat) => Err(Fault::denied()),
@@ -226,8 +282,8 @@ impl Server {
             }
             OPENDIR => self.files.open_dir(&self.path(fields), &self.lies).map(Reply::Handle),
             READDIR => {
-                let mut names = self.files.list(fields.string())?;
-                names.iter_mut().for_each(|(_, attrs)| self.times_of(attrs));
+                let mut names = self.files.list(fields.string(), &self.lies)?;
+                names.iter_mut().for_each(|(_, attrs)| self.distort(attrs));
                 Ok(Reply::Names(names))
             }
             REMOVE if self.lies(Lie::NoRemove) => Err(Fault::denied()),
@@ -248,7 +304,10 @@ impl Server {
                 Files::make_link(target, link).map(|()| Reply::ok())
             }
             EXTENDED => match fields.string() {
-                b"posix-rename@openssh.com" => self.rename(fields, true),
+                b"posix-rename@openssh.com" if self.lies(Lie::IdleRename) => Ok(Reply::ok()),
+                b"posix-rename@openssh.com" if !self.lies(Lie::NoPosixRename) => self.rename(fields, true),
+                b"limits@openssh.com" if self.lies(Lie::ZeroLimits) => Ok(Reply::Limits([0; 4])),
+                b"limits@openssh.com" if self.lies(Lie::TinyLimits) => Ok(Reply::Limits([1000, 300, 300, 2])),
                 b"limits@openssh.com" => Ok(Reply::Limits([256 << 10, 255 << 10, 255 << 10, 64])),
                 _ => Err(Fault { code: 8, text: "unsupported" }),
             },
@@ -265,7 +324,15 @@ impl Server {
         [&path[..name], &path[name..].to_ascii_lowercase()].concat()
     }
 
-    fn times_of(&self, attrs: &mut Attrs) {
+    /// Applies the faults that concern attributes.
+    fn distort(&self, attrs: &mut Attrs) {
+        if self.lies(Lie::NoAttrs) {
+            *attrs = Attrs::default();
+        }
+        if self.lies(Lie::HalfSizes) && attrs.is_file() {
+            attrs.size /= 2;
+        }
+        attrs.has_size &= !self.lies(Lie::NoSizes);
         if self.lies(Lie::OddTimes) {
             attrs.times = attrs
                 .times
@@ -280,6 +347,9 @@ impl Server {
         }
         if self.lies(Lie::LimitsNotKept) {
             most = most.min(16 << 10);
+        }
+        if self.lies(Lie::TinyLimits) {
+            most = most.min(300);
         }
         if self.lies(Lie::EarlyEof) {
             let end = self.files.attrs_of(handle)?.size / 3 * 2;

@@ -1,183 +1,24 @@
 //! Copies to and from faulty servers: the data arrive intact, or a message names the file and the exit status
 //! is not 0.
 //!
-//! The copies run over the pipes of `-D`, and over SSH if they need several channels. `lh_interop::lying`
-//! implements the faults; [`expected`] defines the required result for each.
+//! They run over the pipes of `-D`, and over SSH where several channels matter. `lh_interop::lying`
+//! implements the faults; [`lh_interop::lying::copies::expected`] says what a copy must achieve with each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use lh_interop::lying::Lie;
-use lh_interop::{Lab, Lhsshd, Ran, make_blob, our};
-
-/// Expected result of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expected {
-    /// The copy is right, and the status is 0.
-    Right,
-    /// The copy is right, or the status is not 0.
-    RightOrTold,
-    /// The fault shows only when data are read back: reported with `--verify`.
-    ToldByVerify,
-    /// All data are right; the status is 1 if more than data was to be kept.
-    DataRight,
-}
-
-use Expected::{DataRight, Right, RightOrTold, ToldByVerify};
-
-/// Expected results of an upload and a download.
-fn expected(lie: Lie) -> (Expected, Expected) {
-    match lie {
-        Lie::ReusedHandles | Lie::OneHandle => (Right, Right),
-        Lie::OutOfOrder | Lie::DropsRequests | Lie::CutsWriteOnly | Lie::ShortReads => (Right, Right),
-        // Only an upload sends requests larger than the server handles.
-        Lie::LimitsNotKept => (RightOrTold, Right),
-        // What is neither read nor written at an offset is not asked for again.
-        Lie::DropsMany => (RightOrTold, RightOrTold),
-        Lie::NoFsetstat | Lie::NoRemove | Lie::NoRename => (Right, Right),
-        Lie::NoSetstat => (DataRight, Right),
-        Lie::OddTimes | Lie::SizeEmpties | Lie::NoSeeks => (Right, Right),
-        Lie::StaleSizes => (RightOrTold, Right),
-        Lie::EarlyEof => (RightOrTold, RightOrTold),
-        Lie::ShortWrites
-        | Lie::Swapped
-        | Lie::Zeroed
-        | Lie::ZeroedUnseen
-        | Lie::Truncated
-        | Lie::WrongNames => (ToldByVerify, Right),
-        Lie::FoldsCase => (Right, Right),
-        Lie::MixedReads => (RightOrTold, ToldByVerify),
-        Lie::WrongIds | Lie::TwiceAnswered => (RightOrTold, RightOrTold),
-        // A handle under the id of another OPEN, and data under that of another READ, look right.
-        Lie::RotatedIds => (ToldByVerify, ToldByVerify),
-        Lie::FewHandles | Lie::DeniesTenth => (Right, Right),
-        Lie::FewOpens => (RightOrTold, RightOrTold),
-        Lie::StaleFstat => (RightOrTold, Right),
-        // No links in these trees: `symbolic_links_are_never_reversed` has some.
-        Lie::LinkFirst | Lie::NoLinks | Lie::NoReadlink | Lie::GuardsLinks => (Right, Right),
-    }
-}
+use lh_interop::lying::copies::{self, Case, files, make_sources, wrong};
+use lh_interop::{Lab, Lhsshd, make_blob, our};
 
 /// Writes a program without arguments that starts a server with these faults.
 fn liar(lab: &Lab, lies: &[Lie]) -> String {
-    let words: Vec<String> = lies.iter().map(|lie| lie.word()).collect();
-    let name = format!("liar-{}", words.join("-"));
-    if !lab.path(&name).exists() {
-        let program = env!("CARGO_BIN_EXE_lh-lying-sftp");
-        lab.write(&name, &format!("#!/bin/sh\nexec {program} {}\n", words.join(" ")));
-        lab.sh(&format!("chmod 755 {name}")).ok("a program");
-    }
-    lab.arg(&name)
-}
-
-/// Makes the trees to copy: `small`, `big` and `mixed`.
-fn make_sources(lab: &Lab) {
-    let sources = [("small", &[0, 1, 700, 1_500, 4_096, 20_000, 33_000, 40_001][..]), ("big", &[900_000])];
-    for (tree, sizes) in sources {
-        fs::create_dir_all(lab.path(tree)).unwrap();
-        for (n, &size) in sizes.iter().enumerate() {
-            make_blob(&lab.path(tree).join(format!("file{n}")), size);
-        }
-    }
-    fs::create_dir_all(lab.path("mixed/sub/below")).unwrap();
-    for (n, size) in [(0, 300_001), (1, 10), (2, 70_000), (3, 600_000), (4, 2_000), (5, 1)] {
-        for directory in ["mixed", "mixed/sub", "mixed/sub/below"] {
-            make_blob(&lab.path(directory).join(format!("file{n}")), size + directory.len());
-        }
-    }
-}
-
-fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            all.extend(files(&path));
-        } else {
-            all.push((path.clone(), fs::read(&path).unwrap()));
-        }
-    }
-    all.sort();
-    all
-}
-
-/// Returns the files of `from` that `to` lacks or has with other data.
-fn wrong(from: &Path, to: &Path) -> Vec<PathBuf> {
-    let (from_files, to_files) = (files(from), files(to));
-    let twin = |path: &Path| to.join(path.strip_prefix(from).unwrap());
-    from_files
-        .iter()
-        .filter(|(path, data)| !to_files.iter().any(|(other, there)| *other == twin(path) && there == data))
-        .map(|(path, _)| path.clone())
-        .collect()
-}
-
-struct Case<'a> {
-    lab: &'a Lab,
-    lie: Lie,
-    upload: bool,
-    tree: &'static str,
-    flags: &'a [&'a str],
-}
-
-impl Case<'_> {
-    /// Copies, and compares the result with what is expected.
-    fn check(&self, copy: impl FnOnce(&str, &str) -> Ran) {
-        let Self { lab, lie, upload, tree, flags } = *self;
-        let to = lab.path("to");
-        let _ = fs::remove_dir_all(&to);
-        fs::create_dir_all(&to).unwrap();
-        let (from, target) = (lab.arg(tree), lab.arg("to"));
-        let ran = match upload {
-            true => copy(&from, &format!("h:{target}")),
-            false => copy(&format!("h:{from}"), &target),
-        };
-        let wrong = wrong(&lab.path(tree), &to.join(tree));
-        let what = format!("{lie:?} {} {tree} {flags:?}", if upload { "up" } else { "down" });
-        let said = format!("{what}: status {}, wrong: {wrong:?}\n{}", ran.code, ran.err);
-        assert!(!ran.err.contains("panicked") && ran.code != 124, "{said}");
-        if ran.code != 0 {
-            assert!(!ran.err.trim().is_empty(), "no word: {said}");
-        }
-        let (up, down) = expected(lie);
-        let verified = flags.contains(&"--verify");
-        match if upload { up } else { down } {
-            Right => assert!(ran.code == 0 && wrong.is_empty(), "{said}"),
-            DataRight => {
-                assert!(wrong.is_empty(), "{said}");
-                assert_eq!(ran.code, i32::from(flags.contains(&"-p")), "{said}");
-            }
-            ToldByVerify if !verified => {}
-            RightOrTold | ToldByVerify => assert!(ran.code != 0 || wrong.is_empty(), "{said}"),
-        }
-    }
+    copies::liar(lab, env!("CARGO_BIN_EXE_lh-lying-sftp"), lies)
 }
 
 /// Copies all trees in both directions with all flags, over pipes.
 fn over_pipes(lies: &[Lie]) {
-    let lab = Lab::new();
-    make_sources(&lab);
-    for &lie in lies {
-        let server = liar(&lab, &[lie]);
-        for flags in [
-            &[][..],
-            &["--verify"],
-            &["-p"],
-            &["--in-place"],
-            &["--in-place", "--verify"],
-            &["-p", "--verify"],
-        ] {
-            for tree in ["small", "big", "mixed"] {
-                for upload in [true, false] {
-                    let case = Case { lab: &lab, lie, upload, tree, flags };
-                    case.check(|from, to| {
-                        let args = [&["-r", "-D", &server][..], flags, &[from, to]].concat();
-                        lab.run(&our("lhscp"), &args)
-                    });
-                }
-            }
-        }
-    }
+    copies::over_pipes(env!("CARGO_BIN_EXE_lh-lying-sftp"), lies);
 }
 
 /// Covers: lhscp --verify; lhscp --in-place

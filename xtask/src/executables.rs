@@ -52,6 +52,7 @@ const LONGEST: &[&str] = &[
     "recipes_surroundings",
     "lh_transport",
     "lying_servers",
+    "lying_replies",
     "recipes_hosts",
     "recipes_client",
     "our_client",

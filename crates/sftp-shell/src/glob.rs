@@ -105,8 +105,8 @@ pub fn each_match(
         0
     });
     match listing {
-        Err(fault @ (Fault::Lost | Fault::Refused(_))) => Err(fault),
-        // What cannot be read holds nothing that matches.
+        Err(fault @ (Fault::Lost | Fault::Refused(_) | Fault::Unread(_))) => Err(fault),
+        // What cannot be opened holds nothing that matches.
         Ok(()) | Err(Fault::Status(_)) => Ok(()),
     }
 }

@@ -19,7 +19,7 @@ impl From<Fault> for Failed {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Lost => Self::Lost,
-            Fault::Status(_) | Fault::Refused(_) => Self::Command,
+            Fault::Status(_) | Fault::Unread(_) | Fault::Refused(_) => Self::Command,
         }
     }
 }

@@ -68,7 +68,18 @@ impl Data {
         self.chunks
     }
 
-    /// Returns the length of all pieces in bytes.
+    /// Keeps the first `len` bytes, or all where there are fewer.
+    pub fn truncate(&mut self, len: usize) {
+        let mut left = len;
+        self.chunks.retain_mut(|chunk| {
+            chunk.truncate(left);
+            left -= chunk.len();
+            !chunk.is_empty()
+        });
+        self.len = self.len.min(len);
+    }
+
+    /// How many bytes all pieces have together.
     pub const fn len(&self) -> usize {
         self.len
     }

@@ -13,6 +13,8 @@ use crate::names::display_name;
 pub(crate) enum Shape {
     /// The caller sees it from the answer.
     Plain,
+    /// Nothing: the answer is a STATUS.
+    Status,
     Listing,
     Put,
     Got,
@@ -25,6 +27,10 @@ pub(crate) enum Shape {
 /// What an answer means for the operation that it answers.
 pub(crate) fn outcome(body: ReplyBody, shape: Shape) -> Outcome {
     match body {
+        // Of a request that is answered by a STATUS alone, another reply confirms nothing.
+        body if shape == Shape::Status && !matches!(body, ReplyBody::Status(_)) => {
+            Err(Fault::other("Bad message"))
+        }
         ReplyBody::Status(Status { code: StatusCode::OK, .. }) => Ok(Done::Ok),
         ReplyBody::Status(status) => Err(fault(&status)),
         ReplyBody::Handle(handle) => Ok(Done::Opened(Handle::Remote(handle), None)),
@@ -43,7 +49,7 @@ fn entries(names: Vec<Name>) -> Vec<Entry> {
 /// `None` when it is not what was asked for.
 fn extended(fields: &Bytes, shape: Shape) -> Option<Outcome> {
     Some(Ok(match shape {
-        Shape::Plain => Done::Extended(fields.clone()),
+        Shape::Plain | Shape::Status => Done::Extended(fields.clone()),
         Shape::Ranges => Done::Ranges(Ranges::read(fields).ok()?),
         Shape::Xattrs => Done::Xattrs(extended_attrs::read_xattrs(fields).ok()?),
         Shape::Listing => {
@@ -106,5 +112,28 @@ pub fn status_text(status: &Status) -> String {
         StatusCode::NO_SUCH_FILE => "No such file or directory".to_owned(),
         StatusCode::FAILURE if !said.is_empty() => display_name(said.as_bytes()),
         code => code.text().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_status_confirms_what_is_answered_by_one() {
+        let ok = || ReplyBody::Status(Status { code: StatusCode::OK, message: String::new() });
+        let others = [
+            ReplyBody::Handle(RemoteHandle::new(b"h")),
+            ReplyBody::Data(lh_sftp::Data::from(vec![1])),
+            ReplyBody::Names(Vec::new()),
+            ReplyBody::Attrs(lh_sftp::Attrs::NONE),
+            ReplyBody::Extended(Bytes::new()),
+        ];
+        assert!(outcome(ok(), Shape::Status).is_ok() && outcome(ok(), Shape::Plain).is_ok());
+        for body in others {
+            assert!(outcome(body.clone(), Shape::Plain).is_ok(), "{body:?}");
+            let fault = outcome(body, Shape::Status).err().map(|fault| fault.text);
+            assert_eq!(fault.as_deref(), Some("Bad message"));
+        }
     }
 }

@@ -7,9 +7,11 @@
 //! |---|---|
 //! | [`putting`] | upload: the content of a file into the message |
 //! | [`placing`] | what became of each file; download: onto this host |
+//! | [`small_files`] | which files go in batches, when a batch goes, and how its files have ended |
 
 pub(crate) mod placing;
-pub(crate) mod putting;
+mod putting;
+pub(crate) mod small_files;
 
 use std::time::Instant;
 
@@ -192,6 +194,18 @@ impl Batches {
         self.under_way.remove(key)
     }
 
+    /// One whose server is known to take them.
+    #[cfg(test)]
+    fn offered() -> Self {
+        Self { offered: Some(true), ..Self::new() }
+    }
+
+    /// Those under way.
+    #[cfg(test)]
+    fn keys(&self) -> impl Iterator<Item = Key> {
+        self.under_way.keys().into_iter()
+    }
+
     /// Drops what has not been sent; returns its files.
     pub(crate) fn drop_unsent(&mut self) -> Vec<Small> {
         self.message.clear();
@@ -215,7 +229,7 @@ fn permits(options: &Options) -> bool {
 }
 
 /// Upload: returns true for an open file that may go in a batch.
-pub(crate) fn may_put(file: &File, options: &Options) -> bool {
+fn may_put(file: &File, options: &Options) -> bool {
     file.requests.size <= SMALL_FILE
         && matches!(file.item.info.kind, Kind::File)
         && !file.item.alone
@@ -225,7 +239,7 @@ pub(crate) fn may_put(file: &File, options: &Options) -> bool {
 }
 
 /// Download: returns the size of a file that may go in a batch.
-pub(crate) fn may_get(item: &Item, options: &Options) -> Option<u64> {
+fn may_get(item: &Item, options: &Options) -> Option<u64> {
     let Info { kind: Kind::File, size: Some(size @ 0..=SMALL_FILE), mode: Some(_), .. } = item.info else {
         return None;
     };

@@ -48,17 +48,19 @@ fn ask_about_renames(options: &Options, ends: &mut Ends) {
 
 /// Takes the answer to that rename.
 pub(crate) fn on_renames_answer(outcome: &Outcome, facts: &mut TargetFacts, report: &mut Reporter) {
-    if matches!(outcome, Err(fault) if fault.is_forbidden()) {
-        facts.renames_barred = true;
-        let text = "the server permits no rename: files are written in place".to_owned();
-        report.event(Event::Notice { text });
-    }
+    let why = match outcome {
+        Err(fault) if fault.is_forbidden() => "the server permits no rename",
+        Ok(_) => "the server says that it has renamed what is not there",
+        Err(_) => return,
+    };
+    facts.renames_barred = true;
+    report.event(Event::Notice { text: format!("{why}: files are written in place") });
 }
 
 #[cfg(test)]
 mod tests {
     use crate::Direction;
-    use crate::end::Fault;
+    use crate::end::{Done, Fault};
 
     use super::*;
 
@@ -70,6 +72,9 @@ mod tests {
             on_renames_answer(&Err(Fault::other(text)), &mut facts, &mut report);
             assert_eq!((facts.renames_barred, report.poll().is_some()), (barred, barred));
         }
+        let mut facts = TargetFacts::default();
+        on_renames_answer(&Ok(Done::Ok), &mut facts, &mut Reporter::new(&Options::default()));
+        assert!(facts.renames_barred, "nothing was there");
     }
 
     #[test]

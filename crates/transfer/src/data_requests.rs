@@ -6,8 +6,15 @@
 //! opens. Nothing else can be sent on the channel meanwhile. Should the file turn out shorter than its WRITE
 //! has promised, zeros complete the message, and the file is cut to what was real.
 //!
-//! Which file's data go next is the caller's decision, and what follows for the file.
+//! What follows for the file is the caller's decision: it is told by [`Step`].
+//!
+//! | module | what |
+//! |---|---|
+//! | [`next`] | which READ or WRITE goes next on a channel |
+//! | [`came`] | what has come of them |
 
+mod came;
+mod next;
 mod pieces;
 
 use std::io::IoSliceMut;
@@ -17,6 +24,8 @@ use bytes::Bytes;
 use lh_sftp::{PieceSum, WriteHeader};
 use lh_wire::Output;
 
+use crate::channels::reopening::Reopening;
+use crate::channels::spread::stops_to_reopen;
 use crate::channels::unfinished::{Rest, Unfinished};
 use crate::end::Fault;
 use crate::ends::Ends;
@@ -28,12 +37,12 @@ use crate::progress::Progress;
 use crate::table::Key;
 use crate::task::queues::Tasks;
 use crate::token::{FileStep, Side, Token};
+use crate::{Direction, Options};
 
-pub(crate) use pieces::take_front;
-use pieces::{continue_write, gather};
+use pieces::{continue_write, gather, take_front};
 
 /// WRITEs up to this size are put together in one packet with the requests around them.
-pub(crate) const SMALL_WRITE: u64 = 16 * 1024;
+const SMALL_WRITE: u64 = 16 * 1024;
 
 /// With a window smaller than this the header goes alone.
 const LEAST_ROOM: usize = 1024;
@@ -41,13 +50,19 @@ const LEAST_ROOM: usize = 1024;
 /// What is asked for first of a file whose size says nothing.
 const FIRST_OF_UNSIZED: u64 = 4096;
 
-/// What a channel does next with a WRITE.
+/// What a step with the data of files has come to.
 #[allow(clippy::large_enum_variant, reason = "it is returned once and taken apart at once")]
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// It is complete, or begun as far as it can be now: the next one may follow.
+    /// Another one may follow.
     Done,
-    /// The channel takes nothing more now.
+    /// Another one may follow, and this file may have come to its end.
+    Moved(Key),
+    /// Another one may follow; the source of this file cannot be read.
+    Failed(Key, Fault),
+    /// No file that has begun has anything to be asked for or sent.
+    Idle,
+    /// The channel takes nothing more now, or nothing more may be asked for.
     Blocked,
     /// Bytes of a file are to be read for it.
     Read(SendWork),
@@ -56,17 +71,25 @@ pub(crate) enum Step {
 /// Files on their way, and what is counted of their data.
 #[derive(Debug)]
 pub(crate) struct DataRequests<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) options: &'a Options,
     pub(crate) tasks: &'a mut Tasks,
     pub(crate) ends: &'a mut Ends,
     pub(crate) flow: &'a mut Flow,
     pub(crate) progress: &'a mut Progress,
     pub(crate) leftovers: &'a mut Leftovers,
+    pub(crate) reopening: Reopening,
+}
+
+/// Returns true while more bytes of files may be asked for or sent.
+pub(crate) fn has_room(flow: &Flow, reopening: Reopening, tasks: &Tasks, ends: &Ends) -> bool {
+    flow.has_room(ends.servers()) && !stops_to_reopen(reopening, tasks, ends)
 }
 
 impl DataRequests<'_> {
     /// Goes on with a WRITE that was begun. `Continue`: the last of it is sent, of this file; the channel may
     /// take more.
-    pub(crate) fn finish_write(&mut self, channel: usize, out: &mut dyn Output) -> ControlFlow<Step, Key> {
+    fn finish_write(&mut self, channel: usize, out: &mut dyn Output) -> ControlFlow<Step, Key> {
         while let Some(mut write) = self.ends.channels.unfinished(channel).and_then(Option::take) {
             let budget = out.budget();
             if budget == 0 {
@@ -105,7 +128,7 @@ impl DataRequests<'_> {
     /// Begins a WRITE of `want` bytes of the source from `offset` on, which are handed out with that.
     /// `Continue`: the source was read at once, with this result, and what it gave is queued and not counted
     /// yet.
-    pub(crate) fn write_from_file(
+    fn write_from_file(
         &mut self,
         key: Key,
         channel: usize,
@@ -141,7 +164,7 @@ impl DataRequests<'_> {
     }
 
     /// Begins a WRITE of all of `pieces`; gives them back when the channel takes nothing now.
-    pub(crate) fn write_from_memory(
+    fn write_from_memory(
         &mut self,
         key: Key,
         offset: u64,
@@ -189,7 +212,7 @@ impl DataRequests<'_> {
     }
 
     /// Part of a WRITE has been sent, or all of it.
-    pub(crate) fn step_done(&mut self, channel: usize, write: Unfinished) {
+    fn step_done(&mut self, channel: usize, write: Unfinished) {
         if write.left > 0 || !write.head.is_empty() {
             self.put_back(channel, write);
         } else {
@@ -207,7 +230,8 @@ impl DataRequests<'_> {
         }
     }
 
-    pub(crate) fn queue_small_write(&mut self, key: Key, offset: u64, want: u64) -> Result<usize, Fault> {
+    /// Reads up to `want` bytes of the source and queues them, not counted yet. Returns how many there were.
+    fn queue_small_write(&mut self, key: Key, offset: u64, want: u64) -> Result<usize, Fault> {
         let (Some(file), Some(remote)) = (self.tasks.files.get(key), &mut self.ends.target) else {
             return Ok(0);
         };
@@ -231,7 +255,7 @@ impl DataRequests<'_> {
     }
 
     /// Counts a WRITE of `len` bytes of the file at `offset`.
-    pub(crate) fn count_write(&mut self, key: Key, offset: u64, len: usize) {
+    fn count_write(&mut self, key: Key, offset: u64, len: usize) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.requests.writes += 1;
         if file.requests.sent_again(offset, len as u32) {
@@ -286,7 +310,7 @@ impl DataRequests<'_> {
     }
 
     /// Passes over a hole that the next request would be about.
-    pub(crate) fn pass_hole(&mut self, key: Key) {
+    fn pass_hole(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         let passed = file.skip_hole();
         if passed > 0 {
@@ -296,7 +320,8 @@ impl DataRequests<'_> {
     }
 
     /// The next READ of a file that has something left to be asked for, on channel number `channel`.
-    pub(crate) fn request_next(&mut self, key: Key, channel: usize, chunk: u64) {
+    fn request_next(&mut self, key: Key, channel: usize, chunk: u64) {
+        let foreign = self.ends.source.as_ref().is_some_and(|source| !source.is_ours());
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (offset, len, new) = match file.requests.again.pop() {
             Some((offset, len)) => (offset, len, 0),
@@ -308,7 +333,14 @@ impl DataRequests<'_> {
                     false => file.requestable(chunk),
                 };
                 let len = left.min(chunk);
-                (file.requests.next, len as u32, len)
+                let last =
+                    file.requests.next + len == file.requests.size && file.handles.on_channels.is_empty();
+                match foreign && last && !file.requests.to_eof {
+                    true if len == chunk && len > 1 => (file.requests.next, len as u32 - 1, len - 1),
+                    // One byte more than there should be: a source that has it is longer than its server says.
+                    true => (file.requests.next, len as u32 + 1, len),
+                    false => (file.requests.next, len as u32, len),
+                }
             }
         };
         file.requests.reads += 1;
@@ -319,13 +351,14 @@ impl DataRequests<'_> {
         }
         if new > 0 {
             self.count_new(key, new);
+            self.flow.lengthen(u64::from(len) - new);
         } else {
             self.flow.request_again(len.into());
         }
     }
 
     /// Nothing was sent of a WRITE: no answer will come.
-    pub(crate) fn not_begun(&mut self, write: &mut Unfinished, channel: usize, new: NewWrite) {
+    fn not_begun(&mut self, write: &mut Unfinished, channel: usize, new: NewWrite) {
         (write.left, write.sum) = (0, None);
         if let Some(remote) = self.ends.on_channel(Side::Target, channel) {
             remote.forget(new.id);
@@ -341,7 +374,7 @@ impl DataRequests<'_> {
 
     /// Bytes that were handed out and not read are handed out again. A file of unknown length goes over one
     /// channel, from its start to its end: its cursor goes back.
-    pub(crate) fn take_range_back(&mut self, key: Key, offset: u64, len: usize) {
+    fn take_range_back(&mut self, key: Key, offset: u64, len: usize) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.requests.to_eof {
             file.requests.next = offset;

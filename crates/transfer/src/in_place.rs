@@ -17,6 +17,12 @@ use crate::tree::Dir;
 use crate::wording::Deed;
 use crate::{Direction, Options, local, wording};
 
+/// Why a file is not continued that cannot be compared.
+pub(crate) const UNREADABLE: &str = "the server does not let it be read";
+
+/// Why a file is not continued that holds less than before when it is open for writing.
+pub(crate) const EMPTIES: &str = "the server empties a file that is opened once more";
+
 /// The targets of the files on their way.
 #[derive(Debug)]
 pub(crate) struct Targets<'a> {
@@ -34,11 +40,15 @@ pub(crate) struct Targets<'a> {
 pub(crate) enum TargetNext {
     /// Nothing before another answer has come.
     Wait,
-    /// It is open, which was `asked` for then. The first `check` bytes of it are to be compared before the data follow.
+    /// It is open, which was `asked` for then, where that is a measure of the path. The first `check` bytes of it are to be compared before the data follow.
     Opened {
-        asked: Instant,
+        asked: Option<Instant>,
         check: Option<u64>,
     },
+    /// It is open for reading: its first bytes are compared, this many of them.
+    Compare(u64),
+    /// It cannot be continued, for this reason: it is opened once more, empty.
+    Emptied(&'static str),
     Failed(Deed, Fault),
     /// It fails with this message.
     FailedWith(String),
@@ -47,7 +57,66 @@ pub(crate) enum TargetNext {
 impl Targets<'_> {
     /// Opens it, or asks first what has to be known for that.
     pub(crate) fn open(&mut self, key: Key) -> TargetNext {
-        if self.ask_for_old_size(key) { TargetNext::Wait } else { self.open_for(key, Access::ReadWrite) }
+        if self.ask_for_old_size(key) || self.open_to_compare(key) {
+            return TargetNext::Wait;
+        }
+        self.open_for(key, Access::ReadWrite)
+    }
+
+    /// Opens for reading what is to be continued on a server other than ours. Returns false where there is nothing to compare
+    /// so. Servers in front of object stores (rclone's without a cache) empty what is opened for writing, answer READs of
+    /// such a handle with success and have zeros there then.
+    fn open_to_compare(&mut self, key: Key) -> bool {
+        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
+        if !foreign || self.direction != Direction::Upload || file.faults.failed || file.taken.kept == 0 {
+            return false;
+        }
+        file.outstanding += 1;
+        file.state = State::Opening(Opening::InPlace(Access::Compared));
+        let token = Token::File(key, FileStep::OpenContinued);
+        self.ends.start(Side::Target, Op::OpenRead(&file.item.target), token);
+        true
+    }
+
+    /// Takes the answer to that.
+    pub(crate) fn opened_to_compare(&mut self, key: Key, outcome: Outcome) -> TargetNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
+        match outcome {
+            Ok(Done::Opened(handle, _)) => {
+                file.handles.target = Some(handle);
+                if file.faults.failed { TargetNext::Wait } else { TargetNext::Compare(file.taken.kept) }
+            }
+            outcome => match fault_of(outcome) {
+                fault if matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound) => {
+                    TargetNext::Failed(Deed::OpenTarget, fault)
+                }
+                _ => TargetNext::Emptied(UNREADABLE),
+            },
+        }
+    }
+
+    /// What is to be continued is compared: opens it for writing.
+    pub(crate) fn open_compared(&mut self, key: Key) -> TargetNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
+        if let Some(handle) = file.handles.target.take() {
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
+        }
+        file.started = self.now;
+        self.open_for(key, Access::Compared)
+    }
+
+    /// What was compared is open for writing, and has this length.
+    pub(crate) fn size_continued(&mut self, key: Key, outcome: &Outcome) -> TargetNext {
+        let Some(file) = self.tasks.files.get(key).filter(|file| !file.faults.failed) else {
+            return TargetNext::Wait;
+        };
+        match outcome {
+            Ok(Done::Info(info)) if info.size.is_some_and(|size| size >= file.taken.kept) => {
+                TargetNext::Opened { asked: None, check: None }
+            }
+            _ => TargetNext::Emptied(EMPTIES),
+        }
     }
 
     /// Asks how long the file is that the copy is written over, so that a longer one is emptied when it is opened. Returns
@@ -110,7 +179,7 @@ impl Targets<'_> {
             outcome => {
                 let fault = fault_of(outcome);
                 let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
-                let first = matches!(file.state, State::Opening(Opening::InPlace(Access::ReadWrite)));
+                let first = !matches!(file.state, State::Opening(Opening::InPlace(Access::WriteOnly)));
                 if self.ends.target.is_some() && !final_ && !file.faults.failed && first {
                     // What may be written may not be allowed to be read.
                     return self.open_for(key, Access::WriteOnly);
@@ -122,7 +191,14 @@ impl Targets<'_> {
         let asked = file.started;
         file.handles.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
         file.holes.blank_from = file.handles.old_size.unwrap_or(u64::MAX);
+        let compared = matches!(file.state, State::Opening(Opening::InPlace(Access::Compared)));
         file.state = State::Opened(Target::InPlace);
+        if compared && file.taken.kept > 0 {
+            file.outstanding += 1;
+            let token = Token::File(key, FileStep::SizeContinued);
+            self.ends.start(Side::Target, Op::Stat(&file.item.target), token);
+            return TargetNext::Wait;
+        }
         let goes_on = self.options.resume && self.direction == Direction::Download && !file.item.fresh;
         let there = file.handles.old_size.filter(|_| goes_on);
         if let Some(there) = there
@@ -134,7 +210,7 @@ impl Targets<'_> {
         let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
         // It may have been cut when it was opened, or be something else.
         let check = (kept > 0 && self.direction == Direction::Upload).then_some(kept);
-        TargetNext::Opened { asked, check }
+        TargetNext::Opened { asked: Some(asked), check }
     }
 
     /// Begins behind the `there` bytes of the copy. What follows when there is nothing to do, or no way to do it.

@@ -58,6 +58,7 @@ mod names;
 mod options;
 mod place;
 mod plan;
+mod preserving;
 mod progress;
 pub mod rcp;
 mod remote;

@@ -98,7 +98,11 @@ pub(crate) enum FileStep {
     OpenSource,
     /// How long the file is that the copy is written over.
     OldSize,
+    /// Opening for reading what is to be continued, to compare it.
+    OpenContinued,
     OpenTarget,
+    /// How long it is then, where OPEN may have emptied it.
+    SizeContinued,
     /// Whether the target is a plain file, for additional channels.
     IsPlain,
     OpenOnChannel {
@@ -156,8 +160,12 @@ pub(crate) enum PlaceStep {
         followed: bool,
     },
     Open,
-    /// Opening what is under the final name, to compare it.
+    /// Opening for reading what is under the final name, to compare it.
     Adopt,
+    /// Opening it for writing, because it is the beginning of the copy.
+    Continue,
+    /// How long it is then, where OPEN may have emptied it.
+    ContinuedSize,
     /// Who owns the part file.
     Owner,
     /// Giving it to the owner of what it replaces.

@@ -61,6 +61,8 @@ enum What {
     },
     /// Entries not returned yet.
     Dir(Option<Vec<(Vec<u8>, Attrs)>>),
+    /// A directory that cannot be read to its end.
+    Broken,
 }
 
 /// Open files and directories, newest first: a handle that several share refers to the newest.
@@ -94,7 +96,11 @@ impl Files {
             open if lies.contains(&Lie::ReusedHandles) => open.min(2) as u64,
             _ => self.given,
         };
-        let handle = number.to_string();
+        let handle = match () {
+            () if lies.contains(&Lie::EmptyHandles) => String::new(),
+            () if lies.contains(&Lie::LongHandles) => format!("{number:0300}"),
+            () => number.to_string(),
+        };
         self.open.insert(0, Open { handle: handle.clone(), path: path.to_vec(), what });
         handle
     }
@@ -158,7 +164,7 @@ impl Files {
     }
 
     /// Returns up to 7 entries. Fails on the handle of a file.
-    pub(super) fn list(&mut self, handle: &[u8]) -> Result<Vec<(Vec<u8>, Attrs)>, Fault> {
+    pub(super) fn list(&mut self, handle: &[u8], lies: &[Lie]) -> Result<Vec<(Vec<u8>, Attrs)>, Fault> {
         let place = self.find(handle)?;
         let What::Dir(names) = &mut self.open[place].what else { return Err(Fault::failure("no directory")) };
         let Some(mut all) = names.take().filter(|names| !names.is_empty()) else {
@@ -166,15 +172,22 @@ impl Files {
         };
         let rest = all.split_off(all.len().min(7));
         *names = Some(rest);
+        if lies.contains(&Lie::ListingBreaks) {
+            self.open[place].what = What::Broken;
+        }
         Ok(all)
     }
 
     pub(super) fn close(&mut self, handle: &[u8], lies: &[Lie]) -> Result<(), Fault> {
         let place = self.find(handle)?;
+        let loses = lies.contains(&Lie::Truncated) || lies.contains(&Lie::CloseFails);
         if let Open { what: What::File { file, writes: true, .. }, .. } = self.open.remove(place)
-            && lies.contains(&Lie::Truncated)
+            && loses
         {
             file.set_len(file.metadata()?.len().saturating_sub(1))?;
+            if lies.contains(&Lie::CloseFails) {
+                return Err(Fault::failure("Input/output error"));
+            }
         }
         Ok(())
     }
@@ -188,7 +201,7 @@ impl Files {
         let place = self.find(handle)?;
         match &self.open[place].what {
             What::File { file, .. } => Ok(Attrs::of(&file.metadata()?)),
-            What::Dir(_) => Self::attrs(&self.open[place].path, true),
+            What::Dir(_) | What::Broken => Self::attrs(&self.open[place].path, true),
         }
     }
 
@@ -201,6 +214,7 @@ impl Files {
     ) -> Result<Vec<u8>, Fault> {
         let mut place = self.find(handle)?;
         if lies.contains(&Lie::NoSeeks) && matches!(self.open[place].what, What::File { writes: true, .. }) {
+            eprintln!("lh-lying-sftp: READ of a handle that writes");
             self.write(handle, offset, &vec![0; len], lies)?;
             return Err(Fault { code: 0, text: "" });
         }

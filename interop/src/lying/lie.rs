@@ -78,11 +78,55 @@ pub enum Lie {
     NoSeeks,
     /// STAT and OPEN do not follow symbolic links, as with Linux's `fs.protected_symlinks`.
     GuardsLinks,
+    /// WRITEs fail with "No space left on device" once 200,000 bytes have been written.
+    FullDisk,
+    /// RENAME reports success and does nothing.
+    IdleRename,
+    /// `posix-rename@openssh.com` is announced and not supported.
+    NoPosixRename,
+    /// All limits of `limits@openssh.com` are 0, which means that there are none.
+    ZeroLimits,
+    /// The limits of `limits@openssh.com` are 1000 bytes for a packet, 300 for READ and WRITE, and 2 handles.
+    TinyLimits,
+    /// The session ends after 60 replies, with exit status 0.
+    EndsEarly,
+    /// Attributes have no sizes.
+    NoSizes,
+    /// Attributes are all empty.
+    NoAttrs,
+    /// Sizes of files are half of what READs return.
+    HalfSizes,
+    /// READDIR returns each entry twice.
+    TwiceListed,
+    /// The second READDIR of a directory fails.
+    ListingBreaks,
+    /// CLOSE of a file that was written to fails, and loses its last byte.
+    CloseFails,
+    /// READs are answered with a STATUS of success.
+    StatusForRead,
+    /// READs return 10 bytes more than requested.
+    MoreData,
+    /// WRITEs are answered with DATA, and store nothing.
+    DataForWrite,
+    /// What is answered with a STATUS of success is answered with EXTENDED_REPLY, and not done.
+    ExtendedForStatus,
+    /// Handles are 300 bytes long.
+    LongHandles,
+    /// All handles are empty.
+    EmptyHandles,
+    /// REALPATH returns no name.
+    NoRealPath,
+    /// REALPATH returns two names.
+    TwoRealPaths,
+    /// MKDIR reports success and makes nothing.
+    NoMkdir,
+    /// READDIR also returns names that lead elsewhere.
+    BadNames,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 58] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -119,6 +163,28 @@ impl Lie {
         Self::SizeEmpties,
         Self::NoSeeks,
         Self::GuardsLinks,
+        Self::FullDisk,
+        Self::IdleRename,
+        Self::NoPosixRename,
+        Self::ZeroLimits,
+        Self::TinyLimits,
+        Self::EndsEarly,
+        Self::NoSizes,
+        Self::NoAttrs,
+        Self::HalfSizes,
+        Self::TwiceListed,
+        Self::ListingBreaks,
+        Self::CloseFails,
+        Self::StatusForRead,
+        Self::MoreData,
+        Self::DataForWrite,
+        Self::ExtendedForStatus,
+        Self::LongHandles,
+        Self::EmptyHandles,
+        Self::NoRealPath,
+        Self::TwoRealPaths,
+        Self::NoMkdir,
+        Self::BadNames,
     ];
 
     /// The fault's name on a command line.

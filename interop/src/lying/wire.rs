@@ -105,6 +105,8 @@ pub(super) enum Reply {
     Names(Vec<(Vec<u8>, Attrs)>),
     Attrs(Attrs),
     Limits([u64; 4]),
+    /// An EXTENDED_REPLY without fields.
+    Extended,
 }
 
 fn string(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -140,7 +142,7 @@ impl Reply {
             Self::Data(_) => 103,
             Self::Names(_) => 104,
             Self::Attrs(_) => 105,
-            Self::Limits(_) => 201,
+            Self::Limits(_) | Self::Extended => 201,
         };
         let mut body = vec![kind];
         body.extend(id.to_be_bytes());
@@ -161,6 +163,7 @@ impl Reply {
                 }
             }
             Self::Attrs(attrs) => attrs.write(&mut body),
+            Self::Extended => {}
             Self::Limits(limits) => limits.iter().for_each(|limit| body.extend(limit.to_be_bytes())),
         }
         framed(&body)

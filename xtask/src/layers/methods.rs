@@ -1,5 +1,5 @@
-//! Checks that a type whose methods are in several files can be read bottom up. Calls of `self.method()` can
-//! form cycles of files just as imports can, but imports do not show them.
+//! Checks that a type whose methods stand in several files can be read bottom up: cycles through `self.method()`
+//! are the same tangle as cycles of imports, and imports do not show them. And that types with many methods do not grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +19,14 @@ const SEVERAL: usize = 4;
 /// number may only decrease: a change that removes files from a cycle lowers it, and removes the row at 0.
 const STILL_IN_CYCLES: &[(&str, &str, usize)] = &[];
 
-/// The inherent methods of a type in one file, and the methods of `self` that they call.
+/// Inherent methods from which on a type needs a row in [`STILL_LARGE`].
+const LARGE: usize = 120;
+
+/// Types with that many inherent methods or more: crate, type, and their number. A number may only fall: parts of such a
+/// type that have a state of their own become types of their own.
+const STILL_LARGE: &[(&str, &str, usize)] = &[("crates/transfer", "Engine", 146)];
+
+/// The inherent methods of a type in one file, and what their code calls of `self`.
 #[derive(Debug, Default)]
 struct Methods {
     defined: BTreeSet<String>,
@@ -37,6 +44,9 @@ pub(super) fn check(name: &str, files: &Files, wrong: &mut Vec<String>) -> Resul
         let parsed = syn::parse_file(&text).map_err(|error| format!("{}: {error}", file.display()))?;
         read(&parsed, file, &mut types);
     }
+    for (of, files) in &types {
+        compare_size(name, of, files.values().map(|methods| methods.defined.len()).sum(), wrong);
+    }
     let mut in_cycles = 0;
     let mut seen = BTreeSet::new();
     for (of, files) in types.iter().filter(|(_, files)| files.len() >= SEVERAL) {
@@ -47,6 +57,24 @@ pub(super) fn check(name: &str, files: &Files, wrong: &mut Vec<String>) -> Resul
         wrong.push(format!("{name}: {of} has methods in few files; remove its row in layers/methods.rs"));
     }
     Ok(in_cycles)
+}
+
+/// Compares the number of a type's methods with the table.
+fn compare_size(name: &str, of: &str, found: usize, wrong: &mut Vec<String>) {
+    let row = STILL_LARGE.iter().find(|(krate, each, _)| *krate == name && *each == of);
+    match row.map(|(_, _, allowed)| *allowed) {
+        None if found >= LARGE => {
+            wrong.push(format!("{name}: {of} has {found} methods; types have less than {LARGE}"));
+        }
+        Some(allowed) if found > allowed => {
+            wrong.push(format!("{name}: {of} has {found} methods, {allowed} are allowed"));
+        }
+        Some(allowed) if found < allowed => {
+            let row = if found < LARGE { "remove its row" } else { "lower its number" };
+            wrong.push(format!("{name}: {of} has only {found} methods; {row} in layers/methods.rs"));
+        }
+        _ => {}
+    }
 }
 
 /// Compares one type with the table. Returns the number of its files in cycles.
@@ -207,6 +235,23 @@ mod tests {
         ];
         assert!(in_cycles(&files).is_empty());
         assert_eq!(types(&files)["T"].len(), 2);
+    }
+
+    #[test]
+    fn large_types_only_become_smaller() {
+        for (of, found, expected) in [
+            ("Other", LARGE - 1, ""),
+            ("Other", LARGE, "less than"),
+            ("Engine", STILL_LARGE[0].2, ""),
+            ("Engine", STILL_LARGE[0].2 + 1, "are allowed"),
+            ("Engine", STILL_LARGE[0].2 - 1, "lower its number"),
+            ("Engine", LARGE - 1, "remove its row"),
+        ] {
+            let mut wrong = Vec::new();
+            compare_size("crates/transfer", of, found, &mut wrong);
+            assert_eq!(wrong.len(), usize::from(!expected.is_empty()), "{of} {found}: {wrong:?}");
+            assert!(wrong.iter().all(|text| text.contains(expected)), "{of} {found}: {wrong:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use lh_transfer::status_text;
 pub enum Fault {
     /// The server reported an error.
     Status(Status),
+    /// A listing broke off: what else is in the directory is not known.
+    Unread(Status),
     /// The server's replies exceed a limit; the message for the user.
     Refused(String),
     /// The connection is lost.
@@ -22,7 +24,7 @@ impl Fault {
     /// The reason, in the words of OpenSSH's `sftp`.
     pub fn text(&self) -> String {
         match self {
-            Self::Status(status) => status_text(status),
+            Self::Status(status) | Self::Unread(status) => status_text(status),
             Self::Refused(why) => why.clone(),
             Self::Lost => "Connection closed".to_owned(),
         }

@@ -128,12 +128,13 @@ impl Remote {
                 }
                 ReplyBody::Status(status) => {
                     if status.code != StatusCode::EOF && !ended {
-                        outcome = Err(Fault::Status(status));
+                        outcome = Err(Fault::Unread(status));
                     }
                     ended = true;
                 }
                 _ => {
-                    outcome = Err(Fault::bad_message());
+                    let status = Status { code: StatusCode::BAD_MESSAGE, message: String::new() };
+                    outcome = Err(Fault::Unread(status));
                     ended = true;
                 }
             }

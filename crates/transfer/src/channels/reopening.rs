@@ -27,8 +27,8 @@ pub(crate) enum Reopening {
 pub(crate) enum SecondOpen {
     Opened,
     Refused,
-    /// A channel that is gone says nothing about files.
-    ChannelLost,
+    /// The channel is gone, or too many files may have been open: nothing is known.
+    Unanswered,
 }
 
 impl Reopening {
@@ -71,7 +71,7 @@ impl Reopening {
         match answer {
             SecondOpen::Opened => return true,
             SecondOpen::Refused => *self = Self::Never,
-            SecondOpen::ChannelLost => *self = Self::Unknown,
+            SecondOpen::Unanswered => *self = Self::Unknown,
         }
         false
     }
@@ -126,7 +126,7 @@ mod tests {
             assert!(!reopening.keeps(2, true, true));
         }
         let mut reopening = Reopening::Asking(1);
-        assert!(!reopening.opened(1, SecondOpen::ChannelLost));
+        assert!(!reopening.opened(1, SecondOpen::Unanswered));
         assert_eq!(reopening, Reopening::Unknown, "to be found out on another one");
     }
 }

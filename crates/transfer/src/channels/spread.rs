@@ -3,7 +3,7 @@
 use lh_sftp::{ReadBack, extension};
 
 use crate::channels::reopening::{Reopening, SecondOpen};
-use crate::end::{Done, Kind, Op, Outcome};
+use crate::end::{Done, FaultKind, Kind, Op, Outcome};
 use crate::ends::Ends;
 use crate::remote::Remote;
 use crate::table::Key;
@@ -68,13 +68,14 @@ impl Spread<'_> {
             Plain::Yes if side == Side::Target && !self.keeps_reopened(key) => return,
             Plain::Yes => {}
         }
+        let open = self.open_files(key);
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.handles.on_channels.resize_with(self.ends.channels.count(), OnChannel::default);
         let mut known = Vec::new();
         for (channel, remote) in self.ends.channels.usable_mut() {
             let on_channel = &mut file.handles.on_channels[channel - 1];
-            if matches!(on_channel, OnChannel::Unknown) {
-                *on_channel = OnChannel::Without;
+            if let Some(opening) = on_channel.opening(open) {
+                *on_channel = opening;
                 file.outstanding += 1;
                 let token = Token::File(key, FileStep::OpenOnChannel { channel });
                 let op = match side {
@@ -94,6 +95,9 @@ impl Spread<'_> {
         let known = |remote: &Remote| remote.is_ours() || remote.session().supports(extension::LSETSTAT);
         let obeys = self.ends.target.as_ref().is_some_and(known);
         let has_data = self.tasks.files.get(key).is_some_and(|file| file.requests.next > 0);
+        if !obeys && self.waits_for_closes(key) {
+            return false;
+        }
         if self.reopening.keeps(key, obeys, has_data) {
             return true;
         }
@@ -103,15 +107,43 @@ impl Spread<'_> {
         false
     }
 
+    /// Files that are open, where one of them counts because it was refused on a channel.
+    fn open_files(&self, key: Key) -> usize {
+        let refused = |on_channel: &OnChannel| matches!(on_channel, OnChannel::Refused(_));
+        match self.tasks.files.get(key) {
+            Some(file) if file.handles.on_channels.iter().any(refused) => self.count_open(),
+            _ => 0,
+        }
+    }
+
+    fn count_open(&self) -> usize {
+        let side = self.ends.channels.side();
+        self.tasks.files.values().filter(|file| file.handles.at(side).is_some()).count()
+    }
+
+    /// The file was refused on a channel, perhaps because too much was open, and still is.
+    fn waits_for_closes(&self, key: Key) -> bool {
+        let open = self.open_files(key);
+        self.tasks.files.get(key).is_some_and(|file| {
+            let waits = |one: &OnChannel| matches!(one, OnChannel::Refused(_)) && one.opening(open).is_none();
+            file.handles.on_channels.iter().any(waits)
+        })
+    }
+
     fn open_once_more(&mut self, key: Key) {
+        let open = self.open_files(key);
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.handles.on_channels.resize_with(self.ends.channels.count(), OnChannel::default);
-        let untried = |channel: &usize| matches!(file.handles.on_channels[*channel - 1], OnChannel::Unknown);
-        let Some(channel) = self.ends.channels.usable().map(|(channel, _)| channel).find(untried) else {
+        let untried = |channel: usize| {
+            let opening = file.handles.on_channels[channel - 1].opening(open)?;
+            Some((channel, opening))
+        };
+        let found = self.ends.channels.usable().find_map(|(channel, _)| untried(channel));
+        let Some((channel, opening)) = found else {
             // It was refused on each.
             return self.reopening.give_up();
         };
-        file.handles.on_channels[channel - 1] = OnChannel::Without;
+        file.handles.on_channels[channel - 1] = opening;
         file.handles.reopens = true;
         file.outstanding += 1;
         let path = file.written_path().to_vec();
@@ -120,10 +152,11 @@ impl Spread<'_> {
     }
 
     /// The file was opened on a channel, or not: where that was the question, what is in it now?
-    fn reopened(&mut self, key: Key, channel: usize, opened: bool) {
+    fn reopened(&mut self, key: Key, channel: usize, opened: bool, doubtful: bool) {
         let answer = match opened {
             true => SecondOpen::Opened,
-            false if self.ends.channels.standing(channel).is_none() => SecondOpen::ChannelLost,
+            // These say nothing about the file.
+            false if doubtful || self.ends.channels.standing(channel).is_none() => SecondOpen::Unanswered,
             false => SecondOpen::Refused,
         };
         let asked = self.reopening.asking() == Some(key);
@@ -137,14 +170,20 @@ impl Spread<'_> {
         self.ends.start_on(channel, Op::Stat(&path), Token::File(key, FileStep::SizeReopened));
     }
 
-    /// Takes the answer to an OPEN on an additional channel. A file that cannot be opened on one uses the
-    /// others. `read_back`: what is read back of the pieces that both ends sum up.
+    /// Takes the answer to an OPEN on an additional channel. What is refused while other files are open is tried once more when
+    /// fewer are: servers limit how many are. A file that cannot be opened on one channel uses the others. `read_back`: what is read back of the pieces that both ends sum up.
     pub(crate) fn opened(&mut self, key: Key, channel: usize, outcome: Outcome, read_back: ReadBack) {
-        self.reopened(key, channel, outcome.is_ok());
+        let open = if outcome.is_err() { self.count_open() } else { 0 };
+        let first = self.tasks.files.get(key).and_then(|file| file.handles.on_channels.get(channel - 1));
+        let doubtful = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Other && !fault.is_full())
+            && matches!(first, Some(OnChannel::Without))
+            && self.ends.channels.standing(channel).is_some()
+            && open > 1;
+        self.reopened(key, channel, outcome.is_ok(), doubtful);
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let (Some(on_channel), Ok(Done::Opened(handle, _))) =
-            (file.handles.on_channels.get_mut(channel - 1), outcome)
-        else {
+        let Some(on_channel) = file.handles.on_channels.get_mut(channel - 1) else { return };
+        let Ok(Done::Opened(handle, _)) = outcome else {
+            *on_channel = if doubtful { OnChannel::Refused(open) } else { OnChannel::Without };
             return;
         };
         *on_channel = OnChannel::Open(handle.clone());

@@ -30,7 +30,7 @@ use crate::table::Key;
 use crate::task::check::{Check, DIGEST_RANGE, Mode, NextRange, SAMPLE, Todo, digests_of, read_sum, samples};
 use crate::task::probe::Probe;
 use crate::task::queues::Tasks;
-use crate::task::state::{Found, Resuming, State, Target, Verifying};
+use crate::task::state::{Access, Found, Opening, Resuming, State, Target, Verifying};
 use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::wording::Deed;
 use crate::{Direction, Event, Options};
@@ -59,7 +59,9 @@ pub(crate) enum CheckNext {
         probe: Probe,
         kept: u64,
     },
-    /// The target cannot be read where it is written: it is opened once more, empty.
+    /// What is right of the target is known, which is to be opened for writing.
+    Reopen,
+    /// The target cannot be read: it is opened once more, empty.
     Emptied,
     /// The contents of both ends, which are all that was asked for, are the same, or not.
     Compared {
@@ -226,6 +228,14 @@ impl Checks<'_> {
                 if check.unreadable && file.item.redone == 0 {
                     return CheckNext::Emptied;
                 }
+            }
+            Found::ToContinue => {
+                file.state = State::Opening(Opening::InPlace(Access::Compared));
+                if check.unreadable && file.item.redone == 0 {
+                    return CheckNext::Emptied;
+                }
+                self.report_kept(key);
+                return CheckNext::Reopen;
             }
             Found::Adopted(probe) => return CheckNext::Adopted { probe, kept },
         }

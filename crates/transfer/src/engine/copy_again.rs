@@ -3,18 +3,15 @@
 use crate::Event;
 use crate::end::{Done, Fault, FaultKind, Outcome};
 use crate::engine::Engine;
+use crate::in_place::EMPTIES;
 use crate::names::display_name;
 use crate::table::Key;
 use crate::task::File;
 use crate::task::handles::OnChannel;
 use crate::wording::Deed;
 
-const UNREADABLE: &str = "the server does not let it be read while it is open for writing";
-
 /// How often a file is copied again. Once is enough unless channels are opened meanwhile.
 const MOST_REDONE: u8 = 5;
-
-const EMPTIES: &str = "the server empties a file that is opened once more";
 
 impl Engine {
     /// What is written of a file is worth nothing, because of `why`: it is copied from its start once more.
@@ -57,15 +54,14 @@ impl Engine {
         self.copy_again(key, &fault.text);
     }
 
-    /// The server does not read what is open for writing, and may have written instead: rclone's without a cache, which empties
-    /// what it opens, answers READs with success and has zeros there then. The file is opened once more, empty.
-    pub(super) fn begin_emptied(&mut self, key: Key) {
+    /// What is there cannot be continued, because of `why`. The file is opened once more, empty.
+    pub(super) fn begin_emptied(&mut self, key: Key, why: &str) {
         if let Some(file) = self.tasks.files.get(key) {
             let path = display_name(&file.item.target);
-            let text = format!("\"{path}\" cannot be continued, {UNREADABLE}: all of it is copied");
+            let text = format!("\"{path}\" cannot be continued, {why}: all of it is copied");
             self.report.skip(text);
         }
-        self.copy_again(key, UNREADABLE);
+        self.copy_again(key, why);
     }
 
     /// The size of a file being written, behind its OPEN on a second channel.

@@ -6,11 +6,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::channels::unfinished::Rest;
+use lh_wire::Output;
+
+use crate::data_requests::Step;
 use crate::engine::Engine;
-use crate::file_work::{FileWork, FileWorkDone, Job, JobDone, SendOutcome, Sent, Written};
-use crate::token::{FileStep, Side, Token};
-use crate::wording::{Deed, shrank};
+use crate::file_work::{FileWork, FileWorkDone, Job, JobDone, SendWork, Sent};
+use crate::token::Side;
+use crate::wording::Deed;
 
 impl Engine {
     /// Work on files that can be carried out now. Give what comes of it back ([`Engine::file_work_done`]).
@@ -46,7 +48,12 @@ impl Engine {
         match done.0 {
             JobDone::Write(written) => {
                 self.progress.end_file_work(written.took);
-                self.written(*written);
+                let key = written.key;
+                match self.data_requests().stored(*written) {
+                    Ok(len) => self.report.summary.bytes += len,
+                    Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
+                }
+                self.move_on(key);
             }
             JobDone::Operation(token, outcome) => {
                 self.progress.end_file_work(Duration::ZERO);
@@ -66,84 +73,38 @@ impl Engine {
         }
     }
 
-    fn written(&mut self, done: Written) {
-        let Written { key, offset, len, outcome, sum, content, .. } = done;
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.requests.lent -= 1;
-        file.sums.content.give_back(content);
-        match outcome {
-            Some(Ok(())) if !file.faults.failed => {
-                match (&mut file.sums.ours, sum) {
-                    (Some(all), Some(piece)) => all.finish_piece(piece),
-                    // It cannot be read: nothing is claimed about it.
-                    (all, _) => *all = None,
+    /// Asks for or sends the data of the end `side` on channel number `channel`, up to where bytes of a file are to be
+    /// read for that.
+    pub(super) fn move_data(&mut self, side: Side, channel: usize, out: &mut dyn Output) -> Option<SendWork> {
+        let mut passed = 0;
+        loop {
+            self.handle_answers();
+            match self.data_requests().go_on(side, channel, &mut passed, out) {
+                Step::Done => {}
+                Step::Moved(key) => self.move_on(key),
+                Step::Failed(key, fault) => self.file_failed(key, Deed::ReadSource, &fault),
+                Step::Idle => {
+                    // Files finish while data move: let the next ones be opened meanwhile.
+                    let before = self.tasks.sending.len();
+                    self.begin_work();
+                    self.handle_answers();
+                    if self.tasks.sending.len() <= before {
+                        return None;
+                    }
                 }
-                file.taken.confirm(offset, len);
-                self.report.summary.bytes += len;
-                self.leftovers.note_progress(file);
+                Step::Blocked => return None,
+                Step::Read(work) => return Some(work),
             }
-            Some(Err(fault)) => self.file_failed(key, Deed::WriteTarget, &fault),
-            _ => {}
         }
-        self.move_on(key);
     }
 
     /// Acts on what became of bytes that were to be sent. False when the channel takes nothing more now.
     pub fn sent(&mut self, sent: Sent) -> bool {
-        let Sent { channel, mut write, content, outcome, took } = sent;
-        self.progress.end_file_work(took);
-        let key = write.key;
-        if let Some(file) = self.tasks.files.get_mut(key) {
-            file.requests.lent -= 1;
-            file.sums.content.give_back(content);
-        }
-        let lost = self.ends.on_channel(Side::Target, channel).is_none_or(|remote| remote.lost());
-        if lost {
-            // What was to go there has been given to the other channels, or has failed.
-            if let Some(file) = self.tasks.files.get_mut(key) {
-                file.requests.half_sent = file.requests.half_sent.saturating_sub(1);
-            }
-            self.move_on(key);
-            return false;
-        }
-        let moved = match outcome {
-            SendOutcome::Begun(new, len) => {
-                if len < new.want {
-                    let step = FileStep::Write { offset: new.offset, len: len as u32 };
-                    if let Some(remote) = self.ends.on_channel(Side::Target, channel) {
-                        remote.expect(new.id, Token::File(key, step));
-                    }
-                    self.flow.shorten((new.want - len) as u64);
-                    self.data_requests().take_range_back(key, new.offset + len as u64, new.want - len);
-                }
-                true
-            }
-            SendOutcome::NotBegun(new, fault) => {
-                self.data_requests().not_begun(&mut write, channel, new);
-                match fault {
-                    Some(fault) => self.file_failed(key, Deed::ReadSource, &fault),
-                    None => self.source_ended(key, new.offset),
-                }
-                true
-            }
-            SendOutcome::NoSpace(new) => {
-                self.data_requests().not_begun(&mut write, channel, new);
-                self.data_requests().take_range_back(key, new.offset, new.want);
-                false
-            }
-            SendOutcome::Continued(sent) => sent > 0,
-            SendOutcome::Short(fault) => {
-                let size = self.tasks.files.get(key).map_or(0, |file| file.requests.size);
-                let fault = fault.unwrap_or_else(|| shrank(write.offset, size));
-                write.rest = Rest::Zeros;
-                if let Some(file) = self.tasks.files.get_mut(key) {
-                    file.taken.real_end = file.taken.real_end.min(write.offset);
-                }
-                self.file_failed(key, Deed::ReadSource, &fault);
-                true
-            }
-        };
-        self.data_requests().step_done(channel, write);
+        let key = sent.write.key;
+        let moved = self.data_requests().sent(sent).unwrap_or_else(|fault| {
+            self.file_failed(key, Deed::ReadSource, &fault);
+            true
+        });
         self.move_on(key);
         moved
     }

@@ -7,12 +7,10 @@
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`files`] | one file from stat to close |
-//! | [`mod@file_work`] | reading, writing and hashing that threads do without the engine |
+//! | [`mod@file_work`] | file bytes, and reading, writing and hashing that threads do without the engine |
 //! | [`steps`] | what follows for a file from its names and from comparing it |
-//! | [`batch`], [`batch_answers`] | small files by the hundred |
-//! | [`data`] | file bytes: which READ or WRITE goes next |
+//! | [`batch`] | small files by the hundred: reports how they have ended |
 //! | [`mod@requests`] | how much may be asked for or sent |
-//! | [`preserve`] | owner and extended attributes: carries out their requests |
 //! | [`names`] | symbolic links, and other names of a file: reports them |
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
@@ -20,29 +18,24 @@
 //! | [`finished`] | has the copy come to its end, and the journal |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
-//! | [`mod@write`] | what follows when a WRITE is sent |
 
 mod adopt;
 mod batch;
-mod batch_answers;
 mod channels;
 mod connections;
 mod copy_again;
-mod data;
 mod dirs;
 mod file_work;
 mod files;
 mod finished;
 mod names;
 mod prepare;
-mod preserve;
 mod requests;
 mod same_handle;
 mod schedule;
 mod steps;
 mod sync;
 mod unanswered;
-mod write;
 
 use std::time::Instant;
 
@@ -275,14 +268,8 @@ impl Engine {
                 self.handle_answers();
                 self.begin_work();
             }
-            match (self.plan.direction, side) {
-                (Direction::Upload, _) => {
-                    if let Some(work) = self.send_file_data(out) {
-                        return Some(work);
-                    }
-                }
-                (_, Side::Source) => self.request_data(out),
-                (_, Side::Target) => self.send_held_data(out),
+            if let Some(work) = self.move_data(side, 0, out) {
+                return Some(work);
             }
             self.handle_answers();
             let remote = self.ends.remote(side)?;

@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use crate::channels::spread::{Spread, stops_to_reopen};
+use crate::batch::small_files::SmallFiles;
+use crate::channels::spread::Spread;
 use crate::checks::Checks;
-use crate::data_requests::DataRequests;
+use crate::data_requests::{DataRequests, has_room};
 use crate::endings::Endings;
 use crate::engine::Engine;
 use crate::in_place::Targets;
 use crate::place::PartFiles;
-use crate::table::Key;
+use crate::preserving::Preserving;
 use crate::token::Side;
 
 impl Engine {
     pub(in crate::engine) fn room_in_flight(&self) -> bool {
-        self.flow.has_room(self.ends.servers())
-            && !stops_to_reopen(self.channels.reopening, &self.tasks, &self.ends)
+        has_room(&self.flow, self.channels.reopening, &self.tasks, &self.ends)
     }
 
     /// Takes in the round-trip time that the kernel has measured for the connection.
@@ -23,27 +23,10 @@ impl Engine {
         self.flow.expect_round_trip(took);
     }
 
-    /// Bytes of small files that are worth having in flight.
-    pub(in crate::engine) fn worth_in_flight(&self) -> u64 {
-        self.flow.worth_in_flight(self.progress.bytes_found, self.ends.channels_up())
-    }
-
-    /// Bytes of one request to the end `side`.
-    pub(in crate::engine) fn request_bytes(&self, side: Side) -> u64 {
-        self.flow.request_bytes(self.ends.request_bytes(side))
-    }
-
     /// Files that may be open now.
     pub(in crate::engine) fn most_open(&self) -> usize {
         let worth = self.flow.worth_open(self.progress.ids(), self.ends.channels_up());
         self.flow.max_open(self.ends.fewest_handles()).min(worth)
-    }
-
-    /// Returns true when channel number `channel` may have more requests on its way, so that all have
-    /// something to do.
-    pub(in crate::engine) fn has_share(&mut self, channel: usize, chunk: u64) -> bool {
-        let share = self.flow.share(chunk, self.ends.servers());
-        self.ends.requests_on(channel).is_some_and(|(awaited, _)| (awaited as u64) < share)
     }
 
     /// What a question about a file has taken that was asked of the end `side` then.
@@ -102,6 +85,17 @@ impl Engine {
         }
     }
 
+    /// The files and directories on their way, as far as their attributes are to be kept.
+    pub(in crate::engine) const fn preserving(&mut self) -> Preserving<'_> {
+        Preserving {
+            options: &self.options,
+            tasks: &mut self.tasks,
+            tree: &mut self.tree,
+            ends: &mut self.ends,
+            report: &mut self.report,
+        }
+    }
+
     /// The comparisons of the files on their way.
     pub(in crate::engine) const fn checks(&mut self) -> Checks<'_> {
         Checks {
@@ -116,14 +110,31 @@ impl Engine {
 
     /// READs and WRITEs of file data.
     pub(in crate::engine) const fn data_requests(&mut self) -> DataRequests<'_> {
-        let Self { tasks, ends, flow, progress, leftovers, .. } = self;
-        DataRequests { tasks, ends, flow, progress, leftovers }
+        DataRequests {
+            direction: self.plan.direction,
+            options: &self.options,
+            tasks: &mut self.tasks,
+            ends: &mut self.ends,
+            flow: &mut self.flow,
+            progress: &mut self.progress,
+            leftovers: &mut self.leftovers,
+            reopening: self.channels.reopening,
+        }
     }
 
-    pub(in crate::engine) fn expect_size(&mut self, key: Key, size: u64) {
-        if let Some(file) = self.tasks.files.get_mut(key) {
-            self.flow.expect(&mut file.queued.ahead, size);
-            file.requests.size = size;
+    /// The files on their way, as far as they may go in batches.
+    pub(in crate::engine) const fn small_files(&mut self) -> SmallFiles<'_> {
+        SmallFiles {
+            direction: self.plan.direction,
+            options: &self.options,
+            batches: &mut self.batches,
+            tasks: &mut self.tasks,
+            ends: &mut self.ends,
+            flow: &mut self.flow,
+            progress: &mut self.progress,
+            leftovers: &self.leftovers,
+            report: &mut self.report,
+            ordered: self.tree.waiting.presumed > 0,
         }
     }
 }

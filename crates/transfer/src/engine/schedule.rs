@@ -17,7 +17,10 @@ impl Engine {
                 Token::Prepare(step) => self.prepared(step, outcome),
                 Token::Dir(key, step) => self.dir_answer(key, step, outcome),
                 Token::File(key, step) => self.file_answer(key, step, outcome),
-                Token::Batch(key) => self.batch_answer(key, outcome),
+                Token::Batch(key) => {
+                    let ended = self.small_files().answered(key, outcome);
+                    self.batch_ended(ended);
+                }
                 Token::Name(key, step) => {
                     self.links.names.on_answer(key, step, outcome);
                     self.make_names();
@@ -32,7 +35,7 @@ impl Engine {
                     self.sync.backups.answered(&mut self.ends, &self.plan.target, key, outcome)
                 }
                 Token::Preserve(whose, step) => {
-                    if self.preserve_answer(whose, step, outcome) {
+                    if self.preserving().on_answer(whose, step, outcome) {
                         match whose {
                             Whose::File(key) => self.move_on(key),
                             Whose::Dir(key) => self.finish_dir_if_done(key),
@@ -74,7 +77,7 @@ impl Engine {
             let most = self.most_open();
             let room =
                 self.tasks.files.len() < most && self.flow.may_open() && self.sync.comparisons.has_room();
-            if !room || !self.batch_room() {
+            if !room || !self.small_files().have_room() {
                 break;
             }
             if let Some(item) = self.next_item() {
@@ -85,7 +88,7 @@ impl Engine {
             self.handle_answers();
         }
         // When there will be more for it is not known.
-        self.send_batch();
+        self.small_files().send();
     }
 
     fn begin_item(&mut self, item: Item) {

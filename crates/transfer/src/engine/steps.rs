@@ -3,7 +3,7 @@
 use crate::checks::CheckNext;
 use crate::end::Outcome;
 use crate::engine::Engine;
-use crate::in_place::TargetNext;
+use crate::in_place::{TargetNext, UNREADABLE};
 use crate::place::PlaceNext;
 use crate::table::Key;
 use crate::task::owner;
@@ -24,6 +24,10 @@ impl Engine {
                 self.check_next(key, next);
             }
             PlaceNext::Data => self.begin_data(key),
+            PlaceNext::Continue => {
+                self.checks().report_kept(key);
+                self.begin_data(key);
+            }
             PlaceNext::Complete(sum) => self.close_file(key, sum),
             PlaceNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
         }
@@ -34,7 +38,9 @@ impl Engine {
         match next {
             TargetNext::Wait => {}
             TargetNext::Opened { asked, check } => {
-                self.note_round_trip(Side::Target, asked);
+                if let Some(asked) = asked {
+                    self.note_round_trip(Side::Target, asked);
+                }
                 match check {
                     Some(kept) => {
                         let next = self.checks().begin(key, Found::InPlace, kept, kept, false);
@@ -43,6 +49,11 @@ impl Engine {
                     None => self.begin_data(key),
                 }
             }
+            TargetNext::Compare(kept) => {
+                let next = self.checks().begin(key, Found::ToContinue, kept, kept, false);
+                self.check_next(key, next);
+            }
+            TargetNext::Emptied(why) => self.begin_emptied(key, why),
             TargetNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
             TargetNext::FailedWith(text) => self.file_failed_with(key, text),
         }
@@ -54,15 +65,14 @@ impl Engine {
             CheckNext::Wait => {}
             CheckNext::Data => self.begin_data(key),
             CheckNext::Adopted { probe, kept } => {
-                match self.part_files().adopted_compared(key, probe, kept) {
-                    Some(next) => self.place_next(key, next),
-                    None => {
-                        self.checks().report_kept(key);
-                        self.begin_data(key);
-                    }
-                }
+                let next = self.part_files().adopted_compared(key, probe, kept);
+                self.place_next(key, next);
             }
-            CheckNext::Emptied => self.begin_emptied(key),
+            CheckNext::Reopen => {
+                let next = self.targets().open_compared(key);
+                self.target_next(key, next);
+            }
+            CheckNext::Emptied => self.begin_emptied(key, UNREADABLE),
             CheckNext::Compared { same } => self.contents_compared(key, same),
             CheckNext::Wrong => self.found_wrong(key),
             CheckNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),

@@ -97,7 +97,8 @@ impl Engine {
                 true
             }
             Token::Batch(key) => {
-                self.batch_lost(key);
+                let ended = self.small_files().lost(key);
+                self.batch_ended(ended);
                 true
             }
             _ => false,

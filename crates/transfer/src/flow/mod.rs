@@ -156,6 +156,11 @@ impl Flow {
         self.requests += 1;
     }
 
+    /// A request that was counted has `len` bytes more.
+    pub(crate) const fn lengthen(&mut self, len: u64) {
+        self.bytes += len;
+    }
+
     /// A request that was counted has `len` bytes less.
     pub(crate) const fn shorten(&mut self, len: u64) {
         self.bytes -= len;

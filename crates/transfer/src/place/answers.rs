@@ -39,6 +39,8 @@ impl PartFiles<'_> {
             },
             PlaceStep::Open => return self.on_opened(key, outcome),
             PlaceStep::Adopt => return self.on_adopted(key, outcome),
+            PlaceStep::Continue => return self.on_continued(key, outcome),
+            PlaceStep::ContinuedSize => return self.on_continued_size(key, &outcome),
             PlaceStep::Owner => {
                 let ids = if let Ok(Done::Info(info)) = outcome { info.ids } else { None };
                 return self.owner_known(key, ids);

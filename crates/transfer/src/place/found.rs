@@ -1,12 +1,12 @@
 //! What is there already, under our name or the final one: whether to go on with it.
 
-use crate::end::{AsFound, Op};
+use crate::end::{AsFound, Done, Op, Outcome};
 use crate::place::{PartFiles, PlaceNext};
 use crate::table::Key;
 use crate::task::found::{AfterProbe, FoundRules};
 use crate::task::place::{part_name, random_tag};
 use crate::task::probe::Probe;
-use crate::task::state::State;
+use crate::task::state::{State, Target};
 use crate::token::{FileStep, PlaceStep, Side, Token};
 
 impl PartFiles<'_> {
@@ -28,8 +28,8 @@ impl PartFiles<'_> {
                 self.look_at_part(key);
                 return PlaceNext::Wait;
             }
-            AfterProbe::Adopt { whole } => {
-                self.open_to_adopt(key, whole);
+            AfterProbe::Adopt => {
+                self.open_to_adopt(key);
                 return PlaceNext::Wait;
             }
             AfterProbe::Open(as_found) => as_found,
@@ -56,44 +56,82 @@ impl PartFiles<'_> {
         self.open_part(key, as_found, opening)
     }
 
-    /// Opens what is under the final name for comparison.
-    fn open_to_adopt(&mut self, key: Key, whole: bool) {
+    /// Opens what is under the final name for comparison. Not for writing: it may be something else, and there are servers
+    /// that empty what is opened so, or answer READs of such handles with anything.
+    fn open_to_adopt(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.outstanding += 1;
-        let path = &file.item.target;
-        let op = match whole {
-            true => Op::OpenRead(path),
-            false => Op::OpenPart { path, mode: 0o600, as_found: AsFound::Adopted },
-        };
+        let op = Op::OpenRead(&file.item.target);
         self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Adopt)));
     }
 
-    /// The first `kept` bytes of what is under the final name are right. `None` where the data may follow.
-    pub(crate) fn adopted_compared(&mut self, key: Key, probe: Probe, kept: u64) -> Option<PlaceNext> {
-        let Some(file) = self.tasks.files.get_mut(key) else { return Some(PlaceNext::Wait) };
+    /// The first `kept` bytes of what is under the final name are right.
+    pub(crate) fn adopted_compared(&mut self, key: Key, probe: Probe, kept: u64) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         let there = file.place.old.as_ref().and_then(|old| old.size).unwrap_or(0);
-        if kept < there {
-            // Something else, and it stays until the copy is complete.
-            file.state = State::Probing(Probe { rejected: true, ..probe });
-            file.place.continued = false;
-            file.resume_at(0);
-            if let Some(handle) = file.handles.target.take() {
-                self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
-            }
-            return Some(self.all_known(key));
-        }
-        if kept < file.requests.size {
-            return None;
-        }
+        file.state = State::Probing(probe);
         if let Some(handle) = file.handles.target.take() {
             self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
+        }
+        if kept < there {
+            return self.reject(key);
+        }
+        if kept < file.requests.size {
+            file.outstanding += 1;
+            let op = Op::OpenPart { path: &file.item.target, mode: 0o600, as_found: AsFound::Adopted };
+            self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Continue)));
+            return PlaceNext::Wait;
         }
         if let (Some(journal), Some(tag), Some(part)) =
             (&mut self.leftovers.journal, &file.place.tag, &file.place.part)
         {
             journal.finish(tag, part);
         }
-        Some(self.keep_complete(key))
+        self.keep_complete(key)
+    }
+
+    /// What is under the final name is something else, or cannot be continued: it stays until the copy is complete.
+    fn reject(&mut self, key: Key) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
+        if let Some(handle) = file.handles.target.take() {
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
+        }
+        if let Some(probe) = file.state.probe_mut() {
+            probe.rejected = true;
+        }
+        file.place.continued = false;
+        file.resume_at(0);
+        self.all_known(key)
+    }
+
+    /// The beginning of the copy was opened for writing, or not.
+    pub(super) fn on_continued(&mut self, key: Key, outcome: Outcome) -> PlaceNext {
+        let Ok(Done::Opened(handle, _)) = outcome else { return self.reject(key) };
+        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
+        file.handles.target = Some(handle);
+        if !foreign {
+            file.state = State::Opened(Target::Part);
+            return PlaceNext::Continue;
+        }
+        file.outstanding += 1;
+        let token = Token::File(key, FileStep::Place(PlaceStep::ContinuedSize));
+        self.ends.start(Side::Target, Op::Stat(&file.item.target), token);
+        PlaceNext::Wait
+    }
+
+    /// What its length is then.
+    pub(super) fn on_continued_size(&mut self, key: Key, outcome: &Outcome) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
+            return PlaceNext::Wait;
+        };
+        match outcome {
+            Ok(Done::Info(info)) if info.size.is_some_and(|size| size >= file.taken.kept) => {
+                file.state = State::Opened(Target::Part);
+                PlaceNext::Continue
+            }
+            _ => self.reject(key),
+        }
     }
 
     fn keep_complete(&mut self, key: Key) -> PlaceNext {

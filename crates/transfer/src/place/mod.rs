@@ -72,6 +72,8 @@ pub(crate) enum PlaceNext {
     },
     /// It is open and empty: the data follow.
     Data,
+    /// What is under the final name is open and right: the data follow behind it.
+    Continue,
     /// What is there is the copy, whose sum this is.
     Complete(Option<Vec<u8>>),
     Failed(Deed, Fault),

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 
 use lh_sftp::glob::{has_magic, matches, unescape};
 
-use crate::end::{Done, Entry, Handle, Info, Outcome};
+use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Outcome, fault_of};
 use crate::names::{is_safe_name, join};
 use crate::seen::Seen;
 use crate::table::{Key, Table};
@@ -29,6 +29,8 @@ pub(crate) enum PatternStep {
     Close(Handle),
     /// Looks whether this exists; the answer is for [`Patterns::on_stat`].
     Stat(Key, Vec<u8>),
+    /// Reports that a part of this directory could not be read: what matches there is not known.
+    Unread(Vec<u8>, Fault),
     /// Takes what the pattern of this source matches, sorted by path.
     Matched(usize, Found),
 }
@@ -176,7 +178,14 @@ impl Patterns {
             Ok(Done::Listed(Some(entries))) if !entries.is_empty() || task.matched_there => {
                 self.take(key, entries);
             }
-            _ => task.listed = true,
+            Ok(Done::Listed(_)) => task.listed = true,
+            outcome => {
+                let (fault, first) = (fault_of(outcome), !task.listed);
+                task.listed = true;
+                if first && !matches!(fault.kind, FaultKind::Eof | FaultKind::Lost) {
+                    self.steps.push_back(PatternStep::Unread(task.path.clone(), fault));
+                }
+            }
         }
         self.list_more(key);
     }
@@ -226,7 +235,7 @@ impl Patterns {
 mod tests {
     use std::collections::BTreeMap;
 
-    use crate::end::{Fault, FaultKind, Kind};
+    use crate::end::Kind;
 
     use super::*;
 
@@ -285,6 +294,26 @@ mod tests {
             assert_eq!(matched("*/x.txt", tree, matches_there), ["a/x.txt"], "a literal part is looked for");
             assert_eq!(matched("/t*", tree, matches_there), ["/top"]);
             assert!(matched("*/none*", tree, matches_there).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_listing_that_breaks_off_is_reported_and_its_end_is_not() {
+        for (kind, told) in [(FaultKind::Other, 1), (FaultKind::Eof, 0), (FaultKind::Lost, 0)] {
+            let mut patterns = Patterns::default();
+            patterns.begin(0, b"dir/*");
+            let Some(PatternStep::List { key, .. }) = patterns.next_step() else { panic!("no listing") };
+            let handle = Handle::Remote(lh_sftp::Handle::new(b"h"));
+            patterns.on_open(key, Ok(Done::Opened(handle, None)));
+            let one = vec![Entry { name: (*b"one").into(), info: Info::UNKNOWN }];
+            patterns.on_list(key, 0, Ok(Done::Listed(Some(one))));
+            // Several requests are on their way.
+            for _ in 0..3 {
+                patterns.on_list(key, 0, Err(Fault { kind, text: String::new() }));
+            }
+            let steps: Vec<_> = std::iter::from_fn(|| patterns.next_step()).collect();
+            let unread = |step: &&PatternStep| matches!(step, PatternStep::Unread(path, _) if path == b"dir");
+            assert_eq!(steps.iter().filter(unread).count(), told, "{steps:?}");
         }
     }
 

@@ -268,6 +268,11 @@ impl Prepare {
                 PatternStep::Stat(key, path) => {
                     start(Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
                 }
+                PatternStep::Unread(path, fault) => {
+                    let path = if path.is_empty() { b"." } else { &path[..] };
+                    with.report.fail(wording::failed(with.plan.direction, Deed::ListSource, path, &fault));
+                    with.report.missed(None);
+                }
                 PatternStep::Matched(at, found) if found.is_empty() => {
                     let text = "No such file or directory".to_owned();
                     self.stat_typed(with, at, Fault { kind: FaultKind::NotFound, text });

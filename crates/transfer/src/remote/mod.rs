@@ -234,7 +234,7 @@ impl Remote {
     pub(crate) fn read(&mut self, handle: &Handle, offset: u64, len: u32, token: Token) {
         if let Some(handle) = remote(handle) {
             let id = self.session.request(&Request::Read { handle, offset, len }, &mut self.outgoing.queue);
-            self.expect(id, token);
+            self.pending.push(id, Awaited { token, shape: Shape::Plain, what: What::Other });
         }
     }
 
@@ -250,9 +250,9 @@ impl Remote {
         self.expect(header.id(), token);
     }
 
-    /// Remembers whose reply the one with this id will be.
+    /// Remembers which WRITE the reply with this id will be about.
     pub(crate) fn expect(&mut self, id: u32, token: Token) {
-        self.pending.push(id, Awaited { token, shape: Shape::Plain, what: What::Other });
+        self.pending.push(id, Awaited { token, shape: Shape::Status, what: What::Other });
     }
 
     /// Nothing was sent with this id after all.

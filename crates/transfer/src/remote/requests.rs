@@ -29,7 +29,7 @@ pub(super) fn request_of<'a>(
     first_flight: bool,
     encoded: &'a mut Vec<u8>,
 ) -> Option<Asked<'a>> {
-    let mut shape = Shape::Plain;
+    let mut shape = if is_answered_by_status(op) { Shape::Status } else { Shape::Plain };
     let request = match op {
         Op::Stat(path) => Request::Stat { path },
         Op::OpenRead(_)
@@ -124,6 +124,26 @@ pub(super) fn request_of<'a>(
         }
     };
     Some(Asked::Request(request, shape))
+}
+
+/// Returns true where nothing but a STATUS is an answer.
+const fn is_answered_by_status(op: &Op<'_>) -> bool {
+    matches!(
+        op,
+        Op::Rename { .. }
+            | Op::RenameNew { .. }
+            | Op::Remove(_)
+            | Op::RemoveDir(_)
+            | Op::Mkdir { .. }
+            | Op::SetPath { .. }
+            | Op::SetHandle { .. }
+            | Op::SetLink { .. }
+            | Op::Symlink { .. }
+            | Op::Link { .. }
+            | Op::SetXattrs { .. }
+            | Op::Sync(_)
+            | Op::Close(_)
+    )
 }
 
 /// How a file is opened: its path, the flags, and what it is made with.

@@ -43,6 +43,8 @@ impl CompareRules {
         match (ours.kind, theirs.kind) {
             (Kind::Special, _) | (Kind::Dir, Kind::Dir) => Verdict::Copy,
             (Kind::Dir, _) => Verdict::ClearWay,
+            // It may be a directory itself: nothing is deleted for it, and the copy says that something is in its way.
+            (Kind::Unknown, Kind::Dir) => Verdict::Copy,
             (_, Kind::Dir) => Verdict::ClearDirectory,
             // Within a second a link may have been made anew, and as long as it was.
             (Kind::Symlink, Kind::Symlink)
@@ -121,6 +123,7 @@ mod tests {
             (BARE, Kind::Dir, Kind::Symlink, Verdict::ClearWay),
             (BARE, Kind::File, Kind::Dir, Verdict::ClearDirectory),
             (BARE, Kind::Symlink, Kind::Dir, Verdict::ClearDirectory),
+            (BARE, Kind::Unknown, Kind::Dir, Verdict::Copy),
             (BARE, Kind::Symlink, Kind::File, Verdict::Copy),
             (BARE, Kind::File, Kind::Symlink, Verdict::Copy),
             (in_place, Kind::File, Kind::Symlink, Verdict::ClearWay),

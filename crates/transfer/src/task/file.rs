@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::flow::Flow;
 use crate::item::Item;
 use crate::task::handles::{Handles, LEAST_LEFT, SPAN};
 use crate::task::holes::Holes;
@@ -93,6 +94,12 @@ impl File {
             queued: Queued::default(),
             faults: Faults::default(),
         }
+    }
+
+    /// It has `size` bytes, which are to be asked for or sent.
+    pub(crate) fn expect_size(&mut self, size: u64, flow: &mut Flow) {
+        flow.expect(&mut self.queued.ahead, size);
+        self.requests.size = size;
     }
 
     /// The name that the bytes are under now.

@@ -33,8 +33,8 @@ pub(crate) enum AfterProbe {
     KeepComplete,
     /// Asks for our name, too.
     LookAtPart,
-    /// Compares what has the final name. `whole`: it is as long as the source.
-    Adopt { whole: bool },
+    /// Compares what has the final name.
+    Adopt,
     /// Opens our name.
     Open(AsFound),
     /// Opens our name, with what is there if that belongs to this user. These are its owner and group.
@@ -70,8 +70,8 @@ impl FoundRules {
         if probe.part_unasked {
             return AfterProbe::LookAtPart;
         }
-        if let Some(whole) = self.adopts(file, probe, leftovers, &can_digest) {
-            return AfterProbe::Adopt { whole };
+        if self.adopts(file, probe, leftovers, &can_digest) {
+            return AfterProbe::Adopt;
         }
         let Some(found) = probe.found else { return AfterProbe::Open(AsFound::Fresh) };
         let known = file.place.part.as_deref().map_or(0, |part| leftovers.noted(part));
@@ -100,18 +100,18 @@ impl FoundRules {
     }
 
     /// What is under the final name may be right: because the answer to our rename was lost, or because something else has
-    /// left a part of it there (`-Z`). `None` when it is not worth a comparison; otherwise whether it is as long as the source.
+    /// left a part of it there (`-Z`). False when it is not worth a comparison.
     fn adopts(
         self,
         file: &File,
         probe: &Probe,
         leftovers: &Leftovers,
         can_digest: impl Fn() -> bool,
-    ) -> Option<bool> {
-        let (part, old) = (file.place.part.as_ref()?, file.place.old.as_ref()?);
+    ) -> bool {
+        let (Some(part), Some(old)) = (&file.place.part, &file.place.old) else { return false };
         let there = old.size.unwrap_or(0);
         if !may_continue(file) || probe.rejected || there == 0 {
-            return None;
+            return false;
         }
         let whole = there == file.requests.size;
         let renamed = probe.found.is_none()
@@ -119,7 +119,7 @@ impl FoundRules {
             && leftovers.journal.as_ref().is_some_and(|journal| journal.knows(part))
             && (leftovers.noted(part) > 0 || can_digest());
         let partial = self.adopts_partial && there <= file.requests.size;
-        (renamed || partial).then_some(whole)
+        renamed || partial
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let renamed = file(Some(7));
         let leftovers = noted(&renamed, &dir, 7);
-        let whole = AfterProbe::Adopt { whole: true };
+        let whole = AfterProbe::Adopt;
         assert_eq!(RULES.after_probe(&renamed, &Probe::default(), &leftovers, || false), whole);
         // Our name is still there, what is there has another length, or was compared already.
         let again = RULES.after_probe(&renamed, &found(7), &leftovers, || false);
@@ -238,8 +238,8 @@ mod tests {
         let adopting = FoundRules { adopts_partial: true, ..RULES };
         let nothing = Leftovers::new(None);
         for (there, expected) in [
-            (Some(3), AfterProbe::Adopt { whole: false }),
-            (Some(7), AfterProbe::Adopt { whole: true }),
+            (Some(3), AfterProbe::Adopt),
+            (Some(7), AfterProbe::Adopt),
             (Some(8), AfterProbe::Open(AsFound::Fresh)),
             (Some(0), AfterProbe::Open(AsFound::Fresh)),
             (None, AfterProbe::Open(AsFound::Fresh)),

@@ -16,7 +16,22 @@ pub(crate) enum OnChannel {
     Unknown,
     /// Being opened, not to be had, or closed.
     Without,
+    /// Refused while so many files were open, which may have been why: to be opened once more when fewer are.
+    Refused(usize),
+    /// Being opened for the second time.
+    Again,
     Open(Handle),
+}
+
+impl OnChannel {
+    /// Returns what it becomes when it is opened now, while `open` files are; `None` where it is not to be opened.
+    pub(crate) const fn opening(&self, open: usize) -> Option<Self> {
+        match *self {
+            Self::Unknown => Some(Self::Without),
+            Self::Refused(at) if open <= at / 2 || open <= 1 => Some(Self::Again),
+            _ => None,
+        }
+    }
 }
 
 /// Whether a file may go over several channels.
@@ -58,7 +73,7 @@ impl Handles {
             None => self.at(side),
             Some(at) => match self.on_channels.get(at)? {
                 OnChannel::Open(handle) => Some(handle),
-                OnChannel::Unknown | OnChannel::Without => None,
+                _ => None,
             },
         }
     }

@@ -15,6 +15,8 @@ pub(crate) struct Requests {
     pub(crate) complete: bool,
     /// READs that came back full; allows more of them in flight when reading to the end.
     pub(crate) full_reads: u32,
+    /// The source has bytes behind its size.
+    pub(crate) longer: bool,
     /// READs and WRITEs without answer.
     pub(crate) reads: u32,
     pub(crate) writes: u32,

@@ -4,13 +4,13 @@
 //! small file, which costs no round trip, and before the CLOSE of a large one.
 
 use crate::changed::{Changed, Precision};
-use crate::end::{Done, Op, Outcome};
+use crate::end::{Done, Fault, Op, Outcome};
 use crate::ends::Ends;
 use crate::table::Key;
 use crate::task::File;
 use crate::task::queues::Tasks;
 use crate::task::source_after::SourceAfter;
-use crate::task::state::State;
+use crate::task::state::{Copying, State};
 use crate::token::{FileStep, Side, Token};
 use crate::{Direction, local};
 
@@ -78,6 +78,20 @@ impl Tasks {
         };
         copying.source_after = SourceAfter::Known(changed);
     }
+
+    /// Returns why a copy is wrong that has as many bytes as its server says that there are: there are more, and not because it
+    /// grew.
+    pub(crate) fn size_was_wrong(&self, key: Key) -> Option<Fault> {
+        let file = self.files.get(key)?;
+        let State::Copying(Copying { source_after: SourceAfter::Known(changed), .. }) = file.state else {
+            return None;
+        };
+        let grew = matches!(changed, Some(Changed::Grew { .. }));
+        (file.requests.longer && !grew).then(|| {
+            let size = file.requests.size;
+            Fault::other(format!("the server says that it has {size} bytes, and it has more"))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +101,6 @@ mod tests {
     use std::time::Instant;
 
     use crate::item::Item;
-    use crate::task::state::Copying;
 
     use super::*;
 

@@ -54,6 +54,8 @@ pub(crate) enum Opening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     ReadWrite,
+    /// Like `ReadWrite`; what is there was compared before.
+    Compared,
     /// The end refused to open it for reading too.
     WriteOnly,
 }
@@ -82,6 +84,8 @@ pub(crate) enum Found {
     Adopted(Probe),
     /// The file with the final name, which is open for writing.
     InPlace,
+    /// The file with the final name, which is open for reading alone.
+    ToContinue,
 }
 
 /// What is asked about a file while its data move.

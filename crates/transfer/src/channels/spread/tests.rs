@@ -109,3 +109,63 @@ fn what_a_second_open_does_is_asked_when_all_is_confirmed() {
     copy.spread().open_front();
     assert_eq!(copy.awaited(), [0, 3, 1], "the other channels follow");
 }
+
+/// Opens that many other files, and closes them.
+fn others(copy: &mut Copy, count: u8) -> Vec<Key> {
+    let other = |n: u8| {
+        let item = Item::top(vec![n], vec![n], Info::UNKNOWN);
+        let mut file = File::new(n.into(), item, Instant::now());
+        file.handles.source = Some(Handle::Remote(lh_sftp::Handle::new(&[n])));
+        file
+    };
+    (0..count).map(|n| copy.tasks.files.insert(other(n))).collect()
+}
+
+#[test]
+fn what_is_refused_on_a_channel_is_opened_once_more_when_less_is_open() {
+    let mut copy = Copy::new(Direction::Download, 10 * LEAST_LEFT);
+    copy.file().handles.source = Some(Handle::Remote(lh_sftp::Handle::new(b"first")));
+    let others = others(&mut copy, 7);
+    let key = copy.key;
+    copy.spread().open_front();
+    let refuse = |copy: &mut Copy, channel| {
+        copy.file().outstanding -= 1;
+        copy.spread().opened(key, channel, Err(Fault::other("too many open files")), ReadBack::Spots);
+    };
+    refuse(&mut copy, 1);
+    copy.open(2);
+    copy.spread().open_front();
+    assert_eq!(copy.awaited(), [0, 1, 1], "as much is open");
+    others[..4].iter().for_each(|&other| _ = copy.tasks.remove(other));
+    copy.spread().open_front();
+    copy.spread().open_front();
+    assert_eq!(copy.awaited(), [0, 2, 1], "it is opened once more");
+    refuse(&mut copy, 1);
+    others[4..].iter().for_each(|&other| _ = copy.tasks.remove(other));
+    copy.spread().open_front();
+    assert_eq!(copy.awaited(), [0, 2, 1], "the refusal was meant");
+    assert!(copy.file().handles.on_channel(Side::Source, 2).is_some());
+}
+
+#[test]
+fn what_a_second_open_does_is_asked_again_when_less_is_open() {
+    let mut copy = Copy::new(Direction::Upload, 10 * LEAST_LEFT);
+    let target = || Some(Handle::Remote(lh_sftp::Handle::new(b"first")));
+    copy.file().handles.target = target();
+    let others = others(&mut copy, 3);
+    others.iter().for_each(|&other| copy.tasks.files.get_mut(other).expect("it").handles.target = target());
+    let key = copy.key;
+    copy.file().handles.plain = Plain::Yes;
+    copy.file().requests.next = 1000;
+    copy.spread().open_front();
+    copy.file().outstanding -= 1;
+    copy.spread().opened(key, 1, Err(Fault::other("Failure")), ReadBack::Spots);
+    copy.spread().open_front();
+    assert!(!copy.stops() && copy.awaited() == [0, 1, 0], "its data go on meanwhile");
+    others.iter().for_each(|&other| _ = copy.tasks.remove(other));
+    copy.spread().open_front();
+    copy.spread().open_front();
+    assert!(copy.stops() && copy.awaited() == [0, 2, 0]);
+    copy.open(1);
+    assert!(copy.reopening.size_came(key, Some(1000)));
+}

@@ -11,7 +11,6 @@
 //!
 //! Only plain files are copied so: in a pipe the order would be lost.
 
-mod channel_data;
 mod loss;
 
 use std::time::Instant;
@@ -64,14 +63,14 @@ impl Engine {
 
     /// What channels that have nothing to do may be waiting for to change.
     pub(crate) fn turn(&self) -> Turn {
+        let chunk = self.flow.request_bytes(self.ends.request_bytes(self.ends.channels.side()));
         let front = self.tasks.sending.front().copied();
         let file = front.and_then(|key| self.tasks.files.get(key));
         Turn {
             front,
             files: self.tasks.files.len(),
             room: self.room_in_flight(),
-            held_back: file
-                .is_some_and(|file| file.holds_back(self.request_bytes(self.ends.channels.side()))),
+            held_back: file.is_some_and(|file| file.holds_back(chunk)),
             again: file.is_some_and(|file| !file.requests.again.is_empty()),
             reopens: reopens_now(self.channels.reopening, &self.tasks, &self.ends),
         }
@@ -135,13 +134,8 @@ impl Engine {
         loop {
             self.handle_answers();
             self.spread().open_front();
-            match self.plan.direction {
-                Direction::Download => self.request_on_channel(channel, out),
-                Direction::Upload | Direction::Relay => {
-                    if let Some(work) = self.send_on_channel(channel, out) {
-                        return Some(work);
-                    }
-                }
+            if let Some(work) = self.move_data(self.ends.channels.side(), channel, out) {
+                return Some(work);
             }
             self.handle_answers();
             let remote = self.ends.channels.standing(channel)?;

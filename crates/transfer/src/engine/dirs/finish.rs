@@ -23,7 +23,7 @@ impl Engine {
         if ready && self.tree.look_at_twin(key, &mut self.ends) {
             return;
         }
-        if ready && !self.options.dry_run && self.preserve(Whose::Dir(key)) {
+        if ready && !self.options.dry_run && self.preserving().begin(Whose::Dir(key)) {
             return;
         }
         let full = self.ends.times_are_full();

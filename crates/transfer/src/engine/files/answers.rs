@@ -1,5 +1,6 @@
 //! Acts on the answer to each question about a file.
 
+use crate::batch::small_files::Taken;
 use crate::end::{Done, FaultKind, Kind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
 use crate::table::Key;
@@ -12,18 +13,15 @@ impl Engine {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         match step {
             FileStep::Read { offset, len } => {
-                file.requests.reads -= 1;
-                self.flow.answered(len.into());
-                if let Err(fault) = self.read_answer(key, offset, len, outcome) {
+                if let Err(fault) = self.data_requests().came(key, offset, len, outcome) {
                     self.file_failed(key, Deed::ReadSource, &fault);
                 }
             }
             FileStep::Write { offset, len } => {
-                file.requests.writes -= 1;
-                if self.plan.direction == Direction::Upload {
-                    self.flow.answered(len.into());
+                match self.data_requests().confirmed(key, offset, len, outcome) {
+                    Ok(confirmed) => self.report.summary.bytes += confirmed,
+                    Err(fault) => self.write_refused(key, &fault),
                 }
-                self.write_answer(key, offset, len, outcome);
             }
             _ => {
                 file.outstanding -= 1;
@@ -34,6 +32,14 @@ impl Engine {
                     FileStep::OpenSource => self.source_opened(key, outcome),
                     FileStep::OldSize => {
                         let next = self.targets().old_size_came(key, &outcome);
+                        self.target_next(key, next);
+                    }
+                    FileStep::OpenContinued => {
+                        let next = self.targets().opened_to_compare(key, outcome);
+                        self.target_next(key, next);
+                    }
+                    FileStep::SizeContinued => {
+                        let next = self.targets().size_continued(key, &outcome);
                         self.target_next(key, next);
                     }
                     FileStep::OpenTarget => {
@@ -93,6 +99,9 @@ impl Engine {
                     FileStep::SourceAfter => {
                         let precision = self.ends.source_precision();
                         self.tasks.source_looked_at(key, &outcome, precision, self.plan.direction);
+                        if let Some(fault) = self.tasks.size_was_wrong(key) {
+                            self.file_failed(key, Deed::ReadSource, &fault);
+                        }
                     }
                     FileStep::Place(step) => self.place_answer(key, step, outcome),
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
@@ -136,7 +145,7 @@ impl Engine {
             Kind::File | Kind::Symlink | Kind::Unknown => {
                 file.outstanding += 1;
                 let source = file.item.source.clone();
-                self.expect_size(key, info.size.unwrap_or(0));
+                file.expect_size(info.size.unwrap_or(0), &mut self.flow);
                 self.ends.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
             }
         }
@@ -208,10 +217,15 @@ impl Engine {
             return self.file_failed_with(key, text);
         }
         file.requests.to_eof = info.size.unwrap_or(0) == 0;
+        file.expect_size(info.size.unwrap_or(0), &mut self.flow);
         self.progress.bytes_found += info.size.unwrap_or(0);
-        self.expect_size(key, info.size.unwrap_or(0));
-        if self.joins_another(key) || self.put_in_batch(key) {
+        if self.joins_another(key) {
             return;
+        }
+        match self.small_files().take_opened(key) {
+            Taken::No => {}
+            Taken::InBatch => return,
+            Taken::Failed(fault) => return self.file_failed(key, Deed::ReadSource, &fault),
         }
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         if self.options.resume && self.plan.direction == Direction::Upload && !file.item.fresh {
@@ -221,19 +235,5 @@ impl Engine {
         }
         let next = self.part_files().find(key);
         self.place_next(key, next);
-    }
-
-    pub(in crate::engine) fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
-        match outcome {
-            Ok(_) => {
-                self.flow.grow(len.into());
-                self.report.summary.bytes += u64::from(len);
-                if let Some(file) = self.tasks.files.get_mut(key) {
-                    file.taken.confirm(offset, u64::from(len));
-                    self.leftovers.note_progress(file);
-                }
-            }
-            Err(fault) => self.write_refused(key, &fault),
-        }
     }
 }

@@ -23,7 +23,7 @@ impl Engine {
         let good = |file: &File| !file.faults.failed && copying(file) && file.handles.target.is_some();
         if self.tasks.files.get(key).is_some_and(good)
             && (self.tasks.look_at_source(key, &mut self.ends, self.plan.direction)
-                || self.preserve(Whose::File(key)))
+                || self.preserving().begin(Whose::File(key)))
         {
             return;
         }

@@ -3,14 +3,12 @@
 //! | module | what |
 //! |---|---|
 //! | [`answers`] | the answer to each question about a file |
-//! | [`received`] | bytes of the source |
 //! | [`ending`] | from the last byte to the report |
 //! | [`failing`] | a file that fails, or is given up |
 
 mod answers;
 mod ending;
 mod failing;
-mod received;
 
 use crate::Event;
 use crate::end::{Done, Kind, Op};
@@ -33,7 +31,7 @@ impl Engine {
     }
 
     fn begin_file(&mut self, item: Item) {
-        if let Some(item) = self.get_in_batch(item) {
+        if let Some(item) = self.small_files().take_listed(item) {
             let id = self.progress.new_file_id();
             self.begin_ordinary_file(id, item);
         }
@@ -51,10 +49,13 @@ impl Engine {
         let source = item.source.clone();
         let mut file = File::new(id, item, self.progress.now);
         file.outstanding = 1;
+        let opens_at_once = info.kind == Kind::File && !self.options.dry_run;
+        if opens_at_once {
+            file.expect_size(info.size.unwrap_or(0), &mut self.flow);
+        }
         let key = self.tasks.files.insert(file);
         match info.kind {
-            Kind::File if !self.options.dry_run => {
-                self.expect_size(key, info.size.unwrap_or(0));
+            _ if opens_at_once => {
                 self.ends.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
             }
             Kind::Dir | Kind::Special if info.mode.is_some() => {

@@ -1,13 +1,25 @@
-//! Carries out what [`crate::task::preserve`] decides, for files and directories.
+//! Keeps owners and extended attributes: carries out what [`crate::task::preserve`] decides, for files and directories.
 
+use crate::Options;
 use crate::end::{Change, Op, Outcome};
-use crate::engine::Engine;
+use crate::ends::Ends;
 use crate::item::Item;
+use crate::report::Reporter;
 use crate::target_facts::NotKept;
 use crate::task::preserve::{PreserveNext, PreserveRequest, PreserveRules, Preserved, Unkept};
 use crate::task::queues::Tasks;
 use crate::token::{PreserveStep, Side, Token, Whose};
 use crate::tree::walk::Tree;
+
+/// The files and directories on their way, as far as their attributes are to be kept.
+#[derive(Debug)]
+pub(crate) struct Preserving<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) tasks: &'a mut Tasks,
+    pub(crate) tree: &'a mut Tree,
+    pub(crate) ends: &'a mut Ends,
+    pub(crate) report: &'a mut Reporter,
+}
 
 /// The file or directory whose attributes are to be kept.
 struct Subject<'a> {
@@ -42,10 +54,10 @@ fn subject<'a>(tasks: &'a mut Tasks, tree: &'a mut Tree, whose: Whose) -> Option
     })
 }
 
-impl Engine {
+impl Preserving<'_> {
     /// All data are written. True while something is to be kept first; what follows is then done by the answer.
-    pub(super) fn preserve(&mut self, whose: Whose) -> bool {
-        let Self { options, ends, tasks, tree, .. } = self;
+    pub(crate) fn begin(&mut self, whose: Whose) -> bool {
+        let Self { options, tasks, tree, ends, .. } = self;
         if !options.keep.asks_for_each() {
             return false;
         }
@@ -56,21 +68,21 @@ impl Engine {
             _ => return false,
         }
         let next = PreserveRules::new(options, ends).begin(subject.item.info.ids);
-        !self.preserve_next(whose, next)
+        !self.carry_out(whose, next)
     }
 
     /// Returns true when all is kept, or cannot be: what waited for that continues.
-    pub(super) fn preserve_answer(&mut self, whose: Whose, step: PreserveStep, outcome: Outcome) -> bool {
-        let Self { options, ends, tasks, tree, .. } = self;
+    pub(crate) fn on_answer(&mut self, whose: Whose, step: PreserveStep, outcome: Outcome) -> bool {
+        let Self { options, tasks, tree, ends, .. } = self;
         let Some(subject) = subject(tasks, tree, whose) else { return true };
         *subject.outstanding -= 1;
         let next = PreserveRules::new(options, ends).on_answer(step, subject.item.info.ids, outcome);
-        self.preserve_next(whose, next)
+        self.carry_out(whose, next)
     }
 
     /// Carries out what is next. Returns true when that is nothing.
-    fn preserve_next(&mut self, whose: Whose, next: PreserveNext) -> bool {
-        let Self { options, ends, tasks, tree, report, .. } = self;
+    fn carry_out(&mut self, whose: Whose, next: PreserveNext) -> bool {
+        let Self { options, tasks, tree, ends, report } = self;
         let Some(subject) = subject(tasks, tree, whose) else { return true };
         match next.unkept {
             Some(Unkept::NoXattrs) => {
