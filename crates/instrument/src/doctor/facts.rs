@@ -78,6 +78,10 @@ pub(crate) struct Facts {
     /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
     pub(crate) without_rekeys: Option<f64>,
     pub(crate) rate_limit: Option<f64>,
+    /// The shared connection that programs with this configuration use.
+    pub(crate) master: Option<Master>,
+    /// A session over which nothing was sent for a while.
+    pub(crate) idle_session: Option<Idle>,
     /// The socket of this machine's authentication agent, where logins wait for it in vain.
     pub(crate) silent_agent: Option<String>,
     /// The login failed: why.
@@ -116,6 +120,45 @@ impl JumpHost {
             Direction::Down => self.down.as_ref(),
         }
     }
+}
+
+/// Rates through a shared connection (`ControlMaster`), and over one of this process.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Master {
+    /// Its control socket.
+    pub(crate) socket: String,
+    /// It did not answer.
+    pub(crate) is_silent: bool,
+    pub(crate) rates: Vec<SharedRate>,
+}
+
+/// Rates of a direction, bytes/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct SharedRate {
+    pub(crate) direction: Direction,
+    /// Through the shared connection: the faster of two where they differ.
+    pub(crate) through: f64,
+    /// Over a new one: the slower of two where they differ.
+    pub(crate) alone: f64,
+}
+
+/// What became of a session over which nothing was sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Idle {
+    /// Time without traffic, seconds.
+    pub(crate) seconds: f64,
+    pub(crate) end: IdleEnd,
+}
+
+/// How an idle session ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum IdleEnd {
+    /// It answered after that time.
+    Answered,
+    /// The connection was closed, in these words.
+    Closed(String),
+    /// Nothing came back, and a new connection works.
+    Forgotten,
 }
 
 /// What came of asking the server for another cipher.

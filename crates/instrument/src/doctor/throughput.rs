@@ -214,6 +214,9 @@ fn proxy(judged: &Judged<'_>, factor: f64) -> Finding {
     }
 }
 
+/// How many times more the other direction carries from which a line is asymmetric.
+const ASYMMETRIC: f64 = 2.0;
+
 /// Loss from which it is told also where it is no limit, part of the segments.
 const MUCH_LOST: f64 = 0.01;
 
@@ -237,25 +240,40 @@ fn path(judged: &Judged<'_>) -> Option<Finding> {
             weight: 0.6 * weight_of_factor(factor),
         });
     }
+    let together = judged.facts.together(judged.direction)?;
+    let most = judged.flow.rate.max(together);
+    let back = judged.direction.other();
+    let asymmetry = judged.facts.best_rate(back).map(|rate| rate / most.max(1.0));
+    let waited = judged.longest_wait().filter(|(_, turns)| turns.waited >= MUCH);
     Some(Finding {
         cause: "path",
         title: format!(
             "The path itself{} carries about {} on {}s; nothing at its ends limits it.",
             if judged.facts.is_proxied { " or the jump host on it" } else { "" },
-            rate(judged.flow.rate.max(judged.facts.together(judged.direction)?)),
+            rate(most),
             judged.direction.name()
         ),
         evidence: [
             Some(judged.measured()),
-            Some(format!("four connections together: {}", rate(judged.facts.together(judged.direction)?))),
+            Some(format!("four connections together: {}", rate(together))),
+            asymmetry.filter(|times| *times >= ASYMMETRIC).map(|times| {
+                format!("the line is asymmetric: {times:.1} times as much passes on {}s", back.name())
+            }),
             later_loss(judged)
                 .map(|lost| format!("{} of the segments were lost, which does not limit it", percent(lost))),
+            waited.map(|(end, turns)| {
+                format!(
+                    "the SSH process of {end} waited {} of the time for its turn at a processor, which does not limit it",
+                    percent(turns.waited)
+                )
+            }),
         ]
         .into_iter()
         .flatten()
         .collect(),
         gain: "none without a faster path".to_owned(),
         change: Vec::new(),
-        weight: 0.0,
+        // The slower direction of an asymmetric line is told first.
+        weight: if asymmetry.is_some_and(|times| times <= 1.0 / ASYMMETRIC) { -0.1 } else { 0.0 },
     })
 }
