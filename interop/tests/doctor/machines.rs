@@ -15,11 +15,12 @@ use super::site::{Plan, Site, diagnosis, first, spec};
 struct Loops(Vec<Child>);
 
 impl Loops {
-    /// So many on each of these processors.
-    fn start(count: usize, processors: std::ops::Range<usize>) -> Self {
-        // Where each session has a share of the processor, each loop has as much as the server.
+    /// So many on each of these processors, with this priority: a number below 0 is a higher one.
+    fn start(count: usize, processors: std::ops::Range<usize>, nice: i32) -> Self {
+        // Where each session has a share of the processor (autogroup), it counts in place of the process.
         let start = |processor: usize| {
-            let line = format!("exec taskset -c {processor} setsid sh -c 'while :; do :; done'");
+            let run = format!("echo {nice} 2>/dev/null >/proc/self/autogroup; while :; do :; done");
+            let line = format!("exec taskset -c {processor} nice -n {nice} setsid sh -c '{run}'");
             Command::new("sh").args(["-c", &line]).stdin(Stdio::null()).spawn().expect("a loop")
         };
         Self(processors.flat_map(|processor| std::iter::repeat_n(processor, count)).map(start).collect())
@@ -48,7 +49,8 @@ fn doctor_names_a_processor_shared_with_loops() {
     let prefix = ["taskset", "-c", "0"];
     let plan = Plan { spec: spec(600, 10), prefix: &prefix, ..Plan::default() };
     let Some(site) = Site::start(test, &plan) else { return };
-    let _loops = Loops::start(6, 0..1);
+    // Each loop has three times as much of the processor as the server, so that on a busy machine, too, the client waits less.
+    let _loops = Loops::start(6, 0..1, -5);
     let diagnosis = site.examine(SLOW_SUITE, "processor");
     first(&diagnosis, "processor", &["Other programs on the server", "for its turn", "renice"]);
 }
@@ -63,7 +65,7 @@ fn doctor_blames_no_program_beside_a_full_path() {
     let plan = Plan { spec: Spec { queue: Some(30_000), ..spec(8, 40) }, ..Plan::default() };
     let Some(site) = Site::start(test, &plan) else { return };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let _loops = Loops::start(3, 0..processors);
+    let _loops = Loops::start(3, 0..processors, 0);
     let diagnosis = site.examine(&[], "path");
     assert!(!diagnosis["findings"].to_string().contains("Other programs"), "{diagnosis:#}");
     let rate = diagnosis["measured"]["upload"]["bytes_per_second"].as_f64().unwrap();
