@@ -234,6 +234,15 @@ impl Facts {
         (of_ssh >= of_tcp * MANY_TIMES && of_ssh - of_tcp >= FARTHER).then_some((of_tcp, of_ssh))
     }
 
+    /// Round trips of the server's TCP during a download and of SSH, seconds, where the server's TCP ends on the way: under load, a
+    /// connection that reaches this machine takes a whole round trip and more.
+    pub(crate) fn relayed_at_server(&self) -> Option<(f64, f64)> {
+        let of_ssh = lowest(self.idle.iter().copied()).filter(|_| self.idle.len() >= LEAST_PINGS)?;
+        let flow = self.down.as_ref().filter(|flow| flow.is_significant() && !self.is_proxied)?;
+        let of_tcp = flow.sender.as_ref()?.loaded_rtt?;
+        (of_ssh >= of_tcp * MANY_TIMES && of_ssh - of_tcp >= FARTHER).then_some((of_tcp, of_ssh))
+    }
+
     fn least_round_trip(&self) -> f64 {
         let flows = [&self.up, &self.down];
         let of_flows = flows.into_iter().flatten().filter_map(|flow| flow.least_rtt);

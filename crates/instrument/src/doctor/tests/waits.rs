@@ -5,6 +5,7 @@ use super::super::facts::{Facts, Home, Idle, IdleEnd, JumpHost, Master, SharedRa
 use super::{first, good, sender, up};
 use crate::flow::{Direction, Flow};
 use crate::probe::Reached;
+use crate::shell::System;
 use crate::stage::Stage;
 
 #[test]
@@ -163,6 +164,30 @@ fn what_answers_in_the_server_s_place_is_no_buffer() {
     // A few slow answers are no long round trip.
     facts.idle[7] = 0.002;
     assert!(diagnose(&facts).iter().all(|found| found.cause != "middlebox"));
+}
+
+#[test]
+fn relay_in_front_of_the_server_is_no_buffer_of_this_machine() {
+    // Recorded over 40 ms, with a program beside the server that passes on 2 MB/s for each connection.
+    let mut facts = good();
+    facts.idle = vec![0.0402; 10];
+    facts.here = System::from_pairs(&[("tcp_rmem", "4096 131072 8000000")]);
+    up(&mut facts).rate = 1.8e6;
+    facts.up_together = Some(7.2e6);
+    let down = facts.down.as_mut().unwrap();
+    down.rate = 1.9e6;
+    facts.down_together = Some(7.7e6);
+    let sender = down.sender.as_mut().unwrap();
+    (sender.receive_window, sender.window, sender.loaded_rtt) = (Some(0.99), Some(74_400.0), Some(0.0009));
+    let found = diagnose(&facts);
+    assert!(found.iter().all(|finding| finding.cause == "middlebox"), "{found:?}");
+    assert!(
+        found[0].title.contains("relays its connections, and moves 1.9 MB/s for each on downloads"),
+        "{found:?}"
+    );
+    // The same window of a connection that reaches this machine is a buffer.
+    facts.down.as_mut().unwrap().sender.as_mut().unwrap().loaded_rtt = Some(0.041);
+    assert_eq!(first(&facts).0, "receive_buffer");
 }
 
 #[test]
