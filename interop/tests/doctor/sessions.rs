@@ -1,14 +1,15 @@
 //! Sessions that other programs have or leave alone: shared connections, and connections without traffic.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Stdio};
 
-use lh_interop::{eventually, our};
+use lh_interop::{eventually, our, peers};
 use lh_link::path::Side;
 
 use super::site::{Plan, Site, first, has_iptables, of_direction, spec};
 
-/// A master of shared connections at the near end; killed when dropped.
+/// A master of shared connections at the near end, or another program; killed when dropped.
 struct Master(Child);
 
 impl Master {
@@ -98,6 +99,42 @@ fn doctor_names_a_firewall_that_forgets_idle_connections() {
     // A client that sends something in time is not cut off.
     let diagnosis = site.examine(&["-o", "ServerAliveInterval=2"], "path");
     assert!(!diagnosis["findings"].to_string().contains("idle_timeout"), "{diagnosis:#}");
+}
+
+/// A relay that passes on 2 MB/s for each connection in each direction. It says its port.
+const SLOW_RELAY: &str = r#"import socket, sys, threading, time
+def relay(a, b):
+    while data := a.recv(16384):
+        b.sendall(data)
+        time.sleep(len(data) / 2e6)
+    b.shutdown(socket.SHUT_WR)
+listener = socket.create_server((sys.argv[1], 0), backlog=64)
+print(listener.getsockname()[1], flush=True)
+while True:
+    near, _ = listener.accept()
+    far = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+    for ends in (near, far), (far, near):
+        threading.Thread(target=relay, args=ends, daemon=True).start()
+"#;
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_relay_in_front_of_the_server() {
+    let test = "doctor_names_a_slow_relay_in_front_of_the_server";
+    let Some([python]) = peers(test, ["python3"]) else { return };
+    let plan = Plan { spec: spec(200, 40), ..Plan::default() };
+    let Some(mut site) = Site::start(test, &plan) else { return };
+    let mut command = site.wan.command(Side::Far, python);
+    command.args(["-c", SLOW_RELAY, Side::Far.ipv4(), &site.port.to_string()]);
+    let mut relay = Master(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut port = String::new();
+    BufReader::new(relay.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    site.reach_by(Side::Far.ipv4(), port.trim().parse().expect("a port"));
+    let diagnosis = site.examine(&[], "middlebox");
+    first(&diagnosis, "middlebox", &["in front of the server relays its connections", "ss -tnp"]);
+    assert!(!diagnosis["findings"].to_string().contains("receive_buffer"), "{diagnosis:#}");
+    let rate = diagnosis["measured"]["download"]["bytes_per_second"].as_f64().unwrap();
+    assert!((1e6..2.3e6).contains(&rate), "planted 2 MB/s: {diagnosis:#}");
 }
 
 #[test]

@@ -25,12 +25,12 @@ pub(super) fn causes(judged: &Judged<'_>) -> Vec<Finding> {
     // Where the server's connection ends at a relay, its counters are those of the way to that.
     let is_relayed = judged.facts.relayed_at_server().is_some();
     let windows = windows.filter(|_| !judged.facts.is_proxied && !ends_early && !is_relayed);
-    let is_seen = !ends_early && !(is_relayed && judged.direction == Direction::Down);
+    let is_unseen = ends_early || (is_relayed && judged.direction == Direction::Down);
     let limits = [
         ssh_window(judged),
         windows,
-        buffers::send_buffer(judged).filter(|_| is_seen),
-        losses::loss(judged).filter(|_| is_seen),
+        buffers::send_buffer(judged).filter(|_| !is_unseen),
+        losses::loss(judged).filter(|_| !is_unseen),
         rekeying(judged),
         judged.any_processor(),
     ];
