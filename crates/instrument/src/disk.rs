@@ -1,9 +1,11 @@
 //! Rates of disks: of writing, with the time until the data are on them, and of reading what is not cached.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use lh_sys::errno_text;
 
 use crate::fault::Fault;
 use crate::shell::quoted;
@@ -17,6 +19,9 @@ const DISK_SIZES: [u64; 3] = [2, 16, 128];
 /// Time limit of one size at the server.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// What programs of a server say where a disk is full, or the user's part of it.
+const NO_SPACE: [&str; 3] = ["No space left on device", "quota exceeded", "Quota exceeded"];
+
 /// A disk that was written to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Disk {
@@ -26,6 +31,42 @@ pub(crate) struct Disk {
     /// Bytes per second of reading them back, where they could be taken out of the cache.
     pub(crate) read_rate: Option<f64>,
     pub(crate) bytes: f64,
+    /// A larger file did not fit.
+    pub(crate) full: Option<Full>,
+}
+
+/// A disk without space for a file, or beyond the user's quota.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Full {
+    /// Size of the file, bytes.
+    pub(crate) wanted: f64,
+    /// The system's words.
+    pub(crate) said: String,
+    /// Bytes that are free for the user, where the system tells.
+    pub(crate) free: Option<f64>,
+}
+
+impl Disk {
+    /// True where at least the smallest file was written.
+    pub(crate) const fn is_measured(&self) -> bool {
+        self.bytes > 0.0
+    }
+
+    /// The rate of writing, bytes/s.
+    ///
+    /// # Errors
+    /// Not even the smallest file fits: the system's words.
+    pub(crate) fn write_rate(&self) -> Result<f64, Fault> {
+        match &self.full {
+            Some(full) if !self.is_measured() => Err(Fault::Server(full.said.clone())),
+            _ => Ok(self.rate),
+        }
+    }
+
+    /// A disk of which nothing is known yet.
+    fn unknown(directory: String) -> Self {
+        Self { directory, rate: 0.0, read_rate: None, bytes: 0.0, full: None }
+    }
 }
 
 /// Writes and reads a file of this machine. It has no name while that lasts, so nothing is left behind.
@@ -34,16 +75,19 @@ pub(crate) struct Disk {
 /// It cannot be written.
 pub(crate) fn disk_here(directory: &Path) -> io::Result<Disk> {
     let block = random(1 << 20);
-    let mut disk =
-        Disk { directory: directory.display().to_string(), rate: 0.0, read_rate: None, bytes: 0.0 };
+    let mut disk = Disk::unknown(directory.display().to_string());
     let mut has_read = false;
     for size in DISK_SIZES {
-        let mut file = nameless(directory)?;
         let begun = Instant::now();
-        for _ in 0..size {
-            file.write_all(&block)?;
-        }
-        file.sync_all()?;
+        let file = match written(directory, &block, size) {
+            Ok(file) => file,
+            Err(error) if is_full(&error) => {
+                let (wanted, said) = ((size << 20) as f64, errno_text(&error));
+                disk.full = Some(Full { wanted, said, free: free(directory) });
+                break;
+            }
+            Err(error) => return Err(error),
+        };
         let took = begun.elapsed().as_secs_f64();
         disk.bytes = (size << 20) as f64;
         disk.rate = disk.bytes / took.max(1e-6);
@@ -57,6 +101,26 @@ pub(crate) fn disk_here(directory: &Path) -> io::Result<Disk> {
         }
     }
     Ok(disk)
+}
+
+/// A file of this many blocks.
+fn written(directory: &Path, block: &[u8], blocks: u64) -> io::Result<File> {
+    let mut file = nameless(directory)?;
+    for _ in 0..blocks {
+        file.write_all(block)?;
+    }
+    file.sync_all()?;
+    Ok(file)
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Bytes that a user may still write in this directory.
+fn free(directory: &Path) -> Option<f64> {
+    let of = rustix::fs::statvfs(directory).ok()?;
+    Some(of.f_bavail as f64 * of.f_frsize as f64)
 }
 
 /// A file in this directory that is gone when it is closed, however this process ends.
@@ -95,7 +159,7 @@ const fn forget(_: &File) -> bool {
 /// It cannot be written: the server's words.
 pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, Fault> {
     let quoted = quoted(directory);
-    let mut disk = Disk { directory: String::new(), rate: 0.0, read_rate: None, bytes: 0.0 };
+    let mut disk = Disk::unknown(String::new());
     let mut reads = true;
     for size in DISK_SIZES {
         // `iflag=nocache` of GNU takes the file out of the cache; other dd refuse it.
@@ -105,9 +169,11 @@ pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, F
             ":"
         };
         let script = format!(
-            "cd {quoted} || exit 1; f=.longhaul-doctor-$$; umask 077; set -C; exec 3>$f 4<$f || exit 1; rm -f $f\n\
+            "LC_ALL=C; export LC_ALL; cd {quoted} || exit 1; f=.longhaul-doctor-$$; umask 077; set -C\n\
+             l() {{ exec 3>&- 4<&-; pwd; d=$(df -Pk . 2>/dev/null | tail -n 1); set -- $d; echo \"free=$4\"; exit 1; }}\n\
+             ( : >$f ) && rm -f $f || l; exec 3>$f 4<$f || l; rm -f $f\n\
              echo begin; e=$(dd if=/dev/zero bs=1048576 count={size} conv=fsync 2>&1 >&3) && echo end || \
-             {{ echo \"$e\" | head -n 1 >&2; exit 1; }}\n{read}; pwd"
+             {{ echo \"$e\" | head -n 1 >&2; l; }}\n{read}; pwd"
         );
         let shown: Shown = remote.script(&script, LIMIT);
         let at = |word: &[u8]| {
@@ -117,6 +183,15 @@ pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, F
         let between = |from: &[u8], until: &[u8]| Some((at(until)? - at(from)?).max(1e-3));
         let Some(took) = between(b"begin\n", b"end\n") else {
             let said = lh_client::sanitise(shown.err_text().trim());
+            if NO_SPACE.iter().any(|words| said.contains(words)) {
+                let text = shown.text();
+                let mut lines = text.lines().filter(|line| *line != "begin");
+                disk.directory = lines.next().map(lh_client::sanitise).unwrap_or_default();
+                let free = lines.find_map(|line| line.strip_prefix("free=")?.parse::<f64>().ok());
+                let wanted = (size << 20) as f64;
+                disk.full = Some(Full { wanted, said, free: free.map(|kilobytes| kilobytes * 1024.0) });
+                return Ok(disk);
+            }
             return Err(Fault::Server(match shown.failure {
                 Some(failure) => failure,
                 None if said.is_empty() => "nothing can be written".to_owned(),

@@ -1,12 +1,17 @@
 //! The host to measure, and connections to it.
 
 use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use lh_client::mux::MuxClient;
 use lh_client::{Client, ClientError, LogLevel, Notice, Options, Purpose, Secret, UserInterface};
 use lh_config::client::{CommandLine, Request};
+use lh_config::enums::ControlMaster;
+use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 
 use crate::fault::Fault;
@@ -23,6 +28,8 @@ pub struct Target {
     ui: AskOnce,
     /// Connections that the server refused before its greeting, where they are tried again.
     refused: Option<Arc<AtomicUsize>>,
+    /// The control socket of a master whose connection is used in place of a new one.
+    master: Option<PathBuf>,
 }
 
 /// A jump host. As with `ssh -J`, a login to it has the files of the configuration and the jump hosts before it, and nothing
@@ -63,7 +70,7 @@ impl From<NoConnection> for Fault {
 impl Target {
     /// A host, with the flags and files of `request`.
     pub fn new(request: Request) -> Self {
-        Self { request, ui: AskOnce::default(), refused: None }
+        Self { request, ui: AskOnce::default(), refused: None, master: None }
     }
 
     /// The last jump host; `None` where the host is reached without one.
@@ -96,7 +103,20 @@ impl Target {
         let flag =
             |(keyword, value): &(&'static str, String)| CommandLine::Flag(keyword, vec![value.clone()]);
         request.command_line.extend(jump_host.flags.iter().map(flag));
-        Self { request, ui: self.ui.clone(), refused: self.refused.clone() }
+        Self { request, ui: self.ui.clone(), refused: self.refused.clone(), master: None }
+    }
+
+    /// The control socket of a master that programs with this configuration use (`ControlPath`), where there is a socket.
+    pub(crate) fn control_socket(&self) -> Option<PathBuf> {
+        let config = Options::load(&self.request).ok()?.config;
+        let asks = matches!(*config.control_master, ControlMaster::Yes | ControlMaster::Ask);
+        let path = PathBuf::from(config.control_path.as_deref().filter(|_| !asks)?);
+        std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket()).then_some(path)
+    }
+
+    /// The same host, through the connection of the master at this socket.
+    pub(crate) fn through(&self, master: &Path) -> Self {
+        Self { master: Some(master.to_owned()), ..self.clone() }
     }
 
     /// The same host; connections that the server refuses before its greeting are counted and tried again.
@@ -144,7 +164,22 @@ impl Target {
         }
     }
 
+    /// Joins the connection of a master.
+    fn join(&self, master: &Path) -> Result<Remote, NoConnection> {
+        let failed = |fault| NoConnection { fault, is_path: false, slowest: None };
+        let other = |error: &dyn std::fmt::Display| failed(Fault::Server(error.to_string()));
+        let options = self.options(&[]).map_err(failed)?;
+        let mut client = MuxClient::connect(master).map_err(|error| other(&error))?;
+        client.greet().map_err(|error| other(&error))?;
+        let socket = client.into_proxy().map_err(|error| other(&error))?;
+        let client = Client::relayed(socket, &options).map_err(|error| other(&errno_text(&error)))?;
+        Ok(Remote { client, options, stages: Vec::new(), offers: 0 })
+    }
+
     fn connect_once(&self, first: &[(&str, &str)]) -> Result<Remote, NoConnection> {
+        if let Some(master) = &self.master {
+            return self.join(master);
+        }
         let mut trace = Trace::new(Instant::now());
         let options =
             self.options(first).map_err(|fault| NoConnection { fault, is_path: false, slowest: None })?;

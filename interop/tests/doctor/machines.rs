@@ -5,19 +5,25 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lh_interop::held_fs::HeldFs;
-use lh_interop::{Inetd, Lab, TestUser, find, is_root, our, peers, skip};
+use lh_interop::{Inetd, Lab, TestUser, find, is_root, our, peers, script, skip};
+
+use lh_link::path::Spec;
 
 use super::site::{Plan, Site, diagnosis, first, spec};
 
-/// Loops that keep one processor busy.
+/// Loops that keep processors busy.
 struct Loops(Vec<Child>);
 
 impl Loops {
-    fn start(count: usize) -> Self {
-        // Where each session has a share of the processor, each loop has as much as the server.
-        let line = "exec taskset -c 0 setsid sh -c 'while :; do :; done'";
-        let start = |_| Command::new("sh").args(["-c", line]).stdin(Stdio::null()).spawn().expect("a loop");
-        Self((0..count).map(start).collect())
+    /// So many on each of these processors, with this priority: a number below 0 is a higher one.
+    fn start(count: usize, processors: std::ops::Range<usize>, nice: i32) -> Self {
+        // Where each session has a share of the processor (autogroup), it counts in place of the process.
+        let start = |processor: usize| {
+            let run = format!("echo {nice} 2>/dev/null >/proc/self/autogroup; while :; do :; done");
+            let line = format!("exec taskset -c {processor} nice -n {nice} setsid sh -c '{run}'");
+            Command::new("sh").args(["-c", &line]).stdin(Stdio::null()).spawn().expect("a loop")
+        };
+        Self(processors.flat_map(|processor| std::iter::repeat_n(processor, count)).map(start).collect())
     }
 }
 
@@ -43,9 +49,27 @@ fn doctor_names_a_processor_shared_with_loops() {
     let prefix = ["taskset", "-c", "0"];
     let plan = Plan { spec: spec(600, 10), prefix: &prefix, ..Plan::default() };
     let Some(site) = Site::start(test, &plan) else { return };
-    let _loops = Loops::start(6);
+    // Each loop has three times as much of the processor as the server, so that on a busy machine, too, the client waits less.
+    let _loops = Loops::start(6, 0..1, -5);
     let diagnosis = site.examine(SLOW_SUITE, "processor");
     first(&diagnosis, "processor", &["Other programs on the server", "for its turn", "renice"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_blames_no_program_beside_a_full_path() {
+    let test = "doctor_blames_no_program_beside_a_full_path";
+    if find("taskset").is_none() {
+        return skip(test, "taskset is not installed");
+    }
+    let plan = Plan { spec: Spec { queue: Some(30_000), ..spec(8, 40) }, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let _loops = Loops::start(3, 0..processors, 0);
+    let diagnosis = site.examine(&[], "path");
+    assert!(!diagnosis["findings"].to_string().contains("Other programs"), "{diagnosis:#}");
+    let rate = diagnosis["measured"]["upload"]["bytes_per_second"].as_f64().unwrap();
+    assert!((0.6e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
 }
 
 /// A control group whose processes have a part of one processor together.
@@ -82,40 +106,56 @@ impl Drop for Quota {
     }
 }
 
-#[test]
-#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
-fn doctor_names_a_small_processor_quota() {
-    let test = "doctor_names_a_small_processor_quota";
+/// Plants a quota at one end, and asserts that it is named. Control groups are not visible in a namespace of `ip netns`, so
+/// there is no emulated path.
+fn names_a_quota(test: &str, is_of_server: bool) {
     if !is_root() {
         return skip(test, "control groups need root");
     }
-    let quota = match Quota::new(&format!("longhaul-doctor-{}", std::process::id()), 15) {
+    let (kind, end) = if is_of_server { ("server", "the server") } else { ("client", "this machine") };
+    let quota = match Quota::new(&format!("longhaul-doctor-{kind}-{}", std::process::id()), 15) {
         Ok(quota) => quota,
         Err(why) => return lh_interop::skip_unavailable(test, &why),
     };
     let Some([sshd]) = peers(test, ["sshd"]) else { return };
-    // Control groups are not visible in a namespace of `ip netns`, so there is no emulated path.
     let lab = Lab::new();
-    let server = Inetd::openssh(&lab, &sshd, "");
-    let mut command = Command::new("sh");
-    command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(quota.0.join("cgroup.procs"));
+    // A program in the group: the process becomes one of it, then the program.
+    let group = quota.0.join("cgroup.procs");
+    let [within, sshd_within] = ["within", "sshd-within"].map(|name| lab.path(name));
+    script(&within, &format!("echo $$ >'{}' && exec \"$@\"", group.display()));
+    script(&sshd_within, &format!("exec '{}' '{}' \"$@\"", within.display(), sshd.display()));
+    let server =
+        if is_of_server { Inetd::openssh(&lab, &sshd_within, "") } else { Inetd::openssh(&lab, &sshd, "") };
+    let mut command = Command::new("env");
+    if !is_of_server {
+        command.arg(within);
+    }
     command.arg(our("longhaul")).args(["doctor", "--json", "--local-dir", &lab.arg(".")]);
     command.args(["--remote-dir", &lab.arg(".")]).args(lab.client_options());
     command.args(["-o", "Ciphers=chacha20-poly1305@openssh.com", "-P", &server.port_arg()]);
     command.arg(format!("{}@127.0.0.1", lh_interop::me()));
     let diagnosis = diagnosis(&mut command, "processor_quota");
+    drop(server);
     let place = quota.0.to_string_lossy().into_owned();
-    first(
-        &diagnosis,
-        "processor_quota",
-        &["0.15 cores", "this machine", &place, "15000 µs of each 100000 µs"],
-    );
-    let told = &diagnosis["measured"]["upload"]["client_quota"];
+    first(&diagnosis, "processor_quota", &["0.15 cores", end, &place, "15000 µs of each 100000 µs"]);
+    let told = &diagnosis["measured"]["upload"][format!("{kind}_quota")];
     let number = |name: &str| told[name].as_f64().unwrap();
     assert!((number("cores") - 0.15).abs() < 1e-9, "{diagnosis:#}");
     assert!(number("throttled_periods") > 0.3 * number("periods"), "{diagnosis:#}");
-    let cores = diagnosis["measured"]["upload"]["client_cores"].as_f64().unwrap();
+    let cores = diagnosis["measured"]["upload"][format!("{kind}_cores")].as_f64().unwrap();
     assert!((0.02..0.25).contains(&cores), "planted 0.15: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_small_processor_quota() {
+    names_a_quota("doctor_names_a_small_processor_quota", false);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_small_processor_quota_of_the_server() {
+    names_a_quota("doctor_names_a_small_processor_quota_of_the_server", true);
 }
 
 /// A file system whose disk takes 128 KiB in 30 ms, that is 4.4 MB/s; unmounted when dropped.
@@ -181,6 +221,64 @@ fn doctor_names_a_slow_disk_of_the_server() {
     first(&diagnosis, "disk", &["The disk of the server", &place]);
     let rate = diagnosis["measured"]["disk_there"]["bytes_per_second"].as_f64().unwrap();
     assert!((1e6..6e6).contains(&rate), "planted 4.4 MB/s: {diagnosis:#}");
+}
+
+/// A file system in memory of 8 MiB; unmounted when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(lab: &Lab) -> Result<Self, String> {
+        let point = lab.path("small");
+        std::fs::create_dir(&point).map_err(|error| error.to_string())?;
+        let mut command = Command::new("mount");
+        let done = command.args(["-t", "tmpfs", "-o", "size=8m,mode=0777", "tmpfs"]).arg(&point).output();
+        if done.is_ok_and(|done| done.status.success()) {
+            Ok(Self(point))
+        } else {
+            Err("no tmpfs".to_owned())
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_full_disk() {
+    let test = "doctor_names_a_full_disk";
+    if !is_root() {
+        return skip(test, "mounting needs root");
+    }
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    let lab = Lab::new();
+    let disk = match SmallDisk::mount(&lab) {
+        Ok(disk) => disk,
+        Err(why) => return lh_interop::skip_unavailable(test, &why),
+    };
+    let server = Inetd::openssh(&lab, &sshd, "");
+    let place = disk.0.to_string_lossy().into_owned();
+    let free = lab.arg(".");
+    // Where a small file fits, and where none does.
+    for (here, there, end, filled) in
+        [(&free, &place, "The disk of the server", 0), (&place, &free, "The disk of this machine", 7 << 20)]
+    {
+        std::fs::write(disk.0.join("filled"), vec![0; filled]).unwrap();
+        let mut command = Command::new(our("longhaul"));
+        command.args(["doctor", "--json", "--local-dir", here, "--remote-dir", there]);
+        command.args(lab.client_options()).args(["-P", &server.port_arg()]);
+        let diagnosis = diagnosis(command.arg(format!("{}@127.0.0.1", lh_interop::me())), "disk_full");
+        first(&diagnosis, "disk_full", &[end, &place, "No space left on device", "df -h"]);
+        let disk = &diagnosis["measured"][if filled == 0 { "disk_there" } else { "disk_here" }];
+        assert_eq!(disk["bytes_per_second"].is_number(), filled == 0, "{diagnosis:#}");
+        let free = disk["full"]["free_bytes"].as_f64().unwrap();
+        let planted = ((8 << 20) - filled) as f64;
+        assert!((free - planted).abs() < 1e5, "planted {planted}: {diagnosis:#}");
+        assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1, "only the file that fills it");
+    }
 }
 
 #[test]

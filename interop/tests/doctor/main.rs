@@ -7,6 +7,7 @@ mod jumps;
 mod logins;
 mod machines;
 mod path;
+mod sessions;
 mod shells;
 mod site;
 mod windows;

@@ -108,11 +108,13 @@ impl Run<'_> {
     fn disks(&mut self) -> Result<(), Fault> {
         let here = disk_here(&self.plan.local_directory)
             .map_err(|error| Fault::System { what: "the disk here".to_owned(), error })?;
-        self.add("ceilings", "disk of this machine", "alone", Unit::BytesPerSecond, here.rate);
+        let here = here.write_rate().map_err(|why| why.during("the disk here"))?;
+        self.add("ceilings", "disk of this machine", "alone", Unit::BytesPerSecond, here);
         let directory = self.plan.remote_directory.clone();
         let there = disk_there(self.remote(SUITES.first().copied())?, &directory)
+            .and_then(|disk| disk.write_rate())
             .map_err(|why| why.during("the disk of the server"))?;
-        self.add("ceilings", "disk of the server", "alone", Unit::BytesPerSecond, there.rate);
+        self.add("ceilings", "disk of the server", "alone", Unit::BytesPerSecond, there);
         Ok(())
     }
 

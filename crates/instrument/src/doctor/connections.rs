@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use lh_sys::errno_text;
 
 use super::at_rest::{self, AtRest};
-use super::facts::Wanted;
+use super::facts::{Idle, Wanted};
+use super::idle_session::IdleSession;
 use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settings, Transfer};
 use crate::agent;
 use crate::disk::{Disk, disk_here, disk_there};
@@ -36,6 +37,8 @@ pub(super) struct Connections<'a> {
     target: Target,
     jump_host: Option<Target>,
     settings: Settings,
+    master: Option<Target>,
+    idle: Option<IdleSession>,
     address: (String, u16),
     logins: Arc<Permits>,
     helper: Option<Helper>,
@@ -52,6 +55,7 @@ impl<'a> Connections<'a> {
         let options = target.options(&[])?;
         let config = &options.config;
         let jump_host = target.jump_host()?;
+        let control_socket = target.control_socket();
         let settings = Settings {
             host: config.host.clone(),
             is_direct: config.is_direct(),
@@ -60,17 +64,21 @@ impl<'a> Connections<'a> {
             bulk_mark: config.ip_qos.bulk,
             interactive_mark: config.ip_qos.interactive,
             jump_host: jump_host.as_ref().map(|jump_host| jump_host.name.clone()),
+            control_socket: control_socket.as_ref().map(|path| lh_client::sanitise(&path.to_string_lossy())),
         };
         let address = (config.host.clone(), config.port());
         let jump_host = jump_host.map(|jump_host| target.at_jump_host(&jump_host));
         let logins = Arc::new(Permits::new(LOGINS));
-        Ok(Self { target, jump_host, settings, address, logins, helper: None, steps: Vec::new(), tell })
+        let master = control_socket.map(|socket| target.through(&socket));
+        let (helper, idle, steps) = (None, None, Vec::new());
+        Ok(Self { target, jump_host, settings, master, idle, address, logins, helper, steps, tell })
     }
 
     fn place(&self, place: Place) -> &Target {
         match place {
             Place::Server => &self.target,
             Place::JumpHost => self.jump_host.as_ref().unwrap_or(&self.target),
+            Place::Master => self.master.as_ref().unwrap_or(&self.target),
         }
     }
 
@@ -200,6 +208,14 @@ impl Instruments for Connections<'_> {
         connection.ask(job).unwrap_or_default()
     }
 
+    fn begin_idle(&mut self) {
+        self.idle = Some(IdleSession::begin(&self.target));
+    }
+
+    fn end_idle(&mut self) -> Option<Idle> {
+        self.idle.take()?.end(&self.target)
+    }
+
     fn prepare_helper(&mut self) {
         let target = self.target.clone();
         self.helper = Some(Helper::Starts(std::thread::spawn(move || FarEnd::start(&target, None))));
@@ -313,6 +329,8 @@ fn serve(
     loop {
         match todo.recv_timeout(IDLE) {
             Ok(job) => job(remote),
+            // A master does not pass such messages on.
+            Err(RecvTimeoutError::Timeout) if remote.client.is_relayed() => {}
             Err(RecvTimeoutError::Timeout) => drop(remote.ping(1, PING_EVERY)),
             Err(RecvTimeoutError::Disconnected) => break,
         }

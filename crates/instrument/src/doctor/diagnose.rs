@@ -3,10 +3,12 @@
 use super::facts::Facts;
 use super::finding::Finding;
 use super::home;
+use super::idle_session;
 use super::judged::Judged;
 use super::jump;
 use super::logins;
 use super::marks;
+use super::master;
 use super::packets;
 use super::throughput;
 use super::waits;
@@ -41,15 +43,18 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
             }
         }
         marks::judge(facts, &mut found);
+        master::judge(facts, &mut found);
         waits::disks(facts, &mut found);
         waits::compression(facts, &mut found);
     }
+    waits::full_disks(facts, &mut found);
     logins::logins(facts, &mut found);
     waits::shell(facts, &mut found);
     waits::sftp(facts, &mut found);
     found.extend(packets::answered_on_the_way(facts));
     found.extend(home::slow_home(facts));
     waits::noise(facts, &mut found);
+    idle_session::judge(facts, &mut found);
     // Stable: at equal weight, what was judged first stays first.
     found.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     found

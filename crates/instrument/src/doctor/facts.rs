@@ -78,6 +78,10 @@ pub(crate) struct Facts {
     /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
     pub(crate) without_rekeys: Option<f64>,
     pub(crate) rate_limit: Option<f64>,
+    /// The shared connection that programs with this configuration use.
+    pub(crate) master: Option<Master>,
+    /// A session over which nothing was sent for a while.
+    pub(crate) idle_session: Option<Idle>,
     /// The socket of this machine's authentication agent, where logins wait for it in vain.
     pub(crate) silent_agent: Option<String>,
     /// The login failed: why.
@@ -116,6 +120,45 @@ impl JumpHost {
             Direction::Down => self.down.as_ref(),
         }
     }
+}
+
+/// Rates through a shared connection (`ControlMaster`), and over one of this process.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Master {
+    /// Its control socket.
+    pub(crate) socket: String,
+    /// It did not answer.
+    pub(crate) is_silent: bool,
+    pub(crate) rates: Vec<SharedRate>,
+}
+
+/// Rates of a direction, bytes/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct SharedRate {
+    pub(crate) direction: Direction,
+    /// Through the shared connection: the faster of two where they differ.
+    pub(crate) through: f64,
+    /// Over a new one: the slower of two where they differ.
+    pub(crate) alone: f64,
+}
+
+/// What became of a session over which nothing was sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Idle {
+    /// Time without traffic, seconds.
+    pub(crate) seconds: f64,
+    pub(crate) end: IdleEnd,
+}
+
+/// How an idle session ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum IdleEnd {
+    /// It answered after that time.
+    Answered,
+    /// The connection was closed, in these words.
+    Closed(String),
+    /// Nothing came back, and a new connection works.
+    Forgotten,
 }
 
 /// What came of asking the server for another cipher.
@@ -188,6 +231,15 @@ impl Facts {
     pub(crate) fn answered_on_the_way(&self) -> Option<(f64, f64)> {
         let of_ssh = lowest(self.idle.iter().copied()).filter(|_| self.idle.len() >= LEAST_PINGS)?;
         let of_tcp = self.reached.as_ref().filter(|_| !self.is_proxied)?.connect;
+        (of_ssh >= of_tcp * MANY_TIMES && of_ssh - of_tcp >= FARTHER).then_some((of_tcp, of_ssh))
+    }
+
+    /// Round trips of the server's TCP during a download and of SSH, seconds, where the server's TCP ends on the way: under load, a
+    /// connection that reaches this machine takes a whole round trip and more.
+    pub(crate) fn relayed_at_server(&self) -> Option<(f64, f64)> {
+        let of_ssh = lowest(self.idle.iter().copied()).filter(|_| self.idle.len() >= LEAST_PINGS)?;
+        let flow = self.down.as_ref().filter(|flow| flow.is_significant() && !self.is_proxied)?;
+        let of_tcp = flow.sender.as_ref()?.loaded_rtt?;
         (of_ssh >= of_tcp * MANY_TIMES && of_ssh - of_tcp >= FARTHER).then_some((of_tcp, of_ssh))
     }
 

@@ -8,6 +8,7 @@ use super::jump;
 use super::logins;
 use super::losses::{LEAST_RESENT, losses_may_limit};
 use super::marks::{self, Prepared};
+use super::master;
 use super::swallowed;
 use crate::disk::Disk;
 use crate::fault::Fault;
@@ -75,7 +76,10 @@ fn measure<I: Instruments>(instruments: &mut I, wanted: &Wanted, facts: &mut Fac
     if facts.is_proxied {
         jump::measure(instruments, facts);
     }
+    master::measure(instruments, facts);
     slow_disks(instruments, wanted, facts);
+    instruments.begin_step("the idle session");
+    facts.idle_session = instruments.end_idle();
     Ok(())
 }
 
@@ -113,6 +117,7 @@ fn at_rest<I: Instruments>(
     }
     instruments.begin_step("another login");
     add_login(facts, instruments.login(&mut second)?);
+    instruments.begin_idle();
     // A third login tells a hiccup from a habit, if there is time.
     let mut suspicious = Vec::new();
     logins::logins(facts, &mut suspicious);
@@ -303,7 +308,7 @@ fn slow_disks<I: Instruments>(instruments: &mut I, wanted: &Wanted, facts: &mut 
         let disk = if ends[0] { &mut facts.disk_here } else { &mut facts.disk_there };
         let is_slow =
             |disk: &&mut Disk| disk.rate < brings || disk.read_rate.is_some_and(|rate| rate < takes);
-        let Some(disk) = disk.as_mut().filter(is_slow) else { continue };
+        let Some(disk) = disk.as_mut().filter(|disk| disk.is_measured()).filter(is_slow) else { continue };
         instruments.begin_step("a disk, again");
         let again = instruments.disks(wanted, ends).into_iter().flatten().next();
         if let Some(Ok(again)) = again {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::at_rest::AtRest;
-use super::facts::Wanted;
+use super::facts::{Idle, Wanted};
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
@@ -31,6 +31,8 @@ pub(super) enum Place {
     Server,
     /// The last jump host by itself.
     JumpHost,
+    /// The server, through the shared connection of a master (`ControlPath`).
+    Master,
 }
 
 /// What the configuration says of the host.
@@ -46,6 +48,8 @@ pub(super) struct Settings {
     pub(super) bulk_mark: Option<u8>,
     pub(super) interactive_mark: Option<u8>,
     pub(super) jump_host: Option<String>,
+    /// The control socket of a master that programs with this configuration use.
+    pub(super) control_socket: Option<String>,
 }
 
 /// What a login has shown.
@@ -167,6 +171,12 @@ pub(super) trait Instruments {
     /// Has the server send outputs of rising sizes, bytes, each alone in a packet. Returns the largest that arrived and the
     /// first that did not.
     fn arriving(&mut self, connection: &mut Self::Connection, sizes: &[u64]) -> (Option<u64>, Option<u64>);
+
+    /// Begins a session that nothing is sent over, while other measurements go on.
+    fn begin_idle(&mut self);
+
+    /// Ends that session: what became of it.
+    fn end_idle(&mut self) -> Option<Idle>;
 
     /// Starts the helper for forwards at the server, while other measurements go on.
     fn prepare_helper(&mut self);

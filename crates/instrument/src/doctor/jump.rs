@@ -137,9 +137,12 @@ fn before(
     let of_way = Judged { facts: &of_way, direction, flow };
     let causes = throughput::causes(&of_way).into_iter().chain(packets::policer(&of_way));
     let cause = causes.max_by(|a, b| a.weight.total_cmp(&b.weight))?;
-    evidence.push(format!("to the jump host: {}", cause.title));
-    evidence.extend(cause.evidence);
-    let mut change = cause.change;
+    // The server of that way is the jump host.
+    let name = format!("the jump host {}", jump_host.name);
+    let named = |text: String| text.replace("the server", &name).replace("The server", &name);
+    evidence.push(format!("on that way: {}", named(cause.title)));
+    evidence.extend(cause.evidence.into_iter().map(named));
+    let mut change: Vec<String> = cause.change.into_iter().map(named).collect();
     change.push(format!("measure that way by itself: longhaul doctor {}", jump_host.name));
     let found = Finding {
         cause: "jump_host",

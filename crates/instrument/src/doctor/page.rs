@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::facts::Facts;
+use super::facts::{Facts, IdleEnd};
 use super::finding::Finding;
 use crate::disk::Disk;
 use crate::flow::{Direction, Flow};
@@ -109,7 +109,7 @@ fn summary(facts: &Facts) -> Vec<String> {
     let disks: Vec<String> = disks
         .into_iter()
         .filter_map(|(end, disk)| {
-            let disk = disk.as_ref()?;
+            let disk = disk.as_ref().filter(|disk| disk.is_measured())?;
             let read = disk.read_rate.map_or_else(String::new, |read| format!(", read {}", rate(read)));
             Some(format!("{end}: write {}{read}", rate(disk.rate)))
         })
@@ -159,6 +159,10 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
                 .or_else(|| flow.server_turns.map(|turns| turns.ran)),
             "client_quota": quota(flow.client_quota.as_ref()),
             "server_quota": quota(flow.server_quota.as_ref()),
+            "client_stolen": flow.client_stolen,
+            "server_stolen": flow.server_stolen,
+            "client_waited": flow.client_turns.map(|turns| turns.waited),
+            "server_waited": flow.server_turns.map(|turns| turns.waited),
             "ssh_window_bytes": flow.ssh_window,
             "failure": flow.failure,
         }))
@@ -171,7 +175,13 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
         })
         .collect();
     let disk = |disk: &Option<Disk>| {
-        disk.as_ref().map(|disk| json!({ "directory": disk.directory, "bytes_per_second": disk.rate, "read_bytes_per_second": disk.read_rate }))
+        disk.as_ref().map(|disk| {
+            let rate = disk.is_measured().then_some(disk.rate);
+            json!({
+                "directory": disk.directory, "bytes_per_second": rate, "read_bytes_per_second": disk.read_rate,
+                "full": disk.full.as_ref().map(|full| json!({ "file_bytes": full.wanted, "free_bytes": full.free })),
+            })
+        })
     };
     json!({
         "longhaul_doctor": VERSION,
@@ -199,6 +209,17 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
                 "rtt_seconds": lowest(jump_host.idle.iter().copied()),
                 "upload_bytes_per_second": jump_host.up.as_ref().map(|flow| flow.rate),
                 "download_bytes_per_second": jump_host.down.as_ref().map(|flow| flow.rate),
+            })),
+            "shared_connection": facts.master.as_ref().map(|master| json!({
+                "socket": master.socket,
+                "answers": !master.is_silent,
+                "rates": master.rates.iter().map(|rate| json!({
+                    "direction": rate.direction.name(), "bytes_per_second": rate.through,
+                    "alone_bytes_per_second": rate.alone,
+                })).collect::<Vec<_>>(),
+            })),
+            "idle_session": facts.idle_session.as_ref().map(|idle| json!({
+                "seconds": idle.seconds, "answered": idle.end == IdleEnd::Answered,
             })),
             "logins_seconds": logins,
             "shell_seconds": facts.shell.as_ref().map(|shell| shell.interactive.clone()),

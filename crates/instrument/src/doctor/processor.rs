@@ -1,10 +1,10 @@
-//! Causes at the processors of both ends: the cipher, a limit of a control group, other programs.
+//! Causes at the processors of both ends: the cipher, a limit of a control group, other programs, other virtual machines.
 
 use lh_metrics::threads::Usage;
 
 use super::facts::OtherCipher;
 use super::finding::{Finding, weight_of_factor};
-use super::judged::{Judged, MUCH};
+use super::judged::{EACH_IS_LIMITED, Judged, MUCH};
 use crate::flow::Turns;
 use crate::quota::Quota;
 use crate::stats::{percent, rate};
@@ -12,14 +12,86 @@ use crate::stats::{percent, rate};
 /// Cores from which a process counts as limited by its processor.
 const BUSY_CORE: f64 = 0.85;
 
+/// Round trip under load from which a queue of the path is filled, multiples of the idle one, and seconds more.
+const FILLED: (f64, f64) = (1.3, 0.003);
+/// Round trip without load from which it is that of a path, seconds. That of shorter ones is the time of the ends' own processors.
+const PATH: f64 = 0.001;
+
+/// Part of the processors' busy time from which a hypervisor that takes it counts.
+const STOLEN: f64 = 0.15;
+
 /// Part of the periods from which a control group that is stopped in them is what limits, whatever its processes waited for
 /// meanwhile: they used up their time again and again.
 const NEARLY_EACH: f64 = 0.9;
 
 impl Judged<'_> {
-    /// The processor, by a limit of a control group, the cipher, or other programs.
+    /// The processor, by a limit of a control group, the hypervisor, the cipher, or other programs.
     pub(super) fn any_processor(&self) -> Option<Finding> {
-        self.quota().or_else(|| self.processor()).or_else(|| self.shared_processor())
+        if let Some(quota) = self.quota() {
+            return Some(quota);
+        }
+        let is_full = self.fills_path();
+        let taken = [self.stolen_processor(), self.shared_processor()];
+        let [stolen, shared] = taken.map(|found| found.filter(|_| !is_full));
+        // What is taken most counts, of these two.
+        let weight = |found: &Option<Finding>| found.as_ref().map_or(0.0, |found| found.weight);
+        if weight(&stolen) >= weight(&shared) && stolen.is_some() {
+            return stolen;
+        }
+        self.processor().or(shared)
+    }
+
+    /// True where the path is full: one connection fills the queue in front of it, and several are no faster. A process that waits for
+    /// its turn meanwhile costs no throughput.
+    pub(super) fn fills_path(&self) -> bool {
+        let (times, more) = FILLED;
+        let idle = self.facts.round_trip();
+        let Some(sender) = self.sender().filter(|_| idle >= PATH) else { return false };
+        let has_queue = sender.loaded_rtt.is_some_and(|loaded| loaded > times * idle && loaded > idle + more);
+        let has_dropped = self.flow.drops.as_ref().is_some_and(|course| course.is_of_full_queue(idle));
+        // An end that is late with taking the data closes a window.
+        let is_taken = sender.receive_window.is_none_or(|share| share < MUCH) && self.flow.closed < MUCH;
+        is_taken && (has_queue || has_dropped) && self.factor().is_some_and(|factor| factor < EACH_IS_LIMITED)
+    }
+
+    /// Part of the time for which the process waited for its turn, at the end where it waited longer.
+    pub(super) fn longest_wait(&self) -> Option<(&'static str, Turns)> {
+        busier(self.flow.client_turns, self.flow.server_turns, |turns| turns.waited)
+    }
+
+    /// The hypervisor gives the processors to other virtual machines.
+    fn stolen_processor(&self) -> Option<Finding> {
+        let of_end = |stolen: Option<f64>, turns: Option<Turns>| {
+            let stolen = stolen.filter(|part| *part >= STOLEN)?;
+            // Kernels count what was stolen as time that a thread ran, or not at all.
+            let wanted = turns?.wanted() / (1.0 - stolen).max(0.05);
+            (wanted >= BUSY_CORE).then_some(stolen)
+        };
+        let flow = self.flow;
+        let (end, stolen) = busier(
+            of_end(flow.client_stolen, flow.client_turns),
+            of_end(flow.server_stolen, flow.server_turns),
+            |stolen| *stolen,
+        )?;
+        let factor = 1.0 / (1.0 - stolen).max(0.05);
+        Some(Finding {
+            cause: "processor_stolen",
+            title: format!(
+                "The hypervisor gives the processors of {end} to other virtual machines {} of the time (steal), which limits {}s.",
+                percent(stolen),
+                self.direction.name()
+            ),
+            evidence: vec![
+                self.measured(),
+                format!("steal is {} of the busy time of all processors of {end} (/proc/stat)", percent(stolen)),
+            ],
+            gain: format!("about {factor:.1} times, with processors for itself"),
+            change: vec![
+                format!("on {end}: vmstat 1 shows it (column st)"),
+                "ask who runs the virtual machine for reserved processors, another host, or a type without credits".to_owned(),
+            ],
+            weight: weight_of_factor(factor),
+        })
     }
 
     fn processor(&self) -> Option<Finding> {
@@ -123,8 +195,11 @@ impl Judged<'_> {
 
     /// Other programs use the processor.
     fn shared_processor(&self) -> Option<Finding> {
-        let (end, turns) = busier(self.flow.client_turns, self.flow.server_turns, |turns| turns.wanted())
-            .filter(|(_, turns)| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH)?;
+        // Where both ends are kept busy, the one that waits longer is the slower one.
+        let is_kept = |turns: &Turns| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH;
+        let (client, server) =
+            (self.flow.client_turns.filter(is_kept), self.flow.server_turns.filter(is_kept));
+        let (end, turns) = busier(client, server, |turns| turns.waited)?;
         // The rest of the time it had nothing to do.
         let factor = 1.0 / (1.0 - turns.waited).max(0.05);
         Some(Finding {

@@ -22,12 +22,15 @@ pub(super) fn causes(judged: &Judged<'_>) -> Vec<Finding> {
     // The window that the server waits for is the proxy's, whose system is not known; so are the buffers and losses of
     // a way that ends before the server.
     let ends_early = judged.facts.answered_on_the_way().is_some();
-    let windows = windows.filter(|_| !judged.facts.is_proxied && !ends_early);
+    // Where the server's connection ends at a relay, its counters are those of the way to that.
+    let is_relayed = judged.facts.relayed_at_server().is_some();
+    let windows = windows.filter(|_| !judged.facts.is_proxied && !ends_early && !is_relayed);
+    let is_unseen = ends_early || (is_relayed && judged.direction == Direction::Down);
     let limits = [
         ssh_window(judged),
         windows,
-        buffers::send_buffer(judged).filter(|_| !ends_early),
-        losses::loss(judged).filter(|_| !ends_early),
+        buffers::send_buffer(judged).filter(|_| !is_unseen),
+        losses::loss(judged).filter(|_| !is_unseen),
         rekeying(judged),
         judged.any_processor(),
     ];
@@ -214,6 +217,37 @@ fn proxy(judged: &Judged<'_>, factor: f64) -> Finding {
     }
 }
 
+/// How many times more the other direction carries from which a line is asymmetric.
+const ASYMMETRIC: f64 = 2.0;
+
+/// Several connections through what relays them in front of the server are faster than one.
+fn relay(judged: &Judged<'_>, (of_tcp, of_ssh): (f64, f64), factor: f64) -> Finding {
+    let name = judged.direction.name();
+    Finding {
+        cause: "middlebox",
+        title: format!(
+            "Something in front of the server relays its connections, and moves {} for each on {name}s, more for several.",
+            rate(judged.flow.rate)
+        ),
+        evidence: vec![
+            judged.measured(),
+            format!(
+                "the server's TCP had a round trip of {} under load, SSH one of {} without: its connection ends on the way",
+                time(of_tcp),
+                time(of_ssh)
+            ),
+        ],
+        gain: judged.gain(),
+        change: vec![
+            "at the server: ss -tnp shows who has the other end of its connection (a load balancer, a proxy, a rate limit); \
+             look at that program's limits"
+                .to_owned(),
+            "or copy with lhscp -j 4, or to a port that is not relayed".to_owned(),
+        ],
+        weight: weight_of_factor(factor),
+    }
+}
+
 /// Loss from which it is told also where it is no limit, part of the segments.
 const MUCH_LOST: f64 = 0.01;
 
@@ -227,6 +261,9 @@ fn path(judged: &Judged<'_>) -> Option<Finding> {
     if factor >= 1.5 && judged.facts.is_proxied {
         return Some(proxy(judged, factor));
     }
+    if let Some(round_trips) = judged.facts.relayed_at_server().filter(|_| factor >= 1.5) {
+        return Some(relay(judged, round_trips, factor));
+    }
     if factor >= 1.5 {
         return Some(Finding {
             cause: "congestion_control",
@@ -237,25 +274,40 @@ fn path(judged: &Judged<'_>) -> Option<Finding> {
             weight: 0.6 * weight_of_factor(factor),
         });
     }
+    let together = judged.facts.together(judged.direction)?;
+    let most = judged.flow.rate.max(together);
+    let back = judged.direction.other();
+    let asymmetry = judged.facts.best_rate(back).map(|rate| rate / most.max(1.0));
+    let waited = judged.longest_wait().filter(|(_, turns)| turns.waited >= MUCH);
     Some(Finding {
         cause: "path",
         title: format!(
             "The path itself{} carries about {} on {}s; nothing at its ends limits it.",
             if judged.facts.is_proxied { " or the jump host on it" } else { "" },
-            rate(judged.flow.rate.max(judged.facts.together(judged.direction)?)),
+            rate(most),
             judged.direction.name()
         ),
         evidence: [
             Some(judged.measured()),
-            Some(format!("four connections together: {}", rate(judged.facts.together(judged.direction)?))),
+            Some(format!("four connections together: {}", rate(together))),
+            asymmetry.filter(|times| *times >= ASYMMETRIC).map(|times| {
+                format!("the line is asymmetric: {times:.1} times as much passes on {}s", back.name())
+            }),
             later_loss(judged)
                 .map(|lost| format!("{} of the segments were lost, which does not limit it", percent(lost))),
+            waited.map(|(end, turns)| {
+                format!(
+                    "the SSH process of {end} waited {} of the time for its turn at a processor, which does not limit it",
+                    percent(turns.waited)
+                )
+            }),
         ]
         .into_iter()
         .flatten()
         .collect(),
         gain: "none without a faster path".to_owned(),
         change: Vec::new(),
-        weight: 0.0,
+        // The slower direction of an asymmetric line is told first.
+        weight: if asymmetry.is_some_and(|times| times <= 1.0 / ASYMMETRIC) { -0.1 } else { 0.0 },
     })
 }

@@ -142,6 +142,36 @@ pub(super) fn compression(facts: &Facts, out: &mut Vec<Finding>) {
     });
 }
 
+/// Disks that have no space for a file.
+pub(super) fn full_disks(facts: &Facts, out: &mut Vec<Finding>) {
+    for (end, disk) in [("the server", &facts.disk_there), ("this machine", &facts.disk_here)] {
+        let Some((disk, full)) = disk.as_ref().and_then(|disk| Some((disk, disk.full.as_ref()?))) else {
+            continue;
+        };
+        let Disk { directory, .. } = disk;
+        out.push(Finding {
+            cause: "disk_full",
+            title: format!(
+                "The disk of {end} ({directory}) is full, or the user's quota of it: a file of {} does not fit.",
+                size(full.wanted)
+            ),
+            evidence: [
+                Some(format!("writing it failed: {}", full.said)),
+                full.free.map(|free| format!("df there: {} are free", size(free))),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            gain: "copies that end".to_owned(),
+            change: vec![
+                format!("on {end}: df -h {directory}, df -i {directory} and quota -s; then delete what is not needed"),
+                "or copy to another file system (--remote-dir and --local-dir of this command measure it)".to_owned(),
+            ],
+            weight: 50.0,
+        });
+    }
+}
+
 /// Disks that are slower than the path.
 pub(super) fn disks(facts: &Facts, out: &mut Vec<Finding>) {
     for direction in Direction::BOTH {
@@ -151,7 +181,8 @@ pub(super) fn disks(facts: &Facts, out: &mut Vec<Finding>) {
                 (Direction::Up, DiskUse::Writing) | (Direction::Down, DiskUse::Reading) => &facts.disk_there,
                 (Direction::Up, DiskUse::Reading) | (Direction::Down, DiskUse::Writing) => &facts.disk_here,
             };
-            out.extend(disk.as_ref().and_then(|disk| slow_disk(direction, use_of, disk, path)));
+            let disk = disk.as_ref().filter(|disk| disk.is_measured());
+            out.extend(disk.and_then(|disk| slow_disk(direction, use_of, disk, path)));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A bulk flow in one direction, and what the ends counted meanwhile.
 
 mod sender;
+mod stolen;
 mod turns;
 
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use lh_metrics::drops::{Drops, Look};
 use lh_metrics::threads::Usage;
 
 use self::sender::{looks_of_ss, mark_of_ss, sender, sender_of_ss};
+use self::stolen::{processors, processors_here, stolen};
 use self::turns::{own_thread_times, thread_times, turns};
 use crate::quota::{self, Quota};
 use crate::shell::{SHORT, cpu_of_stat, sh};
@@ -32,6 +34,13 @@ pub(crate) enum Direction {
 
 impl Direction {
     pub(crate) const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
 
     /// The column of a table.
     pub(crate) const fn column(self) -> &'static str {
@@ -116,6 +125,9 @@ pub(crate) struct Flow {
     /// The limit of a control group that stopped these processes longest.
     pub(crate) client_quota: Option<Quota>,
     pub(crate) server_quota: Option<Quota>,
+    /// Part of the busy time of the processors of each end that the hypervisor took.
+    pub(crate) client_stolen: Option<f64>,
+    pub(crate) server_stolen: Option<f64>,
     pub(crate) sender: Option<Sender>,
     /// The course of the sending end's losses.
     pub(crate) drops: Option<Drops>,
@@ -172,22 +184,24 @@ impl Flow {
 /// Reads its input to the end, and reports the SSH process's processor time and control groups around it.
 const TAKE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); echo ready; cat >/dev/null; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
-echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h""#;
+a() { head -n 1 /proc/stat 2>/dev/null; }
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); y=$(a); echo ready; cat >/dev/null; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a)
+echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "y=$y"; echo "z=$z""#;
 
 /// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with the uptime at
 /// several moments on the way, more often while the flow starts.
 const GIVE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
+a() { head -n 1 /proc/stat 2>/dev/null; }
 set -- $SSH_CONNECTION; d="sport = :$4 and dport = :$2"
 f() { ss -tinH "$d" 2>/dev/null | tr "\n" " "; }
 r() { read u x </proc/uptime && v=$(f) && [ -n "$v" ] && v="r=$u $v"; } 2>/dev/null
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); r; v0=$v; cat /dev/zero 2>/dev/null & k=$!
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); y=$(a); r; v0=$v; cat /dev/zero 2>/dev/null & k=$!
 { n=0.1; i=0; while sleep $n </dev/null >/dev/null 2>&1 && r && echo "$v" >&2; do i=$((i+1)); [ $i -lt 12 ] || n=0.3; done; } & l=$!
-read x; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); s=$(f)
+read x; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); s=$(f)
 o=$(ss -tnH --tos "$d" 2>/dev/null | tr "\n" " ")
 { kill $k $l; wait $k $l; } 2>/dev/null
-{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "s=$s"; echo "o=$o"; echo "$v0"; } >&2"#;
+{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "y=$y"; echo "z=$z"; echo "s=$s"; echo "o=$o"; echo "$v0"; } >&2"#;
 
 impl Remote {
     /// Runs a flow for this time.
@@ -217,14 +231,15 @@ impl Remote {
             Direction::Down => (GIVE, Data::Receive(time)),
         };
         let script = script.replace("@GROUPS@", quota::FUNCTION);
-        let groups = quota::here();
+        let (groups, busy) = (quota::here(), processors_here());
         let (begun, before) = (Instant::now(), own_thread_times());
         let shown = self.run(Task {
             opens: opens(SessionSetup::new(Start::Exec(sh(&script)))),
             data,
             input: Vec::new(),
             sample: Some(SAMPLE),
-            ping: Some(PING),
+            // A master does not pass such messages on.
+            ping: (!self.client.is_relayed()).then_some(PING),
             limit: SHORT,
             hold: None,
             comparison,
@@ -232,6 +247,7 @@ impl Remote {
         let mut flow = summarise(direction, &shown);
         flow.client_turns = turns(&before, &own_thread_times(), begun.elapsed().as_secs_f64());
         flow.client_quota = quota::between(&groups, &quota::here());
+        flow.client_stolen = busy.zip(processors_here()).and_then(|(before, after)| stolen(before, after));
         flow
     }
 
@@ -318,6 +334,8 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     if let (Some(before), Some(after)) = (groups("g"), groups("h")) {
         flow.server_quota = quota::between(&before, &after);
     }
+    let busy = |name| told.get(name).copied().and_then(processors);
+    flow.server_stolen = busy("y").zip(busy("z")).and_then(|(before, after)| stolen(before, after));
     flow.server_threads = Usage::of(&shown.remote);
     let remote: Vec<&Point> = shown.remote.iter().collect();
     if let Some(used) = share(&remote, |point| point.sample.ssh("cpu_micros")) {

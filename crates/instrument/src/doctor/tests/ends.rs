@@ -1,11 +1,12 @@
 //! Limits at the ends of a connection: windows, buffers, processors, disks.
 
+use lh_metrics::drops::Drops;
 use lh_metrics::threads::Usage;
 
 use super::super::diagnose::diagnose;
 use super::super::facts::OtherCipher;
 use super::{first, good, sender, up};
-use crate::disk::Disk;
+use crate::disk::{Disk, Full};
 use crate::flow::{Flow, Sender, Turns};
 use crate::quota::Quota;
 use crate::shell::System;
@@ -160,6 +161,88 @@ fn processor_that_others_use_is_told_from_one_that_ssh_uses() {
 }
 
 #[test]
+fn end_that_waits_longer_is_the_slower_one() {
+    let mut facts = good();
+    let flow = up(&mut facts);
+    flow.client_turns = Some(Turns { ran: 0.4, waited: 0.6 });
+    flow.server_turns = Some(Turns { ran: 0.15, waited: 0.84 });
+    assert!(first(&facts).1.starts_with("Other programs on the server"), "{:?}", first(&facts));
+    // One that waits long, and wants little, is no limit.
+    up(&mut facts).server_turns = Some(Turns { ran: 0.01, waited: 0.7 });
+    assert!(first(&facts).1.starts_with("Other programs on this machine"), "{:?}", first(&facts));
+}
+
+#[test]
+fn programs_beside_a_full_path_are_not_blamed() {
+    let mut facts = good();
+    up(&mut facts).client_turns = Some(Turns { ran: 0.06, waited: 0.9 });
+    sender(&mut facts).loaded_rtt = Some(0.09);
+    let found = diagnose(&facts);
+    assert_eq!(found[0].cause, "path", "{found:?}");
+    let waited = "this machine waited 90 % of the time for its turn at a processor, which does not limit it";
+    assert!(found[0].evidence.iter().any(|line| line.contains(waited)), "{found:?}");
+    // Several connections have more turns, and are faster; or the receiver is late; or nothing is queued.
+    facts.up_together = Some(30e6);
+    assert_eq!(first(&facts).0, "processor");
+    facts.up_together = Some(10.5e6);
+    sender(&mut facts).receive_window = Some(0.5);
+    assert_eq!(first(&facts).0, "processor");
+    sender(&mut facts).receive_window = Some(0.0);
+    sender(&mut facts).loaded_rtt = Some(0.052);
+    assert_eq!(first(&facts).0, "processor");
+    // The queue is short, and drops what does not fit.
+    let (burst, usual) = (11e6, 10e6);
+    let round_trips = (0.07, Some(0.07));
+    up(&mut facts).drops = Some(Drops {
+        first: 40.0,
+        first_round_trip: round_trips.0,
+        later_round_trip: round_trips.1,
+        burst,
+        usual,
+        ..Drops::default()
+    });
+    assert_eq!(first(&facts).0, "path");
+}
+
+#[test]
+fn time_that_the_hypervisor_takes_is_named() {
+    let mut facts = good();
+    // Recorded on a virtual machine whose neighbours were busy: a third of the time was stolen.
+    up(&mut facts).server_stolen = Some(0.33);
+    up(&mut facts).server_turns = Some(Turns { ran: 0.62, waited: 0.04 });
+    let (cause, title) = first(&facts);
+    assert!(
+        cause == "processor_stolen" && title.contains("of the server to other virtual machines 33 %"),
+        "{title}"
+    );
+    // The process had nothing to do for most of the time.
+    up(&mut facts).server_turns = Some(Turns { ran: 0.2, waited: 0.1 });
+    assert_eq!(first(&facts).0, "path");
+    // Other programs took more than the hypervisor.
+    up(&mut facts).server_turns = Some(Turns { ran: 0.2, waited: 0.75 });
+    assert!(first(&facts).1.starts_with("Other programs"), "{:?}", first(&facts));
+    // A little is usual.
+    up(&mut facts).server_stolen = Some(0.05);
+    up(&mut facts).server_turns = Some(Turns { ran: 0.7, waited: 0.2 });
+    assert_eq!(first(&facts).0, "path");
+}
+
+#[test]
+fn slower_direction_of_an_asymmetric_line_comes_first() {
+    let mut facts = good();
+    facts.down.as_mut().unwrap().rate = 0.6e6;
+    facts.down_together = Some(0.62e6);
+    let found = diagnose(&facts);
+    assert!(found[0].cause == "path" && found[0].title.contains("620 kB/s on downloads"), "{found:?}");
+    assert!(
+        found[0].evidence.iter().any(|line| line.contains("16.9 times as much passes on uploads")),
+        "{found:?}"
+    );
+    let (cause, title) = first(&facts);
+    assert!(cause == "path" && title.contains("downloads"), "{title}");
+}
+
+#[test]
 fn quota_of_a_control_group_is_named_with_its_numbers() {
     let mut facts = good();
     let quota = Quota {
@@ -245,15 +328,41 @@ fn compression_that_slows_is_named() {
 #[test]
 fn slow_disk_is_named_with_both_rates() {
     let mut facts = good();
-    facts.disk_there = Some(Disk { directory: "/slow".to_owned(), rate: 2e6, read_rate: None, bytes: 4e6 });
+    facts.disk_there =
+        Some(Disk { directory: "/slow".to_owned(), rate: 2e6, read_rate: None, bytes: 4e6, full: None });
     let (cause, title) = first(&facts);
     assert!(cause == "disk" && title.contains("/slow") && title.contains("2.0 MB/s"), "{title}");
 }
 
 #[test]
+fn full_disk_comes_before_a_slow_one() {
+    let mut facts = good();
+    let said = "dd: error writing 'standard output': No space left on device".to_owned();
+    let full = Some(Full { wanted: 16e6, said, free: Some(9e6) });
+    // A smaller file was written, slowly.
+    let slow = Disk { directory: "/full".to_owned(), rate: 2e6, read_rate: None, bytes: 2e6, full };
+    facts.disk_there = Some(slow.clone());
+    let found = diagnose(&facts);
+    let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
+    assert!(causes.starts_with(&["disk_full", "disk"]), "{causes:?}");
+    assert!(
+        found[0].title.contains("of the server (/full)") && found[0].evidence[1].contains("9.0 MB"),
+        "{found:?}"
+    );
+    // No file was.
+    facts.disk_there = None;
+    facts.disk_here = Some(Disk { rate: 0.0, bytes: 0.0, ..slow });
+    let causes: Vec<_> = diagnose(&facts).iter().map(|finding| finding.cause).collect();
+    assert!(causes[0] == "disk_full" && !causes.contains(&"disk"), "{causes:?}");
+    let page = crate::doctor::page::text(&facts, &diagnose(&facts), 30.0);
+    assert!(!page.contains("write 0"), "{page}");
+}
+
+#[test]
 fn disk_that_reads_slowly_limits_the_other_direction() {
     let mut facts = good();
-    let slow = Disk { directory: "/slow".to_owned(), rate: 900e6, read_rate: Some(2e6), bytes: 4e6 };
+    let slow =
+        Disk { directory: "/slow".to_owned(), rate: 900e6, read_rate: Some(2e6), bytes: 4e6, full: None };
     facts.disk_there = Some(slow.clone());
     let (cause, title) = first(&facts);
     assert!(cause == "disk" && title.contains("The disk of the server (/slow) gives 2.0 MB/s"), "{title}");

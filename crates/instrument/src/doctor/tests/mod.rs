@@ -58,6 +58,7 @@ fn good() -> Facts {
             rate: 200e6,
             read_rate: Some(300e6),
             bytes: 64e6,
+            full: None,
         }),
         ..Facts::default()
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::at_rest::AtRest;
 use super::super::diagnose::diagnose;
-use super::super::facts::{Facts, Shell, Wanted};
+use super::super::facts::{Facts, Idle, IdleEnd, Shell, Wanted};
 use super::super::gather::gather;
 use super::super::instruments::{Carrier, Instruments, Login, Place, Settings, Transfer};
 use super::good;
@@ -40,6 +40,7 @@ struct Virtual {
     key_exchange: u64,
     steps: Vec<(String, f64)>,
     logins: usize,
+    idle_since: Option<f64>,
 }
 
 impl Virtual {
@@ -58,6 +59,7 @@ impl Virtual {
             key_exchange: 1300,
             steps: Vec::new(),
             logins: 0,
+            idle_since: None,
         }
     }
 
@@ -144,6 +146,15 @@ impl Instruments for Virtual {
         (passed, sizes.iter().find(|size| **size + 40 > most).copied())
     }
 
+    fn begin_idle(&mut self) {
+        self.idle_since = Some(self.now);
+    }
+
+    fn end_idle(&mut self) -> Option<Idle> {
+        let seconds = self.now - self.idle_since?;
+        Some(Idle { seconds, end: IdleEnd::Answered })
+    }
+
     fn silent_agent(&mut self) -> Option<String> {
         None
     }
@@ -206,7 +217,7 @@ impl Instruments for Virtual {
 
     fn disks(&mut self, _: &Wanted, ends: [bool; 2]) -> [Option<Result<Disk, String>>; 2] {
         self.now += 2.5 + 20.0 * self.round_trip;
-        let disk = Disk { directory: "/".to_owned(), rate: 200e6, read_rate: None, bytes: 64e6 };
+        let disk = Disk { directory: "/".to_owned(), rate: 200e6, read_rate: None, bytes: 64e6, full: None };
         ends.map(|is_wanted| is_wanted.then(|| Ok(disk.clone())))
     }
 }

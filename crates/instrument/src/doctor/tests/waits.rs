@@ -1,10 +1,11 @@
 //! Causes that a person waits for, and those of ways that end before the server.
 
 use super::super::diagnose::diagnose;
-use super::super::facts::{Facts, Home, JumpHost, Shell};
+use super::super::facts::{Facts, Home, Idle, IdleEnd, JumpHost, Master, SharedRate, Shell};
 use super::{first, good, sender, up};
-use crate::flow::Flow;
+use crate::flow::{Direction, Flow};
 use crate::probe::Reached;
+use crate::shell::System;
 use crate::stage::Stage;
 
 #[test]
@@ -166,6 +167,30 @@ fn what_answers_in_the_server_s_place_is_no_buffer() {
 }
 
 #[test]
+fn relay_in_front_of_the_server_is_no_buffer_of_this_machine() {
+    // Recorded over 40 ms, with a program beside the server that passes on 2 MB/s for each connection.
+    let mut facts = good();
+    facts.idle = vec![0.0402; 10];
+    facts.here = System::from_pairs(&[("tcp_rmem", "4096 131072 8000000")]);
+    up(&mut facts).rate = 1.8e6;
+    facts.up_together = Some(7.2e6);
+    let down = facts.down.as_mut().unwrap();
+    down.rate = 1.9e6;
+    facts.down_together = Some(7.7e6);
+    let sender = down.sender.as_mut().unwrap();
+    (sender.receive_window, sender.window, sender.loaded_rtt) = (Some(0.99), Some(74_400.0), Some(0.0009));
+    let found = diagnose(&facts);
+    assert!(found.iter().all(|finding| finding.cause == "middlebox"), "{found:?}");
+    assert!(
+        found[0].title.contains("relays its connections, and moves 1.9 MB/s for each on downloads"),
+        "{found:?}"
+    );
+    // The same window of a connection that reaches this machine is a buffer.
+    facts.down.as_mut().unwrap().sender.as_mut().unwrap().loaded_rtt = Some(0.041);
+    assert_eq!(first(&facts).0, "receive_buffer");
+}
+
+#[test]
 fn way_that_limits_is_told_by_the_jump_host_alone() {
     let mut facts = good();
     facts.is_proxied = true;
@@ -254,4 +279,39 @@ fn agent_that_hangs_is_no_fault_of_the_server() {
     let found = diagnose(&facts);
     assert_eq!((found.len(), found[0].cause), (1, "agent"), "{found:?}");
     assert!(found[0].evidence[0].starts_with("/run/user/7/agent takes"), "{found:?}");
+}
+
+#[test]
+fn shared_connection_that_is_slower_is_named() {
+    let mut facts = good();
+    let rates = |up: f64| {
+        let of = |direction, through| SharedRate { direction, through, alone: 10e6 };
+        vec![of(Direction::Up, up), of(Direction::Down, 9e6)]
+    };
+    let master = Master { socket: "/run/m".to_owned(), is_silent: false, rates: rates(1e6) };
+    facts.master = Some(master.clone());
+    let found = diagnose(&facts);
+    assert!(found[0].cause == "control_master" && found[0].gain.starts_with("10.0 times"), "{found:?}");
+    assert!(found[0].title.contains("/run/m) moves 1.0 MB/s on uploads"), "{found:?}");
+    assert_eq!(found.iter().filter(|finding| finding.cause == "control_master").count(), 1);
+    facts.master = Some(Master { rates: rates(8e6), ..master.clone() });
+    assert_eq!(first(&facts).0, "path");
+    facts.master = Some(Master { is_silent: true, rates: Vec::new(), ..master });
+    let (cause, title) = first(&facts);
+    assert!(cause == "control_master" && title.contains("does not answer (/run/m)"), "{title}");
+}
+
+#[test]
+fn idle_sessions_that_do_not_survive_are_named() {
+    let mut facts = good();
+    let mut of = |end: IdleEnd| {
+        facts.idle_session = Some(Idle { seconds: 21.0, end });
+        first(&facts)
+    };
+    assert_eq!(of(IdleEnd::Answered).0, "path");
+    let (cause, title) = of(IdleEnd::Forgotten);
+    assert!(cause == "idle_timeout" && title.contains("idle for 21.0 s, or less"), "{title}");
+    let (cause, title) = of(IdleEnd::Closed("Connection to h closed by remote host.".to_owned()));
+    assert!(cause == "idle_timeout" && title.contains("is closed after 21.0 s"), "{title}");
+    assert!(diagnose(&facts)[0].change[0].starts_with("ServerAliveInterval 7 "), "{:?}", diagnose(&facts)[0]);
 }
