@@ -20,8 +20,8 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
     /// There is no terminal and no askpass program, or prompts are forbidden.
-    #[error("nobody to ask")]
-    Nobody,
+    #[error("no terminal and no askpass program to prompt by")]
+    Unavailable,
     /// End of file, an interrupted prompt, an answer that is not text, or an askpass program that failed.
     #[error("no answer")]
     NoAnswer,
