@@ -118,7 +118,7 @@ impl Client {
         self.relayed
     }
 
-    /// True if another login to the same host needs nobody, as far as this one tells: it took a key without a
+    /// True if another login to the same host needs no user, as far as this one tells: it took a key without a
     /// passphrase, an agent or Kerberos, not a password or a touch, at jump hosts too.
     pub fn may_log_in_again(&self) -> bool {
         self.needed == Some(Needed::Nobody)

@@ -36,7 +36,7 @@ pub enum ListMatch {
     Yes,
     /// Nothing matched.
     No,
-    /// A `!` pattern matched: no match, whatever else matches.
+    /// A `!` pattern matched: no match, even where other patterns match.
     Negated,
 }
 
