@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use lh_config::client::{self, Request, UserFile};
-use lh_config::{Account, ConnectionFacts, Environment, ServerConfig};
+use lh_config::{Account, CommandFailure, ConnectionFacts, Environment, ServerConfig};
 use libfuzzer_sys::fuzz_target;
 
 struct Nothing;
@@ -14,8 +14,11 @@ impl Environment for Nothing {
     fn variable(&self, name: &str) -> Option<String> {
         (name.len() < 4).then(|| "value".to_owned())
     }
-    fn run(&self, command: &str) -> bool {
-        command.len() % 2 == 0
+    fn run(&self, command: &str) -> Result<bool, CommandFailure> {
+        match command.len() % 4 {
+            0 => Err(CommandFailure::Abnormal(command.to_owned())),
+            length => Ok(length == 2),
+        }
     }
     fn sha1(&self, _: &[u8]) -> [u8; 20] {
         [7; 20]

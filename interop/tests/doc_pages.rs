@@ -1,7 +1,7 @@
 //! Runs the commands of the documentation's pages as they are written.
 //!
 //! Each code block marked `sh runnable` is run by `sh -eu`, all blocks of a page in order, in one directory
-//! with the files that the pages mention (`results`, `big.h5`). `server` is a host in the clients'
+//! with the files that the pages mention (`results`, `big.h5`). `server`, `gateway` and `inside` are a host in the clients'
 //! configuration, `/data` a directory of the test, `/scratch` the one with the files, and port 2222 a free port. A block with
 //! `needs=PROGRAM` is skipped, with a message, where the program is not installed; `needs=sbatch` means a Slurm cluster, which
 //! is started for the block.
@@ -67,7 +67,10 @@ fn prepare(lab: &Lab, server: &Lhsshd, free: u16) {
         lab.arg("user_ed25519"),
         lab.arg("home/.ssh/known_hosts")
     );
-    let hosts = format!("Host server\n  HostName 127.0.0.1\n  Port {}\nHost *\n{keys}", server.port_arg());
+    let hosts = format!(
+        "Host server gateway inside\n  HostName 127.0.0.1\n  Port {}\nHost *\n{keys}",
+        server.port_arg()
+    );
     lab.write("config", &hosts);
     // The server that the page starts would read the real account's file; a wrapper names the lab's.
     let lines = format!(

@@ -9,7 +9,7 @@ const TESTS: &[(&str, &str)] = &[
     ("interfaces", "socket_addresses_are_read_at_any_alignment"),
     ("security_key::interface", "options_can_be_read_after_moves"),
     ("security_key::interface", "responses_are_copied_and_freed"),
-    ("spawn", "pointers_for_the_child_survive_moves"),
+    ("spawn::image", "pointers_for_the_child_survive_moves"),
     ("users", "entries_of_the_c_library_are_copied"),
 ];
 

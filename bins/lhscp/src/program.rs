@@ -57,7 +57,7 @@ pub(crate) fn ssh(arguments: &Arguments) -> OsString {
 
 /// Starts it; prints why it cannot, in the words of OpenSSH, whose child process does so.
 pub(crate) fn spawn(command: &mut Command) -> Option<Child> {
-    match command.spawn() {
+    match lh_sys::spawn::spawn_like_execvp(command) {
         Ok(child) => Some(child),
         Err(error) => {
             let why = lh_sys::errno_text(&error);

@@ -59,13 +59,9 @@ pub(crate) enum StartError {
 pub(crate) fn start(words: &[OsString]) -> Result<Pipes, StartError> {
     let (program, arguments) = words.split_first().ok_or(StartError::NoProgram)?;
     let reason = |error| StartError::Exec { program: program.clone(), error };
-    let mut child = Command::new(program)
-        .arg0(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(reason)?;
+    let mut command = Command::new(program);
+    command.arg0(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = lh_sys::spawn::spawn_like_execvp(&mut command).map_err(reason)?;
     let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(StartError::NoPipes);
     };

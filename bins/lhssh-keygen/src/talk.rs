@@ -130,8 +130,10 @@ pub(crate) fn ask_passphrase(prompt: &str) -> Outcome<Zeroizing<Vec<u8>>> {
     };
     match prompter.ask(prompt, Kind::Secret) {
         Ok(answer) => Ok(Zeroizing::new(answer.as_bytes().to_vec())),
-        Err(PromptError::Nobody | PromptError::NoAnswer) if window => Err(fatal("No passphrase was given.")),
-        Err(PromptError::Nobody | PromptError::NoAnswer) => Ok(Zeroizing::new(Vec::new())),
+        Err(PromptError::Unavailable | PromptError::NoAnswer) if window => {
+            Err(fatal("No passphrase was given."))
+        }
+        Err(PromptError::Unavailable | PromptError::NoAnswer) => Ok(Zeroizing::new(Vec::new())),
     }
 }
 

@@ -118,9 +118,8 @@ impl Client {
         self.relayed
     }
 
-    /// Returns whether another login to this host would probably succeed without the user. That holds if this
-    /// login, and those at jump hosts, used a key without a passphrase, an agent or Kerberos, and no password
-    /// or touch.
+    /// True if another login to the same host needs no user, as far as this one tells: it took a key without a
+    /// passphrase, an agent or Kerberos, not a password or a touch, at jump hosts too.
     pub fn may_log_in_again(&self) -> bool {
         self.needed == Some(Needed::Nobody)
     }

@@ -67,7 +67,7 @@ pub use lh_known_hosts as known_hosts;
 pub use log::{LogTarget, Logger, sanitise};
 pub use login_setup::public_keys;
 pub use options::{Options, Purpose, SystemEnvironment, UnknownUid, local_account};
-pub use proxy::open_failure_words;
+pub use proxy::{open_failed, open_failure_words};
 pub use session::{
     Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default, connection_information,
 };

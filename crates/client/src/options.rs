@@ -5,8 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use lh_config::client::{ClientConfig, CommandLine, JumpHost, Request, UserFile};
-use lh_config::{Account, ConfigError, Environment};
+use lh_config::{Account, CommandFailure, ConfigError, Environment};
 use lh_crypto::FingerprintHash;
+use lh_sys::errno_text;
 
 use crate::log::Log;
 use crate::ticket::Ticket;
@@ -123,14 +124,19 @@ impl Options {
 pub struct SystemEnvironment;
 
 impl Environment for SystemEnvironment {
-    fn run(&self, command: &str) -> bool {
-        Command::new(user_shell())
-            .arg("-c")
-            .arg(command)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
+    fn run(&self, command: &str) -> Result<bool, CommandFailure> {
+        let shell = user_shell();
+        rustix::fs::access(&shell, rustix::fs::Access::EXEC_OK).map_err(|error| CommandFailure::Shell {
+            shell: shell.display().to_string(),
+            why: errno_text(&error.into()),
+        })?;
+        let command = command.to_owned();
+        let mut child = Command::new(&shell);
+        child.arg("-c").arg(&command).stdin(Stdio::null()).stdout(Stdio::null());
+        match child.status() {
+            Ok(status) => status.code().map(|code| code == 0).ok_or(CommandFailure::Abnormal(command)),
+            Err(error) => Err(CommandFailure::Start { command, why: errno_text(&error) }),
+        }
     }
 
     fn sha1(&self, data: &[u8]) -> [u8; 20] {

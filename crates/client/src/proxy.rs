@@ -125,11 +125,7 @@ impl ChannelHandler for Hop {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         if let ChannelEvent::OpenFailed { reason, description } = &event {
             // The session's own messages follow when its stream ends.
-            eprint!(
-                "channel 0: open failed: {}: {}\r\nstdio forwarding failed\r\n",
-                open_failure_words(*reason),
-                crate::sanitise(description)
-            );
+            eprint!("{}\r\nstdio forwarding failed\r\n", open_failed(0, *reason, description));
         }
         self.pump.on_event(event, cx);
     }
@@ -172,6 +168,13 @@ pub const fn open_failure_words(reason: u32) -> &'static str {
         open_failure::RESOURCE_SHORTAGE => "resource shortage",
         _ => "unknown reason",
     }
+}
+
+/// OpenSSH's message for a channel that the server did not open. `text`: the server's words, where it has some.
+pub fn open_failed(channel: u32, reason: u32, text: &str) -> String {
+    let words = open_failure_words(reason);
+    let colon = if text.is_empty() { "" } else { ": " };
+    format!("channel {channel}: open failed: {words}{colon}{}", crate::sanitise(text))
 }
 
 /// Refuses all channels from a jump host, and stops the loop when its channel has closed.

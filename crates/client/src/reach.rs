@@ -48,8 +48,10 @@ pub(crate) fn through_command(
         return Ok(Reached { stream, proxy: None, address, fallen_back: None, needed: Needed::Nobody });
     }
     log.debug(|| format!("Executing proxy command: exec {command}"));
-    let (proxy, stream) = ProxyCommand::start(&command)
-        .map_err(|error| ClientError::Local(format!("proxy command: {}", errno_text(&error))))?;
+    let (proxy, stream) = ProxyCommand::start(&command).map_err(|error| {
+        let shell = crate::options::user_shell();
+        ClientError::Local(format!("{}: {}", shell.display(), errno_text(&error)))
+    })?;
     Ok(Reached { stream, proxy: Some(proxy), address: None, fallen_back: None, needed: Needed::Nobody })
 }
 

@@ -17,6 +17,30 @@ pub struct Account {
     pub host_name: String,
 }
 
+/// Why a command of `Match exec` has no status. `Display` gives OpenSSH's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandFailure {
+    /// The user's shell cannot be executed.
+    #[error("Shell \"{shell}\" is not executable: {why}")]
+    Shell {
+        /// The path of the shell.
+        shell: String,
+        /// The text of the system's error.
+        why: String,
+    },
+    /// The system refuses to run the shell.
+    #[error("Unable to execute '{command}': {why}")]
+    Start {
+        /// The command.
+        command: String,
+        /// The text of the system's error.
+        why: String,
+    },
+    /// A signal ended the command.
+    #[error("command '{0}' exited abnormally")]
+    Abnormal(String),
+}
+
 /// The environment that the loaders use. Tests have a fake one.
 pub trait Environment {
     /// Returns an environment variable.
@@ -25,7 +49,12 @@ pub trait Environment {
     }
 
     /// Runs the command of `Match exec` with the user's shell; true if it exits with status 0.
-    fn run(&self, command: &str) -> bool;
+    ///
+    /// # Errors
+    /// See [`CommandFailure`]. Without an implementation, no command holds.
+    fn run(&self, _command: &str) -> Result<bool, CommandFailure> {
+        Ok(false)
+    }
 
     /// Computes SHA-1, for the token `%C`.
     fn sha1(&self, data: &[u8]) -> [u8; 20];

@@ -40,7 +40,7 @@ pub mod value;
 mod value_error;
 
 pub use client::ClientConfig;
-pub use environment::{Account, Environment};
+pub use environment::{Account, CommandFailure, Environment};
 pub use error::{ConfigError, ConfigFault};
 pub use expand_error::ExpandError;
 pub use server::{BadFact, ConnectionFacts, ServerConfig};

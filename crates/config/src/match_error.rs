@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::environment::CommandFailure;
 use crate::expand_error::ExpandError;
 
 /// Why the criteria of a `Match` line are invalid. `Display` gives OpenSSH's words.
@@ -18,7 +19,9 @@ pub(crate) enum MatchError {
     BadLocalPort(String),
     /// A quote is left open.
     BadQuotes,
-    /// This attribute lacks its argument.
+    /// The command of `exec` has no status.
+    Command(CommandFailure),
+    /// This attribute has no argument.
     MissingArgument(String),
     /// The line has no attribute.
     NoAttributes,
@@ -38,6 +41,7 @@ impl fmt::Display for MatchError {
             Self::BadLocalNetwork(list) => write!(f, "Invalid localnetwork list {list}"),
             Self::BadLocalPort(port) => write!(f, "Invalid LocalPort '{port}' on Match line"),
             Self::BadQuotes => f.write_str("invalid quotes"),
+            Self::Command(why) => why.fmt(f),
             Self::MissingArgument(attribute) => write!(f, "Missing Match criteria for {attribute}"),
             Self::NoAttributes => f.write_str("One or more attributes required for Match"),
             Self::Unexpandable(why) => why.fmt(f),

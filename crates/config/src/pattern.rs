@@ -36,7 +36,7 @@ pub enum ListMatch {
     Yes,
     /// Nothing matched.
     No,
-    /// A `!` pattern matched: the list does not match, whatever the other patterns do.
+    /// A `!` pattern matched: no match, even where other patterns match.
     Negated,
 }
 

@@ -11,7 +11,7 @@ use lh_config::client::{CommandLine, JumpHost, Request, UserFile};
 use lh_config::enums::{RequestTty, StrictHostKeyChecking, YesNoAsk};
 use lh_config::forward::{Endpoint, Forward};
 use lh_config::special::ControlPersist;
-use lh_config::{ExpandError, Origin};
+use lh_config::{CommandFailure, ExpandError, Origin};
 
 #[test]
 fn first_value_wins_with_the_command_line_first() {
@@ -244,6 +244,34 @@ fn match_exec_runs_only_if_the_other_criteria_match() {
     assert_eq!(*home.world.ran.borrow(), ["second h"]);
 }
 
+/// Covers: ssh_config Match (exec that is killed)
+#[test]
+fn match_exec_without_a_status_ends_the_program() {
+    let mut home = Home::new();
+    home.write(".ssh/config", "Match host other exec x\nMatch exec \"kill $$\"\nPort 2\n");
+    home.world.failure = Some(CommandFailure::Abnormal("kill $$".to_owned()));
+    assert_eq!(
+        lines(home.load(&home.request("h")), home.directory.path()),
+        ["command 'kill $$' exited abnormally", ".ssh/config line 2: match exec 'kill $$' error"]
+    );
+    let why = "Permission denied".to_owned();
+    home.world.failure = Some(CommandFailure::Start { command: "kill $$".to_owned(), why });
+    assert_eq!(
+        lines(home.load(&home.request("h")), home.directory.path()),
+        [
+            "Unable to execute 'kill $$': Permission denied",
+            "command 'kill $$' exited abnormally",
+            ".ssh/config line 2: match exec 'kill $$' error"
+        ]
+    );
+    let why = "No such file or directory".to_owned();
+    home.world.failure = Some(CommandFailure::Shell { shell: "/none".to_owned(), why });
+    assert_eq!(
+        lines(home.load(&home.request("h")), home.directory.path()),
+        ["Shell \"/none\" is not executable: No such file or directory"]
+    );
+}
+
 #[test]
 fn includes_expand_patterns_and_keep_the_outer_block() {
     let home = Home::new();
@@ -443,10 +471,16 @@ fn jump_hosts_are_dumped_as_openssh_does() {
         ("ssh://host/,b", "host,b"),
         ("user1@jump1:2221,user2@jump2:2222", "user1@jump1:2221,user2@jump2:2222"),
         ("me@[::1]:22", "me@[::1]:22"),
+        ("ssh://a%40b@[::1]:22", "a@b@[::1]:22"),
     ] {
         let config = home.with_options(&[&format!("ProxyJump={given}")]).expect("loads");
         assert!(config.dump(&|_| vec![]).contains(&format!("\nproxyjump {shown}\n")), "{given}");
     }
+    // Escapes and tokens beside each other.
+    let config = home.with_options(&["ProxyJump=ssh://x%40%h@jump,ssh://%r%40@jump"]).expect("loads");
+    let hops = config.expanded_proxy_jump(&home.world).expect("expands");
+    let users: Vec<_> = hops.iter().filter_map(|hop| hop.user.as_deref()).collect();
+    assert_eq!(users, ["x@host", &format!("{}@", config.user())]);
 }
 
 /// Covers: ssh_config User; ssh_config RevokedHostKeys

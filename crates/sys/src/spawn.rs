@@ -1,14 +1,15 @@
 //! Starting a program as a login does: new session, given descriptors, optionally a controlling terminal.
 //!
 //! The standard library forks and executes. The steps that it lacks run between the two, where only
-//! async-signal-safe calls are allowed. All of them are in this file, to keep the critical code in one file.
+//! async-signal-safe calls are allowed. All of them are in this module, to keep the critical code in one place.
 #![expect(unsafe_code, reason = "code between fork and exec")]
 
-use std::ffi::{CString, OsStr, OsString, c_char};
+mod image;
+
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,8 +18,7 @@ use rustix::process::Pid;
 
 #[cfg(target_os = "linux")]
 use crate::ids::Ids;
-#[cfg(target_os = "linux")]
-use crate::scheduling::{Prepared, Priority};
+use image::{First, Image};
 
 /// Exit status of a process whose program could not be executed ([`Program::start`]). Shells use the same.
 pub const NOT_EXECUTED: i32 = 127;
@@ -193,17 +193,13 @@ impl Program {
     /// The command of the standard library, and descriptors that must stay open until it has run.
     fn command(self) -> io::Result<(Command, Vec<OwnedFd>)> {
         let mut command = Command::new(&self.path);
-        command.args(&self.args);
-        if let Some(arg0) = &self.arg0 {
-            command.arg0(arg0);
-        }
         let first = match self.before {
             None => None,
-            Some(before) => Some(First::new(before, self.env.as_deref())?),
+            Some(Before { words, stdin }) => Some(First::new(&words, stdin, self.env.as_deref())?),
         };
-        if let Some(env) = self.env {
-            command.env_clear().envs(env);
-        }
+        let arg0 = self.arg0.as_deref().unwrap_or(self.path.as_os_str());
+        let words = std::iter::once(arg0).chain(self.args.iter().map(OsString::as_os_str));
+        let image = Image::new(self.path.as_os_str(), words, self.env.as_deref())?;
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
@@ -214,8 +210,8 @@ impl Program {
         #[cfg(target_os = "linux")]
         let (ids, priority) = (self.ids, self.priority.map(Prepared::from));
         let ignored = ignored_signals();
-        // SAFETY: `in_child`, `change_ids` and `First::run` make system calls only (no allocation, no lock),
-        // and they read the captured values, which the fork has copied.
+        // SAFETY: `in_child`, `change_ids`, `First::run` and `Image::execute` make system calls only (no
+        // allocation, no lock), and they read the captured values, which the fork has copied.
         unsafe {
             command.pre_exec(move || {
                 in_child(session, ignored, &keep)?;
@@ -230,15 +226,33 @@ impl Program {
                 if let Some(first) = &first {
                     first.run();
                 }
-                Ok(())
+                // The standard library would call `execvp`, which has a shell run a file that is no program.
+                Err(image.execute())
             });
         }
         Ok((command, self.keep))
     }
 }
 
-/// Returns a bit mask of the signals that this process ignores, from `/proc`: bit N - 1 for signal N. Without
-/// `/proc` all bits are set. The kernel itself resets signals with handlers when a program is executed.
+/// Starts a command as `execvp` does, which OpenSSH calls for programs that its user names (askpass, `-S`): the
+/// C library has `/bin/sh` run a script without a `#!` line. The standard library's own way, `posix_spawn`,
+/// refuses such a file.
+///
+/// # Errors
+/// Those of [`Command::spawn`].
+pub fn spawn_like_execvp(command: &mut Command) -> io::Result<Child> {
+    match command.spawn() {
+        Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+            // Code between fork and exec makes the standard library fork and call `execvp`.
+            // SAFETY: the code does nothing.
+            unsafe { command.pre_exec(|| Ok(())) }.spawn()
+        }
+        done => done,
+    }
+}
+
+/// Bit N - 1 is set for each signal N that this process ignores, as `/proc` says; all bits where it does not. The
+/// kernel itself resets signals with handlers when a program is executed.
 fn ignored_signals() -> u64 {
     let read = || -> Option<u64> {
         let mut text = [0; 4096];
@@ -332,75 +346,6 @@ fn change_ids(ids: &Ids) -> io::Result<()> {
             && libc::syscall(libc::SYS_setresuid, ids.uid, ids.uid, ids.uid) == 0
     };
     if done { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// [`Before`] in the form that the child needs: with every allocation already made.
-struct First {
-    arguments: Vec<*const c_char>,
-    environment: Vec<*const c_char>,
-    stdin: OwnedFd,
-    // Targets of the pointers. A CString's bytes do not move when the vector moves.
-    _words: Vec<CString>,
-    _variables: Vec<CString>,
-}
-
-// SAFETY: the pointers refer to memory that the value itself owns and no code changes.
-unsafe impl Send for First {}
-// SAFETY: as above; a shared reference allows no change.
-unsafe impl Sync for First {}
-
-impl First {
-    fn new(before: Before, env: Option<&[(OsString, OsString)]>) -> io::Result<Self> {
-        let inherited: Vec<(OsString, OsString)>;
-        let env = match env {
-            Some(env) => env,
-            None => {
-                inherited = std::env::vars_os().collect();
-                &inherited
-            }
-        };
-        let variables = env
-            .iter()
-            .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| io::ErrorKind::InvalidInput)?;
-        let list = |texts: &[CString]| {
-            texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
-        };
-        Ok(Self {
-            arguments: list(&before.words),
-            environment: list(&variables),
-            stdin: before.stdin,
-            _words: before.words,
-            _variables: variables,
-        })
-    }
-
-    /// Forks, executes and waits, all async-signal-safe. Errors concern only this program and are ignored.
-    fn run(&self) {
-        let Some(path) = self.arguments.first().copied().filter(|path| !path.is_null()) else { return };
-        // SAFETY: a forked child of a process with one thread (the child of a fork has one) may do this;
-        // `_exit` runs no code of ours. The argument vectors end in null and point to C strings that live as
-        // long as `self`.
-        unsafe {
-            match libc::fork() {
-                -1 => {}
-                0 => {
-                    if libc::dup2(self.stdin.as_raw_fd(), 0) == 0 {
-                        libc::execve(path, self.arguments.as_ptr(), self.environment.as_ptr());
-                    }
-                    libc::_exit(127)
-                }
-                child => {
-                    let mut status = 0;
-                    while libc::waitpid(child, &mut status, 0) < 0
-                        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-                    {
-                    }
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -522,26 +467,33 @@ mod tests {
     }
 
     #[test]
-    fn pointers_for_the_child_survive_moves() {
-        let texts = |pointers: &[*const c_char]| -> Vec<String> {
-            let (last, pointers) = pointers.split_last().unwrap();
-            assert!(last.is_null());
-            // SAFETY: the value that owns the strings is alive.
-            let text = |pointer: &*const c_char| unsafe { std::ffi::CStr::from_ptr(*pointer) };
-            pointers.iter().map(|pointer| text(pointer).to_str().unwrap().to_owned()).collect()
-        };
-        let words = ["/bin/x", "-a"].map(|word| CString::new(word).unwrap()).to_vec();
-        let env = [("A".into(), "b c".into()), ("PATH".into(), "/bin".into())];
-        let (stdin, _writer) = crate::fd::pipe().unwrap();
-        let first = Box::new(First::new(Before { words, stdin }, Some(&env)).unwrap());
-        let moved = std::thread::spawn(move || (*first, 0)).join().unwrap().0;
-        assert_eq!(texts(&moved.arguments), ["/bin/x", "-a"]);
-        assert_eq!(texts(&moved.environment), ["A=b c", "PATH=/bin"]);
-    }
-
-    #[test]
     fn missing_program_fails_to_spawn() {
         let error = Program::new("/no/such/program").new_session().spawn().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn script_without_interpreter_needs_execvp() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("script");
+        std::fs::write(&path, "echo \"ran $1\"\n").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        // Another test's fork may still hold the script open for writing.
+        fn settled<T>(mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+            loop {
+                match start() {
+                    Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                        std::thread::yield_now()
+                    }
+                    done => return done,
+                }
+            }
+        }
+        let refused = settled(|| Program::new(&path).spawn()).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::ENOEXEC));
+        let mut command = Command::new(&path);
+        command.arg("well").stdout(Stdio::piped());
+        let child = settled(|| spawn_like_execvp(&mut command)).unwrap();
+        assert_eq!(child.wait_with_output().unwrap().stdout, b"ran well\n");
     }
 }

@@ -101,7 +101,7 @@ pub(super) fn client_configuration() -> String {
     list(
         "FILES",
         &[
-            ("~/.ssh/config", "The user's file; nobody else may be able to write to it."),
+            ("~/.ssh/config", "The user's file; no other user may be able to write to it."),
             ("/etc/ssh/ssh_config", "The system's file, read after it."),
         ],
         &mut out,

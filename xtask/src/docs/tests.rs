@@ -138,9 +138,6 @@ fn files_in_the_pages_are_accepted() {
 
     struct Nothing;
     impl Environment for Nothing {
-        fn run(&self, _command: &str) -> bool {
-            false
-        }
         fn sha1(&self, _data: &[u8]) -> [u8; 20] {
             [0; 20]
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lh_client::mux::Master;
 use lh_client::{
     AgentForward, Forwards, HostKeyUpdate, LogLevel, Logger, SessionNote, UserInterface, X11Forward,
-    answer_by_default, open_failure_words, sanitise,
+    answer_by_default, open_failed,
 };
 use lh_driver::{
     ChannelId, Control, ControlCx, ControlEvent, HandlerId, IdleChannels, Interest, Interests, Ready,
@@ -108,9 +108,8 @@ impl Session {
     fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         match note {
             SessionNote::OpenFailed { reason, description } => {
-                let (number, words) =
-                    (self.channel.map_or(0, ChannelId::number), open_failure_words(*reason));
-                let text = format!("channel {number}: open failed: {words}: {}", sanitise(description));
+                let number = self.channel.map_or(0, ChannelId::number);
+                let text = open_failed(number, *reason, description);
                 if self.stdio {
                     self.logger.say(LogLevel::Info, &text);
                     self.note = Some("stdio forwarding failed".to_owned());

@@ -147,7 +147,7 @@ pub static SCP: Program = Program {
         Flag::long(
             "checksum",
             Works,
-            "With --sync: compare the contents of files of one size, whatever their times; by digests of the server where it is Longhaul's, else by reading what is there.",
+            "With --sync: compare the contents of files of one size, not their times: by digests of the server where it is Longhaul's, else by reading the files there.",
         ),
         Flag::long("update", Works, "With --sync: leave files alone that are newer at the target."),
         Flag::long_with(

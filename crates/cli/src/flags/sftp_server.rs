@@ -11,7 +11,7 @@ pub static SFTP_SERVER: Program = Program {
     flags_after_first_operand: false,
     usage_status: 1,
     flags: &[
-        Flag::plain('c', Works, "Serve whatever the operand is: a login shell is called with -c COMMAND."),
+        Flag::plain('c', Works, "Serve, and ignore the operand: a login shell is called with -c COMMAND."),
         Flag::with(
             'd',
             "start_directory",

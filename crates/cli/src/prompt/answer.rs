@@ -19,10 +19,9 @@ pub enum Kind {
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
-    /// The program cannot ask the user: there is no terminal and no askpass program, or prompts are
-    /// forbidden.
-    #[error("nobody to ask")]
-    Nobody,
+    /// There is no terminal and no askpass program, or prompts are forbidden.
+    #[error("no terminal and no askpass program to prompt by")]
+    Unavailable,
     /// End of file, an interrupted prompt, an answer that is not text, or an askpass program that failed.
     #[error("no answer")]
     NoAnswer,

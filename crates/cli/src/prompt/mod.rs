@@ -54,7 +54,7 @@ pub enum Require {
 enum Route {
     Askpass,
     Terminal,
-    Nobody,
+    Unavailable,
 }
 
 impl Prompter {
@@ -88,7 +88,7 @@ impl Prompter {
     /// [`PromptError`] when there is no answer.
     pub fn ask(&self, prompt: &str, kind: Kind) -> Result<Zeroizing<String>, PromptError> {
         if self.batch {
-            return Err(PromptError::Nobody);
+            return Err(PromptError::Unavailable);
         }
         let terminal = || OpenOptions::new().read(true).write(true).open("/dev/tty").ok();
         let tty = if self.uses_terminal() { terminal() } else { None };
@@ -99,7 +99,7 @@ impl Prompter {
             }
             Route::Terminal => match tty.or_else(terminal) {
                 Some(tty) => {
-                    // Overwrites the current line, in case output without a newline came before.
+                    // The question starts at the beginning of the line, also behind an unfinished one.
                     let prompt = if self.allow_stdin { prompt.to_string() } else { format!("\r{prompt}") };
                     terminal::ask(tty.as_fd(), tty.as_fd(), &prompt, kind != Kind::Secret)
                 }
@@ -107,9 +107,9 @@ impl Prompter {
                     let (input, output) = (std::io::stdin(), std::io::stderr());
                     terminal::ask(input.as_fd(), output.as_fd(), prompt, kind != Kind::Secret)
                 }
-                None => Err(PromptError::Nobody),
+                None => Err(PromptError::Unavailable),
             },
-            Route::Nobody => Err(PromptError::Nobody),
+            Route::Unavailable => Err(PromptError::Unavailable),
         }
     }
 
@@ -162,7 +162,7 @@ impl Prompter {
         } else if terminal || self.allow_stdin {
             Route::Terminal
         } else {
-            Route::Nobody
+            Route::Unavailable
         }
     }
 }
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn askpass_needs_a_display_by_default() {
         assert_eq!(with(&[]).route(true), Route::Terminal);
-        assert_eq!(with(&[]).route(false), Route::Nobody);
-        assert_eq!(with(&[("DISPLAY", "")]).route(false), Route::Nobody);
+        assert_eq!(with(&[]).route(false), Route::Unavailable);
+        assert_eq!(with(&[("DISPLAY", "")]).route(false), Route::Unavailable);
         assert_eq!(with(&[("DISPLAY", ":0")]).route(true), Route::Terminal);
         assert_eq!(with(&[("DISPLAY", ":0")]).route(false), Route::Askpass);
         assert_eq!(with(&[("WAYLAND_DISPLAY", "w")]).route(false), Route::Askpass);
@@ -195,12 +195,12 @@ mod tests {
         assert!(!require("force").uses_terminal());
         assert_eq!(require("prefer").route(true), Route::Terminal);
         assert_eq!(shown("PREFER").route(true), Route::Askpass);
-        assert_eq!(shown("never").route(false), Route::Nobody);
+        assert_eq!(shown("never").route(false), Route::Unavailable);
     }
 
     #[test]
     fn batch_mode_never_prompts() {
         let prompter = Prompter { batch: true, require: Require::Force, ..Prompter::default() };
-        assert_eq!(prompter.ask("? ", Kind::Secret), Err(PromptError::Nobody));
+        assert_eq!(prompter.ask("? ", Kind::Secret), Err(PromptError::Unavailable));
     }
 }

@@ -8,7 +8,7 @@ use lh_wire::Writer;
 
 use super::state::{Forwards, Name};
 use crate::log::sanitise;
-use crate::proxy::open_failure_words;
+use crate::proxy::open_failed;
 use crate::session::SessionNote;
 use crate::ui::LogLevel;
 
@@ -38,12 +38,6 @@ pub(super) fn direct(target: &Target, from: Option<SocketAddr>) -> (&'static str
     (kind, fields)
 }
 
-/// Returns OpenSSH's message for a channel that the server did not open.
-pub(super) fn open_failed(id: ChannelId, reason: u32, text: &str) -> String {
-    let colon = if text.is_empty() { "" } else { ": " };
-    format!("channel {id}: open failed: {}{colon}{}", open_failure_words(reason), sanitise(text))
-}
-
 impl Forwards {
     /// Asks the server to connect `socket` to `target`. Calls `outcome` before any data is sent.
     pub(super) fn open_direct(
@@ -60,7 +54,7 @@ impl Forwards {
         let pump = FdPump::socket(socket).idle_limit(self.0.rules.timeouts.of(kind)).on_outcome(
             move |result, cx| {
                 if let Err((reason, text)) = result {
-                    logger.say(LogLevel::Info, &open_failed(cx.id(), reason, text));
+                    logger.say(LogLevel::Info, &open_failed(cx.id().number(), reason, text));
                 }
                 outcome(result.is_ok(), cx);
             },

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lh_crypto::{Random as _, SystemRandom};
+use lh_sys::spawn::spawn_like_execvp;
 use zeroize::Zeroizing;
 
 use super::display::Display;
@@ -94,14 +95,11 @@ impl Drop for PrivateDirectory {
 fn generate(xauth: &Path, file: &Path, display: &str, timeout: Duration) -> Option<Cookie> {
     // 0 means no limit, for xauth as in our configuration.
     let seconds = if timeout.is_zero() { 0 } else { timeout.saturating_add(TIMEOUT_MARGIN).as_secs() };
-    let done = Command::new(xauth)
-        .arg("-f")
-        .arg(file)
-        .args(["generate", display, MIT, "untrusted", "timeout", &seconds.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let mut command = Command::new(xauth);
+    command.arg("-f").arg(file);
+    command.args(["generate", display, MIT, "untrusted", "timeout", &seconds.to_string()]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let done = spawn_like_execvp(&mut command).and_then(|mut child| child.wait());
     done.ok().filter(std::process::ExitStatus::success)?;
     list(xauth, Some(file), display)
 }
@@ -111,8 +109,8 @@ fn list(xauth: &Path, file: Option<&Path>, display: &str) -> Option<Cookie> {
     if let Some(file) = file {
         command.arg("-f").arg(file);
     }
-    command.args(["list", display]).stdin(Stdio::null()).stderr(Stdio::null());
-    let printed = Zeroizing::new(command.output().ok()?.stdout);
+    command.args(["list", display]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let printed = Zeroizing::new(spawn_like_execvp(&mut command).ok()?.wait_with_output().ok()?.stdout);
     parse(std::str::from_utf8(&printed).ok()?)
 }
 

@@ -59,12 +59,15 @@ pub struct JumpHost {
 }
 
 impl JumpHost {
-    /// Parses `[user@]host[:port]` or `ssh://[user@]host[:port]`.
+    /// Parses `[user@]host[:port]` or `ssh://[user@]host[:port]`, where `%40` in the user means `@`.
     pub fn parse(text: &str) -> Option<Self> {
         let uri = text.strip_prefix("ssh://");
         let text = uri.map_or(text, |rest| rest.trim_end_matches('/'));
         let (user, rest) = match text.rsplit_once('@') {
-            Some((user, rest)) if !user.is_empty() => (Some(user.to_string()), rest),
+            Some((user, rest)) if !user.is_empty() => {
+                let user = if uri.is_some() { percent_decoded(user) } else { user.to_string() };
+                (Some(user), rest)
+            }
             Some(_) => return None,
             None => (None, text),
         };
@@ -97,6 +100,21 @@ impl JumpHost {
         }
         text.split(',').map(Self::parse).collect()
     }
+}
+
+/// Decodes `%XX`. Other percent signs stay as they are: they begin tokens.
+fn percent_decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.as_bytes();
+    while let [first, rest @ ..] = bytes {
+        let escaped = rest.get(..2).filter(|_| *first == b'%').and_then(|digits| {
+            let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
+            u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok().filter(|&byte| byte != 0)
+        });
+        out.push(escaped.unwrap_or(*first));
+        bytes = if escaped.is_some() { rest.get(2..).unwrap_or_default() } else { rest };
+    }
+    String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
 }
 
 impl std::fmt::Display for JumpHost {

@@ -103,7 +103,7 @@ impl Loader<'_> {
             "exec" => {
                 let command =
                     self.current_tokens().expand_command(argument).map_err(MatchError::Unexpandable)?;
-                live && self.environment.run(&command)
+                live && self.environment.run(&command).map_err(MatchError::Command)?
             }
             _ => return Err(MatchError::UnsupportedAttribute(attribute.to_owned())),
         })

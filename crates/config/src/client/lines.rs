@@ -9,6 +9,7 @@ use super::config::{JumpHost, Note};
 use super::loader::{FileContext, Loader, Place};
 use crate::algorithms::{AlgorithmKind, all_known, expanded, first_unknown};
 use crate::client_table::{CLIENT_IGNORED, CLIENT_KEYWORDS};
+use crate::environment::CommandFailure;
 use crate::error::{ConfigError, errno_text};
 use crate::expand_error::ExpandError;
 use crate::include::{MAX_DEPTH, glob, read_text};
@@ -71,6 +72,20 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// The end of loading where a command of `Match exec` has no status.
+    fn command_failed(&mut self, why: &CommandFailure, place: &Place) -> ConfigError {
+        self.lines.push(why.to_string());
+        let command = match why {
+            CommandFailure::Shell { .. } => return self.give_up(),
+            CommandFailure::Abnormal(command) => command,
+            CommandFailure::Start { command, .. } => {
+                self.lines.push(CommandFailure::Abnormal(command.clone()).to_string());
+                command
+            }
+        };
+        self.fatal(place.say(format!("match exec '{command}' error")))
+    }
+
     /// Parses one line; `false` if it is invalid, which was reported.
     pub(super) fn line(
         &mut self,
@@ -92,6 +107,7 @@ impl Loader<'_> {
                         *active = holds && !context.never;
                         true
                     }
+                    Err(MatchError::Command(why)) => return Err(self.command_failed(&why, place)),
                     Err(error @ MatchError::BadQuotes) => self.bad(place.say(error)),
                     Err(error) => {
                         let is_placed = matches!(error, MatchError::AllNotAlone);
@@ -199,7 +215,7 @@ impl Loader<'_> {
                 if context.user { self.request.account.home.join(".ssh") } else { PathBuf::from("/etc/ssh") };
             let pattern = base.join(expanded);
             for path in glob(&pattern.to_string_lossy()) {
-                // As in ssh, the checks of owner and mode do not depend on the including file.
+                // As in ssh, the owner and mode of every included file count.
                 let inner = FileContext {
                     depth: context.depth + 1,
                     never: context.never || !*active,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use lh_config::algorithms::AlgorithmKind;
 use lh_config::client::{self, CommandLine, Request, UserFile};
-use lh_config::{Account, ClientConfig, ConfigError, Environment};
+use lh_config::{Account, ClientConfig, CommandFailure, ConfigError, Environment};
 
 /// An environment with prepared answers.
 #[derive(Default)]
@@ -18,6 +18,8 @@ pub(crate) struct World {
     pub(crate) variables: HashMap<String, String>,
     /// Commands that succeed.
     pub(crate) true_commands: Vec<String>,
+    /// Why no command has a status.
+    pub(crate) failure: Option<CommandFailure>,
     /// Commands that were run.
     pub(crate) ran: RefCell<Vec<String>>,
     pub(crate) addresses: Vec<IpAddr>,
@@ -29,9 +31,12 @@ impl Environment for World {
     fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).cloned()
     }
-    fn run(&self, command: &str) -> bool {
+    fn run(&self, command: &str) -> Result<bool, CommandFailure> {
         self.ran.borrow_mut().push(command.to_owned());
-        self.true_commands.iter().any(|known| known == command)
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        Ok(self.true_commands.iter().any(|known| known == command))
     }
     fn sha1(&self, data: &[u8]) -> [u8; 20] {
         // Not SHA-1, but sufficient to distinguish inputs.

@@ -137,7 +137,7 @@ impl fmt::Display for ExternalError {
             Fault::Token(problem) => write!(f, "{keyword}: {problem}"),
             Fault::Relative => write!(f, "{keyword} path is not absolute"),
             Fault::Unsafe(problem) => write!(f, "Unsafe {keyword} \"{path}\": {problem}"),
-            Fault::Start(problem) => write!(f, "{keyword} {path}: {problem}"),
+            Fault::Start(problem) => write!(f, "{keyword} {path}: {}", lh_sys::errno_text(problem)),
             Fault::Status(status) => write!(f, "{keyword} {path} failed, status {status}"),
             Fault::Signal(number) => write!(f, "{keyword} {path} exited on signal {number}"),
             Fault::TooMuch => write!(f, "{keyword} {path}: too much output"),

@@ -367,6 +367,7 @@ impl SessionChannel {
                     }
                     Err(problem) => {
                         let shell = shared.user.shell.display();
+                        let problem = lh_sys::errno_text(&problem);
                         error!(shared.requests_log, "cannot run {shell}: {problem}");
                         answer(cx, true);
                         messages.say(&format!("{shell}: {problem}\n"), cx);

@@ -117,7 +117,7 @@ pub(super) const LHSCP: Page = Page {
     description: "lhscp copies files and directories between hosts over the SSH protocol. A remote file \
         is [user@]host:path or \
                   scp://[user@]host[:port]/path. Many files and requests are in flight at once, so that \
-                  distance costs little; with \
+                  a long round-trip time does not slow copies down; with \
                   a Longhaul server small files go in batches and copies are compared at both \
                   ends.\n\nA file grows under another name \
                   beside its final one (.NAME.TAG.lhpart) and gets its name when it is complete. When a \

@@ -53,7 +53,10 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
                 "lhscp -r --manifest-out results.manifest --failed-out failed results data1:/data/\nlhscp -r \
                 --manifest failed results data1:/data/",
             ),
-            ("Copy at night, whatever the network does:", "lhscp -rq --retry-for 12h results data1:/data/"),
+            (
+                "Copy at night, also when the network fails for hours:",
+                "lhscp -rq --retry-for 12h results data1:/data/",
+            ),
             (
                 "Be read by a program:",
                 "lhscp -r --json results data1:/data/ | jq 'select(.event == \"end\")'",

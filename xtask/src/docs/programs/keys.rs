@@ -87,8 +87,8 @@ pub(super) const LHSSH_ADD: Page = Page {
 pub(super) const LHSSH_KEYSCAN: Page = Page {
     name: "lhssh-keyscan",
     description: "lhssh-keyscan asks hosts for their public keys, many at a time and without logging \
-        in, and prints lines for known_hosts. Whoever \
-                  is on the path can answer with a key of their own: compare the fingerprints in \
+        in, and prints lines for known_hosts. An attacker \
+                  on the path can answer with another key: compare the fingerprints in \
                   another way before trusting them.",
     parts: &[],
     exit: "0 when a host answered; 1 when none did, or a port or a time is wrong; 255 when a type of key, an address \

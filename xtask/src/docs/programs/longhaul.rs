@@ -37,7 +37,7 @@ pub(super) const LONGHAUL: Page = Page {
         ended it, 255 without a connection, 2 for mistakes on the command line.\n\nlonghaul compare: 0, or \
         1 when a figure is clearly below --fail-below, 3 when none is and the rounds of some are too noisy, \
         too few or too near the limit to tell, 2 when nothing can be compared.\n\nlonghaul \
-        doctor: 0 when a page was printed, whatever it says, 255 without a connection, 2 for \
+        doctor: 0 when a page was printed, with problems or without, 255 without a connection, 2 for \
         mistakes on the command line.\n\nlonghaul report: 0 when the page was written, 1 when a file cannot be read or written, 2 for \
         mistakes on the command line.\n\nlonghaul verify: 0 when everything is as in the manifest, 1 when \
         something is missing or different, 2 when that cannot be said: no connection, no such manifest, \

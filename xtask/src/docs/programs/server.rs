@@ -69,7 +69,7 @@ pub(super) const LHSSHD: Page = Page {
                comment. Empty lines and lines that \
                begin with # are passed over. A key whose options have a mistake is not used. Directory \
                and file must belong to \
-               the user and be writable by nobody else (StrictModes).\n\nThe options:",
+               the user, and no other user may be able to write to them (StrictModes).\n\nThe options:",
         rows: KEY_OPTIONS,
     }],
     exit: "0 after a normal end (-t: the configuration can be used); 255 when the text of the configuration is wrong or \
