@@ -18,6 +18,8 @@ use rustix::process::Pid;
 
 #[cfg(target_os = "linux")]
 use crate::ids::Ids;
+#[cfg(target_os = "linux")]
+use crate::scheduling::{Prepared, Priority};
 use image::{First, Image};
 
 /// Exit status of a process whose program could not be executed ([`Program::start`]). Shells use the same.
@@ -144,7 +146,8 @@ impl Program {
         self
     }
 
-    /// Gives the new process this priority before it executes the program: loading a program takes processor time as well.
+    /// Gives the new process this priority before it executes the program: loading a program takes processor
+    /// time as well.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
@@ -152,7 +155,7 @@ impl Program {
         self
     }
 
-    /// Runs another program first and waits for its end, whatever its status.
+    /// Runs another program first and waits for its end, regardless of its status.
     #[must_use]
     pub fn before(mut self, before: Before) -> Self {
         self.before = Some(before);
