@@ -14,7 +14,7 @@
 //! * A message for a channel that is closed on both sides does not end the connection, unless it carries data
 //!   (`late.rs`): peers with several threads send some.
 //! * The receive window is a policy object ([`WindowPolicy`], `window.rs`) with 64-bit accounting. It starts
-//! at OpenSSH's default size and grows while the peer waits for the window.
+//!   at OpenSSH's default size and grows while the peer waits for the window.
 
 mod channel;
 mod config;
