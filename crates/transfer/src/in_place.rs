@@ -106,14 +106,17 @@ impl Targets<'_> {
         self.open_for(key, Access::Compared)
     }
 
-    /// What was compared is open for writing, and has this length.
+    /// What was compared is open for writing, and has this length. It is compared once more, now through the
+    /// handle that writes: rclone's server without a cache still tells the old length of a file that it has
+    /// emptied.
     pub(crate) fn size_continued(&mut self, key: Key, outcome: &Outcome) -> TargetNext {
         let Some(file) = self.tasks.files.get(key).filter(|file| !file.faults.failed) else {
             return TargetNext::Wait;
         };
+        let kept = file.taken.kept;
         match outcome {
-            Ok(Done::Info(info)) if info.size.is_some_and(|size| size >= file.taken.kept) => {
-                TargetNext::Opened { asked: None, check: None }
+            Ok(Done::Info(info)) if info.size.is_some_and(|size| size >= kept) => {
+                TargetNext::Opened { asked: None, check: Some(kept) }
             }
             _ => TargetNext::Emptied(EMPTIES),
         }
