@@ -321,7 +321,7 @@ impl DataRequests<'_> {
 
     /// The next READ of a file that has something left to be asked for, on channel number `channel`.
     fn request_next(&mut self, key: Key, channel: usize, chunk: u64) {
-        let foreign = self.ends.source.as_ref().is_some_and(|source| !source.is_ours());
+        let foreign = self.ends.is_foreign(Side::Source);
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (offset, len, new) = match file.requests.again.pop() {
             Some((offset, len)) => (offset, len, 0),

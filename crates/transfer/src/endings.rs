@@ -39,7 +39,7 @@ impl Endings<'_> {
         file.relay.held.clear();
         let (source, target) = (file.handles.source.take(), file.handles.target.take());
         let (direction, failed) = (self.direction, file.faults.failed);
-        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let foreign = self.ends.is_foreign(Side::Target);
         let change = file.change_on_close(direction, self.options.preserve, mode_mask, foreign);
         // The cut on the handle is enough, also when its answer is a failure.
         closed.cut = failed;

@@ -63,6 +63,11 @@ impl Ends {
         }
     }
 
+    /// Returns true where this end is a server other than ours.
+    pub(crate) fn is_foreign(&self, side: Side) -> bool {
+        self.get(side).is_some_and(|remote| !remote.is_ours())
+    }
+
     pub(crate) const fn remote(&mut self, side: Side) -> Option<&mut Remote> {
         match side {
             Side::Source => self.source.as_mut(),
@@ -191,7 +196,7 @@ impl Ends {
             told_limits: self.remotes().all(|remote| remote.session().has_told_limits()),
             take_many: self.remotes().all(|remote| remote.session().takes_many_requests()),
             // A server of ours reads files when the window is open.
-            measured: self.source.as_ref().is_some_and(|source| !source.is_ours()),
+            measured: self.is_foreign(Side::Source),
             channels: self.channels_up(),
         }
     }
@@ -269,7 +274,7 @@ impl Ends {
     /// Returns true where the target's server may take names for one that differ by case. A server of ours is
     /// asked for files in other ways.
     pub(crate) fn may_fold_names(&self) -> bool {
-        self.target.as_ref().is_some_and(|target| !target.is_ours())
+        self.is_foreign(Side::Target)
     }
 
     /// Returns true where the target's server answers requests in order: those that know
@@ -291,10 +296,7 @@ impl Ends {
 
     /// How exactly the source's end tells that a file has changed.
     pub(crate) fn source_precision(&self) -> Precision {
-        match &self.source {
-            Some(source) if !source.is_ours() => Precision::Later,
-            _ => Precision::Exact,
-        }
+        if self.is_foreign(Side::Source) { Precision::Later } else { Precision::Exact }
     }
 
     /// Returns true where both ends have times in full.

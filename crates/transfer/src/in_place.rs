@@ -67,7 +67,7 @@ impl Targets<'_> {
     /// so. Servers in front of object stores (rclone's without a cache) empty what is opened for writing, answer READs of
     /// such a handle with success and have zeros there then.
     fn open_to_compare(&mut self, key: Key) -> bool {
-        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let foreign = self.ends.is_foreign(Side::Target);
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         if !foreign || self.direction != Direction::Upload || file.faults.failed || file.taken.kept == 0 {
             return false;
@@ -125,7 +125,7 @@ impl Targets<'_> {
     /// Asks how long the file is that the copy is written over, so that a longer one is emptied when it is opened. Returns
     /// false where there is nothing to ask. Servers that are not Longhaul may lose all data when a tail is cut off later.
     fn ask_for_old_size(&mut self, key: Key) -> bool {
-        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let foreign = self.ends.is_foreign(Side::Target);
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let new = file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created);
         if !foreign || new || file.item.emptied || file.faults.failed || file.taken.kept > 0 {

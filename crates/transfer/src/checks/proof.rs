@@ -18,8 +18,7 @@ use crate::wording::Deed;
 impl Checks<'_> {
     /// A server other than ours could have put it elsewhere.
     fn proves_names(&self) -> bool {
-        self.options.verify == Verify::Always
-            && self.ends.target.as_ref().is_some_and(|target| !target.is_ours())
+        self.options.verify == Verify::Always && self.ends.is_foreign(Side::Target)
     }
 
     /// The copy is closed: compares it with its source, where that is to be done. True while it is.

@@ -8,6 +8,7 @@ use crate::names::display_name;
 use crate::table::Key;
 use crate::task::File;
 use crate::task::handles::OnChannel;
+use crate::token::Side;
 use crate::wording::Deed;
 
 /// How often a file is copied again. Once is enough unless channels are opened meanwhile.
@@ -30,7 +31,7 @@ impl Engine {
     /// The target refuses a WRITE. Servers in front of object stores (rclone's without a cache) take a file from its start to
     /// its end alone: there a part file is not continued, and one channel has to do.
     pub(super) fn write_refused(&mut self, key: Key, fault: &Fault) {
-        let foreign = self.ends.target.as_ref().is_some_and(|remote| !remote.is_ours());
+        let foreign = self.ends.is_foreign(Side::Target);
         let may_be_order =
             foreign && fault.kind == FaultKind::Other && !fault.is_full() && !fault.is_forbidden();
         let out_of_order = |file: &File| {

@@ -107,7 +107,7 @@ impl PartFiles<'_> {
     /// The beginning of the copy was opened for writing, or not.
     pub(super) fn on_continued(&mut self, key: Key, outcome: Outcome) -> PlaceNext {
         let Ok(Done::Opened(handle, _)) = outcome else { return self.reject(key) };
-        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let foreign = self.ends.is_foreign(Side::Target);
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         file.handles.target = Some(handle);
         if !foreign {

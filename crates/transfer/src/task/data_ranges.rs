@@ -50,7 +50,7 @@ impl Tasks {
     /// Takes the answer. Returns true when all is known, and the data may move.
     pub(crate) fn ranges_answer(&mut self, key: Key, outcome: Outcome, ends: &mut Ends) -> bool {
         let Some(file) = self.files.get_mut(key).filter(|file| !file.faults.failed) else { return false };
-        let foreign = ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let foreign = ends.is_foreign(Side::Target);
         let size = file.requests.size;
         match (outcome, &mut file.holes.data) {
             (Ok(Done::Ranges(found)), Some(data)) => {

@@ -98,7 +98,7 @@ impl Tree {
     fn absorb(&mut self, key: Key, mut entries: Vec<Entry>, lister: &mut Lister<'_>) {
         let Lister { direction, options, ends, report } = lister;
         let may_fold = !options.dry_run && ends.may_fold_names();
-        let of_others = ends.source.as_ref().is_some_and(|source| !source.is_ours());
+        let of_others = ends.is_foreign(Side::Source);
         let Some(dir) = self.dirs.get_mut(key) else { return };
         if dir.failed {
             return;
