@@ -52,8 +52,6 @@ pub(crate) struct Pace {
     blocked: bool,
     /// The round trip is so long that a few milliseconds more go unnoticed.
     long: bool,
-    /// Interactive channels share the connection with bulk.
-    mixed: bool,
     /// Rate of the path when it was last the bottleneck, bytes/s.
     rate: Option<u64>,
     room: Room,
@@ -62,7 +60,7 @@ pub(crate) struct Pace {
 impl Pace {
     pub(crate) const fn new() -> Self {
         let room = Room { queue: FIRST, unsent: FIRST };
-        Self { start: None, blocked: false, long: false, mixed: false, rate: None, room }
+        Self { start: None, blocked: false, long: false, rate: None, room }
     }
 
     /// Sets the round-trip time to the peer.
@@ -84,23 +82,22 @@ impl Pace {
             return None;
         }
         self.start = Some((now, written));
-        self.mixed = mixed;
         // Otherwise the producer was the bottleneck, and the rate says nothing about the path.
         if std::mem::take(&mut self.blocked) {
             let moved = u128::from(written.saturating_sub(before));
             self.rate = u64::try_from(moved * 1_000_000 / span.as_micros().max(1)).ok();
         }
-        let room = self.limits(self.rate?);
+        let room = self.limits(self.rate?, mixed);
         (room != std::mem::replace(&mut self.room, room)).then_some(room)
     }
 
-    /// Limits for a path of `rate`, bytes/s.
-    fn limits(&self, rate: u64) -> Room {
+    /// Limits for a path of `rate`, bytes/s. `mixed`: as for [`look`](Self::look).
+    fn limits(&self, rate: u64, mixed: bool) -> Room {
         let fits = |hold: Duration, most: usize| {
             let bytes = u128::from(rate) * hold.as_micros() / 1_000_000;
             1 << usize::try_from(bytes).unwrap_or(most).clamp(LEAST, most).ilog2()
         };
-        let hold = if self.mixed { MIXED_HOLD } else { HOLD };
+        let hold = if mixed { MIXED_HOLD } else { HOLD };
         let queue = fits(hold, MOST);
         let unsent = if self.long { fits(HOLD * LONG_HOLD, MOST_UNSENT) } else { queue };
         Room { queue, unsent }
@@ -160,7 +157,7 @@ mod tests {
         assert_eq!(run(bulk, false, false), Room { queue: MOST, unsent: MOST });
         assert_eq!(run(bulk, false, true), Room { queue: 128 << 10, unsent: 128 << 10 });
         pace.round_trip(Duration::from_millis(50));
-        assert_eq!(pace.limits(240_000_000).unsent, 512 << 10, "a long path keeps the kernel's queue");
+        assert_eq!(pace.limits(240_000_000, true).unsent, 512 << 10, "a long path keeps the kernel's queue");
     }
 
     #[test]
