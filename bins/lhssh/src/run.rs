@@ -1,6 +1,6 @@
 //! Connecting, running the session, and reporting its result.
 
-use std::ffi::OsStr;
+use std::path::Path;
 use std::time::Instant;
 
 use lh_client::forward::TunnelEnd;
@@ -99,7 +99,7 @@ fn run_local_command(
     let device = tunnel.map_or("NONE", TunnelEnd::name);
     let tokens = config.tokens(&SystemEnvironment).with('T', device);
     let command = tokens.expand_command(command)?;
-    let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+    let shell = lh_client::user_shell();
     if let Err(error) = run_in_shell(&shell, &command)
         && options.log_level >= LogLevel::Error
     {
@@ -111,7 +111,7 @@ fn run_local_command(
 
 /// Runs a command in a shell on our own standard descriptors, and waits for it. It receives signals
 /// that this process blocks.
-fn run_in_shell(shell: &OsStr, command: &str) -> std::io::Result<()> {
+fn run_in_shell(shell: &Path, command: &str) -> std::io::Result<()> {
     let [input, output, error] = [stdin(), stdout(), stderr()]
         .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(std::io::Error::from));
     let mut child =

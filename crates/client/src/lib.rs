@@ -66,7 +66,7 @@ pub use handshake::{NEWKEYS, remote_debug};
 pub use lh_known_hosts as known_hosts;
 pub use log::{LogTarget, Logger, sanitise};
 pub use login_setup::public_keys;
-pub use options::{Options, Purpose, SystemEnvironment, UnknownUid, local_account};
+pub use options::{Options, Purpose, SystemEnvironment, UnknownUid, local_account, user_shell};
 pub use proxy::{open_failed, open_failure_words};
 pub use session::{
     Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default, connection_information,

@@ -175,7 +175,7 @@ impl Environment for SystemEnvironment {
 }
 
 /// Returns the shell for the commands of the configuration.
-pub(crate) fn user_shell() -> PathBuf {
+pub fn user_shell() -> PathBuf {
     std::env::var_os("SHELL")
         .filter(|shell| !shell.is_empty())
         .map_or_else(|| "/bin/sh".into(), PathBuf::from)
