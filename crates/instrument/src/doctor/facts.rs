@@ -229,18 +229,22 @@ impl Facts {
     /// Round trips of TCP and of SSH, seconds, where TCP is answered by something on the way: the fastest of many small
     /// messages takes a multiple of TCP's round trip.
     pub(crate) fn answered_on_the_way(&self) -> Option<(f64, f64)> {
-        let of_ssh = lowest(self.idle.iter().copied()).filter(|_| self.idle.len() >= LEAST_PINGS)?;
         let of_tcp = self.reached.as_ref().filter(|_| !self.is_proxied)?.connect;
+        self.ends_on_the_way(of_tcp)
+    }
+
+    /// Returns round trips of TCP and of SSH, seconds, where SSH's is a multiple of TCP's: TCP ends on the way.
+    fn ends_on_the_way(&self, of_tcp: f64) -> Option<(f64, f64)> {
+        let of_ssh = lowest(self.idle.iter().copied()).filter(|_| self.idle.len() >= LEAST_PINGS)?;
         (of_ssh >= of_tcp * MANY_TIMES && of_ssh - of_tcp >= FARTHER).then_some((of_tcp, of_ssh))
     }
 
     /// Round trips of the server's TCP during a download and of SSH, seconds, where the server's TCP ends on the way: under load, a
     /// connection that reaches this machine takes a whole round trip and more.
     pub(crate) fn relayed_at_server(&self) -> Option<(f64, f64)> {
-        let of_ssh = lowest(self.idle.iter().copied()).filter(|_| self.idle.len() >= LEAST_PINGS)?;
         let flow = self.down.as_ref().filter(|flow| flow.is_significant() && !self.is_proxied)?;
         let of_tcp = flow.sender.as_ref()?.loaded_rtt?;
-        (of_ssh >= of_tcp * MANY_TIMES && of_ssh - of_tcp >= FARTHER).then_some((of_tcp, of_ssh))
+        self.ends_on_the_way(of_tcp)
     }
 
     fn least_round_trip(&self) -> f64 {
