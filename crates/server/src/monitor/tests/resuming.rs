@@ -96,7 +96,7 @@ fn claimed_at(
     (verdict, session.join().unwrap())
 }
 
-/// A second server of this host and user cannot end the session, whatever its rules are.
+/// A second server of this host and user cannot end the session by any of its rules.
 #[test]
 fn another_server_does_not_end_a_session() {
     for grace in ["0", "1m"] {
