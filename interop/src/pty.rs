@@ -13,7 +13,7 @@ use lh_sys::spawn::Program;
 use rustix::termios::Winsize;
 
 /// Longest wait for output. A bound against hanging, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Output so far, and whether the terminal has reached its end of file.
 type Screen = Arc<(Mutex<(String, bool)>, Condvar)>;
@@ -81,7 +81,7 @@ impl Terminal {
     /// Waits until `text` appears after the previous match; returns the output up to the end of `text`.
     #[track_caller]
     pub fn expect(&mut self, text: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut state = self.screen.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(at) = state.0[self.seen..].find(text) {
@@ -104,7 +104,7 @@ impl Terminal {
     /// Waits for the terminal's end of file; returns all output.
     #[track_caller]
     pub fn screen_at_end(&self) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut state = self.screen.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.1 {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -117,7 +117,7 @@ impl Terminal {
     /// Waits for the program to end; returns its exit status, or -1 after a signal.
     #[track_caller]
     pub fn wait(mut self) -> i32 {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.child.try_wait().unwrap() {
                 Some(Ended::Exit(status)) => return status.into(),

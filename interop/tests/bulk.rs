@@ -10,7 +10,7 @@ use lh_interop::process::{family, peak_mib};
 use lh_interop::{Lab, Lhsshd, bin_dir, me, our, peers};
 
 /// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A process that is killed when its test ends.
 struct Guard(Child);
@@ -100,7 +100,7 @@ impl Shared {
     fn wait_for_master(&self) {
         let start = Instant::now();
         while !Path::new(&self.lab.arg("control")).exists() {
-            assert!(start.elapsed() < PATIENCE, "the first session does not start");
+            assert!(start.elapsed() < TIMEOUT, "the first session does not start");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -125,7 +125,7 @@ fn a_reader_that_stops_does_not_slow_another_session() {
     let arrived = std::io::copy(&mut output, &mut std::io::sink()).unwrap();
     assert_eq!(arrived, bytes);
     assert!(flowing.0.wait().unwrap().success());
-    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < TIMEOUT, "{:?}", start.elapsed());
     assert!(stuck.0.try_wait().unwrap().is_none(), "the other one is still there");
     assert!(peak_mib(shared.server.pid()) < 64, "{} MiB", peak_mib(shared.server.pid()));
     // The stuck session continues when its output is read again; queued data come first.
@@ -160,7 +160,7 @@ fn a_program_that_does_not_read_does_not_slow_another_session() {
     let mut counted = String::new();
     flowing.0.stdout.take().unwrap().read_to_string(&mut counted).unwrap();
     assert_eq!(counted.trim(), bytes.to_string());
-    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < TIMEOUT, "{:?}", start.elapsed());
     assert!(peak_mib(shared.server.pid()) < 64, "{} MiB", peak_mib(shared.server.pid()));
     assert!(!writer.is_finished(), "the stuck one has taken everything");
     fs::write(&go, "").unwrap();

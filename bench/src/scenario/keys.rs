@@ -29,7 +29,7 @@ use crate::table::{Entry, Measured, Table, interleave};
 /// set, because a client whose own input is not a terminal sends modes that leave everything off.
 const TERMINAL: &str = "stty sane -echo -icanon min 1; echo ready; exec cat";
 /// Time limit for one character.
-const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+const TIMEOUT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// Load on the other channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
 }
 
 /// Like [`run`], with mux clients of a master for all contestants.
-pub(super) fn passengers(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
+pub(super) fn mux_clients(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     tables(bench, field, "forward", "keystroke and echo of a mux client", false)
 }
 
@@ -107,7 +107,7 @@ fn measured(times: &[f64]) -> Vec<Measured> {
 fn type_and_time<R: Read + AsFd>(mut to: impl Write, from: &mut R, count: usize) -> Result<Vec<f64>, String> {
     let read = |from: &mut R| -> Result<u8, String> {
         let mut fds = [PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN)];
-        let ready = poll(&mut fds, Some(&PATIENCE)).map_err(|error| error.to_string())?;
+        let ready = poll(&mut fds, Some(&TIMEOUT)).map_err(|error| error.to_string())?;
         let mut byte = [0];
         if ready == 0 || from.read(&mut byte).map_err(|error| error.to_string())? == 0 {
             return Err("no echo from the terminal".to_owned());
@@ -231,9 +231,9 @@ fn master(
     if let Some(command) = bulk.command() {
         let zeros = || std::fs::File::open("/dev/zero").map_err(text);
         let stdin = if bulk == Bulk::Up { Stdio::from(zeros()?) } else { Stdio::null() };
-        master.passenger(&[], command, stdin, Stdio::null())?;
+        master.mux_client(&[], command, stdin, Stdio::null())?;
     }
-    let (to, from) = master.passenger(&["-tt"], TERMINAL, Stdio::piped(), Stdio::piped())?;
+    let (to, from) = master.mux_client(&["-tt"], TERMINAL, Stdio::piped(), Stdio::piped())?;
     let (Some(to), Some(mut from)) = (to, from) else { return Err("no pipes".to_owned()) };
     type_and_time(to, &mut from, count)
 }

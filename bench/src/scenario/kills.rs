@@ -32,7 +32,7 @@ const MOMENTS: usize = 20;
 const FILE: u64 = 1_000_000_000;
 
 /// Time limit of one attempt.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Part of the copy after which the kill happens.
 const PART: std::ops::Range<f64> = 0.02..0.98;
@@ -173,7 +173,7 @@ impl<'a> Scene<'a> {
         let running = Running::start(self.bench, &self.server)?;
         self.relay.begin(running.port, kill.map(|(_, bytes)| bytes));
         let mut child = self.start()?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let outcome = loop {
             if let Ok(Some(status)) = child.try_wait() {
                 break match (kill, status.success()) {

@@ -8,11 +8,11 @@ use crate::bench::Bench;
 use crate::contestant::{Variation, client_options};
 
 /// Time limit for a program to become ready.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Calls `ready` until it returns a value.
 pub(super) fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> Result<T, String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(value) = ready() {
             return Ok(value);
@@ -109,7 +109,7 @@ impl<'a> Master<'a> {
     }
 
     /// Starts a mux client with a command.
-    pub(super) fn passenger(
+    pub(super) fn mux_client(
         &mut self,
         flags: &[&str],
         command: &str,

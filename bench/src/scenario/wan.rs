@@ -27,7 +27,7 @@ use crate::table::{Entry, Measured, Role, Table, interleave};
 /// TCP payload share of the path's rate: an MTU of 1500 carries 1448 bytes in 1514.
 const GOODPUT: f64 = 1448.0 / 1514.0;
 /// Time limit for iperf3's server to listen.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Factor by which files are shorter for a peer with a fixed window: otherwise it would take most of the
 /// total time.
 const SLOW: u64 = 8;
@@ -290,7 +290,7 @@ impl<'a> Scene<'a> {
             let mut server = path.command(Side::Far, &program);
             server.args(["-s", "-1"]).stdin(Stdio::null()).stdout(Stdio::null());
             let server = Reaped(server.spawn().map_err(|error| format!("iperf3: {error}"))?);
-            path.wait_for_listener(Side::Far, PATIENCE);
+            path.wait_for_listener(Side::Far, TIMEOUT);
             let mut client = path.command(Side::Near, &program);
             client.args(["-c", Side::Far.ipv4(), "-f", "k", "-t", &seconds.to_string()]);
             if way == Way::Down {

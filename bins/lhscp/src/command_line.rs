@@ -15,15 +15,17 @@ use lh_transfer::Options;
 
 use crate::outcome::{FAILURE, LOST, NO_CONNECTION};
 use crate::outputs::Outputs;
-use crate::patience::Patience;
 use crate::place::{Host, Place, PlaceError};
-use copy_flags::{check_keep, check_sync, copy_options, outputs, pace, patience, selection, tree_sync, tune};
+use crate::retry_limit::RetryLimit;
+use copy_flags::{
+    check_keep, check_sync, copy_options, outputs, pace, retry_limit, selection, tree_sync, tune,
+};
 pub(crate) use mode::Mode;
 use mode::{last_of, mode};
 
 /// How hosts are reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Via {
+pub(crate) enum HostAccess {
     /// By this process.
     Inside,
     /// `-S`: by a program that takes the arguments of ssh(1).
@@ -43,7 +45,7 @@ pub(crate) struct Arguments {
     /// `--pace`: bytes per second.
     pub(crate) pace: Option<u64>,
     /// `--retries` or `--retry-for`.
-    pub(crate) patience: Patience,
+    pub(crate) retry_limit: RetryLimit,
     /// `--manifest-out` and `--failed-out`.
     pub(crate) outputs: Outputs,
     /// `--json`.
@@ -53,7 +55,7 @@ pub(crate) struct Arguments {
     /// How many `-v`.
     pub(crate) verbose: usize,
     pub(crate) mode: Mode,
-    pub(crate) via: Via,
+    pub(crate) via: HostAccess,
     /// `-R`: the first of two remote hosts copies to the second by itself.
     pub(crate) direct: bool,
     /// `-T`: take what comes, whatever was asked for.
@@ -107,8 +109,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         ),
         None => None,
     };
-    let server = parsed.value('D').map(|path| Via::Server(path.to_owned()));
-    let program = parsed.value('S').map(|path| Via::Program(path.to_owned()));
+    let server = parsed.value('D').map(|path| HostAccess::Server(path.to_owned()));
+    let program = parsed.value('S').map(|path| HostAccess::Program(path.to_owned()));
     for option in parsed.values('X') {
         tune(&mut options, &option.to_string_lossy())
             .map_err(|error| Stop { status: NO_CONNECTION, ..SCP.error(&error.to_string()) })?;
@@ -127,13 +129,13 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         options,
         resume: !parsed.has_long("no-resume"),
         pace: pace(parsed)?,
-        patience: patience(parsed, mode(parsed)?)?,
+        retry_limit: retry_limit(parsed, mode(parsed)?)?,
         outputs,
         json: parsed.has_long("json"),
         quiet: parsed.has('q'),
         verbose: parsed.count('v'),
         mode: mode(parsed)?,
-        via: server.or(program).unwrap_or(Via::Inside),
+        via: server.or(program).unwrap_or(HostAccess::Inside),
         direct,
         unchecked_names: parsed.has('T'),
         ssh_words: ssh_words(parsed),
@@ -199,7 +201,7 @@ impl Arguments {
 
     /// What is wrong with the flags and no reason to stop. Another program that connects says it itself.
     pub(crate) fn warnings(&self) -> &[String] {
-        if self.via == Via::Inside { &self.connecting.warnings } else { &[] }
+        if self.via == HostAccess::Inside { &self.connecting.warnings } else { &[] }
     }
 
     /// The request for the configuration of `host`, for connecting again: nobody is asked anything.

@@ -8,11 +8,13 @@ use lh_sys::threads;
 use lh_terminal::TerminalUi;
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
-use crate::command_line::{Arguments, Mode, Via};
-use crate::durable::{Caught, INTERRUPTED};
-use crate::inside::{Kept, NoConnection, authenticate, connect_unauthenticated, log_in, take_kept};
+use crate::command_line::{Arguments, HostAccess, Mode};
+use crate::durable::{INTERRUPTED, JobSignals};
+use crate::inside::{
+    NoConnection, ReusedConnection, authenticate, connect_unauthenticated, log_in, take_kept,
+};
 use crate::outcome::{FAILURE, NO_CONNECTION};
-use crate::outputs::{Here, OutputError};
+use crate::outputs::{LocalEnds, OutputError};
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::retry::{Attempts, Next};
@@ -50,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
     }
     let steps = steps(arguments);
     let copied = |step: &Step| matches!(step, Step::Upload(_) | Step::Download(..));
-    if arguments.patience.is_unattended() && !steps.iter().all(copied) {
+    if arguments.retry_limit.is_unattended() && !steps.iter().all(copied) {
         say("--retry-for: only between this host and another");
         return FAILURE;
     }
@@ -62,9 +64,9 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
     let mut kept = None;
     for step in steps {
         arguments.outputs.copy_begins(match &step {
-            Step::Upload(_) => Here::Source,
-            Step::Download(..) => Here::Target,
-            Step::Local(_) | Step::Relay(..) => Here::Neither,
+            Step::Upload(_) => LocalEnds::Source,
+            Step::Download(..) => LocalEnds::Target,
+            Step::Local(_) | Step::Relay(..) => LocalEnds::Neither,
         });
         let ended = match step {
             Step::Local(source) => copy_locally(arguments, &source),
@@ -219,11 +221,11 @@ fn one_remote(
     host: &Host,
     sources: Vec<Vec<u8>>,
     target: Vec<u8>,
-    kept: &mut Kept,
+    kept: &mut ReusedConnection,
     record: &mut RunRecord,
 ) -> u8 {
     let plan = Plan { direction, sources, target, target_must_be_dir: arguments.needs_directory() };
-    if arguments.via != Via::Inside {
+    if arguments.via != HostAccess::Inside {
         return exit_status(pipes::copy(arguments, plan, &[host], record));
     }
     let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
@@ -232,7 +234,7 @@ fn one_remote(
         Some(client) => Ok(client),
         None => connect_unauthenticated(&arguments.request(host), &mut ui),
     };
-    let unattended = arguments.patience.is_unattended();
+    let unattended = arguments.retry_limit.is_unattended();
     let waits = |why| unattended && why == NoConnection::Unreachable;
     if client.as_ref().is_err_and(|&why| !waits(why)) {
         return NO_CONNECTION;
@@ -240,7 +242,7 @@ fn one_remote(
     let mut first = true;
     // A server that never spoke SFTP will not do so at the next attempt: only what has begun is taken up again.
     let mut has_begun = false;
-    let mut attempts = Attempts::new(arguments.patience);
+    let mut attempts = Attempts::new(arguments.retry_limit);
     let journal = durable::options(arguments, &plan, &[host]).journal;
     loop {
         let job = match new_job(plan.clone(), arguments, &[host], record) {
@@ -262,7 +264,7 @@ fn one_remote(
         // Whether another attempt may do better.
         let (summary, may_go_on) = match client {
             Ok(mut client) => {
-                let caught = Caught::begin(&job);
+                let caught = JobSignals::begin(&job);
                 // Logins, earlier attempts and the pauses between them are not what limits this one.
                 let start = limits::Start::now();
                 let good = client.carry_out(&job, side, arguments.options.channels, &mut ui);
@@ -336,7 +338,7 @@ fn relay(
         target: target_path,
         target_must_be_dir: arguments.needs_directory(),
     };
-    if arguments.via != Via::Inside {
+    if arguments.via != HostAccess::Inside {
         return exit_status(pipes::copy(arguments, plan, &[source, target], record));
     }
     let job = match new_job(plan, arguments, &[source, target], record) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lh_sys::signals::Signals;
 use lh_transfer::{Direction, Job, Options, Plan, Summary, journal};
 
-use crate::command_line::{Arguments, Via};
+use crate::command_line::{Arguments, HostAccess};
 use crate::outcome::Outcome;
 use crate::place::{Host, bytes};
 use crate::program::spelled;
@@ -25,7 +25,7 @@ pub(crate) fn options(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Op
         options.journal_command = command();
     }
     // What comes is paced by asking for no more; so is what another program sends for us.
-    if plan.direction == Direction::Download || arguments.via != Via::Inside {
+    if plan.direction == Direction::Download || arguments.via != HostAccess::Inside {
         let pace = arguments.pace.map(|bytes| bytes.saturating_mul(8));
         options.bits_per_second = options.bits_per_second.into_iter().chain(pace).min();
     }
@@ -79,9 +79,9 @@ fn plan_shard(arguments: &Arguments) -> Option<(u32, u32)> {
 
 /// Signals that stop a job in good order while it runs. Not longer: programs that are started for a connection must hear
 /// of them.
-pub(crate) struct Caught(Option<Arc<Signals>>);
+pub(crate) struct JobSignals(Option<Arc<Signals>>);
 
-impl Caught {
+impl JobSignals {
     /// ^C, and requests to end, stop `job` from now on.
     pub(crate) fn begin(job: &Job) -> Self {
         let signals = Signals::collect(&STOP).ok().map(Arc::new);

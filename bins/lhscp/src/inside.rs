@@ -7,7 +7,7 @@ use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelOptions};
 pub(crate) use lh_ssh_transfer::{Connection, NoConnection};
 use lh_terminal::TerminalUi;
-use lh_transfer::rcp::{self, Outcome, Party};
+use lh_transfer::rcp::{self, Outcome, RcpRole};
 
 use crate::command_line::Arguments;
 use crate::place::Host;
@@ -24,20 +24,20 @@ pub(crate) fn log_in_silently(arguments: &Arguments, host: &Host, ui: &mut Termi
 }
 
 /// Connection of the last step, for the next one.
-pub(crate) type Kept = Option<(Host, Connection)>;
+pub(crate) type ReusedConnection = Option<(Host, Connection)>;
 
 /// The connection to `host`: the one that was kept, or a new one, as by [`log_in_silently`].
 pub(crate) fn connected(
     arguments: &Arguments,
     host: &Host,
-    kept: &mut Kept,
+    kept: &mut ReusedConnection,
     ui: &mut TerminalUi,
 ) -> Option<Connection> {
     take_kept(host, kept).or_else(|| log_in_silently(arguments, host, ui))
 }
 
 /// The connection that was kept, if it is to `host`.
-pub(crate) fn take_kept(host: &Host, kept: &mut Kept) -> Option<Connection> {
+pub(crate) fn take_kept(host: &Host, kept: &mut ReusedConnection) -> Option<Connection> {
     match kept.take() {
         Some((same, client)) if same == *host => Some(client),
         other => {
@@ -82,7 +82,7 @@ pub(crate) struct Ended {
 pub(crate) fn run_party(
     connection: &mut Connection,
     command: Vec<u8>,
-    party: Box<dyn Party>,
+    party: Box<dyn RcpRole>,
     show: Show,
     receive_limit: Option<u64>,
     ui: &mut TerminalUi,

@@ -12,10 +12,12 @@ use lh_driver::{FdPump, LocalFd};
 use lh_ssh_transfer::PumpUntilClosed;
 use lh_sys::pipe::GrowingPipe;
 use lh_terminal::TerminalUi;
-use lh_transfer::rcp::{self, Options, Outcome, Party, Peer, Request, Sink, Source};
+use lh_transfer::rcp::{self, Options, Outcome, Peer, RcpRole, Request, Sink, Source};
 
-use crate::command_line::{Arguments, Via};
-use crate::inside::{Connection, Ended, Kept, connected, log_in_silently, run_command, run_party};
+use crate::command_line::{Arguments, HostAccess};
+use crate::inside::{
+    Connection, Ended, ReusedConnection, connected, log_in_silently, run_command, run_party,
+};
 use crate::outcome::{FAILURE, LOST};
 use crate::place::{Host, bytes};
 use crate::program::{Remote, ended_well, scp_command, spawn, to_host};
@@ -38,7 +40,7 @@ pub(crate) fn upload(
     sources: Vec<Vec<u8>>,
     host: &Host,
     target: &[u8],
-    kept: &mut Kept,
+    kept: &mut ReusedConnection,
     seen: &Seen,
 ) -> u8 {
     let command = scp_command(arguments, "-t", target, arguments.needs_directory());
@@ -52,7 +54,7 @@ pub(crate) fn download(
     host: &Host,
     sources: &[Vec<u8>],
     target: &OsStr,
-    kept: &mut Kept,
+    kept: &mut ReusedConnection,
     seen: &Seen,
 ) -> u8 {
     let mut status = 0;
@@ -89,14 +91,14 @@ fn run(
     arguments: &Arguments,
     host: &Host,
     command: Vec<u8>,
-    mut party: Box<dyn Party>,
+    mut party: Box<dyn RcpRole>,
     lost: Lost,
-    kept: &mut Kept,
+    kept: &mut ReusedConnection,
     seen: &Seen,
 ) -> u8 {
     let mut show = Show::new(arguments, seen.clone());
     let (outcome, well) = match &arguments.via {
-        Via::Program(program) => {
+        HostAccess::Program(program) => {
             let mut command = to_host(program, arguments, host, &Remote::Command(&command));
             let child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
             let Some(mut child) = child else {
@@ -110,11 +112,11 @@ fn run(
             let outcome = Outcome { failures: party.failures(), finished: party.is_finished() };
             (outcome, ended_well(&mut child))
         }
-        Via::Server(_) => {
+        HostAccess::Server(_) => {
             say("-D is for SFTP");
             return FAILURE;
         }
-        Via::Inside => {
+        HostAccess::Inside => {
             let mut ui = TerminalUi::default();
             let Some(mut client) = connected(arguments, host, kept, &mut ui) else {
                 lost.tell();
@@ -157,16 +159,16 @@ pub(crate) fn relay(
         let from = scp_command(arguments, "-f", path, false);
         let to = scp_command(arguments, "-t", target_path, arguments.needs_directory());
         let done = match &arguments.via {
-            Via::Program(program) => {
+            HostAccess::Program(program) => {
                 let from = to_host(program, arguments, source, &Remote::Command(&from));
                 let to = to_host(program, arguments, target, &Remote::Command(&to));
                 relay_programs(arguments, &request, from, to)
             }
-            Via::Server(_) => {
+            HostAccess::Server(_) => {
                 say("-D is for SFTP");
                 return FAILURE;
             }
-            Via::Inside => relay_inside(arguments, &request, (source, from), (target, to)),
+            HostAccess::Inside => relay_inside(arguments, &request, (source, from), (target, to)),
         };
         match done {
             Ok(true) => {}

@@ -18,12 +18,12 @@ mod legacy;
 mod limits;
 mod outcome;
 mod outputs;
-mod patience;
 mod pipes;
 mod program;
 mod record;
 mod remote_side;
 mod retry;
+mod retry_limit;
 mod show;
 
 use std::process::ExitCode;

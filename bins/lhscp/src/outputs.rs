@@ -23,7 +23,7 @@ const FAILED_OUT: &str = "--failed-out";
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct OutputSettings {
     pub(crate) manifest: Option<PathBuf>,
     pub(crate) algorithm: SumAlgorithm,
     pub(crate) failed: Option<PathBuf>,
@@ -49,7 +49,7 @@ impl OutputError {
 /// The files of one command. Clones mean the same files.
 #[derive(Debug, Clone)]
 pub(crate) struct Outputs {
-    wanted: Wanted,
+    wanted: OutputSettings,
     state: Arc<Mutex<State>>,
 }
 
@@ -118,19 +118,19 @@ impl Failed {
 
 /// Which end of a copy is on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Here {
+pub(crate) enum LocalEnds {
     Source,
     Target,
     /// Both ends are remote.
     Neither,
 }
 
-impl Here {
+impl LocalEnds {
     const ALL: [(Self, char); 3] = [(Self::Source, 's'), (Self::Target, 't'), (Self::Neither, '-')];
 }
 
 /// Files that were copied, in an unlinked file: a line of the manifest, a space, and where the sum has still to be made the end of the
-/// copy that is on this host ([`Here::ALL`]) and, in hexadecimal digits, its path there.
+/// copy that is on this host ([`LocalEnds::ALL`]) and, in hexadecimal digits, its path there.
 #[derive(Debug)]
 struct Spool {
     file: BufWriter<File>,
@@ -140,11 +140,11 @@ struct Spool {
     last: HashMap<[u8; 16], u64>,
     /// A copy is the target itself, by this name.
     alone: bool,
-    here: Here,
+    here: LocalEnds,
 }
 
 impl Outputs {
-    pub(crate) fn new(wanted: Wanted) -> Self {
+    pub(crate) fn new(wanted: OutputSettings) -> Self {
         Self { wanted, state: Arc::default() }
     }
 
@@ -183,14 +183,14 @@ impl Outputs {
             let file = spool_beside(path).map_err(OutputError::of(MANIFEST_OUT, path))?;
             let file = BufWriter::new(file);
             self.lock().copied =
-                Some(Spool { file, lines: 0, last: HashMap::new(), alone: false, here: Here::Neither });
+                Some(Spool { file, lines: 0, last: HashMap::new(), alone: false, here: LocalEnds::Neither });
         }
         self.lock().begun = true;
         Ok(())
     }
 
     /// The next copy begins.
-    pub(crate) fn copy_begins(&self, here: Here) {
+    pub(crate) fn copy_begins(&self, here: LocalEnds) {
         if let Some(spool) = &mut self.lock().copied {
             spool.here = here;
         }
@@ -270,9 +270,9 @@ impl Spool {
             CopiedKind::File(Some(sum)) => (EntryKind::File(Some(sum.clone())), None),
             CopiedKind::File(None) => {
                 let path = match self.here {
-                    Here::Source => Some(&copied.source),
-                    Here::Target => Some(&copied.target),
-                    Here::Neither => None,
+                    LocalEnds::Source => Some(&copied.source),
+                    LocalEnds::Target => Some(&copied.target),
+                    LocalEnds::Neither => None,
                 };
                 (EntryKind::File(None), path)
             }
@@ -282,7 +282,8 @@ impl Spool {
         let mut key = [0; 16];
         key.copy_from_slice(&SumAlgorithm::Xxh3.sum(&path));
         let line = Entry { path, size: copied.size, modified, kind }.line();
-        let letter = Here::ALL.iter().find(|(here, _)| *here == self.here).map_or('-', |(_, letter)| *letter);
+        let letter =
+            LocalEnds::ALL.iter().find(|(here, _)| *here == self.here).map_or('-', |(_, letter)| *letter);
         let read = read.map_or_else(String::new, |path| format!("{letter}{}", hex(path)));
         self.file.write_all(format!("{} {read}\n", line.trim_end()).as_bytes())?;
         self.last.insert(key, self.lines);

@@ -11,7 +11,7 @@ use lh_sys::pipe::GrowingPipe;
 use lh_transfer::{Direction, Engine, Plan, Report, Side, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::command_line::{Arguments, Via};
+use crate::command_line::{Arguments, HostAccess};
 use crate::durable;
 use crate::limits;
 use crate::place::Host;
@@ -85,9 +85,9 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
 impl End {
     fn start(arguments: &Arguments, host: &Host, side: Side) -> Option<Self> {
         let mut command = match &arguments.via {
-            Via::Server(path) => Command::new(path),
-            Via::Program(path) => to_host(path, arguments, host, &Remote::Sftp),
-            Via::Inside => return None,
+            HostAccess::Server(path) => Command::new(path),
+            HostAccess::Program(path) => to_host(path, arguments, host, &Remote::Sftp),
+            HostAccess::Inside => return None,
         };
         let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let (stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 
-use crate::command_line::{Arguments, Via};
+use crate::command_line::{Arguments, HostAccess};
 use crate::place::Host;
 
 /// What is run on the host.
@@ -48,7 +48,7 @@ pub(crate) fn to_host(program: &OsStr, arguments: &Arguments, host: &Host, remot
 
 /// The program for `-R`: what `-S` says, or the `ssh` that belongs to this program.
 pub(crate) fn ssh(arguments: &Arguments) -> OsString {
-    if let Via::Program(program) = &arguments.via {
+    if let HostAccess::Program(program) = &arguments.via {
         return program.clone();
     }
     let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("lhssh"));

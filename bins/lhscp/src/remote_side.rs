@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lh_cli::flags::Parsed;
 use lh_metrics::copied::{self, Copied};
 use lh_transfer::Current;
-use lh_transfer::rcp::{self, Options, Party, Request, Sink, Source};
+use lh_transfer::rcp::{self, Options, RcpRole, Request, Sink, Source};
 
 use crate::outcome::FAILURE;
 use crate::show::say;
@@ -39,7 +39,7 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
         remote_side: true,
         bits_per_second: None,
     };
-    let mut party: Box<dyn Party> = if parsed.has('f') {
+    let mut party: Box<dyn RcpRole> = if parsed.has('f') {
         let paths = parsed.operands.iter().map(|path| path.as_bytes().to_vec()).collect();
         Box::new(Source::new(paths, options, Instant::now()))
     } else if let [target] = &parsed.operands[..] {
@@ -48,13 +48,14 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
         let _ = output.write_all(b"\x01scp: ambiguous target\n");
         return FAILURE;
     };
-    let mut report = Told { verbose: parsed.has('v'), upload: !parsed.has('f'), account: account() };
+    let mut report =
+        DiscardedMessages { verbose: parsed.has('v'), upload: !parsed.has('f'), account: account() };
     rcp::run(&mut *party, &mut input, &mut output, &mut report);
     u8::from(party.failures() > 0 || !party.is_finished())
 }
 
 /// What goes wrong is told in the protocol; only `-v` says more, on standard error.
-struct Told {
+struct DiscardedMessages {
     verbose: bool,
     /// To this side.
     upload: bool,
@@ -68,7 +69,7 @@ fn account() -> Option<File> {
     File::options().append(true).open(format!("/proc/self/fd/{fd}")).ok()
 }
 
-impl Told {
+impl DiscardedMessages {
     fn write(&mut self, path: Vec<u8>, bytes: u64, took: Duration, fault: Option<String>) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         // Relative to where the session has started is as good as nothing in a log.
@@ -82,7 +83,7 @@ impl Told {
     }
 }
 
-impl rcp::Report for Told {
+impl rcp::Report for DiscardedMessages {
     fn event(&mut self, event: rcp::Event, now: Instant) {
         match event {
             rcp::Event::FileDone { path, size, started, .. } => {

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::events;
-use crate::patience::Patience;
+use crate::retry_limit::RetryLimit;
 use crate::show::{print, say};
 
 /// The longest pause before trying again.
@@ -32,8 +32,8 @@ pub(crate) enum Next {
 /// Attempts of one copy.
 #[derive(Debug)]
 pub(crate) struct Attempts {
-    patience: Patience,
-    /// Of [`Patience::Times`].
+    retry_limit: RetryLimit,
+    /// Of [`RetryLimit::Times`].
     left: u32,
     pause: Duration,
     /// When something was copied last, or the first attempt began.
@@ -43,20 +43,20 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    pub(crate) fn new(patience: Patience) -> Self {
-        let left = match patience {
-            Patience::Times(times) => times,
-            Patience::For(_) => 0,
+    pub(crate) fn new(retry_limit: RetryLimit) -> Self {
+        let left = match retry_limit {
+            RetryLimit::Times(times) => times,
+            RetryLimit::For(_) => 0,
         };
-        Self { patience, left, pause: Duration::from_secs(1), progress: Instant::now(), files: 0 }
+        Self { retry_limit, left, pause: Duration::from_secs(1), progress: Instant::now(), files: 0 }
     }
 
     /// The connection is lost, or could not be made. Waits, and says so. An attempt that got something done makes up for those
     /// before it.
     pub(crate) fn again(&mut self, summary: &Summary, tells_programs: bool) -> Next {
         self.note(summary);
-        let (text, left, seconds_left) = match self.patience {
-            Patience::Times(_) => {
+        let (text, left, seconds_left) = match self.retry_limit {
+            RetryLimit::Times(_) => {
                 let Some(left) = self.left.checked_sub(1) else { return Next::GiveUp };
                 self.left = left;
                 let text = match left {
@@ -65,7 +65,7 @@ impl Attempts {
                 };
                 (text, Some(left), None)
             }
-            Patience::For(time) => {
+            RetryLimit::For(time) => {
                 let left = time.saturating_sub(self.progress.elapsed());
                 if left.is_zero() {
                     say(&format!("no progress for {}: giving up", in_words(time)));
@@ -75,9 +75,9 @@ impl Attempts {
                 (format!("for another {}", in_words(left)), None, Some(left.as_secs()))
             }
         };
-        let pause = match self.patience {
-            Patience::Times(_) => self.pause,
-            Patience::For(_) => jittered(self.pause, RandomState::new().build_hasher().finish()),
+        let pause = match self.retry_limit {
+            RetryLimit::Times(_) => self.pause,
+            RetryLimit::For(_) => jittered(self.pause, RandomState::new().build_hasher().finish()),
         };
         let seconds = pause.as_secs_f64().round() as u64;
         // Who reads that there is a pause may end it at once.
@@ -93,7 +93,7 @@ impl Attempts {
     fn note(&mut self, summary: &Summary) {
         if summary.bytes > 0 || summary.files > self.files {
             let files = self.files.max(summary.files);
-            *self = Self { files, ..Self::new(self.patience) };
+            *self = Self { files, ..Self::new(self.retry_limit) };
         }
     }
 }
@@ -143,26 +143,26 @@ mod tests {
 
     #[test]
     fn progress_earns_new_attempts() {
-        let mut attempts = Attempts::new(Patience::Times(2));
+        let mut attempts = Attempts::new(RetryLimit::Times(2));
         attempts.left = 0;
         assert_eq!(attempts.again(&Summary::default(), false), Next::GiveUp);
         attempts.pause = Duration::from_secs(32);
         attempts.note(&Summary { bytes: 1, ..Summary::default() });
         assert_eq!((attempts.left, attempts.pause), (2, Duration::from_secs(1)));
         let moved = Summary { files: 1, ..Summary::default() };
-        assert_eq!(Attempts::new(Patience::Times(0)).again(&moved, false), Next::GiveUp);
+        assert_eq!(Attempts::new(RetryLimit::Times(0)).again(&moved, false), Next::GiveUp);
     }
 
     #[test]
     fn files_of_earlier_attempts_are_no_progress() {
-        let mut attempts = Attempts::new(Patience::For(Duration::from_secs(60)));
+        let mut attempts = Attempts::new(RetryLimit::For(Duration::from_secs(60)));
         let there = Summary { files: 5, ..Summary::default() };
         attempts.note(&there);
         let before = attempts.progress;
         attempts.pause = Duration::from_secs(32);
         attempts.note(&there);
         assert_eq!((attempts.progress, attempts.pause), (before, Duration::from_secs(32)));
-        let mut late = Attempts::new(Patience::For(Duration::ZERO));
+        let mut late = Attempts::new(RetryLimit::For(Duration::ZERO));
         assert_eq!(late.again(&Summary::default(), false), Next::GiveUp);
     }
 

@@ -25,7 +25,7 @@ pub(crate) enum Batch {
 
 /// How the server is reached.
 #[derive(Debug)]
-pub(crate) enum Way {
+pub(crate) enum ServerAccess {
     /// On the pipes of a program (`-D`, `-S`).
     Program { words: Vec<OsString>, name: String },
     /// Over SSH, in this process.
@@ -35,7 +35,7 @@ pub(crate) enum Way {
 /// The interpreted command line.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    pub(crate) way: Way,
+    pub(crate) way: ServerAccess,
     pub(crate) settings: Settings,
     pub(crate) batch: Option<Batch>,
     /// The path in the destination.
@@ -106,12 +106,14 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let known_as = format!("{user:?}@{host}:{port:?}").into_bytes();
     settings.journals = Some(Journals { directory, server: known_as });
     let way = match parsed.value('S') {
-        Some(program) => Way::Program { words: other_ssh(program.to_owned(), parsed, &place, server), name },
+        Some(program) => {
+            ServerAccess::Program { words: other_ssh(program.to_owned(), parsed, &place, server), name }
+        }
         None => {
             let connecting = Connecting::new(parsed, 'b', &account);
             connecting.warnings.iter().for_each(|warning| lh_sftp_shell::say(warning));
             let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
-            Way::Ssh { request: Box::new(request), server, name }
+            ServerAccess::Ssh { request: Box::new(request), server, name }
         }
     };
     Ok(Arguments { way, settings, batch, path, target })
@@ -134,7 +136,7 @@ fn fatal(text: &str) -> Stop {
     Stop { out: String::new(), err: format!("{text}\r\n"), status: NO_CONNECTION }
 }
 
-fn direct(command: &[u8]) -> Result<Way, Stop> {
+fn direct(command: &[u8]) -> Result<ServerAccess, Stop> {
     let words = lh_sftp_shell::words::split(command).map_err(|error| fatal(&error.to_string()))?;
     let words: Vec<OsString> =
         words.iter().map(|word| OsString::from_vec(lh_sftp_shell::words::unescape(word))).collect();
@@ -142,7 +144,7 @@ fn direct(command: &[u8]) -> Result<Way, Stop> {
         return Err(usage());
     }
     let name = format!("Attached to {}.", lh_cli::progress::printable(command));
-    Ok(Way::Program { words, name })
+    Ok(ServerAccess::Program { words, name })
 }
 
 fn copy_options(parsed: &Parsed) -> Result<Options, Stop> {
@@ -243,7 +245,7 @@ mod tests {
         assert_eq!(settings.copy.channels, Some(5));
         assert_eq!(got.batch, Some(Batch::Standard));
         assert_eq!((got.path.as_deref(), got.target.as_deref()), (Some(&b"/dir"[..]), Some(&b"to"[..])));
-        let Way::Ssh { request, server, name } = got.way else { panic!("over SSH") };
+        let ServerAccess::Ssh { request, server, name } = got.way else { panic!("over SSH") };
         assert_eq!((server, name.as_str()), (Server::Subsystem("sftp".into()), "Connected to h."));
         for line in [("BatchMode", "yes"), ("Port", "2222"), ("ForwardAgent", "no"), ("User", "u")] {
             let line = CommandLine::Flag(line.0, vec![line.1.to_owned()]);
@@ -254,7 +256,9 @@ mod tests {
     #[test]
     fn another_ssh_gets_what_it_needs() {
         let words = ["-S", "/bin/ssh", "-vC", "-i", "key", "-s", "/usr/lib/sftp-server", "sftp://u@h:22/x"];
-        let Way::Program { words, .. } = interpreted(&words).expect("fine").way else { panic!("a program") };
+        let ServerAccess::Program { words, .. } = interpreted(&words).expect("fine").way else {
+            panic!("a program")
+        };
         let text: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(text[0], "/bin/ssh");
         let has = |wanted: &[&str]| text.windows(wanted.len()).any(|window| window == wanted);
@@ -262,14 +266,16 @@ mod tests {
             has(&["-i", "key"]) && has(&["-v"]) && has(&["-C"]) && has(&["-oPort 22"]) && has(&["-l", "u"])
         );
         assert!(text.ends_with(&["--", "h", "/usr/lib/sftp-server"]) && !has(&["-s"]));
-        let Way::Program { words, .. } = interpreted(&["-S", "x", "h"]).expect("fine").way else { panic!() };
+        let ServerAccess::Program { words, .. } = interpreted(&["-S", "x", "h"]).expect("fine").way else {
+            panic!()
+        };
         assert!(words.ends_with(&["-s".into(), "--".into(), "h".into(), "sftp".into()]));
     }
 
     #[test]
     fn a_local_server_is_split_into_words() {
         let got = interpreted(&["-D", "'/my server' -el debug3"]).expect("fine");
-        let Way::Program { words, name } = got.way else { panic!("a program") };
+        let ServerAccess::Program { words, name } = got.way else { panic!("a program") };
         assert_eq!(words, ["/my server", "-el", "debug3"]);
         assert_eq!(name, "Attached to '/my server' -el debug3.");
     }

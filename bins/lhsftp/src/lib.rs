@@ -26,7 +26,7 @@ use lh_sftp_shell::{
 use lh_sys::signals::Signals;
 use rustix::process::Signal;
 
-use command_line::{Arguments, Batch, Way};
+use command_line::{Arguments, Batch, ServerAccess};
 
 /// The whole program: reads the command line of the process and returns its exit status.
 pub fn main() -> ExitCode {
@@ -150,13 +150,13 @@ fn connect(
 ) -> Result<(Remote, String), ConnectError> {
     let signals = || if catch { Signals::collect(&[Signal::INT]).ok() } else { None };
     match &arguments.way {
-        Way::Program { words, name } => {
+        ServerAccess::Program { words, name } => {
             let conversation =
                 Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
             let carrier = over_pipes::start(words)?;
             Ok((Remote::greet(conversation, Box::new(carrier))?, name.clone()))
         }
-        Way::Ssh { request, server, name } => {
+        ServerAccess::Ssh { request, server, name } => {
             let watch = Rc::new(Watch::new(console, None));
             let conversation = Rc::new(RefCell::new(Conversation::new(Rc::clone(&watch))));
             let channels = arguments.settings.copy.channels;

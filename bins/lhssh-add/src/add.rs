@@ -10,20 +10,20 @@ use lh_crypto::{KeyFileError, Zeroizing};
 use lh_security_key::FileKey;
 use lh_sys::errno_text;
 
-use crate::settings::How;
-use crate::talk::{ask, say};
+use crate::console::{ask, say};
+use crate::settings::AddSettings;
 
 /// Time that a certificate stays in the agent after it has expired, seconds, because clocks differ.
 const GRACE: u64 = 5 * 60;
 
 /// Adds files one after the other; a passphrase that was right for one is tried on the next.
 pub(crate) struct Adder<'a> {
-    how: &'a How,
+    how: &'a AddSettings,
     passphrase: Option<Zeroizing<String>>,
 }
 
 impl<'a> Adder<'a> {
-    pub(crate) const fn new(how: &'a How) -> Self {
+    pub(crate) const fn new(how: &'a AddSettings) -> Self {
         Self { how, passphrase: None }
     }
 

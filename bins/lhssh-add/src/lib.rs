@@ -2,13 +2,13 @@
 //! statuses of ssh-add(1).
 
 mod add;
+mod console;
 mod destination;
 mod list;
 mod lock;
 mod remove;
 mod resident;
 mod settings;
-mod talk;
 mod token;
 
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use lh_cli::flags::{ADD, Parsed};
 use lh_client::agent::Agent;
 use lh_crypto::FingerprintHash;
 
-use crate::settings::How;
-use crate::talk::say;
+use crate::console::say;
+use crate::settings::AddSettings;
 
 /// Exit status when a request was refused or a key not found, and when the agent has no keys.
 const FAILURE: u8 = 1;
@@ -85,7 +85,7 @@ fn fatal(text: impl Into<String>) -> Stop {
 struct Plan {
     action: Action,
     files: Vec<PathBuf>,
-    how: How,
+    how: AddSettings,
 }
 
 enum Action {
@@ -165,7 +165,7 @@ impl Plan {
         Ok(Self {
             action,
             files: parsed.operands.iter().map(PathBuf::from).collect(),
-            how: How {
+            how: AddSettings {
                 quiet: parsed.has('q'),
                 verbose: parsed.has('v'),
                 fingerprint,

@@ -7,11 +7,11 @@ use lh_client::{key_file, sanitise};
 use lh_crypto::{PublicKey, Random as _, SystemRandom};
 use lh_sys::errno_text;
 
-use crate::settings::How;
-use crate::talk::{print, say};
+use crate::console::{print, say};
+use crate::settings::AddSettings;
 
 /// Lists the keys; fails when there are none, which scripts rely on.
-pub(crate) fn identities(agent: &mut Agent, public: bool, how: &How) -> bool {
+pub(crate) fn identities(agent: &mut Agent, public: bool, how: &AddSettings) -> bool {
     let held = match agent.identities() {
         Ok(held) => held,
         Err(error) => {
@@ -40,7 +40,7 @@ pub(crate) fn identities(agent: &mut Agent, public: bool, how: &How) -> bool {
 }
 
 /// Makes the agent sign with the key in `file`, and verifies the signature.
-pub(crate) fn test(agent: &mut Agent, file: &Path, how: &How) -> bool {
+pub(crate) fn test(agent: &mut Agent, file: &Path, how: &AddSettings) -> bool {
     let name = file.display();
     let key = match key_file::load_public(file) {
         Ok((key, _)) => key,

@@ -3,7 +3,7 @@
 use lh_agent::Request;
 use lh_client::agent::Agent;
 
-use crate::talk::{ask, say};
+use crate::console::{ask, say};
 
 pub(crate) fn lock(agent: &mut Agent) -> bool {
     let passphrase = ask("Enter lock password: ");

@@ -8,18 +8,18 @@ use lh_client::key_file;
 use lh_crypto::PublicKey;
 use lh_sys::errno_text;
 
-use crate::settings::How;
-use crate::talk::say;
+use crate::console::say;
+use crate::settings::AddSettings;
 
 /// Removes a key and its certificate; true when all that the agent had is gone.
-pub(crate) fn file(agent: &mut Agent, path: &Path, how: &How) -> bool {
+pub(crate) fn file(agent: &mut Agent, path: &Path, how: &AddSettings) -> bool {
     if path.as_os_str() == "-" {
         return from_stdin(agent, how);
     }
     let (key, comment) = match key_file::load_public(path) {
         Ok(found) => found,
         Err(error) => {
-            crate::talk::print(&format!("Bad key file {}: {}\n", path.display(), errno_text(&error)));
+            crate::console::print(&format!("Bad key file {}: {}\n", path.display(), errno_text(&error)));
             return false;
         }
     };
@@ -43,7 +43,7 @@ pub(crate) fn file(agent: &mut Agent, path: &Path, how: &How) -> bool {
 }
 
 /// Removes keys read from standard input, one per line as `-L` prints them; false if there are none.
-fn from_stdin(agent: &mut Agent, how: &How) -> bool {
+fn from_stdin(agent: &mut Agent, how: &AddSettings) -> bool {
     let (mut done, mut found) = (true, false);
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let line = line.trim();
@@ -62,7 +62,7 @@ fn from_stdin(agent: &mut Agent, how: &How) -> bool {
     done && found
 }
 
-fn one(agent: &mut Agent, key: &PublicKey, path: &Path, comment: &str, how: &How) -> bool {
+fn one(agent: &mut Agent, key: &PublicKey, path: &Path, comment: &str, how: &AddSettings) -> bool {
     match agent.done(&Request::Remove { key: key.blob() }) {
         Ok(()) => {
             if !how.quiet {

@@ -4,10 +4,10 @@ use lh_agent::AddedKey;
 use lh_client::agent::Agent;
 use lh_crypto::Zeroizing;
 
-use crate::settings::How;
-use crate::talk::say;
+use crate::console::say;
+use crate::settings::AddSettings;
 
-pub(crate) fn add(agent: &mut Agent, provider: &str, how: &How) -> bool {
+pub(crate) fn add(agent: &mut Agent, provider: &str, how: &AddSettings) -> bool {
     let pin =
         Some(how.ask_pin("Enter PIN for authenticator: ")).filter(|pin: &Zeroizing<String>| !pin.is_empty());
     let keys = match lh_security_key::residents(provider, "", pin, how.verbose) {

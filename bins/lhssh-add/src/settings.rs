@@ -3,10 +3,10 @@
 use lh_agent::Constraints;
 use lh_crypto::{FingerprintHash, Zeroizing};
 
-use crate::talk::{ask, say};
+use crate::console::{ask, say};
 
 /// Settings for messages and keys.
-pub(crate) struct How {
+pub(crate) struct AddSettings {
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
     pub(crate) fingerprint: FingerprintHash,
@@ -21,7 +21,7 @@ pub(crate) struct How {
     pub(crate) constraints: Constraints,
 }
 
-impl How {
+impl AddSettings {
     /// The PIN that the user enters; empty with `-P`.
     pub(crate) fn ask_pin(&self, prompt: &str) -> Zeroizing<String> {
         if self.skip_pin { Zeroizing::new(String::new()) } else { ask(prompt) }

@@ -6,10 +6,10 @@ use lh_agent::{AssociatedCerts, Request};
 use lh_client::agent::Agent;
 use lh_client::key_file;
 
-use crate::settings::How;
-use crate::talk::say;
+use crate::console::say;
+use crate::settings::AddSettings;
 
-pub(crate) fn add(agent: &mut Agent, provider: &str, files: &[PathBuf], how: &How) -> bool {
+pub(crate) fn add(agent: &mut Agent, provider: &str, files: &[PathBuf], how: &AddSettings) -> bool {
     let Some(provider) = resolve(provider) else { return false };
     let mut certificates = Vec::new();
     for file in files {

@@ -33,7 +33,7 @@ use crate::keyring::Keyring;
 use crate::listen::Socket;
 use crate::log::Log;
 use crate::options::{Mode, Options, SocketDirectory};
-use crate::serve::{Server, Until};
+use crate::serve::{EndEvent, Server};
 
 /// Exit status of failures before the agent runs.
 const FAILURE: u8 = 1;
@@ -96,7 +96,7 @@ fn serve(options: Options, mut service: Service) -> Result<u8, StartError> {
         return match lh_sys::background::split().map_err(system("fork"))? {
             // The agent is the child, so that the command keeps the process id of this program.
             None => {
-                let until = match Until::process_ends(parent) {
+                let until = match EndEvent::process_ends(parent) {
                     // A short command has ended already.
                     Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => return Ok(0),
                     until => until.map_err(system("pidfd_open"))?,
@@ -120,7 +120,7 @@ fn serve(options: Options, mut service: Service) -> Result<u8, StartError> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         print(&shell::announce_socket(options.syntax, socket.path(), pid));
         let log = Log::new(options.debug, options.fingerprint);
-        return run(options, socket, Until::signalled(), log);
+        return run(options, socket, EndEvent::signalled(), log);
     }
     match lh_sys::background::split().map_err(system("fork"))? {
         Some(agent) => {
@@ -131,7 +131,7 @@ fn serve(options: Options, mut service: Service) -> Result<u8, StartError> {
         None => {
             detach()?;
             let log = Log::silent(options.fingerprint);
-            run(options, socket, Until::signalled(), log)
+            run(options, socket, EndEvent::signalled(), log)
         }
     }
 }
@@ -151,7 +151,7 @@ const fn system(call: &'static str) -> impl Fn(io::Error) -> StartError {
     move |source| StartError::System { call, source }
 }
 
-fn run(options: Options, socket: Socket, until: Until, log: Log) -> Result<u8, StartError> {
+fn run(options: Options, socket: Socket, until: EndEvent, log: Log) -> Result<u8, StartError> {
     guard::lock_memory();
     let ring = Keyring::new(options.lifetime, options.rules);
     let server = Server::new(socket, ring, until, log, options.foreground).map_err(StartError::Serve)?;

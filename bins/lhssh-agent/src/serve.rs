@@ -31,9 +31,9 @@ const READ: usize = 4096;
 const ENDED: u8 = 2;
 
 /// Event other than a signal that ends the agent.
-pub(crate) struct Until(Option<OwnedFd>);
+pub(crate) struct EndEvent(Option<OwnedFd>);
 
-impl Until {
+impl EndEvent {
     /// None: only signals end the agent.
     pub(crate) const fn signalled() -> Self {
         Self(None)
@@ -78,7 +78,7 @@ type FinishedJob = (u64, WorkDone);
 pub(crate) struct Server {
     socket: Socket,
     ring: Keyring,
-    until: Until,
+    until: EndEvent,
     log: Log,
     signals: Signals,
     clients: Vec<Client>,
@@ -98,7 +98,7 @@ impl Server {
     pub(crate) fn new(
         socket: Socket,
         ring: Keyring,
-        until: Until,
+        until: EndEvent,
         log: Log,
         interruptible: bool,
     ) -> io::Result<Self> {

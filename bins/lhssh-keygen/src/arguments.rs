@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use lh_cli::flags::Parsed;
 use lh_crypto::{Encryption, FingerprintHash, Zeroizing};
 
-use crate::talk::{Outcome, error, fatal, program};
+use crate::console::{Outcome, error, fatal, program};
 
 /// Default of `-a`: rounds of bcrypt, as in ssh-keygen.
 const ROUNDS: u32 = 32;

@@ -7,8 +7,8 @@ use lh_crypto::{Certificate, CertificateKind, PublicKey};
 use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
+use crate::console::{Outcome, fatal, print, program, shown, silent, warn};
 use crate::generate::key_file;
-use crate::talk::{Outcome, fatal, print, program, shown, silent, warn};
 use crate::times;
 
 /// Upper limit of a file, bytes.

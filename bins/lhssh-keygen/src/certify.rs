@@ -6,11 +6,11 @@ use lh_crypto::{CertificateFields, CertificateKind, PublicKey, SystemRandom};
 use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
+use crate::console::{Outcome, error, fatal, shown, warn};
 use crate::files;
 use crate::files::load_public;
 use crate::options::Options;
 use crate::signer::{NoAgent, Signer};
-use crate::talk::{Outcome, error, fatal, shown, warn};
 use crate::times::{parse_validity, show_validity};
 use crate::token;
 

@@ -8,10 +8,10 @@ use lh_security_key::{FileKey, flags};
 use lh_sys::errno_text;
 
 use crate::arguments::{Arguments, Format};
+use crate::console::{Failure, Outcome, ask, ask_passphrase, error, fatal, print, program, shown, silent};
 use crate::files::{KeyFile, LoadError, Loaded, load_public, public_name, read_limited};
 use crate::generate::key_file;
 use crate::save::{save, save_public};
-use crate::talk::{Failure, Outcome, ask, ask_passphrase, error, fatal, print, program, shown, silent};
 
 /// A decrypted key, and the passphrase used (empty: none was needed).
 struct Opened {

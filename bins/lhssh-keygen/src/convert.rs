@@ -6,10 +6,10 @@ use lh_sys::errno_text;
 
 use crate::arguments::{Arguments, Format};
 use crate::change::public_of;
+use crate::console::{Outcome, fatal, print, program, shown, user_at_host};
 use crate::files::read_limited;
 use crate::generate::key_file;
 use crate::hexdump;
-use crate::talk::{Outcome, fatal, print, program, shown, user_at_host};
 
 const BEGIN: &str = "---- BEGIN SSH2 PUBLIC KEY ----";
 const END: &str = "---- END SSH2 PUBLIC KEY ----";

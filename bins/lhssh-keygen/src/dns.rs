@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use lh_crypto::{PublicKey, SshfpHash};
 
 use crate::arguments::Arguments;
+use crate::console::{Failure, Outcome, fatal, print, shown, warn};
 use crate::files::load_public;
-use crate::talk::{Failure, Outcome, fatal, print, shown, warn};
 
 /// Host keys to look for when no file is named.
 const HOST_KEYS: [&str; 4] = ["rsa", "dsa", "ecdsa", "ed25519"];

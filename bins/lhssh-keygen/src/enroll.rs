@@ -9,9 +9,9 @@ use lh_security_key::{FileKey, SkError, flags};
 use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
+use crate::console::{Outcome, ask, ask_pin, fatal, note, print, shown, silent_fatal, warn};
 use crate::files;
 use crate::save::{may_overwrite, new_passphrase, save, save_public};
-use crate::talk::{Outcome, ask, ask_pin, fatal, note, print, shown, silent_fatal, warn};
 
 /// Prefix of SSH's application strings, and the default application.
 const APPLICATION: &str = "ssh:";
@@ -40,12 +40,12 @@ impl Attestation {
 }
 
 /// Settings of `-O`.
-struct Wanted {
+struct EnrollSettings {
     enrollment: Enrollment,
     attestation: Option<PathBuf>,
 }
 
-impl Wanted {
+impl EnrollSettings {
     fn parse(arguments: &Arguments, ed25519: bool) -> Outcome<Self> {
         let mut wanted = Self {
             enrollment: Enrollment {
@@ -134,7 +134,7 @@ impl Wanted {
 
 /// Enrolls a key, prompting for the authenticator's PIN where it is required.
 pub(crate) fn make(arguments: &Arguments, ed25519: bool) -> Outcome<(SecurityKey, Option<Attestation>)> {
-    let wanted = Wanted::parse(arguments, ed25519)?;
+    let wanted = EnrollSettings::parse(arguments, ed25519)?;
     let mut flags = wanted.enrollment.flags;
     let (mut pin, mut again, mut tries) = (None, "", 0);
     loop {

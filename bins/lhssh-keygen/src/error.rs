@@ -10,7 +10,7 @@ use lh_security_key::SkError;
 use lh_security_key::pkcs11::TokenError;
 use lh_sys::errno_text;
 
-use crate::talk::shown;
+use crate::console::shown;
 
 /// A signature that cannot be made.
 #[derive(Debug, thiserror::Error)]

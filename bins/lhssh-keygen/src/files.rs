@@ -15,7 +15,7 @@ use lh_crypto::{KeyFileError, PrivateKey, PublicKey, Random as _, SystemRandom, 
 use lh_security_key::FileKey;
 use lh_sys::errno_text;
 
-use crate::talk::{shown, warn};
+use crate::console::{shown, warn};
 
 /// Upper limit of a key file, bytes; OpenSSH's limit.
 pub(crate) const MAX_KEY_FILE: u64 = 1024 * 1024;

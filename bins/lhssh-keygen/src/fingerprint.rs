@@ -9,9 +9,9 @@ use lh_crypto::{PublicKey, Zeroizing};
 use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
+use crate::console::{Outcome, fatal, print, program, shown, warn};
 use crate::files::{KeyFile, check_permissions, public_name};
 use crate::generate::key_file;
-use crate::talk::{Outcome, fatal, print, program, shown, warn};
 
 /// Upper limit of a list of keys, bytes.
 const MAX_LIST: u64 = 64 << 20;

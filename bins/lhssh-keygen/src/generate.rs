@@ -9,12 +9,12 @@ use lh_security_key::FileKey;
 use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
+use crate::console::{
+    Outcome, ask_file, fatal, print, program, shown, silent, ssh_directory, unsupported, user_at_host, warn,
+};
 use crate::enroll;
 use crate::files;
 use crate::save::{may_overwrite, new_passphrase, save, save_public};
-use crate::talk::{
-    Outcome, ask_file, fatal, print, program, shown, silent, ssh_directory, unsupported, user_at_host, warn,
-};
 
 /// Default of `-t`.
 const DEFAULT_TYPE: &str = "ed25519";

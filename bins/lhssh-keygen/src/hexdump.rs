@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::arguments::Arguments;
 use crate::change::{open_key, public_in_line};
+use crate::console::{Outcome, fatal, print, shown};
 use crate::generate::key_file;
-use crate::talk::{Outcome, fatal, print, shown};
 
 /// Bytes of a line.
 const WIDTH: usize = 16;

@@ -11,8 +11,8 @@ use lh_crypto::{PublicKey, SystemRandom};
 use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
+use crate::console::{Outcome, error, fatal, print, shown, silent, ssh_directory, warn};
 use crate::files;
-use crate::talk::{Outcome, error, fatal, print, shown, silent, ssh_directory, warn};
 
 /// Upper limit of a file, bytes.
 const MAX_FILE: u64 = 64 << 20;

@@ -1,7 +1,7 @@
 //! `lhssh-keygen`: generates, changes and shows SSH keys, and manages known_hosts files. Command line,
 //! dialogues, messages and exit statuses are those of ssh-keygen(1), so that scripts written for it work.
 //!
-//! There is one module per group of commands. `talk` has prompts and messages, `files` reads and writes
+//! There is one module per group of commands. `console` has prompts and messages, `files` reads and writes
 //! key files.
 
 mod arguments;
@@ -9,6 +9,7 @@ mod certificate;
 mod certify;
 mod change;
 mod command;
+mod console;
 mod convert;
 mod dns;
 mod enroll;
@@ -25,7 +26,6 @@ mod save;
 mod signer;
 mod signers;
 mod sshsig;
-mod talk;
 mod times;
 mod token;
 
@@ -35,7 +35,7 @@ use lh_cli::flags::{KEYGEN, Parsed};
 
 use arguments::Arguments;
 use command::Command;
-use talk::{Outcome, error};
+use console::{Outcome, error};
 
 /// The whole program: reads the command line of the process and returns its exit status.
 pub fn main() -> ExitCode {
@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
     match run(parsed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            talk::warn(&failure.text);
+            console::warn(&failure.text);
             ExitCode::from(failure.status)
         }
     }
@@ -92,7 +92,7 @@ fn run(parsed: Parsed) -> Outcome {
 
 /// The forms of the command line.
 fn usage() -> String {
-    let program = talk::program();
+    let program = console::program();
     let mut out = String::new();
     for (position, form) in lh_cli::flags::KEYGEN_FORMS.iter().enumerate() {
         let head = if position == 0 { "usage: " } else { "       " };

@@ -13,7 +13,7 @@ use lh_crypto::{Random as _, SystemRandom, is_probable_prime};
 use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
-use crate::talk::{Outcome, error, fatal, note, shown};
+use crate::console::{Outcome, error, fatal, note, shown};
 use crate::times;
 
 /// Modulus types of moduli(5).

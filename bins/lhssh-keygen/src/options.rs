@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use lh_config::cidr;
 
-use crate::talk::{Outcome, fatal};
+use crate::console::{Outcome, fatal};
 
 /// Extensions of a user's certificate unless `-O` removes them.
 const PERMITS: [(&str, &str); 5] = [

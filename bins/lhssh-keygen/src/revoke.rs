@@ -9,9 +9,9 @@ use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::certify::{parse_decimal, parse_number};
+use crate::console::{Outcome, fatal, print, shown, silent};
 use crate::files;
 use crate::files::load_public;
-use crate::talk::{Outcome, fatal, print, shown, silent};
 use crate::times;
 
 /// Upper limit of a list or specification, bytes; OpenSSH's buffer limit.

@@ -8,8 +8,8 @@ use lh_security_key::FileKey;
 use lh_sys::errno_text;
 
 use crate::arguments::{Arguments, Format};
+use crate::console::{Outcome, ask, ask_passphrase, error, fatal, print, shown};
 use crate::files;
-use crate::talk::{Outcome, ask, ask_passphrase, error, fatal, print, shown};
 
 /// Lower limit of a PEM file's passphrase; OpenSSL's limit, which ssh-keygen applies.
 const MIN_PEM_PASSPHRASE: usize = 5;

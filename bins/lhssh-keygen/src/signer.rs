@@ -9,9 +9,9 @@ use lh_security_key::{FileKey, flags};
 
 use crate::arguments::Arguments;
 use crate::change;
+use crate::console::{Failure, Outcome, ask_pin, fatal, note, shown};
 use crate::error::SignError;
 use crate::files::LoadError;
-use crate::talk::{Failure, Outcome, ask_pin, fatal, note, shown};
 
 /// Source of signatures.
 pub(crate) enum Signer {

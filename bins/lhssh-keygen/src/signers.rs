@@ -12,8 +12,8 @@ use lh_config::pattern::{ListMatch, match_list, wildcard};
 use lh_crypto::{Certificate, CertificateError, CertificateKind, PublicKey};
 use lh_sys::errno_text;
 
+use crate::console::{shown, warn};
 use crate::error::SignerOptionsError;
-use crate::talk::{shown, warn};
 use crate::times;
 
 /// Upper limit of a list, bytes.

@@ -8,13 +8,13 @@ use lh_crypto::{Hash, Hasher, Krl, PublicKey, SshSignature, SshSignatureError, s
 use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
+use crate::console::{Failure, Outcome, error, fatal, note, print, shown, silent_fatal, warn};
 use crate::error::{NotSearched, OptionError, SignError, UnreadableSignature, Unverified};
 use crate::files;
 use crate::files::load_public;
 use crate::save::may_overwrite;
 use crate::signer::{NoAgent, Signer};
 use crate::signers::Signers;
-use crate::talk::{Failure, Outcome, error, fatal, note, print, shown, silent_fatal, warn};
 use crate::times;
 
 /// Upper limit of a signature file, bytes.

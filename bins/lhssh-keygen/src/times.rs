@@ -3,7 +3,7 @@
 use lh_config::units::parse_time;
 use lh_sys::time::{date, now_unix, utc_offset};
 
-use crate::talk::{Outcome, fatal};
+use crate::console::{Outcome, fatal};
 
 /// Validity period: start and end, seconds since 1970.
 pub(crate) type Validity = (u64, u64);

@@ -6,9 +6,9 @@ use lh_crypto::{PublicKey, Zeroizing};
 use lh_security_key::pkcs11::{Provider, TokenError};
 
 use crate::arguments::Arguments;
+use crate::console::{Outcome, fatal, print, shown, warn};
 use crate::files::load_public;
 use crate::signer::ask_token_pin;
-use crate::talk::{Outcome, fatal, print, shown, warn};
 
 /// Loads the library and returns it with its keys and their labels. The PIN is that of `-P`, or asked for
 /// where the token shows nothing without it.

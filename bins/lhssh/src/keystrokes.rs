@@ -26,12 +26,12 @@ const BULK: usize = 128;
 const CHAFF_TEXT: &[u8] = b"PING!";
 
 /// Returns a random number below the given one.
-pub(crate) type Chance = Box<dyn FnMut(u32) -> u32>;
+pub(crate) type RandomBelow = Box<dyn FnMut(u32) -> u32>;
 
 /// Decides when typed keys are sent.
 pub(crate) struct Timing {
     interval: Duration,
-    chance: Chance,
+    chance: RandomBelow,
     running: Option<Running>,
     held: Vec<u8>,
 }
@@ -56,7 +56,7 @@ enum Slot {
 }
 
 impl Timing {
-    pub(crate) const fn new(interval: Duration, chance: Chance) -> Self {
+    pub(crate) const fn new(interval: Duration, chance: RandomBelow) -> Self {
         Self { interval, chance, running: None, held: Vec::new() }
     }
 

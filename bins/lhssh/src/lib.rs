@@ -23,7 +23,7 @@ use lh_client::{Options, local_account};
 use lh_terminal::TerminalUi;
 
 use crate::command_line::{Arguments, interpret};
-use crate::plan::Wanted;
+use crate::plan::CommandLineSettings;
 use crate::report::FAILURE;
 
 /// The whole program: reads the command line of the process and returns its exit status.
@@ -97,8 +97,12 @@ fn go(arguments: Arguments) -> u8 {
         };
     }
     let log_file = arguments.log_file.clone();
-    let wanted =
-        Wanted { command: arguments.command, stdio: arguments.stdio, control: arguments.control, log_file };
+    let wanted = CommandLineSettings {
+        command: arguments.command,
+        stdio: arguments.stdio,
+        control: arguments.control,
+        log_file,
+    };
     run::run(&options, wanted, &mut ui)
 }
 

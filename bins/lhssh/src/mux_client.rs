@@ -152,14 +152,14 @@ pub(crate) fn mux_through_master(options: &Options, plan: &Plan, ui: &mut Termin
             return None;
         }
     };
-    ride(options, plan, master, ui)
+    run_over_master(options, plan, master, ui)
 }
 
 /// Like [`mux_through_master`], with the master that has just split off from this process.
 pub(crate) fn mux_through_new_master(options: &Options, plan: &Plan, ui: &mut TerminalUi) -> u8 {
     let path = options.config.control_path.as_deref().unwrap_or_default();
     let status = match MuxClient::connect(Path::new(path)) {
-        Ok(master) => ride(options, plan, master, ui),
+        Ok(master) => run_over_master(options, plan, master, ui),
         Err(_) => None,
     };
     status.unwrap_or_else(|| {
@@ -175,7 +175,7 @@ fn complain(options: &Options, ui: &mut TerminalUi, text: &str) {
 }
 
 /// Runs the session over `master`. `None`: the master cannot do it, so a new connection is needed.
-fn ride(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut TerminalUi) -> Option<u8> {
+fn run_over_master(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut TerminalUi) -> Option<u8> {
     if let Err(error) = master.greet() {
         complain(options, ui, &format!("muxclient: master hello exchange failed: {error}"));
         return None;
@@ -195,7 +195,7 @@ fn ride(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut Terminal
         return None;
     }
     if let Some(target) = &plan.stdio {
-        return Some(ride_stdio(options, plan, target, master, ui));
+        return Some(run_stdio_over_master(options, plan, target, master, ui));
     }
     let Some(start) = &plan.start else {
         // The command line has only forwards.
@@ -235,7 +235,7 @@ fn ride(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut Terminal
     }
 }
 
-fn ride_stdio(
+fn run_stdio_over_master(
     options: &Options,
     plan: &Plan,
     target: &lh_driver::Target,

@@ -14,7 +14,7 @@ use crate::command_line::ControlCommand;
 use crate::errors::PlanError;
 
 /// Settings of the command line that are not in the configuration.
-pub(crate) struct Wanted {
+pub(crate) struct CommandLineSettings {
     /// The command, its words joined by blanks.
     pub(crate) command: Option<Vec<u8>>,
     /// `-W`.
@@ -64,8 +64,12 @@ impl Plan {
     }
 
     /// Combines the command line with the configuration. Contradictions are errors.
-    pub(crate) fn new(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> Result<Self, PlanError> {
-        let Wanted { command, stdio, log_file, .. } = wanted;
+    pub(crate) fn new(
+        options: &Options,
+        wanted: CommandLineSettings,
+        ui: &mut TerminalUi,
+    ) -> Result<Self, PlanError> {
+        let CommandLineSettings { command, stdio, log_file, .. } = wanted;
         let config = &options.config;
         let remote = config.remote_command.command();
         if command.is_some() && remote.is_some() && !matches!(*config.session_type, SessionType::None) {

@@ -11,12 +11,12 @@ use rustix::stdio::{stderr, stdin, stdout};
 use crate::command_line::ControlCommand;
 use crate::errors::LocalCommandError;
 use crate::mux_client;
-use crate::plan::{Plan, Wanted};
+use crate::plan::{CommandLineSettings, Plan};
 use crate::report::{debug, report};
 use crate::session::session;
 
 /// Runs everything after the command line has been parsed. Returns the exit status.
-pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 {
+pub(crate) fn run(options: &Options, wanted: CommandLineSettings, ui: &mut TerminalUi) -> u8 {
     debug(options, ui, || lh_cli::flags::SSH.version());
     let proxy = wanted.control == Some(ControlCommand::Proxy);
     if let Some(command) = wanted.control.filter(|_| !proxy) {

@@ -67,7 +67,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Run, Sample, ThreadTime};
+    use lh_metrics::{Run, RunHeader, Sample, ThreadTime};
 
     #[test]
     fn sample_lines_have_as_many_cells_as_the_heading() {
@@ -77,7 +77,7 @@ mod tests {
             threads: vec![ThreadTime { id: 1, name: "a,b".to_owned(), cpu_micros }],
             ..Sample::default()
         };
-        let about = About { run: "1-2".to_owned(), host: "plain".to_owned(), ..About::default() };
+        let about = RunHeader { run: "1-2".to_owned(), host: "plain".to_owned(), ..RunHeader::default() };
         let points = vec![
             Point { seconds: 0.25, sample: sample(0) },
             Point { seconds: 1.25, sample: sample(400_000) },

@@ -9,7 +9,7 @@ use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_client::{Destination, Options, local_account};
 use lh_config::client::Request;
 use lh_instrument::Target;
-use lh_instrument::doctor::{Wanted, examine, failure};
+use lh_instrument::doctor::{RunSettings, examine, failure};
 
 use crate::fault::Fault;
 use crate::output::{print, print_line};
@@ -67,7 +67,7 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
         Ok(target) => target,
         Err(why) => return fail(parsed, &host, &why),
     };
-    let wanted = Wanted {
+    let wanted = RunSettings {
         local_directory: parsed.long_value("local-dir").map_or_else(|| PathBuf::from("."), PathBuf::from),
         remote_directory: parsed.long_text("remote-dir").unwrap_or_else(|| ".".to_owned()),
     };

@@ -91,7 +91,7 @@ pub(crate) fn in_words(outages: &[Outage]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Sample, Side};
+    use lh_metrics::{RunHeader, Sample, Side};
 
     /// A run with a sample in each second, with this count of segments; `None` has no TCP.
     fn run(segments: &[Option<u64>]) -> Run {
@@ -103,7 +103,7 @@ mod tests {
             },
         };
         let points = segments.iter().enumerate().map(point).collect();
-        Run { about: About::default(), side: Side::Local, points }
+        Run { about: RunHeader::default(), side: Side::Local, points }
     }
 
     #[test]

@@ -243,12 +243,12 @@ fn in_script(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Point, Sample};
+    use lh_metrics::{Point, RunHeader, Sample};
 
     #[test]
     fn names_from_files_are_escaped() {
         let host = "</script><script>alert(1)</script>";
-        let about = About { host: host.to_owned(), cipher: "<b>".to_owned(), ..About::default() };
+        let about = RunHeader { host: host.to_owned(), cipher: "<b>".to_owned(), ..RunHeader::default() };
         let point = |seconds| Point {
             seconds,
             sample: Sample {

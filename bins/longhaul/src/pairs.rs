@@ -1,6 +1,6 @@
 //! Joins the records of the two ends of a connection.
 
-use lh_metrics::{About, Run, Side};
+use lh_metrics::{Run, RunHeader, Side};
 
 /// One connection, with the records of one end or of both.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Description of the connection from its files.
-    pub(crate) fn about(&self) -> Option<&About> {
+    pub(crate) fn about(&self) -> Option<&RunHeader> {
         self.ends().next().map(|(_, run)| &run.about)
     }
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn run(id: &str, side: Side) -> Run {
-        Run { about: About { run: id.to_owned(), ..About::default() }, side, points: Vec::new() }
+        Run { about: RunHeader { run: id.to_owned(), ..RunHeader::default() }, side, points: Vec::new() }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct Plot {
 type Line = (&'static str, fn(&Point, &Point) -> Option<f64>);
 
 /// Name and points of a line: seconds and values.
-pub(crate) type Drawn = (&'static str, Vec<(f64, f64)>);
+pub(crate) type PlotLine = (&'static str, Vec<(f64, f64)>);
 
 /// The plots, in the order of the page.
 pub(crate) static PLOTS: &[Plot] = &[
@@ -87,7 +87,7 @@ pub(crate) static PLOTS: &[Plot] = &[
 
 impl Plot {
     /// The lines of a run that have values. Times without a connection, its `outages`, have none.
-    pub(crate) fn draw(&self, run: &Run, outages: &[Outage]) -> Vec<Drawn> {
+    pub(crate) fn draw(&self, run: &Run, outages: &[Outage]) -> Vec<PlotLine> {
         let is_connected =
             |before: &Point, now: &Point| !outages.iter().any(|outage| outage.is_between(before, now));
         let draw = |(name, value): &Line| {

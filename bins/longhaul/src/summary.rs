@@ -163,7 +163,7 @@ fn settings(ends: [Option<&Run>; 2]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Sample, Side};
+    use lh_metrics::{RunHeader, Sample, Side};
 
     fn run(side: Side, counts: [(u64, u64, u64); 2]) -> Run {
         let points = counts.into_iter().enumerate().map(|(at, (bytes_in, bytes_out, cpu))| Point {
@@ -181,7 +181,7 @@ mod tests {
                 ..Sample::default()
             },
         });
-        Run { about: About::default(), side, points: points.collect() }
+        Run { about: RunHeader::default(), side, points: points.collect() }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! retransmissions, CPU time, settings and SSH's own windows, that identifies the limit in most cases. Each
 //! verdict quotes the figures it is based on; without enough samples there is none.
 
-use lh_metrics::drops::{Drops, Look};
+use lh_metrics::drops::{Drops, TcpCounters};
 use lh_metrics::loss::{LEAST_SEGMENTS, is_bbr, limits_rate};
 use lh_metrics::threads::{FULL, Usage};
 use lh_metrics::{Point, Run};
@@ -246,7 +246,7 @@ fn loss(sender: &Span<'_>, average: f64, sending: &str) -> Option<String> {
     let control = sender.congestion_control();
     let is_bbr = is_bbr(control);
     // BBR slows down for what is lost after its start only.
-    let looks: Vec<Look> = sender.run.points.iter().filter_map(Look::of).collect();
+    let looks: Vec<TcpCounters> = sender.run.points.iter().filter_map(TcpCounters::of).collect();
     let later = Drops::of(&looks).filter(|_| is_bbr).map(|course| course.later_part());
     let part = later.unwrap_or(again / segments);
     let segment = sender.last.sample.tcp("snd_mss")? as f64;

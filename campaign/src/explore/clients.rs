@@ -14,7 +14,7 @@ use super::sequence::{Reaction, Sequence};
 use super::sockets::Socket;
 
 /// Time limit for a client to connect, and to exit after the last message.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A listener on loopback with the files that a client needs to trust it.
 pub struct Bait<'a> {
@@ -83,7 +83,7 @@ impl<'a> Bait<'a> {
     }
 
     fn accept(&self, child: &mut Child) -> std::io::Result<std::net::TcpStream> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => {
@@ -110,7 +110,7 @@ struct Reaped(Child);
 impl Reaped {
     /// Returns the exit status; `None` if a signal ended the client or it had to be killed.
     fn status(&mut self) -> std::io::Result<Option<i32>> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             if let Some(status) = self.0.try_wait()? {
                 return Ok(status.code());

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, sockopt};
 
-use crate::race::{Begun, Tried, race};
+use crate::race::{AttemptCallback, Begun, race};
 use crate::resolve::{Family, resolve};
 
 /// The parameters for reaching a host by TCP.
@@ -68,7 +68,7 @@ impl Dial {
     pub(crate) fn connect(
         &self,
         addresses: &[SocketAddr],
-        tried: Tried<'_>,
+        tried: AttemptCallback<'_>,
         shortfall: &mut Shortfall,
     ) -> io::Result<(TcpStream, SocketAddr)> {
         let (socket, address) = self.connect_first(addresses, tried, shortfall)?;
@@ -82,7 +82,7 @@ impl Dial {
     fn connect_first(
         &self,
         addresses: &[SocketAddr],
-        tried: Tried<'_>,
+        tried: AttemptCallback<'_>,
         shortfall: &mut Shortfall,
     ) -> io::Result<(OwnedFd, SocketAddr)> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use lh_driver::{ConnectionStats, Control, ControlCx, ControlEvent, Driver, Interests, Link, Ready};
-use lh_metrics::{About, Counters, REQUEST, Recorder, Sample, Side, Source};
+use lh_metrics::{Counters, REQUEST, Recorder, RunHeader, Sample, Side, Source};
 use lh_wire::Reader;
 
 use crate::log::{LogTarget, Logger};
@@ -76,7 +76,7 @@ impl Metrics {
         let peer = transport.peer_identification().unwrap_or_default();
         let time = SystemTime::now();
         let unix = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let about = About {
+        let about = RunHeader {
             run: format!("{}-{}", unix.as_millis(), std::process::id()),
             start: lh_sys::time::utc_text(time),
             host: config.host.clone(),

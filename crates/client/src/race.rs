@@ -22,7 +22,7 @@ pub(crate) enum Begun {
 }
 
 /// Callback for each attempt (`None`) and each failure.
-pub(crate) type Tried<'t> = &'t mut dyn FnMut(&SocketAddr, Option<&io::Error>);
+pub(crate) type AttemptCallback<'t> = &'t mut dyn FnMut(&SocketAddr, Option<&io::Error>);
 
 /// Returns the addresses with alternating families, in the resolver's order, starting with its first.
 pub(crate) fn interleaved(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
@@ -56,7 +56,7 @@ pub(crate) fn race(
     delay: Duration,
     timeout: Option<Duration>,
     begin: &mut dyn FnMut(&SocketAddr) -> io::Result<Begun>,
-    tried: Tried<'_>,
+    tried: AttemptCallback<'_>,
 ) -> io::Result<(OwnedFd, SocketAddr)> {
     let mut waiting = interleaved(addresses).into_iter().peekable();
     let mut running: Vec<Attempt> = Vec::new();

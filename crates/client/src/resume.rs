@@ -26,7 +26,7 @@ use crate::proxy::ProxyCommand;
 use crate::service_quality::mark_packets;
 use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
-use attempt::{Attempt, News, ProofError, failure_to_go_on, host_key, refusal};
+use attempt::{Attempt, AttemptReport, ProofError, failure_to_go_on, host_key, refusal};
 use path::{PathState, PathWatch};
 use second::{SecondLink, Step};
 use status::Status;
@@ -38,7 +38,7 @@ const SLEEP: usize = usize::MAX - 8;
 const ATTEMPTS: usize = usize::MAX - 7;
 
 /// Time without a link before the user at a terminal is told.
-const UNTOLD: Duration = Duration::from_millis(500);
+const NOTICE_DELAY: Duration = Duration::from_millis(500);
 
 /// The resumption state of one session.
 pub(crate) struct Resuming {
@@ -91,7 +91,7 @@ impl Agreed {
 
     /// Records that the session has no link.
     fn on_lost(&mut self, now: Instant) {
-        self.away = Some(now + UNTOLD);
+        self.away = Some(now + NOTICE_DELAY);
         self.suspects = false;
         self.path.forget();
     }
@@ -278,7 +278,7 @@ impl Resuming {
         let (id, now) = (attempt.id(), Instant::now());
         match attempt.news() {
             None => {}
-            Some(News::Reached { session_id }) => {
+            Some(AttemptReport::Reached { session_id }) => {
                 // The silent link may have answered meanwhile.
                 if !cx.is_away() && (agreed.path.check(cx, now) == PathState::Good || !cx.lose_link()) {
                     agreed.path.forget();
@@ -296,7 +296,7 @@ impl Resuming {
                     !given_up
                 });
             }
-            Some(News::Accepted { mut link, proxy, answer }) => {
+            Some(AttemptReport::Accepted { mut link, proxy, answer }) => {
                 let verified = attempt
                     .made_claim()
                     .ok_or(ProofError::NoClaim)
@@ -332,7 +332,7 @@ impl Resuming {
                 self.status.clear();
                 self.logger.say(LogLevel::Verbose, "connection resumed");
             }
-            Some(News::Failed(error)) => {
+            Some(AttemptReport::Failed(error)) => {
                 agreed.attempts.retain(|other| other.id() != id);
                 self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
                 agreed.fail(id, error.failure(), now);

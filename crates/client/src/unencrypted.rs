@@ -91,12 +91,12 @@ const MAX_LATER_BYTES: usize = 1 << 20;
 
 /// Events that arrive before the switch, kept for the session.
 #[derive(Default)]
-struct Later {
+struct DeferredEvents {
     events: Vec<Event>,
     bytes: usize,
 }
 
-impl Later {
+impl DeferredEvents {
     /// Keeps an event. Returns false if there are too many.
     fn keep(&mut self, event: Event) -> bool {
         // A packet refers to its whole receive buffer, so a copy is kept.
@@ -130,7 +130,7 @@ pub(crate) fn switch(
     link.transport().set_unencrypted(wanted);
     link.transport().request_rekey();
     let deadline = Instant::now() + timeout.unwrap_or(SWITCH_TIMEOUT);
-    let mut later = Later::default();
+    let mut later = DeferredEvents::default();
     let names = loop {
         let event = match link.next_event(Some(deadline)) {
             Ok(event) => event,

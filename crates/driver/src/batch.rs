@@ -36,7 +36,7 @@ impl Core {
     }
 
     /// True when a channel or source that waits for budget could send now.
-    pub(crate) fn someone_can_write(&mut self) -> bool {
+    pub(crate) fn can_write_now(&mut self) -> bool {
         (0..self.slots.len()).any(|index| {
             self.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write)
                 && self.budget(index) > 0

@@ -18,7 +18,7 @@ use crate::{ControlCx, Resolver};
 /// free space.
 const UNIX_PAUSE: Duration = Duration::from_millis(20);
 /// Time limit of these retries.
-const UNIX_PATIENCE: Duration = Duration::from_secs(10);
+const UNIX_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Target of a connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub fn dial(
             });
         }
         Target::Unix(path) => match SocketAddrUnix::new(path) {
-            Ok(address) => begin(vec![Address::Unix(address, cx.now() + UNIX_PATIENCE)], done, cx),
+            Ok(address) => begin(vec![Address::Unix(address, cx.now() + UNIX_TIMEOUT)], done, cx),
             Err(error) => done(Err(error.into()), cx),
         },
     }

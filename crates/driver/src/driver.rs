@@ -310,7 +310,7 @@ impl Driver {
         timeout: Option<Duration>,
         ready: &mut Vec<(Owner, usize, Ready)>,
     ) -> Result<(), DriverError> {
-        let wait = if self.core.someone_can_write() || self.core.link.has_work() {
+        let wait = if self.core.can_write_now() || self.core.link.has_work() {
             None
         } else {
             let moved =

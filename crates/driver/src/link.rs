@@ -94,7 +94,7 @@ pub struct Link {
 pub(crate) const WORKER_POOL: usize = 1;
 
 /// Time for which the peer's last data is read after it stopped taking ours.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const WAIT_AFTER_WRITE_FAILURE: Duration = Duration::from_secs(2);
 
 impl Link {
     /// Combines a transport with its descriptors.
@@ -266,7 +266,7 @@ impl Link {
                 Err(error) => {
                     self.transport.written(total);
                     if self.write_failed.is_none() {
-                        self.write_failed = Some((error, now + LAST_WORDS));
+                        self.write_failed = Some((error, now + WAIT_AFTER_WRITE_FAILURE));
                     }
                 }
             }

@@ -22,7 +22,7 @@ pub enum Direction {
 
 /// Method of avoiding blocking calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum IoMethod {
     /// The open file description is ours alone and non-blocking.
     Nonblocking,
     /// A socket: each call has the MSG_DONTWAIT flag.
@@ -38,7 +38,7 @@ enum Way {
 #[derive(Debug, Clone)]
 pub struct LocalFd {
     fd: Arc<OwnedFd>,
-    way: Way,
+    way: IoMethod,
     terminal: bool,
     growth: Arc<PipeGrowth>,
 }
@@ -59,12 +59,12 @@ impl LocalFd {
         let way = match kind {
             FileType::Socket => {
                 enlarge_socket(&fd);
-                Way::Socket
+                IoMethod::Socket
             }
-            FileType::RegularFile | FileType::BlockDevice => Way::File,
+            FileType::RegularFile | FileType::BlockDevice => IoMethod::File,
             _ => {
                 set_nonblocking(&fd, true)?;
-                Way::Nonblocking
+                IoMethod::Nonblocking
             }
         };
         let terminal = rustix::termios::isatty(&fd);
@@ -88,22 +88,22 @@ impl LocalFd {
             FileType::Socket => {
                 let own = duplicate()?;
                 enlarge_socket(&own);
-                (own, Way::Socket)
+                (own, IoMethod::Socket)
             }
-            FileType::RegularFile | FileType::BlockDevice => (duplicate()?, Way::File),
-            FileType::CharacterDevice if is_memory(fd)? => (duplicate()?, Way::File),
+            FileType::RegularFile | FileType::BlockDevice => (duplicate()?, IoMethod::File),
+            FileType::CharacterDevice if is_memory(fd)? => (duplicate()?, IoMethod::File),
             // Opening other devices may have effects (a tape rewinds), so only pipes and terminals are
             // reopened.
             _ if kind == FileType::Fifo || terminal => match reopen(fd, direction) {
-                Ok(own) => (own, Way::Nonblocking),
-                Err(_) => (duplicate()?, Way::AskFirst),
+                Ok(own) => (own, IoMethod::Nonblocking),
+                Err(_) => (duplicate()?, IoMethod::AskFirst),
             },
-            _ => (duplicate()?, Way::AskFirst),
+            _ => (duplicate()?, IoMethod::AskFirst),
         };
         Ok(Self::new(fd, way, terminal, kind))
     }
 
-    fn new(fd: OwnedFd, way: Way, terminal: bool, kind: FileType) -> Self {
+    fn new(fd: OwnedFd, way: IoMethod, terminal: bool, kind: FileType) -> Self {
         let growth = if kind == FileType::Fifo { PipeGrowth::of(&fd) } else { PipeGrowth::never() };
         Self { fd: Arc::new(fd), way, terminal, growth: Arc::new(growth) }
     }
@@ -116,11 +116,11 @@ impl LocalFd {
     /// Reads available bytes into the slices; 0 is the end. The end of a pty (EIO) and a reset connection
     /// count as the end too.
     pub(crate) fn read_vectored(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if self.way == Way::AskFirst && !self.poll(PollFlags::IN)? {
+        if self.way == IoMethod::AskFirst && !self.poll(PollFlags::IN)? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let result = retry_on_intr(|| match self.way {
-            Way::Socket => {
+            IoMethod::Socket => {
                 let mut control = RecvAncillaryBuffer::default();
                 rustix::net::recvmsg(&self.fd, slices, &mut control, RecvFlags::DONTWAIT).map(|got| got.bytes)
             }
@@ -153,13 +153,13 @@ impl LocalFd {
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let result = retry_on_intr(|| match self.way {
-            Way::Socket => rustix::net::sendmsg(
+            IoMethod::Socket => rustix::net::sendmsg(
                 &self.fd,
                 slices,
                 &mut SendAncillaryBuffer::default(),
                 SendFlags::DONTWAIT | lh_sys::socket::NO_SIGNAL,
             ),
-            Way::AskFirst => {
+            IoMethod::AskFirst => {
                 if !self.poll(PollFlags::OUT).map_err(|_| Errno::IO)? {
                     return Err(Errno::AGAIN);
                 }
@@ -173,7 +173,7 @@ impl LocalFd {
 
     /// Signals the end of output to the peer of a socket. For other descriptors, dropping them does that.
     pub(crate) fn shutdown_write(&self) {
-        if self.way == Way::Socket {
+        if self.way == IoMethod::Socket {
             // Fails only when the peer is gone and needs no signal.
             let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
         }
@@ -229,7 +229,7 @@ fn enlarge_socket(fd: &OwnedFd) {
 mod tests {
     use super::*;
 
-    fn pipe(way: Way) -> (OwnedFd, LocalFd) {
+    fn pipe(way: IoMethod) -> (OwnedFd, LocalFd) {
         let (read, write) = lh_sys::fd::pipe().unwrap();
         (read, LocalFd::new(write, way, false, FileType::Fifo))
     }
@@ -250,10 +250,10 @@ mod tests {
 
     #[test]
     fn a_shared_pipe_is_filled_without_blocking() {
-        let (_read, write) = pipe(Way::AskFirst);
+        let (_read, write) = pipe(IoMethod::AskFirst);
         assert!(fill(&write) >= 65536);
         let (read, _write) = lh_sys::fd::pipe().unwrap();
-        let read = LocalFd::new(read, Way::AskFirst, false, FileType::Fifo);
+        let read = LocalFd::new(read, IoMethod::AskFirst, false, FileType::Fifo);
         let error = read.read_vectored(&mut [IoSliceMut::new(&mut [0; 4])]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
@@ -323,7 +323,7 @@ mod tests {
     fn local_socket_buffer_is_enlarged() {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let before =
-            fill(&LocalFd::new(ours.try_clone().unwrap().into(), Way::Socket, false, FileType::Socket));
+            fill(&LocalFd::new(ours.try_clone().unwrap().into(), IoMethod::Socket, false, FileType::Socket));
         drop(_theirs);
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let after = fill(&LocalFd::owned(ours.into()).unwrap());

@@ -31,7 +31,7 @@ pub(crate) fn of_family(family: Family, all: Vec<SocketAddr>) -> io::Result<Vec<
 }
 
 /// Callback for the result.
-type Then = Box<dyn FnOnce(io::Result<Vec<SocketAddr>>, &mut ControlCx<'_>)>;
+type Callback = Box<dyn FnOnce(io::Result<Vec<SocketAddr>>, &mut ControlCx<'_>)>;
 
 /// Looks up names beside the loop. Clones share the threads, which exist only during lookups.
 #[derive(Clone, Default)]
@@ -41,13 +41,13 @@ pub struct Resolver {
 
 /// The lookups and threads since the resolver was last idle.
 struct Burst {
-    desk: Arc<Desk>,
-    waiting: HashMap<u64, (Family, Then)>,
+    desk: Arc<SharedState>,
+    waiting: HashMap<u64, (Family, Callback)>,
     next: u64,
 }
 
 /// State that the threads share.
-struct Desk {
+struct SharedState {
     state: Mutex<State>,
     /// Socket to the loop; a byte wakes it.
     wake: UnixStream,
@@ -89,9 +89,9 @@ impl Resolver {
         host: &str,
         port: u16,
         family: Family,
-        then: Then,
+        then: Callback,
         cx: &mut ControlCx<'_>,
-    ) -> Result<(), (io::Error, Then)> {
+    ) -> Result<(), (io::Error, Callback)> {
         let mut place = self.burst.borrow_mut();
         let mut source = None;
         if place.is_none() {
@@ -104,7 +104,7 @@ impl Resolver {
                 Ok(pair) => pair,
                 Err(error) => return Err((error, then)),
             };
-            let desk = Arc::new(Desk { state: Mutex::default(), wake: there });
+            let desk = Arc::new(SharedState { state: Mutex::default(), wake: there });
             *place = Some(Burst { desk: Arc::clone(&desk), waiting: HashMap::new(), next: 0 });
             source = Some(Answers { resolver: self.clone(), desk, wake: here, over: false });
         }
@@ -124,7 +124,7 @@ impl Resolver {
     }
 }
 
-impl Desk {
+impl SharedState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,7 +167,7 @@ impl Desk {
 /// The loop's side of a burst: passes results to their callbacks.
 struct Answers {
     resolver: Resolver,
-    desk: Arc<Desk>,
+    desk: Arc<SharedState>,
     wake: UnixStream,
     over: bool,
 }

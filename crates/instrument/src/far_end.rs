@@ -16,7 +16,7 @@ use crate::target::Target;
 use crate::task::random;
 
 /// Time limit of a connection, and of the answer to an upload.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Part of a flow that is not counted, as for flows of SSH: TCP's slow start.
 const WARM_UP: f64 = 0.3;
 /// Time limit for the helper to listen.
@@ -40,7 +40,7 @@ else echo "the server has neither python3 nor perl, nor socat with --tcp-port" >
 
 /// How a forward to it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ForwardMethod {
     Local,
     Socks,
 }
@@ -87,8 +87,8 @@ impl FarEnd {
     /// # Errors
     /// The connection is lost.
     pub(crate) fn begin(&self, stream: &mut TcpStream, direction: Direction) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         stream.write_all(self.request(direction).as_bytes())
     }
 
@@ -132,7 +132,7 @@ impl FarEnd {
         let address = SocketAddr::new(host, self.address.port());
         let begun = Instant::now();
         let mut stream = loop {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            match TcpStream::connect_timeout(&address, TIMEOUT) {
                 Err(error)
                     if error.kind() == io::ErrorKind::ConnectionRefused && begun.elapsed() < LISTENS =>
                 {

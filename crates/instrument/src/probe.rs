@@ -15,7 +15,7 @@ const LONGEST_GREETING: usize = 32 * 1024;
 /// Characters of another protocol's first line that are shown.
 const SHOWN: usize = 60;
 /// Time in which a segment must be acknowledged, besides round trips.
-const PATIENCE: Duration = Duration::from_millis(600);
+const TIMEOUT: Duration = Duration::from_millis(600);
 /// Refusals after which a server is not tried again, and the time between tries.
 pub(crate) const MOST_REFUSALS: usize = 4;
 pub(crate) const REFUSAL_PAUSE: Duration = Duration::from_millis(300);
@@ -176,7 +176,7 @@ impl SegmentProbe {
         let (stream, connect) = greet(address).ok()?;
         let info = TcpInfo::of(&stream)?;
         let offered = info.get("snd_mss")?;
-        let patience = PATIENCE + Duration::from_secs_f64(4.0 * connect);
+        let patience = TIMEOUT + Duration::from_secs_f64(4.0 * connect);
         let headers = info.get("pmtu")?.checked_sub(offered).filter(|bytes| *bytes < 200)?;
         let mut probe = Self { address, stream, patience, offered, headers, lost: false };
         probe.begin_packet().ok()?;

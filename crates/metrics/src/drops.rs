@@ -9,7 +9,7 @@ use crate::Point;
 
 /// TCP state of a sender at one moment: counters since the connection began.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Look {
+pub struct TcpCounters {
     /// Time, seconds from any origin.
     pub seconds: f64,
     /// Segments sent, including retransmissions.
@@ -22,7 +22,7 @@ pub struct Look {
     pub round_trip: f64,
 }
 
-impl Look {
+impl TcpCounters {
     /// Returns the counters of a sample; `None` if the kernel does not report them.
     pub fn of(point: &Point) -> Option<Self> {
         let tcp = |name| point.sample.tcp(name).map(|value| value as f64);
@@ -68,7 +68,7 @@ const START: f64 = 0.34;
 
 impl Drops {
     /// Computes the course of a flow; `None` if nothing was lost, or there are too few samples.
-    pub fn of(looks: &[Look]) -> Option<Self> {
+    pub fn of(looks: &[TcpCounters]) -> Option<Self> {
         let lowest = looks.iter().map(|look| look.round_trip).min_by(f64::total_cmp)?;
         let steps: Vec<Step> = looks.windows(2).filter_map(Step::between).collect();
         let (begun, ended) = (looks.first()?.seconds, looks.last()?.seconds);
@@ -198,7 +198,7 @@ struct Step {
 }
 
 impl Step {
-    fn between(looks: &[Look]) -> Option<Self> {
+    fn between(looks: &[TcpCounters]) -> Option<Self> {
         let [before, after] = looks else { return None };
         let seconds = after.seconds - before.seconds;
         (seconds > 0.0).then(|| Self {

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read};
 
 use serde_json::{Map, Value};
 
-use crate::recorder::{About, MARK, Side, VERSION};
+use crate::recorder::{MARK, RunHeader, Side, VERSION};
 use crate::sample::Sample;
 
 /// Upper limit of a line, bytes. The writer's lines are shorter.
@@ -23,7 +23,7 @@ pub struct Point {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// Description from its first line.
-    pub about: About,
+    pub about: RunHeader,
     /// The end that the samples belong to.
     pub side: Side,
     /// The samples, in the order of the file.
@@ -169,7 +169,7 @@ fn begin(object: &Map<String, Value>) -> Result<Run, BadLine> {
         "remote" => Side::Remote,
         other => return Err(BadLine::Side(other.to_owned())),
     };
-    let about = About {
+    let about = RunHeader {
         run: text(object, "run")?,
         start: text(object, "start")?,
         host: text(object, "host")?,
@@ -221,8 +221,11 @@ mod tests {
     fn written() -> String {
         let directory = tempfile::tempdir().unwrap();
         let prefix = directory.path().join("m");
-        let about =
-            |run: &str| About { run: run.to_owned(), host: "a \"b\"\n".to_owned(), ..About::default() };
+        let about = |run: &str| RunHeader {
+            run: run.to_owned(),
+            host: "a \"b\"\n".to_owned(),
+            ..RunHeader::default()
+        };
         let mut one = Recorder::open(&prefix, Side::Local, about("1")).unwrap();
         let mut two = Recorder::open(&prefix, Side::Local, about("2")).unwrap();
         let sample = |rtt| Sample {

@@ -39,7 +39,7 @@ impl Side {
 
 /// Contents of the first line of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct About {
+pub struct RunHeader {
     /// Identifier of the run, unique in its file.
     pub run: String,
     /// Start time, RFC 3339.
@@ -67,7 +67,7 @@ pub struct OpenError {
 pub struct Recorder {
     file: File,
     path: PathBuf,
-    about: About,
+    about: RunHeader,
     side: Side,
     begun: bool,
 }
@@ -78,7 +78,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open(prefix: &Path, side: Side, about: About) -> Result<Self, OpenError> {
+    pub fn open(prefix: &Path, side: Side, about: RunHeader) -> Result<Self, OpenError> {
         let mut path = prefix.as_os_str().to_owned();
         path.push(".");
         path.push(side.name());
@@ -102,7 +102,7 @@ impl Recorder {
     pub fn write(&mut self, at: Duration, sample: &Sample) -> io::Result<()> {
         let mut text = String::new();
         if !std::mem::replace(&mut self.begun, true) {
-            let About { run, start, host, peer, cipher } = &self.about;
+            let RunHeader { run, start, host, peer, cipher } = &self.about;
             let side = self.side.name();
             let line = json!({
                 MARK: VERSION, "run": run, "side": side, "start": start, "host": host, "peer": peer, "cipher": cipher,

@@ -12,7 +12,7 @@ use crate::log::Level;
 
 /// The origin and time of a login, which options are checked against.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Comer<'a> {
+pub(crate) struct LoginOrigin<'a> {
     pub(crate) user: &'a str,
     pub(crate) address: IpAddr,
     /// The host name, where `UseDNS` has found one.
@@ -146,10 +146,10 @@ impl KeyOptions {
     pub(crate) fn authorise(
         &self,
         place: &str,
-        comer: &Comer<'_>,
+        comer: &LoginOrigin<'_>,
         authorities: bool,
     ) -> Result<(), (Level, String)> {
-        let Comer { user, address, name, now } = *comer;
+        let LoginOrigin { user, address, name, now } = *comer;
         if let Some(expires) = self.expires.filter(|expires| now >= *expires) {
             let when = lh_sys::time::local_text(expires);
             return Err((Level::Debug1, format!("{place}: entry expired at {when}")));
@@ -195,8 +195,8 @@ mod tests {
         KeyOptions::parse(text).unwrap()
     }
 
-    fn comer(address: &str, now: i64) -> Comer<'static> {
-        Comer { user: "ada", address: address.parse().unwrap(), name: None, now }
+    fn comer(address: &str, now: i64) -> LoginOrigin<'static> {
+        LoginOrigin { user: "ada", address: address.parse().unwrap(), name: None, now }
     }
 
     #[test]

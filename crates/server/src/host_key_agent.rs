@@ -9,15 +9,15 @@ use lh_agent::{Frames, Reply, Request, flags_for, frame};
 use lh_crypto::{CryptoError, PublicKey};
 
 /// Longest wait for an agent's answer. A key that needs a touch cannot serve as a host key.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The keyword's value that refers to the environment variable of this name.
 pub(crate) const VARIABLE: &str = "SSH_AUTH_SOCK";
 
 fn ask(socket: &Path, request: &Request<'_>) -> io::Result<Reply> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     stream.write_all(&frame(&request.encode()))?;
     let mut frames = Frames::default();
     let mut buffer = [0; 4096];

@@ -19,8 +19,8 @@ pub(crate) mod priority;
 mod reports;
 mod restart;
 mod room;
+mod session_messages;
 mod startup;
-mod told;
 mod waiting;
 
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ use crate::user_connections::UserConnections;
 use adopted::Adopted;
 use balancers::{Arrived, Balancers};
 use connected::ConnectedSessions;
-use exporter::{Exporter, Present};
+use exporter::{Exporter, SessionGauges};
 use manager::Manager;
 use options::system;
 pub use options::{ListenError, ListenerOptions};
@@ -71,7 +71,7 @@ pub(crate) const NICE_FLAG: &str = "--nice=";
 pub const SESSION_NAME: &str = "lhsshd-session";
 
 /// Time after the end of LoginGraceTime at which a session is killed that has not ended itself.
-const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
+const GRACE_MARGIN: Duration = Duration::from_secs(20);
 
 /// A session process that has not been waited for (`waitpid`).
 struct Running {
@@ -94,13 +94,13 @@ struct Running {
 
 /// The events that a wait has found. Sessions are named by their process ids, because others may end before
 /// the events are handled.
-struct News {
+struct WaitEvents {
     /// Listening sockets with a pending connection, by index.
     accepting: Vec<usize>,
     /// Startups whose socket has room for more of the hand-over.
-    hungry: Vec<Pid>,
+    hand_over_ready: Vec<Pid>,
     /// Startups that have sent a message or have ended.
-    heard: Vec<Pid>,
+    startups_ready: Vec<Pid>,
     /// Sessions that have sent a report.
     reporting: Vec<Pid>,
     /// Sessions of earlier listeners that have sent a report.
@@ -270,7 +270,7 @@ enum End {
 impl Listener {
     fn run(&mut self, options: &ListenerOptions) -> Result<End, ListenError> {
         loop {
-            let news = self.wait()?;
+            let events = self.wait()?;
             let mut has_reaped = false;
             while let Some(signal) = self.signals.take().map_err(system("signals"))? {
                 match signal {
@@ -299,15 +299,15 @@ impl Listener {
             }
             // What has been read since says nothing any more.
             if !has_reaped {
-                self.take_words(&news);
+                self.handle_messages(&events);
             }
-            let News { accepting, hungry, .. } = news;
-            for startup in self.startups.iter_mut().filter(|startup| hungry.contains(&startup.pid)) {
+            let WaitEvents { accepting, hand_over_ready, .. } = events;
+            for startup in self.startups.iter_mut().filter(|startup| hand_over_ready.contains(&startup.pid)) {
                 startup.push(&self.bytes);
             }
             self.kill_overdue();
             self.manager.feed_watchdog(Instant::now());
-            let present = Present {
+            let present = SessionGauges {
                 sessions: self.running.len() + self.adopted.len(),
                 unauthenticated: self.startups.len(),
             };
@@ -331,7 +331,7 @@ impl Listener {
     }
 
     /// Waits for the next event or deadline.
-    fn wait(&self) -> Result<News, ListenError> {
+    fn wait(&self) -> Result<WaitEvents, ListenError> {
         let now = Instant::now();
         let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
         let exporter = self.exporter.as_ref().and_then(Exporter::deadline);

@@ -72,9 +72,9 @@ use resume_state::Resuming;
 use signing::HostKeySigner;
 use stage::Stage;
 pub(crate) use stage::Unexpected;
-use terminals::Presence;
+use terminals::UserTerminals;
 use ticket_state::Joining;
-pub(crate) use who::Who;
+pub(crate) use who::ClientIdentity;
 
 /// The monitor of one connection. See the module documentation.
 pub(crate) struct Monitor {
@@ -89,7 +89,7 @@ pub(crate) struct Monitor {
     modules: Option<Modules>,
     /// The state of gssapi-with-mic.
     gss: Gss,
-    presence: Presence,
+    presence: UserTerminals,
     joining: Joining,
     resuming: Resuming,
 }
@@ -113,7 +113,7 @@ impl Monitor {
             candidate: None,
             modules: None,
             gss: Gss::default(),
-            presence: Presence::default(),
+            presence: UserTerminals::default(),
             joining: Joining::default(),
             resuming: Resuming::default(),
         }

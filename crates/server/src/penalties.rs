@@ -38,7 +38,7 @@ impl Source {
 
 /// An offence of a source address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Misdeed {
+pub(crate) enum Offence {
     /// The session process crashed.
     Crash,
     /// A login failed.
@@ -53,7 +53,7 @@ pub(crate) enum Misdeed {
     Refused,
 }
 
-impl Misdeed {
+impl Offence {
     /// Returns the offence for the exit status of a session without a login; `None` for no offence.
     pub(crate) const fn of_status(status: i32) -> Option<Self> {
         Some(match status {
@@ -171,10 +171,10 @@ impl Table {
         &mut self,
         address: IpAddr,
         source: Source,
-        misdeed: Misdeed,
+        offence: Offence,
         now: Instant,
     ) -> Consequence {
-        let time = misdeed.time(&self.rules);
+        let time = offence.time(&self.rules);
         if !self.rules.enabled || time.is_zero() || self.is_exempt(address) {
             return Consequence::None;
         }
@@ -192,13 +192,13 @@ impl Table {
         let penalty = self.penalties.entry(source).or_insert(Penalty {
             until: now,
             active: false,
-            reason: misdeed.reason(),
+            reason: offence.reason(),
         });
         if penalty.until <= now {
             penalty.active = false;
         }
         penalty.until = (penalty.until.max(now) + time).min(now + max);
-        penalty.reason = misdeed.reason();
+        penalty.reason = offence.reason();
         let left = penalty.until - now;
         if left >= min && !penalty.active {
             penalty.active = true;
@@ -242,10 +242,10 @@ mod tests {
             self.start + Duration::from_secs(seconds)
         }
 
-        fn punish(&mut self, address: &str, misdeed: Misdeed, seconds: u64) -> Consequence {
+        fn punish(&mut self, address: &str, offence: Offence, seconds: u64) -> Consequence {
             let address: IpAddr = address.parse().unwrap();
             let now = self.at(seconds);
-            self.table.punish(address, Source::of(address, BLOCK), misdeed, now)
+            self.table.punish(address, Source::of(address, BLOCK), offence, now)
         }
 
         fn refuses(&mut self, address: &str, seconds: u64) -> Option<&'static str> {
@@ -259,25 +259,25 @@ mod tests {
     fn failures_add_up_and_are_forgotten() {
         let mut scene = Scene::new("yes", None);
         // The default: each failure adds 5 seconds, and the penalty starts at 15.
-        assert_eq!(scene.punish("192.0.2.1", Misdeed::AuthFail, 0), Consequence::None);
-        assert_eq!(scene.punish("192.0.2.1", Misdeed::AuthFail, 0), Consequence::None);
+        assert_eq!(scene.punish("192.0.2.1", Offence::AuthFail, 0), Consequence::None);
+        assert_eq!(scene.punish("192.0.2.1", Offence::AuthFail, 0), Consequence::None);
         assert_eq!(scene.refuses("192.0.2.1", 0), None);
         let reason = "penalty: failed authentication";
         let expected = Consequence::Activated(Duration::from_secs(15), reason);
-        assert_eq!(scene.punish("192.0.2.1", Misdeed::AuthFail, 0), expected);
+        assert_eq!(scene.punish("192.0.2.1", Offence::AuthFail, 0), expected);
         assert_eq!(scene.refuses("192.0.2.1", 14), Some(reason));
         assert_eq!(scene.refuses("192.0.2.2", 14), None);
         assert_eq!(scene.refuses("192.0.2.1", 16), None);
-        assert_eq!(scene.punish("192.0.2.1", Misdeed::AuthFail, 16), Consequence::None);
+        assert_eq!(scene.punish("192.0.2.1", Offence::AuthFail, 16), Consequence::None);
         assert_eq!(scene.refuses("192.0.2.1", 16), None);
     }
 
     #[test]
     fn one_crash_is_enough_and_nothing_lasts_for_ever() {
         let mut scene = Scene::new("crash:90 max:100", None);
-        assert!(matches!(scene.punish("192.0.2.1", Misdeed::Crash, 0), Consequence::Activated(..)));
+        assert!(matches!(scene.punish("192.0.2.1", Offence::Crash, 0), Consequence::Activated(..)));
         for _ in 0..50 {
-            scene.punish("192.0.2.1", Misdeed::Crash, 1);
+            scene.punish("192.0.2.1", Offence::Crash, 1);
         }
         assert!(scene.refuses("192.0.2.1", 100).is_some());
         assert_eq!(scene.refuses("192.0.2.1", 102), None);
@@ -286,13 +286,13 @@ mod tests {
     #[test]
     fn neighbours_suffer_and_the_exempt_do_not() {
         let mut scene = Scene::new("authfail:20", Some("10.0.0.0/8,2001:db8:ffff::/48"));
-        scene.punish("2001:db8::1", Misdeed::AuthFail, 0);
+        scene.punish("2001:db8::1", Offence::AuthFail, 0);
         assert!(scene.refuses("2001:db8::2", 0).is_some());
         assert_eq!(scene.refuses("2001:db8:0:1::2", 0), None);
-        scene.punish("10.1.2.3", Misdeed::Crash, 0);
+        scene.punish("10.1.2.3", Offence::Crash, 0);
         assert_eq!(scene.refuses("10.1.2.3", 0), None);
         let mut off = Scene::new("no", None);
-        off.punish("192.0.2.1", Misdeed::Crash, 0);
+        off.punish("192.0.2.1", Offence::Crash, 0);
         assert_eq!(off.refuses("192.0.2.1", 0), None);
     }
 
@@ -300,9 +300,9 @@ mod tests {
     fn the_table_is_bounded() {
         for (mode, newcomer_refused) in [("permissive", false), ("deny-all", true)] {
             let mut scene = Scene::new(&format!("authfail:20 max-sources4:2 overflow:{mode}"), None);
-            scene.punish("192.0.2.1", Misdeed::AuthFail, 0);
-            scene.punish("192.0.2.2", Misdeed::AuthFail, 1);
-            scene.punish("192.0.2.3", Misdeed::AuthFail, 2);
+            scene.punish("192.0.2.1", Offence::AuthFail, 0);
+            scene.punish("192.0.2.2", Offence::AuthFail, 1);
+            scene.punish("192.0.2.3", Offence::AuthFail, 2);
             assert_eq!(scene.table.penalties.len(), 2);
             assert_eq!(scene.refuses("192.0.2.99", 3).is_some(), newcomer_refused);
             assert!(scene.refuses("192.0.2.3", 3).is_some());
@@ -314,19 +314,19 @@ mod tests {
 
     #[test]
     fn what_statuses_mean() {
-        assert_eq!(Misdeed::of_status(0), None);
-        for (status, misdeed) in [
-            (3, Misdeed::GraceExceeded),
-            (4, Misdeed::Crash),
-            (5, Misdeed::AuthFail),
-            (6, Misdeed::Refused),
-            (7, Misdeed::InvalidUser),
-            (8, Misdeed::GraceExceeded),
-            (255, Misdeed::NoAuth),
+        assert_eq!(Offence::of_status(0), None);
+        for (status, offence) in [
+            (3, Offence::GraceExceeded),
+            (4, Offence::Crash),
+            (5, Offence::AuthFail),
+            (6, Offence::Refused),
+            (7, Offence::InvalidUser),
+            (8, Offence::GraceExceeded),
+            (255, Offence::NoAuth),
         ] {
             // No status after a failed attempt counts as a lost path.
-            assert_eq!(Misdeed::may_be_a_lost_path(status), [3, 255].contains(&status), "{status}");
-            assert_eq!(Misdeed::of_status(status), Some(misdeed));
+            assert_eq!(Offence::may_be_a_lost_path(status), [3, 255].contains(&status), "{status}");
+            assert_eq!(Offence::of_status(status), Some(offence));
         }
     }
 }

@@ -22,7 +22,7 @@ const FIXED: usize = 16;
 /// Longest accepted header of version 2, bytes. Balancers add a few hundred bytes of their own fields.
 const LONGEST: usize = 4096;
 /// Longest wait for a complete header; balancers send it at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The client that a header names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,12 +212,12 @@ impl Incoming {
         Ok(parsed.map(|(client, _)| client))
     }
 
-    /// Waits for the header, at most [`PATIENCE`].
+    /// Waits for the header, at most [`TIMEOUT`].
     ///
     /// # Errors
     /// Those of [`read`](Self::read), and [`HeaderError::TimedOut`].
     pub(crate) fn wait(mut self, socket: impl AsFd) -> Result<Client, HeaderError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(client) = self.read(&socket)? {
                 return Ok(client);

@@ -14,7 +14,7 @@ const LONGEST_TEXT: usize = 256;
 
 /// Statistics of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Conduct {
+pub(crate) struct ConnectionUsage {
     /// The client's identification line.
     pub(crate) client: String,
     pub(crate) kex: String,
@@ -89,7 +89,7 @@ fn bounded(reader: &mut Reader<'_>) -> Result<String, WireError> {
     Ok(text(reader)?.chars().take(LONGEST_TEXT).collect())
 }
 
-impl Conduct {
+impl ConnectionUsage {
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         let Self { client, kex, cipher, mac, compression, .. } = self;
         for text in [client, kex, cipher, mac, compression, &self.end] {
@@ -203,8 +203,8 @@ impl Transfer {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn conduct() -> Conduct {
-        Conduct {
+    pub(crate) fn conduct() -> ConnectionUsage {
+        ConnectionUsage {
             client: "SSH-2.0-Test_1".into(),
             kex: "curve25519-sha256".into(),
             cipher: "aes128-gcm@openssh.com".into(),
@@ -268,7 +268,7 @@ pub(crate) mod tests {
     fn what_is_told_arrives_within_bounds() {
         let mut bytes = Vec::new();
         conduct().write_to(&mut bytes);
-        assert_eq!(Conduct::read_from(&mut Reader::new(&bytes)).unwrap(), conduct());
+        assert_eq!(ConnectionUsage::read_from(&mut Reader::new(&bytes)).unwrap(), conduct());
         for outcome in
             [Outcome::Complete, Outcome::Abandoned, Outcome::Rejected, Outcome::Failed("no space".into())]
         {

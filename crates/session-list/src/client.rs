@@ -20,7 +20,7 @@ use crate::{ENDS, Request};
 pub const MONITOR_LIMIT: usize = 256;
 
 /// Longest wait for the answers of monitors.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Longest wait for a session's end. Its monitor kills the remaining processes after six seconds.
 const ENDING: Duration = Duration::from_secs(15);
@@ -131,7 +131,7 @@ impl Sessions {
                 Err(_) => {}
             }
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while !asked.is_empty() && wait(&asked, until) {
             let mut rest = Vec::new();
             for mut one in asked {
@@ -191,7 +191,7 @@ pub fn end(id: Id) -> Result<(), Refused> {
     socket.write_all(&[Request::End.byte()]).map_err(|_| Refused::NoSession)?;
     let blocking = socket.set_nonblocking(false);
     blocking.map_err(|_| Refused::Silent)?;
-    match read_byte(&mut socket, PATIENCE) {
+    match read_byte(&mut socket, TIMEOUT) {
         Ok(Some(ENDS)) => {}
         Ok(_) => return Err(Refused::NoSession),
         Err(_) => return Err(Refused::Silent),

@@ -29,14 +29,14 @@ pub enum Typing {
     /// A flag of this command.
     Flag(&'static str, Word),
     /// A path of one side.
-    Path(Side, Only, Word),
+    Path(Side, EntryFilter, Word),
     /// Something that cannot be completed.
     Other,
 }
 
 /// Which entries of a directory are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Only {
+pub enum EntryFilter {
     /// All.
     Any,
     /// Directories, and links that may lead to one.
@@ -70,14 +70,14 @@ pub fn typing(line: &str) -> Typing {
     let operands = words.len() - 1 - flags;
     let (side, only) = match (entry.names, operands) {
         (Names::Local, _) | (Names::RemoteThenLocal, 1) | (Names::LocalThenRemote, 0) => {
-            (Side::Local, Only::Any)
+            (Side::Local, EntryFilter::Any)
         }
         (Names::Remote, _)
         | (Names::RemoteThenLocal, 0)
         | (Names::LocalThenRemote, 1)
-        | (Names::ValueThenRemote, 1) => (Side::Remote, Only::Any),
-        (Names::LocalDirectory, 0) => (Side::Local, Only::Directories),
-        (Names::RemoteDirectory, 0) => (Side::Remote, Only::Directories),
+        | (Names::ValueThenRemote, 1) => (Side::Remote, EntryFilter::Any),
+        (Names::LocalDirectory, 0) => (Side::Local, EntryFilter::Directories),
+        (Names::RemoteDirectory, 0) => (Side::Remote, EntryFilter::Directories),
         _ => return Typing::Other,
     };
     Typing::Path(side, only, last)
@@ -114,7 +114,7 @@ pub fn complete(line: &str, remote: &mut Remote, directory: &[u8]) -> Completion
             entries.retain(|(name, kind)| {
                 name.starts_with(prefix)
                     && (!name.starts_with(b".") || prefix.starts_with(b"."))
-                    && (only == Only::Any || *kind != Kind::Other)
+                    && (only == EntryFilter::Any || *kind != Kind::Other)
             });
             if let [(name, kind @ Kind::Link)] = &mut entries[..]
                 && let Ok(true) = remote.is_dir(&join(&parent_path, name))
@@ -261,8 +261,11 @@ mod tests {
             Typing::Path(_, only, _) => Some(only),
             _ => None,
         };
-        assert_eq!((only("cd x"), only("lcd x")), (Some(Only::Directories), Some(Only::Directories)));
-        assert_eq!((only("ls x"), only("lls x")), (Some(Only::Any), Some(Only::Any)));
+        assert_eq!(
+            (only("cd x"), only("lcd x")),
+            (Some(EntryFilter::Directories), Some(EntryFilter::Directories))
+        );
+        assert_eq!((only("ls x"), only("lls x")), (Some(EntryFilter::Any), Some(EntryFilter::Any)));
     }
 
     #[test]

@@ -44,14 +44,14 @@ pub struct Completions {
 }
 
 /// A message to the reader.
-enum Told {
+enum ReaderMessage {
     Next,
     Completions(Completions),
 }
 
 /// The commands' end of the reader.
 pub struct Console {
-    tell: Sender<Told>,
+    tell: Sender<ReaderMessage>,
     said: Receiver<Said>,
     /// Settings of the terminal, restored at the end.
     terminal: Option<Termios>,
@@ -60,7 +60,7 @@ pub struct Console {
 /// The reader's end: sends events, receives messages.
 struct ReaderEnd {
     say: Sender<Said>,
-    told: Receiver<Told>,
+    told: Receiver<ReaderMessage>,
     wake: UnixStream,
 }
 
@@ -124,7 +124,7 @@ impl Console {
     /// Asks for the next line; it comes as [`Said`].
     pub fn ask(&self) {
         // A reader that has ended has sent `Said::End`.
-        let _ = self.tell.send(Told::Next);
+        let _ = self.tell.send(ReaderMessage::Next);
     }
 
     /// Returns the next event, if there is one.
@@ -138,7 +138,7 @@ impl Console {
 
     /// Answers [`Said::Complete`].
     pub fn answer(&self, completions: Completions) {
-        let _ = self.tell.send(Told::Completions(completions));
+        let _ = self.tell.send(ReaderMessage::Completions(completions));
     }
 }
 
@@ -152,7 +152,7 @@ impl Drop for Console {
 }
 
 fn read_lines(reader: &ReaderEnd, mut input: Box<dyn BufRead + Send>) {
-    while let Ok(Told::Next) = reader.told.recv() {
+    while let Ok(ReaderMessage::Next) = reader.told.recv() {
         let mut line = Vec::new();
         let said = match input.read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => Said::End,
@@ -173,7 +173,7 @@ fn read_lines(reader: &ReaderEnd, mut input: Box<dyn BufRead + Send>) {
 fn edit(editor: &mut Editor<Asker, MemHistory>) {
     loop {
         let Some(Asker(reader)) = editor.helper() else { return };
-        if !matches!(reader.told.recv(), Ok(Told::Next)) {
+        if !matches!(reader.told.recv(), Ok(ReaderMessage::Next)) {
             return;
         }
         let said = loop {
@@ -204,7 +204,7 @@ impl Completer for Asker {
             return Ok((pos, Vec::new()));
         }
         match self.0.told.recv() {
-            Ok(Told::Completions(Completions { start, found })) => {
+            Ok(ReaderMessage::Completions(Completions { start, found })) => {
                 let pair = |(display, replacement)| Pair { display, replacement };
                 Ok((start, found.into_iter().map(pair).collect()))
             }

@@ -72,7 +72,7 @@ pub enum Failure {
 
 /// Position in the sequence of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum Position {
     LinkBefore,
     TargetBefore,
     Make,
@@ -93,13 +93,13 @@ pub struct Trial {
     was_refused: bool,
     /// No file with the name of the target existed.
     target_was_missing: bool,
-    at: At,
+    at: Position,
 }
 
 impl Trial {
     /// Starts to make `link` with the target `target`. Tries `order` first.
     pub const fn new(target: Vec<u8>, link: Vec<u8>, order: LinkOrder) -> Self {
-        let at = At::LinkBefore;
+        let at = Position::LinkBefore;
         Self { target, link, order, is_second: false, was_refused: false, target_was_missing: false, at }
     }
 
@@ -116,12 +116,12 @@ impl Trial {
     /// Returns the next step.
     pub fn step(&self) -> Step<'_> {
         match self.at {
-            At::LinkBefore | At::LookAtLink => Step::Look(&self.link),
-            At::TargetBefore => Step::Look(&self.target),
-            At::Make => Step::Make(self.order),
-            At::ReadLink => Step::Read(&self.link),
-            At::ReadTarget => Step::Read(&self.target),
-            At::RemoveTarget => Step::Remove(&self.target),
+            Position::LinkBefore | Position::LookAtLink => Step::Look(&self.link),
+            Position::TargetBefore => Step::Look(&self.target),
+            Position::Make => Step::Make(self.order),
+            Position::ReadLink => Step::Read(&self.link),
+            Position::ReadTarget => Step::Read(&self.target),
+            Position::RemoveTarget => Step::Remove(&self.target),
         }
     }
 
@@ -130,50 +130,52 @@ impl Trial {
         let failed = |failure| Some(Verdict::Failed(failure));
         self.at = match (self.at, answer) {
             // An existing link with the right target would prove nothing later.
-            (At::LinkBefore, Answer::Link | Answer::NoLink) => return failed(Failure::Exists),
-            (At::LinkBefore, _) => At::TargetBefore,
-            (At::TargetBefore, answer) => {
+            (Position::LinkBefore, Answer::Link | Answer::NoLink) => return failed(Failure::Exists),
+            (Position::LinkBefore, _) => Position::TargetBefore,
+            (Position::TargetBefore, answer) => {
                 self.target_was_missing = answer == Answer::Missing;
-                At::Make
+                Position::Make
             }
-            (At::Make, Answer::Ok) => At::ReadLink,
-            (At::Make, _) => {
+            (Position::Make, Answer::Ok) => Position::ReadLink,
+            (Position::Make, _) => {
                 self.was_refused = true;
                 if self.is_second || !self.may_try_other() {
                     return failed(Failure::Refused);
                 }
                 self.use_other()
             }
-            (At::ReadLink, Answer::LeadsTo(found)) => {
+            (Position::ReadLink, Answer::LeadsTo(found)) => {
                 return Some(match found == self.target {
                     true => Verdict::Made(self.order),
                     false => Verdict::Failed(Failure::LeadsElsewhere(found)),
                 });
             }
-            (At::ReadLink, _) => At::LookAtLink,
+            (Position::ReadLink, _) => Position::LookAtLink,
             // The server cannot read links.
-            (At::LookAtLink, Answer::Link) => return Some(Verdict::Made(self.order)),
-            (At::LookAtLink, Answer::NoLink) => return failed(Failure::NotThere),
-            (At::LookAtLink, _) => At::ReadTarget,
-            (At::ReadTarget, Answer::LeadsTo(found)) if self.target_was_missing => {
+            (Position::LookAtLink, Answer::Link) => return Some(Verdict::Made(self.order)),
+            (Position::LookAtLink, Answer::NoLink) => return failed(Failure::NotThere),
+            (Position::LookAtLink, _) => Position::ReadTarget,
+            (Position::ReadTarget, Answer::LeadsTo(found)) if self.target_was_missing => {
                 if found != self.link {
                     return failed(Failure::Reversed(std::mem::take(&mut self.target)));
                 }
-                At::RemoveTarget
+                Position::RemoveTarget
             }
-            (At::ReadTarget, _) => return failed(Failure::NotThere),
-            (At::RemoveTarget, Answer::Ok) if !self.is_second => self.use_other(),
-            (At::RemoveTarget, Answer::Ok) if self.was_refused => return failed(Failure::Refused),
-            (At::RemoveTarget, Answer::Ok) => return failed(Failure::NotThere),
-            (At::RemoveTarget, _) => return failed(Failure::Reversed(std::mem::take(&mut self.target))),
+            (Position::ReadTarget, _) => return failed(Failure::NotThere),
+            (Position::RemoveTarget, Answer::Ok) if !self.is_second => self.use_other(),
+            (Position::RemoveTarget, Answer::Ok) if self.was_refused => return failed(Failure::Refused),
+            (Position::RemoveTarget, Answer::Ok) => return failed(Failure::NotThere),
+            (Position::RemoveTarget, _) => {
+                return failed(Failure::Reversed(std::mem::take(&mut self.target)));
+            }
         };
         None
     }
 
-    fn use_other(&mut self) -> At {
+    fn use_other(&mut self) -> Position {
         self.order = self.order.reversed();
         self.is_second = true;
-        At::Make
+        Position::Make
     }
 
     /// Returns true if the order may be the reason of a refusal, and trying the other order does no harm. An

@@ -34,7 +34,7 @@ pub(crate) enum Purpose {
 }
 
 /// The next task of the connecting thread.
-struct Want {
+struct ConnectTask {
     purpose: Purpose,
     /// Ticket to join the session with; `None`: log in.
     ticket: Option<Ticket>,
@@ -44,7 +44,7 @@ struct Want {
 /// State of the connecting thread, which starts when it is first needed.
 enum Worker {
     None,
-    Running(Sender<Want>),
+    Running(Sender<ConnectTask>),
     Over,
 }
 
@@ -129,7 +129,7 @@ impl Connector {
 
     /// Handles the server's answer to a ticket request.
     pub(crate) fn replied(&self, ticket: Ticket, purpose: Purpose, ok: bool) {
-        if !ok || !self.want(Want { purpose, ticket: Some(ticket), channels: 1 }) {
+        if !ok || !self.want(ConnectTask { purpose, ticket: Some(ticket), channels: 1 }) {
             self.failed(purpose, 1, true);
         }
     }
@@ -145,7 +145,7 @@ impl Connector {
         }
     }
 
-    fn want(&self, want: Want) -> bool {
+    fn want(&self, want: ConnectTask) -> bool {
         let mut worker = locked(&self.worker);
         if let (Worker::None, Some(me)) = (&*worker, self.me.upgrade()) {
             let (wants, wanted) = channel();
@@ -156,11 +156,11 @@ impl Connector {
         matches!(&*worker, Worker::Running(wants) if wants.send(want).is_ok())
     }
 
-    fn work(self: Arc<Self>, wanted: &Receiver<Want>) {
-        let mut waiting: VecDeque<Want> = VecDeque::new();
+    fn work(self: Arc<Self>, wanted: &Receiver<ConnectTask>) {
+        let mut waiting: VecDeque<ConnectTask> = VecDeque::new();
         while let Some(mut want) = waiting.pop_front().or_else(|| wanted.recv().ok()) {
             waiting.extend(wanted.try_iter());
-            let plain = |want: &Want| want.ticket.is_none() && want.purpose == Purpose::Channel;
+            let plain = |want: &ConnectTask| want.ticket.is_none() && want.purpose == Purpose::Channel;
             if plain(&want) {
                 // One login serves all channels that the job waits for, up to the limit.
                 while want.channels < CHANNELS && waiting.front().is_some_and(plain) {
@@ -190,8 +190,8 @@ impl Connector {
     }
 
     /// Serves one connection, from its start to the end of the copy.
-    fn serve(&self, want: Want, connected: &AtomicBool, tried: Sender<()>) {
-        let Want { purpose, ticket, channels } = want;
+    fn serve(&self, want: ConnectTask, connected: &AtomicBool, tried: Sender<()>) {
+        let ConnectTask { purpose, ticket, channels } = want;
         let joins = ticket.is_some();
         let options = ClientOptions { ticket: ticket.map(Arc::new), ..self.options.clone() };
         let mut client = match connect(&options, &mut TerminalUi::default()) {
@@ -231,7 +231,7 @@ impl Connector {
 
     /// Requests another login if it needs no interaction; otherwise returns false. The job may be locked.
     fn log_in(&self, purpose: Purpose, channels: usize) -> bool {
-        self.may_log_in.load(Ordering::Acquire) && self.want(Want { purpose, ticket: None, channels })
+        self.may_log_in.load(Ordering::Acquire) && self.want(ConnectTask { purpose, ticket: None, channels })
     }
 
     /// Requests a ticket from the server.

@@ -18,11 +18,11 @@ const FIRST: RawFd = 3;
 /// Limit of passed sockets.
 const MOST: i32 = 256;
 /// Time limit for queueing a notification.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A socket that the manager has opened.
 #[derive(Debug)]
-pub struct Passed {
+pub struct PassedSocket {
     /// The socket, under the number that it was passed as.
     pub socket: OwnedFd,
     /// Its name in the manager's configuration (`FileDescriptorName=`); empty when it has none.
@@ -34,7 +34,7 @@ pub struct Passed {
 pub struct Service {
     notify: Option<OsString>,
     watchdog: Option<Duration>,
-    sockets: Vec<Passed>,
+    sockets: Vec<PassedSocket>,
     kept: Vec<OwnedFd>,
 }
 
@@ -65,7 +65,7 @@ impl Service {
         for fd in FIRST..FIRST + i32::try_from(count).unwrap_or(MOST).min(MOST) {
             let name = names.next().map(|name| String::from_utf8_lossy(name).into_owned());
             if let Ok(socket) = take_over(fd) {
-                sockets.push(Passed { socket, name: name.unwrap_or_default() });
+                sockets.push(PassedSocket { socket, name: name.unwrap_or_default() });
             }
         }
         let kept = variable(KEPT).unwrap_or_default();
@@ -105,7 +105,7 @@ impl Service {
     }
 
     /// Returns the sockets that the manager passed, once.
-    pub fn take_sockets(&mut self) -> Vec<Passed> {
+    pub fn take_sockets(&mut self) -> Vec<PassedSocket> {
         std::mem::take(&mut self.sockets)
     }
 
@@ -121,7 +121,7 @@ impl Service {
     pub fn notify(&self, assignments: &str) -> io::Result<()> {
         let Some(address) = &self.notify else { return Ok(()) };
         let socket = UnixDatagram::unbound()?;
-        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(TIMEOUT))?;
         let sent = match address.as_bytes().split_first() {
             // Only Linux has sockets without a path.
             #[cfg(target_os = "linux")]

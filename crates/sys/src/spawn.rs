@@ -40,13 +40,13 @@ pub struct Program {
     ids: Option<Ids>,
     #[cfg(target_os = "linux")]
     priority: Option<Priority>,
-    before: Option<Before>,
+    before: Option<PrecedingProgram>,
 }
 
 /// A program that runs to its end before the main one starts, with the same directory, environment, terminal
 /// and output. Only its standard input differs.
 #[derive(Debug)]
-pub struct Before {
+pub struct PrecedingProgram {
     /// The command with all arguments; the first is both path and argument 0.
     pub words: Vec<CString>,
     /// Its standard input: a pipe that holds all its data.
@@ -157,7 +157,7 @@ impl Program {
 
     /// Runs another program first and waits for its end, regardless of its status.
     #[must_use]
-    pub fn before(mut self, before: Before) -> Self {
+    pub fn before(mut self, before: PrecedingProgram) -> Self {
         self.before = Some(before);
         self
     }
@@ -198,7 +198,7 @@ impl Program {
         let mut command = Command::new(&self.path);
         let first = match self.before {
             None => None,
-            Some(Before { words, stdin }) => Some(First::new(&words, stdin, self.env.as_deref())?),
+            Some(PrecedingProgram { words, stdin }) => Some(First::new(&words, stdin, self.env.as_deref())?),
         };
         let arg0 = self.arg0.as_deref().unwrap_or(self.path.as_os_str());
         let words = std::iter::once(arg0).chain(self.args.iter().map(OsString::as_os_str));
@@ -452,7 +452,7 @@ mod tests {
             .arg("echo second $A")
             .env(vec![("A".into(), "b".into())])
             .dir("/usr")
-            .before(Before { words, stdin })
+            .before(PrecedingProgram { words, stdin })
             .new_session());
         assert_eq!(text, "first given b\n/usr\nsecond b\n");
         assert!(status.success());

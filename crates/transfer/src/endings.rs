@@ -8,7 +8,7 @@ use crate::task::preserve::Preserved;
 use crate::task::queues::Tasks;
 use crate::task::state::{Closed, Closing, Copying, State};
 use crate::token::{FileStep, Side, Token};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Direction, Options, local, wording};
 
 /// The files on their way, as far as they end.
@@ -143,7 +143,7 @@ impl Endings<'_> {
             return Some(fault);
         }
         if self.options.preserve && !special {
-            let text = wording::failed(self.direction, Deed::FinishTarget, &file.item.target, &fault);
+            let text = wording::failed(self.direction, FailedStep::FinishTarget, &file.item.target, &fault);
             closing.closed.flaw = Some(text);
         }
         None

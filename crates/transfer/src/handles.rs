@@ -13,7 +13,7 @@ use crate::token::Token;
 
 /// What a handle was given for.
 #[derive(Debug)]
-pub(crate) struct Holder {
+pub(crate) struct HandlePurpose {
     /// Of the request that opened it.
     pub(crate) token: Token,
     /// Its path; empty for directories.
@@ -27,7 +27,7 @@ pub(crate) struct Holder {
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
-    held: HashMap<Handle, Vec<Holder>>,
+    held: HashMap<Handle, Vec<HandlePurpose>>,
     /// By the id of the request.
     opening: VecDeque<(u32, Opening)>,
     closing: HashMap<u32, Handle>,
@@ -74,17 +74,23 @@ impl Handles {
     }
 
     /// Request `id` has been given `handle`. Returns who else has it, if anything has.
-    pub(crate) fn given(&mut self, handle: &Handle, id: u32, token: Token, opening: Opening) -> Vec<Holder> {
+    pub(crate) fn given(
+        &mut self,
+        handle: &Handle,
+        id: u32,
+        token: Token,
+        opening: Opening,
+    ) -> Vec<HandlePurpose> {
         let is_file = opening.is_file();
         let path = if is_file { opening.path } else { Vec::new() };
         let holders = self.held.entry(handle.clone()).or_default();
-        let is_open = |holder: &Holder| holder.close.is_none_or(|close| is_before(id, close));
+        let is_open = |holder: &HandlePurpose| holder.close.is_none_or(|close| is_before(id, close));
         let others = holders
             .iter()
             .filter(|holder| is_open(holder))
-            .map(|holder| Holder { path: holder.path.clone(), ..*holder })
+            .map(|holder| HandlePurpose { path: holder.path.clone(), ..*holder })
             .collect();
-        holders.push(Holder { token, path, is_file, gone: false, close: None });
+        holders.push(HandlePurpose { token, path, is_file, gone: false, close: None });
         self.open.all += 1;
         self.open.files += usize::from(is_file);
         others
@@ -93,7 +99,7 @@ impl Handles {
     /// Request `id` closes what `handle` was given for, by the same owner as `token` where several have it.
     pub(crate) fn closing(&mut self, handle: &Handle, id: u32, token: &Token) {
         let Some(holders) = self.held.get_mut(handle) else { return };
-        let open = |holder: &&mut Holder| holder.close.is_none();
+        let open = |holder: &&mut HandlePurpose| holder.close.is_none();
         let owned =
             holders.iter().position(|holder| holder.close.is_none() && holder.token.same_owner(token));
         let holder = match owned {
@@ -126,12 +132,12 @@ impl Handles {
 mod tests {
     use lh_sftp::{Attrs, OpenFlags};
 
-    use crate::to_open::How;
+    use crate::to_open::OpenRequest;
 
     use super::*;
 
     fn file() -> Opening {
-        Opening { path: vec![b'x'], how: How::File(OpenFlags::READ, Attrs::NONE), refused_at: None }
+        Opening { path: vec![b'x'], how: OpenRequest::File(OpenFlags::READ, Attrs::NONE), refused_at: None }
     }
 
     fn given(handles: &mut Handles, handle: &[u8], id: u32) -> usize {
@@ -143,7 +149,7 @@ mod tests {
     fn files_and_directories_are_counted_until_their_close_is_answered() {
         let mut handles = Handles::default();
         handles.opening(1, file());
-        handles.opening(2, Opening { how: How::Dir, ..file() });
+        handles.opening(2, Opening { how: OpenRequest::Dir, ..file() });
         assert_eq!(handles.open(), OpenCount { all: 0, files: 0 });
         assert_eq!(handles.open_or_opening(), OpenCount { all: 2, files: 1 });
         given(&mut handles, b"a", 1);

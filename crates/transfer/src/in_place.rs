@@ -14,7 +14,7 @@ use crate::task::queues::Tasks;
 use crate::task::state::{Access, Opening, State, Target};
 use crate::token::{FileStep, Side, Token};
 use crate::tree::Dir;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Direction, Options, local, wording};
 
 /// Why a file is not continued that cannot be compared.
@@ -49,7 +49,7 @@ pub(crate) enum TargetNext {
     Compare(u64),
     /// It cannot be continued, for this reason: it is opened once more, empty.
     Emptied(&'static str),
-    Failed(Deed, Fault),
+    Failed(FailedStep, Fault),
     /// It fails with this message.
     FailedWith(String),
 }
@@ -89,7 +89,7 @@ impl Targets<'_> {
             }
             outcome => match fault_of(outcome) {
                 fault if matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound) => {
-                    TargetNext::Failed(Deed::OpenTarget, fault)
+                    TargetNext::Failed(FailedStep::OpenTarget, fault)
                 }
                 _ => TargetNext::Emptied(UNREADABLE),
             },
@@ -156,7 +156,7 @@ impl Targets<'_> {
             let fault = Fault::other(
                 "what is there cannot be replaced by renaming, so that there would be no backup",
             );
-            return TargetNext::Failed(Deed::OpenTarget, fault);
+            return TargetNext::Failed(FailedStep::OpenTarget, fault);
         }
         file.outstanding += 1;
         file.state = State::Opening(Opening::InPlace(access));
@@ -187,7 +187,7 @@ impl Targets<'_> {
                     // What may be written may not be allowed to be read.
                     return self.open_for(key, Access::WriteOnly);
                 }
-                return TargetNext::Failed(Deed::OpenTarget, fault);
+                return TargetNext::Failed(FailedStep::OpenTarget, fault);
             }
         };
         file.handles.target = Some(handle);
@@ -326,7 +326,7 @@ mod tests {
         assert!(matches!(next, TargetNext::Wait));
         assert!(matches!(host.file().state, State::Opening(Opening::InPlace(Access::WriteOnly))));
         let next = host.targets(Direction::Upload).opened(key, denied());
-        assert!(matches!(next, TargetNext::Failed(Deed::OpenTarget, _)));
+        assert!(matches!(next, TargetNext::Failed(FailedStep::OpenTarget, _)));
     }
 
     #[test]
@@ -335,6 +335,9 @@ mod tests {
         let key = host.key;
         host.file().item.backed_up = Some(false);
         host.file().item.emptied = true;
-        assert!(matches!(host.targets(Direction::Upload).open(key), TargetNext::Failed(Deed::OpenTarget, _)));
+        assert!(matches!(
+            host.targets(Direction::Upload).open(key),
+            TargetNext::Failed(FailedStep::OpenTarget, _)
+        ));
     }
 }

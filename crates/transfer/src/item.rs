@@ -29,7 +29,7 @@ pub(crate) struct Item {
     /// Other names of it wait for its copy.
     pub(crate) leads: bool,
     /// What the target has under its name; looked at only by [`crate::TreeSync`].
-    pub(crate) there: There,
+    pub(crate) there: TargetEntry,
     /// It was compared with that, and is to be copied.
     pub(crate) compared: bool,
     /// What is there is to be moved away before the copy gets its name, and whether it has been.
@@ -38,7 +38,7 @@ pub(crate) struct Item {
 
 /// What is known of a name at the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum There {
+pub(crate) enum TargetEntry {
     Unknown,
     Nothing,
     Found(Info),
@@ -67,7 +67,7 @@ impl Item {
             emptied: false,
             redone: 0,
             leads: false,
-            there: There::Unknown,
+            there: TargetEntry::Unknown,
             compared: false,
             backed_up: None,
         }

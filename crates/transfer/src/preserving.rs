@@ -6,9 +6,9 @@ use crate::ends::Ends;
 use crate::item::Item;
 use crate::report::Reporter;
 use crate::target_facts::NotKept;
-use crate::task::preserve::{PreserveNext, PreserveRequest, PreserveRules, Preserved, Unkept};
+use crate::task::preserve::{NotPreserved, PreserveNext, PreserveRequest, PreserveRules, Preserved};
 use crate::task::queues::Tasks;
-use crate::token::{PreserveStep, Side, Token, Whose};
+use crate::token::{AttributeSubject, PreserveStep, Side, Token};
 use crate::tree::walk::Tree;
 
 /// The files and directories on their way, as far as their attributes are to be kept.
@@ -31,9 +31,9 @@ struct Subject<'a> {
     outstanding: &'a mut u32,
 }
 
-fn subject<'a>(tasks: &'a mut Tasks, tree: &'a mut Tree, whose: Whose) -> Option<Subject<'a>> {
+fn subject<'a>(tasks: &'a mut Tasks, tree: &'a mut Tree, whose: AttributeSubject) -> Option<Subject<'a>> {
     Some(match whose {
-        Whose::File(key) => {
+        AttributeSubject::File(key) => {
             let file = tasks.files.get_mut(key)?;
             Subject {
                 written: file.written_path().to_vec(),
@@ -42,7 +42,7 @@ fn subject<'a>(tasks: &'a mut Tasks, tree: &'a mut Tree, whose: Whose) -> Option
                 outstanding: &mut file.outstanding,
             }
         }
-        Whose::Dir(key) => {
+        AttributeSubject::Dir(key) => {
             let dir = tree.dirs.get_mut(key)?;
             Subject {
                 written: dir.item.target.clone(),
@@ -56,7 +56,7 @@ fn subject<'a>(tasks: &'a mut Tasks, tree: &'a mut Tree, whose: Whose) -> Option
 
 impl Preserving<'_> {
     /// All data are written. True while something is to be kept first; what follows is then done by the answer.
-    pub(crate) fn begin(&mut self, whose: Whose) -> bool {
+    pub(crate) fn begin(&mut self, whose: AttributeSubject) -> bool {
         let Self { options, tasks, tree, ends, .. } = self;
         if !options.keep.asks_for_each() {
             return false;
@@ -72,7 +72,12 @@ impl Preserving<'_> {
     }
 
     /// Returns true when all is kept, or cannot be: what waited for that continues.
-    pub(crate) fn on_answer(&mut self, whose: Whose, step: PreserveStep, outcome: Outcome) -> bool {
+    pub(crate) fn on_answer(
+        &mut self,
+        whose: AttributeSubject,
+        step: PreserveStep,
+        outcome: Outcome,
+    ) -> bool {
         let Self { options, tasks, tree, ends, .. } = self;
         let Some(subject) = subject(tasks, tree, whose) else { return true };
         *subject.outstanding -= 1;
@@ -81,15 +86,15 @@ impl Preserving<'_> {
     }
 
     /// Carries out what is next. Returns true when that is nothing.
-    fn carry_out(&mut self, whose: Whose, next: PreserveNext) -> bool {
+    fn carry_out(&mut self, whose: AttributeSubject, next: PreserveNext) -> bool {
         let Self { options, tasks, tree, ends, report } = self;
         let Some(subject) = subject(tasks, tree, whose) else { return true };
         match next.unkept {
-            Some(Unkept::NoXattrs) => {
+            Some(NotPreserved::NoXattrs) => {
                 let text = "the server has no extended attributes and no access control lists for us: they are not copied";
                 ends.facts.report_not_kept(NotKept::Xattrs, text, report);
             }
-            Some(Unkept::Refused(what, fault)) => {
+            Some(NotPreserved::Refused(what, fault)) => {
                 ends.facts.report_not_kept_at(what, &subject.item.target, &fault, report);
             }
             None => {}

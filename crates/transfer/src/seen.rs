@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, RandomState};
 /// What has been listed of a directory, by hashes of names: its listing may have to be begun again, where its handle turns out to be that of
 /// another file, too.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenNames {
     hashes: Vec<u64>,
     /// Of the listings before this one.
     before: HashSet<u64>,
@@ -14,7 +14,7 @@ pub(crate) struct Seen {
     round: u8,
 }
 
-impl Seen {
+impl SeenNames {
     /// How often it was begun again.
     pub(crate) const fn round(&self) -> u8 {
         self.round
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn names_of_earlier_listings_are_not_new_and_those_of_this_one_are() {
-        let mut seen = Seen::default();
+        let mut seen = SeenNames::default();
         assert!(seen.is_new(b"a") && seen.is_new(b"b"));
         assert!(seen.is_new(b"a"), "a listing is not compared with itself");
         seen.begin_again();

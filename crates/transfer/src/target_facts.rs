@@ -17,7 +17,7 @@ pub(crate) struct TargetFacts {
     pub(crate) asked_for_more: bool,
     /// The target's server permits no rename: every file is written under its final name.
     pub(crate) renames_barred: bool,
-    pub(crate) us: Us,
+    pub(crate) us: TargetUser,
     /// It was reported that a server gives one handle to two files.
     pub(crate) reported_same_handle: bool,
 }
@@ -73,7 +73,7 @@ impl Default for SmallFiles {
 
 /// The id of the user that the target's server runs as.
 #[derive(Debug, Default)]
-pub(crate) enum Us {
+pub(crate) enum TargetUser {
     #[default]
     Unknown,
     /// It is being asked by the file of this name; these wait.

@@ -25,14 +25,14 @@ const FEWEST_HANDLES: usize = 8;
 pub(crate) struct Opening {
     /// Of a file; empty for directories.
     pub(crate) path: Vec<u8>,
-    pub(crate) how: How,
+    pub(crate) how: OpenRequest,
     /// How many were open when it was refused.
     pub(crate) refused_at: Option<usize>,
 }
 
 /// By which request it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum OpenRequest {
     File(OpenFlags, Attrs),
     Dir,
     /// Of what matches the pattern.
@@ -43,9 +43,9 @@ impl Opening {
     /// What `request` is to open; `None` where it opens nothing.
     pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
         let (path, how) = match *request {
-            Request::Open { path, flags, attrs } => (path, How::File(flags, attrs)),
-            Request::Opendir { path } => (path, How::Dir),
-            Request::ListDir { path, pattern, .. } => (path, How::Listing(pattern.to_vec())),
+            Request::Open { path, flags, attrs } => (path, OpenRequest::File(flags, attrs)),
+            Request::Opendir { path } => (path, OpenRequest::Dir),
+            Request::ListDir { path, pattern, .. } => (path, OpenRequest::Listing(pattern.to_vec())),
             _ => return None,
         };
         Some(Self { path: path.to_vec(), how, refused_at: None })
@@ -55,15 +55,15 @@ impl Opening {
     pub(crate) fn request(&self) -> Request<'_> {
         let path = &self.path;
         match &self.how {
-            How::File(flags, attrs) => Request::Open { path, flags: *flags, attrs: *attrs },
-            How::Dir => Request::Opendir { path },
-            How::Listing(pattern) => Request::ListDir { path, pattern, flags: 0 },
+            OpenRequest::File(flags, attrs) => Request::Open { path, flags: *flags, attrs: *attrs },
+            OpenRequest::Dir => Request::Opendir { path },
+            OpenRequest::Listing(pattern) => Request::ListDir { path, pattern, flags: 0 },
         }
     }
 
     /// It is a file.
     pub(crate) const fn is_file(&self) -> bool {
-        matches!(self.how, How::File(..))
+        matches!(self.how, OpenRequest::File(..))
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn file(refused_at: Option<usize>) -> Opening {
-        Opening { path: b"f".to_vec(), how: How::File(OpenFlags::READ, Attrs::NONE), refused_at }
+        Opening { path: b"f".to_vec(), how: OpenRequest::File(OpenFlags::READ, Attrs::NONE), refused_at }
     }
 
     fn waiting(refused_at: Option<usize>) -> Waiting {
@@ -184,7 +184,7 @@ mod tests {
         assert!(later.is_doubtful(&file(None), open(50, 30), true));
         assert!(!later.is_doubtful(&file(None), open(49, 39), true), "one more was open before");
         assert!(later.is_doubtful(&file(None), open(40, 40), true), "of files as many as ever");
-        let dir = Opening { how: How::Dir, ..file(None) };
+        let dir = Opening { how: OpenRequest::Dir, ..file(None) };
         assert!(!later.is_doubtful(&dir, open(40, 40), true));
         assert!(later.is_doubtful(&file(None), open(49, 39), false), "answers overtake each other");
         assert!(!later.is_doubtful(&file(Some(50)), open(50, 50), true), "it was sent again");

@@ -23,11 +23,11 @@ pub(crate) enum Token {
     Removal(Key, RemovalStep),
     /// Something is moved out of the way of a copy.
     Backup(Key),
-    Preserve(Whose, PreserveStep),
+    Preserve(AttributeSubject, PreserveStep),
     /// Whether the target's server permits renames.
     Renames,
     /// Which user the target's server runs as.
-    Us(OwnerStep),
+    TargetUser(OwnerStep),
     /// Something of ours was to be removed.
     Removed(Key),
     /// Whether the server answers at all on this channel.
@@ -219,7 +219,7 @@ pub(crate) enum NameStep {
 
 /// What the attributes belong to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Whose {
+pub(crate) enum AttributeSubject {
     File(Key),
     Dir(Key),
 }

@@ -8,7 +8,7 @@ use crate::names::display_name;
 
 /// What was being done when it failed. Paths are the source's or the target's, as the name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum FailedStep {
     StatSource,
     OpenSource,
     ReadSource,
@@ -35,42 +35,42 @@ pub(crate) fn in_the_way(target: &[u8], fault: &Fault) -> String {
 }
 
 /// The line for `fault` while doing `deed` to `path`.
-pub(crate) fn failed(direction: Direction, deed: Deed, path: &[u8], fault: &Fault) -> String {
+pub(crate) fn failed(direction: Direction, deed: FailedStep, path: &[u8], fault: &Fault) -> String {
     let path = display_name(path);
     let text = &fault.text;
     let source_local = direction == Direction::Upload;
     let target_local = direction == Direction::Download;
     match deed {
-        Deed::StatSource if source_local => format!("stat local \"{path}\": {text}"),
-        Deed::StatSource => format!("stat remote \"{path}\": {text}"),
-        Deed::OpenSource if source_local => format!("open local \"{path}\": {text}"),
-        Deed::OpenSource if direction == Direction::Relay => format!("origin open \"{path}\": {text}"),
-        Deed::OpenSource => format!("remote open \"{path}\": {text}"),
-        Deed::ReadSource if source_local => format!("read local \"{path}\": {text}"),
-        Deed::ReadSource => format!("read remote \"{path}\" : {text}"),
-        Deed::OpenTarget if target_local => format!("open local \"{path}\": {text}"),
-        Deed::OpenTarget => format!("dest open \"{path}\": {text}"),
-        Deed::WriteTarget if target_local => format!("write local \"{path}\": {text}"),
-        Deed::WriteTarget => format!("write remote \"{path}\": {text}"),
-        Deed::FinishTarget if target_local => format!("local set attributes of \"{path}\": {text}"),
-        Deed::FinishTarget => format!("remote fsetstat \"{path}\": {text}"),
-        Deed::SyncTarget if target_local => format!("local sync \"{path}\": {text}"),
-        Deed::SyncTarget => format!("remote fsync \"{path}\": {text}"),
-        Deed::CloseTarget if target_local => format!("close local \"{path}\": {text}"),
-        Deed::CloseTarget => format!("close remote \"{path}\": {text}"),
-        Deed::PlaceTarget if target_local => format!("local rename to \"{path}\": {text}"),
-        Deed::PlaceTarget => format!("remote rename to \"{path}\": {text}"),
-        Deed::VerifyTarget => format!("verify \"{path}\": {text}"),
-        Deed::ListSource if source_local => format!("local opendir \"{path}\": {text}"),
-        Deed::ListSource => format!("remote readdir(\"{path}\"): {text}"),
-        Deed::MakeDir if target_local => format!("mkdir {path}: {text}"),
-        Deed::MakeDir => format!("remote mkdir \"{path}\": {text}"),
-        Deed::DeleteTarget if target_local => format!("delete local \"{path}\": {text}"),
-        Deed::DeleteTarget => format!("delete remote \"{path}\": {text}"),
-        Deed::ListTarget if target_local => format!("local opendir \"{path}\": {text}"),
-        Deed::ListTarget => format!("dest readdir(\"{path}\"): {text}"),
-        Deed::FinishDir if target_local => format!("local set times on \"{path}\": {text}"),
-        Deed::FinishDir => format!("remote setstat \"{path}\": {text}"),
+        FailedStep::StatSource if source_local => format!("stat local \"{path}\": {text}"),
+        FailedStep::StatSource => format!("stat remote \"{path}\": {text}"),
+        FailedStep::OpenSource if source_local => format!("open local \"{path}\": {text}"),
+        FailedStep::OpenSource if direction == Direction::Relay => format!("origin open \"{path}\": {text}"),
+        FailedStep::OpenSource => format!("remote open \"{path}\": {text}"),
+        FailedStep::ReadSource if source_local => format!("read local \"{path}\": {text}"),
+        FailedStep::ReadSource => format!("read remote \"{path}\" : {text}"),
+        FailedStep::OpenTarget if target_local => format!("open local \"{path}\": {text}"),
+        FailedStep::OpenTarget => format!("dest open \"{path}\": {text}"),
+        FailedStep::WriteTarget if target_local => format!("write local \"{path}\": {text}"),
+        FailedStep::WriteTarget => format!("write remote \"{path}\": {text}"),
+        FailedStep::FinishTarget if target_local => format!("local set attributes of \"{path}\": {text}"),
+        FailedStep::FinishTarget => format!("remote fsetstat \"{path}\": {text}"),
+        FailedStep::SyncTarget if target_local => format!("local sync \"{path}\": {text}"),
+        FailedStep::SyncTarget => format!("remote fsync \"{path}\": {text}"),
+        FailedStep::CloseTarget if target_local => format!("close local \"{path}\": {text}"),
+        FailedStep::CloseTarget => format!("close remote \"{path}\": {text}"),
+        FailedStep::PlaceTarget if target_local => format!("local rename to \"{path}\": {text}"),
+        FailedStep::PlaceTarget => format!("remote rename to \"{path}\": {text}"),
+        FailedStep::VerifyTarget => format!("verify \"{path}\": {text}"),
+        FailedStep::ListSource if source_local => format!("local opendir \"{path}\": {text}"),
+        FailedStep::ListSource => format!("remote readdir(\"{path}\"): {text}"),
+        FailedStep::MakeDir if target_local => format!("mkdir {path}: {text}"),
+        FailedStep::MakeDir => format!("remote mkdir \"{path}\": {text}"),
+        FailedStep::DeleteTarget if target_local => format!("delete local \"{path}\": {text}"),
+        FailedStep::DeleteTarget => format!("delete remote \"{path}\": {text}"),
+        FailedStep::ListTarget if target_local => format!("local opendir \"{path}\": {text}"),
+        FailedStep::ListTarget => format!("dest readdir(\"{path}\"): {text}"),
+        FailedStep::FinishDir if target_local => format!("local set times on \"{path}\": {text}"),
+        FailedStep::FinishDir => format!("remote setstat \"{path}\": {text}"),
     }
 }
 

@@ -24,7 +24,7 @@ const LEVEL: u32 = 6;
 
 /// When a direction starts to compress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum CompressionStart {
     #[default]
     Never,
     /// From the end of authentication on: `zlib@openssh.com`.
@@ -33,7 +33,7 @@ pub(crate) enum When {
     Always,
 }
 
-impl When {
+impl CompressionStart {
     pub(crate) fn by_name(name: &str) -> Self {
         match registry::Compression::by_name(name).map(|method| method.starts) {
             Some(Starts::AtOnce) => Self::Always,
@@ -60,7 +60,7 @@ pub struct CompressionTotals {
 /// Compressor of the sending direction.
 #[derive(Default)]
 pub(crate) struct Deflater {
-    pub(crate) when: When,
+    pub(crate) when: CompressionStart,
     stream: Option<Compress>,
     /// Owner of the text in the stream's history, to which the next packet may refer.
     content: Content,
@@ -98,7 +98,7 @@ impl Content {
 
 impl Deflater {
     pub(crate) fn new(name: &str) -> Self {
-        Self { when: When::by_name(name), stream: None, content: Content::Connection }
+        Self { when: CompressionStart::by_name(name), stream: None, content: Content::Connection }
     }
 
     pub(crate) const fn started(&self) -> bool {
@@ -145,13 +145,13 @@ impl Deflater {
 /// Decompressor of the receiving direction.
 #[derive(Default)]
 pub(crate) struct Inflater {
-    pub(crate) when: When,
+    pub(crate) when: CompressionStart,
     stream: Option<Decompress>,
 }
 
 impl Inflater {
     pub(crate) fn new(name: &str) -> Self {
-        Self { when: When::by_name(name), stream: None }
+        Self { when: CompressionStart::by_name(name), stream: None }
     }
 
     pub(crate) const fn started(&self) -> bool {

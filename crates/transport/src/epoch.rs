@@ -23,7 +23,7 @@ pub(crate) struct RawKeys {
 
 /// Direction of the data; selects the letters of key derivation (RFC 4253 section 7.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum DataDirection {
     ClientToServer,
     ServerToClient,
 }
@@ -31,7 +31,7 @@ pub(crate) enum Way {
 impl RawKeys {
     /// Derives the keys of one direction from a finished exchange.
     pub(crate) fn derive(
-        way: Way,
+        way: DataDirection,
         cipher: &'static Cipher,
         mac: Option<&'static Mac>,
         hash: Hash,
@@ -40,8 +40,8 @@ impl RawKeys {
         session_id: &[u8],
     ) -> Self {
         let [iv, key, mac_key] = match way {
-            Way::ClientToServer => *b"ACE",
-            Way::ServerToClient => *b"BDF",
+            DataDirection::ClientToServer => *b"ACE",
+            DataDirection::ServerToClient => *b"BDF",
         };
         let derive = |letter, len| derive_key(hash, secret, exchange_hash, letter, session_id, len);
         let mac = mac.filter(|_| !cipher.is_aead());

@@ -8,7 +8,7 @@ use lh_wire::Message;
 use lh_wire::msg::{self, Debug, Disconnect, NewKeys, Ping, Pong, Unimplemented};
 
 use crate::compress::{Deflater, Inflater};
-use crate::epoch::{RawKeys, Way};
+use crate::epoch::{DataDirection, RawKeys};
 use crate::export::Exporter;
 use crate::kex::{self, Answered, Exchange, Finished, Next, Progress};
 use crate::negotiate::{self, Agreement, Strict};
@@ -302,13 +302,13 @@ impl Transport {
         let session_id = self.exchange.first.session_id.get_or_insert_with(|| exchange_hash.clone());
         let derive = |way| {
             let (cipher, mac) = match way {
-                Way::ClientToServer => (agreement.cipher_c2s, agreement.mac_c2s),
-                Way::ServerToClient => (agreement.cipher_s2c, agreement.mac_s2c),
+                DataDirection::ClientToServer => (agreement.cipher_c2s, agreement.mac_c2s),
+                DataDirection::ServerToClient => (agreement.cipher_s2c, agreement.mac_s2c),
             };
             let hash = agreement.kex.hash();
             RawKeys::derive(way, cipher, mac, hash, secret.encoded(), &exchange_hash, session_id)
         };
-        let (c2s, s2c) = (derive(Way::ClientToServer), derive(Way::ServerToClient));
+        let (c2s, s2c) = (derive(DataDirection::ClientToServer), derive(DataDirection::ServerToClient));
         let names = &agreement.names;
         let (out, keys, compression) = match self.config.role {
             Role::Client => (c2s, s2c, &names.compression_c2s),

@@ -207,7 +207,7 @@ fn session(
     let pipes = match carrier {
         Carrier::MuxClient => {
             let mut master = Master::start(bench, ssh, with, servers[0].port)?;
-            let pipes = master.passenger(&[], &command, Stdio::piped(), Stdio::piped());
+            let pipes = master.mux_client(&[], &command, Stdio::piped(), Stdio::piped());
             programs = master.programs;
             pipes?
         }

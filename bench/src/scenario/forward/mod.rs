@@ -29,7 +29,7 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
         }
     }
     tables.push(start(bench, field));
-    tables.extend(keys::passengers(bench, field)?);
+    tables.extend(keys::mux_clients(bench, field)?);
     Ok(tables)
 }
 

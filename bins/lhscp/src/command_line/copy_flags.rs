@@ -11,9 +11,9 @@ use lh_transfer::{
 };
 
 use super::mode::{Mode, mode};
-use crate::outputs::{Outputs, Wanted};
-use crate::patience::Patience;
+use crate::outputs::{OutputSettings, Outputs};
 use crate::place::{Host, Place};
+use crate::retry_limit::RetryLimit;
 
 pub(super) fn copy_options(parsed: &Parsed) -> Options {
     Options {
@@ -139,7 +139,7 @@ pub(super) fn selection(parsed: &Parsed) -> Result<Selection, Stop> {
 /// The files that are to be left for programs.
 pub(super) fn outputs(parsed: &Parsed) -> Result<Outputs, Stop> {
     let path = |flag| parsed.long_value(flag).map(PathBuf::from);
-    let wanted = Wanted {
+    let wanted = OutputSettings {
         manifest: path("manifest-out"),
         failed: path("failed-out"),
         algorithm: match parsed.long_text("manifest-sum") {
@@ -174,12 +174,12 @@ pub(super) fn pace(parsed: &Parsed) -> Result<Option<u64>, Stop> {
 }
 
 /// How long it goes on after a connection that broke.
-pub(super) fn patience(parsed: &Parsed, mode: Mode) -> Result<Patience, Stop> {
+pub(super) fn retry_limit(parsed: &Parsed, mode: Mode) -> Result<RetryLimit, Stop> {
     let retries = parsed.long_text("retries");
     let Some(time) = parsed.long_text("retry-for") else {
         let times = retries.as_deref().unwrap_or("3").parse();
         let bad = |_| SCP.usage_error(&format!("bad number of retries \"{}\"", retries.unwrap_or_default()));
-        return times.map(Patience::Times).map_err(bad);
+        return times.map(RetryLimit::Times).map_err(bad);
     };
     let seconds = parse_time(&time).filter(|&seconds| seconds > 0);
     let seconds = seconds
@@ -191,7 +191,7 @@ pub(super) fn patience(parsed: &Parsed, mode: Mode) -> Result<Patience, Stop> {
     let other = other.or_else(|| given('D')).or_else(|| given_long("no-resume"));
     match other.or_else(|| given_long("in-place")) {
         Some(flag) => Err(SCP.error(&format!("--retry-for: not with {flag}"))),
-        None => Ok(Patience::For(Duration::from_secs(seconds))),
+        None => Ok(RetryLimit::For(Duration::from_secs(seconds))),
     }
 }
 

@@ -90,7 +90,7 @@ fn the_last_flag_decides_about_protocol_and_route() {
     assert!(interpreted(&["-R", "g:a", "h:b"]).expect("fine").direct);
     assert!(!interpreted(&["-R3", "g:a", "h:b"]).expect("fine").direct);
     let both = interpreted(&["-S", "ssh", "-D", "server", "g:a", "h:b"]).expect("fine");
-    assert_eq!(both.via, Via::Server("server".into()));
+    assert_eq!(both.via, HostAccess::Server("server".into()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Verdicts on planted records.
 
 use super::*;
-use lh_metrics::{About, Sample, Side, ThreadTime};
+use lh_metrics::{RunHeader, Sample, Side, ThreadTime};
 
 const SECOND: u64 = 1_000_000;
 
@@ -23,7 +23,7 @@ fn run(end: &[(&'static str, u64)], ssh: &[(&'static str, u64)], control: &str) 
             sample: Sample { tcp: tcp.collect(), ssh: own, congestion_control, ..Sample::default() },
         }
     });
-    Run { about: About::default(), side: Side::Local, points: points.collect() }
+    Run { about: RunHeader::default(), side: Side::Local, points: points.collect() }
 }
 
 /// The verdict on an upload of 10 MB/s for ten seconds with this record of the client.

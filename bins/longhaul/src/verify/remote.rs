@@ -77,7 +77,7 @@ struct Reading {
 }
 
 /// What a request is about.
-enum About {
+enum RequestSubject {
     Stat,
     Link,
     Sum,
@@ -100,7 +100,7 @@ pub(super) struct Check<'a> {
     sums: bool,
     tasks: BTreeMap<u64, Task>,
     next: u64,
-    asked: HashMap<u32, (u64, About)>,
+    asked: HashMap<u32, (u64, RequestSubject)>,
     reads: usize,
 }
 
@@ -153,8 +153,8 @@ impl<'a> Check<'a> {
     fn begin(&mut self, entry: Entry) {
         let path = join(self.root, &entry.path);
         let (request, about) = match entry.kind {
-            EntryKind::Link(_) => (Request::Readlink { path: &path }, About::Link),
-            EntryKind::File(_) => (Request::Stat { path: &path }, About::Stat),
+            EntryKind::Link(_) => (Request::Readlink { path: &path }, RequestSubject::Link),
+            EntryKind::File(_) => (Request::Stat { path: &path }, RequestSubject::Stat),
         };
         let id = self.sftp.send(&request);
         self.asked.insert(id, (self.next, about));
@@ -167,7 +167,7 @@ impl<'a> Check<'a> {
         let Some(task) = self.tasks.remove(&key) else { return };
         if let Some(reading) = task.reading {
             let id = self.sftp.send(&Request::Close { handle: &reading.handle });
-            self.asked.insert(id, (key, About::Nothing));
+            self.asked.insert(id, (key, RequestSubject::Nothing));
         }
         match finding {
             None => self.findings.good(&task.entry),
@@ -175,28 +175,28 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn take(&mut self, key: u64, about: About, body: ReplyBody) {
-        if matches!(about, About::Read { .. }) {
+    fn take(&mut self, key: u64, about: RequestSubject, body: ReplyBody) {
+        if matches!(about, RequestSubject::Read { .. }) {
             self.reads -= 1;
         }
         let Some(task) = self.tasks.get_mut(&key) else { return };
         match (about, body) {
-            (About::Stat, ReplyBody::Attrs(attrs)) => self.compare_size(key, &attrs),
-            (About::Link, ReplyBody::Names(names)) => {
+            (RequestSubject::Stat, ReplyBody::Attrs(attrs)) => self.compare_size(key, &attrs),
+            (RequestSubject::Link, ReplyBody::Names(names)) => {
                 let right = matches!((&task.entry.kind, &names[..]), (EntryKind::Link(to), [name]) if name.name == *to);
                 self.end(key, (!right).then_some(Finding::Content));
             }
-            (About::Link, ReplyBody::Status(status)) if status.code != StatusCode::NO_SUCH_FILE => {
+            (RequestSubject::Link, ReplyBody::Status(status)) if status.code != StatusCode::NO_SUCH_FILE => {
                 self.end(key, Some(Finding::Kind("is no symbolic link")));
             }
-            (About::Sum, ReplyBody::Extended(fields)) => {
+            (RequestSubject::Sum, ReplyBody::Extended(fields)) => {
                 let right =
                     matches!(&task.entry.kind, EntryKind::File(Some(sum)) if summed(&fields) == Some(sum));
                 self.end(key, (!right).then_some(Finding::Content));
             }
             // It may know no sum of this algorithm; that it may not be read is said when it is opened.
-            (About::Sum, _) => self.open(key),
-            (About::Open, ReplyBody::Handle(handle)) => {
+            (RequestSubject::Sum, _) => self.open(key),
+            (RequestSubject::Open, ReplyBody::Handle(handle)) => {
                 let sum = self.algorithm.start();
                 task.reading = Some(Reading {
                     handle,
@@ -208,7 +208,7 @@ impl<'a> Check<'a> {
                     in_flight: 0,
                 });
             }
-            (About::Read { offset, len }, body) => self.take_data(key, offset, len, body),
+            (RequestSubject::Read { offset, len }, body) => self.take_data(key, offset, len, body),
             (_, ReplyBody::Status(status)) => self.end(key, Some(finding_of(&status))),
             _ => self.end(key, Some(bad_message())),
         }
@@ -232,7 +232,7 @@ impl<'a> Check<'a> {
                     len: 0,
                     block: 0,
                 });
-                self.asked.insert(id, (key, About::Sum));
+                self.asked.insert(id, (key, RequestSubject::Sum));
                 return;
             }
             (EntryKind::File(Some(_)), _) => return self.open(key),
@@ -245,7 +245,7 @@ impl<'a> Check<'a> {
         let Some(task) = self.tasks.get(&key) else { return };
         let request = Request::Open { path: &task.path, flags: OpenFlags::READ, attrs: Attrs::NONE };
         let id = self.sftp.send(&request);
-        self.asked.insert(id, (key, About::Open));
+        self.asked.insert(id, (key, RequestSubject::Open));
     }
 
     /// Asks for more of the files that are open, the first of them first.
@@ -266,7 +266,7 @@ impl<'a> Check<'a> {
                     None => break,
                 };
                 let id = self.sftp.send(&Request::Read { handle: &reading.handle, offset, len });
-                self.asked.insert(id, (key, About::Read { offset, len }));
+                self.asked.insert(id, (key, RequestSubject::Read { offset, len }));
                 reading.in_flight += 1;
                 self.reads += 1;
             }

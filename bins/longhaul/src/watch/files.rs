@@ -137,7 +137,7 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Recorder, Sample, Side};
+    use lh_metrics::{Recorder, RunHeader, Sample, Side};
     use std::time::Duration;
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let prefix = directory.path().join("m");
         assert!(Files::find(&prefix).is_none());
-        let about = About { run: "1".to_owned(), host: "far\x1b[2J".to_owned(), ..About::default() };
+        let about = RunHeader { run: "1".to_owned(), host: "far\x1b[2J".to_owned(), ..RunHeader::default() };
         let mut recorder = Recorder::open(&prefix, Side::Local, about).unwrap();
         let mut files = Files::find(&prefix).unwrap();
         assert!(files.sample().unwrap().is_empty());

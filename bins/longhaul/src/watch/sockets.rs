@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::time::Instant;
 
-use lh_metrics::{About, Point, Run, Sample, Side};
+use lh_metrics::{Point, Run, RunHeader, Sample, Side};
 use lh_sys::errno_text;
 use lh_sys::tcp_info::TcpInfo;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -33,7 +33,7 @@ impl History {
     fn add(&mut self, key: &str, name: String, sample: Sample, unread: Option<u64>) -> Watched {
         let seconds = self.begun.elapsed().as_secs_f64();
         let run = self.runs.entry(key.to_owned()).or_insert_with(|| Run {
-            about: About { run: key.to_owned(), ..About::default() },
+            about: RunHeader { run: key.to_owned(), ..RunHeader::default() },
             side: Side::Local,
             points: Vec::new(),
         });

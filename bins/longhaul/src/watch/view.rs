@@ -215,7 +215,7 @@ pub(super) fn line(watched: &Watched) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Sample, Side, ThreadTime};
+    use lh_metrics::{RunHeader, Sample, Side, ThreadTime};
 
     /// An upload of 10 MB/s whose peer's SSH window is closed.
     fn upload(unread: u64) -> Watched {
@@ -243,7 +243,7 @@ mod tests {
                     .to_vec(),
             },
         });
-        let about = About { peer: "SSH-2.0-OpenSSH_9.2".to_owned(), ..About::default() };
+        let about = RunHeader { peer: "SSH-2.0-OpenSSH_9.2".to_owned(), ..RunHeader::default() };
         let run = Run { about, side: Side::Local, points: points.collect() };
         let connection = Connection { local: Some(run), remote: None, files: Vec::new() };
         Watched { name: "far".to_owned(), connection, unread: Some(unread), age: None }

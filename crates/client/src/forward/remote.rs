@@ -7,7 +7,7 @@ use lh_wire::{Reader, Result as WireResult, Writer};
 
 use super::error::ForwardError;
 use super::remote_socks::RemoteSocks;
-use super::state::{Done, Forwards, RemoteListener, Taker, target};
+use super::state::{ChannelAcceptor, Done, Forwards, RemoteListener, target};
 use super::words;
 use crate::log::sanitise;
 use crate::ui::LogLevel;
@@ -43,11 +43,23 @@ impl Forwards {
     }
 
     /// Like [`add_remote`](Self::add_remote), but `taker` handles the connections.
-    pub(crate) fn add_remote_for(&self, forward: &Forward, taker: Taker, cx: &mut ControlCx<'_>, done: Done) {
+    pub(crate) fn add_remote_for(
+        &self,
+        forward: &Forward,
+        taker: ChannelAcceptor,
+        cx: &mut ControlCx<'_>,
+        done: Done,
+    ) {
         self.listen_there(forward, Some(taker), cx, done);
     }
 
-    fn listen_there(&self, forward: &Forward, taker: Option<Taker>, cx: &mut ControlCx<'_>, done: Done) {
+    fn listen_there(
+        &self,
+        forward: &Forward,
+        taker: Option<ChannelAcceptor>,
+        cx: &mut ControlCx<'_>,
+        done: Done,
+    ) {
         let port = match forward.listen {
             Endpoint::Tcp { port, .. } => port,
             Endpoint::Unix(_) => 0,
@@ -162,7 +174,7 @@ impl Forwards {
     }
 
     /// Returns the forward that a connection belongs to. Some servers change the address, but never the port.
-    fn find(&self, listen: &Endpoint) -> Option<(Forward, Option<Taker>)> {
+    fn find(&self, listen: &Endpoint) -> Option<(Forward, Option<ChannelAcceptor>)> {
         let state = self.0.state.borrow();
         let found = match listen {
             Endpoint::Unix(_) => state.remote.iter().find(|each| each.forward.listen == *listen),

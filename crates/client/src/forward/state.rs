@@ -78,11 +78,11 @@ pub(super) struct RemoteListener {
     /// The port that the server listens on, once it has replied.
     pub(super) port: u16,
     /// Handles its connections instead of this process.
-    pub(super) taker: Option<Taker>,
+    pub(super) taker: Option<ChannelAcceptor>,
 }
 
 /// Handles a channel that the server opens for a connection: its type and fields.
-pub(crate) type Taker = Rc<dyn Fn(ChannelId, &str, &[u8], &mut ControlCx<'_>)>;
+pub(crate) type ChannelAcceptor = Rc<dyn Fn(ChannelId, &str, &[u8], &mut ControlCx<'_>)>;
 
 /// Type and description of an open channel.
 pub(super) struct Name {

@@ -51,7 +51,7 @@ pub(super) fn refusal(link: &Link, session: &PublicKey) -> Failure {
 }
 
 /// A report of an attempt to the loop.
-pub(super) enum News {
+pub(super) enum AttemptReport {
     /// The host was reached and its key accepted. Holds the session identifier of the new link.
     Reached { session_id: Vec<u8> },
     /// The server has accepted the claim. Its proof has not been checked.
@@ -143,7 +143,7 @@ fn export(link: &Link, request: &Request) -> Option<Export> {
 /// An attempt and its thread. Dropping it abandons the attempt: the thread ends by itself and claims nothing.
 pub(super) struct Attempt {
     id: AttemptId,
-    news: Receiver<News>,
+    news: Receiver<AttemptReport>,
     /// Contains one byte for each report of the thread.
     wake: UnixStream,
     go: Sender<Request>,
@@ -187,7 +187,7 @@ impl Attempt {
         let thread = Thread { news: sender, waker, claims, progress: Arc::clone(&progress), probe };
         std::thread::Builder::new().name("reconnect".to_owned()).spawn(move || {
             if let Err(error) = thread.run(&options, &session, connect) {
-                thread.tell(News::Failed(error));
+                thread.tell(AttemptReport::Failed(error));
             }
         })?;
         Ok(Self { id, news, wake, go, claim: None, progress, indirect, process: std::process::id() })
@@ -203,13 +203,13 @@ impl Attempt {
     }
 
     /// Returns the next report of the thread.
-    pub(super) fn news(&self) -> Option<News> {
+    pub(super) fn news(&self) -> Option<AttemptReport> {
         // The byte only wakes the loop; an error means that there is nothing to read.
         let _ = (&self.wake).read(&mut [0; 1]);
         match self.news.try_recv() {
             Ok(news) => Some(news),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(News::Failed(AttemptError::NoThread)),
+            Err(TryRecvError::Disconnected) => Some(AttemptReport::Failed(AttemptError::NoThread)),
         }
     }
 
@@ -243,7 +243,7 @@ impl Attempt {
 
 /// The thread's part of an attempt.
 struct Thread {
-    news: Sender<News>,
+    news: Sender<AttemptReport>,
     waker: UnixStream,
     claims: Receiver<Request>,
     progress: LastProgress,
@@ -252,7 +252,7 @@ struct Thread {
 
 impl Thread {
     /// Sends a report to the loop, which may have dropped the attempt.
-    fn tell(&self, news: News) {
+    fn tell(&self, news: AttemptReport) {
         let _ = self.news.send(news);
         let _ = (&self.waker).write_all(&[0]);
     }
@@ -263,7 +263,7 @@ impl Thread {
         let (mut link, proxy) =
             connected.map_err(|error| AttemptError::Connect { complaint: ui.complaint, error })?;
         let session_id = link.transport_ref().session_id().unwrap_or_default().to_vec();
-        self.tell(News::Reached { session_id });
+        self.tell(AttemptReport::Reached { session_id });
         let request = match &self.probe {
             Some(probe) => self.compare(&mut link, probe)?,
             None => self.claims.recv(),
@@ -271,7 +271,7 @@ impl Thread {
         // The loop has dropped the attempt.
         let Ok(request) = request else { return Ok(()) };
         let answer = claim(&mut link, &request, session)?;
-        self.tell(News::Accepted { link: Box::new(link), proxy, answer });
+        self.tell(AttemptReport::Accepted { link: Box::new(link), proxy, answer });
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use lh_driver::{ControlCx, Traffic};
 use lh_sys::interfaces;
 use lh_sys::network_changes::{NetworkChange, NetworkChanges, Sleeps};
 
-use super::quiet::{Ask, Moved, Quiet};
+use super::quiet::{Ask, LinkAmounts, Quiet};
 
 /// Name of the global request that a server answers at once.
 const QUESTION: &str = "keepalive@openssh.com";
@@ -217,7 +217,7 @@ impl PathWatch {
         }
         let sent = cx.message_counts().map_or(0, |(_, sent)| sent);
         let Traffic { bytes_in, bytes_out, packets_in } = cx.traffic();
-        let moved = Moved { messages: cx.received_messages() + sent, bytes_in, bytes_out };
+        let moved = LinkAmounts { messages: cx.received_messages() + sent, bytes_in, bytes_out };
         let Some(check) = &mut self.check else {
             match self.quiet.poll(moved, || has_unacknowledged(cx), now) {
                 Some(Ask::Early) => self.ask(EARLY_ANSWER, cx, now),

@@ -17,14 +17,14 @@ const BULK: u64 = 256 << 10;
 
 /// Amounts of data and messages on the link.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Moved {
+pub(super) struct LinkAmounts {
     /// Messages of the session, sent and received.
     pub(super) messages: u64,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
 }
 
-impl Moved {
+impl LinkAmounts {
     const fn bytes(self) -> u64 {
         self.bytes_in + self.bytes_out
     }
@@ -43,7 +43,7 @@ pub(super) enum Ask {
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
     /// Amounts at the last call.
-    seen: Moved,
+    seen: LinkAmounts,
     /// Number of bytes at the last query.
     asked: u64,
     /// Start of the silence after messages of the session; `None` while there is no reason to query.
@@ -71,7 +71,7 @@ impl Quiet {
 
     /// Records an answer of the server. `alone`: no other data came with it, so there is no reason for
     /// another query.
-    pub(super) fn on_answer(&mut self, moved: Moved, alone: bool, now: Instant) {
+    pub(super) fn on_answer(&mut self, moved: LinkAmounts, alone: bool, now: Instant) {
         self.seen = moved;
         self.stop();
         self.since = (!alone).then_some(now);
@@ -81,7 +81,7 @@ impl Quiet {
     /// acknowledgement.
     pub(super) fn poll(
         &mut self,
-        moved: Moved,
+        moved: LinkAmounts,
         unacknowledged: impl FnOnce() -> bool,
         now: Instant,
     ) -> Option<Ask> {
@@ -126,7 +126,7 @@ mod tests {
     /// Returns the first query.
     fn play(
         quiet: &mut Quiet,
-        moved: impl Fn(u64) -> Moved,
+        moved: impl Fn(u64) -> LinkAmounts,
         unacknowledged: bool,
         time: u64,
     ) -> Option<(u64, Ask)> {
@@ -138,10 +138,10 @@ mod tests {
     }
 
     /// A download of 10 MB/s that stops.
-    fn download(until: u64) -> impl Fn(u64) -> Moved {
+    fn download(until: u64) -> impl Fn(u64) -> LinkAmounts {
         move |ms| {
             let ms = ms.min(until);
-            Moved { messages: 1 + ms, bytes_in: ms * 10_000, bytes_out: ms }
+            LinkAmounts { messages: 1 + ms, bytes_in: ms * 10_000, bytes_out: ms }
         }
     }
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn keys_without_echo_are_suspicious_only_without_acknowledgement() {
-        let keys = |ms: u64| Moved { messages: 1 + ms / 100, bytes_in: 100, bytes_out: ms };
+        let keys = |ms: u64| LinkAmounts { messages: 1 + ms / 100, bytes_in: 100, bytes_out: ms };
         assert_eq!(play(&mut Quiet::default(), keys, true, 9000), Some((300, Ask::Early)));
         // A program that does not echo, on a working path.
         assert_eq!(play(&mut Quiet::default(), keys, false, 9000), Some((2000, Ask::Late)));

@@ -8,7 +8,7 @@ use std::time::Instant;
 use lh_driver::ControlCx;
 use lh_resume::{Advice, Comparison};
 
-use super::attempt::{Attempt, News, SharedProbe};
+use super::attempt::{Attempt, AttemptReport, SharedProbe};
 
 /// Content of the PINGs on the session's link.
 const QUESTION: &[u8] = b"progress@longhaul";
@@ -17,10 +17,10 @@ const QUESTION: &[u8] = b"progress@longhaul";
 #[derive(Default)]
 pub(super) struct SecondLink {
     comparison: Comparison,
-    beside: Option<Beside>,
+    beside: Option<Candidate>,
 }
 
-struct Beside {
+struct Candidate {
     attempt: Attempt,
     probe: SharedProbe,
     /// Session identifier of the link, after the key exchange.
@@ -47,7 +47,7 @@ impl SecondLink {
     /// Records that an attempt was started, or failed to start.
     pub(super) fn begin(&mut self, attempt: io::Result<Attempt>, probe: SharedProbe, now: Instant) {
         match attempt {
-            Ok(attempt) => self.beside = Some(Beside { attempt, probe, session_id: None }),
+            Ok(attempt) => self.beside = Some(Candidate { attempt, probe, session_id: None }),
             Err(_) => self.comparison.on_second_failed(now),
         }
     }
@@ -69,12 +69,12 @@ impl SecondLink {
     pub(super) fn hear(&mut self, now: Instant) -> Option<String> {
         let beside = self.beside.as_mut()?;
         let error = match beside.attempt.news()? {
-            News::Reached { session_id } => {
+            AttemptReport::Reached { session_id } => {
                 beside.session_id = Some(session_id);
                 return None;
             }
-            News::Failed(error) => error.to_string(),
-            News::Accepted { .. } => "it was accepted without a request".to_owned(),
+            AttemptReport::Failed(error) => error.to_string(),
+            AttemptReport::Accepted { .. } => "it was accepted without a request".to_owned(),
         };
         self.fail(now);
         Some(error)

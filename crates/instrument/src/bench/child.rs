@@ -10,7 +10,7 @@ use super::keeper::MANY;
 use super::process::{Guard, children_cpu, finish, kill, no_pipes, piped, spawn, waiting};
 use super::results::Plan;
 use super::row::Unit;
-use crate::far_end::{FarEnd, Way};
+use crate::far_end::{FarEnd, ForwardMethod};
 use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::shell::sh;
@@ -188,8 +188,8 @@ impl Job {
         match self {
             Self::Up => bench.up(&client.ssh, &[]),
             Self::Down => bench.down(&client.ssh, &[]),
-            Self::Local => bench.forward(&client.ssh, Way::Local),
-            Self::Socks => bench.forward(&client.ssh, Way::Socks),
+            Self::Local => bench.forward(&client.ssh, ForwardMethod::Local),
+            Self::Socks => bench.forward(&client.ssh, ForwardMethod::Socks),
             Self::Jump => bench.jump(&client.ssh),
             Self::Through => bench.both_ways(&client.ssh, &[]),
             Self::ToJumpHost => bench.to_jump_host(&client.ssh),

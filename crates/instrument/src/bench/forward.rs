@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::child::{Bench, Figure};
 use super::process::{kill, said, spawn};
 use super::row::Unit;
-use crate::far_end::Way;
+use crate::far_end::ForwardMethod;
 use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::shell::quoted;
@@ -19,20 +19,20 @@ const LISTENS: Duration = Duration::from_secs(20);
 
 impl Bench<'_> {
     /// Both directions through a forward of a port to the TCP end at the server.
-    pub(super) fn forward(&self, program: &Path, way: Way) -> Result<Vec<Figure>, Fault> {
+    pub(super) fn forward(&self, program: &Path, way: ForwardMethod) -> Result<Vec<Figure>, Fault> {
         let Some(far) = self.far else { return Ok(Vec::new()) };
         let near =
             free_port().map_err(|error| Fault::System { what: "a loopback port".to_owned(), error })?;
         let mut command = self.command(program);
         command.args(["-N", "-o", "ExitOnForwardFailure=yes"]);
         match way {
-            Way::Local => command.arg("-L").arg(format!("{near}:{}", bracketed(far.address))),
-            Way::Socks => command.arg("-D").arg(near.to_string()),
+            ForwardMethod::Local => command.arg("-L").arg(format!("{near}:{}", bracketed(far.address))),
+            ForwardMethod::Socks => command.arg("-D").arg(near.to_string()),
         };
         let mut child = spawn(command.arg(&self.plan.destination))?;
         let figures = Direction::BOTH.into_iter().map(|direction| {
             let mut stream = self.near_end(&mut child, near)?;
-            if way == Way::Socks {
+            if way == ForwardMethod::Socks {
                 ask_socks(&mut stream, far.address)?;
             }
             let rate = far.flow(&mut stream, direction, self.slice)?;

@@ -12,13 +12,13 @@ use crate::target::Target;
 pub(crate) const MANY: usize = 2000;
 
 /// The directory; removed when dropped.
-pub(crate) struct Keeper {
+pub(crate) struct WorkDirectory {
     /// Its path, as SFTP and shells understand it.
     pub(crate) path: String,
     _command: Held,
 }
 
-impl Keeper {
+impl WorkDirectory {
     /// Makes the directory below `parent`, with a subdirectory `many` of this number of entries.
     ///
     /// # Errors

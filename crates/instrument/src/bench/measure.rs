@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::cells::{Cell, Cells, LEFT_TO_LONG_RUN, SUITES, long, quick, usual};
 use super::child::{Bench, Client, Job};
-use super::keeper::{Keeper, MANY};
+use super::keeper::{MANY, WorkDirectory};
 use super::offer::Offer;
 use super::prepare::{Scratch, acceptor, far_end, jump_host_plan, keep_small_files};
 use super::results::{Plan, Results};
@@ -93,7 +93,7 @@ pub(super) fn run(
     let least = SLICES[0].max(Duration::from_secs_f64(10.0 * round_trip));
     let slice = share.clamp(least, SLICES[1].max(least));
     tell("preparing a directory at the server");
-    let keeper = Keeper::start(target, &plan.remote_directory, if plan.quick { 0 } else { MANY })?;
+    let keeper = WorkDirectory::start(target, &plan.remote_directory, if plan.quick { 0 } else { MANY })?;
     let here = Scratch::new(&plan.local_directory)?;
     let rate = first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate;
     let file_len = (rate * slice.as_secs_f64()).clamp(1e6, 256e6) as usize;

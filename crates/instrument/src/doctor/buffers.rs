@@ -1,7 +1,7 @@
 //! Limits of TCP's windows and buffers at either end.
 
 use super::finding::Finding;
-use super::judged::{Judged, MUCH};
+use super::judged::{JudgedDirection, MUCH};
 use crate::shell::System;
 use crate::stats::{percent, size};
 
@@ -11,7 +11,7 @@ const MOST: f64 = 0.6;
 const LARGEST_UNSCALED: f64 = 65_536.0;
 
 /// A buffer that this path would not fill, bytes.
-fn wanted_buffer(judged: &Judged<'_>, now: f64) -> u64 {
+fn wanted_buffer(judged: &JudgedDirection<'_>, now: f64) -> u64 {
     let together = judged.facts.together(judged.direction).unwrap_or(0.0);
     let wanted = (3.0 * together * judged.facts.round_trip()).max(4.0 * now).max(6_291_456.0);
     (wanted as u64).next_power_of_two().min(1 << 30)
@@ -19,14 +19,14 @@ fn wanted_buffer(judged: &Judged<'_>, now: f64) -> u64 {
 
 /// Share of the time in which TCP waited for the receiver's window, and that window in bytes, where it was filled
 /// in each round trip. One that is small without being full belongs to a slow receiver.
-fn full_window(judged: &Judged<'_>) -> Option<(f64, f64)> {
+fn full_window(judged: &JudgedDirection<'_>) -> Option<(f64, f64)> {
     let sender = judged.sender()?;
     let share = sender.receive_window.filter(|share| *share >= MUCH)?;
     let window = sender.window.unwrap_or_else(|| judged.in_flight());
     (judged.in_flight() >= 0.4 * window).then_some((share, window))
 }
 
-fn waited_for_window(judged: &Judged<'_>, share: f64, window: f64) -> String {
+fn waited_for_window(judged: &JudgedDirection<'_>, share: f64, window: f64) -> String {
     format!(
         "TCP of {} waited for the other end's window {} of the time; the largest window was {}",
         judged.direction.sender(),
@@ -36,7 +36,7 @@ fn waited_for_window(judged: &Judged<'_>, share: f64, window: f64) -> String {
 }
 
 /// Windows end at 64 KiB, even where the buffers are larger.
-pub(super) fn window_scaling(judged: &Judged<'_>) -> Option<Finding> {
+pub(super) fn window_scaling(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if judged.flow.scales_windows? {
         return None;
     }
@@ -70,7 +70,7 @@ pub(super) fn window_scaling(judged: &Judged<'_>) -> Option<Finding> {
     })
 }
 
-pub(super) fn receive_window(judged: &Judged<'_>) -> Option<Finding> {
+pub(super) fn receive_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if let Some(found) = fixed_window(judged) {
         return Some(found);
     }
@@ -120,7 +120,7 @@ pub(super) fn receive_window(judged: &Judged<'_>) -> Option<Finding> {
 
 /// The receiving system holds the window. TCP of the sending end does not always count what it waits for, so a rate that
 /// is about such a window in each round trip counts as well, where several connections are faster.
-fn fixed_window(judged: &Judged<'_>) -> Option<Finding> {
+fn fixed_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (waited, window) = match full_window(judged) {
         Some((share, window)) => (waited_for_window(judged, share, window), window),
         None if judged.factor()? >= 1.5 => {
@@ -141,7 +141,7 @@ fn fixed_window(judged: &Judged<'_>) -> Option<Finding> {
 }
 
 /// Settings of the receiving system that hold the window at about this size, bytes: what holds it, and the change.
-fn fixed_buffer(judged: &Judged<'_>, window: f64) -> Option<(String, String)> {
+fn fixed_buffer(judged: &JudgedDirection<'_>, window: f64) -> Option<(String, String)> {
     let (system, receiver) = (judged.facts.receiving(judged.direction), judged.direction.receiver());
     let name = judged.direction.name();
     if let Some(most) = system.route_window().filter(|most| (0.5 * most..=2.5 * most).contains(&window)) {
@@ -167,11 +167,11 @@ fn fixed_buffer(judged: &Judged<'_>, window: f64) -> Option<(String, String)> {
 
 /// True where a buffer of this size, for which TCP waited for this share of the time, limits each connection:
 /// it was full in each round trip, and several connections are faster.
-fn is_held_back(judged: &Judged<'_>, share: f64, buffer: f64) -> bool {
+fn is_held_back(judged: &JudgedDirection<'_>, share: f64, buffer: f64) -> bool {
     share >= MOST && judged.in_flight() >= 0.3 * buffer && judged.factor().is_some_and(|factor| factor >= 1.5)
 }
 
-pub(super) fn send_buffer(judged: &Judged<'_>) -> Option<Finding> {
+pub(super) fn send_buffer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.sender()?;
     let limit = judged.facts.sending(judged.direction).buffer_limit("tcp_wmem");
     let told = sender.send_buffer.filter(|share| *share >= MUCH);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lh_sys::errno_text;
 
 use super::at_rest::{self, AtRest};
-use super::facts::{Idle, Wanted};
+use super::facts::{Idle, RunSettings};
 use super::idle_session::IdleSession;
 use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settings, Transfer};
 use crate::agent;
@@ -221,7 +221,7 @@ impl Instruments for Connections<'_> {
         self.helper = Some(Helper::Starts(std::thread::spawn(move || FarEnd::start(&target, None))));
     }
 
-    fn disks(&mut self, wanted: &Wanted, [here, there]: [bool; 2]) -> [Option<Result<Disk, String>>; 2] {
+    fn disks(&mut self, wanted: &RunSettings, [here, there]: [bool; 2]) -> [Option<Result<Disk, String>>; 2] {
         let at_server = there.then(|| {
             let (target, directory) = (self.target.clone(), wanted.remote_directory.clone());
             std::thread::spawn(move || -> Result<Disk, Fault> {

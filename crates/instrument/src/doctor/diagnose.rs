@@ -4,7 +4,7 @@ use super::facts::Facts;
 use super::finding::Finding;
 use super::home;
 use super::idle_session;
-use super::judged::Judged;
+use super::judged::JudgedDirection;
 use super::jump;
 use super::logins;
 use super::marks;
@@ -29,7 +29,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     if !is_stalled {
         for direction in Direction::BOTH {
             if let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) {
-                let judged = Judged { facts, direction, flow };
+                let judged = JudgedDirection { facts, direction, flow };
                 let is_throttled = marks::is_throttled(facts, direction);
                 let causes = throughput::causes(&judged).into_iter().chain(packets::policer(&judged));
                 let causes = causes.chain(packets::reordering(&judged));
@@ -63,7 +63,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
 /// True where several connections are faster than one, and a flow showed no cause.
 pub(super) fn one_is_not_enough(facts: &Facts, direction: Direction) -> bool {
     let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) else { return false };
-    let causes = throughput::causes(&Judged { facts, direction, flow });
+    let causes = throughput::causes(&JudgedDirection { facts, direction, flow });
     causes.iter().any(|found| found.cause == "congestion_control")
 }
 

@@ -17,7 +17,7 @@ const LEAST_PINGS: usize = 10;
 
 /// Settings of a run.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct RunSettings {
     /// A directory of this machine, whose disk is measured.
     pub local_directory: PathBuf,
     /// A directory of the server, whose disk is measured.

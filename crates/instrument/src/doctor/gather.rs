@@ -2,7 +2,7 @@
 //! suspicious asks for is left out, so that a healthy path is measured in half a minute.
 
 use super::diagnose::one_is_not_enough;
-use super::facts::{Facts, OtherCipher, OtherControl, Wanted};
+use super::facts::{Facts, OtherCipher, OtherControl, RunSettings};
 use super::instruments::{Instruments, Login, PLAIN, Place, TOGETHER, Transfer, one_flow, prepared_flow};
 use super::jump;
 use super::logins;
@@ -22,14 +22,18 @@ const MORE_FLOWS: usize = 2;
 const LONG_LOGINS: f64 = 8.0;
 
 /// Measures everything; says on the way what it does.
-pub(super) fn gather<I: Instruments>(instruments: &mut I, wanted: &Wanted) -> Result<Facts, Fault> {
+pub(super) fn gather<I: Instruments>(instruments: &mut I, wanted: &RunSettings) -> Result<Facts, Fault> {
     let mut facts = Facts::default();
     measure(instruments, wanted, &mut facts)?;
     facts.steps = instruments.steps();
     Ok(facts)
 }
 
-fn measure<I: Instruments>(instruments: &mut I, wanted: &Wanted, facts: &mut Facts) -> Result<(), Fault> {
+fn measure<I: Instruments>(
+    instruments: &mut I,
+    wanted: &RunSettings,
+    facts: &mut Facts,
+) -> Result<(), Fault> {
     let settings = instruments.settings();
     (facts.host, facts.rate_limit) = (settings.host, settings.rate_limit);
     if settings.is_direct {
@@ -146,7 +150,7 @@ fn add_login(facts: &mut Facts, login: Login) {
 
 fn flows<I: Instruments>(
     instruments: &mut I,
-    wanted: &Wanted,
+    wanted: &RunSettings,
     facts: &mut Facts,
     connections: [I::Connection; 2],
 ) -> Result<(), Fault> {
@@ -288,7 +292,7 @@ fn other_cipher<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
 }
 
 /// Measures both disks side by side.
-fn disks<I: Instruments>(instruments: &mut I, wanted: &Wanted, facts: &mut Facts) {
+fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut Facts) {
     let [here, there] = instruments.disks(wanted, [true, true]);
     for (end, measured) in [("this machine", here), ("the server", there)] {
         match measured {
@@ -302,7 +306,7 @@ fn disks<I: Instruments>(instruments: &mut I, wanted: &Wanted, facts: &mut Facts
 
 /// Measures a disk by itself where it is slower than the path that brings and takes data, and keeps the better figures:
 /// what else writes now is no fault of the disk.
-fn slow_disks<I: Instruments>(instruments: &mut I, wanted: &Wanted, facts: &mut Facts) {
+fn slow_disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut Facts) {
     let [up, down] = Direction::BOTH.map(|direction| facts.best_rate(direction).unwrap_or(0.0));
     for (ends, brings, takes) in [([true, false], down, up), ([false, true], up, down)] {
         let disk = if ends[0] { &mut facts.disk_here } else { &mut facts.disk_there };

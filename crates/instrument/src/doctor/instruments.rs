@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::at_rest::AtRest;
-use super::facts::{Idle, Wanted};
+use super::facts::{Idle, RunSettings};
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
@@ -182,7 +182,7 @@ pub(super) trait Instruments {
     fn prepare_helper(&mut self);
 
     /// Measures disks, of this machine and of the server, side by side; those that are asked for.
-    fn disks(&mut self, wanted: &Wanted, ends: [bool; 2]) -> [Option<Result<Disk, String>>; 2];
+    fn disks(&mut self, wanted: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, String>>; 2];
 }
 
 /// A transfer over a connection of its own.

@@ -11,13 +11,13 @@ pub(super) const EACH_IS_LIMITED: f64 = 1.3;
 pub(super) const MUCH: f64 = 0.3;
 
 /// One direction under judgement.
-pub(super) struct Judged<'a> {
+pub(super) struct JudgedDirection<'a> {
     pub(super) facts: &'a Facts,
     pub(super) direction: Direction,
     pub(super) flow: &'a Flow,
 }
 
-impl Judged<'_> {
+impl JudgedDirection<'_> {
     /// How many times faster several connections together are.
     pub(super) fn factor(&self) -> Option<f64> {
         let together = self.facts.together(self.direction)?;

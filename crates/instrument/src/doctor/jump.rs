@@ -3,7 +3,7 @@
 use super::facts::{Facts, JumpHost};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Instruments, PLAIN, Place, Transfer, one_flow, prepared_flow};
-use super::judged::Judged;
+use super::judged::JudgedDirection;
 use super::losses::{LEAST_RESENT, losses_may_limit};
 use super::{packets, throughput};
 use crate::fault::Fault;
@@ -66,7 +66,7 @@ pub(super) fn explains(cause: &str) -> bool {
 }
 
 /// Which way limits this direction, where it is clear.
-pub(super) fn judge(judged: &Judged<'_>) -> Option<Finding> {
+pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (facts, direction) = (judged.facts, judged.direction);
     let jump_host = facts.jump_host.as_ref()?;
     let alone = jump_host.flow(direction).filter(|flow| flow.is_significant())?;
@@ -113,7 +113,7 @@ pub(super) fn judge(judged: &Judged<'_>) -> Option<Finding> {
 
 /// The way to the jump host is the limit, and by which cause. What goes through the jump host by several connections goes to it, too.
 fn before(
-    judged: &Judged<'_>,
+    judged: &JudgedDirection<'_>,
     jump_host: &JumpHost,
     mut evidence: Vec<String>,
 ) -> Option<(&'static str, Finding)> {
@@ -134,7 +134,7 @@ fn before(
         down_together: together(Direction::Down),
         ..Facts::default()
     };
-    let of_way = Judged { facts: &of_way, direction, flow };
+    let of_way = JudgedDirection { facts: &of_way, direction, flow };
     let causes = throughput::causes(&of_way).into_iter().chain(packets::policer(&of_way));
     let cause = causes.max_by(|a, b| a.weight.total_cmp(&b.weight))?;
     // The server of that way is the jump host.

@@ -5,7 +5,7 @@ use lh_metrics::loss::{is_bbr, limits_rate};
 
 use super::facts::OtherControl;
 use super::finding::{Finding, weight_of_factor};
-use super::judged::{EACH_IS_LIMITED, Judged};
+use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use crate::flow::{Direction, Flow};
 use crate::stats::{percent, rate};
 
@@ -29,7 +29,7 @@ pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
     limits_rate(later.unwrap_or(part), sender.segment, round_trip, flow.rate, control)
 }
 
-pub(super) fn loss(judged: &Judged<'_>) -> Option<Finding> {
+pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.sender()?;
     let part = judged.flow.loss()?;
     if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
@@ -128,7 +128,7 @@ fn bursts(course: &Drops) -> Option<(usize, f64)> {
 }
 
 /// How to have selective acknowledgements, where the ends have not agreed on them.
-fn selective_acks(judged: &Judged<'_>) -> Vec<String> {
+fn selective_acks(judged: &JudgedDirection<'_>) -> Vec<String> {
     if judged.flow.acknowledges_selectively != Some(false) {
         return Vec::new();
     }

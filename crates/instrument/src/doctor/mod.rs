@@ -30,7 +30,7 @@ use serde_json::Value;
 
 use crate::fault::Fault;
 use crate::target::Target;
-pub use facts::Wanted;
+pub use facts::RunSettings;
 
 /// What a run has found.
 #[derive(Debug)]
@@ -44,7 +44,11 @@ pub struct Diagnosis {
 ///
 /// # Errors
 /// The host cannot be reached, or the login is refused: OpenSSH's words.
-pub fn examine(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> Result<Diagnosis, Fault> {
+pub fn examine(
+    target: &Target,
+    wanted: &RunSettings,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Diagnosis, Fault> {
     let begun = std::time::Instant::now();
     let facts = gather::gather(&mut connections::Connections::new(target, tell)?, wanted)?;
     let findings = diagnose::diagnose(&facts);

@@ -4,7 +4,7 @@ use lh_metrics::drops;
 
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor};
-use super::judged::{EACH_IS_LIMITED, Judged};
+use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
 use crate::flow::Direction;
 use crate::stats::{percent, rate, time};
@@ -18,7 +18,7 @@ const HEADERS: f64 = 52.0;
 const ETHERNET: f64 = 1448.0;
 
 /// Packets overtake others on the path.
-pub(super) fn reordering(judged: &Judged<'_>) -> Option<Finding> {
+pub(super) fn reordering(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.flow.sender.as_ref().filter(|sender| sender.is_reordered())?;
     let (name, end) = (judged.direction.name(), judged.direction.sender());
     let factor = judged.factor().unwrap_or(1.0).max(1.0);
@@ -45,7 +45,7 @@ pub(super) fn reordering(judged: &Judged<'_>) -> Option<Finding> {
 }
 
 /// Segments are lost without a queue before, again and again, and several connections together are no faster.
-pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
+pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.flow.sender.as_ref()?;
     let part = judged.flow.loss().filter(|part| *part >= POLICED)?;
     if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
@@ -103,7 +103,7 @@ pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
 }
 
 /// Packets carry few data, so that headers take a part of the rate and each byte costs more processor time.
-pub(super) fn small_packets(judged: &Judged<'_>) -> Option<Finding> {
+pub(super) fn small_packets(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.flow.sender.as_ref()?;
     let data = sender.segment;
     if sender.segments < LEAST_SEGMENTS || data <= 0.0 || data >= SMALL {

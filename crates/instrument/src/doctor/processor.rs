@@ -4,7 +4,7 @@ use lh_metrics::threads::Usage;
 
 use super::facts::OtherCipher;
 use super::finding::{Finding, weight_of_factor};
-use super::judged::{EACH_IS_LIMITED, Judged, MUCH};
+use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
 use crate::flow::Turns;
 use crate::quota::Quota;
 use crate::stats::{percent, rate};
@@ -24,7 +24,7 @@ const STOLEN: f64 = 0.15;
 /// meanwhile: they used up their time again and again.
 const NEARLY_EACH: f64 = 0.9;
 
-impl Judged<'_> {
+impl JudgedDirection<'_> {
     /// The processor, by a limit of a control group, the hypervisor, the cipher, or other programs.
     pub(super) fn any_processor(&self) -> Option<Finding> {
         if let Some(quota) = self.quota() {

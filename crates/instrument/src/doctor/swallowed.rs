@@ -16,7 +16,7 @@ use crate::task::LATE;
 /// Key exchanges whose packets are small.
 const SMALL: &str = "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256";
 /// Time limit of a login with small packets.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The sizes of outputs that are tried: from a least one, in steps. Packets of SSH end at multiples of 8 or 16 bytes.
 const LEAST: u64 = 400;
 const STEP: u64 = 128;
@@ -38,7 +38,7 @@ pub(super) fn first_login<I: Instruments>(
     if !facts.is_proxied && login.as_ref().is_err_and(is_suspicious) {
         instruments.begin_step("login with small packets");
         let mut small = prepare(instruments);
-        if instruments.login_within(&mut small, PATIENCE).is_ok() {
+        if instruments.login_within(&mut small, TIMEOUT).is_ok() {
             facts.swallowed = largest(instruments, facts, small);
         }
     }

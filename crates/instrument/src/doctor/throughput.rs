@@ -3,7 +3,7 @@
 use lh_metrics::drops::Drops;
 
 use super::finding::{Finding, weight_of_factor, weight_of_time};
-use super::judged::{EACH_IS_LIMITED, Judged, MUCH};
+use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
 use super::{buffers, losses};
 use crate::flow::{Direction, MANY_REKEYS, WARM_UP};
 use crate::stats::{percent, rate, size, time};
@@ -14,7 +14,7 @@ const BLOAT: f64 = 0.05;
 const FULL_QUEUE: f64 = 1.3;
 
 /// All causes of this direction.
-pub(super) fn causes(judged: &Judged<'_>) -> Vec<Finding> {
+pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     if let Some(paced) = paced(judged) {
         return vec![paced];
     }
@@ -42,7 +42,7 @@ pub(super) fn causes(judged: &Judged<'_>) -> Vec<Finding> {
     found
 }
 
-fn paced(judged: &Judged<'_>) -> Option<Finding> {
+fn paced(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let own = judged.facts.rate_limit.filter(|_| judged.direction == Direction::Up);
     let socket = judged.sender().and_then(|sender| sender.paced);
     let limit = [own, socket].into_iter().flatten().min_by(f64::total_cmp)?;
@@ -61,7 +61,7 @@ fn paced(judged: &Judged<'_>) -> Option<Finding> {
 }
 
 /// The server's window for the channel does not grow with the path.
-fn ssh_window(judged: &Judged<'_>) -> Option<Finding> {
+fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     // Windows of lhsshd grow, unless its configuration fixes them.
     let is_ours = lh_wire::peer::Peer::of(&judged.facts.server) == lh_wire::peer::Peer::Longhaul;
     let window = if is_ours { judged.flow.constant_window? } else { judged.flow.ssh_window? };
@@ -107,7 +107,7 @@ fn ssh_window(judged: &Judged<'_>) -> Option<Finding> {
 }
 
 /// Keys are exchanged so often that data wait for it.
-fn rekeying(judged: &Judged<'_>) -> Option<Finding> {
+fn rekeying(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (flow, round_trip) = (judged.flow, judged.facts.round_trip());
     if flow.rekeys < MANY_REKEYS {
         return None;
@@ -145,7 +145,7 @@ fn rekeying(judged: &Judged<'_>) -> Option<Finding> {
     })
 }
 
-fn bloat(judged: &Judged<'_>) -> Option<Finding> {
+fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let idle = judged.facts.round_trip();
     let loaded = judged.sender()?.loaded_rtt?;
     let extra = loaded - idle;
@@ -187,7 +187,7 @@ fn bloat(judged: &Judged<'_>) -> Option<Finding> {
 }
 
 /// Several connections through a jump host or a proxy command are faster than one.
-fn proxy(judged: &Judged<'_>, factor: f64) -> Finding {
+fn proxy(judged: &JudgedDirection<'_>, factor: f64) -> Finding {
     let name = judged.direction.name();
     let mut evidence = vec![judged.measured()];
     if let Some(share) =
@@ -221,7 +221,7 @@ fn proxy(judged: &Judged<'_>, factor: f64) -> Finding {
 const ASYMMETRIC: f64 = 2.0;
 
 /// Several connections through what relays them in front of the server are faster than one.
-fn relay(judged: &Judged<'_>, (of_tcp, of_ssh): (f64, f64), factor: f64) -> Finding {
+fn relay(judged: &JudgedDirection<'_>, (of_tcp, of_ssh): (f64, f64), factor: f64) -> Finding {
     let name = judged.direction.name();
     Finding {
         cause: "middlebox",
@@ -252,11 +252,11 @@ fn relay(judged: &Judged<'_>, (of_tcp, of_ssh): (f64, f64), factor: f64) -> Find
 const MUCH_LOST: f64 = 0.01;
 
 /// Part of the segments that was lost after the start, where it is much.
-fn later_loss(judged: &Judged<'_>) -> Option<f64> {
+fn later_loss(judged: &JudgedDirection<'_>) -> Option<f64> {
     judged.flow.drops.as_ref().map(Drops::later_part).filter(|lost| *lost >= MUCH_LOST)
 }
 
-fn path(judged: &Judged<'_>) -> Option<Finding> {
+fn path(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let factor = judged.factor()?;
     if factor >= 1.5 && judged.facts.is_proxied {
         return Some(proxy(judged, factor));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lh_client::{SessionSetup, Start};
 use lh_metrics::Point;
-use lh_metrics::drops::{Drops, Look};
+use lh_metrics::drops::{Drops, TcpCounters};
 use lh_metrics::threads::Usage;
 
 use self::sender::{looks_of_ss, mark_of_ss, sender, sender_of_ss};
@@ -345,9 +345,9 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         Direction::Up => sender(&shown.local.iter().collect::<Vec<_>>()),
         Direction::Down => sender(&remote),
     };
-    let looks: Vec<Look> = match &from_metrics {
-        Some(_) if direction == Direction::Up => shown.local.iter().filter_map(Look::of).collect(),
-        Some(_) => shown.remote.iter().filter_map(Look::of).collect(),
+    let looks: Vec<TcpCounters> = match &from_metrics {
+        Some(_) if direction == Direction::Up => shown.local.iter().filter_map(TcpCounters::of).collect(),
+        Some(_) => shown.remote.iter().filter_map(TcpCounters::of).collect(),
         None => looks_of_ss(&text),
     };
     flow.drops = Drops::of(&looks);

@@ -1,7 +1,7 @@
 //! What the TCP of a flow's sending end counted: from the samples of metrics, or from `ss` at the server.
 
 use lh_metrics::Point;
-use lh_metrics::drops::Look;
+use lh_metrics::drops::TcpCounters;
 
 use crate::stats::median;
 
@@ -112,19 +112,19 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
 }
 
 /// The lines `r=` with moments of a socket, in the order of their time.
-pub(super) fn looks_of_ss(text: &str) -> Vec<Look> {
+pub(super) fn looks_of_ss(text: &str) -> Vec<TcpCounters> {
     let looks = text.lines().filter_map(|line| look_of_ss(line.strip_prefix("r=")?));
-    let mut looks: Vec<Look> = looks.collect();
+    let mut looks: Vec<TcpCounters> = looks.collect();
     looks.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     looks
 }
 
 /// A moment of the socket: the system's uptime, seconds, and what `ss -ti` shows.
-fn look_of_ss(line: &str) -> Option<Look> {
+fn look_of_ss(line: &str) -> Option<TcpCounters> {
     let (uptime, text) = line.split_once(' ')?;
     let sender = sender_of_ss(text)?;
     let acked = text.split_whitespace().find_map(|word| word.strip_prefix("bytes_acked:"));
-    Some(Look {
+    Some(TcpCounters {
         seconds: uptime.parse().ok()?,
         sent: sender.segments,
         resent: sender.resent,

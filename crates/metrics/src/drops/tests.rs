@@ -1,14 +1,14 @@
 //! Tests with flows between plain sockets that were recorded over an emulated path.
 
-use super::{Drops, Look, is_short};
+use super::{Drops, TcpCounters, is_short};
 
 /// Returns the samples of a file in `traces`.
-fn looks(text: &str) -> Vec<Look> {
+fn looks(text: &str) -> Vec<TcpCounters> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let look = |line: &str| {
         let all: Vec<f64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
         let [millis, sent, resent, acked, micros] = all[..] else { panic!("{line}") };
-        Look { seconds: millis / 1000.0, sent, resent, acked, round_trip: micros / 1e6 }
+        TcpCounters { seconds: millis / 1000.0, sent, resent, acked, round_trip: micros / 1e6 }
     };
     lines.map(look).collect()
 }
@@ -76,7 +76,13 @@ fn losses_of_the_start_are_told_from_those_that_return() {
             _ => 0.0,
         };
         let at = f64::from(index);
-        all.push(Look { seconds: at * 0.05, sent: at * 100.0, resent, acked: at * 1e5, round_trip: 0.02 });
+        all.push(TcpCounters {
+            seconds: at * 0.05,
+            sent: at * 100.0,
+            resent,
+            acked: at * 1e5,
+            round_trip: 0.02,
+        });
     }
     let course = Drops::of(&all).unwrap();
     assert_eq!((course.first, course.later, course.returned), (60.0, 10.0, 2), "{course:?}");

@@ -16,7 +16,7 @@ use super::priority::Lowered;
 use super::room::block_of;
 use super::startup::Startup;
 use super::{
-    CLIENT_FLAG, GRACE_OF_GRACE, Listener, NICE_FLAG, Running, SESSION_FLAG, SESSION_NAME, exporter, priority,
+    CLIENT_FLAG, GRACE_MARGIN, Listener, NICE_FLAG, Running, SESSION_FLAG, SESSION_NAME, exporter, priority,
 };
 use crate::arrivals::Rank;
 use crate::log::{error, verbose};
@@ -204,7 +204,7 @@ impl Listener {
                 }
                 let grace = self.hand_over.config.login_grace_time.value.0;
                 let deadline =
-                    grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_OF_GRACE);
+                    grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_MARGIN);
                 let running = Running {
                     address,
                     source,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use lh_session_list::{Id, Request, connect, find};
 
-use super::reports::{Reports, Word};
+use super::reports::{Reports, SessionMessage};
 use crate::counters::Counters;
 use crate::log::{Log, debug};
 use crate::resuming::END;
@@ -78,18 +78,18 @@ impl Adopted {
     }
 
     /// Reads the messages of these sessions. Returns for each its messages, and whether it has ended.
-    pub(super) fn read(&mut self, ready: &[Id]) -> Vec<(Id, Vec<Word>, bool)> {
-        let mut heard = Vec::new();
+    pub(super) fn read(&mut self, ready: &[Id]) -> Vec<(Id, Vec<SessionMessage>, bool)> {
+        let mut results = Vec::new();
         for id in ready {
             let Some(reports) = self.sessions.get_mut(id) else { continue };
-            let mut words = Vec::new();
-            let goes_on = reports.read(&mut Counters::default(), &mut words);
+            let mut messages = Vec::new();
+            let goes_on = reports.read(&mut Counters::default(), &mut messages);
             if !goes_on {
                 self.sessions.remove(id);
             }
-            heard.push((*id, words, !goes_on));
+            results.push((*id, messages, !goes_on));
         }
-        heard
+        results
     }
 
     /// Asks a session to end.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::log::{Log, info, verbose};
-use crate::proxy_header::{Client, HeaderError, Incoming, PATIENCE, is_required};
+use crate::proxy_header::{Client, HeaderError, Incoming, TIMEOUT, is_required};
 
 /// Largest number of connections that wait for their header. Balancers send it at once, so more than these
 /// are stuck.
@@ -54,7 +54,7 @@ impl Balancers {
             let oldest = self.waiting.remove(0);
             refuse(&self.log, oldest.balancer, HeaderError::TimedOut);
         }
-        let deadline = now + PATIENCE;
+        let deadline = now + TIMEOUT;
         self.waiting.push(Waiting { socket, balancer, incoming: Incoming::default(), deadline });
     }
 
@@ -142,8 +142,8 @@ mod tests {
         let expected: SocketAddr = "198.51.100.7:40".parse().unwrap();
         assert_eq!(arrived.len(), 1);
         assert_eq!((arrived[0].peer, arrived[0].client), (expected, Some(expected)));
-        assert_eq!(balancers.deadline(), Some(now + PATIENCE));
-        assert!(balancers.arrived(now + PATIENCE).is_empty());
+        assert_eq!(balancers.deadline(), Some(now + TIMEOUT));
+        assert!(balancers.arrived(now + TIMEOUT).is_empty());
         assert_eq!(first.read(&mut [0; 1]).unwrap(), 0);
         let late = "Connection from 192.0.2.1 port 9 closed: timeout in the PROXY header";
         assert_eq!(log.taken(), [late]);

@@ -68,7 +68,7 @@ mod tests {
     use rustix::process::Pid;
 
     use super::*;
-    use crate::penalties::{Consequence, Misdeed, Table};
+    use crate::penalties::{Consequence, Offence, Table};
     use crate::resuming::SILENCE_NOTICED;
 
     fn source(address: &str) -> Source {
@@ -88,7 +88,7 @@ mod tests {
         let is_lost = |_: &u32| {
             !sessions.excuse(source)
                 && matches!(
-                    penalties.punish(address, source, Misdeed::GraceExceeded, now),
+                    penalties.punish(address, source, Offence::GraceExceeded, now),
                     Consequence::Activated(..)
                 )
         };

@@ -9,7 +9,7 @@ use super::startup::Startup;
 use super::waiting::Owner;
 use super::{Listener, Running, exporter};
 use crate::log::{debug, error, info};
-use crate::penalties::{Consequence, Misdeed};
+use crate::penalties::{Consequence, Offence};
 
 /// A session process that has been waited for.
 struct Ended {
@@ -49,7 +49,7 @@ impl Listener {
             return false;
         }
         match self.look(Some(Duration::ZERO)) {
-            Ok(news) => self.take_words(&news),
+            Ok(events) => self.handle_messages(&events),
             Err(problem) => error!(self.log, "{problem}"),
         }
         // A session that ended as well may have been there for a connection that was lost.
@@ -80,7 +80,7 @@ impl Listener {
     fn judge(&mut self, ended: Ended) {
         let Ended { pid, status, mut running, startup } = ended;
         if let Some(startup) = startup {
-            self.take_word(startup, &mut running);
+            self.on_first_message(startup, &mut running);
         }
         self.read_last(&mut running);
         self.tickets.void(pid);
@@ -92,32 +92,32 @@ impl Listener {
             exporter::count(&mut self.exporter, |seen| seen.errors += 1);
             return;
         }
-        let misdeed = match (status.exit_status(), status.terminating_signal()) {
-            _ if running.overdue => Some(Misdeed::GraceExceeded),
+        let offence = match (status.exit_status(), status.terminating_signal()) {
+            _ if running.overdue => Some(Offence::GraceExceeded),
             _ if running.replaced => None,
-            (Some(status), _) => Misdeed::of_status(status),
+            (Some(status), _) => Offence::of_status(status),
             // Ended from outside.
             (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
-            _ => Some(Misdeed::Crash),
+            _ => Some(Offence::Crash),
         };
-        exporter::count(&mut self.exporter, |seen| seen.ended(misdeed.as_ref(), running.authenticated));
-        if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
+        exporter::count(&mut self.exporter, |seen| seen.ended(offence.as_ref(), running.authenticated));
+        if let Some(offence) = offence.filter(|_| !running.authenticated) {
             let is = |kind: fn(i32) -> bool| status.exit_status().is_some_and(kind);
-            let lost = is(Misdeed::may_be_a_lost_path);
+            let lost = is(Offence::may_be_a_lost_path);
             // The session may have begun to wait after this connection did.
             if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
                 debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
-            } else if is(Misdeed::may_be_a_lost_resumption) && self.connected.excuse(running.source) {
+            } else if is(Offence::may_be_a_lost_resumption) && self.connected.excuse(running.source) {
                 debug!(self.log, "{}: no penalty: a session there may have lost its path", running.address);
             } else {
-                self.punish(&running, misdeed);
+                self.punish(&running, offence);
             }
         }
     }
 
-    fn punish(&mut self, running: &Running, misdeed: Misdeed) {
+    fn punish(&mut self, running: &Running, offence: Offence) {
         let address = running.address;
-        match self.penalties.punish(address, running.source, misdeed, Instant::now()) {
+        match self.penalties.punish(address, running.source, offence, Instant::now()) {
             Consequence::None => {}
             Consequence::Activated(time, reason) => {
                 let seconds = in_tenths(time);
@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn penalties_are_told_in_tenths_of_seconds() {
-        let told = |nanos: u64| in_tenths(Duration::from_nanos(nanos)).to_string();
-        assert_eq!(told(60_000_000_000), "60");
-        assert_eq!(told(14_999_999_123), "15");
-        assert_eq!(told(16_523_001_456), "16.5");
+        let in_seconds = |nanos: u64| in_tenths(Duration::from_nanos(nanos)).to_string();
+        assert_eq!(in_seconds(60_000_000_000), "60");
+        assert_eq!(in_seconds(14_999_999_123), "15");
+        assert_eq!(in_seconds(16_523_001_456), "16.5");
     }
 }

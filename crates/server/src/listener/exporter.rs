@@ -15,18 +15,18 @@ use rustix::event::{PollFd, PollFlags};
 use crate::counters::{Counters, ROWS};
 use crate::hand_over::HandOver;
 use crate::log::{Log, error, info};
-use crate::penalties::Misdeed;
+use crate::penalties::Offence;
 
 /// Largest number of connections at a time.
 const MOST_CLIENTS: usize = 8;
 /// Largest size of a request with its headers, bytes.
 const LONGEST_REQUEST: usize = 8 * 1024;
 /// Longest time for a client's request and answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Counters of the listener itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Seen {
+pub(super) struct ListenerCounters {
     pub(super) accepted: u64,
     pub(super) throttled: u64,
     pub(super) penalised: u64,
@@ -40,23 +40,23 @@ pub(super) struct Seen {
     pub(super) sessions: Counters,
 }
 
-impl Seen {
+impl ListenerCounters {
     /// Counts the end of a session.
-    pub(super) const fn ended(&mut self, misdeed: Option<&Misdeed>, authenticated: bool) {
-        match misdeed {
-            Some(Misdeed::Crash) => self.crashed += 1,
+    pub(super) const fn ended(&mut self, offence: Option<&Offence>, authenticated: bool) {
+        match offence {
+            Some(Offence::Crash) => self.crashed += 1,
             _ if authenticated => {}
-            Some(Misdeed::AuthFail) => self.refused += 1,
-            Some(Misdeed::InvalidUser) => self.invalid_user += 1,
-            Some(Misdeed::GraceExceeded) => self.timed_out += 1,
-            Some(Misdeed::NoAuth | Misdeed::Refused) | None => {}
+            Some(Offence::AuthFail) => self.refused += 1,
+            Some(Offence::InvalidUser) => self.invalid_user += 1,
+            Some(Offence::GraceExceeded) => self.timed_out += 1,
+            Some(Offence::NoAuth | Offence::Refused) | None => {}
         }
     }
 }
 
 /// Current numbers of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Present {
+pub(super) struct SessionGauges {
     pub(super) sessions: usize,
     pub(super) unauthenticated: usize,
 }
@@ -73,7 +73,7 @@ struct Client {
 pub(super) struct Exporter {
     socket: TcpListener,
     clients: Vec<Client>,
-    pub(super) seen: Seen,
+    pub(super) seen: ListenerCounters,
 }
 
 impl Exporter {
@@ -100,7 +100,7 @@ impl Exporter {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, clients: Vec::new(), seen: Seen::default() })
+        Ok(Self { socket, clients: Vec::new(), seen: ListenerCounters::default() })
     }
 
     /// Returns the address of the listening socket.
@@ -125,11 +125,11 @@ impl Exporter {
     }
 
     /// Serves the clients that are ready, and drops late ones.
-    pub(super) fn serve(&mut self, present: Present, now: Instant) {
+    pub(super) fn serve(&mut self, present: SessionGauges, now: Instant) {
         while self.clients.len() < MOST_CLIENTS {
             let Ok((stream, _)) = self.socket.accept() else { break };
             if stream.set_nonblocking(true).is_ok() {
-                let deadline = now + PATIENCE;
+                let deadline = now + TIMEOUT;
                 self.clients.push(Client {
                     stream,
                     request: Vec::new(),
@@ -150,7 +150,7 @@ fn fd(stream: &TcpStream) -> BorrowedFd<'_> {
 
 impl Client {
     /// Reads and writes without blocking; returns false when the client's connection should be closed.
-    fn advance(&mut self, seen: &Seen, present: Present) -> bool {
+    fn advance(&mut self, seen: &ListenerCounters, present: SessionGauges) -> bool {
         while self.answer.is_empty() {
             let mut buffer = [0; 1024];
             match self.stream.read(&mut buffer) {
@@ -178,7 +178,7 @@ fn waits(error: &io::Error) -> bool {
 }
 
 /// Returns the HTTP answer to a request.
-fn answer(request: &[u8], whole: bool, seen: &Seen, present: Present) -> Vec<u8> {
+fn answer(request: &[u8], whole: bool, seen: &ListenerCounters, present: SessionGauges) -> Vec<u8> {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -203,7 +203,7 @@ fn answer(request: &[u8], whole: bool, seen: &Seen, present: Present) -> Vec<u8>
 }
 
 /// Returns the counters in Prometheus's text format.
-fn exposition(seen: &Seen, present: Present) -> String {
+fn exposition(seen: &ListenerCounters, present: SessionGauges) -> String {
     let mut out = String::with_capacity(4096);
     let mut last = "";
     let mut row = |name: &'static str, kind: &str, labels: &str, help: &str, value: u64| {
@@ -243,7 +243,7 @@ fn exposition(seen: &Seen, present: Present) -> String {
 }
 
 /// Counts an event, where `PrometheusListen` is set.
-pub(super) fn count(exporter: &mut Option<Exporter>, what: impl FnOnce(&mut Seen)) {
+pub(super) fn count(exporter: &mut Option<Exporter>, what: impl FnOnce(&mut ListenerCounters)) {
     if let Some(exporter) = exporter {
         what(&mut exporter.seen);
     }
@@ -259,7 +259,7 @@ mod tests {
         stream.write_all(request).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
         let mut got = Vec::new();
-        let present = Present { sessions: 3, unauthenticated: 1 };
+        let present = SessionGauges { sessions: 3, unauthenticated: 1 };
         for _ in 0..1000 {
             exporter.serve(present, Instant::now());
             match stream.read_to_end(&mut got) {
@@ -307,13 +307,13 @@ mod tests {
         let address = exporter.address().unwrap();
         let now = Instant::now();
         let idle: Vec<_> = (0..MOST_CLIENTS + 3).map(|_| TcpStream::connect(address).unwrap()).collect();
-        exporter.serve(Present::default(), now);
+        exporter.serve(SessionGauges::default(), now);
         assert_eq!(exporter.clients.len(), MOST_CLIENTS);
-        assert_eq!(exporter.deadline(), Some(now + PATIENCE));
-        exporter.serve(Present::default(), now + PATIENCE);
+        assert_eq!(exporter.deadline(), Some(now + TIMEOUT));
+        exporter.serve(SessionGauges::default(), now + TIMEOUT);
         // The first clients are dropped; those in the backlog are accepted in the next turn.
         assert!(exporter.clients.is_empty());
-        exporter.serve(Present::default(), now + PATIENCE);
+        exporter.serve(SessionGauges::default(), now + TIMEOUT);
         assert_eq!(exporter.clients.len(), idle.len() - MOST_CLIENTS);
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use lh_sys::service::{Passed, Service, monotonic_usec};
+use lh_sys::service::{PassedSocket, Service, monotonic_usec};
 use rustix::net::sockopt;
 
 use super::options::ListenError;
@@ -38,7 +38,7 @@ impl Manager {
     /// A passed socket cannot accept network connections.
     pub(super) fn sockets(&mut self) -> Result<Option<Vec<OwnedFd>>, ListenError> {
         let mut sockets = Vec::new();
-        for Passed { socket, name } in self.service.take_sockets() {
+        for PassedSocket { socket, name } in self.service.take_sockets() {
             if !sockopt::socket_acceptconn(&socket).unwrap_or(false) || !lh_sys::socket::is_internet(&socket)
             {
                 return Err(ListenError::Passed { name });

@@ -7,11 +7,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 
 use super::options::{ListenError, system};
-use super::{Listener, News};
+use super::{Listener, WaitEvents};
 
 impl Listener {
     /// Looks what there is to do, for this long or until there is something.
-    pub(super) fn look(&self, timeout: Option<Duration>) -> Result<News, ListenError> {
+    pub(super) fn look(&self, timeout: Option<Duration>) -> Result<WaitEvents, ListenError> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
         let starting: Vec<_> = self.startups.iter().map(|startup| (startup.pid, &startup.control)).collect();
@@ -45,7 +45,7 @@ impl Listener {
         let indices = |from: usize, count: usize| {
             (0..count).filter(|index| fds.get(from + index).is_some_and(ready)).collect::<Vec<_>>()
         };
-        let hungry = (0..starting.len())
+        let hand_over_ready = (0..starting.len())
             .filter(|index| fds.get(1 + sockets + index).is_some_and(writable))
             .filter_map(|index| starting.get(index).map(|(pid, _)| *pid))
             .collect();
@@ -54,11 +54,11 @@ impl Listener {
         };
         let first_adopted = 1 + sockets + starting.len() + reporting.len();
         let of_adopted = indices(first_adopted, adopted.len()).into_iter();
-        Ok(News {
+        Ok(WaitEvents {
             adopted: of_adopted.filter_map(|at| adopted.get(at).map(|(id, _)| *id)).collect(),
             accepting: indices(1, sockets),
-            hungry,
-            heard: of(&starting, indices(1 + sockets, starting.len())),
+            hand_over_ready,
+            startups_ready: of(&starting, indices(1 + sockets, starting.len())),
             reporting: of(&reporting, indices(1 + sockets + starting.len(), reporting.len())),
         })
     }

@@ -14,7 +14,7 @@ use crate::user_connections::{USER, USER_LENGTH, UserConnection};
 
 /// A message of a session besides its totals.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum SessionMessage {
     /// The listener should keep this ticket.
     Ticket(Ticket),
     /// A resumable session has a connection, waits for its client, or is resumed.
@@ -51,9 +51,9 @@ impl Reports {
         &self.control
     }
 
-    /// Adds reported increases to `sum` and other messages to `words`; returns false at the end of the
+    /// Adds reported increases to `sum` and other messages to `messages`; returns false at the end of the
     /// reports.
-    pub(super) fn read(&mut self, sum: &mut Counters, words: &mut Vec<Word>) -> bool {
+    pub(super) fn read(&mut self, sum: &mut Counters, messages: &mut Vec<SessionMessage>) -> bool {
         loop {
             let mut buffer = [0; 4 * REPORT_LENGTH];
             match recv(self.control.as_fd(), &mut buffer, RecvFlags::DONTWAIT) {
@@ -69,27 +69,27 @@ impl Reports {
                         Err(()) => return false,
                         Ok(None) => break,
                         Ok(Some((ticket, used))) => {
-                            words.push(Word::Ticket(ticket));
+                            messages.push(SessionMessage::Ticket(ticket));
                             used
                         }
                     },
                     Some(&USER) => {
                         let Some((message, _)) = self.inbox.split_first_chunk::<USER_LENGTH>() else { break };
-                        words.extend(UserConnection::decode(message).map(Word::User));
+                        messages.extend(UserConnection::decode(message).map(SessionMessage::User));
                         USER_LENGTH
                     }
                     Some(&MOVED) => {
                         let Some((message, _)) = self.inbox.split_first_chunk::<MOVED_LENGTH>() else {
                             break;
                         };
-                        words.extend(Moved::decode(message).map(Word::Moved));
+                        messages.extend(Moved::decode(message).map(SessionMessage::Moved));
                         MOVED_LENGTH
                     }
                     Some(&(WAITS | GOES_ON | KEEPS | CONNECTED)) => match Notice::read(&self.inbox) {
                         Err(()) => return false,
                         Ok(None) => break,
                         Ok(Some((notice, used))) => {
-                            words.push(Word::Notice(notice));
+                            messages.push(SessionMessage::Notice(notice));
                             used
                         }
                     },
@@ -155,7 +155,7 @@ mod tests {
         theirs.write_all(&counters.report()).unwrap();
         drop(theirs);
         assert!(!reports.read(&mut sum, &mut tickets));
-        assert_eq!((sum, tickets), (counters, vec![Word::Ticket(([7; 32], b"abc".to_vec()))]));
+        assert_eq!((sum, tickets), (counters, vec![SessionMessage::Ticket(([7; 32], b"abc".to_vec()))]));
     }
 
     #[test]

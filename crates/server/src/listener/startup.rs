@@ -79,7 +79,7 @@ impl Startup {
     }
 
     /// Returns whether the process has said something that has not been taken, or is gone.
-    pub(super) fn has_word(&self) -> bool {
+    pub(super) fn has_message(&self) -> bool {
         let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         !matches!(recv(&self.control, &mut [0], look), Err(Errno::AGAIN | Errno::INTR))
     }
@@ -179,7 +179,10 @@ mod tests {
         assert_eq!(startup.begun_by(), None);
         // The next message stays in the socket and is not reported as a start.
         assert!(!startup.take_started());
-        assert_eq!(super::super::told::first_word(&startup.control), AUTHENTICATED.first().copied());
+        assert_eq!(
+            super::super::session_messages::first_byte(&startup.control),
+            AUTHENTICATED.first().copied()
+        );
     }
 
     #[test]
@@ -192,7 +195,7 @@ mod tests {
             startup.serve(&mut tickets, &mut users, &mut quotas, Instant::now());
         };
         serve(&mut startup);
-        assert!(!startup.has_word());
+        assert!(!startup.has_message());
         // The listener was late with each of its answers.
         let quota = lh_config::server_values::TransferQuota { bytes: 1, period: Duration::from_secs(60) };
         for message in [
@@ -205,14 +208,17 @@ mod tests {
             theirs.write_all(message).unwrap();
         }
         serve(&mut startup);
-        assert!(startup.has_word());
-        assert_eq!(super::super::told::first_word(&startup.control), AUTHENTICATED.first().copied());
-        assert!(!startup.has_word());
+        assert!(startup.has_message());
+        assert_eq!(
+            super::super::session_messages::first_byte(&startup.control),
+            AUTHENTICATED.first().copied()
+        );
+        assert!(!startup.has_message());
         let mut answers = [9; 7];
         assert_eq!(theirs.read(&mut answers).unwrap(), 6);
         assert_eq!(answers, [0, 0, 0, 0, 1, 1, 9]);
         drop(theirs);
-        assert!(startup.has_word());
+        assert!(startup.has_message());
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl WaitingSessions {
     }
 
     /// Records a session's notice. Returns the sessions that have to end so that the limits hold.
-    pub(super) fn hear(&mut self, from: Owner, notice: Notice, now: Instant) -> Vec<Owner> {
+    pub(super) fn record(&mut self, from: Owner, notice: Notice, now: Instant) -> Vec<Owner> {
         match notice {
             Notice::GoesOn(handle) => {
                 if self.owners.get(&handle) == Some(&from) {
@@ -181,7 +181,7 @@ impl WaitingSessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::penalties::{Consequence, Misdeed, Table};
+    use crate::penalties::{Consequence, Offence, Table};
 
     const BLOCK: NetBlockSize = NetBlockSize { ipv4: 32, ipv6: 64 };
     const ADDRESS: &str = "192.0.2.7";
@@ -209,7 +209,7 @@ mod tests {
         let mut ended = Vec::new();
         for number in 0..100 {
             let (owner, notice) = waits(number, "ada");
-            ended.extend(sessions.hear(owner, notice, now));
+            ended.extend(sessions.record(owner, notice, now));
         }
         let expected: Vec<_> = (0..36).map(|number| waits(number, "ada").0).collect();
         assert_eq!(ended, expected);
@@ -217,13 +217,13 @@ mod tests {
         let (owner, _) = waits(99, "ada");
         sessions.gone(owner);
         let (owner, Notice::Waits { handle, .. }) = waits(98, "ada") else { unreachable!() };
-        sessions.hear(owner, Notice::GoesOn(handle), now);
+        sessions.record(owner, Notice::GoesOn(handle), now);
         for number in 200..202 {
             let (owner, notice) = waits(number, "ada");
-            assert_eq!(sessions.hear(owner, notice, now), []);
+            assert_eq!(sessions.record(owner, notice, now), []);
         }
         let (owner, notice) = waits(202, "ada");
-        assert_eq!(sessions.hear(owner, notice, now).len(), 1);
+        assert_eq!(sessions.record(owner, notice, now).len(), 1);
     }
 
     #[test]
@@ -231,10 +231,10 @@ mod tests {
         let (mut sessions, now) = (sessions(), Instant::now());
         let (owner, notice) = waits(1, "ada");
         let Notice::Waits { handle, .. } = notice else { unreachable!() };
-        sessions.hear(owner, notice, now);
+        sessions.record(owner, notice, now);
         let (other, notice) = (Owner::Process(Pid::from_raw(77).unwrap()), waits(1, "bob").1);
-        assert_eq!(sessions.hear(other, notice, now), []);
-        assert_eq!(sessions.hear(other, Notice::GoesOn(handle), now), []);
+        assert_eq!(sessions.record(other, notice, now), []);
+        assert_eq!(sessions.record(other, Notice::GoesOn(handle), now), []);
         assert_eq!(sessions.waiting.waiting_of("ada"), 1);
     }
 
@@ -244,7 +244,7 @@ mod tests {
         let mut ended = Vec::new();
         for number in 0..10_000 {
             let (owner, notice) = waits(number, &format!("user{}", number % 200));
-            ended.extend(sessions.hear(owner, notice, now));
+            ended.extend(sessions.record(owner, notice, now));
             assert!(sessions.owners.len() <= 1024 && sessions.waiting.len() == sessions.owners.len());
         }
         assert_eq!((ended.len(), sessions.owners.len()), (10_000 - 1024, 1024));
@@ -268,9 +268,9 @@ mod tests {
         let mut ended = 0;
         for number in 0..10_000 {
             let (owner, notice) = waits(number, &format!("user{}", number % 200));
-            ended += sessions.hear(owner, notice, now).len();
+            ended += sessions.record(owner, notice, now).len();
             let (owner, notice) = keeps(number, 64 << 20);
-            ended += sessions.hear(owner, notice, now).len();
+            ended += sessions.record(owner, notice, now).len();
             assert!(sessions.kept.values().sum::<u64>() <= 1 << 30);
             assert!(sessions.kept.len() == sessions.owners.len().min(16), "{number}");
         }
@@ -287,26 +287,26 @@ mod tests {
         // Ada has the largest session, but bob's together are larger.
         for (number, user, mib) in [(0, "ada", 300), (1, "bob", 200), (2, "bob", 250), (3, "bob", 150)] {
             let (owner, notice) = waits(number, user);
-            assert_eq!(sessions.hear(owner, notice, now), []);
+            assert_eq!(sessions.record(owner, notice, now), []);
             let (owner, notice) = keeps(number, mib << 20);
-            assert_eq!(sessions.hear(owner, notice, now), []);
+            assert_eq!(sessions.record(owner, notice, now), []);
         }
         // A repeated notice counts once, and no other process can report for the session.
         let (owner, notice) = waits(0, "ada");
-        assert_eq!(sessions.hear(owner, notice, now), []);
-        assert_eq!(sessions.hear(keeps(1, 0).0, keeps(0, u64::MAX).1, now), []);
+        assert_eq!(sessions.record(owner, notice, now), []);
+        assert_eq!(sessions.record(keeps(1, 0).0, keeps(0, u64::MAX).1, now), []);
         let (owner, notice) = keeps(0, 424 << 20);
-        assert_eq!(sessions.hear(owner, notice, now), []);
+        assert_eq!(sessions.record(owner, notice, now), []);
         let (owner, notice) = keeps(0, 425 << 20);
-        assert_eq!(sessions.hear(owner, notice, now), [waits(2, "").0]);
+        assert_eq!(sessions.record(owner, notice, now), [waits(2, "").0]);
         // A resumed session no longer counts as keeping memory; a false report ends the user's own sessions.
         let (owner, Notice::Waits { handle, .. }) = waits(0, "ada") else { unreachable!() };
-        sessions.hear(owner, Notice::GoesOn(handle), now);
+        sessions.record(owner, Notice::GoesOn(handle), now);
         assert_eq!(sessions.kept.values().sum::<u64>(), 350 << 20);
         let (owner, notice) = waits(4, "eve");
-        sessions.hear(owner, notice, now);
+        sessions.record(owner, notice, now);
         let (owner, notice) = keeps(4, u64::MAX);
-        assert_eq!(sessions.hear(owner, notice, now), [owner]);
+        assert_eq!(sessions.record(owner, notice, now), [owner]);
     }
 
     /// Ends connections without an attempt to log in, one in each `pause`. Returns the number of the first
@@ -326,7 +326,7 @@ mod tests {
             let excused = sessions.excuse(source, now);
             !excused
                 && matches!(
-                    penalties.punish(address, source, Misdeed::GraceExceeded, now),
+                    penalties.punish(address, source, Offence::GraceExceeded, now),
                     Consequence::Activated(..)
                 )
         })
@@ -336,7 +336,7 @@ mod tests {
     fn a_bad_path_does_not_lock_out_a_waiting_session() {
         let (mut sessions, now) = (sessions(), Instant::now());
         let (owner, notice) = waits(1, "ada");
-        sessions.hear(owner, notice, now);
+        sessions.record(owner, notice, now);
         let second = Duration::from_secs(1);
         // The attempts of a client in ten minutes: one a second at first, then one in five seconds.
         let source = Source::of(ADDRESS.parse().unwrap(), BLOCK);
@@ -353,16 +353,16 @@ mod tests {
         let (mut sessions, now) = (sessions(), Instant::now());
         let (owner, notice) = waits(1, "ada");
         let Notice::Waits { handle, .. } = notice else { unreachable!() };
-        sessions.hear(owner, notice, now);
+        sessions.record(owner, notice, now);
         // A repeated notice begins no new reserve.
         let flood = Duration::from_millis(1);
         assert_eq!(locked_out(&mut sessions, ADDRESS, now, flood), Some(RESERVE + 2));
-        sessions.hear(owner, waits(1, "ada").1, now);
+        sessions.record(owner, waits(1, "ada").1, now);
         assert_eq!(locked_out(&mut sessions, ADDRESS, now + Duration::from_secs(2), flood), Some(2));
         // The reserve ends with the session.
         let later = now + Duration::from_secs(300);
         assert!(sessions.excuse(Source::of(ADDRESS.parse().unwrap(), BLOCK), later));
-        sessions.hear(owner, Notice::GoesOn(handle), later);
+        sessions.record(owner, Notice::GoesOn(handle), later);
         assert_eq!(locked_out(&mut sessions, ADDRESS, later, flood), Some(2));
     }
 }

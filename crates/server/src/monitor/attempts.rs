@@ -8,7 +8,7 @@ use lh_auth::server::Method;
 use super::candidate::Candidate;
 use super::client::Client;
 use super::gss_context::is_offer;
-use super::unfailing::{Toll, Unfailing};
+use super::unfailing::{Throttle, Unfailing};
 use crate::hand_over::DelayKey;
 use crate::log::error;
 use crate::verdict::Verdict;
@@ -137,11 +137,11 @@ impl Attempts {
             return verdict;
         }
         match self.unfailing.count() {
-            Toll::Wait(time) => {
+            Throttle::Wait(time) => {
                 (self.pause)(time);
                 verdict
             }
-            Toll::TooMany => {
+            Throttle::TooMany => {
                 let who = candidate.described(client);
                 error!(client.log, "too many authentication requests without a failure for {who} ssh2");
                 Verdict::TooMany

@@ -13,7 +13,7 @@ use super::external::External;
 use super::fingerprints::{describe, fingerprint};
 use super::principals;
 use crate::authorized_keys::line_key;
-use crate::cert_options::{Comer, CommandsDiffer};
+use crate::cert_options::{CommandsDiffer, LoginOrigin};
 use crate::key_options::KeyOptions;
 use crate::log::{Level, debug, error, verbose};
 use crate::user_tokens::user_tokens;
@@ -38,9 +38,9 @@ pub(super) enum Refusal {
 }
 
 impl AccountContext<'_> {
-    fn comer(&self) -> Comer<'_> {
+    fn comer(&self) -> LoginOrigin<'_> {
         let origin = self.client.origin();
-        Comer { user: &self.user.name, address: origin.address, name: origin.name, now: now_unix() }
+        LoginOrigin { user: &self.user.name, address: origin.address, name: origin.name, now: now_unix() }
     }
 
     /// Returns whether the options permit this login, and logs the reason if not. `authorities`: as for

@@ -31,7 +31,7 @@ const KEYWORD: &str = "PerUserMaxConnections";
 const QUOTA: &str = "PerUserTransferQuota";
 
 /// Longest wait for the listener's answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Largest number of tickets that one session may have issued.
 const MOST_ISSUED: u32 = 1024;
@@ -40,9 +40,8 @@ impl Monitor {
     /// Sets the listener, which keeps the tickets, at the other end of this socket.
     #[must_use]
     pub(crate) fn with_tickets(mut self, listener: UnixStream) -> Self {
-        let bounded = listener
-            .set_read_timeout(Some(PATIENCE))
-            .and_then(|()| listener.set_write_timeout(Some(PATIENCE)));
+        let bounded =
+            listener.set_read_timeout(Some(TIMEOUT)).and_then(|()| listener.set_write_timeout(Some(TIMEOUT)));
         self.joining.listener = bounded.is_ok().then_some(listener);
         self
     }

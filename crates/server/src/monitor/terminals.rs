@@ -11,7 +11,7 @@ use crate::key_options::KeyOptions;
 
 /// The terminals in use, and the user who may have them.
 #[derive(Debug, Default)]
-pub(super) struct Presence {
+pub(super) struct UserTerminals {
     pub(super) user: Option<User>,
     pub(super) show_last: bool,
     /// The session may have a terminal, but its chroot may have no devices for them.
@@ -20,7 +20,7 @@ pub(super) struct Presence {
     pub(super) recordings: Recordings,
 }
 
-impl Presence {
+impl UserTerminals {
     pub(super) fn logged_in(&mut self, user: &User, settings: &ServerSettings, options: &KeyOptions) {
         self.user = Some(user.clone());
         self.show_last = settings.print_last_log.value;

@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(5);
 
 /// How to answer a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Toll {
+pub(super) enum Throttle {
     /// Answer after this delay.
     Wait(Duration),
     /// End the connection.
@@ -32,12 +32,12 @@ pub(super) struct Unfailing {
 
 impl Unfailing {
     /// Counts one more request.
-    pub(super) fn count(&mut self) -> Toll {
+    pub(super) fn count(&mut self) -> Throttle {
         self.seen = self.seen.saturating_add(1);
         if self.seen > MOST {
-            return Toll::TooMany;
+            return Throttle::TooMany;
         }
-        Toll::Wait(STEP * self.seen.saturating_sub(FREE))
+        Throttle::Wait(STEP * self.seen.saturating_sub(FREE))
     }
 }
 
@@ -49,16 +49,16 @@ mod tests {
     fn requests_cost_more_and_more_and_end() {
         let mut count = Unfailing::default();
         for _ in 0..FREE {
-            assert_eq!(count.count(), Toll::Wait(Duration::ZERO));
+            assert_eq!(count.count(), Throttle::Wait(Duration::ZERO));
         }
         let mut before = Duration::ZERO;
         for _ in FREE..MOST {
-            let Toll::Wait(wait) = count.count() else { panic!("ended early") };
+            let Throttle::Wait(wait) = count.count() else { panic!("ended early") };
             assert!(wait > before);
             before = wait;
         }
         assert_eq!(before, STEP * (MOST - FREE));
-        assert_eq!(count.count(), Toll::TooMany);
-        assert_eq!(count.count(), Toll::TooMany);
+        assert_eq!(count.count(), Throttle::TooMany);
+        assert_eq!(count.count(), Throttle::TooMany);
     }
 }

@@ -5,7 +5,7 @@ use super::fingerprints::fingerprint;
 
 /// Identity of the client, as far as the monitor knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct ClientIdentity {
     /// The user name that the client sent, whether or not the user exists.
     pub(crate) user: String,
     /// Name of the method that succeeded last.
@@ -16,10 +16,10 @@ pub(crate) struct Who {
 
 impl Monitor {
     /// Returns the identity of the client; empty before it has named a user, and after the grant.
-    pub(crate) fn who(&self) -> Who {
-        let Some(candidate) = &self.candidate else { return Who::default() };
+    pub(crate) fn who(&self) -> ClientIdentity {
+        let Some(candidate) = &self.candidate else { return ClientIdentity::default() };
         let last = candidate.proofs.lines().last().unwrap_or_default();
-        Who {
+        ClientIdentity {
             user: candidate.name.clone(),
             method: last.split(' ').next().unwrap_or_default().to_owned(),
             key: candidate

@@ -20,7 +20,7 @@ use self::fields::{put_list, put_option, read_list, read_option, text};
 use self::methods::{put_method, read_method};
 pub(crate) use self::socket::{MonitorSocket, MonitorSocketError};
 use crate::log_level::Level;
-use crate::usage::{Conduct, FileOperation, Transfer};
+use crate::usage::{ConnectionUsage, FileOperation, Transfer};
 use crate::verdict::Verdict;
 
 /// Upper bound of a request, bytes: longer than any login attempt that fits a packet.
@@ -69,7 +69,7 @@ pub(crate) enum MonitorRequest {
     /// An SFTP request changed something, or was denied. No answer.
     Operation(FileOperation),
     /// Statistics of the connection. No answer.
-    Conduct(Conduct),
+    ConnectionUsage(ConnectionUsage),
     /// Make a ticket of this key for an additional connection of the client.
     Ticket {
         /// Blob of an Ed25519 key.
@@ -179,7 +179,7 @@ impl MonitorRequest {
                 out.put_u8(11);
                 operation.write_to(&mut out);
             }
-            Self::Conduct(conduct) => {
+            Self::ConnectionUsage(conduct) => {
                 out.put_u8(9);
                 conduct.write_to(&mut out);
             }
@@ -222,7 +222,7 @@ impl MonitorRequest {
             6 => Self::Arrived { line: text(&mut reader)?, pid: reader.u32()? },
             7 => Self::Left { line: text(&mut reader)? },
             8 => Self::Transfer(Transfer::read_from(&mut reader)?),
-            9 => Self::Conduct(Conduct::read_from(&mut reader)?),
+            9 => Self::ConnectionUsage(ConnectionUsage::read_from(&mut reader)?),
             10 => Self::Terminal,
             11 => Self::Operation(FileOperation::read_from(&mut reader)?),
             12 => Self::Record(TerminalFacts {

@@ -14,7 +14,7 @@ use super::{MAX_HAND_OVER, MonitorRequest};
 const LARGEST_ANSWER: usize = MAX_HAND_OVER + (1 << 20);
 
 /// Longest wait for the other side to read a message.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why an exchange of messages failed.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +43,7 @@ pub(crate) struct MonitorSocket {
 
 impl MonitorSocket {
     pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
-        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(TIMEOUT))?;
         Ok(Self { socket, inbox: Zeroizing::default() })
     }
 

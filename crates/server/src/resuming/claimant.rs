@@ -10,7 +10,7 @@ use lh_resume::Handle;
 use zeroize::Zeroizing;
 
 use super::messages::{FromClaimant, Login, ToClaimant};
-use super::{PATIENCE, connect};
+use super::{TIMEOUT, connect};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// A session that this connection is about to take over.
@@ -88,7 +88,7 @@ impl Claimant {
 
     fn ask(&mut self, message: &FromClaimant) -> Result<ToClaimant, MonitorSocketError> {
         self.session.send(&message.encode())?;
-        let answer = self.session.receive_until(Instant::now().checked_add(PATIENCE))?;
+        let answer = self.session.receive_until(Instant::now().checked_add(TIMEOUT))?;
         Ok(ToClaimant::decode(&answer)?)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use notice::{CONNECTED, END, GOES_ON, KEEPS, Notice, WAITS};
 pub(crate) const SILENCE_NOTICED: Duration = Duration::from_secs(80);
 
 /// Longest wait of one process for the other.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The terms on which a session may be resumed over another connection.
 #[derive(Debug, Clone, PartialEq, Eq)]

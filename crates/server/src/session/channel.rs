@@ -23,7 +23,7 @@ use self::idle::Idle;
 use self::messages::Messages;
 use self::program::{Requested, Terminal};
 use self::start_log::log_start;
-use super::command::{self, Plan, Wanted};
+use super::command::{self, Plan, RequestedProgram};
 use super::command_usage::{Files, Work};
 use super::environment::ClientVariables;
 use super::listed_program::ListedProgram;
@@ -129,11 +129,13 @@ impl SessionChannel {
     fn request(&mut self, name: &str, want_reply: bool, fields: Bytes, cx: &mut ChannelCx<'_>) {
         let preparing = matches!(self.state, State::Preparing);
         let wanted = match name {
-            "shell" if preparing && fields.is_empty() => Some(Wanted::Shell),
-            "exec" if preparing => one_string(&fields).map(|text| Wanted::Command(OsString::from_vec(text))),
-            "subsystem" if preparing => {
-                one_string(&fields).and_then(|text| String::from_utf8(text).ok()).map(Wanted::Subsystem)
+            "shell" if preparing && fields.is_empty() => Some(RequestedProgram::Shell),
+            "exec" if preparing => {
+                one_string(&fields).map(|text| RequestedProgram::Command(OsString::from_vec(text)))
             }
+            "subsystem" if preparing => one_string(&fields)
+                .and_then(|text| String::from_utf8(text).ok())
+                .map(RequestedProgram::Subsystem),
             _ => None,
         };
         if let Some(wanted) = wanted {
@@ -242,7 +244,7 @@ impl SessionChannel {
     }
 
     /// Starts the requested program, or the one that is forced in its place.
-    fn start(&mut self, wanted: &Wanted, want_reply: bool, cx: &mut ChannelCx<'_>) {
+    fn start(&mut self, wanted: &RequestedProgram, want_reply: bool, cx: &mut ChannelCx<'_>) {
         let shared = Rc::clone(&self.shared);
         let notice = match &shared.modules.problem {
             Some(problem) => Some(format!("{}{problem}\n", shared.modules.said)),
@@ -267,9 +269,9 @@ impl SessionChannel {
         let terminal = self.terminal.as_ref().map(|terminal| terminal.pty.name());
         log_start(&shared, &decision, wanted, self.number, terminal);
         let kind = match wanted {
-            Wanted::Shell => "session:shell".to_owned(),
-            Wanted::Command(_) => "session:command".to_owned(),
-            Wanted::Subsystem(name) => format!("session:subsystem:{name}"),
+            RequestedProgram::Shell => "session:shell".to_owned(),
+            RequestedProgram::Command(_) => "session:command".to_owned(),
+            RequestedProgram::Subsystem(name) => format!("session:subsystem:{name}"),
         };
         self.idle = shared.settings.channel_timeout.of(&kind).map(|limit| Idle { limit, since: cx.now() });
         shared.set_interactive(has_terminal);
@@ -319,13 +321,13 @@ impl SessionChannel {
             Plan::Program { login_shell, .. } => {
                 let login = *login_shell && has_terminal;
                 let command = match wanted {
-                    Wanted::Command(command) if !decision.forced => command.as_bytes().to_vec(),
+                    RequestedProgram::Command(command) if !decision.forced => command.as_bytes().to_vec(),
                     _ => decision.what.clone().into_bytes(),
                 };
                 let files = if shared.accounts { Files::of(&command) } else { None };
                 // For subsystem servers: they may need the client's name to work around its bugs.
                 let client = match wanted {
-                    Wanted::Subsystem(_) => cx.peer_identification().map(str::to_owned),
+                    RequestedProgram::Subsystem(_) => cx.peer_identification().map(str::to_owned),
                     _ => None,
                 };
                 let user_file = match shared.user_environment() {

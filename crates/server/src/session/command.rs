@@ -13,7 +13,7 @@ use crate::key_options::KeyOptions;
 
 /// The program that the client requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RequestedProgram {
     /// A `shell` request.
     Shell,
     /// An `exec` request.
@@ -83,7 +83,7 @@ const INTERNAL_SFTP: &str = "internal-sftp";
 
 /// Decides what to run. `notice` is the reason to run nothing: `/etc/nologin`, or a PAM module's refusal.
 pub(crate) fn decide(
-    wanted: &Wanted,
+    wanted: &RequestedProgram,
     user: &User,
     settings: &ServerSettings,
     options: &KeyOptions,
@@ -92,15 +92,15 @@ pub(crate) fn decide(
     notice: Option<String>,
 ) -> Decision {
     let subsystem_command = match wanted {
-        Wanted::Subsystem(name) => settings.subsystem.find(name),
+        RequestedProgram::Subsystem(name) => settings.subsystem.find(name),
         _ => None,
     };
     let asked = match wanted {
-        Wanted::Shell => None,
-        Wanted::Command(command) => Some(command.clone()),
-        Wanted::Subsystem(_) => subsystem_command.map(OsString::from),
+        RequestedProgram::Shell => None,
+        RequestedProgram::Command(command) => Some(command.clone()),
+        RequestedProgram::Subsystem(_) => subsystem_command.map(OsString::from),
     };
-    if let (Wanted::Subsystem(_), None) = (wanted, &asked) {
+    if let (RequestedProgram::Subsystem(_), None) = (wanted, &asked) {
         let what = "unknown subsystem".to_owned();
         return Decision { plan: Plan::Nothing, original: None, what, forced: false };
     }
@@ -111,9 +111,9 @@ pub(crate) fn decide(
     };
     let what = match (&forced, wanted) {
         (Some((source, command)), _) => format!("forced-command ({source}) '{command}'"),
-        (None, Wanted::Shell) => "shell".to_owned(),
-        (None, Wanted::Command(_)) => "command".to_owned(),
-        (None, Wanted::Subsystem(name)) => format!("subsystem '{name}'"),
+        (None, RequestedProgram::Shell) => "shell".to_owned(),
+        (None, RequestedProgram::Command(_)) => "command".to_owned(),
+        (None, RequestedProgram::Subsystem(name)) => format!("subsystem '{name}'"),
     };
     let is_forced = forced.is_some();
     let original = if is_forced { asked.clone() } else { None };
@@ -136,12 +136,12 @@ pub(crate) fn decide(
 /// an ordinary command.
 fn serve_or_run(
     command: OsString,
-    wanted: &Wanted,
+    wanted: &RequestedProgram,
     is_forced: bool,
     user: &User,
     settings: &ServerSettings,
 ) -> Plan {
-    let is_subsystem = matches!(wanted, Wanted::Subsystem(_));
+    let is_subsystem = matches!(wanted, RequestedProgram::Subsystem(_));
     let is_internal = is_internal_sftp(&command);
     match internal_sftp(&command, user, settings) {
         Some(_) if is_internal && is_forced && !is_subsystem => Plan::SftpOnly,
@@ -290,7 +290,7 @@ mod tests {
         crate::testing::user(1000, "/home/ada".as_ref(), "/bin/zsh")
     }
 
-    fn decided(wanted: &Wanted, config: &str, key: &str) -> Decision {
+    fn decided(wanted: &RequestedProgram, config: &str, key: &str) -> Decision {
         let settings = crate::testing::settings(config);
         let options = KeyOptions::parse(key).unwrap();
         decide(wanted, &user(), &settings, &options, false, false, None)
@@ -309,10 +309,10 @@ mod tests {
 
     #[test]
     fn plain_requests() {
-        let shell = decided(&Wanted::Shell, "", "");
+        let shell = decided(&RequestedProgram::Shell, "", "");
         assert_eq!(program(&shell.plan), ["/bin/zsh", "-zsh"]);
         assert_eq!(shell.what, "shell");
-        let command = decided(&Wanted::Command("ls -l; x".into()), "", "");
+        let command = decided(&RequestedProgram::Command("ls -l; x".into()), "", "");
         assert_eq!(program(&command.plan), ["/bin/zsh", "zsh", "-c", "ls -l; x"]);
         assert_eq!(command.original, None);
     }
@@ -320,16 +320,16 @@ mod tests {
     #[test]
     fn subsystems() {
         let config = "Subsystem sftp internal-sftp -R -d /a/b\nSubsystem git /usr/bin/git-thing -x\n";
-        let sftp = decided(&Wanted::Subsystem("sftp".to_owned()), config, "");
+        let sftp = decided(&RequestedProgram::Subsystem("sftp".to_owned()), config, "");
         assert_eq!(sftp.plan, Plan::InternalSftp(vec!["-R".into(), "-d".into(), "/a/b".into()]));
-        let other = decided(&Wanted::Subsystem("git".to_owned()), config, "");
+        let other = decided(&RequestedProgram::Subsystem("git".to_owned()), config, "");
         assert_eq!(program(&other.plan), ["/bin/zsh", "zsh", "-c", "/usr/bin/git-thing -x"]);
-        assert_eq!(decided(&Wanted::Subsystem("x".to_owned()), config, "").plan, Plan::Nothing);
+        assert_eq!(decided(&RequestedProgram::Subsystem("x".to_owned()), config, "").plan, Plan::Nothing);
     }
 
     #[test]
     fn the_sftp_server_of_distributions_is_the_internal_one() {
-        let wanted = Wanted::Subsystem("sftp".to_owned());
+        let wanted = RequestedProgram::Subsystem("sftp".to_owned());
         for path in SFTP_SERVERS {
             let config = format!("Subsystem sftp {path} -l INFO\n");
             let plan = decided(&wanted, &config, "").plan;
@@ -369,24 +369,24 @@ mod tests {
             " /tmp",
         ] {
             let line = format!("{PATH}{rest}");
-            let plan = decided(&Wanted::Command(line.clone().into()), "", "").plan;
+            let plan = decided(&RequestedProgram::Command(line.clone().into()), "", "").plan;
             assert!(matches!(plan, Plan::Program { .. }), "{line}: {plan:?}");
             // Lines with these characters cannot be written in a configuration.
             if !line.contains(['"', '\n']) {
                 let config = format!("Subsystem sftp {line}\n");
-                let plan = decided(&Wanted::Subsystem("sftp".to_owned()), &config, "").plan;
+                let plan = decided(&RequestedProgram::Subsystem("sftp".to_owned()), &config, "").plan;
                 assert!(matches!(plan, Plan::Program { .. }), "{line}: {plan:?}");
             }
         }
         for (rest, expected) in [("", &[][..]), (" -R -d '/srv/a b'", &["-R", "-d", "/srv/a b"])] {
-            let plan = decided(&Wanted::Command(format!("{PATH}{rest}").into()), "", "").plan;
+            let plan = decided(&RequestedProgram::Command(format!("{PATH}{rest}").into()), "", "").plan;
             assert_eq!(plan, Plan::InternalSftp(expected.iter().map(|word| (*word).to_owned()).collect()));
         }
     }
 
     #[test]
     fn forced_commands_win_and_keep_what_was_asked() {
-        let wanted = Wanted::Command("rm -rf /".into());
+        let wanted = RequestedProgram::Command("rm -rf /".into());
         let key = decided(&wanted, "", r#"command="backup""#);
         assert_eq!(program(&key.plan), ["/bin/zsh", "zsh", "-c", "backup"]);
         assert_eq!(key.original, Some("rm -rf /".into()));
@@ -394,28 +394,37 @@ mod tests {
         assert!(key.forced);
         let config = decided(&wanted, "ForceCommand internal-sftp\n", r#"command="backup""#);
         assert_eq!(config.plan, Plan::SftpOnly);
-        let subsystem = Wanted::Subsystem("sftp".to_owned());
+        let subsystem = RequestedProgram::Subsystem("sftp".to_owned());
         let lines = "ForceCommand internal-sftp -R\nSubsystem sftp /usr/bin/other\n";
         assert_eq!(decided(&subsystem, lines, "").plan, Plan::InternalSftp(vec!["-R".into()]));
-        assert_eq!(decided(&Wanted::Shell, "", r#"command="internal-sftp""#).plan, Plan::SftpOnly);
-        let asked = decided(&Wanted::Command("internal-sftp".into()), "", "");
+        assert_eq!(decided(&RequestedProgram::Shell, "", r#"command="internal-sftp""#).plan, Plan::SftpOnly);
+        let asked = decided(&RequestedProgram::Command("internal-sftp".into()), "", "");
         assert_eq!(program(&asked.plan), ["/bin/zsh", "zsh", "-c", "internal-sftp"]);
-        let server = Wanted::Command("/usr/lib/openssh/sftp-server".into());
+        let server = RequestedProgram::Command("/usr/lib/openssh/sftp-server".into());
         assert_eq!(decided(&server, "", "").plan, Plan::InternalSftp(Vec::new()));
-        let forced = decided(&Wanted::Shell, "ForceCommand /usr/lib/openssh/sftp-server\n", "");
+        let forced = decided(&RequestedProgram::Shell, "ForceCommand /usr/lib/openssh/sftp-server\n", "");
         assert_eq!(forced.plan, Plan::InternalSftp(Vec::new()));
-        assert_eq!(decided(&Wanted::Shell, "", r#"command="backup""#).original, None);
+        assert_eq!(decided(&RequestedProgram::Shell, "", r#"command="backup""#).original, None);
     }
 
     #[test]
     fn old_passwords_and_nologin() {
         let settings = crate::testing::settings("");
         let options = KeyOptions::default();
-        let old = |terminal| decide(&Wanted::Shell, &user(), &settings, &options, true, terminal, None).plan;
+        let old = |terminal| {
+            decide(&RequestedProgram::Shell, &user(), &settings, &options, true, terminal, None).plan
+        };
         assert_eq!(program(&old(true)), ["/usr/bin/passwd", "passwd"]);
         assert!(matches!(old(false), Plan::Message(_, 1)));
-        let closed =
-            decide(&Wanted::Shell, &user(), &settings, &options, false, true, Some("down".to_owned()));
+        let closed = decide(
+            &RequestedProgram::Shell,
+            &user(),
+            &settings,
+            &options,
+            false,
+            true,
+            Some("down".to_owned()),
+        );
         assert_eq!(closed.plan, Plan::Message("down".to_owned(), 254));
     }
 }

@@ -27,7 +27,7 @@ use super::tunnel;
 use super::usage_reporter::{self, UsageReporter};
 use crate::log::{debug, error, info};
 use crate::monitor_ipc::MonitorRequest;
-use crate::usage::Conduct;
+use crate::usage::ConnectionUsage;
 
 /// The server's [`Control`].
 pub(super) struct Serving {
@@ -96,7 +96,7 @@ impl Serving {
     }
 
     /// Reports the final usage of the connection to the monitor.
-    pub(super) fn last_word(&mut self, conduct: &Conduct) {
+    pub(super) fn last_word(&mut self, conduct: &ConnectionUsage) {
         if let Some(usage_reporter) = &mut self.usage_reporter {
             usage_reporter.tell(&self.shared, conduct);
         }

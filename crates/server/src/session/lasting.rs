@@ -12,7 +12,7 @@ use super::resumable::{Ended, Resumable};
 use crate::monitor::Monitor;
 
 /// Why the session must end.
-pub(super) enum Over {
+pub(super) enum EndReason {
     /// Its user has lost the right to it.
     Refused,
     /// Too many sessions wait, so this one must end.
@@ -22,14 +22,14 @@ pub(super) enum Over {
 }
 
 /// The sockets on which other processes than the connection's own reach the monitor.
-pub(super) struct Lasting {
+pub(super) struct SharedSockets {
     /// `Some` where the session may outlive its connection.
     pub(super) resumable: Option<Resumable>,
     /// `Some` where the session can be listed and ended (`longhaul sessions`).
     pub(super) listed: Option<Listed>,
 }
 
-impl Lasting {
+impl SharedSockets {
     /// Adds the descriptors to poll.
     pub(super) fn interests<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         if let Some(resumable) = &self.resumable {
@@ -53,11 +53,16 @@ impl Lasting {
     }
 
     /// Handles all pending requests without blocking. `known`: the connection has a network address.
-    pub(super) fn serve(&mut self, monitor: &mut Monitor, control: &File, known: bool) -> Result<(), Over> {
+    pub(super) fn serve(
+        &mut self,
+        monitor: &mut Monitor,
+        control: &File,
+        known: bool,
+    ) -> Result<(), EndReason> {
         let Self { resumable, listed } = self;
         if let Some(resumable) = resumable {
             let mut notices = notices(listed.as_ref(), control);
-            resumable.serve(monitor, &mut notices).map_err(|_: Ended| Over::Refused)?;
+            resumable.serve(monitor, &mut notices).map_err(|_: Ended| EndReason::Refused)?;
         }
         let Some(listed) = listed else { return Ok(()) };
         let now = listed::Now {
@@ -76,8 +81,8 @@ impl Lasting {
                     resumable.notify(&mut listed.notices(control));
                 }
             }
-            Some(listed::Order::Dismissed) => return Err(Over::Dismissed),
-            Some(listed::Order::End(uid)) => return Err(Over::Ended(uid)),
+            Some(listed::Order::Dismissed) => return Err(EndReason::Dismissed),
+            Some(listed::Order::End(uid)) => return Err(EndReason::Ended(uid)),
         }
         Ok(())
     }

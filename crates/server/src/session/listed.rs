@@ -25,7 +25,7 @@ const MOST_AT_ONCE: usize = 16;
 const LONGEST_REQUEST: usize = 1 + 32;
 
 /// Longest wait for a connection's request, and for the listener to take a notice.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Number of random names that are tried.
 const TRIES: usize = 8;
@@ -139,7 +139,7 @@ impl Listed {
                     {
                         // The listener keeps this connection, and writes to it may block for a while.
                         let set = one.socket.set_nonblocking(false);
-                        if set.and_then(|()| one.socket.set_write_timeout(Some(PATIENCE))).is_ok() {
+                        if set.and_then(|()| one.socket.set_write_timeout(Some(TIMEOUT))).is_ok() {
                             self.listener = Some(one.socket);
                             return Some(Order::Adopted);
                         }
@@ -174,7 +174,7 @@ impl Listed {
             let Ok((socket, _)) = self.listening.accept() else { return };
             let Ok(uid) = lh_sys::pass::peer_uid(&socket) else { continue };
             let allowed = uid == 0 || uid == self.uid || is_own(uid);
-            let Some(until) = Instant::now().checked_add(PATIENCE) else { continue };
+            let Some(until) = Instant::now().checked_add(TIMEOUT) else { continue };
             if allowed && socket.set_nonblocking(true).is_ok() {
                 if self.pending.len() >= MOST_PENDING {
                     self.pending.remove(0);

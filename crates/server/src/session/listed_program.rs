@@ -2,7 +2,7 @@
 
 use lh_session_list::Programs;
 
-use super::command::Wanted;
+use super::command::RequestedProgram;
 use super::shared::Shared;
 
 /// A kind of program that is counted.
@@ -14,11 +14,11 @@ enum Kind {
 }
 
 impl Kind {
-    const fn of(wanted: &Wanted) -> Self {
+    const fn of(wanted: &RequestedProgram) -> Self {
         match wanted {
-            Wanted::Shell => Self::Shell,
-            Wanted::Command(_) => Self::Command,
-            Wanted::Subsystem(_) => Self::Subsystem,
+            RequestedProgram::Shell => Self::Shell,
+            RequestedProgram::Command(_) => Self::Command,
+            RequestedProgram::Subsystem(_) => Self::Subsystem,
         }
     }
 
@@ -37,7 +37,7 @@ pub(super) struct ListedProgram(Option<Kind>);
 
 impl ListedProgram {
     /// Reports to the monitor that a program runs.
-    pub(super) fn start(&mut self, wanted: &Wanted, shared: &Shared) {
+    pub(super) fn start(&mut self, wanted: &RequestedProgram, shared: &Shared) {
         let kind = Kind::of(wanted);
         self.0 = Some(kind);
         shared.change_programs(|programs| *kind.count(programs) += 1);

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 use crate::monitor_ipc::MonitorSocket;
 
 /// Longest time that a process may take to end after closing its socket.
-const FUNERAL: Duration = Duration::from_secs(5);
+const EXIT_WAIT: Duration = Duration::from_secs(5);
 /// Longest time that a killed process may take to end.
 const KILLED: Duration = Duration::from_secs(1);
 /// A child process of the monitor, and the socket to it.
@@ -33,7 +33,7 @@ pub(super) fn bury(pid: Pid) -> Option<WaitStatus> {
             let tv_sec = i64::try_from(within.as_secs()).unwrap_or(1);
             poll(&mut [PollFd::new(&ending, PollFlags::IN)], Some(&Timespec { tv_sec, tv_nsec: 0 })) != Ok(0)
         };
-        if !ends(FUNERAL) {
+        if !ends(EXIT_WAIT) {
             let _ = kill_process(pid, Signal::KILL);
             if !ends(KILLED) {
                 options = WaitOptions::NOHANG;

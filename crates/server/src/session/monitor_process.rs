@@ -13,11 +13,11 @@ use rustix::process::Signal;
 use zeroize::Zeroizing;
 
 use super::common::Address;
-use super::lasting::Lasting;
+use super::lasting::SharedSockets;
 use super::listed::Listed;
 use super::monitor_child::{Child, bury, end};
-use super::monitor_user::{Books, after};
-use super::monitor_wait::{News, Stop, answer, wait};
+use super::monitor_user::{UsageSinks, after};
+use super::monitor_wait::{Stop, WaitEnd, answer, wait};
 use super::usage_log::UsageLog;
 use crate::exit_status::{
     EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_GRACE_LOGIN_BEGUN,
@@ -35,7 +35,7 @@ use crate::resuming::Claimant;
 
 /// The pre-auth process ends itself at the end of LoginGraceTime. If it has not done so this much later, the
 /// monitor kills it.
-const GRACE_OF_GRACE: Duration = Duration::from_secs(3);
+const GRACE_MARGIN: Duration = Duration::from_secs(3);
 
 /// The monitor's two child processes, and what they need at the login.
 pub(super) struct Children {
@@ -91,7 +91,7 @@ fn supervise(
             return End::Session(EXIT_FAILURE);
         }
     };
-    let deadline = deadline.and_then(|deadline| deadline.checked_add(GRACE_OF_GRACE));
+    let deadline = deadline.and_then(|deadline| deadline.checked_add(GRACE_MARGIN));
     let state = match before(preauth, monitor, &mut signals, deadline, address) {
         Ok(state) => state,
         Err(status) => {
@@ -126,8 +126,8 @@ fn supervise(
     }
     // Ignored: a listener that has been restarted does not count us any more.
     let _ = control.write_all(AUTHENTICATED);
-    let mut books = Books { usage_log, control };
-    let mut lasting = Lasting { resumable: None, listed };
+    let mut books = UsageSinks { usage_log, control };
+    let mut lasting = SharedSockets { resumable: None, listed };
     let status = after(&mut user, monitor, &mut signals, &mut books, address, &mut lasting);
     // A killed process has not reported that its terminals are free.
     monitor.left(None);
@@ -281,14 +281,14 @@ fn converse(
                 | MonitorRequest::Ticket { .. }
                 | MonitorRequest::Resumable { .. }
                 | MonitorRequest::Programs(_)
-                | MonitorRequest::Conduct(_) => return Err(Unexpected::Time.into()),
+                | MonitorRequest::ConnectionUsage(_) => return Err(Unexpected::Time.into()),
             }
         }
         match wait(ipc, signals, deadline, None)? {
-            News::Message => ipc.read()?,
-            News::Lasting => {}
-            News::Signal => return Err(Stop::Signal),
-            News::TooLate => return Err(Stop::TooLate),
+            WaitEnd::Message => ipc.read()?,
+            WaitEnd::SharedSockets => {}
+            WaitEnd::Signal => return Err(Stop::Signal),
+            WaitEnd::TooLate => return Err(Stop::TooLate),
         }
     }
 }
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn failed_attempts_are_no_lost_paths() {
-        use crate::penalties::Misdeed;
+        use crate::penalties::Offence;
         for (asked, may_be_lost, may_be_resumption) in [
             (Asked::Failed { exists: true }, false, false),
             (Asked::Failed { exists: false }, false, false),
@@ -371,11 +371,11 @@ mod tests {
             (Asked::Nothing, true, true),
         ] {
             for status in [failure_status(asked), grace_status(asked)] {
-                assert_eq!(Misdeed::may_be_a_lost_path(status), may_be_lost, "{asked:?}");
-                assert_eq!(Misdeed::may_be_a_lost_resumption(status), may_be_resumption, "{asked:?}");
-                assert!(Misdeed::of_status(status).is_some());
+                assert_eq!(Offence::may_be_a_lost_path(status), may_be_lost, "{asked:?}");
+                assert_eq!(Offence::may_be_a_lost_resumption(status), may_be_resumption, "{asked:?}");
+                assert!(Offence::of_status(status).is_some());
             }
-            assert_eq!(Misdeed::of_status(grace_status(asked)), Some(Misdeed::GraceExceeded));
+            assert_eq!(Offence::of_status(grace_status(asked)), Some(Offence::GraceExceeded));
         }
     }
 

@@ -9,9 +9,9 @@ use lh_sys::signals::Signals;
 use rustix::process::{Signal, kill_process};
 
 use super::common::Address;
-use super::lasting::{Lasting, Over};
+use super::lasting::{EndReason, SharedSockets};
 use super::monitor_child::{Child, bury};
-use super::monitor_wait::{News, Stop, answer, wait};
+use super::monitor_wait::{Stop, WaitEnd, answer, wait};
 use super::resumable::Resumable;
 use super::terminal;
 use super::usage_log::UsageLog;
@@ -21,10 +21,10 @@ use crate::monitor::{Monitor, Unexpected};
 use crate::monitor_ipc::{
     MAX_MONITOR_REQUEST, MonitorRequest, MonitorSocket, MonitorSocketError, encode_last,
 };
-use crate::usage::Conduct;
+use crate::usage::ConnectionUsage;
 
 /// The usage log, and the socket on which the listener is told.
-pub(super) struct Books<'a, 'b> {
+pub(super) struct UsageSinks<'a, 'b> {
     pub(super) usage_log: &'a mut UsageLog<'b>,
     pub(super) control: &'a File,
 }
@@ -34,9 +34,9 @@ pub(super) fn after(
     user: &mut Child,
     monitor: &mut Monitor,
     signals: &mut Signals,
-    books: &mut Books<'_, '_>,
+    books: &mut UsageSinks<'_, '_>,
     address: &Address,
-    lasting: &mut Lasting,
+    lasting: &mut SharedSockets,
 ) -> i32 {
     let log = &address.log;
     let stop = loop {
@@ -68,7 +68,12 @@ pub(super) fn after(
 }
 
 /// Reads the reports that the user session process had sent before it was killed.
-fn hear_out(ipc: &mut MonitorSocket, monitor: &mut Monitor, books: &mut Books<'_, '_>, lasting: &Lasting) {
+fn hear_out(
+    ipc: &mut MonitorSocket,
+    monitor: &mut Monitor,
+    books: &mut UsageSinks<'_, '_>,
+    lasting: &SharedSockets,
+) {
     if ipc.socket().set_nonblocking(true).is_err() {
         return;
     }
@@ -77,7 +82,7 @@ fn hear_out(ipc: &mut MonitorSocket, monitor: &mut Monitor, books: &mut Books<'_
             match MonitorRequest::decode(&message) {
                 Ok(MonitorRequest::Transfer(transfer)) => books.usage_log.transfer(&transfer, books.control),
                 Ok(MonitorRequest::Operation(operation)) => books.usage_log.operation(&operation),
-                Ok(MonitorRequest::Conduct(conduct)) => {
+                Ok(MonitorRequest::ConnectionUsage(conduct)) => {
                     tell_moved(&conduct, monitor, lasting, books.control);
                     books.usage_log.conduct(conduct, books.control);
                 }
@@ -91,7 +96,7 @@ fn hear_out(ipc: &mut MonitorSocket, monitor: &mut Monitor, books: &mut Books<'_
 }
 
 /// Reports transferred bytes to the listener, where the user has a quota.
-fn tell_moved(conduct: &Conduct, monitor: &mut Monitor, lasting: &Lasting, control: &File) {
+fn tell_moved(conduct: &ConnectionUsage, monitor: &mut Monitor, lasting: &SharedSockets, control: &File) {
     if let Some(moved) = monitor.count_moved(conduct.bytes_in.saturating_add(conduct.bytes_out)) {
         // A listener that has ended counts nothing.
         let _ = lasting.notices(control).write_all(&moved.encode());
@@ -127,9 +132,9 @@ fn serve_user(
     ipc: &mut MonitorSocket,
     monitor: &mut Monitor,
     signals: &mut Signals,
-    books: &mut Books<'_, '_>,
+    books: &mut UsageSinks<'_, '_>,
     address: &Address,
-    lasting: &mut Lasting,
+    lasting: &mut SharedSockets,
 ) -> Result<(), Stop> {
     while let Some(message) = ipc.next(MAX_MONITOR_REQUEST)? {
         let signature = match MonitorRequest::decode(&message).map_err(MonitorSocketError::from)? {
@@ -185,7 +190,7 @@ fn serve_user(
                 books.usage_log.operation(&operation);
                 continue;
             }
-            MonitorRequest::Conduct(conduct) => {
+            MonitorRequest::ConnectionUsage(conduct) => {
                 tell_moved(&conduct, monitor, lasting, books.control);
                 books.usage_log.conduct(conduct, books.control);
                 continue;
@@ -195,13 +200,13 @@ fn serve_user(
         answer(ipc, signature, address)?;
     }
     match wait(ipc, signals, None, Some(lasting))? {
-        News::Message => return Ok(ipc.read()?),
-        News::Signal => return Err(Stop::Signal),
-        News::Lasting | News::TooLate => {}
+        WaitEnd::Message => return Ok(ipc.read()?),
+        WaitEnd::Signal => return Err(Stop::Signal),
+        WaitEnd::SharedSockets | WaitEnd::TooLate => {}
     }
     lasting.serve(monitor, books.control, address.known).map_err(|over| match over {
-        Over::Refused => Stop::Refused,
-        Over::Dismissed => Stop::Signal,
-        Over::Ended(uid) => Stop::Ended(uid),
+        EndReason::Refused => Stop::Refused,
+        EndReason::Dismissed => Stop::Signal,
+        EndReason::Ended(uid) => Stop::Ended(uid),
     })
 }

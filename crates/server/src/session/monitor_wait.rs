@@ -6,16 +6,16 @@ use lh_sys::signals::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::common::Address;
-use super::lasting::Lasting;
+use super::lasting::SharedSockets;
 use crate::log::error;
 use crate::monitor::Unexpected;
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// The event that ended a wait.
-pub(super) enum News {
+pub(super) enum WaitEnd {
     Message,
     /// A request of another process than the connection's own.
-    Lasting,
+    SharedSockets,
     Signal,
     TooLate,
 }
@@ -25,13 +25,13 @@ pub(super) fn wait(
     ipc: &MonitorSocket,
     signals: &mut Signals,
     deadline: Option<Instant>,
-    lasting: Option<&Lasting>,
-) -> std::io::Result<News> {
-    let deadline = [deadline, lasting.and_then(Lasting::deadline)].into_iter().flatten().min();
+    lasting: Option<&SharedSockets>,
+) -> std::io::Result<WaitEnd> {
+    let deadline = [deadline, lasting.and_then(SharedSockets::deadline)].into_iter().flatten().min();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
-            return Ok(News::TooLate);
+            return Ok(WaitEnd::TooLate);
         }
         let timeout = left.map(|left| Timespec {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
@@ -48,13 +48,13 @@ pub(super) fn wait(
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         // A signal that arrived before this call is still pending, so its descriptor is ready at once.
         if ready.get(1) == Some(&true) && signals.take()?.is_some() {
-            return Ok(News::Signal);
+            return Ok(WaitEnd::Signal);
         }
         if ready.first() == Some(&true) {
-            return Ok(News::Message);
+            return Ok(WaitEnd::Message);
         }
         if ready.iter().skip(2).any(|ready| *ready) {
-            return Ok(News::Lasting);
+            return Ok(WaitEnd::SharedSockets);
         }
     }
 }

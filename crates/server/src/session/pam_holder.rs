@@ -31,7 +31,7 @@ enum Mode {
 }
 
 /// State shared by the modules' conversation function and the rest of the process.
-struct Desk {
+struct SharedState {
     ipc: RefCell<MonitorSocket>,
     mode: RefCell<Mode>,
     /// Messages that wait for the next prompt, or for the login.
@@ -40,7 +40,7 @@ struct Desk {
     given_up: Cell<bool>,
 }
 
-struct PamConversation(Rc<Desk>);
+struct PamConversation(Rc<SharedState>);
 
 impl Conversation for PamConversation {
     fn talk(&mut self, messages: &[(Style, String)]) -> Option<Vec<Zeroizing<Vec<u8>>>> {
@@ -90,7 +90,7 @@ impl Conversation for PamConversation {
     }
 }
 
-impl Desk {
+impl SharedState {
     fn ask(&self, questions: Vec<(String, bool)>) -> Option<Vec<Zeroizing<Vec<u8>>>> {
         let mut ipc = self.ipc.borrow_mut();
         ipc.send(&Report::Ask(questions).encode()).ok()?;
@@ -111,7 +111,7 @@ impl Desk {
 
 /// The PAM transaction of a login.
 pub(super) struct Holder {
-    desk: Rc<Desk>,
+    desk: Rc<SharedState>,
     pam: Option<Pam>,
     user: String,
     /// The result of the account check, if it has already run.
@@ -121,7 +121,7 @@ pub(super) struct Holder {
 
 impl Holder {
     pub(super) fn new(ipc: MonitorSocket, log: Log) -> Self {
-        let desk = Desk {
+        let desk = SharedState {
             ipc: RefCell::new(ipc),
             mode: RefCell::new(Mode::Alone),
             texts: RefCell::default(),

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use lh_sys::spawn::Before;
+use lh_sys::spawn::PrecedingProgram;
 use lh_sys::users::User;
 
 /// Path of the system's script.
@@ -19,9 +19,9 @@ const OF_USER: &str = ".ssh/rc";
 ///
 /// # Errors
 /// A pipe cannot be created.
-pub(super) fn program(user: &User, allowed: bool, input: &str) -> io::Result<Option<Before>> {
+pub(super) fn program(user: &User, allowed: bool, input: &str) -> io::Result<Option<PrecedingProgram>> {
     Ok(match words(user, allowed, Path::new(SYSTEM)) {
-        Some(words) => Some(Before { words, stdin: pipe_with(input)? }),
+        Some(words) => Some(PrecedingProgram { words, stdin: pipe_with(input)? }),
         None => None,
     })
 }

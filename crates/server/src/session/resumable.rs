@@ -1,7 +1,7 @@
 //! The monitor's part in resumption (`ResumeGrace`): it has the session's secret, and decides which client
 //! takes over the session. It serves one claim at a time.
 
-mod whereabouts;
+mod reported_state;
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -19,9 +19,9 @@ use crate::log::{Field, Log, debug, info};
 use crate::monitor::Monitor;
 use crate::monitor_ipc::{MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorSocket, MonitorSocketError};
 use crate::resuming::{
-    FromClaimant, FromUser, Login, Moved, PATIENCE, SessionTerms, ToClaimant, ToUser, check, listen,
+    FromClaimant, FromUser, Login, Moved, SessionTerms, TIMEOUT, ToClaimant, ToUser, check, listen,
 };
-use whereabouts::Whereabouts;
+use reported_state::ReportedState;
 
 /// Largest number of connections accepted in one turn.
 const MOST_AT_ONCE: usize = 256;
@@ -38,7 +38,7 @@ pub(super) struct Resumable {
     going_on: Option<(Vec<u8>, SocketAddr, SocketAddr)>,
     /// The secret was rolled for a new connection that the session does not use yet.
     is_rolled: bool,
-    whereabouts: Whereabouts,
+    reported_state: ReportedState,
     log: Log,
 }
 
@@ -91,7 +91,7 @@ impl Resumable {
         let listening = listen(&handle)?;
         let (ours, theirs) = UnixStream::pair()?;
         let secret = ServerSecret::new(handle, &export);
-        let whereabouts = Whereabouts::new(handle, session.account.clone(), address);
+        let reported_state = ReportedState::new(handle, session.account.clone(), address);
         let user = Some(MonitorSocket::new(ours)?);
         Ok((
             Self {
@@ -102,7 +102,7 @@ impl Resumable {
                 attempt: None,
                 going_on: None,
                 is_rolled: false,
-                whereabouts,
+                reported_state,
                 log,
             },
             theirs,
@@ -129,12 +129,12 @@ impl Resumable {
     /// Returns how long the session has waited for its client, and how long it still will; `None` while it
     /// has a connection.
     pub(super) fn wait(&self) -> Option<Wait> {
-        self.whereabouts.wait()
+        self.reported_state.wait()
     }
 
     /// Reports to the listener whether the session waits, or where its connection comes from.
     pub(super) fn notify(&self, listener: &mut impl Write) {
-        self.whereabouts.notify(listener);
+        self.reported_state.notify(listener);
     }
 
     /// Handles all pending messages without blocking.
@@ -171,7 +171,7 @@ impl Resumable {
             let claimant = check(&socket)
                 .and_then(|()| socket.set_nonblocking(false))
                 .and_then(|()| MonitorSocket::new(socket));
-            if let (Ok(claimant), Some(until)) = (claimant, Instant::now().checked_add(PATIENCE)) {
+            if let (Ok(claimant), Some(until)) = (claimant, Instant::now().checked_add(TIMEOUT)) {
                 self.attempt = Some(Attempt { claimant, step: Step::Connected, until });
                 return;
             }
@@ -265,7 +265,7 @@ impl Resumable {
             match FromUser::decode(&message)? {
                 FromUser::Away { grace } => {
                     let grace = self.session.grace.min(Duration::from_secs(grace.into()));
-                    self.whereabouts.begin_to_wait(grace, control);
+                    self.reported_state.begin_to_wait(grace, control);
                     let (name, seconds) = (&self.session.name, grace.as_secs());
                     info!(
                         self.log,
@@ -275,7 +275,7 @@ impl Resumable {
                 // A message over the previous connection does not show that the client has the new secret.
                 FromUser::Heard if self.is_rolled => {}
                 FromUser::Heard => self.secret.confirm(),
-                FromUser::Keeps(bytes) => self.whereabouts.note_kept(bytes, control),
+                FromUser::Keeps(bytes) => self.reported_state.note_kept(bytes, control),
                 FromUser::Received(received) => self.let_go(Some(received), control),
                 FromUser::Cannot => self.let_go(None, control),
                 FromUser::Resumed => {
@@ -285,7 +285,7 @@ impl Resumable {
                     self.log.set_field(Field::RemoteAddr, &peer.ip().to_string());
                     let (name, ip, port) = (&self.session.name, peer.ip(), peer.port());
                     info!(self.log, "session of user {name} resumed from {ip} port {port}");
-                    self.whereabouts.go_on(peer.ip(), control);
+                    self.reported_state.go_on(peer.ip(), control);
                 }
             }
         }
@@ -309,7 +309,7 @@ impl Resumable {
         };
         self.is_rolled = true;
         // The session waits until the new connection arrives, which may never happen.
-        self.whereabouts.begin_to_wait(self.session.grace, control);
+        self.reported_state.begin_to_wait(self.session.grace, control);
         // If the other monitor has ended, its client has lost the connection too, and claims the session
         // again.
         if attempt.claimant.send(&ToClaimant::Accepted(answer.to_payload()).encode()).is_ok() {

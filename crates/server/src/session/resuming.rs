@@ -19,7 +19,7 @@ use super::shared::Shared;
 use super::terminal;
 use crate::log::{debug, error, info};
 use crate::monitor_ipc::{MonitorRequest, MonitorSocket, MonitorSocketError};
-use crate::resuming::{FromUser, Moved, PATIENCE, ToUser};
+use crate::resuming::{FromUser, Moved, TIMEOUT, ToUser};
 
 /// Poll token of the socket to the monitor.
 const MONITOR: usize = 0;
@@ -193,7 +193,7 @@ impl Resuming {
 
     fn obey(&mut self, shared: &Shared, cx: &mut ControlCx<'_>) -> Result<(), MonitorSocketError> {
         let socket = terminal::receive(&self.monitor)?;
-        let message = self.monitor.receive_until(Instant::now().checked_add(PATIENCE))?;
+        let message = self.monitor.receive_until(Instant::now().checked_add(TIMEOUT))?;
         match (ToUser::decode(&message)?, socket) {
             (ToUser::LetGo, _) => {
                 // Reported before the count: the client's later messages concern the next connection.

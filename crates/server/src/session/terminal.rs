@@ -15,7 +15,7 @@ use crate::monitor_ipc::{MonitorRequest, MonitorSocket, MonitorSocketError};
 
 /// How long the monitor may take to answer. It waits for locks of the login records, which other local users can hold:
 /// ten seconds for each of two files.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Allocates a terminal with the user's rights, or asks the monitor for one outside the chroot.
 pub(super) fn allocate(monitor: &mut MonitorSocket, inside_chroot: bool) -> io::Result<Pty> {
@@ -40,7 +40,7 @@ pub(super) fn allocate(monitor: &mut MonitorSocket, inside_chroot: bool) -> io::
 /// The monitor is gone or takes too long. Nothing is heard of it afterwards: a late answer would be taken for that to another
 /// request, and a recording or a terminal for another one.
 pub(super) fn receive(monitor: &MonitorSocket) -> io::Result<Option<OwnedFd>> {
-    receive_within(monitor, PATIENCE)
+    receive_within(monitor, TIMEOUT)
 }
 
 fn receive_within(monitor: &MonitorSocket, patience: Duration) -> io::Result<Option<OwnedFd>> {

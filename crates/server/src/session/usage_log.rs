@@ -12,9 +12,9 @@ use crate::exit_status::{
     EXIT_INVALID_USER, EXIT_REFUSED,
 };
 use crate::log::error;
-use crate::monitor::{Monitor, Who};
+use crate::monitor::{ClientIdentity, Monitor};
 use crate::transfer_log::{Record, TransferLog};
-use crate::usage::{Conduct, FileOperation, Kind, Outcome, Transfer};
+use crate::usage::{ConnectionUsage, FileOperation, Kind, Outcome, Transfer};
 use lh_config::server_table::ServerSettings;
 
 /// The usage of one connection.
@@ -26,9 +26,9 @@ pub(super) struct UsageLog<'a> {
     /// Identifier of the connection in all logs.
     session: &'a str,
     began: Instant,
-    who: Who,
+    who: ClientIdentity,
     authenticated: bool,
-    conduct: Conduct,
+    conduct: ConnectionUsage,
     files: u64,
     counters: Counters,
     /// The first error of the log has been reported.
@@ -43,9 +43,9 @@ impl<'a> UsageLog<'a> {
             address,
             session,
             began: Instant::now(),
-            who: Who::default(),
+            who: ClientIdentity::default(),
             authenticated: false,
-            conduct: Conduct::default(),
+            conduct: ConnectionUsage::default(),
             files: 0,
             counters: Counters::default(),
             complained: false,
@@ -58,13 +58,13 @@ impl<'a> UsageLog<'a> {
     }
 
     /// Records a complete login, before the session starts.
-    pub(super) fn logged_in(&mut self, who: Who) {
+    pub(super) fn logged_in(&mut self, who: ClientIdentity) {
         self.who = who;
         self.authenticated = true;
     }
 
     /// Stores the connection's statistics and reports to the listener.
-    pub(super) fn conduct(&mut self, conduct: Conduct, control: &File) {
+    pub(super) fn conduct(&mut self, conduct: ConnectionUsage, control: &File) {
         self.conduct = conduct;
         self.report(control);
     }
@@ -147,7 +147,7 @@ impl<'a> UsageLog<'a> {
             _ => "closed before authentication",
         };
         let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let Conduct {
+        let ConnectionUsage {
             client,
             kex,
             cipher,

@@ -9,7 +9,7 @@ use lh_transport::Negotiated;
 
 use super::shared::Shared;
 use crate::monitor_ipc::MonitorRequest;
-use crate::usage::{Conduct, FileOperation, Transfer};
+use crate::usage::{ConnectionUsage, FileOperation, Transfer};
 
 /// Time between reports during transfers.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -51,22 +51,26 @@ impl UsageReporter {
     }
 
     /// Reports the connection's statistics to the monitor.
-    pub(super) fn tell(&mut self, shared: &Shared, conduct: &Conduct) {
+    pub(super) fn tell(&mut self, shared: &Shared, conduct: &ConnectionUsage) {
         self.due = None;
         self.told = (conduct.bytes_in, conduct.bytes_out);
         let (peak_in, peak_out) = (self.peak_in.highest(0), self.peak_out.highest(0));
-        shared.account(&MonitorRequest::Conduct(Conduct { peak_in, peak_out, ..conduct.clone() }));
+        shared.account(&MonitorRequest::ConnectionUsage(ConnectionUsage {
+            peak_in,
+            peak_out,
+            ..conduct.clone()
+        }));
     }
 }
 
 /// Returns the connection's final statistics. Must be called before the driver is dropped.
-pub(super) fn at_the_end(driver: &mut Driver, end: &Result<i32, DriverError>) -> Conduct {
+pub(super) fn at_the_end(driver: &mut Driver, end: &Result<i32, DriverError>) -> ConnectionUsage {
     let figures = driver.stats();
-    Conduct { end: words(end), ..conduct(&driver.control(), &figures) }
+    ConnectionUsage { end: words(end), ..conduct(&driver.control(), &figures) }
 }
 
 /// Returns the connection's statistics, without the peaks, which the [`UsageReporter`] measures.
-pub(super) fn conduct(cx: &ControlCx<'_>, figures: &ConnectionStats) -> Conduct {
+pub(super) fn conduct(cx: &ControlCx<'_>, figures: &ConnectionStats) -> ConnectionUsage {
     let both = |names: &Negotiated, pick: fn(&Negotiated) -> (&String, &String)| {
         let (to_server, to_client) = pick(names);
         if to_server == to_client { to_server.clone() } else { format!("{to_server}/{to_client}") }
@@ -74,7 +78,7 @@ pub(super) fn conduct(cx: &ControlCx<'_>, figures: &ConnectionStats) -> Conduct 
     let of = |pick: fn(&Negotiated) -> (&String, &String)| {
         cx.negotiated().map(|names| both(names, pick)).unwrap_or_default()
     };
-    Conduct {
+    ConnectionUsage {
         client: cx.peer_identification().unwrap_or_default().to_owned(),
         kex: cx.negotiated().map(|names| names.kex.clone()).unwrap_or_default(),
         cipher: of(|names| (&names.cipher_c2s, &names.cipher_s2c)),
@@ -83,7 +87,7 @@ pub(super) fn conduct(cx: &ControlCx<'_>, figures: &ConnectionStats) -> Conduct 
         bytes_in: figures.bytes_in,
         bytes_out: figures.bytes_out,
         rekeys: figures.rekeys,
-        ..Conduct::default()
+        ..ConnectionUsage::default()
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use lh_driver::{Accepted, Bound, ControlCx, Family, ListenOn, Listening, SourceId, listen_tcp};
-use lh_sys::spawn::Before;
+use lh_sys::spawn::PrecedingProgram;
 use lh_wire::{Reader, WireError, Writer};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
@@ -161,12 +161,12 @@ impl Display {
     ///
     /// # Errors
     /// A pipe cannot be created, or the program's path contains a NUL.
-    pub(super) fn xauth(&self) -> io::Result<Before> {
+    pub(super) fn xauth(&self) -> io::Result<PrecedingProgram> {
         let (name, protocol, cookie) = (&self.authority, &self.protocol, &*self.cookie);
         let input = Zeroizing::new(format!("remove {name}\nadd {name} {protocol} {cookie}\n"));
         let words = [self.xauth.as_os_str().as_bytes(), b"-q", b"-"].map(CString::new);
         let words = words.into_iter().collect::<Result<_, _>>()?;
-        Ok(Before { words, stdin: pipe_with(&input)? })
+        Ok(PrecedingProgram { words, stdin: pipe_with(&input)? })
     }
 
     /// Stops accepting connections at the session's end. Open ones stay.

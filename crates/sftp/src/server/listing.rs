@@ -20,7 +20,7 @@ const LISTING_SIZE: usize = 192 * 1024;
 const NAMES_MATCHED: usize = 128 * 1024;
 
 /// Encoded entries of a directory for one reply.
-struct Gathered {
+struct EncodedEntries {
     entries: Vec<u8>,
     count: u32,
     /// The directory has no more entries.
@@ -60,7 +60,7 @@ impl Server {
         });
         self.pace.listed_entries(gathered.as_ref().map_or(0, |got| got.count));
         match gathered {
-            Ok(Gathered { count: 0, ended: true, .. }) => self.reply_status(id, StatusCode::EOF),
+            Ok(EncodedEntries { count: 0, ended: true, .. }) => self.reply_status(id, StatusCode::EOF),
             Ok(got) => self.reply().encoded_names(id, got.count, &got.entries),
             Err(error) => self.reply_error(id, &error),
         }
@@ -132,10 +132,10 @@ fn gather(
     size: usize,
     wanted_attrs: u32,
     describe: &mut dyn FnMut(&mut Vec<u8>, &crate::fs::DirEntry),
-) -> io::Result<Gathered> {
+) -> io::Result<EncodedEntries> {
     let OpenDir { dir, pattern, long, .. } = open;
     let wanted = |name: &[u8]| pattern.is_empty() || glob::matches(pattern, name);
-    let mut got = Gathered { entries: Vec::new(), count: 0, ended: false };
+    let mut got = EncodedEntries { entries: Vec::new(), count: 0, ended: false };
     let mut names = NAMES_MATCHED;
     let mut line = Vec::new();
     while got.entries.len() < size {

@@ -91,14 +91,14 @@ pub fn load() -> Result<(), String> {
     Api::load().map(drop)
 }
 
-type Talk = Box<dyn Conversation>;
+type DynConversation = Box<dyn Conversation>;
 
 /// A transaction. Dropping it ends it; an open session must be closed first.
 pub struct Pam {
     api: &'static Api,
     handle: *mut Handle,
     /// Callback data that the library has; freed by us after its end. Only ever used through this pointer.
-    talk: *mut Talk,
+    talk: *mut DynConversation,
     last: c_int,
 }
 
@@ -302,7 +302,7 @@ extern "C" fn callback(
     }
     // SAFETY: `data` is the pointer that `Pam::start` created, alive until `pam_end` has returned, and its
     // target has no other user while the library runs.
-    let talk = unsafe { &mut *data.cast::<Talk>() };
+    let talk = unsafe { &mut *data.cast::<DynConversation>() };
     let Some(answers) = talk.talk(&asked).filter(|answers| answers.len() == count) else {
         return PAM_CONV_ERR;
     };
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn too_long_answers_are_refused() {
         fn ask(answer: &'static [u8]) -> c_int {
-            let talk: *mut Talk = Box::into_raw(Box::new(Box::new(Answers(answer))));
+            let talk: *mut DynConversation = Box::into_raw(Box::new(Box::new(Answers(answer))));
             let message = Message { style: 1, text: c"Password: ".as_ptr() };
             let mut messages = [&raw const message];
             let mut responses = std::ptr::null_mut();

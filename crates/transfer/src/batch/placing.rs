@@ -16,14 +16,14 @@ use crate::report::Reporter;
 use crate::target_facts::{NotKept, TargetFacts};
 use crate::task::place::{part_name, random_tag, tag_of};
 use crate::task::preserve::Preserved;
-use crate::wording::{Deed, shrank};
+use crate::wording::{FailedStep, shrank};
 use crate::{Options, local};
 
 /// How a small file has ended.
 #[derive(Debug)]
 pub(crate) enum SmallEnd {
     Done(Small),
-    Failed(Small, Deed, Fault),
+    Failed(Small, FailedStep, Fault),
     /// It goes the ordinary way after all.
     Alone(Small),
 }
@@ -48,9 +48,9 @@ impl Placer<'_> {
             let mut not_kept =
                 |what| self.facts.report_not_kept_at(what, &small.item.target, &fault, self.report);
             let deed = match step {
-                PutStep::Open => Deed::OpenTarget,
-                PutStep::Write => Deed::WriteTarget,
-                PutStep::Attributes => Deed::FinishTarget,
+                PutStep::Open => FailedStep::OpenTarget,
+                PutStep::Write => FailedStep::WriteTarget,
+                PutStep::Attributes => FailedStep::FinishTarget,
                 PutStep::Owner => {
                     not_kept(NotKept::Owner);
                     continue;
@@ -77,7 +77,7 @@ impl Placer<'_> {
     ) -> Result<(Small, Got), Box<SmallEnd>> {
         let got = match got {
             Ok(got) => got,
-            Err(fault) => return Err(Box::new(SmallEnd::Failed(small, Deed::OpenSource, fault))),
+            Err(fault) => return Err(Box::new(SmallEnd::Failed(small, FailedStep::OpenSource, fault))),
         };
         let len = got.data.len() as u64;
         if !got.whole {
@@ -95,7 +95,7 @@ impl Placer<'_> {
         // One that is shorter than it was when it was listed is whole all the same.
         if small.size > 0 && len < small.size && got.info.size != Some(len) {
             let fault = shrank(len, small.size);
-            return Err(Box::new(SmallEnd::Failed(small, Deed::ReadSource, fault)));
+            return Err(Box::new(SmallEnd::Failed(small, FailedStep::ReadSource, fault)));
         }
         small.item.info = got.info;
         small.size = len;
@@ -113,7 +113,7 @@ impl Placer<'_> {
     }
 
     /// A whole file onto this host, overwritten in place as any other.
-    fn write(&mut self, small: &Small, got: &Got) -> Result<(), (Deed, Fault)> {
+    fn write(&mut self, small: &Small, got: &Got) -> Result<(), (FailedStep, Fault)> {
         if self.options.atomic
             && let Some(done) = self.place_small(&small.item, got)
         {
@@ -126,10 +126,10 @@ impl Placer<'_> {
         let opened = local::perform(Op::OpenWrite { path: &small.item.target, mode });
         let (handle, old) = match opened {
             Ok(Done::Opened(handle, info)) => (handle, info),
-            outcome => return Err((Deed::OpenTarget, fault_of(outcome))),
+            outcome => return Err((FailedStep::OpenTarget, fault_of(outcome))),
         };
         let data = std::slice::from_ref(&got.data);
-        local::write_all_at(&handle, 0, data).map_err(|fault| (Deed::WriteTarget, fault))?;
+        local::write_all_at(&handle, 0, data).map_err(|fault| (FailedStep::WriteTarget, fault))?;
         let old_size = old.filter(|old| old.kind == Kind::File).and_then(|old| old.size);
         let change = Change {
             size: old_size.filter(|&old| old > small.size).map(|_| small.size),
@@ -137,9 +137,9 @@ impl Placer<'_> {
         };
         if change != Change::default() {
             local::perform(Op::SetHandle { handle: &handle, change })
-                .map_err(|fault| (Deed::FinishTarget, fault))?;
+                .map_err(|fault| (FailedStep::FinishTarget, fault))?;
         }
-        local::perform(Op::Close(handle)).map_err(|fault| (Deed::CloseTarget, fault))?;
+        local::perform(Op::Close(handle)).map_err(|fault| (FailedStep::CloseTarget, fault))?;
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl Placer<'_> {
     }
 
     /// Takes what came of one of these files; `None` where the file has to be written in another way.
-    fn made_unnamed(&mut self, item: &Item, made: Option<Made>) -> Option<Result<(), (Deed, Fault)>> {
+    fn made_unnamed(&mut self, item: &Item, made: Option<Made>) -> Option<Result<(), (FailedStep, Fault)>> {
         let filled = match made? {
             Made::Filled(filled) => filled,
             Made::Exists => {
@@ -192,9 +192,9 @@ impl Placer<'_> {
         }
         Some(filled.outcome.map_err(|(step, error)| {
             let deed = match step {
-                PutStep::Write if error.kind() == ErrorKind::InvalidData => Deed::VerifyTarget,
-                PutStep::Write => Deed::WriteTarget,
-                _ => Deed::FinishTarget,
+                PutStep::Write if error.kind() == ErrorKind::InvalidData => FailedStep::VerifyTarget,
+                PutStep::Write => FailedStep::WriteTarget,
+                _ => FailedStep::FinishTarget,
             };
             (deed, local::fault(error))
         }))
@@ -202,7 +202,7 @@ impl Placer<'_> {
 
     /// Writes a whole file onto this host, where it cannot be seen before it is complete. `None` where it has
     /// to be written in place.
-    fn place_small(&mut self, item: &Item, got: &Got) -> Option<Result<(), (Deed, Fault)>> {
+    fn place_small(&mut self, item: &Item, got: &Got) -> Option<Result<(), (FailedStep, Fault)>> {
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
             Err(fault) if fault.kind == FaultKind::NotFound => {
@@ -222,7 +222,7 @@ impl Placer<'_> {
         }
         let (handle, ids) = match opened {
             Ok(Done::Opened(handle, info)) => (handle, info.and_then(|info| info.ids)),
-            Err(fault) if fault.is_full() => return Some(Err((Deed::OpenTarget, fault))),
+            Err(fault) if fault.is_full() => return Some(Err((FailedStep::OpenTarget, fault))),
             _ => return None,
         };
         let ids = old.and_then(|old| old.ids).filter(|wanted| Some(*wanted) != ids);
@@ -232,7 +232,7 @@ impl Placer<'_> {
             return None;
         }
         let done = self.fill_small(&handle, item, got, old.and_then(|old| old.mode)).and_then(|()| {
-            local::place_open(&handle, &part, &item.target).map_err(|fault| (Deed::PlaceTarget, fault))
+            local::place_open(&handle, &part, &item.target).map_err(|fault| (FailedStep::PlaceTarget, fault))
         });
         if done.is_err() {
             let _ = local::perform(Op::Remove(&part));
@@ -248,22 +248,23 @@ impl Placer<'_> {
         item: &Item,
         got: &Got,
         old_mode: Option<u32>,
-    ) -> Result<(), (Deed, Fault)> {
+    ) -> Result<(), (FailedStep, Fault)> {
         let data = std::slice::from_ref(&got.data);
-        local::write_all_at(handle, 0, data).map_err(|fault| (Deed::WriteTarget, fault))?;
+        local::write_all_at(handle, 0, data).map_err(|fault| (FailedStep::WriteTarget, fault))?;
         if self.options.verify != Verify::Off {
             match local::holds(handle, &got.data) {
                 Ok(true) => {}
-                Err(fault) => return Err((Deed::VerifyTarget, fault)),
+                Err(fault) => return Err((FailedStep::VerifyTarget, fault)),
                 Ok(false) => {
                     let fault = Fault::other("what was written is not what was sent");
-                    return Err((Deed::VerifyTarget, fault));
+                    return Err((FailedStep::VerifyTarget, fault));
                 }
             }
         }
         let change = self.finish_small(handle, item, got, old_mode);
         if change != Change::default() {
-            local::perform(Op::SetHandle { handle, change }).map_err(|fault| (Deed::FinishTarget, fault))?;
+            local::perform(Op::SetHandle { handle, change })
+                .map_err(|fault| (FailedStep::FinishTarget, fault))?;
         }
         Ok(())
     }

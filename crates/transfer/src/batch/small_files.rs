@@ -15,7 +15,7 @@ use crate::remote::Remote;
 use crate::report::Reporter;
 use crate::table::Key;
 use crate::task::queues::Tasks;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Direction, Options};
 
 /// The files of a copy, as far as they may go in batches.
@@ -156,8 +156,8 @@ impl SmallFiles<'_> {
                 // Nothing is known of any of them.
                 let fault = fault_of(outcome);
                 let deed = match self.direction {
-                    Direction::Upload => Deed::WriteTarget,
-                    _ => Deed::ReadSource,
+                    Direction::Upload => FailedStep::WriteTarget,
+                    _ => FailedStep::ReadSource,
                 };
                 let failed = |small| SmallEnd::Failed(small, deed, fault.clone());
                 batch.files.into_iter().map(failed).collect()

@@ -27,12 +27,14 @@ use crate::end::{Done, Fault, FaultKind, Op, Outcome};
 use crate::ends::Ends;
 use crate::report::Reporter;
 use crate::table::Key;
-use crate::task::check::{Check, DIGEST_RANGE, Mode, NextRange, SAMPLE, Todo, digests_of, read_sum, samples};
+use crate::task::check::{
+    Check, DIGEST_RANGE, Mode, NextRange, PendingRanges, SAMPLE, digests_of, read_sum, samples,
+};
 use crate::task::probe::Probe;
 use crate::task::queues::Tasks;
 use crate::task::state::{Access, Found, Opening, Resuming, State, Target, Verifying};
 use crate::token::{CheckStep, FileStep, Side, Token};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Direction, Event, Options};
 
 /// The comparisons of the files on their way.
@@ -69,7 +71,7 @@ pub(crate) enum CheckNext {
     },
     /// What was written is not what was sent.
     Wrong,
-    Failed(Deed, Fault),
+    Failed(FailedStep, Fault),
 }
 
 impl Checks<'_> {
@@ -82,9 +84,9 @@ impl Checks<'_> {
         let (mode, end) = if digests { (Mode::Digests, found) } else { (Mode::Samples, found.min(known)) };
         let end = end.min(file.requests.size);
         let todo = match mode {
-            Mode::Digests => Todo::All { next: 0, end, step: DIGEST_RANGE },
-            Mode::Samples if whole => Todo::All { next: 0, end, step: SAMPLE },
-            Mode::Samples => Todo::Some(samples(end)),
+            Mode::Digests => PendingRanges::All { next: 0, end, step: DIGEST_RANGE },
+            Mode::Samples if whole => PendingRanges::All { next: 0, end, step: SAMPLE },
+            Mode::Samples => PendingRanges::Some(samples(end)),
         };
         file.state = State::Resuming(Resuming { check: Check::new(mode, todo, end), of });
         self.ask_ranges(key)
@@ -97,7 +99,8 @@ impl Checks<'_> {
             return CheckNext::Wait;
         };
         let (mode, step) = if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
-        let todo = if whole { Todo::All { next: 0, end, step } } else { Todo::Some(samples(end)) };
+        let todo =
+            if whole { PendingRanges::All { next: 0, end, step } } else { PendingRanges::Some(samples(end)) };
         *check = Some(Check::new(mode, todo, end));
         self.ask_ranges(key)
     }

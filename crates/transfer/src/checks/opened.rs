@@ -7,7 +7,7 @@ use crate::table::Key;
 use crate::task::proof::ProofStage;
 use crate::task::state::State;
 use crate::token::Side;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 impl Checks<'_> {
     /// One end is open to be compared before anything is copied, or not.
@@ -18,7 +18,7 @@ impl Checks<'_> {
             (Side::Source, Ok(Done::Opened(handle, _))) => file.handles.source = Some(handle),
             (Side::Target, Ok(Done::Opened(handle, _))) => file.handles.target = Some(handle),
             (Side::Target, Err(fault)) if fault.kind != FaultKind::Lost => {}
-            (_, outcome) => return CheckNext::Failed(Deed::OpenSource, fault_of(outcome)),
+            (_, outcome) => return CheckNext::Failed(FailedStep::OpenSource, fault_of(outcome)),
         }
         if file.outstanding > 0 || file.faults.failed {
             return CheckNext::Wait;
@@ -44,7 +44,8 @@ impl Checks<'_> {
                 handle
             }
             outcome => {
-                let deed = if side == Side::Source { Deed::OpenSource } else { Deed::VerifyTarget };
+                let deed =
+                    if side == Side::Source { FailedStep::OpenSource } else { FailedStep::VerifyTarget };
                 return CheckNext::Failed(deed, fault_of(outcome));
             }
         };

@@ -13,7 +13,7 @@ use crate::task::ending::Proofs;
 use crate::task::proof::ProofStage;
 use crate::task::state::{State, Verifying};
 use crate::token::{FileStep, Side, Token};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 impl Checks<'_> {
     /// A server other than ours could have put it elsewhere.
@@ -73,7 +73,7 @@ impl Checks<'_> {
             Ok(Done::Info(info)) => info,
             // What was written and closed is not there.
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                return CheckNext::Failed(Deed::WriteTarget, fault);
+                return CheckNext::Failed(FailedStep::WriteTarget, fault);
             }
             _ => return CheckNext::Wait,
         };
@@ -94,7 +94,7 @@ impl Checks<'_> {
             }
             Some(size) if size != wanted => {
                 let text = format!("the server says that it has {size} bytes of {wanted}");
-                return CheckNext::Failed(Deed::WriteTarget, Fault::other(text));
+                return CheckNext::Failed(FailedStep::WriteTarget, Fault::other(text));
             }
             _ => {}
         }

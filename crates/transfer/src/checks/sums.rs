@@ -9,7 +9,7 @@ use crate::options::Verify;
 use crate::table::Key;
 use crate::task::check::read_sum;
 use crate::token::{CheckStep, FileStep, Side, Token};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 impl Checks<'_> {
     /// From here on both ends sum up what goes by.
@@ -63,7 +63,7 @@ impl Checks<'_> {
                 CheckNext::Wait
             }
             Some(_) => CheckNext::Wrong,
-            None => CheckNext::Failed(Deed::VerifyTarget, fault_of(outcome)),
+            None => CheckNext::Failed(FailedStep::VerifyTarget, fault_of(outcome)),
         }
     }
 }

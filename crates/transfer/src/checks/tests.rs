@@ -161,7 +161,7 @@ fn a_closed_copy_is_read_back() {
     assert!(!wrong.file().place.compared);
     let mut missing = Host::new(options(), |_| {});
     fs::remove_file(&missing.target).expect("a target");
-    assert!(matches!(missing.prove(), CheckNext::Failed(Deed::VerifyTarget, _)));
+    assert!(matches!(missing.prove(), CheckNext::Failed(FailedStep::VerifyTarget, _)));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn sums_of_both_ends_must_agree() {
     assert!(matches!(sum(&mut host, Ok(Done::Ok)), CheckNext::Wait), "none was asked for");
     host.file().sums.ours = Some(lh_sftp::RunningSum::default());
     let next = sum(&mut host, Err(Fault::other("Failure")));
-    assert!(matches!(next, CheckNext::Failed(Deed::VerifyTarget, _)), "{next:?}");
+    assert!(matches!(next, CheckNext::Failed(FailedStep::VerifyTarget, _)), "{next:?}");
     let refused = host.checks().on_answer(key, CheckStep::SumBegun, Err(Fault::other("Failure")));
     assert!(matches!(refused, CheckNext::Wait) && host.file().sums.ours.is_none());
 }

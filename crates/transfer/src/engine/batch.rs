@@ -8,7 +8,7 @@ use crate::end::FaultKind;
 use crate::engine::Engine;
 use crate::event::CopiedKind;
 use crate::options::Verify;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Event, wording};
 
 impl Engine {
@@ -49,7 +49,7 @@ impl Engine {
             SmallEnd::Failed(small, deed, fault) => {
                 // A lost connection is reported once.
                 if fault.kind != FaultKind::Lost {
-                    let of_source = matches!(deed, Deed::OpenSource | Deed::ReadSource);
+                    let of_source = matches!(deed, FailedStep::OpenSource | FailedStep::ReadSource);
                     let path = if of_source { &small.item.source } else { &small.item.target };
                     let text = wording::failed(self.plan.direction, deed, path, &fault);
                     if !self.tree.reported_by_dir(small.item.parent, &text) {

@@ -9,7 +9,7 @@ use crate::table::Key;
 use crate::task::File;
 use crate::task::handles::OnChannel;
 use crate::token::Side;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 /// How often a file is copied again. Once is enough unless channels are opened meanwhile.
 const MOST_REDONE: u8 = 5;
@@ -42,7 +42,7 @@ impl Engine {
             may_empty && file.item.redone == 0 && (continued || several)
         };
         if !may_be_order || !self.tasks.files.get(key).is_some_and(out_of_order) {
-            return self.file_failed(key, Deed::WriteTarget, fault);
+            return self.file_failed(key, FailedStep::WriteTarget, fault);
         }
         self.channels.reopening.give_up();
         if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {

@@ -12,7 +12,7 @@ use crate::data_requests::Step;
 use crate::engine::Engine;
 use crate::file_work::{FileWork, FileWorkDone, Job, JobDone, SendWork, Sent};
 use crate::token::Side;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 impl Engine {
     /// Work on files that can be carried out now. Give what comes of it back ([`Engine::file_work_done`]).
@@ -51,7 +51,7 @@ impl Engine {
                 let key = written.key;
                 match self.data_requests().stored(*written) {
                     Ok(len) => self.report.summary.bytes += len,
-                    Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
+                    Err(fault) => self.file_failed(key, FailedStep::WriteTarget, &fault),
                 }
                 self.move_on(key);
             }
@@ -82,7 +82,7 @@ impl Engine {
             match self.data_requests().go_on(side, channel, &mut passed, out) {
                 Step::Done => {}
                 Step::Moved(key) => self.move_on(key),
-                Step::Failed(key, fault) => self.file_failed(key, Deed::ReadSource, &fault),
+                Step::Failed(key, fault) => self.file_failed(key, FailedStep::ReadSource, &fault),
                 Step::Idle => {
                     // Files finish while data move: let the next ones be opened meanwhile.
                     let before = self.tasks.sending.len();
@@ -102,7 +102,7 @@ impl Engine {
     pub fn sent(&mut self, sent: Sent) -> bool {
         let key = sent.write.key;
         let moved = self.data_requests().sent(sent).unwrap_or_else(|fault| {
-            self.file_failed(key, Deed::ReadSource, &fault);
+            self.file_failed(key, FailedStep::ReadSource, &fault);
             true
         });
         self.move_on(key);

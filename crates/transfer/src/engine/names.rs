@@ -9,13 +9,13 @@ use crate::event::CopiedKind;
 use crate::item::Item;
 use crate::links::new_names::{Name, What};
 use crate::links::shared::Original;
-use crate::links::{Meeting, NameEvent};
+use crate::links::{LinkAction, NameEvent};
 use crate::sync::backup::Replaced;
 use crate::table::Key;
 use crate::target_facts::NotKept;
 use crate::token::{Side, Token};
 use crate::wording;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 impl Engine {
     /// A symbolic link in a tree that is to be one in the copy.
@@ -47,12 +47,12 @@ impl Engine {
             return false;
         }
         match self.links.meet(identity, info.links) {
-            Meeting::First => file.item.leads = true,
-            Meeting::TooMany => {
+            LinkAction::First => file.item.leads = true,
+            LinkAction::TooMany => {
                 let text = "too many files have names that have not been met: names of further ones become files of their own";
                 self.ends.facts.report_not_kept(NotKept::ManyNames, text, &mut self.report);
             }
-            Meeting::Another => {
+            LinkAction::Another => {
                 let Some(mut file) = self.tasks.files.remove(key) else { return false };
                 self.flow.expect(&mut file.queued.ahead, 0);
                 if let Some(handle) = file.handles.source {
@@ -98,7 +98,7 @@ impl Engine {
                 NameEvent::Made(name) => self.name_made(name),
                 NameEvent::Failed(name, deed, fault) => {
                     if fault.kind != FaultKind::Lost {
-                        let of_source = matches!(deed, Deed::StatSource | Deed::ReadSource);
+                        let of_source = matches!(deed, FailedStep::StatSource | FailedStep::ReadSource);
                         let path = if of_source { &name.item.source } else { &name.item.target };
                         self.report.fail(wording::failed(self.plan.direction, deed, path, &fault));
                         self.report.missed(self.tree.path_of(&name.item));

@@ -4,7 +4,7 @@ use crate::end::Outcome;
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::plan::Prepare;
-use crate::plan::preparing::Surroundings;
+use crate::plan::preparing::PrepareContext;
 use crate::sync::extraneous::same_top;
 use crate::token::PrepareStep;
 
@@ -23,9 +23,9 @@ impl Engine {
     /// Runs a step of the preparation with what it works with.
     pub(super) fn prepare_with<T>(
         &mut self,
-        step: impl FnOnce(&mut Prepare, &mut Surroundings<'_>) -> T,
+        step: impl FnOnce(&mut Prepare, &mut PrepareContext<'_>) -> T,
     ) -> T {
-        let mut with = Surroundings {
+        let mut with = PrepareContext {
             plan: &mut self.plan,
             options: &self.options,
             ends: &mut self.ends,

@@ -6,10 +6,10 @@
 use crate::Event;
 use crate::end::{Fault, Op};
 use crate::engine::Engine;
-use crate::handles::Holder;
+use crate::handles::HandlePurpose;
 use crate::names::display_name;
 use crate::plan::Prepare;
-use crate::remote::Came;
+use crate::remote::Received;
 use crate::table::Key;
 use crate::token::{DirStep, FileStep, PlaceStep, PrepareStep, Side, Token};
 
@@ -17,16 +17,16 @@ const WHY: &str = "the server gave one handle to two open files";
 
 impl Engine {
     /// Acts on what came from the server of `side`.
-    pub(super) fn take(&mut self, side: Side, came: Came) {
+    pub(super) fn take(&mut self, side: Side, came: Received) {
         match came {
-            Came::Answer(token, outcome) => self.ends.answer((token, outcome)),
-            Came::SameHandle { opened, holders } => self.same_handle(side, opened, &holders),
+            Received::Answer(token, outcome) => self.ends.answer((token, outcome)),
+            Received::SameHandle { opened, holders } => self.same_handle(side, opened, &holders),
         }
         self.handle_answers();
     }
 
     /// A handle was given for `opened` that `holders` have.
-    fn same_handle(&mut self, side: Side, opened: Token, holders: &[Holder]) {
+    fn same_handle(&mut self, side: Side, opened: Token, holders: &[HandlePurpose]) {
         let in_order = self.ends.remote(side).is_none_or(|remote| remote.in_order());
         self.ends.open_one_at_a_time(side);
         if !std::mem::replace(&mut self.ends.facts.reported_same_handle, true) {

@@ -4,7 +4,7 @@ use crate::ends::QUEUE_LIMIT;
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::sync::terms::Terms;
-use crate::token::{Side, Token, Whose};
+use crate::token::{AttributeSubject, Side, Token};
 use crate::tree::Dir;
 use crate::tree::walk::TreeLimits;
 use crate::{Event, capabilities};
@@ -37,15 +37,15 @@ impl Engine {
                 Token::Preserve(whose, step) => {
                     if self.preserving().on_answer(whose, step, outcome) {
                         match whose {
-                            Whose::File(key) => self.move_on(key),
-                            Whose::Dir(key) => self.finish_dir_if_done(key),
+                            AttributeSubject::File(key) => self.move_on(key),
+                            AttributeSubject::Dir(key) => self.finish_dir_if_done(key),
                         }
                     }
                 }
                 Token::Renames => {
                     capabilities::on_renames_answer(&outcome, &mut self.ends.facts, &mut self.report);
                 }
-                Token::Us(step) => self.user_answer(step, outcome),
+                Token::TargetUser(step) => self.user_answer(step, outcome),
                 Token::Removed(key) => self.leftovers.part_removed(key, &outcome, &mut self.report),
                 Token::Probe(side, channel) => self.probe_answered(side, channel),
                 Token::Nothing => {}

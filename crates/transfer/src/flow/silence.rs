@@ -69,37 +69,37 @@ impl Silence {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_probe_is_sent_after_complete_silence_only() {
         let (mut silence, mut now) = (Silence::default(), Instant::now());
-        assert_eq!(silence.look(false, PATIENCE, now), Next::Nothing);
+        assert_eq!(silence.look(false, TIMEOUT, now), Next::Nothing);
         for _ in 0..100 {
-            assert_eq!(silence.look(true, PATIENCE, now), Next::LookAgain(now + PATIENCE));
-            now += PATIENCE - Duration::from_secs(1);
+            assert_eq!(silence.look(true, TIMEOUT, now), Next::LookAgain(now + TIMEOUT));
+            now += TIMEOUT - Duration::from_secs(1);
             silence.answered(now);
         }
-        assert_eq!(silence.look(true, PATIENCE, now + PATIENCE), Next::Probe);
-        assert_eq!(silence.look(true, PATIENCE, now + PATIENCE * 9), Next::Nothing, "one at a time");
+        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT), Next::Probe);
+        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT * 9), Next::Nothing, "one at a time");
     }
 
     #[test]
     fn what_is_answered_starts_the_clock_again() {
         let (mut silence, now) = (Silence::default(), Instant::now());
-        silence.look(true, PATIENCE, now);
-        silence.look(false, PATIENCE, now + PATIENCE);
-        let later = now + PATIENCE * 5;
-        assert_eq!(silence.look(true, PATIENCE, later), Next::LookAgain(later + PATIENCE));
+        silence.look(true, TIMEOUT, now);
+        silence.look(false, TIMEOUT, now + TIMEOUT);
+        let later = now + TIMEOUT * 5;
+        assert_eq!(silence.look(true, TIMEOUT, later), Next::LookAgain(later + TIMEOUT));
     }
 
     #[test]
     fn patience_grows_with_each_loss_up_to_a_bound() {
         let (mut silence, mut now) = (Silence::default(), Instant::now());
         for times in [1, 2, 4, 8, 16, 16, 16] {
-            assert_eq!(silence.look(true, PATIENCE, now), Next::LookAgain(now + PATIENCE * times));
-            now += PATIENCE * times;
-            assert_eq!(silence.look(true, PATIENCE, now), Next::Probe);
+            assert_eq!(silence.look(true, TIMEOUT, now), Next::LookAgain(now + TIMEOUT * times));
+            now += TIMEOUT * times;
+            assert_eq!(silence.look(true, TIMEOUT, now), Next::Probe);
             silence.probed(true, now);
         }
     }

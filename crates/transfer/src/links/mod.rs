@@ -10,7 +10,7 @@ use crate::links::new_names::{Kept, Name, NameAction, NewNames};
 use crate::links::shared::{Original, SharedFiles, UnchangedName};
 use crate::table::Key;
 use crate::token::{NameStep, Side, Token};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 /// Device and inode.
 type Identity = (u64, u64);
@@ -29,12 +29,12 @@ pub(crate) enum NameEvent {
     BackUp(Key, Vec<u8>),
     /// The name is made.
     Made(Name),
-    Failed(Name, Deed, Fault),
+    Failed(Name, FailedStep, Fault),
 }
 
 /// What becomes of a file that is known to have several names.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Meeting {
+pub(crate) enum LinkAction {
     /// It is the first name: it is copied, and the others wait for that.
     First,
     /// An earlier one was met: give it to [`Links::join`].
@@ -50,13 +50,13 @@ impl Links {
     }
 
     /// Meets a name of a file that is to be copied.
-    pub(crate) fn meet(&mut self, identity: Identity, links: Option<u64>) -> Meeting {
+    pub(crate) fn meet(&mut self, identity: Identity, links: Option<u64>) -> LinkAction {
         if self.shared.is_known(identity) {
-            Meeting::Another
+            LinkAction::Another
         } else if self.shared.add_first(identity, links) {
-            Meeting::First
+            LinkAction::First
         } else {
-            Meeting::TooMany
+            LinkAction::TooMany
         }
     }
 
@@ -195,9 +195,9 @@ mod tests {
     #[test]
     fn names_that_waited_are_made_when_the_first_has_its_copy() {
         let mut names = Made::new();
-        assert_eq!(names.links.meet(FILE, Some(3)), Meeting::First);
-        assert_eq!(names.links.meet((1, 3), Some(2)), Meeting::TooMany);
-        assert_eq!(names.links.meet(FILE, Some(3)), Meeting::Another);
+        assert_eq!(names.links.meet(FILE, Some(3)), LinkAction::First);
+        assert_eq!(names.links.meet((1, 3), Some(2)), LinkAction::TooMany);
+        assert_eq!(names.links.meet(FILE, Some(3)), LinkAction::Another);
         names.links.join(FILE, 7, names.item("second"));
         assert!(names.made().is_empty(), "it waits");
         assert!(names.links.first_ended(FILE, names.copy()).is_empty());

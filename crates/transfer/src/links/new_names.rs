@@ -9,12 +9,12 @@ use lh_sftp::link_order::{Known, LinkOrder};
 use lh_sftp::link_trial::{Answer, Failure, Step, Trial, Verdict};
 
 use crate::end::{Change, Done, Fault, FaultKind, Kind, Outcome, fault_of, path_of};
-use crate::item::{Item, There};
+use crate::item::{Item, TargetEntry};
 use crate::links::shared::Original;
 use crate::table::{Key, Table};
 use crate::task::place::part_name;
 use crate::token::NameStep;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 /// A name being made.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(crate) enum NameAction {
     },
     /// The name is made.
     Made(Name),
-    Failed(Name, Deed, Fault),
+    Failed(Name, FailedStep, Fault),
 }
 
 /// The names that are being made.
@@ -209,7 +209,7 @@ impl NewNames {
         match (step, outcome) {
             // There is nothing in the way that another name would avoid.
             (NameStep::Make, Err(fault)) if fault.text != Failure::Exists.to_string() => {
-                self.fail(key, Deed::OpenTarget, Err(fault));
+                self.fail(key, FailedStep::OpenTarget, Err(fault));
             }
             (step, outcome) => self.on_step(key, step, outcome),
         }
@@ -226,30 +226,30 @@ impl NewNames {
                 let source = name.item.source.clone();
                 self.actions.push_back(NameAction::ReadLink(key, source));
             }
-            (NameStep::Look, outcome) => self.fail(key, Deed::StatSource, outcome),
+            (NameStep::Look, outcome) => self.fail(key, FailedStep::StatSource, outcome),
             (NameStep::Read, outcome) => match path_of(outcome) {
                 Ok(to) => {
                     name.what = What::Symlink(to);
                     match name.item.there {
                         // A server that does not know the order of the two strings could guess that the other one is the link.
-                        There::Found(_) => self.make_beside(key),
-                        There::Unknown | There::Nothing => self.make(key),
+                        TargetEntry::Found(_) => self.make_beside(key),
+                        TargetEntry::Unknown | TargetEntry::Nothing => self.make(key),
                     }
                 }
-                Err(fault) => self.fail(key, Deed::ReadSource, Err(fault)),
+                Err(fault) => self.fail(key, FailedStep::ReadSource, Err(fault)),
             },
             (NameStep::BackUp, Ok(_)) => self.make(key),
-            (NameStep::BackUp, outcome) => self.fail(key, Deed::PlaceTarget, outcome),
+            (NameStep::BackUp, outcome) => self.fail(key, FailedStep::PlaceTarget, outcome),
             (NameStep::Make, Ok(_)) => self.finish(key),
             (NameStep::Make, Err(fault)) if fault.kind == FaultKind::Lost => {
-                self.fail(key, Deed::OpenTarget, Err(fault));
+                self.fail(key, FailedStep::OpenTarget, Err(fault));
             }
             (NameStep::Make, Err(_)) => self.make_beside(key),
             (NameStep::MakeBeside, Ok(_)) => {
                 let (old, new) = (beside(&name.item), name.item.target.clone());
                 self.actions.push_back(NameAction::Rename { key, old, new });
             }
-            (NameStep::MakeBeside, outcome) => self.fail(key, Deed::OpenTarget, outcome),
+            (NameStep::MakeBeside, outcome) => self.fail(key, FailedStep::OpenTarget, outcome),
             (NameStep::Replace, outcome) => {
                 if outcome.is_err() || matches!(name.what, What::Hard(_)) {
                     // Renaming a name of a file over another name of it does nothing.
@@ -257,7 +257,7 @@ impl NewNames {
                 }
                 match outcome {
                     Ok(_) => self.finish(key),
-                    outcome => self.fail(key, Deed::PlaceTarget, outcome),
+                    outcome => self.fail(key, FailedStep::PlaceTarget, outcome),
                 }
             }
             // A link whose times cannot be set is a link all the same.
@@ -285,7 +285,7 @@ impl NewNames {
         self.actions.extend(self.names.remove(key).map(NameAction::Made));
     }
 
-    fn fail(&mut self, key: Key, deed: Deed, outcome: Outcome) {
+    fn fail(&mut self, key: Key, deed: FailedStep, outcome: Outcome) {
         let name = self.names.remove(key);
         self.actions.extend(name.map(|name| NameAction::Failed(name, deed, fault_of(outcome))));
     }

@@ -7,7 +7,7 @@ use crate::task::place::{part_name, random_tag};
 use crate::task::probe::{AtTarget, OpeningPart, Probe, Replacing};
 use crate::task::state::{Found, Opening, State, Target};
 use crate::token::{FileStep, PlaceStep, Side, Token};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 impl PartFiles<'_> {
     /// Takes an answer about the place of a file.
@@ -15,7 +15,7 @@ impl PartFiles<'_> {
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
         if lost && !file.state.has_begun() {
-            return PlaceNext::Failed(Deed::OpenTarget, fault_of(outcome));
+            return PlaceNext::Failed(FailedStep::OpenTarget, fault_of(outcome));
         }
         match step {
             PlaceStep::Target { followed } | PlaceStep::Part { followed } => {
@@ -54,7 +54,7 @@ impl PartFiles<'_> {
             }
             PlaceStep::Backup => match outcome {
                 Ok(_) => file.item.backed_up = Some(true),
-                outcome => return PlaceNext::Failed(Deed::PlaceTarget, fault_of(outcome)),
+                outcome => return PlaceNext::Failed(FailedStep::PlaceTarget, fault_of(outcome)),
             },
             PlaceStep::Discard => {
                 if let Some(part) = &file.place.part {
@@ -81,7 +81,7 @@ impl PartFiles<'_> {
             if let Ok(Done::Info(info)) = outcome
                 && let Some(fault) = info.refused_there()
             {
-                return PlaceNext::Failed(Deed::OpenTarget, fault);
+                return PlaceNext::Failed(FailedStep::OpenTarget, fault);
             }
             match probe.on_target(outcome, replacing) {
                 AtTarget::Replaced(info) => file.place.old = Some(info),
@@ -109,7 +109,7 @@ impl PartFiles<'_> {
                 let fault = fault_of(outcome);
                 if fault.is_full() {
                     // In place it would cost what is there.
-                    return PlaceNext::Failed(Deed::OpenTarget, fault);
+                    return PlaceNext::Failed(FailedStep::OpenTarget, fault);
                 }
                 let busy = fault.kind == FaultKind::Busy;
                 if !opening.random && (busy || opening.left_over || opening.removed) {

@@ -8,7 +8,7 @@ use crate::table::Key;
 use crate::task::ending::PartEnd;
 use crate::task::state::State;
 use crate::token::{FileStep, PlaceStep, Side, Token};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 impl PartFiles<'_> {
     /// Everything is written and closed: gives the file its name, or clears up behind a failure. False when there is
@@ -96,7 +96,7 @@ impl PartFiles<'_> {
                 if file.item.backed_up == Some(true) && fault.kind != FaultKind::Lost {
                     self.backups.restore(self.ends, &self.plan.target, &file.item.target);
                 }
-                return PlaceNext::Failed(Deed::PlaceTarget, fault);
+                return PlaceNext::Failed(FailedStep::PlaceTarget, fault);
             }
         }
         PlaceNext::Wait

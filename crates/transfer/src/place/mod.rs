@@ -38,7 +38,7 @@ use crate::task::queues::Tasks;
 use crate::task::state::{Found, Opening, State};
 use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::tree::Dir;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Event, Options, Plan, local};
 
 /// The names of the files on their way.
@@ -76,7 +76,7 @@ pub(crate) enum PlaceNext {
     Continue,
     /// What is there is the copy, whose sum this is.
     Complete(Option<Vec<u8>>),
-    Failed(Deed, Fault),
+    Failed(FailedStep, Fault),
 }
 
 impl PartFiles<'_> {

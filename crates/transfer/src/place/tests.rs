@@ -168,7 +168,7 @@ fn a_failure_of_the_rename_is_the_files() {
     let fault = Fault { kind: crate::end::FaultKind::Lost, text: "gone".to_owned() };
     host.file().state = State::Copying(Copying::default());
     let next = host.names().on_answer(key, PlaceStep::Rename, Err(fault));
-    assert!(matches!(next, PlaceNext::Failed(Deed::PlaceTarget, _)), "{next:?}");
+    assert!(matches!(next, PlaceNext::Failed(FailedStep::PlaceTarget, _)), "{next:?}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_lost_end_is_reported_by_what_was_to_be_opened() {
     let key = host.key;
     let fault = Fault { kind: crate::end::FaultKind::Lost, text: "gone".to_owned() };
     let next = host.names().on_answer(key, PlaceStep::Target { followed: false }, Err(fault));
-    assert!(matches!(next, PlaceNext::Failed(Deed::OpenTarget, _)), "{next:?}");
+    assert!(matches!(next, PlaceNext::Failed(FailedStep::OpenTarget, _)), "{next:?}");
     let next = host.names().on_answer(key, PlaceStep::Owner, Ok(Done::Ok));
     assert!(matches!(next, PlaceNext::Wait), "{next:?}");
 }

@@ -48,12 +48,12 @@ pub(crate) struct FirstFlight {
     /// Paths of the target at which there is nothing.
     pub(super) absent: Vec<Vec<u8>>,
     /// By number of the source.
-    pub(super) sources: Vec<Option<Beforehand>>,
+    pub(super) sources: Vec<Option<EarlyAnswers>>,
 }
 
 /// Of a source that may be a directory.
 #[derive(Debug)]
-pub(super) struct Beforehand {
+pub(super) struct EarlyAnswers {
     pub(super) path: Vec<u8>,
     pub(super) real: Option<Vec<u8>>,
     list: List,
@@ -66,7 +66,7 @@ enum List {
     Asked,
     /// The directory that waits for it.
     Awaited(Key),
-    Came(Outcome),
+    Received(Outcome),
 }
 
 impl FirstFlight {
@@ -91,7 +91,7 @@ impl FirstFlight {
         let list = if ahead { List::Asked } else { List::Not };
         let sources = &mut self.sources;
         sources.resize_with(sources.len().max(at + 1), || None);
-        sources[at] = Some(Beforehand { path, real: None, list });
+        sources[at] = Some(EarlyAnswers { path, real: None, list });
     }
 
     /// Takes the listing of source `at`.
@@ -99,7 +99,7 @@ impl FirstFlight {
         let Some(Some(source)) = self.sources.get_mut(at) else { return };
         match std::mem::replace(&mut source.list, List::Not) {
             List::Awaited(key) => list_came(key, &source.path, outcome, ends),
-            _ => source.list = List::Came(outcome),
+            _ => source.list = List::Received(outcome),
         }
     }
 
@@ -110,7 +110,7 @@ impl FirstFlight {
         };
         match std::mem::replace(&mut source.list, List::Not) {
             List::Asked => source.list = List::Awaited(key),
-            List::Came(outcome) => list_came(key, path, outcome, ends),
+            List::Received(outcome) => list_came(key, path, outcome, ends),
             other => {
                 source.list = other;
                 return false;

@@ -8,7 +8,7 @@ use lh_sftp::glob::{has_magic, matches, unescape};
 
 use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Outcome, fault_of};
 use crate::names::{is_safe_name, join};
-use crate::seen::Seen;
+use crate::seen::SeenNames;
 use crate::table::{Key, Table};
 use crate::tree::MAX_LISTS;
 
@@ -55,7 +55,7 @@ struct Task {
     lists_allowed: u32,
     /// No more entries are to come.
     listed: bool,
-    seen: Seen,
+    seen: SeenNames,
     /// The server matches: its listings are short, and may have nothing new for a while.
     matched_there: bool,
 }
@@ -101,7 +101,7 @@ impl Patterns {
             lists_in_flight: 0,
             lists_allowed: 2,
             listed: false,
-            seen: Seen::default(),
+            seen: SeenNames::default(),
             matched_there: false,
         });
         if ended {

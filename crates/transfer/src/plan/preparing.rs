@@ -12,12 +12,12 @@ use crate::plan::{Prepare, SourceState, Target, first_flight};
 use crate::remote::Remote;
 use crate::report::Reporter;
 use crate::token::{PrepareStep, Side, Token};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Direction, Options, Plan, SHARDS_NEED_THE_TARGET, wording};
 
 /// What the preparation works with.
 #[derive(Debug)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct PrepareContext<'a> {
     /// Its target becomes the path that is copied to.
     pub(crate) plan: &'a mut Plan,
     pub(crate) options: &'a Options,
@@ -29,7 +29,7 @@ pub(crate) struct Surroundings<'a> {
 impl Prepare {
     /// Called whenever something may have become possible. Returns the sources that are found, in the order of the command
     /// line.
-    pub(crate) fn advance(&mut self, with: &mut Surroundings<'_>) -> Vec<Item> {
+    pub(crate) fn advance(&mut self, with: &mut PrepareContext<'_>) -> Vec<Item> {
         if !self.begun {
             let ends = [&with.ends.source, &with.ends.target];
             let first_flight = first_flight::can_ask_early(with.plan);
@@ -50,14 +50,14 @@ impl Prepare {
     }
 
     /// Before anything else is asked: attributes are wanted in full.
-    fn ask_for_full_attrs_first(&mut self, with: &mut Surroundings<'_>) {
+    fn ask_for_full_attrs_first(&mut self, with: &mut PrepareContext<'_>) {
         if with.ends.source.as_ref().is_some_and(|source| !source.ready()) {
             let wanted = with.options.attrs_wanted();
             with.ends.start(Side::Source, Op::FullAttrs { wanted }, Token::Nothing);
         }
     }
 
-    fn prepare_target(&mut self, with: &mut Surroundings<'_>) {
+    fn prepare_target(&mut self, with: &mut PrepareContext<'_>) {
         let path = with.plan.target.clone();
         if with.plan.direction == Direction::Download {
             return self.stat_target(with, path);
@@ -70,13 +70,13 @@ impl Prepare {
         }
     }
 
-    fn stat_target(&mut self, with: &mut Surroundings<'_>, path: Vec<u8>) {
+    fn stat_target(&mut self, with: &mut PrepareContext<'_>, path: Vec<u8>) {
         with.plan.target = path.clone();
         with.ends.start(Side::Target, Op::Stat(&path), Token::Prepare(PrepareStep::TargetStat));
         first_flight::look_below_target(with.plan, with.options, with.ends);
     }
 
-    fn make_target(&mut self, with: &mut Surroundings<'_>) {
+    fn make_target(&mut self, with: &mut PrepareContext<'_>) {
         if with.options.dry_run {
             let path = with.plan.target.clone();
             return self.target = Target::Known { path, exists: true, dir: true };
@@ -87,7 +87,7 @@ impl Prepare {
         with.ends.start(Side::Target, op, Token::Prepare(PrepareStep::TargetMkdir));
     }
 
-    fn prepare_source(&mut self, with: &mut Surroundings<'_>, at: usize) {
+    fn prepare_source(&mut self, with: &mut PrepareContext<'_>, at: usize) {
         let path = self.sources[at].path.clone();
         if with.plan.direction == Direction::Upload {
             // The local shell has expanded the patterns already.
@@ -103,7 +103,7 @@ impl Prepare {
         }
     }
 
-    fn find_source(&mut self, with: &mut Surroundings<'_>, at: usize, path: Vec<u8>) {
+    fn find_source(&mut self, with: &mut PrepareContext<'_>, at: usize, path: Vec<u8>) {
         let source = &mut self.sources[at];
         source.path.clone_from(&path);
         if has_magic(&path) {
@@ -119,7 +119,7 @@ impl Prepare {
     /// Takes the answer to a request of the preparation. Returns as [`Prepare::advance`] does.
     pub(crate) fn answered(
         &mut self,
-        with: &mut Surroundings<'_>,
+        with: &mut PrepareContext<'_>,
         step: PrepareStep,
         outcome: Outcome,
     ) -> Vec<Item> {
@@ -189,11 +189,12 @@ impl Prepare {
         self.hand_on_sources(with)
     }
 
-    fn target_known(&mut self, with: &mut Surroundings<'_>, outcome: Outcome) {
+    fn target_known(&mut self, with: &mut PrepareContext<'_>, outcome: Outcome) {
         if let Ok(Done::Info(info)) = &outcome
             && let Some(fault) = info.refused_there()
         {
-            let text = wording::failed(with.plan.direction, Deed::OpenTarget, &with.plan.target, &fault);
+            let text =
+                wording::failed(with.plan.direction, FailedStep::OpenTarget, &with.plan.target, &fault);
             return self.target_failed(with, &text);
         }
         let (exists, dir) = match &outcome {
@@ -237,13 +238,13 @@ impl Prepare {
         }
     }
 
-    fn target_failed(&mut self, with: &mut Surroundings<'_>, text: &str) {
+    fn target_failed(&mut self, with: &mut PrepareContext<'_>, text: &str) {
         with.report.fail(text.to_owned());
         with.report.missed(Some(Vec::new()));
         self.target = Target::Failed;
     }
 
-    fn source_failed(&mut self, with: &mut Surroundings<'_>, at: usize, fault: Fault) {
+    fn source_failed(&mut self, with: &mut PrepareContext<'_>, at: usize, fault: Fault) {
         if fault.kind != FaultKind::Lost {
             let path = display_name(&self.sources[at].path);
             with.report.fail(format!("{path}: {}", fault.text));
@@ -253,7 +254,7 @@ impl Prepare {
     }
 
     /// Carries out the steps of the patterns.
-    pub(crate) fn match_patterns(&mut self, with: &mut Surroundings<'_>) {
+    pub(crate) fn match_patterns(&mut self, with: &mut PrepareContext<'_>) {
         while let Some(step) = self.patterns.next_step() {
             let mut start = |op: Op<'_>, token| with.ends.start(Side::Source, op, token);
             match step {
@@ -270,7 +271,12 @@ impl Prepare {
                 }
                 PatternStep::Unread(path, fault) => {
                     let path = if path.is_empty() { b"." } else { &path[..] };
-                    with.report.fail(wording::failed(with.plan.direction, Deed::ListSource, path, &fault));
+                    with.report.fail(wording::failed(
+                        with.plan.direction,
+                        FailedStep::ListSource,
+                        path,
+                        &fault,
+                    ));
                     with.report.missed(None);
                 }
                 PatternStep::Matched(at, found) if found.is_empty() => {
@@ -285,7 +291,7 @@ impl Prepare {
     }
 
     /// Nothing matched: perhaps the file is really called that.
-    fn stat_typed(&mut self, with: &mut Surroundings<'_>, at: usize, fault: Fault) {
+    fn stat_typed(&mut self, with: &mut PrepareContext<'_>, at: usize, fault: Fault) {
         let path = self.sources[at].path.clone();
         if has_magic(&path) || path.contains(&b'\\') {
             let token = Token::Prepare(PrepareStep::SourceStatTyped(at));
@@ -296,7 +302,7 @@ impl Prepare {
     }
 
     /// Makes top-level items of the sources that are found, in the order of the command line.
-    fn hand_on_sources(&mut self, with: &mut Surroundings<'_>) -> Vec<Item> {
+    fn hand_on_sources(&mut self, with: &mut PrepareContext<'_>) -> Vec<Item> {
         let mut items = Vec::new();
         loop {
             let (path, exists, dir) = match &self.target {
@@ -367,7 +373,7 @@ mod tests {
         ends.target = None;
         let mut prepare = Prepare::new(&plan);
         let mut with =
-            Surroundings { plan: &mut plan, options, ends: &mut ends, report: &mut report, journal: None };
+            PrepareContext { plan: &mut plan, options, ends: &mut ends, report: &mut report, journal: None };
         let mut found = prepare.advance(&mut with);
         while let Some((token, outcome)) = with.ends.next_answer() {
             match token {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler};
 
-use super::{Event, Party};
+use super::{Event, RcpRole};
 use crate::Current;
 use crate::flow::Limiter;
 use crate::remote_stderr::RemoteStderr;
@@ -22,7 +22,7 @@ pub trait Report: Send {
     fn next_deadline(&self) -> Option<Instant>;
 
     /// Passes on all events of a party.
-    fn tell(&mut self, party: &mut dyn Party, now: Instant) {
+    fn tell(&mut self, party: &mut dyn RcpRole, now: Instant) {
         while let Some(event) = party.poll_event() {
             self.event(event, now);
         }
@@ -41,7 +41,7 @@ pub struct Outcome {
 
 /// Runs a party on a channel; stops the driver, with 0, when the channel is closed.
 pub struct Handler {
-    party: Box<dyn Party>,
+    party: Box<dyn RcpRole>,
     report: Box<dyn Report>,
     outcome: Arc<Mutex<Outcome>>,
     /// For a sink: what has come is only credited at this rate.
@@ -56,7 +56,7 @@ pub struct Handler {
 impl Handler {
     /// A handler for the channel on which the remote `scp` has been started. `receive_limit` bounds, in bits per second,
     /// what is taken from the peer.
-    pub fn new(party: Box<dyn Party>, report: Box<dyn Report>, receive_limit: Option<u64>) -> Self {
+    pub fn new(party: Box<dyn RcpRole>, report: Box<dyn Report>, receive_limit: Option<u64>) -> Self {
         Self {
             party,
             report,

@@ -61,7 +61,7 @@ pub struct Options {
 pub enum Event {
     /// A file is complete.
     FileDone {
-        /// Identifies the file, as in [`Party::current`].
+        /// Identifies the file, as in [`RcpRole::current`].
         id: u64,
         /// Its path at this side.
         path: Vec<u8>,
@@ -97,7 +97,7 @@ pub enum Event {
 }
 
 /// A source or a sink.
-pub trait Party: Send {
+pub trait RcpRole: Send {
     /// Bytes came from the peer.
     fn received(&mut self, data: Bytes, now: Instant);
 

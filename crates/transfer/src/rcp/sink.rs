@@ -20,7 +20,7 @@ use super::inbox::{Answer, Inbox};
 use super::receiving::{Receiving, timestamps};
 use super::record::{Malformed, Record};
 use super::violation::Violation;
-use super::{Event, Options, Outbox, Party, Request};
+use super::{Event, Options, Outbox, RcpRole, Request};
 
 /// Receives files and directories from a [`Source`](super::Source).
 pub struct Sink {
@@ -359,7 +359,7 @@ impl Sink {
     }
 }
 
-impl Party for Sink {
+impl RcpRole for Sink {
     fn received(&mut self, data: Bytes, now: Instant) {
         if !matches!(self.state, State::Finished) {
             self.inbox.push(data);

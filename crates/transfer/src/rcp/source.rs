@@ -21,7 +21,7 @@ use crate::{Current, local, wording};
 
 use super::inbox::{Answer, Inbox};
 use super::record::{MODE_BITS, Record};
-use super::{Event, Options, Outbox, Party};
+use super::{Event, Options, Outbox, RcpRole};
 
 /// Read and sent in one go at most.
 const CHUNK: usize = 256 * 1024;
@@ -387,7 +387,7 @@ impl Sending {
     }
 }
 
-impl Party for Source {
+impl RcpRole for Source {
     fn received(&mut self, data: Bytes, now: Instant) {
         if matches!(self.state, State::Finished) {
             return;

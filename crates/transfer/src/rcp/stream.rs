@@ -6,14 +6,14 @@ use std::time::Instant;
 use bytes::BytesMut;
 use lh_wire::{Output, Reservation, Reserved, Slices};
 
-use super::{Party, Report};
+use super::{RcpRole, Report};
 
 /// Read and written in one go.
 const CHUNK: usize = 256 * 1024;
 
 /// Runs `party` until it is finished, or the streams break. The two sides take turns, so that they never wait
 /// for each other.
-pub fn run(party: &mut dyn Party, input: &mut dyn Read, output: &mut dyn Write, report: &mut dyn Report) {
+pub fn run(party: &mut dyn RcpRole, input: &mut dyn Read, output: &mut dyn Write, report: &mut dyn Report) {
     let mut output = Stream { output, buffer: Vec::new(), broken: false };
     let mut space = BytesMut::new();
     loop {

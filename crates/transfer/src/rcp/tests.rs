@@ -24,7 +24,7 @@ struct Reported {
 }
 
 impl Reported {
-    fn of(party: &mut dyn Party) -> Self {
+    fn of(party: &mut dyn RcpRole) -> Self {
         let mut reported = Self::default();
         while let Some(event) = party.poll_event() {
             match event {

@@ -23,7 +23,7 @@ use lh_wire::Output;
 use crate::answers::{Shape, outcome};
 use crate::end::{Done, Fault, FaultKind, Handle, Op, Outcome};
 use crate::flow::{Next, Silence};
-use crate::handles::{Handles, Holder};
+use crate::handles::{HandlePurpose, Handles};
 use crate::remote::outgoing::Outgoing;
 use crate::remote::pending::{Awaited, Pending, What};
 use crate::remote::requests::{Asked, has_full_attrs, opening_of, remote, request_of};
@@ -32,12 +32,12 @@ use crate::token::Token;
 
 /// A message of a server.
 #[derive(Debug)]
-pub(crate) enum Came {
+pub(crate) enum Received {
     /// The answer to an operation.
     Answer(Token, Outcome),
     /// What `opened` asked to open was given a handle that is open already. It is being closed again, and nothing else is opened while
     /// something is open.
-    SameHandle { opened: Token, holders: Vec<Holder> },
+    SameHandle { opened: Token, holders: Vec<HandlePurpose> },
 }
 
 /// The server broke the protocol: the end of this session.
@@ -283,7 +283,7 @@ impl Remote {
     }
 
     /// Returns the next message of the server. An error is the end of this session.
-    pub(crate) fn poll(&mut self) -> Result<Option<Came>, ServerError> {
+    pub(crate) fn poll(&mut self) -> Result<Option<Received>, ServerError> {
         loop {
             if let Some(came) = self.next_early_close() {
                 return Ok(Some(came));
@@ -313,7 +313,7 @@ impl Remote {
     }
 
     /// What an answer means; `None` when it is kept for later.
-    fn came(&mut self, id: u32, awaited: Awaited, body: ReplyBody) -> Option<Came> {
+    fn came(&mut self, id: u32, awaited: Awaited, body: ReplyBody) -> Option<Received> {
         self.pending.answered(id);
         let Awaited { token, shape, what } = awaited;
         let code = if let ReplyBody::Status(status) = &body { status.code } else { StatusCode::OK };
@@ -331,11 +331,11 @@ impl Remote {
             }
             What::Opens => return self.opened(id, awaited, code, outcome),
         }
-        Some(Came::Answer(token, outcome))
+        Some(Received::Answer(token, outcome))
     }
 
     /// What the answer to a request to open something means; `None` where it is to be opened later.
-    fn opened(&mut self, id: u32, awaited: Awaited, code: StatusCode, outcome: Outcome) -> Option<Came> {
+    fn opened(&mut self, id: u32, awaited: Awaited, code: StatusCode, outcome: Outcome) -> Option<Received> {
         let Awaited { token, shape, .. } = awaited;
         let opening = self.handles.answered(id);
         match (&outcome, opening) {
@@ -352,7 +352,7 @@ impl Remote {
                     self.open_one_at_a_time();
                     let handle = Handle::Remote(handle.clone());
                     self.perform(Op::Close(handle), Token::Nothing);
-                    return Some(Came::SameHandle { opened: token, holders });
+                    return Some(Received::SameHandle { opened: token, holders });
                 }
             }
             (Err(fault), Some(opening)) => {
@@ -370,16 +370,16 @@ impl Remote {
             _ => {}
         }
         self.open_waiting();
-        Some(Came::Answer(token, outcome))
+        Some(Received::Answer(token, outcome))
     }
 
     /// An answer to a CLOSE that had to wait for the answers to OPENs, and need not any more.
-    fn next_early_close(&mut self) -> Option<Came> {
+    fn next_early_close(&mut self) -> Option<Received> {
         let at = self.early_closes.iter().position(|(id, ..)| !self.handles.opening_before(*id))?;
         let (id, token, outcome) = self.early_closes.remove(at)?;
         self.handles.closed(id);
         self.open_waiting();
-        Some(Came::Answer(token, outcome))
+        Some(Received::Answer(token, outcome))
     }
 
     /// What was taken for dropped is answered after all. Nothing waits for that any more.

@@ -5,7 +5,7 @@ use lh_sftp::{Attrs, Handle as RemoteHandle, OpenFlags, Request, Session, SumSte
 
 use crate::answers::Shape;
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Fault, Handle, Op, Outcome};
-use crate::to_open::{How, Opening};
+use crate::to_open::{OpenRequest, Opening};
 
 /// How an operation is carried out.
 #[allow(clippy::large_enum_variant, reason = "it is returned once and taken apart at once")]
@@ -181,15 +181,15 @@ fn open_of<'a>(op: &Op<'a>) -> Option<(&'a [u8], OpenFlags, Attrs)> {
 pub(super) fn opening_of(op: &Op<'_>, session: &Session) -> Option<(Opening, Shape)> {
     Some(match *op {
         Op::List { path, pattern } if session.supports(extension::LIST_DIR) => {
-            let how = How::Listing(pattern.to_vec());
+            let how = OpenRequest::Listing(pattern.to_vec());
             (Opening { path: path.to_vec(), how, refused_at: None }, Shape::Listing)
         }
         Op::List { path, .. } | Op::ListPlain(path) => {
-            (Opening { path: path.to_vec(), how: How::Dir, refused_at: None }, Shape::Plain)
+            (Opening { path: path.to_vec(), how: OpenRequest::Dir, refused_at: None }, Shape::Plain)
         }
         _ => {
             let (path, flags, attrs) = open_of(op)?;
-            let how = How::File(flags, attrs);
+            let how = OpenRequest::File(flags, attrs);
             (Opening { path: path.to_vec(), how, refused_at: None }, Shape::Plain)
         }
     })

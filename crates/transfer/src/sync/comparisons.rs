@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use lh_sftp::extended_attrs::Xattrs;
 
 use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of, path_of};
-use crate::item::{Item, There};
+use crate::item::{Item, TargetEntry};
 use crate::sync::terms::Terms;
 use crate::sync::verdict::{CompareRules, Verdict};
 use crate::table::{Key, Table};
 use crate::target_facts::NotKept;
 use crate::token::SyncStep;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 /// Items that are compared at a time: each asks its questions at once, and keeps its names in memory.
 const MOST_COMPARED: usize = 1024;
@@ -77,7 +77,7 @@ pub(crate) enum CompareStep {
     /// Reports that what is in the way cannot be removed.
     InTheWay(Vec<u8>, Fault),
     /// Reports that something failed.
-    Failed(Deed, Vec<u8>, Fault),
+    Failed(FailedStep, Vec<u8>, Fault),
     /// Reports what the target does not keep.
     NotKept(NotKept, Vec<u8>, Fault),
 }
@@ -148,7 +148,7 @@ impl Comparisons {
             Kind::File => item.info.size.is_none() || item.info.times.is_none(),
             Kind::Dir | Kind::Special => false,
         };
-        let unseen = item.there == There::Unknown;
+        let unseen = item.there == TargetEntry::Unknown;
         // The target itself is where it was told to be; below it no link is followed.
         let look = if item.target == top { Request::Stat } else { Request::Lstat };
         let key = self.insert(item);
@@ -218,7 +218,7 @@ impl Comparisons {
         if *failed || self.stopped {
             return self.leave_out(key);
         }
-        let There::Found(there) = item.there else { return self.copy(key) };
+        let TargetEntry::Found(there) = item.there else { return self.copy(key) };
         match self.rules.verdict(&item.info, &there, terms.times_are_full) {
             Verdict::Copy => self.copy(key),
             Verdict::ClearWay => self.clear_way(key),
@@ -262,7 +262,7 @@ impl Comparisons {
         let Some(Compare { mut item, .. }) = self.items.remove(key) else { return };
         item.compared = true;
         let mut stays = false;
-        if let There::Found(there) = item.there {
+        if let TargetEntry::Found(there) = item.there {
             // Written in place it would change under its other names, too.
             item.alone |= there.links.is_some_and(|links| links > 1);
             if self.rules.backs_up && there.kind != Kind::Dir {
@@ -283,7 +283,7 @@ impl Comparisons {
         let Some(Compare { item, .. }) = self.items.get(key) else { return };
         let several = self.rules.keeps_hard_links && item.info.links.is_some_and(|links| links > 1);
         match (item.there, item.info.identity) {
-            (There::Found(there), Some(identity)) if several && !self.rules.dry_run => {
+            (TargetEntry::Found(there), Some(identity)) if several && !self.rules.dry_run => {
                 let (item, there) = (Box::new(item.clone()), there.identity);
                 self.steps.push_back(CompareStep::Link { key, item, identity, there });
             }
@@ -294,7 +294,7 @@ impl Comparisons {
     /// What is there is the copy: only its attributes may differ.
     fn unchanged(&mut self, key: Key, terms: &Terms) {
         let Some(Compare { item, links: [link, _], .. }) = self.items.get(key) else { return };
-        let There::Found(_) = item.there else { return self.copy(key) };
+        let TargetEntry::Found(_) = item.there else { return self.copy(key) };
         let (info, link) = (item.info, link.clone());
         let (source, target) = (item.source.clone(), item.target.clone());
         self.steps.push_back(CompareStep::Unchanged { source, target, info, link });
@@ -311,7 +311,7 @@ impl Comparisons {
     /// Gives an unchanged file the attributes that it should have and has not.
     fn mend(&mut self, key: Key, terms: &Terms) {
         let Some(compare) = self.items.get_mut(key) else { return };
-        let (There::Found(there), false) = (compare.item.there, compare.failed) else {
+        let (TargetEntry::Found(there), false) = (compare.item.there, compare.failed) else {
             return self.leave_out(key);
         };
         let xattrs = match std::mem::take(&mut compare.xattrs) {
@@ -379,11 +379,11 @@ impl Compare {
             (SyncStep::Source, outcome) => {
                 self.failed = true;
                 let source = self.item.source.clone();
-                return Some(CompareStep::Failed(Deed::StatSource, source, fault_of(outcome)));
+                return Some(CompareStep::Failed(FailedStep::StatSource, source, fault_of(outcome)));
             }
-            (SyncStep::Target, Ok(Done::Info(info))) => self.item.there = There::Found(info),
+            (SyncStep::Target, Ok(Done::Info(info))) => self.item.there = TargetEntry::Found(info),
             // What cannot be seen may still be written to: that shows it.
-            (SyncStep::Target, _) | (SyncStep::Cleared, Ok(_)) => self.item.there = There::Nothing,
+            (SyncStep::Target, _) | (SyncStep::Cleared, Ok(_)) => self.item.there = TargetEntry::Nothing,
             (SyncStep::SourceLink, outcome) => self.links[0] = path_of(outcome).ok(),
             (SyncStep::TargetLink, outcome) => self.links[1] = path_of(outcome).ok(),
             (SyncStep::Cleared, outcome) => {
@@ -400,7 +400,7 @@ impl Compare {
                 return Some(CompareStep::NotKept(NotKept::Owner, target(), fault));
             }
             (SyncStep::Attributes, Err(fault)) => {
-                return Some(CompareStep::Failed(Deed::FinishTarget, target(), fault));
+                return Some(CompareStep::Failed(FailedStep::FinishTarget, target(), fault));
             }
         }
         None

@@ -11,14 +11,14 @@ use std::collections::{HashSet, VecDeque};
 
 use crate::TreeSync;
 use crate::end::{Done, Entry, Fault, FaultKind, Handle, Kind, Outcome, Times, fault_of};
-use crate::item::{Item, There};
+use crate::item::{Item, TargetEntry};
 use crate::names::join;
 use crate::select::Selection;
 use crate::sync::deletions::removal::{Parent, Pending, Removal};
 use crate::sync::extraneous::{Extraneous, is_deletable};
 use crate::table::{Key, Table};
 use crate::token::RemovalStep;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 /// Deletions under way at a time.
 const AT_A_TIME: usize = 64;
@@ -41,7 +41,7 @@ pub(crate) enum DeletionStep {
     /// Reports that this is deleted, or would be.
     Deleted(Vec<u8>),
     /// Reports that something failed.
-    Failed(Deed, Vec<u8>, Fault),
+    Failed(FailedStep, Vec<u8>, Fault),
     /// Reports that `--max-delete` is reached.
     MostReached(u64),
     /// Reports that a directory stays because of what is in it.
@@ -286,7 +286,7 @@ impl Deletions {
                 let fault = fault_of(outcome);
                 // It is gone, and so is all that was in it.
                 if fault.kind != FaultKind::NotFound {
-                    self.report(key, Deed::ListTarget, fault);
+                    self.report(key, FailedStep::ListTarget, fault);
                     return self.failed(key);
                 }
                 return self.removed(key);
@@ -299,12 +299,12 @@ impl Deletions {
                 return self.removed(key);
             }
             (RemovalStep::Delete, outcome) => {
-                self.report(key, Deed::DeleteTarget, fault_of(outcome));
+                self.report(key, FailedStep::DeleteTarget, fault_of(outcome));
                 return self.failed(key);
             }
             (RemovalStep::Restore, outcome) => {
                 if let Err(fault) = outcome {
-                    self.report(key, Deed::FinishDir, fault);
+                    self.report(key, FailedStep::FinishDir, fault);
                 }
                 self.removals.remove(key);
                 return;
@@ -318,7 +318,7 @@ impl Deletions {
     }
 
     /// Reports what failed, unless the connection is lost: that is reported once.
-    fn report(&mut self, key: Key, deed: Deed, fault: Fault) {
+    fn report(&mut self, key: Key, deed: FailedStep, fault: Fault) {
         if let Some(removal) = self.removals.get(key)
             && fault.kind != FaultKind::Lost
         {
@@ -377,7 +377,7 @@ impl Deletions {
                 self.go_on(above);
             }
             Some(Parent::Item(mut item)) => {
-                item.there = There::Nothing;
+                item.there = TargetEntry::Nothing;
                 item.compared = true;
                 self.steps.push_back(DeletionStep::Copy(*item));
             }

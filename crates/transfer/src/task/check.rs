@@ -34,7 +34,7 @@ pub(crate) enum Mode {
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) mode: Mode,
-    todo: Todo,
+    todo: PendingRanges,
     asked: VecDeque<Range>,
     /// All before this agrees.
     good: u64,
@@ -59,7 +59,7 @@ pub(crate) enum NextRange {
 }
 
 impl Check {
-    pub(crate) const fn new(mode: Mode, todo: Todo, end: u64) -> Self {
+    pub(crate) const fn new(mode: Mode, todo: PendingRanges, end: u64) -> Self {
         Self { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false, unreadable: false }
     }
 
@@ -133,7 +133,7 @@ impl Check {
 
 /// Ranges to be asked about, in order.
 #[derive(Debug)]
-pub(crate) enum Todo {
+pub(crate) enum PendingRanges {
     /// Everything from here to the end, in steps.
     All {
         next: u64,
@@ -143,7 +143,7 @@ pub(crate) enum Todo {
     Some(VecDeque<(u64, u64)>),
 }
 
-impl Iterator for Todo {
+impl Iterator for PendingRanges {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {
@@ -230,8 +230,8 @@ mod tests {
         assert!(samples(0).is_empty());
     }
 
-    fn all(end: u64, step: u64) -> Todo {
-        Todo::All { next: 0, end, step }
+    fn all(end: u64, step: u64) -> PendingRanges {
+        PendingRanges::All { next: 0, end, step }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::task::place::Place;
 use crate::task::requests::Requests;
 use crate::task::state::State;
 use crate::task::sums::Sums;
-use crate::task::taken::Taken;
+use crate::task::taken::ConfirmedRanges;
 
 /// One file that is copied.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct File {
     pub(crate) outstanding: u32,
     pub(crate) handles: Handles,
     pub(crate) requests: Requests,
-    pub(crate) taken: Taken,
+    pub(crate) taken: ConfirmedRanges,
     pub(crate) relay: Relay,
     /// Where its data and its holes are.
     pub(crate) holes: Holes,
@@ -86,7 +86,7 @@ impl File {
             outstanding: 0,
             handles: Handles::default(),
             requests: Requests::default(),
-            taken: Taken::default(),
+            taken: ConfirmedRanges::default(),
             relay: Relay::default(),
             holes: Holes::default(),
             sums: Sums::default(),

@@ -7,7 +7,7 @@ use crate::end::{AsFound, Done, FaultKind, Op, Outcome};
 use crate::ends::Ends;
 use crate::leftovers::Leftovers;
 use crate::table::Key;
-use crate::target_facts::Us;
+use crate::target_facts::TargetUser;
 use crate::task::place::{part_name, random_tag};
 use crate::task::queues::Tasks;
 use crate::token::{OwnerStep, Side, Token};
@@ -27,14 +27,14 @@ impl Tasks {
             // A server that has no owners: what this copy has noted to have made.
             return Some(leftovers.journal.as_ref().is_some_and(|journal| journal.knows(part)));
         };
-        if let Us::Known(us) = &ends.facts.us {
+        if let TargetUser::Known(us) = &ends.facts.us {
             return Some(*us == Some(owner));
         }
         let target = file.item.target.clone();
         if let Some(file) = self.files.get_mut(key) {
             file.outstanding += 1;
         }
-        if let Us::Asked(_, waiting) = &mut ends.facts.us {
+        if let TargetUser::Asked(_, waiting) = &mut ends.facts.us {
             waiting.push(key);
             return None;
         }
@@ -44,9 +44,9 @@ impl Tasks {
             journal.begin(&target, &path);
             journal.flush();
         }
-        ends.facts.us = Us::Asked(path.clone(), vec![key]);
+        ends.facts.us = TargetUser::Asked(path.clone(), vec![key]);
         let op = Op::OpenPart { path: &path, mode: 0o600, as_found: AsFound::Fresh };
-        ends.start(Side::Target, op, Token::Us(OwnerStep::Make));
+        ends.start(Side::Target, op, Token::TargetUser(OwnerStep::Make));
         None
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn user_answer(
     leftovers: &mut Leftovers,
     ends: &mut Ends,
 ) -> Vec<Key> {
-    if let (OwnerStep::Make, Err(fault), Us::Asked(path, _)) = (step, &outcome, &ends.facts.us)
+    if let (OwnerStep::Make, Err(fault), TargetUser::Asked(path, _)) = (step, &outcome, &ends.facts.us)
         && fault.kind != FaultKind::Lost
         && let Some(journal) = &mut leftovers.journal
     {
@@ -66,9 +66,9 @@ pub(crate) fn user_answer(
     }
     let us = match (step, outcome) {
         (OwnerStep::Make, Ok(Done::Opened(handle, _))) => {
-            let Us::Asked(path, _) = &ends.facts.us else { return Vec::new() };
+            let TargetUser::Asked(path, _) = &ends.facts.us else { return Vec::new() };
             let path = path.clone();
-            ends.start(Side::Target, Op::Fstat(&handle), Token::Us(OwnerStep::Look));
+            ends.start(Side::Target, Op::Fstat(&handle), Token::TargetUser(OwnerStep::Look));
             ends.start(Side::Target, Op::Close(handle), Token::Nothing);
             leftovers.remove_part(path, ends);
             return Vec::new();
@@ -76,8 +76,8 @@ pub(crate) fn user_answer(
         (OwnerStep::Look, Ok(Done::Info(info))) => info.ids.map(|(user, _)| user),
         _ => None,
     };
-    match std::mem::replace(&mut ends.facts.us, Us::Known(us)) {
-        Us::Asked(_, waiting) => waiting,
-        Us::Unknown | Us::Known(_) => Vec::new(),
+    match std::mem::replace(&mut ends.facts.us, TargetUser::Known(us)) {
+        TargetUser::Asked(_, waiting) => waiting,
+        TargetUser::Unknown | TargetUser::Known(_) => Vec::new(),
     }
 }

@@ -54,7 +54,7 @@ pub(crate) enum PreserveRequest {
 
 /// What is not kept, and is to be reported.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unkept {
+pub(crate) enum NotPreserved {
     /// A server has no extended attributes.
     NoXattrs,
     /// The end has refused this.
@@ -65,7 +65,7 @@ pub(crate) enum Unkept {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PreserveNext {
     pub(crate) request: PreserveRequest,
-    pub(crate) unkept: Option<Unkept>,
+    pub(crate) unkept: Option<NotPreserved>,
 }
 
 impl From<PreserveRequest> for PreserveNext {
@@ -98,7 +98,7 @@ impl PreserveRules {
             (_, Err(Fault { kind: FaultKind::Lost, .. })) => PreserveRequest::Done { owned: false }.into(),
             (PreserveStep::Owner, Ok(_)) => self.keep_xattrs(self.keep.owner),
             (PreserveStep::Owner, Err(fault)) => {
-                let refused = Unkept::Refused(NotKept::Owner, fault);
+                let refused = NotPreserved::Refused(NotKept::Owner, fault);
                 let next = match ids {
                     Some((_, group)) if self.keep.owner && self.keep.group => {
                         PreserveRequest::Give((u32::MAX, group), PreserveStep::Group).into()
@@ -113,7 +113,7 @@ impl PreserveRules {
             }
             (PreserveStep::SetXattrs { owned }, Ok(_)) => PreserveRequest::Done { owned }.into(),
             (PreserveStep::Xattrs { owned } | PreserveStep::SetXattrs { owned }, outcome) => {
-                let unkept = Some(Unkept::Refused(NotKept::Xattrs, fault_of(outcome)));
+                let unkept = Some(NotPreserved::Refused(NotKept::Xattrs, fault_of(outcome)));
                 PreserveNext { request: PreserveRequest::Done { owned }, unkept }
             }
         }
@@ -125,7 +125,7 @@ impl PreserveRules {
         }
         if !self.have_xattrs {
             let request = PreserveRequest::Done { owned };
-            return PreserveNext { request, unkept: Some(Unkept::NoXattrs) };
+            return PreserveNext { request, unkept: Some(NotPreserved::NoXattrs) };
         }
         PreserveRequest::ReadXattrs { owned }.into()
     }
@@ -158,8 +158,8 @@ mod tests {
         let mut next = rules.begin(IDS);
         loop {
             match next.unkept {
-                Some(Unkept::NoXattrs) => unkept.push(NotKept::Xattrs),
-                Some(Unkept::Refused(what, _)) => unkept.push(what),
+                Some(NotPreserved::NoXattrs) => unkept.push(NotKept::Xattrs),
+                Some(NotPreserved::Refused(what, _)) => unkept.push(what),
                 None => {}
             }
             let step = match next.request {

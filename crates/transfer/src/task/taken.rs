@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// See the module documentation.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct ConfirmedRanges {
     /// Bytes that were there before: the copy is resumed behind them.
     pub(crate) kept: u64,
     /// Bytes that have been taken since.
@@ -17,13 +17,13 @@ pub(crate) struct Taken {
     pub(crate) real_end: u64,
 }
 
-impl Default for Taken {
+impl Default for ConfirmedRanges {
     fn default() -> Self {
         Self { kept: 0, confirmed: 0, prefix: 0, islands: BTreeMap::new(), real_end: u64::MAX }
     }
 }
 
-impl Taken {
+impl ConfirmedRanges {
     /// The target has taken `len` bytes from `offset` on.
     pub(crate) fn confirm(&mut self, offset: u64, len: u64) {
         self.confirmed += len;
@@ -65,7 +65,7 @@ mod tests {
             order in Just((0..20_u64).collect::<Vec<_>>()).prop_shuffle(),
             stop in 0..20_usize,
         ) {
-            let mut taken = Taken::default();
+            let mut taken = ConfirmedRanges::default();
             for &block in &order[..stop] {
                 taken.confirm(block * 10, 10);
             }

@@ -9,12 +9,12 @@ use crate::table::Key;
 use crate::token::{DirStep, Side, Token};
 use crate::tree::MAX_LISTS;
 use crate::tree::walk::{ENTRIES_HELD, Tree};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Direction, Options, Selection, wording};
 
 /// What a listing needs besides the tree.
 #[derive(Debug)]
-pub(crate) struct Lister<'a> {
+pub(crate) struct ListingContext<'a> {
     pub(crate) direction: Direction,
     pub(crate) options: &'a Options,
     pub(crate) ends: &'a mut Ends,
@@ -43,7 +43,7 @@ impl Tree {
     }
 
     /// Takes the answer to the first request.
-    pub(crate) fn list_begun(&mut self, key: Key, outcome: Outcome, lister: &mut Lister<'_>) {
+    pub(crate) fn list_begun(&mut self, key: Key, outcome: Outcome, lister: &mut ListingContext<'_>) {
         self.waiting.lists -= 1;
         let Some(dir) = self.dirs.get_mut(key) else { return };
         match outcome {
@@ -65,7 +65,7 @@ impl Tree {
     }
 
     /// Takes the answer to a request for more, of the listing's `round`.
-    pub(crate) fn listed(&mut self, key: Key, round: u8, outcome: Outcome, lister: &mut Lister<'_>) {
+    pub(crate) fn listed(&mut self, key: Key, round: u8, outcome: Outcome, lister: &mut ListingContext<'_>) {
         self.waiting.lists -= 1;
         let Some(dir) = self.dirs.get_mut(key).filter(|dir| dir.listing.seen.round() == round) else {
             return;
@@ -82,21 +82,21 @@ impl Tree {
         self.list_more(key, lister.ends);
     }
 
-    fn list_failed(&mut self, key: Key, fault: Fault, lister: &mut Lister<'_>) {
+    fn list_failed(&mut self, key: Key, fault: Fault, lister: &mut ListingContext<'_>) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let first = !dir.listing.complete;
         dir.listing.complete = true;
         let source = dir.item.source.clone();
         if first && fault.kind != FaultKind::Lost {
             let relative = dir.relative.clone();
-            lister.report.fail(wording::failed(lister.direction, Deed::ListSource, &source, &fault));
+            lister.report.fail(wording::failed(lister.direction, FailedStep::ListSource, &source, &fault));
             lister.report.missed(Some(relative));
         }
     }
 
     /// Sorts the entries of a part of the listing.
-    fn absorb(&mut self, key: Key, mut entries: Vec<Entry>, lister: &mut Lister<'_>) {
-        let Lister { direction, options, ends, report } = lister;
+    fn absorb(&mut self, key: Key, mut entries: Vec<Entry>, lister: &mut ListingContext<'_>) {
+        let ListingContext { direction, options, ends, report } = lister;
         let may_fold = !options.dry_run && ends.may_fold_names();
         let of_others = ends.is_foreign(Side::Source);
         let Some(dir) = self.dirs.get_mut(key) else { return };
@@ -213,7 +213,7 @@ mod tests {
         (tree.waiting.lists, tree.waiting.open_dirs) = (1, 1);
         let options = Options::default();
         let (mut ends, mut report) = (Ends::new(Direction::Download), Reporter::new(&options));
-        let mut lister = Lister {
+        let mut lister = ListingContext {
             direction: Direction::Download,
             options: &options,
             ends: &mut ends,

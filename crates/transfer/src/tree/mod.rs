@@ -10,13 +10,13 @@ pub(crate) mod walk;
 use std::collections::{HashMap, VecDeque};
 
 use crate::end::{Change, Entry, Fault, Handle, Info};
-use crate::item::{Item, There};
-use crate::seen::Seen;
+use crate::item::{Item, TargetEntry};
+use crate::seen::SeenNames;
 use crate::sync::same::same_time;
 use crate::task::preserve::Preserved;
 pub use crate::tree::target::MAX_LISTS;
 use crate::tree::target::{Comparing, TargetList};
-use crate::tree::twins::Twins;
+use crate::tree::twins::CaseCollisions;
 
 /// A directory being copied.
 #[derive(Debug)]
@@ -71,9 +71,9 @@ pub(crate) struct Listing {
     pub(crate) in_flight: u32,
     pub(crate) allowed: u32,
     /// What was listed of another make of server, until all is.
-    pub(crate) seen: Seen,
+    pub(crate) seen: SeenNames,
     /// Names that differ from another one by case only, and the one that is being looked at: they go last.
-    pub(crate) twins: Twins,
+    pub(crate) twins: CaseCollisions,
     /// The source without symlinks, where it is known: to notice a link that leads back.
     pub(crate) real: Option<Vec<u8>>,
 }
@@ -86,8 +86,8 @@ impl Default for Listing {
             complete: false,
             in_flight: 0,
             allowed: 2,
-            seen: Seen::default(),
-            twins: Twins::default(),
+            seen: SeenNames::default(),
+            twins: CaseCollisions::default(),
             real: None,
         }
     }
@@ -101,7 +101,7 @@ pub(crate) struct AtTarget {
     pub(crate) list: TargetList,
     /// What is under names that wait to be started, and what is known of those that are not here.
     pub(crate) there: HashMap<Box<[u8]>, Info>,
-    pub(crate) there_else: There,
+    pub(crate) there_else: TargetEntry,
 }
 
 impl Dir {
@@ -124,7 +124,7 @@ impl Dir {
                 comparing: compares.then(Box::default),
                 list: TargetList::default(),
                 there: HashMap::new(),
-                there_else: There::Unknown,
+                there_else: TargetEntry::Unknown,
             },
             preserved: Preserved::default(),
             touched: false,
@@ -165,7 +165,7 @@ impl Dir {
         self.listing.complete = true;
         self.files.clear();
         self.subdirs.clear();
-        self.listing.twins = Twins::default();
+        self.listing.twins = CaseCollisions::default();
         self.at_target.comparing = None;
     }
 
@@ -209,7 +209,7 @@ impl Dir {
 
     /// The target had the directory, and nothing in it or of it is changed.
     pub(crate) fn stays_as_it_is(&self, change: Change, full: bool) -> bool {
-        let There::Found(there) = self.item.there else { return false };
+        let TargetEntry::Found(there) = self.item.there else { return false };
         let same_mode =
             change.mode.is_none_or(|mode| there.mode.is_some_and(|old| old & 0o1777 == mode & 0o1777));
         let same_times = match (change.times, there.times) {

@@ -2,16 +2,16 @@
 
 use crate::end::{FaultKind, Info, Kind, Op, Outcome};
 use crate::ends::Ends;
-use crate::item::There;
+use crate::item::TargetEntry;
 use crate::names::is_safe_name;
 use crate::sync::listings::{Compared, EntryVerdict, Listings};
 use crate::table::Key;
 use crate::token::{DirStep, Side, Token};
-use crate::tree::listing::Lister;
+use crate::tree::listing::ListingContext;
 use crate::tree::target::{Comparing, ListRequest, Listed};
 use crate::tree::walk::Tree;
 use crate::wording;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 impl Tree {
     /// Begins to list the directory that the target has, where it is to be compared.
@@ -40,7 +40,7 @@ impl Tree {
     }
 
     /// Takes the answer to opening the target's directory.
-    pub(crate) fn target_list_begun(&mut self, key: Key, outcome: Outcome, lister: &mut Lister<'_>) {
+    pub(crate) fn target_list_begun(&mut self, key: Key, outcome: Outcome, lister: &mut ListingContext<'_>) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let listed = dir.at_target.list.on_begun(outcome);
         if dir.at_target.list.handle().is_none() {
@@ -50,7 +50,13 @@ impl Tree {
     }
 
     /// Takes the answer to a request for more, of the listing's `round`.
-    pub(crate) fn target_listed(&mut self, key: Key, round: u8, outcome: Outcome, lister: &mut Lister<'_>) {
+    pub(crate) fn target_listed(
+        &mut self,
+        key: Key,
+        round: u8,
+        outcome: Outcome,
+        lister: &mut ListingContext<'_>,
+    ) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         if let Some(listed) = dir.at_target.list.on_more(round, outcome) {
             self.absorb_target(key, listed, lister);
@@ -58,7 +64,7 @@ impl Tree {
     }
 
     /// Takes what an answer says, and asks for more.
-    fn absorb_target(&mut self, key: Key, listed: Listed, lister: &mut Lister<'_>) {
+    fn absorb_target(&mut self, key: Key, listed: Listed, lister: &mut ListingContext<'_>) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let at_target = &mut dir.at_target;
         let local = lister.ends.target.is_none();
@@ -76,7 +82,7 @@ impl Tree {
             // deleted.
             (Listed::Failed(fault), _) if lister.options.deletes() && fault.kind != FaultKind::Lost => {
                 let target = &dir.item.target;
-                lister.report.fail(wording::failed(lister.direction, Deed::ListTarget, target, &fault));
+                lister.report.fail(wording::failed(lister.direction, FailedStep::ListTarget, target, &fault));
             }
             _ => {}
         }
@@ -106,7 +112,7 @@ impl Tree {
         let comparing = dir.at_target.comparing.take()?;
         self.waiting.comparing -= comparing.len();
         dir.at_target.there_else =
-            if dir.at_target.list.is_whole() { There::Nothing } else { There::Unknown };
+            if dir.at_target.list.is_whole() { TargetEntry::Nothing } else { TargetEntry::Unknown };
         self.walk_changed = true;
         let Comparing { source, target } = *comparing;
         Some(Listings::new(source, target))
@@ -134,7 +140,7 @@ impl Tree {
         let Compared { entry, there, .. } = compared;
         match there {
             // The listing does not say what it is.
-            Some(Info { kind: Kind::Unknown, .. }) => dir.at_target.there_else = There::Unknown,
+            Some(Info { kind: Kind::Unknown, .. }) => dir.at_target.there_else = TargetEntry::Unknown,
             Some(there) => drop(dir.at_target.there.insert(entry.name.clone(), there)),
             None => {}
         }

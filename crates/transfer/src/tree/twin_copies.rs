@@ -1,8 +1,8 @@
-//! Copies names that differ by case only last, on servers that may take them for one ([`Twins`](super::twins::Twins)).
+//! Copies names that differ by case only last, on servers that may take them for one ([`CaseCollisions`](super::twins::Twins)).
 
 use crate::end::{FaultKind, Op, Outcome};
 use crate::ends::Ends;
-use crate::item::There;
+use crate::item::TargetEntry;
 use crate::names::{display_name, join};
 use crate::report::Reporter;
 use crate::table::Key;
@@ -29,7 +29,7 @@ impl Tree {
             return;
         }
         // A name that was not listed and is there is another one's.
-        let unlisted = dir.created() || dir.at_target.there_else == There::Nothing;
+        let unlisted = dir.created() || dir.at_target.there_else == TargetEntry::Nothing;
         if outcome.is_ok() && unlisted {
             let path = display_name(&join(&dir.item.target, &entry.name));
             let text = "the server takes its name for that of another file, which differs by case only";

@@ -10,7 +10,7 @@ use crate::end::Entry;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(crate) struct Twins {
+pub(crate) struct CaseCollisions {
     /// Hashes of all names, in small letters.
     pub(crate) folded: HashSet<u64>,
     pub(crate) hasher: RandomState,
@@ -19,7 +19,7 @@ pub(crate) struct Twins {
     pub(crate) asked: Option<Entry>,
 }
 
-impl Twins {
+impl CaseCollisions {
     /// Notes a name; false where another one differs from it by case only.
     pub(crate) fn is_single(&mut self, name: &[u8]) -> bool {
         let folded = String::from_utf8_lossy(name).to_lowercase();

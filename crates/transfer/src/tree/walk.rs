@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use crate::end::{Entry, Kind};
-use crate::item::{Item, There};
+use crate::item::{Item, TargetEntry};
 use crate::names::{base_name, join};
 use crate::table::{Key, Table};
 use crate::tree::{Dir, Waiting};
@@ -206,7 +206,7 @@ fn child(key: Key, dir: &mut Dir, entry: Entry) -> Item {
     Item {
         parent: Some(key),
         linked: entry.info.kind != Kind::Dir,
-        there: found.map_or(dir.at_target.there_else, There::Found),
+        there: found.map_or(dir.at_target.there_else, TargetEntry::Found),
         ..Item::top(join(&dir.item.source, &entry.name), join(&dir.item.target, &entry.name), entry.info)
     }
 }
@@ -230,7 +230,8 @@ mod tests {
         let mut dir = Dir::new(Item { parent, ..top }, path.into(), false);
         dir.files.extend(files.iter().map(|name| entry(name, Kind::File)));
         dir.subdirs.extend(subdirs.iter().map(|name| entry(name, Kind::Dir)));
-        (dir.making.ready, dir.listing.complete, dir.at_target.there_else) = (true, true, There::Nothing);
+        (dir.making.ready, dir.listing.complete, dir.at_target.there_else) =
+            (true, true, TargetEntry::Nothing);
         tree.waiting.files += files.len();
         tree.waiting.subdirs += subdirs.len();
         let key = tree.dirs.insert(dir);
@@ -265,7 +266,7 @@ mod tests {
         let key = add(&mut tree, "d", None, &["old", "new"], &[]);
         let there = Info { size: Some(7), ..Info::UNKNOWN };
         tree.dirs.get_mut(key).expect("it").at_target.there.insert(b"old"[..].into(), there);
-        for (name, expected) in [("old", There::Found(there)), ("new", There::Nothing)] {
+        for (name, expected) in [("old", TargetEntry::Found(there)), ("new", TargetEntry::Nothing)] {
             let (from, item) = tree.next_file().expect("a file");
             assert_eq!((from, item.parent, item.there), (Some(key), Some(key), expected));
             assert_eq!(item.target, format!("to/d/{name}").into_bytes());

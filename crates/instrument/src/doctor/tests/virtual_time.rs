@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::at_rest::AtRest;
 use super::super::diagnose::diagnose;
-use super::super::facts::{Facts, Idle, IdleEnd, Shell, Wanted};
+use super::super::facts::{Facts, Idle, IdleEnd, RunSettings, Shell};
 use super::super::gather::gather;
 use super::super::instruments::{Carrier, Instruments, Login, Place, Settings, Transfer};
 use super::good;
@@ -65,7 +65,7 @@ impl Virtual {
 
     /// Facts, the seconds that they took, and the names of the steps.
     fn run(mut self) -> (Facts, f64, Vec<String>) {
-        let wanted = Wanted { local_directory: ".".into(), remote_directory: ".".to_owned() };
+        let wanted = RunSettings { local_directory: ".".into(), remote_directory: ".".to_owned() };
         let facts = gather(&mut self, &wanted).unwrap();
         let steps = facts.steps.iter().map(|(name, _)| name.clone()).collect();
         (facts, self.now, steps)
@@ -215,7 +215,7 @@ impl Instruments for Virtual {
 
     fn prepare_helper(&mut self) {}
 
-    fn disks(&mut self, _: &Wanted, ends: [bool; 2]) -> [Option<Result<Disk, String>>; 2] {
+    fn disks(&mut self, _: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, String>>; 2] {
         self.now += 2.5 + 20.0 * self.round_trip;
         let disk = Disk { directory: "/".to_owned(), rate: 200e6, read_rate: None, bytes: 64e6, full: None };
         ends.map(|is_wanted| is_wanted.then(|| Ok(disk.clone())))

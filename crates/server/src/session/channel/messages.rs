@@ -5,7 +5,7 @@ use std::path::Path;
 use lh_driver::ChannelCx;
 use lh_sys::records::Last;
 
-use crate::session::command::Wanted;
+use crate::session::command::RequestedProgram;
 use crate::session::environment::UserFile;
 use crate::session::greeting;
 use crate::session::shared::Shared;
@@ -42,8 +42,13 @@ impl Messages<'_> {
     /// Reports invalid lines of `~/.ssh/environment`, and that the home directory cannot be entered.
     /// Subsystems get no report: programs read their output, and OpenSSH does not send their standard error
     /// either.
-    pub(super) fn tell_about_files(&self, wanted: &Wanted, file: &UserFile, cx: &mut ChannelCx<'_>) {
-        if matches!(wanted, Wanted::Subsystem(_)) {
+    pub(super) fn tell_about_files(
+        &self,
+        wanted: &RequestedProgram,
+        file: &UserFile,
+        cx: &mut ChannelCx<'_>,
+    ) {
+        if matches!(wanted, RequestedProgram::Subsystem(_)) {
             return;
         }
         let home = self.shared.programs.start.notice.as_deref().unwrap_or_default();

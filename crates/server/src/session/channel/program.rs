@@ -8,7 +8,7 @@ use lh_sys::pty::Pty;
 use lh_sys::spawn::Program;
 
 use crate::session::auth_info::AuthInfo;
-use crate::session::command::{Decision, Plan, Wanted};
+use crate::session::command::{Decision, Plan, RequestedProgram};
 use crate::session::command_usage::Files;
 use crate::session::environment::{self, ClientVariables, Sources, UserFile};
 use crate::session::process::{Errors, Process};
@@ -41,7 +41,7 @@ pub(super) struct Requested<'a> {
 pub(super) fn run(
     shared: &Shared,
     decision: &Decision,
-    wanted: &Wanted,
+    wanted: &RequestedProgram,
     user_file: &UserFile,
     files: Option<&Files>,
     client: Option<String>,
@@ -85,7 +85,7 @@ pub(super) fn run(
     }
     let mut before = None;
     // With a forced command or a subsystem, no script of the user's may run before it.
-    if !matches!(wanted, Wanted::Subsystem(_))
+    if !matches!(wanted, RequestedProgram::Subsystem(_))
         && !shared.restricted()
         && shared.settings.force_command.command().is_none()
     {
@@ -108,7 +108,9 @@ pub(super) fn run(
                 recording::open(shared, &terminal.kind, rustix::termios::tcgetwinsize(&terminal.pty)?)?;
             Process::in_terminal(program, terminal.pty, recording)
         }
-        None if matches!(wanted, Wanted::Subsystem(_)) => Process::with_pipes(program, Errors::Discarded),
+        None if matches!(wanted, RequestedProgram::Subsystem(_)) => {
+            Process::with_pipes(program, Errors::Discarded)
+        }
         None => Process::with_pipes(program, Errors::Sent),
     }
 }

@@ -4,18 +4,18 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::log::{error, info, verbose};
-use crate::session::command::{self, Decision, Plan, Wanted};
+use crate::session::command::{self, Decision, Plan, RequestedProgram};
 use crate::session::shared::Shared;
 
 /// Logs which SFTP server runs, where the configuration or the client names OpenSSH's.
-fn log_sftp(shared: &Shared, decision: &Decision, wanted: &Wanted) {
+fn log_sftp(shared: &Shared, decision: &Decision, wanted: &RequestedProgram) {
     let settings = &shared.settings;
     let named: Option<&OsStr> = match (settings.force_command.command(), &shared.options.command, wanted) {
         (Some(command), ..) => Some(command.as_ref()),
         (None, Some(command), _) => Some(command.as_ref()),
-        (None, None, Wanted::Subsystem(name)) => settings.subsystem.find(name).map(OsStr::new),
-        (None, None, Wanted::Command(command)) => Some(command),
-        (None, None, Wanted::Shell) => None,
+        (None, None, RequestedProgram::Subsystem(name)) => settings.subsystem.find(name).map(OsStr::new),
+        (None, None, RequestedProgram::Command(command)) => Some(command),
+        (None, None, RequestedProgram::Shell) => None,
     };
     let Some(command) = named.and_then(command::sftp_server) else { return };
     match decision.plan {
@@ -52,7 +52,7 @@ fn log_unchecked(shared: &Shared, decision: &Decision) {
 pub(super) fn log_start(
     shared: &Shared,
     decision: &Decision,
-    wanted: &Wanted,
+    wanted: &RequestedProgram,
     number: u32,
     terminal: Option<&Path>,
 ) {
@@ -60,14 +60,14 @@ pub(super) fn log_start(
         (&shared.user.name, shared.client.peer.get().ip(), shared.client.peer.get().port());
     let what = &decision.what;
     match (&decision.plan, wanted) {
-        (Plan::Nothing, Wanted::Subsystem(name)) => {
+        (Plan::Nothing, RequestedProgram::Subsystem(name)) => {
             info!(
                 shared.requests_log,
                 "subsystem request for {name} by user {user} failed, subsystem not found"
             );
             return;
         }
-        (_, Wanted::Subsystem(name)) => {
+        (_, RequestedProgram::Subsystem(name)) => {
             info!(shared.requests_log, "subsystem request for {name} by user {user}");
         }
         _ => {}

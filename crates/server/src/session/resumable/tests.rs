@@ -1,6 +1,6 @@
 //! Claims on a session. The test plays the user session process and the client.
 
-use super::whereabouts::MOST_KEPT;
+use super::reported_state::MOST_KEPT;
 use super::*;
 use std::net::SocketAddr;
 

@@ -32,7 +32,7 @@ use own_thread::OwnThread;
 use records::Reporter;
 use upload_hook::UploadHook;
 use visit::Visit;
-use workers::Mailbox;
+use workers::ResultQueue;
 
 /// Size of the replies that a worker may produce in one visit, bytes.
 const REPLIES: usize = 512 * 1024;
@@ -61,7 +61,7 @@ pub(super) struct Sftp {
     /// Replies of a thread that the channel has not taken yet.
     replies: Backlog,
     /// Receives the results of threads; created when the first thread is needed.
-    mailbox: Option<Mailbox<Visit>>,
+    mailbox: Option<ResultQueue<Visit>>,
     pace: Pace,
     /// Stops `UploadHook`, where one is configured.
     stop_hook: Option<Arc<AtomicBool>>,
@@ -131,7 +131,7 @@ impl Sftp {
             self.server = Some(server);
             return;
         }
-        let Ok(mailbox) = Mailbox::new() else {
+        let Ok(mailbox) = ResultQueue::new() else {
             self.server = Some(server);
             return;
         };
@@ -201,7 +201,7 @@ impl Sftp {
             return;
         }
         if self.mailbox.is_none() {
-            self.mailbox = Mailbox::new().ok();
+            self.mailbox = ResultQueue::new().ok();
         }
         let (Some(mailbox), Some(mut server)) = (&self.mailbox, self.server.take()) else {
             self.stay();
@@ -232,7 +232,7 @@ impl Sftp {
 
     /// Takes the result of a thread's visit.
     fn take_back(&mut self, cx: &mut ChannelCx<'_>) {
-        let Some(mut visit) = self.mailbox.as_ref().and_then(Mailbox::take) else { return };
+        let Some(mut visit) = self.mailbox.as_ref().and_then(ResultQueue::take) else { return };
         self.away = false;
         let arrived = !self.waiting.is_empty();
         if let Some(mut server) = visit.server {

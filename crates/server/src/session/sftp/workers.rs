@@ -93,7 +93,7 @@ impl Shared {
 }
 
 /// Receives results from threads, and has a descriptor that is readable when a result is there.
-pub(super) struct Mailbox<T> {
+pub(super) struct ResultQueue<T> {
     inbox: Arc<Inbox<T>>,
     wake: Arc<OwnedFd>,
 }
@@ -103,7 +103,7 @@ struct Inbox<T> {
     arrived: Condvar,
 }
 
-/// Delivers results to a [`Mailbox`].
+/// Delivers results to a [`ResultQueue`].
 pub(super) struct Address<T> {
     inbox: Weak<Inbox<T>>,
     wake: Arc<OwnedFd>,
@@ -115,7 +115,7 @@ impl<T> Inbox<T> {
     }
 }
 
-impl<T> Mailbox<T> {
+impl<T> ResultQueue<T> {
     pub(super) fn new() -> std::io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let inbox = Inbox { result: Mutex::new(None), arrived: Condvar::new() };
@@ -224,14 +224,14 @@ mod tests {
             }
         }
         let (told, dropped) = channel();
-        let address = Mailbox::new().unwrap().address();
+        let address = ResultQueue::new().unwrap().address();
         assert!(Workers::default().submit(Box::new(move || address.deliver(Told(told)))).is_ok());
         assert_ne!(dropped.recv().unwrap(), std::thread::current().id());
     }
 
     #[test]
     fn a_result_wakes_and_is_taken_once() {
-        let mailbox = Mailbox::new().unwrap();
+        let mailbox = ResultQueue::new().unwrap();
         assert!(mailbox.take().is_none());
         mailbox.address().deliver(7);
         assert_eq!(mailbox.wait(Instant::now()), Some(7));

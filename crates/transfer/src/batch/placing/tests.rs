@@ -62,7 +62,7 @@ fn a_longer_file_that_is_written_in_place_is_cut() {
     assert!(matches!(end, SmallEnd::Done(_)), "{end:?}");
     assert_eq!(fs::read(&path).ok().as_deref(), Some(&b"new"[..]));
     let end = host.placer().place(small(&dir.path().join("none/f"), 3), &got(b"new"), None);
-    assert!(matches!(end, SmallEnd::Failed(_, Deed::OpenTarget, _)), "{end:?}");
+    assert!(matches!(end, SmallEnd::Failed(_, FailedStep::OpenTarget, _)), "{end:?}");
 }
 
 #[test]
@@ -75,9 +75,9 @@ fn only_what_came_whole_is_placed() {
     let end = host.placer().came(small(path, 3), Ok(part)).expect_err("longer by now");
     assert!(matches!(*end, SmallEnd::Alone(_)), "{end:?}");
     let end = host.placer().came(small(path, 3), Ok(got(b"ne"))).expect_err("it has shrunk");
-    assert!(matches!(*end, SmallEnd::Failed(_, Deed::ReadSource, _)), "{end:?}");
+    assert!(matches!(*end, SmallEnd::Failed(_, FailedStep::ReadSource, _)), "{end:?}");
     let end = host.placer().came(small(path, 3), Err(Fault::other("no"))).expect_err("refused");
-    assert!(matches!(*end, SmallEnd::Failed(_, Deed::OpenSource, _)), "{end:?}");
+    assert!(matches!(*end, SmallEnd::Failed(_, FailedStep::OpenSource, _)), "{end:?}");
     host.options.keep.xattrs = true;
     let end = host.placer().came(small(path, 3), Ok(got(b"new"))).expect_err("its attributes did not fit");
     assert!(matches!(*end, SmallEnd::Alone(_)), "{end:?}");
@@ -91,5 +91,5 @@ fn a_file_without_its_owner_is_a_copy_all_the_same() {
     assert!(matches!(end, SmallEnd::Done(_)) && host.report.poll().is_some(), "{end:?}");
     let failures = [PutStep::Xattrs, PutStep::Write].map(|step| (step, Fault::other("full")));
     let end = host.placer().was_put(small(Path::new("to"), 3), failures);
-    assert!(matches!(end, SmallEnd::Failed(_, Deed::WriteTarget, _)), "{end:?}");
+    assert!(matches!(end, SmallEnd::Failed(_, FailedStep::WriteTarget, _)), "{end:?}");
 }

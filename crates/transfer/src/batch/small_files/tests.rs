@@ -96,7 +96,7 @@ fn answers_that_are_about_other_files_are_failures_of_all() {
         let (mut copy, key) = Copy::sent();
         let shown = format!("{outcome:?}");
         let ended = copy.files().answered(key, outcome).expect("the batch");
-        let failed = |end: &SmallEnd| matches!(end, SmallEnd::Failed(_, Deed::ReadSource, _));
+        let failed = |end: &SmallEnd| matches!(end, SmallEnd::Failed(_, FailedStep::ReadSource, _));
         assert!(ended.files.len() == 2 && ended.files.iter().all(failed), "{shown}");
         assert!(copy.batches.is_empty() && copy.flow.requests() == 0, "{shown}");
     }
@@ -112,7 +112,8 @@ fn each_file_of_an_upload_has_its_own_failures() {
     let key = copy.batches.keys().next().expect("a batch");
     let failure = (1, lh_sftp::batch::PutStep::Write, Fault::other("full"));
     let ended = copy.files().answered(key, Ok(Done::Put(vec![failure]))).expect("the batch");
-    let [SmallEnd::Done(done), SmallEnd::Failed(failed, Deed::WriteTarget, _)] = &ended.files[..] else {
+    let [SmallEnd::Done(done), SmallEnd::Failed(failed, FailedStep::WriteTarget, _)] = &ended.files[..]
+    else {
         panic!("{ended:?}")
     };
     assert_eq!((&done.item.target[..], &failed.item.target[..]), (&b"a"[..], &b"b"[..]));

@@ -3,7 +3,7 @@
 use crate::end::{Change, Op};
 use crate::engine::Engine;
 use crate::table::Key;
-use crate::token::{DirStep, Side, Token, Whose};
+use crate::token::{AttributeSubject, DirStep, Side, Token};
 
 impl Engine {
     /// Sets the directory's own mode and times when nothing below is left to do.
@@ -23,7 +23,7 @@ impl Engine {
         if ready && self.tree.look_at_twin(key, &mut self.ends) {
             return;
         }
-        if ready && !self.options.dry_run && self.preserving().begin(Whose::Dir(key)) {
+        if ready && !self.options.dry_run && self.preserving().begin(AttributeSubject::Dir(key)) {
             return;
         }
         let full = self.ends.times_are_full();

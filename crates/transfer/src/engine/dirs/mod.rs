@@ -4,7 +4,7 @@ mod finish;
 
 use crate::end::{Done, FaultKind, Kind, Op, Outcome};
 use crate::engine::Engine;
-use crate::item::{Item, There};
+use crate::item::{Item, TargetEntry};
 use crate::names::{display_name, join};
 use crate::sync::extraneous::Extraneous;
 use crate::sync::listings::{Compared, EntryVerdict};
@@ -12,9 +12,9 @@ use crate::sync::terms::Terms;
 use crate::table::Key;
 use crate::token::{DirStep, Side, Token};
 use crate::tree::Dir;
-use crate::tree::listing::Lister;
+use crate::tree::listing::ListingContext;
 use crate::tree::walk::Tree;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Direction, wording};
 
 impl Engine {
@@ -135,7 +135,12 @@ impl Engine {
                 {
                     let target = dir.item.target.clone();
                     let relative = dir.relative.clone();
-                    self.report.fail(wording::failed(self.plan.direction, Deed::FinishDir, &target, &fault));
+                    self.report.fail(wording::failed(
+                        self.plan.direction,
+                        FailedStep::FinishDir,
+                        &target,
+                        &fault,
+                    ));
                     self.report.missed(Some(relative));
                 }
                 return self.dir_finished(key);
@@ -185,9 +190,9 @@ impl Engine {
         }
     }
 
-    const fn lister(&mut self) -> (&mut Tree, Lister<'_>) {
+    const fn lister(&mut self) -> (&mut Tree, ListingContext<'_>) {
         let Self { plan, options, ends, report, tree, .. } = self;
-        (tree, Lister { direction: plan.direction, options, ends, report })
+        (tree, ListingContext { direction: plan.direction, options, ends, report })
     }
 
     /// Making the directory failed; `outcome` says what is there instead.
@@ -199,7 +204,7 @@ impl Engine {
             Ok(Done::Info(info)) if matches!(info.kind, Kind::Dir | Kind::Unknown) => {
                 dir.making.ready = true;
                 if dir.at_target.comparing.is_some() {
-                    dir.item.there = There::Found(info);
+                    dir.item.there = TargetEntry::Found(info);
                     self.tree.list_target(key, &mut self.ends);
                 }
                 // Another process has made it.
@@ -216,7 +221,7 @@ impl Engine {
         let text = match fault {
             None => format!("\"{}\" exists but is not a directory", display_name(&target)),
             Some(fault) if fault.kind == FaultKind::Lost => return,
-            Some(fault) => wording::failed(self.plan.direction, Deed::MakeDir, &target, &fault),
+            Some(fault) => wording::failed(self.plan.direction, FailedStep::MakeDir, &target, &fault),
         };
         if !self.tree.reported_by_dir(parent, &text) {
             self.report.fail(text);
@@ -226,6 +231,6 @@ impl Engine {
 }
 
 /// The target has a directory there.
-fn is_directory(there: There) -> bool {
-    matches!(there, There::Found(info) if info.kind == Kind::Dir)
+fn is_directory(there: TargetEntry) -> bool {
+    matches!(there, TargetEntry::Found(info) if info.kind == Kind::Dir)
 }

@@ -5,7 +5,7 @@ use crate::end::{Done, FaultKind, Kind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
 use crate::table::Key;
 use crate::token::{FileStep, Side, Token};
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 use crate::{Direction, Event, wording};
 
 impl Engine {
@@ -14,7 +14,7 @@ impl Engine {
         match step {
             FileStep::Read { offset, len } => {
                 if let Err(fault) = self.data_requests().came(key, offset, len, outcome) {
-                    self.file_failed(key, Deed::ReadSource, &fault);
+                    self.file_failed(key, FailedStep::ReadSource, &fault);
                 }
             }
             FileStep::Write { offset, len } => {
@@ -56,12 +56,12 @@ impl Engine {
                         if let Err(fault) = outcome
                             && let Some(fault) = self.endings().attributes_refused(key, fault)
                         {
-                            self.file_failed(key, Deed::FinishTarget, &fault);
+                            self.file_failed(key, FailedStep::FinishTarget, &fault);
                         }
                     }
                     FileStep::AttributesByPath => {
                         if let Some(fault) = self.endings().attributes_by_path(key, outcome) {
-                            self.file_failed(key, Deed::FinishTarget, &fault);
+                            self.file_failed(key, FailedStep::FinishTarget, &fault);
                         }
                     }
                     FileStep::SizeAfter => {
@@ -83,24 +83,24 @@ impl Engine {
                     }
                     FileStep::SizeCheck => {
                         if let Some(fault) = self.endings().size_came(key, outcome) {
-                            self.file_failed(key, Deed::FinishTarget, &fault);
+                            self.file_failed(key, FailedStep::FinishTarget, &fault);
                         }
                     }
                     FileStep::Sync => {
                         if let Err(fault) = outcome {
-                            self.file_failed(key, Deed::SyncTarget, &fault);
+                            self.file_failed(key, FailedStep::SyncTarget, &fault);
                         }
                     }
                     FileStep::CloseTarget => {
                         if let Err(fault) = outcome {
-                            self.file_failed(key, Deed::CloseTarget, &fault);
+                            self.file_failed(key, FailedStep::CloseTarget, &fault);
                         }
                     }
                     FileStep::SourceAfter => {
                         let precision = self.ends.source_precision();
                         self.tasks.source_looked_at(key, &outcome, precision, self.plan.direction);
                         if let Some(fault) = self.tasks.size_was_wrong(key) {
-                            self.file_failed(key, Deed::ReadSource, &fault);
+                            self.file_failed(key, FailedStep::ReadSource, &fault);
                         }
                     }
                     FileStep::Place(step) => self.place_answer(key, step, outcome),
@@ -120,7 +120,7 @@ impl Engine {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
-            outcome => return self.file_failed(key, Deed::StatSource, &fault_of(outcome)),
+            outcome => return self.file_failed(key, FailedStep::StatSource, &fault_of(outcome)),
         };
         file.item.info = info;
         match info.kind {
@@ -164,7 +164,7 @@ impl Engine {
                 let next = self.part_files().find_new(key);
                 return self.place_next(key, next);
             }
-            outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
+            outcome => return self.file_failed(key, FailedStep::OpenTarget, &fault_of(outcome)),
         }
         if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {
             let next = self.targets().open(key);
@@ -202,7 +202,7 @@ impl Engine {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info.unwrap_or(file.item.info)),
-            outcome => return self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
+            outcome => return self.file_failed(key, FailedStep::OpenSource, &fault_of(outcome)),
         };
         file.handles.source = Some(handle);
         file.item.info = info;
@@ -225,7 +225,7 @@ impl Engine {
         match self.small_files().take_opened(key) {
             Taken::No => {}
             Taken::InBatch => return,
-            Taken::Failed(fault) => return self.file_failed(key, Deed::ReadSource, &fault),
+            Taken::Failed(fault) => return self.file_failed(key, FailedStep::ReadSource, &fault),
         }
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         if self.options.resume && self.plan.direction == Direction::Upload && !file.item.fresh {

@@ -9,8 +9,8 @@ use crate::task::File;
 use crate::task::proof::ProofStage;
 use crate::task::source_check::CLOSE_BEHIND;
 use crate::task::state::{Closed, Stage, State};
-use crate::token::Whose;
-use crate::wording::Deed;
+use crate::token::AttributeSubject;
+use crate::wording::FailedStep;
 use crate::{Direction, Event, wording};
 
 impl Engine {
@@ -23,7 +23,7 @@ impl Engine {
         let good = |file: &File| !file.faults.failed && copying(file) && file.handles.target.is_some();
         if self.tasks.files.get(key).is_some_and(good)
             && (self.tasks.look_at_source(key, &mut self.ends, self.plan.direction)
-                || self.preserving().begin(Whose::File(key)))
+                || self.preserving().begin(AttributeSubject::File(key)))
         {
             return;
         }
@@ -55,7 +55,7 @@ impl Engine {
             // A fault of this engine must never be reported as a copy.
             let fault =
                 Fault::other("the copy is complete under the name of its part file, and was not renamed");
-            self.file_failed(key, Deed::PlaceTarget, &fault);
+            self.file_failed(key, FailedStep::PlaceTarget, &fault);
         }
         let Some(mut file) = self.tasks.remove(key) else { return };
         let closed = std::mem::take(&mut file.state).into_closed().unwrap_or_default();
@@ -103,8 +103,8 @@ impl Engine {
     /// The connection to one end is gone. Only files that have begun are named.
     pub(in crate::engine) fn file_lost(&mut self, key: Key, reason: &str) {
         let deed = match self.plan.direction {
-            Direction::Download => Deed::ReadSource,
-            Direction::Upload | Direction::Relay => Deed::WriteTarget,
+            Direction::Download => FailedStep::ReadSource,
+            Direction::Upload | Direction::Relay => FailedStep::WriteTarget,
         };
         self.file_failed(key, deed, &Fault { kind: FaultKind::Lost, text: reason.to_owned() });
         self.move_on(key);
@@ -130,7 +130,7 @@ impl Engine {
             // A hole that was passed over may be ahead of what is confirmed.
             if file.taken.has_gap() && file.requests.writes == 0 {
                 let fault = Fault::other("file changed while it was being copied");
-                self.file_failed(key, Deed::ReadSource, &fault);
+                self.file_failed(key, FailedStep::ReadSource, &fault);
                 return self.move_on(key);
             }
             if !self.spread().close(key) {

@@ -7,13 +7,14 @@ use crate::table::Key;
 use crate::task::File;
 use crate::token::{Side, Token};
 use crate::wording;
-use crate::wording::Deed;
+use crate::wording::FailedStep;
 
 impl Engine {
     /// Ends a file with a message. Only the first of a file's failures is reported.
-    pub(in crate::engine) fn file_failed(&mut self, key: Key, deed: Deed, fault: &Fault) {
+    pub(in crate::engine) fn file_failed(&mut self, key: Key, deed: FailedStep, fault: &Fault) {
         let Some(file) = self.tasks.files.get(key) else { return };
-        let of_source = matches!(deed, Deed::StatSource | Deed::OpenSource | Deed::ReadSource);
+        let of_source =
+            matches!(deed, FailedStep::StatSource | FailedStep::OpenSource | FailedStep::ReadSource);
         let path = if of_source { &file.item.source } else { &file.item.target };
         let text = wording::failed(self.plan.direction, deed, path, fault);
         if fault.kind == FaultKind::Lost && !file.state.has_begun() {
@@ -72,7 +73,7 @@ impl Engine {
         if file.item.again && file.state.closed().is_some_and(|closed| closed.changed.is_some()) {
             let fault =
                 Fault::other("the source does not stay as it is while it is copied; nothing was verified");
-            return self.file_failed(key, Deed::VerifyTarget, &fault);
+            return self.file_failed(key, FailedStep::VerifyTarget, &fault);
         }
         if file.item.again {
             let why = match file.place.growing() {
@@ -80,7 +81,7 @@ impl Engine {
                 None => "what was written is not what was sent, twice",
             };
             let fault = Fault::other(why);
-            return self.file_failed(key, Deed::VerifyTarget, &fault);
+            return self.file_failed(key, FailedStep::VerifyTarget, &fault);
         }
         file.faults.failed = true;
         file.requests.again.clear();

@@ -6,7 +6,7 @@ use super::*;
 
 const KNOWN: Known = Known::Always(LinkOrder::TargetFirst);
 
-fn link(there: There) -> Item {
+fn link(there: TargetEntry) -> Item {
     let times = Some(Times { access: (1, 0), modification: (2, 0) });
     let info = Info { kind: Kind::Symlink, mode: Some(0o777), times, ..Info::UNKNOWN };
     Item { there, ..Item::top(b"s".to_vec(), b"t".to_vec(), info) }
@@ -28,7 +28,7 @@ fn next(names: &mut NewNames) -> NameAction {
 #[test]
 fn link_is_made_directly_where_there_is_nothing() {
     let mut names = NewNames::new(Kept { times: true, ids: false });
-    names.begin_symlink(3, link(There::Nothing));
+    names.begin_symlink(3, link(TargetEntry::Nothing));
     assert!(matches!(next(&mut names), NameAction::ReadLink(..)));
     names.on_answer(0, NameStep::Read, to());
     let NameAction::Symlink { to, link, .. } = next(&mut names) else { panic!("no link") };
@@ -45,7 +45,7 @@ fn link_replaces_what_is_there_in_one_step() {
     for fails in [false, true] {
         let info = Info { kind: Kind::File, ..Info::UNKNOWN };
         let mut names = NewNames::new(Kept::default());
-        names.begin_symlink(3, link(There::Found(info)));
+        names.begin_symlink(3, link(TargetEntry::Found(info)));
         next(&mut names);
         names.on_answer(0, NameStep::Read, to());
         assert!(matches!(next(&mut names), NameAction::Remove(path) if path != b"t"));
@@ -55,7 +55,7 @@ fn link_replaces_what_is_there_in_one_step() {
         names.on_answer(0, NameStep::Replace, if fails { refused() } else { Ok(Done::Ok) });
         if fails {
             assert!(matches!(next(&mut names), NameAction::Remove(path) if path != b"t"));
-            assert!(matches!(next(&mut names), NameAction::Failed(_, Deed::PlaceTarget, _)));
+            assert!(matches!(next(&mut names), NameAction::Failed(_, FailedStep::PlaceTarget, _)));
         } else {
             assert!(matches!(next(&mut names), NameAction::Made(_)));
         }
@@ -67,7 +67,7 @@ fn link_replaces_what_is_there_in_one_step() {
 fn hard_link_removes_our_name_after_replacing() {
     let mut names = NewNames::new(Kept { times: true, ids: true });
     let original = Original { path: b"first".to_vec(), sum: None };
-    names.begin_hard(3, Item { backed_up: Some(false), ..link(There::Unknown) }, original);
+    names.begin_hard(3, Item { backed_up: Some(false), ..link(TargetEntry::Unknown) }, original);
     assert!(matches!(next(&mut names), NameAction::BackUp(..)));
     names.on_answer(0, NameStep::BackUp, Ok(Done::Ok));
     assert!(matches!(next(&mut names), NameAction::Link { old, new, .. } if old == b"first" && new == b"t"));
@@ -85,7 +85,7 @@ fn hard_link_removes_our_name_after_replacing() {
 #[test]
 fn lost_connection_is_not_tried_around() {
     let mut names = NewNames::new(Kept::default());
-    names.begin_hard(3, link(There::Nothing), Original { path: b"first".to_vec(), sum: None });
+    names.begin_hard(3, link(TargetEntry::Nothing), Original { path: b"first".to_vec(), sum: None });
     next(&mut names);
     let lost = Fault { kind: FaultKind::Lost, text: String::new() };
     names.on_answer(0, NameStep::Make, Err(lost));
@@ -101,8 +101,8 @@ fn missing() -> Outcome {
 /// Two links for a server whose order is not known, of which the first is tried.
 fn two_links() -> NewNames {
     let mut names = NewNames::new(Kept::default());
-    names.begin_symlink(3, link(There::Nothing));
-    names.begin_symlink(4, link(There::Nothing));
+    names.begin_symlink(3, link(TargetEntry::Nothing));
+    names.begin_symlink(4, link(TargetEntry::Nothing));
     names.next_action(UNKNOWN);
     names.next_action(UNKNOWN);
     names.on_answer(0, NameStep::Read, to());
@@ -153,7 +153,7 @@ fn link_that_cannot_be_made_leaves_the_trial_to_the_next() {
         while names.next_action(UNKNOWN).is_none() {
             names.on_answer(0, NameStep::Trial, fault());
             match names.next_action(UNKNOWN) {
-                Some(NameAction::Failed(name, Deed::OpenTarget, fault)) => {
+                Some(NameAction::Failed(name, FailedStep::OpenTarget, fault)) => {
                     assert!(name.id == 3 && fault.text == text);
                     break;
                 }

@@ -12,7 +12,7 @@ fn info(kind: Kind, size: u64, seconds: i64) -> Info {
     Info { kind, size: Some(size), times, mode: Some(0o644), ..Info::UNKNOWN }
 }
 
-fn item(ours: Info, there: There) -> Item {
+fn item(ours: Info, there: TargetEntry) -> Item {
     Item { parent: Some(7), there, ..Item::top(b"s/a".to_vec(), b"t/a".to_vec(), ours) }
 }
 
@@ -92,7 +92,7 @@ const TOUCH: &str = "touch Some(7)";
 #[test]
 fn what_is_not_known_is_asked_for_at_both_ends() {
     let file = info(Kind::File, 3, 100);
-    let unknown = item(Info::UNKNOWN, There::Unknown);
+    let unknown = item(Info::UNKNOWN, TargetEntry::Unknown);
     let answers = [Ok(Done::Info(file)), Ok(Done::Info(file))];
     let steps = trace(&options(), unknown.clone(), answers);
     assert_eq!(steps, ["Stat s/a", "Lstat t/a", "unchanged t/a None", "finished"]);
@@ -102,14 +102,14 @@ fn what_is_not_known_is_asked_for_at_both_ends() {
     let steps = trace(&options(), unknown, [refused(), refused()]);
     assert_eq!(steps, ["Stat s/a", "Lstat t/a", "StatSource s/a: no", "finished"]);
     // Links are followed to the target that was named.
-    let named = Item { target: b"t".to_vec(), ..item(file, There::Unknown) };
+    let named = Item { target: b"t".to_vec(), ..item(file, TargetEntry::Unknown) };
     assert_eq!(trace(&options(), named, [refused()]), ["Stat t", TOUCH, "copy s/a"]);
 }
 
 #[test]
 fn a_lost_connection_is_not_reported_for_each_item() {
     let lost = || Err(Fault { kind: FaultKind::Lost, text: "gone".to_owned() });
-    let steps = trace(&options(), item(Info::UNKNOWN, There::Unknown), [lost(), lost()]);
+    let steps = trace(&options(), item(Info::UNKNOWN, TargetEntry::Unknown), [lost(), lost()]);
     assert_eq!(steps, ["Stat s/a", "Lstat t/a", "finished"]);
 }
 
@@ -118,7 +118,7 @@ fn links_are_the_same_where_they_lead_to_one_path() {
     let keep = Keep { links: true, ..Keep::default() };
     let options = Options { keep, ..options() };
     let (ours, theirs) = (info(Kind::Symlink, 1, 100), info(Kind::Symlink, 1, 200));
-    let link = item(ours, There::Found(theirs));
+    let link = item(ours, TargetEntry::Found(theirs));
     let asked = ["ReadLink s/a", "ReadLink t/a"];
     let steps = trace(&options, link.clone(), [led_to("x"), led_to("x")]);
     assert_eq!(steps, [&asked[..], &["unchanged t/a Some(\"x\")", "finished"]].concat());
@@ -135,7 +135,7 @@ fn links_are_the_same_where_they_lead_to_one_path() {
 
 #[test]
 fn what_is_in_the_way_is_removed_or_reported() {
-    let dir = item(info(Kind::Dir, 0, 1), There::Found(info(Kind::File, 1, 1)));
+    let dir = item(info(Kind::Dir, 0, 1), TargetEntry::Found(info(Kind::File, 1, 1)));
     let steps = trace(&options(), dir.clone(), [Ok(Done::Ok)]);
     assert_eq!(steps, [TOUCH, "Remove t/a", TOUCH, "copy s/a"]);
     let steps = trace(&options(), dir.clone(), [refused()]);
@@ -143,7 +143,7 @@ fn what_is_in_the_way_is_removed_or_reported() {
     let dry = Options { dry_run: true, ..options() };
     assert_eq!(trace(&dry, dir, []), [TOUCH, "copy s/a"]);
 
-    let file = item(info(Kind::File, 1, 1), There::Found(info(Kind::Dir, 0, 1)));
+    let file = item(info(Kind::File, 1, 1), TargetEntry::Found(info(Kind::Dir, 0, 1)));
     let steps = trace(&options(), file.clone(), [Ok(Done::Ok)]);
     assert_eq!(steps, [TOUCH, "RemoveDir t/a", TOUCH, "copy s/a"]);
     assert_eq!(trace(&dry, file.clone(), []), ["in the way t/a: Is a directory", "finished"]);
@@ -155,23 +155,23 @@ fn what_is_in_the_way_is_removed_or_reported() {
 #[test]
 fn a_file_with_several_names_is_not_written_in_place() {
     let theirs = Info { links: Some(2), ..info(Kind::File, 9, 1) };
-    let steps = trace(&options(), item(info(Kind::File, 1, 1), There::Found(theirs)), []);
+    let steps = trace(&options(), item(info(Kind::File, 1, 1), TargetEntry::Found(theirs)), []);
     assert_eq!(steps, [TOUCH, "copy s/a alone"]);
     let sync = TreeSync { backup_dir: Some(b"old".to_vec()), ..TreeSync::default() };
     let backing_up = Options { tree_sync: Some(sync), ..options() };
-    let there = There::Found(info(Kind::File, 9, 1));
+    let there = TargetEntry::Found(info(Kind::File, 9, 1));
     let steps = trace(&backing_up, item(info(Kind::File, 1, 1), there), []);
     assert_eq!(steps, [TOUCH, "copy s/a alone, back up"]);
     // A directory that stays is not touched by it.
     let dir = info(Kind::Dir, 0, 1);
-    assert_eq!(trace(&backing_up, item(dir, There::Found(dir)), []), ["copy s/a"]);
+    assert_eq!(trace(&backing_up, item(dir, TargetEntry::Found(dir)), []), ["copy s/a"]);
 }
 
 #[test]
 fn attributes_of_unchanged_files_are_mended() {
     let ours = info(Kind::File, 3, 100);
     let theirs = Info { mode: Some(0o600), ..ours };
-    let unchanged = item(ours, There::Found(theirs));
+    let unchanged = item(ours, TargetEntry::Found(theirs));
     let mode = "Set 644 t/a";
     let steps = trace(&options(), unchanged.clone(), [Ok(Done::Ok)]);
     assert_eq!(steps, ["unchanged t/a None", mode, "finished"]);
@@ -182,7 +182,7 @@ fn attributes_of_unchanged_files_are_mended() {
     let with_xattrs = Options { keep, ..options() };
     let asked = ["unchanged t/a None", "Xattrs s/a", "Xattrs t/a"];
     let xattrs = |value: &[u8]| Ok(Done::Xattrs(vec![(b"user.a".to_vec(), value.to_vec())]));
-    let same = || item(ours, There::Found(ours));
+    let same = || item(ours, TargetEntry::Found(ours));
     let steps = trace(&with_xattrs, same(), [xattrs(b"1"), xattrs(b"1")]);
     assert_eq!(steps, [&asked[..], &["finished"]].concat());
     let steps = trace(&with_xattrs, same(), [xattrs(b"1"), xattrs(b"2"), refused()]);
@@ -206,7 +206,7 @@ fn contents_and_other_names_come_back_to_be_decided() {
         (true, false, &["link (1, 2) Some((8, 9))", "unchanged t/a None", "finished"]),
     ] {
         let (mut comparisons, terms) = set_up(&options);
-        comparisons.begin(item(ours, There::Found(theirs)), b"t", &terms);
+        comparisons.begin(item(ours, TargetEntry::Found(theirs)), b"t", &terms);
         let Some(CompareStep::CompareContents(item)) = comparisons.next_step() else { panic!("no step") };
         assert!(comparisons.is_empty(), "the caller has it");
         comparisons.contents_compared(*item, same, &terms);
@@ -226,7 +226,7 @@ fn contents_and_other_names_come_back_to_be_decided() {
 fn a_stopped_copy_begins_nothing_and_a_lost_one_ends_everything() {
     let (mut comparisons, terms) = set_up(&options());
     for _ in 0..2 {
-        comparisons.begin(item(info(Kind::File, 1, 1), There::Unknown), b"t", &terms);
+        comparisons.begin(item(info(Kind::File, 1, 1), TargetEntry::Unknown), b"t", &terms);
     }
     let Some(CompareStep::Ask { key, step, .. }) = comparisons.next_step() else { panic!("no question") };
     assert!(matches!(comparisons.next_step(), Some(CompareStep::Ask { .. })));

@@ -25,7 +25,7 @@ struct Waiting {
 
 /// The state that the listener knows. Notices to a listener that has ended are lost: when it has restarted,
 /// it adopts the session and receives the state. See the module documentation.
-pub(super) struct Whereabouts {
+pub(super) struct ReportedState {
     handle: Handle,
     /// Name of the account that the session counts for.
     account: String,
@@ -35,7 +35,7 @@ pub(super) struct Whereabouts {
     waiting: Option<Waiting>,
 }
 
-impl Whereabouts {
+impl ReportedState {
     /// Returns the state of a session whose connection comes from `address`.
     pub(super) const fn new(handle: Handle, account: String, address: IpAddr) -> Self {
         Self { handle, account, address, waiting: None }

@@ -7,11 +7,11 @@ use lh_session_list::Id;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::exporter::Exporter;
-use super::reports::{Reports, Word};
+use super::reports::{Reports, SessionMessage};
 use super::room::block_of;
 use super::startup::Startup;
 use super::waiting::{Owner, WaitingSessions};
-use super::{Listener, News, Running};
+use super::{Listener, Running, WaitEvents};
 use crate::counters::Counters;
 use crate::hand_over::AUTHENTICATED;
 use crate::log::info;
@@ -24,16 +24,16 @@ const USED_UP: &str = "its user has used up the transfer quota (PerUserTransferQ
 
 /// Reads a session's messages and adds its counts to the exporter's, if there is one; false at the end of the
 /// messages.
-fn read(reports: &mut Reports, exporter: Option<&mut Exporter>) -> (Vec<Word>, bool) {
-    let (mut unused, mut words) = (Counters::default(), Vec::new());
+fn read(reports: &mut Reports, exporter: Option<&mut Exporter>) -> (Vec<SessionMessage>, bool) {
+    let (mut unused, mut messages) = (Counters::default(), Vec::new());
     let sum = exporter.map_or(&mut unused, |exporter| &mut exporter.seen.sessions);
-    let goes_on = reports.read(sum, &mut words);
-    (words, goes_on)
+    let goes_on = reports.read(sum, &mut messages);
+    (messages, goes_on)
 }
 
 /// Returns the first byte from the session process: [`AUTHENTICATED`], or the kind of a report; `None` when
 /// its end is closed.
-pub(super) fn first_word(control: &OwnedFd) -> Option<u8> {
+pub(super) fn first_byte(control: &OwnedFd) -> Option<u8> {
     let mut byte = [0; 1];
     let got = rustix::net::recv(control, &mut byte, rustix::net::RecvFlags::DONTWAIT);
     matches!(got, Ok((1, _))).then_some(byte[0])
@@ -41,22 +41,22 @@ pub(super) fn first_word(control: &OwnedFd) -> Option<u8> {
 
 impl Listener {
     /// Takes what processes say.
-    pub(super) fn take_words(&mut self, news: &News) {
+    pub(super) fn handle_messages(&mut self, events: &WaitEvents) {
         // In this order: a ticket is reported before a client shows it, and a login before what its session says.
-        self.read_reports(&news.reporting);
-        self.hear_adopted(&news.adopted);
-        self.hear(&news.heard);
-        self.read_reports(&news.heard);
+        self.read_reports(&events.reporting);
+        self.read_adopted_reports(&events.adopted);
+        self.on_startups(&events.startups_ready);
+        self.read_reports(&events.startups_ready);
     }
 
     /// News of startups: logged in, or gone. Either way they no longer count.
-    fn hear(&mut self, heard: &[Pid]) {
-        for pid in heard {
+    fn on_startups(&mut self, startups_ready: &[Pid]) {
+        for pid in startups_ready {
             let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
             let Self { startups, tickets, users, quotas, .. } = self;
             let says_more = startups.get_mut(at).is_some_and(|startup| {
                 startup.serve(tickets, users, quotas, Instant::now());
-                startup.has_word()
+                startup.has_message()
             });
             if !says_more {
                 continue;
@@ -64,7 +64,7 @@ impl Listener {
             let startup = self.startups.swap_remove(at);
             self.admission.end(*pid);
             if let Some(mut running) = self.running.remove(pid) {
-                self.take_word(startup, &mut running);
+                self.on_first_message(startup, &mut running);
                 self.running.insert(*pid, running);
             }
         }
@@ -77,10 +77,10 @@ impl Listener {
     }
 
     /// Handles a startup's first message: a login, or the first report.
-    pub(super) fn take_word(&mut self, mut startup: Startup, running: &mut Running) {
-        // A session may have ended before its first word was read, and without the answers that it waited for.
+    pub(super) fn on_first_message(&mut self, mut startup: Startup, running: &mut Running) {
+        // A session may have ended before its first message was read, and without the answers that it waited for.
         startup.serve(&mut self.tickets, &mut self.users, &mut self.quotas, Instant::now());
-        let first = first_word(&startup.control);
+        let first = first_byte(&startup.control);
         running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
         if running.authenticated {
             self.admission.logged_in(block_of(&self.hand_over, running.address), Instant::now());
@@ -98,41 +98,41 @@ impl Listener {
         for pid in reporting {
             let Some(running) = self.running.get_mut(pid) else { continue };
             let Some(reports) = &mut running.reports else { continue };
-            let (words, goes_on) = read(reports, self.exporter.as_mut());
+            let (messages, goes_on) = read(reports, self.exporter.as_mut());
             if !goes_on {
                 running.reports = None;
             }
             let address = running.address;
-            for word in words {
-                match word {
-                    Word::Ticket((id, record)) => {
+            for message in messages {
+                match message {
+                    SessionMessage::Ticket((id, record)) => {
                         self.tickets.keep(*pid, address, id, record, Instant::now());
                     }
                     // Only a session that an earlier listener started sends this; ours is counted at the
                     // login.
-                    Word::User(_) => {}
-                    Word::Notice(notice) => self.on_notice(Owner::Process(*pid), notice),
-                    Word::Moved(moved) => self.on_moved(Owner::Process(*pid), moved),
+                    SessionMessage::User(_) => {}
+                    SessionMessage::Notice(notice) => self.on_notice(Owner::Process(*pid), notice),
+                    SessionMessage::Moved(moved) => self.on_moved(Owner::Process(*pid), moved),
                 }
             }
         }
     }
 
     /// Takes what sessions of earlier listeners say.
-    fn hear_adopted(&mut self, ready: &[Id]) {
-        for (id, words, has_ended) in self.adopted.read(ready) {
+    fn read_adopted_reports(&mut self, ready: &[Id]) {
+        for (id, messages, has_ended) in self.adopted.read(ready) {
             let owner = Owner::Adopted(id);
-            for word in words {
-                match word {
-                    Word::Ticket(_) => {}
-                    Word::User(connection) => {
+            for message in messages {
+                match message {
+                    SessionMessage::Ticket(_) => {}
+                    SessionMessage::User(connection) => {
                         self.users.admit(owner, connection);
                     }
-                    Word::Notice(notice) => self.on_notice(owner, notice),
-                    Word::Moved(moved) if has_ended => {
+                    SessionMessage::Notice(notice) => self.on_notice(owner, notice),
+                    SessionMessage::Moved(moved) if has_ended => {
                         self.quotas.add(moved, Instant::now());
                     }
-                    Word::Moved(moved) => self.on_moved(owner, moved),
+                    SessionMessage::Moved(moved) => self.on_moved(owner, moved),
                 }
             }
             if has_ended {
@@ -154,7 +154,7 @@ impl Listener {
             Notice::GoesOn(_) | Notice::Keeps { .. } => {}
         }
         let why = WaitingSessions::reason(&notice);
-        let owners = self.waiting.hear(owner, notice, Instant::now());
+        let owners = self.waiting.record(owner, notice, Instant::now());
         self.end_sessions(owners, why);
     }
 
@@ -194,8 +194,8 @@ impl Listener {
     /// Reads the last reports of a session that has ended.
     pub(super) fn read_last(&mut self, running: &mut Running) {
         let Some(reports) = &mut running.reports else { return };
-        for word in read(reports, self.exporter.as_mut()).0 {
-            if let Word::Moved(moved) = word {
+        for message in read(reports, self.exporter.as_mut()).0 {
+            if let SessionMessage::Moved(moved) = message {
                 self.quotas.add(moved, Instant::now());
             }
         }
