@@ -20,6 +20,7 @@ usage: cargo xtask wan [options] [--] [COMMAND [ARG…]]
   --rtt TIME          round-trip time (50ms)
   --rate RATE         rate in each direction (2gbit)
   --loss PART         loss in each direction, of packets on the wire: 0.0001 or 0.01% (0)
+  --jitter TIME       up to this much longer for each packet in each direction, in order (0ms; user only)
   --queue BYTES       queue in front of each direction (rate x rtt, at least 256 KiB)
   --mtu BYTES         longest IP packet (1500)
   --congestion NAME   TCP's congestion control at both ends (cubic)

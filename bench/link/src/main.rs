@@ -1,4 +1,4 @@
-//! The link program: `lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS REORDER SEED`, started by [`lh_link::path`].
+//! The link program: `lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS REORDER JITTER_NS SEED`, started by [`lh_link::path`].
 //!
 //! It creates a device in each of the two namespaces, prints `ready`, forwards until its standard input ends,
 //! and then prints a line of counters for each direction.
@@ -26,9 +26,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &[String]) -> Result<(), String> {
-    let [near, far, rate, delay, queue, loss, reorder, seed] = args else {
+    let [near, far, rate, delay, queue, loss, reorder, jitter, seed] = args else {
         return Err(
-            "usage: lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS REORDER SEED (started by cargo xtask wan)"
+            "usage: lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS REORDER JITTER_NS SEED (started by cargo xtask wan)"
                 .to_owned(),
         );
     };
@@ -39,6 +39,7 @@ fn run(args: &[String]) -> Result<(), String> {
         queue: number(queue)?,
         loss: loss.parse().map_err(|error| format!("{loss}: {error}"))?,
         reorder: reorder.parse().map_err(|error| format!("{reorder}: {error}"))?,
+        jitter: Duration::from_nanos(number(jitter)?),
     };
     let seed = number(seed)?;
     let near = netns::within(near, || lh_sys::tun::open(DEVICE))?;

@@ -70,6 +70,7 @@ mod tests {
             queue: 12_500_000,
             loss: 0.001,
             reorder: 0.0,
+            jitter: Duration::ZERO,
         };
         let lines: Vec<String> =
             commands("ns", "wan0", &shape, 1500).iter().map(|argv| argv.join(" ")).collect();

@@ -77,6 +77,9 @@ pub struct Spec {
     /// Probability for each segment that its packet (up to 64 KiB of data) arrives 10 ms late, so that later
     /// packets overtake it. Supported by the program of this crate only.
     pub reorder: f64,
+    /// Each packet takes up to this much longer in each direction, by chance, and none overtakes another. Supported by the
+    /// program of this crate only.
+    pub jitter: Duration,
     /// Queue in front of each direction, bytes; `None` is the bandwidth-delay product, at least 256 KiB.
     pub queue: Option<u64>,
     /// Length of the longest IP packet, bytes.
@@ -99,6 +102,7 @@ impl Default for Spec {
             rate: 2_000_000_000,
             loss: 0.0,
             reorder: 0.0,
+            jitter: Duration::ZERO,
             queue: None,
             mtu: 1500,
             congestion: "cubic".to_owned(),
@@ -116,6 +120,7 @@ impl Spec {
         match flag {
             "--rtt" => self.rtt = units::time(value)?,
             "--rate" => self.rate = units::rate(value)?,
+            "--jitter" => self.jitter = units::time(value)?,
             "--loss" => self.loss = units::loss(value)?,
             "--queue" => self.queue = Some(units::size(value)?),
             "--mtu" => self.mtu = value.parse().map_err(|error| format!("{flag} {value}: {error}"))?,
@@ -136,13 +141,18 @@ impl Spec {
 
     /// Bytes in one round trip at full rate.
     pub fn bandwidth_delay(&self) -> u64 {
-        Shape { rate: self.rate, delay: self.rtt, queue: 0, loss: 0.0, reorder: 0.0 }.in_flight()
+        Shape { delay: self.rtt, ..self.shape_of_queue(0) }.in_flight()
     }
 
     /// The shape of each direction.
     pub fn shape(&self) -> Shape {
         let queue = self.queue.unwrap_or_else(|| self.bandwidth_delay().max(256 * 1024));
-        Shape { rate: self.rate, delay: self.rtt / 2, queue, loss: self.loss, reorder: self.reorder }
+        self.shape_of_queue(queue)
+    }
+
+    fn shape_of_queue(&self, queue: u64) -> Shape {
+        let &Self { rate, rtt, loss, reorder, jitter, .. } = self;
+        Shape { rate, delay: rtt / 2, queue, loss, reorder, jitter }
     }
 
     /// Limit of TCP's buffers, bytes. The factor covers the kernel's own overhead, which counts towards the
@@ -188,7 +198,7 @@ impl Path {
         }
         path.kind = match spec.kind {
             Some(kind) => kind,
-            None if spec.reorder > 0.0 => Kind::User,
+            None if spec.reorder > 0.0 || !spec.jitter.is_zero() => Kind::User,
             None if netem::available(&path.names[0]) => Kind::Netem,
             None => Kind::User,
         };
@@ -248,7 +258,8 @@ impl Path {
         let mut command = Command::new(program);
         command.args([self.netns(Side::Near), self.netns(Side::Far)]);
         command.args([shape.rate, shape.delay.as_nanos() as u64, shape.queue].map(|n| n.to_string()));
-        command.args([shape.loss, shape.reorder].map(|part| part.to_string())).arg(spec.seed.to_string());
+        command.args([shape.loss, shape.reorder].map(|part| part.to_string()));
+        command.args([shape.jitter.as_nanos().to_string(), spec.seed.to_string()]);
         // The link has its own process group, because Ctrl-C is meant for the command; the link ends with the
         // path.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -21,6 +21,8 @@ pub struct Shape {
     /// Probability for each transmitted segment that its packet is delayed by [`LATER`], so that later
     /// packets overtake it.
     pub reorder: f64,
+    /// Each packet takes up to this much longer, by chance, and none overtakes another.
+    pub jitter: Duration,
 }
 
 /// Additional delay of a packet that others overtake.
@@ -29,7 +31,7 @@ pub const LATER: Duration = Duration::from_millis(10);
 impl Shape {
     /// Bytes on a busy line, without those in the queue.
     pub fn in_flight(&self) -> u64 {
-        let bytes = u128::from(self.rate) * self.delay.as_nanos() / 8_000_000_000;
+        let bytes = u128::from(self.rate) * (self.delay + self.jitter).as_nanos() / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
@@ -57,6 +59,11 @@ pub struct Link {
     carry: u128,
     loss: Loss,
     reorder: Loss,
+    /// Nanoseconds.
+    jitter: u64,
+    /// Arrival of the last packet.
+    latest: u64,
+    random: SplitMix,
 }
 
 /// Nanoseconds per second times bits per byte.
@@ -73,6 +80,9 @@ impl Link {
             carry: 0,
             loss: Loss::new(shape.loss, seed),
             reorder: Loss::new(shape.reorder, seed.rotate_left(32)),
+            jitter: u64::try_from(shape.jitter.as_nanos()).unwrap_or(u64::MAX),
+            latest: 0,
+            random: SplitMix(seed.rotate_left(16)),
         }
     }
 
@@ -103,7 +113,12 @@ impl Link {
         self.carry = total % self.rate;
         let took = u64::try_from(total / self.rate).unwrap_or(u64::MAX);
         self.free_at = self.free_at.saturating_add(took);
-        self.free_at.saturating_add(self.delay)
+        let arrives = self.free_at.saturating_add(self.delay);
+        if self.jitter > 0 {
+            self.latest = self.latest.max(arrives.saturating_add(self.random.draw() % self.jitter));
+            return self.latest;
+        }
+        arrives
     }
 
     /// Sends one segment of `len` wire bytes.
@@ -141,31 +156,36 @@ impl Link {
 struct Loss {
     /// `ln(1 - p)`; zero without loss.
     log_kept: f64,
-    state: u64,
+    random: SplitMix,
     until: u64,
+}
+
+/// SplitMix64: a bijection of a counter, sufficient for losses and equal on all machines.
+#[derive(Debug)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
 }
 
 impl Loss {
     fn new(probability: f64, seed: u64) -> Self {
         let log_kept = if probability > 0.0 { (-probability).ln_1p() } else { 0.0 };
-        let mut this = Self { log_kept, state: seed, until: u64::MAX };
+        let mut this = Self { log_kept, random: SplitMix(seed), until: u64::MAX };
         this.draw();
         this
-    }
-
-    /// SplitMix64: a bijection of a counter, sufficient for losses and equal on all machines.
-    fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
     }
 
     fn draw(&mut self) {
         if self.log_kept < 0.0 {
             // In (0, 1], because the logarithm of zero is infinite.
-            let uniform = ((self.random() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+            let uniform = ((self.random.draw() >> 11) + 1) as f64 / (1u64 << 53) as f64;
             self.until = (uniform.ln() / self.log_kept) as u64;
         }
     }
@@ -191,7 +211,25 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn shape(rate: u64, delay_ms: u64, queue: u64, loss: f64) -> Shape {
-        Shape { rate, delay: Duration::from_millis(delay_ms), queue, loss, reorder: 0.0 }
+        let delay = Duration::from_millis(delay_ms);
+        Shape { rate, delay, queue, loss, reorder: 0.0, jitter: Duration::ZERO }
+    }
+
+    #[test]
+    fn jitter_delays_packets_and_keeps_their_order() {
+        let jittery = Shape { jitter: Duration::from_millis(30), ..shape(8_000_000_000, 20, 1 << 20, 0.0) };
+        let mut link = Link::new(&jittery, 5);
+        // A packet each 100 ms: each has its own delay.
+        let delays: Vec<u64> =
+            (0..200).map(|n| link.transmit(n * 100 * MS, 1000) - n * 100 * MS - 20 * MS).collect();
+        assert!(delays.iter().all(|delay| *delay <= 30 * MS + 1000), "{delays:?}");
+        assert!(
+            delays.iter().min() < Some(&(3 * MS)) && delays.iter().max() > Some(&(27 * MS)),
+            "{delays:?}"
+        );
+        // A packet each microsecond: none overtakes another.
+        let arrivals: Vec<u64> = (0..200).map(|n| link.transmit(30_000 * MS + n * 1000, 1000)).collect();
+        assert!(arrivals.is_sorted());
     }
 
     #[test]
