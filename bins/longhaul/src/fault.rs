@@ -88,9 +88,12 @@ pub(crate) enum Content {
     /// A line of results cannot be used.
     #[error("line {line}: {fault}")]
     Results { line: usize, fault: NoResults },
-    /// There is another number of runs than one.
-    #[error("{0} runs, not one")]
-    Runs(usize),
+    /// There are several runs where one is compared.
+    #[error("more than one run")]
+    SeveralRuns,
+    /// More runs than a page can show.
+    #[error("more than {0} runs with those before: give a part of them")]
+    TooManyRuns(usize),
     /// A file of metrics.
     #[error(transparent)]
     Metrics(#[from] ReadError),

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lh_cli::flags::{LONGHAUL, Parsed};
-use lh_metrics::{ReadError, Run, read_runs};
+use lh_metrics::{ReadError, Run, read_runs, read_thinned_runs};
 
 use crate::fault::Fault;
 
@@ -156,13 +156,21 @@ impl Form {
     }
 }
 
+/// Samples of a run that a page is made from; its plots have fewer points.
+const MOST_SAMPLES: usize = 20_000;
+
 /// Reads files of metrics; returns the report.
 fn report<'a>(files: impl Iterator<Item = &'a Path>, form: Form) -> Result<String, Fault> {
     let mut runs: Vec<(String, Run)> = Vec::new();
     for path in files {
         let name = path.display().to_string();
         let file = File::open(path).map_err(Fault::file(path))?;
-        let read = read_runs(BufReader::new(file)).map_err(|fault| match fault {
+        let from = BufReader::new(file);
+        let read = match form {
+            Form::Page => read_thinned_runs(from, MOST_SAMPLES),
+            Form::Csv => read_runs(from),
+        };
+        let read = read.map_err(|fault| match fault {
             ReadError::Io(error) => Fault::file(path)(error),
             fault => Fault::content(path)(fault),
         })?;

@@ -37,27 +37,33 @@ impl Record {
     }
 }
 
-/// The records of a file: the result of `bench --json`, or the lines of `bench --hosts --json`.
+/// Upper limit of the runs on a page: a matrix of a hundred hosts has 10 000.
+const MOST_RUNS: usize = 20_000;
+
+/// The records of a file, at most `most`: the result of `bench --json`, or the lines of `bench --hosts --json`.
 ///
 /// # Errors
-/// The file cannot be read, or has something else.
-fn read(path: &Path) -> Result<Vec<Record>, Fault> {
+/// The file cannot be read, has something else, or has more of them (`too_many`).
+fn read(path: &Path, most: usize, too_many: Content) -> Result<Vec<Record>, Fault> {
     let file = File::open(path).map_err(Fault::file(path))?;
     let mut from = BufReader::new(file);
     let (mut records, mut text, mut line) = (Vec::new(), Vec::new(), 0);
     loop {
         text.clear();
         line += 1;
-        let most = LONGEST_LINE << 20;
-        let read = from.by_ref().take(most).read_until(b'\n', &mut text).map_err(Fault::file(path))?;
+        let longest = LONGEST_LINE << 20;
+        let read = from.by_ref().take(longest).read_until(b'\n', &mut text).map_err(Fault::file(path))?;
         if read == 0 {
             break;
         }
-        if read as u64 == most {
+        if read as u64 == longest {
             return Err(Fault::content(path)(Content::LongLine { line, most: LONGEST_LINE }));
         }
         if text.iter().all(u8::is_ascii_whitespace) {
             continue;
+        }
+        if records.len() == most {
+            return Err(Fault::content(path)(too_many));
         }
         records.push(record(&text, line).map_err(Fault::content(path))?);
     }
@@ -97,7 +103,8 @@ pub(crate) fn report(files: &[OsString]) -> Result<Option<String>, Fault> {
     }
     let mut records = Vec::new();
     for file in files {
-        records.extend(read(Path::new(file))?);
+        let left = MOST_RUNS - records.len();
+        records.extend(read(Path::new(file), left, Content::TooManyRuns(MOST_RUNS))?);
     }
     let is_matrix = records.iter().all(|record| matches!(record, Record::Path(_)));
     if is_matrix {
@@ -110,16 +117,13 @@ pub(crate) fn report(files: &[OsString]) -> Result<Option<String>, Fault> {
 /// The one run of a file.
 fn one_run(file: &OsString) -> Result<Results, Fault> {
     let path = Path::new(file);
-    let mut records = read(path)?;
-    let count = records.len();
-    match records.pop() {
-        Some(Record::Run(run)) if count == 1 => Ok(run),
-        Some(Record::Path(Pair { result: Ok(run), .. })) if count == 1 => Ok(run),
-        Some(Record::Path(Pair { result: Err(why), .. })) if count == 1 => {
+    match read(path, 1, Content::SeveralRuns)?.pop() {
+        Some(Record::Run(run) | Record::Path(Pair { result: Ok(run), .. })) => Ok(run),
+        Some(Record::Path(Pair { result: Err(why), .. })) => {
             let fault = NoResults::Failed(why.to_string());
             Err(Fault::content(path)(Content::Results { line: 1, fault }))
         }
-        _ => Err(Fault::content(path)(Content::Runs(count))),
+        None => Err(Fault::content(path)(Content::OtherFormat)),
     }
 }
 
@@ -193,7 +197,7 @@ mod tests {
             ("[1]", "not the results of longhaul bench"),
             (r#"{"longhaul_bench":1}"#, "line 1: not the results of longhaul bench: no rows"),
             (r#"{"longhaul_bench":1,"error":"refused\u001b"}"#, "line 1: refused\\033"),
-            (&format!("{run}\n{run}\n"), "2 runs, not one"),
+            (&format!("{run}\n{run}\n"), "more than one run"),
             (r#"{"from":"","to":"h","run":null,"error":"refused"}"#, "line 1: refused"),
         ] {
             assert_eq!(why(text.as_bytes()), expected, "{text}");

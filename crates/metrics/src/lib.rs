@@ -18,6 +18,6 @@ pub mod threads;
 
 pub use exchange::{REQUEST, answer, read_answer};
 pub use peak::{Peak, rate};
-pub use reader::{BadLine, LineReader, Point, ReadError, Run, read_runs};
+pub use reader::{BadLine, LineReader, Point, ReadError, Run, read_runs, read_thinned_runs};
 pub use recorder::{OpenError, Recorder, RunHeader, Side};
 pub use sample::{Counters, MOST_THREADS, SSH_FIELDS, Sample, Source, ThreadTime};

@@ -101,8 +101,20 @@ pub enum BadLine {
 ///
 /// # Errors
 /// See [`ReadError`]: the first invalid line.
-pub fn read_runs(mut from: impl BufRead) -> Result<Vec<Run>, ReadError> {
-    let mut reader = LineReader::default();
+pub fn read_runs(from: impl BufRead) -> Result<Vec<Run>, ReadError> {
+    read_all(LineReader::default(), from)
+}
+
+/// Like [`read_runs`], but keeps at most `most` samples of each run, and the last one: evenly spread over its time, so that
+/// the memory that a long run takes is bounded.
+///
+/// # Errors
+/// See [`ReadError`]: the first invalid line.
+pub fn read_thinned_runs(from: impl BufRead, most: usize) -> Result<Vec<Run>, ReadError> {
+    read_all(LineReader { most: Some(most), ..LineReader::default() }, from)
+}
+
+fn read_all(mut reader: LineReader, mut from: impl BufRead) -> Result<Vec<Run>, ReadError> {
     let mut text = Vec::new();
     loop {
         text.clear();
@@ -120,6 +132,36 @@ pub struct LineReader {
     /// The runs read so far. Callers may remove old points.
     pub runs: Vec<Run>,
     lines: usize,
+    /// Samples of a run that are kept, and which of each run are, where not all are.
+    most: Option<usize>,
+    kept: Vec<Kept>,
+}
+
+/// The samples of a run that are kept: each of so many, and the last one.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    each: usize,
+    seen: usize,
+}
+
+impl Kept {
+    /// Adds a sample. Where there are too many then, half of them go.
+    fn push(&mut self, points: &mut Vec<Point>, point: Point, most: usize) {
+        // The last one was kept for being the last one only.
+        if self.seen > 0 && !(self.seen - 1).is_multiple_of(self.each) {
+            points.pop();
+        }
+        if points.len() >= most {
+            self.each *= 2;
+            let mut number = 0;
+            points.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
+        points.push(point);
+        self.seen += 1;
+    }
 }
 
 impl LineReader {
@@ -143,14 +185,21 @@ impl LineReader {
                 return Err(content(BadLine::Twice(run.about.run)));
             }
             runs.push(run);
+            self.kept.push(Kept { each: 1, seen: 0 });
         } else {
             let (name, point) = point(&object).map_err(content)?;
-            let run = runs.iter_mut().rev().find(|run| run.about.run == name);
-            let Some(run) = run else { return Err(content(BadLine::UnknownRun(name))) };
+            let at = runs.iter().rposition(|run| run.about.run == name);
+            let Some((run, kept)) = at.and_then(|at| Some((runs.get_mut(at)?, self.kept.get_mut(at)?)))
+            else {
+                return Err(content(BadLine::UnknownRun(name)));
+            };
             if run.points.last().is_some_and(|last| last.seconds > point.seconds) {
                 return Err(content(BadLine::Backwards(name)));
             }
-            run.points.push(point);
+            match self.most {
+                Some(most) => kept.push(&mut run.points, point, most),
+                None => run.points.push(point),
+            }
         }
         Ok(())
     }
@@ -217,6 +266,24 @@ mod tests {
     use crate::{Recorder, ThreadTime};
     use proptest::prelude::*;
     use std::time::Duration;
+
+    #[test]
+    fn thinned_runs_keep_samples_of_all_their_time() {
+        let mut text = String::from(
+            "{\"longhaul_metrics\":1,\"run\":\"1\",\"side\":\"local\",\"start\":\"\",\"host\":\"\",\"peer\":\"\",\"cipher\":\"\"}\n",
+        );
+        (0..1000).for_each(|n| text.push_str(&format!("{{\"run\":\"1\",\"seconds\":{n},\"ssh\":{{}}}}\n")));
+        for most in [2, 10, 64, 999, 1000, 5000] {
+            let run = read_thinned_runs(text.as_bytes(), most).unwrap().remove(0);
+            let seconds: Vec<f64> = run.points.iter().map(|point| point.seconds).collect();
+            assert!(seconds.len() <= most.max(2), "{most}: {seconds:?}");
+            assert!(seconds.len() >= most.min(1000) / 2, "{most}: {seconds:?}");
+            assert_eq!((seconds[0], *seconds.last().unwrap()), (0.0, 999.0), "{most}");
+            let steps: Vec<f64> = seconds.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let regular = &steps[..steps.len() - 1];
+            assert!(regular.iter().all(|step| *step == regular[0]), "{most}: {steps:?}");
+        }
+    }
 
     fn written() -> String {
         let directory = tempfile::tempdir().unwrap();
