@@ -1,8 +1,8 @@
 """A server that calls itself HPN-SSH and answers stack-metrics@hpnssh.org, written from its description.
 
 It serves one connection on standard input. Arguments: directory with the host key, and what to answer: "good", "late" (as
-"good", and the second answer only after the command), "broken" (bytes that are no object) or "refuse". Every command sleeps for a
-second and succeeds. The congestion window is 10 plus the number of the request, and 1000 more once the command has ended.
+"good", and the second answer only after the command), "broken" (bytes that are no object) or "refuse". Every command waits until the
+client has written five samples of its own (and has asked as often as the answers need), and succeeds. The congestion window is 10 plus the number of the request, and 1000 more once the command has ended.
 """
 import socket
 import sys
@@ -33,6 +33,14 @@ def answer(window):
     return b"\xe2" + long_size(9 + len(body)) + long_size(len(values)) + body
 
 
+def samples():
+    try:
+        with open(f"{folder}/{kind}.local") as file:
+            return sum('"seconds"' in line for line in file)
+    except FileNotFoundError:
+        return 0
+
+
 class Server(paramiko.ServerInterface):
     def get_allowed_auths(self, username):
         return "publickey"
@@ -45,10 +53,12 @@ class Server(paramiko.ServerInterface):
 
     def check_global_request(self, name, message):
         global asked
-        if name != "stack-metrics@hpnssh.org" or kind == "refuse":
+        if name != "stack-metrics@hpnssh.org":
+            return False
+        asked += 1
+        if kind == "refuse":
             return False
         assert message.get_remainder() == b"", "fields where HPN-SSH sends none"
-        asked += 1
         window = 10 + asked + (1000 if ended.is_set() else 0)
         if kind == "late" and asked == 2:
             ended.wait()
@@ -58,7 +68,8 @@ class Server(paramiko.ServerInterface):
 
     def check_channel_exec_request(self, channel, command):
         def run():
-            time.sleep(1)
+            while samples() < 5 or asked < {"good": 4, "late": 2}.get(kind, 1):
+                time.sleep(0.02)
             ended.set()
             channel.sendall(b"done\n")
             channel.send_exit_status(0)

@@ -42,7 +42,9 @@ pub use lab::{Lab, Ran, Shown, TestUser};
 pub use pam::PamService;
 pub use programs::{bin_dir, find, our, with_default_signals};
 pub use pty::Terminal;
-pub use scene::{Scene, again_if_closed, eventually, open_to_all, safe_directory, script, uninterrupted};
+pub use scene::{
+    Scene, again_if_closed, eventually, open_to_all, safe_directory, script, uninterrupted, wait_for_samples,
+};
 pub use server::{Inetd, Lhsshd};
 pub use x11::XServer;
 

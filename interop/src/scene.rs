@@ -118,6 +118,19 @@ pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
+/// A command of `sh` that waits until each of these files of metrics has `least` samples, and two more than it had when the
+/// command began.
+pub fn wait_for_samples(files: &[String], least: usize) -> String {
+    let wait = |file: &String| {
+        let count = format!("$(grep -c '\"seconds\"' '{file}' 2>/dev/null)");
+        format!(
+            "had={count}; while now={count}; [ \"${{now:-0}}\" -lt {least} ] || [ \"${{now:-0}}\" -lt $((${{had:-0}} + 2)) ]; \
+             do sleep 0.05; done"
+        )
+    };
+    files.iter().map(wait).collect::<Vec<_>>().join("; ")
+}
+
 /// Repeats a call on a socket with a timeout while it is interrupted. The kernel interrupts it when this
 /// process is stopped and continued, although no signal has a handler (signal(7)).
 ///
