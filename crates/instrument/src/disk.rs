@@ -21,6 +21,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// What programs of a server say where a disk is full, or the user's part of it.
 const NO_SPACE: [&str; 3] = ["No space left on device", "quota exceeded", "Quota exceeded"];
+/// What they say where a file is larger than the process may write. The signal SIGXFSZ ends most of them.
+const TOO_LARGE: [&str; 2] = ["File too large", "File size limit exceeded"];
 
 /// A disk that was written to.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +46,10 @@ pub(crate) struct Full {
     pub(crate) said: String,
     /// Bytes that are free for the user, where the system tells.
     pub(crate) free: Option<f64>,
+    /// Not the disk, but a limit of the process or file system for the size of one file is what stopped it.
+    pub(crate) is_of_file: bool,
+    /// That limit of the process, bytes, where the system tells.
+    pub(crate) limit: Option<f64>,
 }
 
 impl Disk {
@@ -83,7 +89,9 @@ pub(crate) fn disk_here(directory: &Path) -> io::Result<Disk> {
             Ok(file) => file,
             Err(error) if is_full(&error) => {
                 let (wanted, said) = ((size << 20) as f64, errno_text(&error));
-                disk.full = Some(Full { wanted, said, free: free(directory) });
+                let is_of_file = error.kind() == ErrorKind::FileTooLarge;
+                let free = free(directory).filter(|_| !is_of_file);
+                disk.full = Some(Full { wanted, said, free, is_of_file, limit: None });
                 break;
             }
             Err(error) => return Err(error),
@@ -114,7 +122,7 @@ fn written(directory: &Path, block: &[u8], blocks: u64) -> io::Result<File> {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
 /// Bytes that a user may still write in this directory.
@@ -170,7 +178,7 @@ pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, F
         };
         let script = format!(
             "LC_ALL=C; export LC_ALL; cd {quoted} || exit 1; f=.longhaul-doctor-$$; umask 077; set -C\n\
-             l() {{ exec 3>&- 4<&-; pwd; d=$(df -Pk . 2>/dev/null | tail -n 1); set -- $d; echo \"free=$4\"; exit 1; }}\n\
+             l() {{ exec 3>&- 4<&-; pwd; d=$(df -Pk . 2>/dev/null | tail -n 1); set -- $d; echo \"free=$4\"; echo \"most=$(ulimit -f)\"; exit 1; }}\n\
              ( : >$f ) && rm -f $f || l; exec 3>$f 4<$f || l; rm -f $f\n\
              echo begin; e=$(dd if=/dev/zero bs=1048576 count={size} conv=fsync 2>&1 >&3) && echo end || \
              {{ echo \"$e\" | head -n 1 >&2; l; }}\n{read}; pwd"
@@ -183,13 +191,19 @@ pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, F
         let between = |from: &[u8], until: &[u8]| Some((at(until)? - at(from)?).max(1e-3));
         let Some(took) = between(b"begin\n", b"end\n") else {
             let said = lh_client::sanitise(shown.err_text().trim());
-            if NO_SPACE.iter().any(|words| said.contains(words)) {
+            let says = |all: &[&str]| all.iter().any(|words| said.contains(words));
+            let is_of_file = says(&TOO_LARGE);
+            if is_of_file || says(&NO_SPACE) {
                 let text = shown.text();
                 let mut lines = text.lines().filter(|line| *line != "begin");
                 disk.directory = lines.next().map(lh_client::sanitise).unwrap_or_default();
                 let free = lines.find_map(|line| line.strip_prefix("free=")?.parse::<f64>().ok());
+                let blocks = lines.find_map(|line| line.strip_prefix("most=")?.parse::<f64>().ok());
                 let wanted = (size << 20) as f64;
-                disk.full = Some(Full { wanted, said, free: free.map(|kilobytes| kilobytes * 1024.0) });
+                let free = free.map(|kilobytes| kilobytes * 1024.0).filter(|_| !is_of_file);
+                // POSIX counts blocks of 512 bytes.
+                let limit = blocks.map(|blocks| blocks * 512.0).filter(|_| is_of_file);
+                disk.full = Some(Full { wanted, said, free, is_of_file, limit });
                 return Ok(disk);
             }
             return Err(Fault::Server(match shown.failure {

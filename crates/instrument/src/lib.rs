@@ -13,6 +13,7 @@ mod far_end;
 mod fault;
 mod flow;
 mod held;
+mod memory;
 mod probe;
 mod quota;
 mod shell;

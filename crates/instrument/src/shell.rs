@@ -8,6 +8,7 @@ use std::time::Duration;
 use lh_client::{SessionSetup, Start};
 
 use crate::fault::Fault;
+use crate::memory::{self, MemoryGroups};
 use crate::target::Remote;
 use crate::task::{Data, Opens, Shown, Task};
 
@@ -33,15 +34,18 @@ const SETTINGS: [&str; 8] = [
 fn system_script() -> String {
     format!(
         r#"
+{}
 echo "system=$(uname -sr)"
 echo "shell=$SHELL"
 echo "cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)"
 echo "load=$(cat /proc/loadavg 2>/dev/null)"
 echo "route=$(ip -o route get "${{SSH_CONNECTION%% *}}" 2>/dev/null)"
+echo "memory=$(w)"
 cd /proc/sys/net/ipv4 2>/dev/null && for name in {}; do
 echo "$name=$(cat $name 2>/dev/null)"
 done
 "#,
+        memory::FUNCTION,
         SETTINGS.join(" ")
     )
 }
@@ -108,6 +112,11 @@ impl System {
     pub(crate) fn route_window(&self) -> Option<f64> {
         let mut words = self.text("route")?.split_whitespace().skip_while(|word| *word != "window");
         words.nth(1)?.parse().ok()
+    }
+
+    /// The memory groups of the SSH process that have a limit, before any transfer.
+    pub(crate) fn memory(&self) -> MemoryGroups {
+        self.text("memory").map(memory::groups).unwrap_or_default()
     }
 
     /// The congestion controls that a program may choose.

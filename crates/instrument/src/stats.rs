@@ -35,6 +35,12 @@ pub(crate) fn rate(bytes: f64) -> String {
     format!("{}/s", size(bytes))
 }
 
+/// A rate limit as `TcpPacing` and `lhscp --pace` take it: bits per second, without a fraction.
+pub(crate) fn pacing(bytes_per_second: f64) -> String {
+    let kilobits = (bytes_per_second * 8.0 / 1000.0).max(100.0);
+    if kilobits >= 1e5 { format!("{:.0}M", kilobits / 1000.0) } else { format!("{kilobits:.0}K") }
+}
+
 /// A time such as `12 ms` or `2.3 s`.
 pub(crate) fn time(seconds: f64) -> String {
     let millis = seconds * 1000.0;
@@ -67,6 +73,14 @@ mod tests {
         assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median([]), None);
+    }
+
+    #[test]
+    fn rate_limits_are_what_the_programs_take() {
+        assert_eq!([0.0, 12_500.0, 2.15e6, 300e6].map(pacing), ["100K", "100K", "17200K", "2400M"]);
+        for text in [pacing(2.15e6), pacing(300e6)] {
+            assert!(lh_config::network::BitRate::read(&text).is_some(), "{text}");
+        }
     }
 
     #[test]

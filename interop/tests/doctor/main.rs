@@ -6,6 +6,8 @@
 mod jumps;
 mod logins;
 mod machines;
+mod memory;
+mod packets;
 mod path;
 mod sessions;
 mod shells;

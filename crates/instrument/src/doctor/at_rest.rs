@@ -20,6 +20,8 @@ pub(super) struct AtRest {
     pub(super) shell: Shell,
     /// Seconds until an SFTP server answers, of several sessions.
     pub(super) sftp: Vec<f64>,
+    /// Why none answered: the server's words.
+    pub(super) sftp_refusal: Option<String>,
     pub(super) home: Option<Home>,
     /// Time of the server's reverse lookup of this machine's address, seconds.
     pub(super) reverse_lookup: Option<f64>,
@@ -69,19 +71,19 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
     if is_slow(&found.interactive) && !found.interactive.is_empty() {
         found.slowest = slowest_line(remote, there);
     }
-    let sftp = sftp_starts(remote, round_trip);
+    let (sftp, sftp_refusal) = sftp_starts(remote, round_trip);
     let home = home(remote);
     // Servers that look up the client's name (UseDNS, PAM, TCP wrappers) wait as long as this takes.
     let shown = remote.script(LOOK_UP, SHORT);
     let [begin, middle, end] = ["begin", "middle", "end"].map(|word| at(&shown, word));
     let reverse_lookup = middle.zip(begin).map(|(middle, begin)| middle - begin);
     let user_lookup = end.zip(middle).map(|(end, middle)| end - middle);
-    AtRest { shell: found, sftp, home, reverse_lookup, user_lookup, is_shell_missing }
+    AtRest { shell: found, sftp, sftp_refusal, home, reverse_lookup, user_lookup, is_shell_missing }
 }
 
 /// Seconds from the acceptance of an SFTP session to its first answer, of those that answered; further ones only where
-/// the first is slow.
-fn sftp_starts(remote: &mut Remote, round_trip: f64) -> Vec<f64> {
+/// the first is slow. Also why the first did not answer, where the server refuses SFTP or its program ends.
+fn sftp_starts(remote: &mut Remote, round_trip: f64) -> (Vec<f64>, Option<String>) {
     /// SSH_FXP_INIT of version 3.
     const INIT: &[u8] = &[0, 0, 0, 5, 1, 0, 0, 0, 3];
     let mut all = Vec::new();
@@ -99,14 +101,26 @@ fn sftp_starts(remote: &mut Remote, round_trip: f64) -> Vec<f64> {
         });
         let answered = shown.pieces.first().map(|(at, _)| *at);
         let Some(took) = answered.zip(shown.opened).map(|(answered, opened)| answered - opened) else {
-            break;
+            let refusal = no_sftp(&shown).filter(|_| all.is_empty());
+            return (all, refusal);
         };
         all.push(took);
         if took < SLOW_SHELL + 2.0 * round_trip {
             break;
         }
     }
-    all
+    (all, None)
+}
+
+/// Why a server without SFTP says that it has none.
+fn no_sftp(shown: &Shown) -> Option<String> {
+    if let Some(failure) = &shown.failure {
+        return failure.contains("request failed").then(|| failure.clone());
+    }
+    let said = lh_client::sanitise(shown.err_text().lines().next().unwrap_or_default().trim());
+    let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+    let status = shown.status.filter(|status| *status != 0)?;
+    Some(format!("its program ended with status {status}{said}"))
 }
 
 /// When the output with this word came, seconds.

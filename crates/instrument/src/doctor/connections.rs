@@ -121,6 +121,10 @@ impl Instruments for Connections<'_> {
         self.steps.iter().zip(ends).map(took).collect()
     }
 
+    fn elapsed(&self) -> f64 {
+        self.steps.first().map_or(0.0, |(_, begun)| begun.elapsed().as_secs_f64())
+    }
+
     fn reach(&mut self) -> Result<Reached, Fault> {
         reach(&self.address.0, self.address.1)
     }

@@ -4,11 +4,13 @@ use super::facts::Facts;
 use super::finding::Finding;
 use super::home;
 use super::idle_session;
+use super::jitter;
 use super::judged::JudgedDirection;
 use super::jump;
 use super::logins;
 use super::marks;
 use super::master;
+use super::memory;
 use super::packets;
 use super::throughput;
 use super::waits;
@@ -31,8 +33,14 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
             if let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) {
                 let judged = JudgedDirection { facts, direction, flow };
                 let is_throttled = marks::is_throttled(facts, direction);
-                let causes = throughput::causes(&judged).into_iter().chain(packets::policer(&judged));
-                let causes = causes.chain(packets::reordering(&judged));
+                let policer = packets::policer(&judged);
+                // What each connection loses to it is no loss by chance.
+                let is_policed = policer.is_some();
+                let causes = throughput::causes(&judged).into_iter();
+                let causes = causes
+                    .filter(|found| !is_policed || !["loss", "congestion_control"].contains(&found.cause));
+                let causes = causes.chain(policer);
+                let causes = causes.chain(packets::reordering(&judged)).chain(packets::duplicates(&judged));
                 // What packets with a mark meet is no property of the path for others.
                 let causes = causes.filter(|found| !is_throttled || !marks::explains(found.cause));
                 let of_jump_host = jump::judge(&judged);
@@ -46,11 +54,15 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         master::judge(facts, &mut found);
         waits::disks(facts, &mut found);
         waits::compression(facts, &mut found);
+        memory::judge(facts, &mut found);
+        jitter::judge(facts, &mut found);
     }
+    found.extend(broken_off(facts).filter(|_| found.iter().all(|found| found.cause != "memory_limit")));
     waits::full_disks(facts, &mut found);
     logins::logins(facts, &mut found);
     waits::shell(facts, &mut found);
     waits::sftp(facts, &mut found);
+    found.extend(waits::no_sftp(facts));
     found.extend(packets::answered_on_the_way(facts));
     found.extend(home::slow_home(facts));
     waits::noise(facts, &mut found);
@@ -152,6 +164,27 @@ fn refused(facts: &Facts) -> Option<Finding> {
     })
 }
 
+/// Connections that the server accepted at first, and that broke off during the measurements.
+fn broken_off(facts: &Facts) -> Option<Finding> {
+    let why = facts.broken.as_ref()?;
+    if let Some(found) = memory::short_at_break(facts, why) {
+        return Some(found);
+    }
+    Some(Finding {
+        cause: "broken_off",
+        title: "Connections to the server broke off, or were no longer accepted, during the measurements.".to_owned(),
+        evidence: vec![why.clone(), "logins and short commands worked before".to_owned()],
+        gain: "copies that end".to_owned(),
+        change: vec![
+            "at the server: journalctl -u ssh and dmesg say what ended: a memory limit (oom), a crash, a restart, a limit of \
+             connections or processes (ulimit -u, pids.max)"
+                .to_owned(),
+            "or a firewall on the way that resets connections which move much".to_owned(),
+        ],
+        weight: 55.0,
+    })
+}
+
 fn no_login(facts: &Facts) -> Option<Finding> {
     let why = facts.no_login.as_ref()?;
     if let Some(socket) = &facts.silent_agent {
@@ -200,14 +233,14 @@ fn no_login(facts: &Facts) -> Option<Finding> {
 /// A direction that began and then stood still.
 fn stalled(facts: &Facts) -> Option<Finding> {
     let direction = Direction::BOTH.into_iter().find(|direction| {
-        facts.flow(*direction).is_some_and(|flow| flow.longest_pause > 2.0 && flow.rate < 20_000.0)
+        facts.flow(*direction).is_some_and(|flow| flow.pauses.longest > 2.0 && flow.rate < 20_000.0)
     })?;
     let flow = facts.flow(direction)?;
     Some(Finding {
         cause: "stall",
         title: format!("{}s stand still: small packets arrive, large ones do not.", direction.name()),
         evidence: vec![
-            format!("no progress for {:.1} s", flow.longest_pause),
+            format!("no progress for {:.1} s", flow.pauses.longest),
             format!(
                 "small messages took {}",
                 flow.ping.map_or_else(|| "too long to count".to_owned(), crate::stats::time)

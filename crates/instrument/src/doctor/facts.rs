@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::disk::Disk;
 use crate::flow::{Direction, Flow};
+use crate::memory::MemoryGroups;
 use crate::probe::{Reached, Segments};
 use crate::shell::System;
 use crate::stage::Stage;
@@ -78,6 +79,14 @@ pub(crate) struct Facts {
     /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
     pub(crate) without_rekeys: Option<f64>,
     pub(crate) rate_limit: Option<f64>,
+    /// An upload below the rate above which segments seem to be dropped.
+    pub(crate) below_policer: Option<BelowPolicer>,
+    /// Why the server has no SFTP, in its words.
+    pub(crate) sftp_refusal: Option<String>,
+    /// Why the transfers broke off.
+    pub(crate) broken: Option<String>,
+    /// The memory groups of the server's process after the last transfer.
+    pub(crate) memory_at_end: MemoryGroups,
     /// The shared connection that programs with this configuration use.
     pub(crate) master: Option<Master>,
     /// A session over which nothing was sent for a while.
@@ -120,6 +129,16 @@ impl JumpHost {
             Direction::Down => self.down.as_ref(),
         }
     }
+}
+
+/// An upload with a rate limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct BelowPolicer {
+    /// The limit, and the rate that was reached, bytes/s.
+    pub(crate) limit: f64,
+    pub(crate) rate: f64,
+    /// Part of the segments that was lost.
+    pub(crate) lost: f64,
 }
 
 /// Rates through a shared connection (`ControlMaster`), and over one of this process.

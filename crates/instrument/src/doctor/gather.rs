@@ -1,18 +1,22 @@
 //! The measurements of the doctor, in their order. What does not disturb each other goes on side by side, and what nothing
 //! suspicious asks for is left out, so that a healthy path is measured in half a minute.
 
+use super::budget;
 use super::diagnose::one_is_not_enough;
-use super::facts::{Facts, OtherCipher, OtherControl, RunSettings};
+use super::facts::{BelowPolicer, Facts, OtherCipher, OtherControl, RunSettings};
 use super::instruments::{Instruments, Login, PLAIN, Place, TOGETHER, Transfer, one_flow, prepared_flow};
+use super::jitter;
 use super::jump;
 use super::logins;
 use super::losses::{LEAST_RESENT, losses_may_limit};
 use super::marks::{self, Prepared};
 use super::master;
+use super::packets::seems_policed;
 use super::swallowed;
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow, MANY_REKEYS};
+use crate::stats::pacing;
 use crate::target::NoConnection;
 use crate::task::PING_COUNT;
 
@@ -76,9 +80,11 @@ fn measure<I: Instruments>(
     let Some(connections) = connections else { return Ok(()) };
     if let Err(why) = flows(instruments, wanted, facts, connections) {
         facts.missing.push(format!("some of the transfers: {why}"));
-    }
-    if facts.is_proxied {
-        jump::measure(instruments, facts);
+        facts.broken = Some(lh_client::sanitise(&why.to_string()));
+        let mut again = instruments.prepare(Place::Server, &PLAIN, false);
+        if let Ok(there) = instruments.system(&mut again) {
+            facts.memory_at_end = there.memory();
+        }
     }
     master::measure(instruments, facts);
     slow_disks(instruments, wanted, facts);
@@ -106,6 +112,11 @@ fn at_rest<I: Instruments>(
     if facts.answered_on_the_way().is_some() {
         facts.idle.extend(instruments.pings(&mut first, PING_COUNT));
     }
+    if jitter::is_in_doubt(&facts.idle) {
+        for connection in [&mut first, &mut second] {
+            facts.idle.extend(instruments.pings(connection, PING_COUNT));
+        }
+    }
     let system = instruments.system(&mut first);
     if let Ok(there) = &system {
         facts.there = there.clone();
@@ -116,7 +127,7 @@ fn at_rest<I: Instruments>(
             facts.missing.push("the start of an interactive shell: it did not end".to_owned());
         }
         facts.shell = Some(found.shell);
-        (facts.sftp, facts.home) = (found.sftp, found.home);
+        (facts.sftp, facts.sftp_refusal, facts.home) = (found.sftp, found.sftp_refusal, found.home);
         (facts.reverse_lookup, facts.user_lookup) = (found.reverse_lookup, found.user_lookup);
     }
     instruments.begin_step("another login");
@@ -174,9 +185,15 @@ fn flows<I: Instruments>(
             if !is_in_doubt || !losses_may_limit(&flow, facts.round_trip()) {
                 break;
             }
-            instruments.begin_step(&format!("{}, again", direction.name()));
+            let name = format!("{}, again", direction.name());
+            if !budget::begin(instruments, facts, &name, transfer.time.as_secs_f64()) {
+                break;
+            }
             let Ok(again) = one_flow(instruments, Place::Server, &[], &transfer) else { break };
             flow.add_losses(&again);
+        }
+        if !flow.server_groups.is_empty() {
+            facts.memory_at_end = flow.server_groups.clone();
         }
         *facts.flow_mut(direction) = Some(flow);
     }
@@ -187,11 +204,17 @@ fn flows<I: Instruments>(
     instruments.begin_step("disks");
     disks(instruments, wanted, facts);
     several(instruments, facts, together);
+    if facts.is_proxied {
+        jump::measure(instruments, facts);
+    }
     // A cause that one flow did not show may show in another.
     for direction in Direction::BOTH {
         if one_is_not_enough(facts, direction) {
-            instruments.begin_step(&format!("{}, again", direction.name()));
             let transfer = Transfer::judged(direction, facts.round_trip());
+            let name = format!("{}, again", direction.name());
+            if !budget::begin(instruments, facts, &name, transfer.time.as_secs_f64()) {
+                continue;
+            }
             let again = one_flow(instruments, Place::Server, &[], &transfer)?;
             if let Some(flow) = facts.flow_mut(direction) {
                 flow.add_losses(&again);
@@ -208,9 +231,12 @@ fn flows<I: Instruments>(
 fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, mut connections: Vec<I::Connection>) {
     for direction in Direction::BOTH {
         let name = direction.name();
-        instruments.begin_step(&format!("{name} over {TOGETHER} connections"));
         let alone = facts.flow(direction).map_or(0.0, |flow| flow.rate);
         let transfer = Transfer::compared(direction, facts.round_trip(), alone);
+        let step = format!("{name} over {TOGETHER} connections");
+        if !budget::begin(instruments, facts, &step, transfer.time.as_secs_f64()) {
+            continue;
+        }
         let flows = instruments.transfer(&mut connections, &transfer).ok();
         // Fewer than these would compare another number of connections.
         let flows = flows.filter(|flows| flows.iter().all(|flow| flow.rate > 0.0));
@@ -231,8 +257,8 @@ fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, mut connectio
 /// Uploads with other settings, where those in use may be the limit.
 fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Result<(), Fault> {
     let full = Transfer::full(Direction::Up, facts.round_trip());
-    if instruments.settings().compresses {
-        instruments.begin_step("compression");
+    let time = full.time.as_secs_f64();
+    if instruments.settings().compresses && budget::begin(instruments, facts, "compression", 2.0 * time) {
         let with = [("Compression", "yes")];
         let rates = [
             one_flow(instruments, Place::Server, &with, &full),
@@ -242,23 +268,24 @@ fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Res
         facts.compressed =
             rates.into_iter().flatten().filter(Flow::is_significant).map(|flow| flow.rate).reduce(f64::max);
     }
-    if facts.up.as_ref().is_some_and(|flow| flow.rekeys >= MANY_REKEYS) {
-        instruments.begin_step("fewer key exchanges");
+    let rekeys_often = facts.up.as_ref().is_some_and(|flow| flow.rekeys >= MANY_REKEYS);
+    if rekeys_often && budget::begin(instruments, facts, "fewer key exchanges", time) {
         let other = one_flow(instruments, Place::Server, &[("RekeyLimit", "default none")], &full);
         // The server's limit counts as before.
         let is_fewer = |flow: &Flow| flow.is_significant() && flow.rekeys < MANY_REKEYS;
         facts.without_rekeys = other.ok().filter(is_fewer).map(|flow| flow.rate);
     }
+    below_policer(instruments, facts);
     // Segments that a full queue has dropped explain no rate.
     let lossy = facts.up.as_ref().is_some_and(|flow| {
         flow.loss().is_some_and(|loss| loss > 0.0005) && losses_may_limit(flow, facts.round_trip())
     });
     let uses = facts.up.as_ref().and_then(|flow| flow.sender.as_ref()?.congestion_control.clone());
-    if lossy && facts.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr") {
-        instruments.begin_step("another congestion control");
+    let time = Transfer::judged(Direction::Up, facts.round_trip()).time;
+    let tries_other = lossy && facts.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr");
+    if tries_other && budget::begin(instruments, facts, "another congestion control", time.as_secs_f64()) {
         let alone = facts.up.as_ref().map_or(0.0, |flow| flow.rate);
         let transfer = Transfer::compared(Direction::Up, facts.round_trip(), alone);
-        let time = Transfer::judged(Direction::Up, facts.round_trip()).time;
         let transfer = Transfer { time, ..transfer };
         let other = one_flow(instruments, Place::Server, &[("TcpCongestion", "bbr")], &transfer);
         facts.other_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
@@ -275,12 +302,28 @@ fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Res
     Ok(())
 }
 
+/// An upload at four fifths of the rate that passes, where what exceeds a rate seems to be dropped for each connection: a
+/// policer then drops nothing, and a path that loses packets by chance loses as many.
+fn below_policer<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
+    const PART: f64 = 0.8;
+    let limit = facts.up.as_ref().map_or(0.0, |flow| flow.rate) * PART;
+    let transfer = Transfer::full(Direction::Up, facts.round_trip());
+    let name = "upload below the rate";
+    if !seems_policed(facts) || !budget::begin(instruments, facts, name, transfer.time.as_secs_f64()) {
+        return;
+    }
+    let flow = one_flow(instruments, Place::Server, &[("TcpPacing", &pacing(limit))], &transfer);
+    let flow = flow.ok().filter(Flow::is_significant);
+    facts.below_policer =
+        flow.and_then(|flow| Some(BelowPolicer { limit, rate: flow.rate, lost: flow.loss()? }));
+}
+
 fn other_cipher<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     const FASTEST: &str = "aes128-gcm@openssh.com";
     let used = |flow: &Flow| flow.client_cpu.unwrap_or(0.0).max(flow.server_cpu.unwrap_or(0.0));
-    if facts.up.as_ref().map_or(0.0, used) > 0.8 && facts.cipher != FASTEST {
-        instruments.begin_step("another cipher");
-        let full = Transfer::full(Direction::Up, facts.round_trip());
+    let full = Transfer::full(Direction::Up, facts.round_trip());
+    let is_busy = facts.up.as_ref().map_or(0.0, used) > 0.8 && facts.cipher != FASTEST;
+    if is_busy && budget::begin(instruments, facts, "another cipher", full.time.as_secs_f64()) {
         let name = FASTEST.to_owned();
         facts.other_cipher = match one_flow(instruments, Place::Server, &[("Ciphers", FASTEST)], &full) {
             Ok(flow) => flow.is_significant().then_some(OtherCipher::Measured { name, rate: flow.rate }),
@@ -309,13 +352,17 @@ fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut 
 fn slow_disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut Facts) {
     let [up, down] = Direction::BOTH.map(|direction| facts.best_rate(direction).unwrap_or(0.0));
     for (ends, brings, takes) in [([true, false], down, up), ([false, true], up, down)] {
-        let disk = if ends[0] { &mut facts.disk_here } else { &mut facts.disk_there };
-        let is_slow =
-            |disk: &&mut Disk| disk.rate < brings || disk.read_rate.is_some_and(|rate| rate < takes);
-        let Some(disk) = disk.as_mut().filter(|disk| disk.is_measured()).filter(is_slow) else { continue };
-        instruments.begin_step("a disk, again");
+        let disk = if ends[0] { &facts.disk_here } else { &facts.disk_there };
+        let is_slow = |disk: &&Disk| disk.rate < brings || disk.read_rate.is_some_and(|rate| rate < takes);
+        let Some(disk) = disk.as_ref().filter(|disk| disk.is_measured()).filter(is_slow) else { continue };
+        let reads = disk.read_rate.map_or(0.0, |rate| disk.bytes / rate.max(1.0));
+        let seconds = disk.bytes / disk.rate.max(1.0) + reads;
+        if !budget::begin(instruments, facts, "a disk, again", seconds) {
+            continue;
+        }
         let again = instruments.disks(wanted, ends).into_iter().flatten().next();
-        if let Some(Ok(again)) = again {
+        let disk = if ends[0] { &mut facts.disk_here } else { &mut facts.disk_there };
+        if let (Some(disk), Some(Ok(again))) = (disk.as_mut(), again) {
             disk.rate = disk.rate.max(again.rate);
             disk.read_rate = [disk.read_rate, again.read_rate].into_iter().flatten().reduce(f64::max);
         }

@@ -123,6 +123,9 @@ pub(super) trait Instruments {
     /// Names of the steps so far, each with its seconds.
     fn steps(&self) -> Vec<(String, f64)>;
 
+    /// Time since the first step, seconds.
+    fn elapsed(&self) -> f64;
+
     /// Resolves the name, connects and reads the greeting.
     fn reach(&mut self) -> Result<Reached, Fault>;
 

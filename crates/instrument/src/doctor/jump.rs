@@ -1,5 +1,6 @@
 //! The way to a jump host by itself: which of the two ways limits what goes through it.
 
+use super::budget;
 use super::facts::{Facts, JumpHost};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Instruments, PLAIN, Place, Transfer, one_flow, prepared_flow};
@@ -20,14 +21,17 @@ const BEFORE: f64 = 1.25;
 /// Transfers to the last jump host, where there is one and it has a shell for the user.
 pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     let Some(name) = instruments.settings().jump_host else { return };
-    instruments.begin_step("the jump host");
+    let seconds = Transfer::judged(Direction::Up, facts.round_trip()).time.as_secs_f64();
+    if !budget::begin(instruments, facts, "the jump host", 2.0 * seconds) {
+        return;
+    }
     match measure_alone(instruments, facts) {
         Ok(measured) => facts.jump_host = Some(JumpHost { name, ..measured }),
         Err(why) => facts.missing.push(format!("the way to the jump host {name} by itself: {why}")),
     }
 }
 
-fn measure_alone<I: Instruments>(instruments: &mut I, facts: &Facts) -> Result<JumpHost, Fault> {
+fn measure_alone<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Result<JumpHost, Fault> {
     let [mut first, second] = [(); 2].map(|()| instruments.prepare(Place::JumpHost, &PLAIN, false));
     instruments.login(&mut first)?;
     let idle = instruments.pings(&mut first, PING_COUNT);
@@ -42,15 +46,15 @@ fn measure_alone<I: Instruments>(instruments: &mut I, facts: &Facts) -> Result<J
 /// the faster one through it.
 fn both<I: Instruments>(
     instruments: &mut I,
-    facts: &Facts,
+    facts: &mut Facts,
     direction: Direction,
     connection: I::Connection,
 ) -> Result<(Flow, f64), Fault> {
     let transfer = Transfer::judged(direction, facts.round_trip());
     let mut alone = prepared_flow(instruments, connection, &transfer)?;
     let mut through = facts.flow(direction).map_or(0.0, |flow| flow.rate);
-    if alone.rate >= BEHIND * through {
-        instruments.begin_step("the jump host, again");
+    let seconds = 2.0 * transfer.time.as_secs_f64();
+    if alone.rate >= BEHIND * through && budget::begin(instruments, facts, "the jump host, again", seconds) {
         through = through.max(one_flow(instruments, Place::Server, &[], &transfer)?.rate);
         let again = one_flow(instruments, Place::JumpHost, &[], &transfer)?;
         if again.is_significant() && again.rate < alone.rate {
@@ -140,22 +144,23 @@ fn before(
     // The server of that way is the jump host.
     let name = format!("the jump host {}", jump_host.name);
     let named = |text: String| text.replace("the server", &name).replace("The server", &name);
-    evidence.push(format!("on that way: {}", named(cause.title)));
+    evidence.push(format!("on that way: {}", named(cause.title.clone())));
     evidence.extend(cause.evidence.into_iter().map(named));
     let mut change: Vec<String> = cause.change.into_iter().map(named).collect();
     change.push(format!("measure that way by itself: longhaul doctor {}", jump_host.name));
-    let found = Finding {
-        cause: "jump_host",
-        title: format!(
+    // What its processor or memory lacks is no property of the way.
+    let is_of_host = ["processor", "memory"].iter().any(|kind| cause.cause.starts_with(kind));
+    let title = if is_of_host {
+        named(cause.title.clone())
+    } else {
+        format!(
             "The way to the jump host {} limits {}s: {} to it alone.",
             jump_host.name,
             direction.name(),
             rate(flow.rate)
-        ),
-        evidence,
-        gain: cause.gain,
-        change,
-        weight: cause.weight,
+        )
     };
+    let found =
+        Finding { cause: "jump_host", title, evidence, gain: cause.gain, change, weight: cause.weight };
     Some((cause.cause, found))
 }

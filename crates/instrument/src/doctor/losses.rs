@@ -7,7 +7,7 @@ use super::facts::OtherControl;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use crate::flow::{Direction, Flow};
-use crate::stats::{percent, rate};
+use crate::stats::{percent, rate, time};
 
 /// Lower limits of segments sent, and sent again, for a verdict about loss.
 pub(super) const LEAST_SEGMENTS: f64 = 300.0;
@@ -112,6 +112,51 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
         gain,
         change,
         weight: weight_of_factor(factor.max(other)),
+    })
+}
+
+/// Congestion marks (ECN) that hold a congestion control back although no queue is full.
+pub(super) fn congestion_marks(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let (flow, sender) = (judged.flow, judged.sender()?);
+    // The sender's own count has each mark for a whole round trip; the receiving system's has all its connections.
+    let part = flow.marked.unwrap_or(sender.marked / sender.segments.max(1.0));
+    if sender.segments < LEAST_SEGMENTS || sender.marked < LEAST_RESENT || part <= 0.0 {
+        return None;
+    }
+    let control = sender.congestion_control.as_deref();
+    let round_trip = sender.loaded_rtt.unwrap_or_else(|| judged.facts.round_trip());
+    let factor = judged.factor().filter(|factor| *factor >= EACH_IS_LIMITED)?;
+    if !limits_rate(part, sender.segment, round_trip, flow.rate, control) {
+        return None;
+    }
+    let (end, name) = (judged.direction.sender(), judged.direction.name());
+    let control = control.unwrap_or("the congestion control");
+    Some(Finding {
+        cause: "ecn",
+        title: format!("Congestion marks (ECN) on {} of the packets hold {control} back on {name}s.", percent(part)),
+        evidence: vec![
+            judged.measured(),
+            match flow.marked {
+                Some(part) => {
+                    format!("{} received {} of its packets with a mark", judged.direction.receiver(), percent(part))
+                }
+                None => format!("{end} was told of marks for {} of its segments", percent(part)),
+            },
+            format!(
+                "{control} takes a mark for a lost segment, and reaches about {} with so many; the round trip was {} idle and                  {} under load",
+                rate(sender.segment / round_trip.max(1e-6) * 1.22 / part.sqrt()),
+                time(judged.facts.round_trip()),
+                time(round_trip)
+            ),
+        ],
+        gain: judged.gain(),
+        change: vec![
+            "have who runs the path mark later: RED, CoDel or a switch's ECN threshold is set too low for this round trip"
+                .to_owned(),
+            format!("or without marks, on {end}: sysctl -w net.ipv4.tcp_ecn=0"),
+            "or copy with lhscp -j 4: several connections share the marks".to_owned(),
+        ],
+        weight: weight_of_factor(factor) + 0.1,
     })
 }
 

@@ -3,6 +3,7 @@
 //! Uploads carry the marks of this machine, which asks for each of them. Downloads carry those of the server, which marks a
 //! connection by its sessions: with a terminal, without one, or none at all. So three kinds of connections are compared.
 
+use super::budget;
 use super::facts::{Facts, Mark};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Carrier, Instruments, PLAIN, Place, Settings, Transfer, prepared_flow};
@@ -18,6 +19,8 @@ const DIFFERS: f64 = 1.5;
 const APART: f64 = 1.4;
 /// Rounds of transfers for a verdict.
 const ROUNDS: usize = 3;
+/// Transfers for which there has to be time where some are measured in turns: the last of all rounds may end later.
+const IN_TURNS: f64 = 5.0;
 /// Cores of an SSH process from which its processor may be what makes two downloads differ.
 const BUSY: f64 = 0.7;
 
@@ -93,8 +96,10 @@ fn uploads<I: Instruments>(
     let alone = facts.up.as_ref().map_or(0.0, |flow| flow.rate);
     let without = match prepared.unmarked {
         Some(connection) => {
-            instruments.begin_step("upload without a mark");
             let transfer = Transfer::compared(Direction::Up, round_trip, alone);
+            if !budget::begin(instruments, facts, "upload without a mark", transfer.time.as_secs_f64()) {
+                return Ok(());
+            }
             prepared_flow(instruments, connection, &transfer)?.rate
         }
         None => alone,
@@ -103,19 +108,22 @@ fn uploads<I: Instruments>(
     if let (Some(bulk), _) = wanted(&instruments.settings()) {
         all.push((bulk, COMMANDS, alone));
     }
-    if let Some((mark, connection)) = prepared.interactive {
-        instruments.begin_step("upload with the mark of terminals");
-        let transfer = Transfer::compared(Direction::Up, round_trip, without);
+    let transfer = Transfer::compared(Direction::Up, round_trip, without);
+    let seconds = transfer.time.as_secs_f64();
+    if let Some((mark, connection)) = prepared.interactive
+        && budget::begin(instruments, facts, "upload with the mark of terminals", seconds)
+    {
         all.push((mark, TERMINALS, prepared_flow(instruments, connection, &transfer)?.rate));
     }
     for (mark, used_for, with) in all {
-        let (with, without) = if without < SUSPICIOUS * with {
+        let full = Transfer::full(Direction::Up, round_trip);
+        let in_doubt = without >= SUSPICIOUS * with;
+        let seconds = IN_TURNS * full.time.as_secs_f64();
+        let (with, without) = if !in_doubt || !budget::begin(instruments, facts, "a mark in turns", seconds) {
             (vec![with], vec![without])
         } else {
-            instruments.begin_step("a mark in turns");
             in_turns(|is_marked| {
                 let connection = marked(instruments, if is_marked { mark } else { 0 });
-                let full = Transfer::full(Direction::Up, round_trip);
                 Ok(prepared_flow(instruments, connection, &full)?.rate)
             })?
         };
@@ -223,23 +231,27 @@ fn downloads<I: Instruments>(instruments: &mut I, facts: &mut Facts, begun: Down
     let round_trip = facts.round_trip();
     let mut kinds = vec![begun.usual];
     for (kind, connection) in begun.others {
-        instruments.begin_step(kind.downloads());
         let transfer = Transfer::compared(Direction::Down, round_trip, begun.usual.rate);
+        if !budget::begin(instruments, facts, kind.downloads(), transfer.time.as_secs_f64()) {
+            return;
+        }
         kinds.extend(download(instruments, kind, connection, &transfer).ok().flatten());
     }
     let Some((slow, fast)) = extremes(&kinds) else { return };
-    let measured = if fast.rate < SUSPICIOUS * slow.rate {
-        Ok((vec![slow.rate], vec![fast.rate]))
-    } else {
-        instruments.begin_step("a mark of the server in turns");
-        in_turns(|is_marked| {
-            let kind = if is_marked { slow.kind } else { fast.kind };
-            let connection = instruments.prepare(Place::Server, &PLAIN, false);
-            let full = Transfer::full(Direction::Down, round_trip);
-            let measured = download(instruments, kind, connection, &full)?;
-            measured.map(|download| download.rate).ok_or(Fault::Late("a download broke off"))
-        })
-    };
+    let full = Transfer::full(Direction::Down, round_trip);
+    let in_doubt = fast.rate >= SUSPICIOUS * slow.rate;
+    let seconds = IN_TURNS * full.time.as_secs_f64();
+    let measured =
+        if !in_doubt || !budget::begin(instruments, facts, "a mark of the server in turns", seconds) {
+            Ok((vec![slow.rate], vec![fast.rate]))
+        } else {
+            in_turns(|is_marked| {
+                let kind = if is_marked { slow.kind } else { fast.kind };
+                let connection = instruments.prepare(Place::Server, &PLAIN, false);
+                let measured = download(instruments, kind, connection, &full)?;
+                measured.map(|download| download.rate).ok_or(Fault::Late("a download broke off"))
+            })
+        };
     if let Ok((with, without)) = measured {
         facts.marks.push(Mark {
             direction: Direction::Down,

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::budget;
 use super::facts::{Facts, Master, SharedRate};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Instruments, PLAIN, Place, Transfer, one_flow, prepared_flow};
@@ -51,7 +52,7 @@ pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
 /// The rates of a direction; each once more where they differ.
 fn both<I: Instruments>(
     instruments: &mut I,
-    facts: &Facts,
+    facts: &mut Facts,
     direction: Direction,
     connection: I::Connection,
 ) -> Result<Option<SharedRate>, Fault> {
@@ -59,9 +60,12 @@ fn both<I: Instruments>(
     let mut alone = alone.rate;
     let transfer = Transfer::compared(direction, facts.round_trip(), alone);
     let mut through = prepared_flow(instruments, connection, &transfer)?.rate;
-    if through < FAST && alone >= SLOWER * through {
-        instruments.begin_step("the shared connection, again");
-        let full = Transfer::full(direction, facts.round_trip());
+    let full = Transfer::full(direction, facts.round_trip());
+    let seconds = 2.0 * full.time.as_secs_f64();
+    if through < FAST
+        && alone >= SLOWER * through
+        && budget::begin(instruments, facts, "the shared connection, again", seconds)
+    {
         alone = alone.min(one_flow(instruments, Place::Server, &PLAIN, &full)?.rate);
         let again = instruments.prepare(Place::Master, &[], false);
         through = through.max(prepared_flow(instruments, again, &full)?.rate);

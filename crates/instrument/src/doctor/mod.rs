@@ -1,6 +1,7 @@
 //! What limits the path to a host now: measurements of half a minute, and the causes that they show.
 
 mod at_rest;
+mod budget;
 mod buffers;
 mod connections;
 mod diagnose;
@@ -10,12 +11,15 @@ mod gather;
 mod home;
 mod idle_session;
 mod instruments;
+mod jitter;
 mod judged;
 mod jump;
 mod logins;
 mod losses;
 mod marks;
 mod master;
+mod memory;
+mod outages;
 mod packets;
 mod page;
 mod processor;

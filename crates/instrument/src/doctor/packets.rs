@@ -7,7 +7,7 @@ use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
 use crate::flow::Direction;
-use crate::stats::{percent, rate, time};
+use crate::stats::{pacing, percent, rate, time};
 
 /// Loss from which dropping is more than the probing of a congestion control, part of the segments.
 const POLICED: f64 = 0.005;
@@ -44,27 +44,109 @@ pub(super) fn reordering(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// Segments are lost without a queue before, again and again, and several connections together are no faster.
-pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    let sender = judged.flow.sender.as_ref()?;
+/// Part of the segments that arrive twice from which it is told.
+const DUPLICATED: f64 = 0.002;
+
+/// The path delivers packets twice.
+pub(super) fn duplicates(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let sender = judged.flow.sender.as_ref().filter(|sender| sender.segments >= LEAST_SEGMENTS)?;
+    let part = sender.duplicated() / sender.segments;
+    // What was sent again in vain is no copy of the path's.
+    if part < DUPLICATED || sender.duplicated() < LEAST_RESENT || sender.spurious < 2.0 * sender.resent {
+        return None;
+    }
+    // So few of them were sent again that nearly all are copies.
+    let twice = sender.spurious / sender.segments;
+    let (name, receiver) = (judged.direction.name(), judged.direction.receiver());
+    Some(Finding {
+        cause: "duplicates",
+        title: format!("{} of the packets arrive twice on {name}s: something on the path copies them.", percent(twice)),
+        evidence: vec![
+            judged.measured(),
+            format!(
+                "{receiver} had {:.0} segments of {:.0} already (DSACK), and {} had sent only {:.0} of them again",
+                sender.spurious,
+                sender.segments,
+                judged.direction.sender(),
+                sender.resent
+            ),
+        ],
+        gain: format!("{} more of the line for data", percent(twice)),
+        change: vec![
+            "look for a mirror port that leads back, a loop of bridges, or a bond or virtual switch that floods: tcpdump at \
+             both ends shows where each packet becomes two"
+                .to_owned(),
+        ],
+        weight: weight_of_factor(1.0 + twice) + 0.3,
+    })
+}
+
+/// True where uploads lose segments as a policer drops them, and several connections are faster than one.
+pub(super) fn seems_policed(facts: &Facts) -> bool {
+    let Some(flow) = facts.up.as_ref().filter(|flow| flow.is_significant()) else { return false };
+    let judged = JudgedDirection { facts, direction: Direction::Up, flow };
+    judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED) && drops_of_policer(&judged).is_some()
+}
+
+/// Multiple of the rate that losses by chance would allow, from which they are not by chance.
+const BEYOND: f64 = 3.0;
+/// Part of the losses that may be left below a policer's rate, and the rate that is reached there at least, part of the
+/// limit.
+const LEFT: f64 = 0.1;
+const REACHED: f64 = 0.8;
+
+/// True where each connection has a policer of its own: an upload below the rate loses (nearly) nothing, or the rate is far
+/// beyond what so many losses by chance allow and was higher before the first of them.
+fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
+    if judged.direction == Direction::Up {
+        return judged
+            .facts
+            .below_policer
+            .is_some_and(|below| below.lost <= LEFT * part && below.rate >= REACHED * below.limit);
+    }
+    let Some((sender, course)) = judged.flow.sender.as_ref().zip(judged.flow.drops.as_ref()) else {
+        return false;
+    };
+    let by_chance = sender.segment / judged.facts.round_trip() * 1.22 / part.sqrt();
+    course.has_burst() && judged.flow.rate >= BEYOND * by_chance
+}
+
+/// The part of the segments that was lost as a policer drops them: again and again, without a queue before.
+fn drops_of_policer(judged: &JudgedDirection<'_>) -> Option<f64> {
+    let sender = judged.flow.sender.as_ref().filter(|sender| !sender.is_reordered())?;
     let part = judged.flow.loss().filter(|part| *part >= POLICED)?;
-    if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
-        return None;
-    }
-    let together = judged.facts.together(judged.direction)?;
-    if judged.factor()? >= EACH_IS_LIMITED || sender.is_reordered() {
-        return None;
-    }
     let idle = judged.facts.round_trip();
-    let loaded = sender.loaded_rtt.filter(|loaded| drops::is_short(*loaded, idle))?;
-    let course = judged.flow.drops.as_ref().filter(|course| course.is_policed(idle))?;
-    let most = judged.flow.rate.max(together);
+    let is_short = sender.loaded_rtt.is_some_and(|loaded| drops::is_short(loaded, idle));
+    let is_policed = judged.flow.drops.as_ref().is_some_and(|course| course.is_policed(idle));
+    let is_enough = sender.segments >= LEAST_SEGMENTS && sender.resent >= LEAST_RESENT;
+    (is_enough && is_short && is_policed).then_some(part)
+}
+
+/// Segments are lost without a queue before, again and again, and several connections together are no faster; or each
+/// connection loses what exceeds a rate of its own.
+pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let part = drops_of_policer(judged)?;
+    let sender = judged.flow.sender.as_ref()?;
+    let together = judged.facts.together(judged.direction)?;
+    let factor = judged.factor()?;
+    let is_of_each = factor >= EACH_IS_LIMITED;
+    if is_of_each && !is_of_each_connection(judged, part) {
+        return None;
+    }
+    let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);
+    let course = judged.flow.drops.as_ref()?;
+    let most = if is_of_each { judged.flow.rate } else { judged.flow.rate.max(together) };
+    let below = judged.facts.below_policer.filter(|_| is_of_each && judged.direction == Direction::Up);
     let (name, end) = (judged.direction.name(), judged.direction.sender());
     let file = if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" };
-    let megabits = (most * 8.0 * 0.9 / 1e6).max(0.1);
+    let limit = pacing(0.9 * most);
     Some(Finding {
         cause: "policer",
-        title: format!("Something on the path drops what exceeds {} on {name}s (a policer).", rate(most)),
+        title: format!(
+            "Something on the path drops what exceeds {}{} on {name}s (a policer).",
+            rate(most),
+            if is_of_each { " of each connection" } else { "" }
+        ),
         evidence: [
             Some(judged.measured()),
             Some(format!(
@@ -88,17 +170,29 @@ pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
                     rate(course.usual)
                 )
             }),
+            below.map(|below| {
+                format!(
+                    "an {name} with a limit of {} lost {} of its segments",
+                    rate(below.limit),
+                    percent(below.lost)
+                )
+            }),
             Some(format!("four connections together: {}", rate(together))),
         ]
         .into_iter()
         .flatten()
         .collect(),
-        gain: format!("up to {most} without losses", most = rate(most)),
+        gain: if is_of_each { judged.gain() } else { format!("up to {most} without losses", most = rate(most)) },
         change: vec![
-            format!("stay below it: TcpPacing {megabits:.1}M in {file}, or lhscp --pace {megabits:.1}M"),
-            "or have who runs the path allow more, or shape (queue) in place of policing".to_owned(),
+            format!("stay below it: TcpPacing {limit} in {file}, or lhscp --pace {limit}"),
+            if is_of_each {
+                "or copy with lhscp -j 4, which has a limit for each connection; or have who runs the path allow more"
+                    .to_owned()
+            } else {
+                "or have who runs the path allow more, or shape (queue) in place of policing".to_owned()
+            },
         ],
-        weight: 0.5,
+        weight: if is_of_each { weight_of_factor(factor) + 0.1 } else { 0.5 },
     })
 }
 

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, IdleEnd};
 use super::finding::Finding;
+use super::jitter;
 use crate::disk::Disk;
-use crate::flow::{Direction, Flow};
+use crate::flow::{Direction, Flow, Sender};
+use crate::memory::MemoryGroup;
 use crate::probe::Segments;
 use crate::quota::Quota;
 use crate::stats::{lowest, median, percent, rate, time};
@@ -134,6 +136,12 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             })
         })
     };
+    let memory = |group: &MemoryGroup| {
+        json!({
+            "limit_bytes": group.limit, "tcp_limit_bytes": group.tcp_limit, "tcp_used_bytes": group.tcp_used,
+            "limit_reached": group.reached, "killed_processes": group.killed, "stalled_seconds": group.stalled,
+        })
+    };
     let flow = |direction| {
         let flow = facts.flow(direction)?;
         Some(json!({
@@ -142,6 +150,8 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "samples": flow.samples,
             "loss": flow.loss(),
             "spurious_segments": flow.sender.as_ref().map(|sender| sender.spurious),
+            "duplicated_segments": flow.sender.as_ref().map(Sender::duplicated),
+            "marked_packets": flow.marked,
             "overtaken_segments": flow.sender.as_ref().map(|sender| sender.reordered),
             "losses": flow.drops.as_ref().map(|course| json!({
                 "of_start": course.first,
@@ -159,6 +169,11 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
                 .or_else(|| flow.server_turns.map(|turns| turns.ran)),
             "client_quota": quota(flow.client_quota.as_ref()),
             "server_quota": quota(flow.server_quota.as_ref()),
+            "client_memory": flow.client_memory.as_ref().map(memory),
+            "server_memory": flow.server_memory.as_ref().map(memory),
+            "pauses": json!({
+                "count": flow.pauses.count, "seconds": flow.pauses.seconds, "longest_seconds": flow.pauses.longest,
+            }),
             "client_stolen": flow.client_stolen,
             "server_stolen": flow.server_stolen,
             "client_waited": flow.client_turns.map(|turns| turns.waited),
@@ -179,7 +194,9 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             let rate = disk.is_measured().then_some(disk.rate);
             json!({
                 "directory": disk.directory, "bytes_per_second": rate, "read_bytes_per_second": disk.read_rate,
-                "full": disk.full.as_ref().map(|full| json!({ "file_bytes": full.wanted, "free_bytes": full.free })),
+                "full": disk.full.as_ref().map(|full| json!({
+                    "file_bytes": full.wanted, "free_bytes": full.free, "file_limit_bytes": full.limit,
+                })),
             })
         })
     };
@@ -195,6 +212,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
         "measured": {
             "rtt_seconds": facts.round_trip(),
             "tcp_rtt_seconds": facts.reached.as_ref().map(|reached| reached.connect),
+            "ssh_rtt_spread_seconds": jitter::quantiles(&facts.idle),
             "ssh_rtt_seconds": lowest(facts.idle.iter().copied()),
             "offered_keys": facts.offers,
             "unanswered_addresses": facts.reached.as_ref().map(|reached| {
@@ -202,6 +220,10 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
                 all.map(|(address, seconds)| json!({ "address": address.to_string(), "seconds": seconds })).collect::<Vec<_>>()
             }),
             "sftp_seconds": facts.sftp,
+            "sftp_refusal": facts.sftp_refusal,
+            "upload_below_policer": facts.below_policer.map(|below| json!({
+                "limit_bytes_per_second": below.limit, "bytes_per_second": below.rate, "loss": below.lost,
+            })),
             "upload": flow(Direction::Up),
             "download": flow(Direction::Down),
             "jump_host": facts.jump_host.as_ref().map(|jump_host| json!({

@@ -4,9 +4,9 @@ use lh_metrics::drops::Drops;
 
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
-use super::{buffers, losses};
+use super::{buffers, jitter, losses, outages};
 use crate::flow::{Direction, MANY_REKEYS, WARM_UP};
-use crate::stats::{percent, rate, size, time};
+use crate::stats::{pacing, percent, rate, size, time};
 
 /// Queueing time from which a queue counts as too long, seconds.
 const BLOAT: f64 = 0.05;
@@ -31,12 +31,13 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
         windows,
         buffers::send_buffer(judged).filter(|_| !is_unseen),
         losses::loss(judged).filter(|_| !is_unseen),
+        losses::congestion_marks(judged).filter(|_| !is_unseen),
         rekeying(judged),
         judged.any_processor(),
     ];
     let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
     if found.is_empty() {
-        found.extend(path(judged));
+        found.extend(outages::outages(judged).or_else(|| path(judged)));
     }
     found.extend(bloat(judged));
     found
@@ -148,6 +149,8 @@ fn rekeying(judged: &JudgedDirection<'_>) -> Option<Finding> {
 fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let idle = judged.facts.round_trip();
     let loaded = judged.sender()?.loaded_rtt?;
+    // Where round trips vary without load, too, the usual one counts.
+    let idle = jitter::spread(judged.facts).map_or(idle, |spread| idle.max(spread.usual));
     let extra = loaded - idle;
     if extra < BLOAT || extra < idle {
         return None;
@@ -177,10 +180,7 @@ fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
             format!(
                 "on the sending side of the narrow link: tc qdisc replace dev DEVICE root cake bandwidth {device_rate:.1}mbit"
             ),
-            format!(
-                "or pace copies below the link's rate: lhscp --pace {:.1}M",
-                (judged.flow.rate * 8.0 * 0.9 / 1e6).max(0.1)
-            ),
+            format!("or pace copies below the link's rate: lhscp --pace {}", pacing(0.9 * judged.flow.rate)),
         ],
         weight: weight_of_time(extra) * 0.8,
     })
@@ -291,7 +291,10 @@ fn path(judged: &JudgedDirection<'_>) -> Option<Finding> {
             Some(judged.measured()),
             Some(format!("four connections together: {}", rate(together))),
             asymmetry.filter(|times| *times >= ASYMMETRIC).map(|times| {
-                format!("the line is asymmetric: {times:.1} times as much passes on {}s", back.name())
+                format!(
+                    "the line is asymmetric, or others use this direction of it: {times:.1} times as much passes on {}s",
+                    back.name()
+                )
             }),
             later_loss(judged)
                 .map(|lost| format!("{} of the segments were lost, which does not limit it", percent(lost))),

@@ -3,7 +3,7 @@
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::home;
-use crate::disk::Disk;
+use crate::disk::{Disk, Full};
 use crate::flow::Direction;
 use crate::stats::{lowest, rate, size, time};
 
@@ -103,6 +103,24 @@ pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
     });
 }
 
+/// A server without SFTP.
+pub(super) fn no_sftp(facts: &Facts) -> Option<Finding> {
+    let why = facts.sftp_refusal.as_ref()?;
+    Some(Finding {
+        cause: "no_sftp",
+        title: "The server has no SFTP: copies over it (scp, sftp, lhscp) fail.".to_owned(),
+        evidence: vec![format!("the subsystem sftp: {why}")],
+        gain: "copies that work".to_owned(),
+        change: vec![
+            "at the server: Subsystem sftp internal-sftp in sshd_config (another server: install the program sftp-server where \
+             it looks for it)"
+                .to_owned(),
+            "or scp -O, which needs the program scp there".to_owned(),
+        ],
+        weight: 0.6,
+    })
+}
+
 /// A shell that prints something before each command.
 pub(super) fn noise(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(line) = &facts.there.noise else { return };
@@ -149,6 +167,10 @@ pub(super) fn full_disks(facts: &Facts, out: &mut Vec<Finding>) {
             continue;
         };
         let Disk { directory, .. } = disk;
+        if full.is_of_file {
+            out.push(file_size_limit(end, directory, full));
+            continue;
+        }
         out.push(Finding {
             cause: "disk_full",
             title: format!(
@@ -169,6 +191,32 @@ pub(super) fn full_disks(facts: &Facts, out: &mut Vec<Finding>) {
             ],
             weight: 50.0,
         });
+    }
+}
+
+/// The process may not write a file of that size.
+fn file_size_limit(end: &str, directory: &str, full: &Full) -> Finding {
+    Finding {
+        cause: "file_size_limit",
+        title: format!(
+            "A limit of file sizes on {end} stops copies: a file of {} was not written in {directory}.",
+            size(full.wanted)
+        ),
+        evidence: [
+            Some(format!("writing it failed: {}", full.said)),
+            full.limit.map(|limit| format!("ulimit -f there: {}", size(limit))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        gain: "copies that end".to_owned(),
+        change: vec![
+            format!(
+                "on {end}: take the limit away (fsize in /etc/security/limits.conf, LimitFSIZE= of the service, ulimit -f)"
+            ),
+            "or, where the file system itself cannot hold such a file, copy to another".to_owned(),
+        ],
+        weight: 50.0,
     }
 }
 
@@ -217,7 +265,10 @@ fn slow_disk(direction: Direction, use_of: DiskUse, disk: &Disk, path: f64) -> O
             format!("{name}s to memory: {}", rate(path)),
         ],
         gain: format!("up to {factor:.1} times for {name}s of large files"),
-        change: vec![format!("copy with another file system on {end}, or give {directory} a faster disk")],
+        change: vec![
+            format!("copy with another file system on {end}, or give {directory} a faster disk"),
+            "or a higher limit of its control group, if it has one (io.max, blkio.throttle)".to_owned(),
+        ],
         weight: weight_of_factor(factor),
     })
 }

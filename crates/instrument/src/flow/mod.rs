@@ -1,5 +1,7 @@
 //! A bulk flow in one direction, and what the ends counted meanwhile.
 
+mod pauses;
+mod received_marks;
 mod sender;
 mod stolen;
 mod turns;
@@ -14,14 +16,17 @@ use lh_metrics::Point;
 use lh_metrics::drops::{Drops, TcpCounters};
 use lh_metrics::threads::Usage;
 
+use self::received_marks::ReceivedMarks;
 use self::sender::{looks_of_ss, mark_of_ss, sender, sender_of_ss};
 use self::stolen::{processors, processors_here, stolen};
 use self::turns::{own_thread_times, thread_times, turns};
+use crate::memory::{self, MemoryGroup, MemoryGroups};
 use crate::quota::{self, Quota};
 use crate::shell::{SHORT, cpu_of_stat, sh};
 use crate::stats::{lowest, median};
 use crate::target::Remote;
 use crate::task::{Comparison, Data, Opens, Shown, Task};
+pub(crate) use pauses::Pauses;
 pub(crate) use sender::Sender;
 pub(crate) use turns::Turns;
 
@@ -82,6 +87,8 @@ const PING: Duration = Duration::from_millis(200);
 pub(crate) const WARM_UP: f64 = 0.3;
 /// Key exchanges in a flow from which it is compared with one without.
 pub(crate) const MANY_REKEYS: u64 = 3;
+/// Pauses of a flow that count: at least this long, seconds, and this many round trips.
+const PAUSE: (f64, f64) = (0.25, 4.0);
 /// Send credit below which the peer's window counts as closed, bytes: one packet.
 const CLOSED: u64 = 32_768;
 /// Parts of a flow whose windows are compared.
@@ -125,6 +132,11 @@ pub(crate) struct Flow {
     /// The limit of a control group that stopped these processes longest.
     pub(crate) client_quota: Option<Quota>,
     pub(crate) server_quota: Option<Quota>,
+    /// The memory group of these processes whose limit cost most.
+    pub(crate) client_memory: Option<MemoryGroup>,
+    pub(crate) server_memory: Option<MemoryGroup>,
+    /// The memory groups of the server's process with a limit, at the end.
+    pub(crate) server_groups: MemoryGroups,
     /// Part of the busy time of the processors of each end that the hypervisor took.
     pub(crate) client_stolen: Option<f64>,
     pub(crate) server_stolen: Option<f64>,
@@ -140,8 +152,10 @@ pub(crate) struct Flow {
     /// Key exchanges behind the warm-up, and the bytes of the flow between two of them.
     pub(crate) rekeys: u64,
     pub(crate) bytes_per_rekey: f64,
-    /// Longest time without progress, seconds.
-    pub(crate) longest_pause: f64,
+    /// Times without progress.
+    pub(crate) pauses: Pauses,
+    /// Part of the packets at the receiving system that arrived with a congestion mark (ECN).
+    pub(crate) marked: Option<f64>,
     /// Why there is no result, or half of one.
     pub(crate) failure: Option<String>,
 }
@@ -185,8 +199,9 @@ impl Flow {
 const TAKE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 a() { head -n 1 /proc/stat 2>/dev/null; }
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); y=$(a); echo ready; cat >/dev/null; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a)
-echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "y=$y"; echo "z=$z""#;
+x() { grep ^IpExt: /proc/net/netstat 2>/dev/null | tr "\n" ";"; }
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); echo ready; cat >/dev/null; h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x)
+echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "m=$m"; echo "n=$n""#;
 
 /// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with the uptime at
 /// several moments on the way, more often while the flow starts.
@@ -196,12 +211,12 @@ a() { head -n 1 /proc/stat 2>/dev/null; }
 set -- $SSH_CONNECTION; d="sport = :$4 and dport = :$2"
 f() { ss -tinH "$d" 2>/dev/null | tr "\n" " "; }
 r() { read u x </proc/uptime && v=$(f) && [ -n "$v" ] && v="r=$u $v"; } 2>/dev/null
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); y=$(a); r; v0=$v; cat /dev/zero 2>/dev/null & k=$!
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); r; v0=$v; cat /dev/zero 2>/dev/null & k=$!
 { n=0.1; i=0; while sleep $n </dev/null >/dev/null 2>&1 && r && echo "$v" >&2; do i=$((i+1)); [ $i -lt 12 ] || n=0.3; done; } & l=$!
-read x; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); s=$(f)
+read x; h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); s=$(f)
 o=$(ss -tnH --tos "$d" 2>/dev/null | tr "\n" " ")
 { kill $k $l; wait $k $l; } 2>/dev/null
-{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "y=$y"; echo "z=$z"; echo "s=$s"; echo "o=$o"; echo "$v0"; } >&2"#;
+{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "s=$s"; echo "o=$o"; echo "$v0"; } >&2"#;
 
 impl Remote {
     /// Runs a flow for this time.
@@ -230,8 +245,9 @@ impl Remote {
             Direction::Up => (TAKE, Data::Send(time, u64::MAX)),
             Direction::Down => (GIVE, Data::Receive(time)),
         };
-        let script = script.replace("@GROUPS@", quota::FUNCTION);
-        let (groups, busy) = (quota::here(), processors_here());
+        let script = script.replace("@GROUPS@", &format!("{}\n{}", quota::FUNCTION, memory::FUNCTION));
+        let (groups, memory, busy) = (quota::here(), memory::here(), processors_here());
+        let marks = ReceivedMarks::here();
         let (begun, before) = (Instant::now(), own_thread_times());
         let shown = self.run(Task {
             opens: opens(SessionSetup::new(Start::Exec(sh(&script)))),
@@ -247,7 +263,12 @@ impl Remote {
         let mut flow = summarise(direction, &shown);
         flow.client_turns = turns(&before, &own_thread_times(), begun.elapsed().as_secs_f64());
         flow.client_quota = quota::between(&groups, &quota::here());
+        flow.client_memory = memory::between(&memory, &memory::here());
         flow.client_stolen = busy.zip(processors_here()).and_then(|(before, after)| stolen(before, after));
+        if direction == Direction::Down {
+            flow.marked =
+                marks.zip(ReceivedMarks::here()).and_then(|(before, after)| after.part_since(before));
+        }
         flow
     }
 
@@ -299,10 +320,14 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
             flow.client_cpu = Some(after.saturating_sub(before) as f64 / 1e6 / time);
         }
     }
-    flow.longest_pause = longest_pause(&within, count);
     flow.client_threads = Usage::of(within.iter().copied());
     let all = || shown.local.iter().filter_map(|point| point.sample.tcp("min_rtt"));
     flow.least_rtt = lowest(all().filter(|micros| *micros > 0).map(|micros| micros as f64 / 1e6));
+    let least = PAUSE.0.max(PAUSE.1 * flow.least_rtt.unwrap_or(0.0));
+    // All of the flow: what starts slowly has no pause of that length.
+    let all_of_it: Vec<&Point> =
+        shown.local.iter().filter(|point| point.seconds >= begun && point.seconds <= ended + 0.01).collect();
+    flow.pauses = Pauses::of(&all_of_it, count, least);
     let options = shown.local.iter().find_map(|point| point.sample.tcp("options"));
     flow.scales_windows = options.map(|options| options & WINDOW_SCALING != 0);
     flow.acknowledges_selectively = options.map(|options| options & SELECTIVE_ACKS != 0);
@@ -334,8 +359,15 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     if let (Some(before), Some(after)) = (groups("g"), groups("h")) {
         flow.server_quota = quota::between(&before, &after);
     }
+    let memory = |name| told.get(name).copied().map(memory::groups);
+    if let (Some(before), Some(after)) = (memory("j"), memory("w")) {
+        flow.server_memory = memory::between(&before, &after);
+        flow.server_groups = after;
+    }
     let busy = |name| told.get(name).copied().and_then(processors);
     flow.server_stolen = busy("y").zip(busy("z")).and_then(|(before, after)| stolen(before, after));
+    let marks = |name| told.get(name).copied().and_then(ReceivedMarks::of_netstat);
+    flow.marked = marks("m").zip(marks("n")).and_then(|(before, after)| after.part_since(before));
     flow.server_threads = Usage::of(&shown.remote);
     let remote: Vec<&Point> = shown.remote.iter().collect();
     if let Some(used) = share(&remote, |point| point.sample.ssh("cpu_micros")) {
@@ -379,22 +411,6 @@ fn constant_window(points: &[&Point]) -> Option<f64> {
     (most <= 1.2 * least).then_some(most)
 }
 
-fn longest_pause(points: &[&Point], count: impl Fn(&Point) -> Option<u64>) -> f64 {
-    let mut longest = 0.0_f64;
-    let mut moved: Option<(f64, u64)> = None;
-    for point in points {
-        let Some(now) = count(point) else { continue };
-        match moved {
-            // A handful of bytes are answers to pings.
-            Some((since, before)) if now.saturating_sub(before) < 2048 => {
-                longest = longest.max(point.seconds - since);
-            }
-            _ => moved = Some((point.seconds, now)),
-        }
-    }
-    longest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,18 +435,5 @@ mod tests {
         assert_eq!(under_way(&[(size, 0), (2 * size, 0), (4 * size, 0)]), None);
         assert_eq!(under_way(&[(size, 0), (size, 0), (size - 100_000, 100_000)]), None);
         assert_eq!(under_way(&[]), None);
-    }
-
-    #[test]
-    fn pauses_are_found_between_samples() {
-        let points: Vec<Point> = [(0.0, 0), (0.1, 9000), (0.2, 9100), (0.7, 9200), (0.8, 50_000)]
-            .into_iter()
-            .map(|(seconds, bytes)| Point {
-                seconds,
-                sample: lh_metrics::Sample { ssh: vec![("bytes_in", bytes)], ..Default::default() },
-            })
-            .collect();
-        let got = longest_pause(&points.iter().collect::<Vec<_>>(), |point| point.sample.ssh("bytes_in"));
-        assert!((got - 0.6).abs() < 1e-9, "{got}");
     }
 }

@@ -19,6 +19,9 @@ pub(crate) struct Sender {
     /// later than others that were sent after them.
     pub(crate) spurious: f64,
     pub(crate) reordered: f64,
+    /// Segments acknowledged while the receiver reported congestion marks (ECN, RFC 3168). It repeats each report for
+    /// a round trip, so there are more of them than marks.
+    pub(crate) marked: f64,
     /// Bytes of a segment.
     pub(crate) segment: f64,
     /// Largest receive window seen, bytes.
@@ -45,6 +48,12 @@ impl Sender {
         self.reordered >= REORDERED
             && (self.reordered >= FOR_EACH * self.resent || self.spurious >= MOSTLY * self.resent)
     }
+
+    /// Segments that arrived twice although they were sent once: the receiver reports each that it had already (DSACK,
+    /// RFC 2883), also those that were sent again.
+    pub(crate) fn duplicated(&self) -> f64 {
+        (self.spurious - self.resent).max(0.0)
+    }
 }
 
 /// What the samples of the sending end show of its TCP.
@@ -63,6 +72,7 @@ pub(super) fn sender(points: &[&Point]) -> Option<Sender> {
         resent: grown("total_retrans")?,
         spurious: grown("dsack_dups").unwrap_or(0.0),
         reordered: grown("reord_seen").unwrap_or(0.0),
+        marked: grown("delivered_ce").unwrap_or(0.0),
         segment,
         window: points.iter().filter_map(|point| point.sample.tcp("snd_wnd")).max().map(|bytes| bytes as f64),
         congestion_window: last.sample.tcp("snd_cwnd").map(|segments| segments as f64 * segment),
@@ -102,6 +112,7 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
         resent: resent.unwrap_or(0.0),
         spurious: value("dsack_dups").and_then(number).unwrap_or(0.0),
         reordered: value("reord_seen").and_then(number).unwrap_or(0.0),
+        marked: value("delivered_ce").and_then(number).unwrap_or(0.0),
         segment,
         window: value("snd_wnd").and_then(number),
         congestion_window: value("cwnd").and_then(number).map(|segments| segments * segment),
@@ -167,11 +178,11 @@ mod tests {
     fn socket_statistics_of_the_server_are_read() {
         let text = "0 0 10.0.0.2:22 10.0.0.1:5 cubic wscale:7,7 rto:251 rtt:50.1/0.1 mss:1448 pmtu:1500 \
                     cwnd:100 bytes_sent:9 segs_out:7000 data_segs_out:6800 send 1Mbps busy:4000ms \
-                    rwnd_limited:3000ms(75.0%) retrans:0/34 dsack_dups:30 reordering:40 reord_seen:12 rcv_space:14480 snd_wnd:65536";
+                    rwnd_limited:3000ms(75.0%) retrans:0/34 delivered:6800 delivered_ce:71 dsack_dups:30 reordering:40 reord_seen:12 rcv_space:14480 snd_wnd:65536";
         let got = sender_of_ss(text).unwrap();
         assert_eq!((got.receive_window, got.send_buffer), (Some(0.75), Some(0.0)));
         assert_eq!((got.segments, got.resent, got.segment), (6800.0, 34.0, 1448.0));
-        assert_eq!((got.spurious, got.reordered), (30.0, 12.0));
+        assert_eq!((got.spurious, got.reordered, got.marked), (30.0, 12.0, 71.0));
         assert_eq!((got.window, got.congestion_window), (Some(65_536.0), Some(144_800.0)));
         assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
         assert_eq!(got.paced, None);

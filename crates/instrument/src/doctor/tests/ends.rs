@@ -338,7 +338,7 @@ fn slow_disk_is_named_with_both_rates() {
 fn full_disk_comes_before_a_slow_one() {
     let mut facts = good();
     let said = "dd: error writing 'standard output': No space left on device".to_owned();
-    let full = Some(Full { wanted: 16e6, said, free: Some(9e6) });
+    let full = Some(Full { wanted: 16e6, said, free: Some(9e6), is_of_file: false, limit: None });
     // A smaller file was written, slowly.
     let slow = Disk { directory: "/full".to_owned(), rate: 2e6, read_rate: None, bytes: 2e6, full };
     facts.disk_there = Some(slow.clone());

@@ -1,6 +1,7 @@
 //! Causes from facts.
 
 mod ends;
+mod faults;
 mod packets;
 mod virtual_time;
 mod waits;

@@ -96,6 +96,10 @@ impl Instruments for Virtual {
         self.steps.clone()
     }
 
+    fn elapsed(&self) -> f64 {
+        self.now
+    }
+
     fn reach(&mut self) -> Result<Reached, Fault> {
         self.now += 2.0 * self.round_trip;
         let address = "192.0.2.1:22".parse().unwrap();
@@ -308,4 +312,23 @@ fn transfers_are_as_long_as_round_trips_need() {
     assert_eq!(seconds(0.02), (millis(4000), millis(2000)));
     assert_eq!(seconds(0.2), (millis(4000), millis(4000)));
     assert_eq!(seconds(0.9), (millis(5000), millis(6000)));
+}
+
+#[test]
+fn suspicions_of_all_kinds_end_in_time() {
+    for (round_trip, limit) in [(0.02, 50.0), (0.1, 60.0), (0.3, 72.0)] {
+        let throttled = Some((0x20, 0.2e6));
+        let planted = Virtual { throttled, rate: 0.3e6, resent: 3.0, ..Virtual::healthy(round_trip) };
+        let (facts, seconds, _) = planted.run();
+        assert!(seconds < limit, "{round_trip} s: {seconds} s, {:#?}", facts.steps);
+    }
+    // A path over which all of this takes longer than the time: what was left out is said.
+    let planted = Virtual { rate: 3e6, slow_logins: vec![2.0; 40], ..Virtual::healthy(0.3) };
+    let (facts, seconds, _) = planted.run();
+    assert!(seconds < 85.0, "{seconds} s, {:#?}", facts.steps);
+    assert!(
+        facts.missing.iter().any(|line| line.contains("the time for it was used up")),
+        "{:?}",
+        facts.missing
+    );
 }

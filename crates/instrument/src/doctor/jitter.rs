@@ -1,0 +1,86 @@
+//! Round trips that vary although nothing is transferred (jitter).
+
+use super::facts::Facts;
+use super::finding::{Finding, weight_of_time};
+use crate::stats::{lowest, median, time};
+
+/// Round trips for a verdict, and those for the question whether to measure more.
+const LEAST: usize = 20;
+const FEW: usize = 5;
+/// How far nine of ten round trips may be above the shortest: a part of that, and seconds; the larger one applies.
+const STEADY: (f64, f64) = (0.2, 0.01);
+
+/// Round trips without load, seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Spread {
+    pub(super) shortest: f64,
+    pub(super) usual: f64,
+    /// Nine of ten are not longer.
+    pub(super) long: f64,
+}
+
+impl Spread {
+    fn of(idle: &[f64], least: usize) -> Option<Self> {
+        let mut all = idle.to_vec();
+        all.sort_by(f64::total_cmp);
+        let long = *all.get((all.len() * 9 / 10).min(all.len().checked_sub(1)?))?;
+        let spread =
+            Self { shortest: lowest(all.iter().copied())?, usual: median(all.iter().copied())?, long };
+        (all.len() >= least).then_some(spread)
+    }
+
+    fn varies(&self) -> bool {
+        let (part, least) = STEADY;
+        // The usual one, too, so that a handful of late answers of a busy machine are none.
+        self.long - self.shortest > (part * self.shortest).max(least)
+            && self.usual - self.shortest > 0.25 * (part * self.shortest).max(least)
+    }
+}
+
+/// The shortest, the middle and the longest of nine in ten round trips, seconds.
+pub(super) fn quantiles(idle: &[f64]) -> Option<[f64; 3]> {
+    Spread::of(idle, FEW).map(|spread| [spread.shortest, spread.usual, spread.long])
+}
+
+/// True where the first round trips differ so much that further ones are measured.
+pub(super) fn is_in_doubt(idle: &[f64]) -> bool {
+    Spread::of(idle, FEW).is_some_and(|spread| spread.varies())
+}
+
+/// The round trips without load, where they vary much.
+pub(super) fn spread(facts: &Facts) -> Option<Spread> {
+    Spread::of(&facts.idle, LEAST).filter(Spread::varies)
+}
+
+/// The finding; none where a processor, also that of a jump host, explains late answers.
+pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
+    let Some(Spread { shortest, usual, long }) = spread(facts) else { return };
+    let explains = |finding: &Finding| finding.cause.starts_with("processor") || finding.cause == "jump_host";
+    if found.iter().any(explains) {
+        return;
+    }
+    let extra = long - shortest;
+    found.push(Finding {
+        cause: "jitter",
+        title: format!(
+            "The round trip varies between {} and {} while nothing is transferred (jitter).",
+            time(shortest),
+            time(long)
+        ),
+        evidence: vec![format!(
+            "of {} small messages on idle connections, the fastest was answered after {}, half of them after {}, nine of ten \
+             after {}",
+            facts.idle.len(),
+            time(shortest),
+            time(usual),
+            time(long)
+        )],
+        gain: format!("keystrokes that are answered up to {} sooner", time(extra)),
+        change: vec![
+            "look for a radio link (Wi-Fi, mobile) or a busy line on the way: ping from both ends of each part, or by cable"
+                .to_owned(),
+            "a server that is busy answers as unevenly: uptime and vmstat 1 there".to_owned(),
+        ],
+        weight: weight_of_time(extra) * 0.9,
+    });
+}

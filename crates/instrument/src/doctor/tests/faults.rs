@@ -1,0 +1,196 @@
+//! What breaks copies off, or stops them: memory, interruptions, jitter, SFTP, limits of files.
+
+use super::super::diagnose::diagnose;
+use super::super::facts::{BelowPolicer, Facts};
+use super::{first, good, sender, up};
+use crate::disk::Full;
+use crate::flow::{Flow, Pauses, Sender, Turns};
+use crate::memory::{self, MemoryGroup};
+use crate::shell::System;
+use lh_metrics::drops::Drops;
+
+fn is_named(facts: &Facts, cause: &str) -> bool {
+    diagnose(facts).iter().any(|found| found.cause == cause)
+}
+
+/// A group of version 1 of control groups, as the server's script prints it.
+fn group(killed: u64, tcp: (&str, u64)) -> String {
+    let (limit, used) = tcp;
+    format!("/sys/fs/cgroup/memory/x|6291456|{limit}|max {} oom_kill {killed} tcp {used};", 700 * killed)
+}
+
+#[test]
+fn processes_killed_for_memory_come_first() {
+    let mut facts = good();
+    facts.there = System::from_pairs(&[("memory", &group(0, ("9223372036854771712", 0)))]);
+    facts.memory_at_end = memory::groups(&group(2, ("9223372036854771712", 0)));
+    let (cause, title) = first(&facts);
+    assert!(cause == "memory_limit" && title.contains("the server") && title.contains("6.3 MB"), "{title}");
+    facts.broken = Some("the connection was closed".to_owned());
+    assert_eq!(first(&facts).0, "memory_limit");
+    assert!(!is_named(&facts, "broken_off"), "its cause is known");
+    // Those that were killed before this run are none of its causes; so little memory is one.
+    facts.there = System::from_pairs(&[("memory", &group(2, ("9223372036854771712", 0)))]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "memory_limit" && title.starts_with("Connections break off"), "{title}");
+    facts.broken = None;
+    assert!(!is_named(&facts, "memory_limit"));
+    facts.broken = Some("the connection was closed".to_owned());
+    facts.there = System::default();
+    assert_eq!(first(&facts).0, "broken_off");
+}
+
+#[test]
+fn memory_of_tcp_explains_losses_and_slow_connections() {
+    let mut facts = good();
+    let before = memory::groups(&group(0, ("65536", 0)));
+    let used = memory::groups(&group(0, ("65536", 581_632)));
+    up(&mut facts).server_memory = memory::between(&before, &used);
+    sender(&mut facts).resent = 2800.0;
+    facts.down_together = Some(19e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "memory_limit" && title.contains("65.5 kB together"), "{title}");
+    assert!(!is_named(&facts, "congestion_control") && !is_named(&facts, "path"));
+}
+
+#[test]
+fn waiting_for_memory_counts_by_its_share_of_the_time() {
+    let mut facts = good();
+    let stalled = |seconds| MemoryGroup {
+        group: "/sys/fs/cgroup/x".to_owned(),
+        limit: Some(16 << 20),
+        reached: 5000,
+        stalled: seconds,
+        ..MemoryGroup::default()
+    };
+    *up(&mut facts) = Flow { seconds: 4.0, client_memory: Some(stalled(3.0)), ..facts.up.clone().unwrap() };
+    let (cause, title) = first(&facts);
+    assert!(cause == "memory_limit" && title.contains("this machine") && title.contains("75"), "{title}");
+    // The cache of files is at its limit all the time, and nothing waits.
+    up(&mut facts).client_memory = Some(stalled(0.1));
+    assert!(!is_named(&facts, "memory_limit"));
+}
+
+#[test]
+fn interruptions_are_told_from_losses_and_from_a_stopped_program() {
+    let mut facts = good();
+    let pauses = Pauses { longest: 0.5, count: 3, seconds: 1.2 };
+    *up(&mut facts) = Flow { seconds: 4.0, pauses, ..facts.up.clone().unwrap() };
+    assert!(!is_named(&facts, "outages"), "nothing was sent again");
+    sender(&mut facts).resent = 40.0;
+    let (cause, title) = first(&facts);
+    assert!(cause == "outages" && title.contains("3 times, for up to 500 ms"), "{title}");
+    up(&mut facts).pauses = Pauses { longest: 0.4, count: 1, seconds: 0.4 };
+    assert!(!is_named(&facts, "outages"));
+    // Losses that explain the rate have timeouts, too.
+    *sender(&mut facts) =
+        Sender { segments: 900.0, resent: 30.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    *up(&mut facts) = Flow { rate: 0.2e6, pauses, ..facts.up.clone().unwrap() };
+    facts.up_together = Some(0.8e6);
+    assert_eq!(first(&facts).0, "loss");
+    assert!(!is_named(&facts, "outages"));
+}
+
+#[test]
+fn jitter_is_named_with_its_bounds_and_is_no_queue() {
+    let mut facts = good();
+    facts.idle = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
+    sender(&mut facts).loaded_rtt = Some(0.11);
+    let (cause, title) = first(&facts);
+    assert!(cause == "jitter" && title.contains("between 50 ms and 104 ms"), "{title}");
+    assert!(!is_named(&facts, "bufferbloat"));
+    // A server whose processor is taken answers late, too.
+    let turns = Turns { ran: 0.3, waited: 0.65 };
+    up(&mut facts).server_turns = Some(turns);
+    sender(&mut facts).loaded_rtt = Some(0.05);
+    assert!(is_named(&facts, "processor") && !is_named(&facts, "jitter"));
+    up(&mut facts).server_turns = None;
+    // A handful of late answers, and few answers.
+    facts.idle = (0..30).map(|n| if n < 4 { 0.09 } else { 0.05 }).collect();
+    assert!(!is_named(&facts, "jitter"));
+    facts.idle = (0..10).map(|n| 0.05 + 0.005 * f64::from(n)).collect();
+    assert!(!is_named(&facts, "jitter"));
+}
+
+#[test]
+fn copies_of_the_path_are_told_from_retransmissions() {
+    let mut facts = good();
+    sender(&mut facts).spurious = 1500.0;
+    let (cause, title) = first(&facts);
+    assert!(
+        cause == "duplicates" && title.contains("5.00 % of the packets arrive twice on uploads"),
+        "{title}"
+    );
+    // Sent again in vain.
+    sender(&mut facts).resent = 1400.0;
+    assert!(!is_named(&facts, "duplicates"));
+}
+
+#[test]
+fn congestion_marks_are_named_where_they_hold_back() {
+    let mut facts = good();
+    *sender(&mut facts) =
+        Sender { marked: 300.0, segments: 3000.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    *up(&mut facts) = Flow { rate: 0.4e6, marked: Some(0.01), ..facts.up.clone().unwrap() };
+    facts.up_together = Some(1.5e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "ecn" && title.contains("1.00 % of the packets"), "{title}");
+    assert!(!is_named(&facts, "congestion_control"));
+    // A queue that is full marks what several connections send as well.
+    facts.up_together = Some(0.41e6);
+    assert!(!is_named(&facts, "ecn"));
+    // Marks of other connections.
+    facts.up_together = Some(1.5e6);
+    sender(&mut facts).marked = 0.0;
+    assert!(!is_named(&facts, "ecn"));
+}
+
+#[test]
+fn policer_of_each_connection_drops_nothing_below_its_rate() {
+    let mut facts = good();
+    *sender(&mut facts) =
+        Sender { resent: 300.0, segments: 2100.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    let course = Drops {
+        first: 270.0,
+        later_sent: 1500.0,
+        later: 30.0,
+        returned: 5,
+        first_round_trip: 0.052,
+        later_round_trip: Some(0.052),
+        burst: 4.4e6,
+        usual: 0.5e6,
+        ..Drops::default()
+    };
+    *up(&mut facts) = Flow { rate: 0.5e6, drops: Some(course), ..facts.up.clone().unwrap() };
+    facts.up_together = Some(2e6);
+    assert!(!is_named(&facts, "policer"), "not tried");
+    let below = BelowPolicer { limit: 0.4e6, rate: 0.39e6, lost: 0.0 };
+    facts.below_policer = Some(below);
+    let (cause, title) = first(&facts);
+    assert!(
+        cause == "policer" && title.contains("exceeds 500 kB/s of each connection on uploads"),
+        "{title}"
+    );
+    assert!(!is_named(&facts, "loss"));
+    // A path that loses by chance loses as much of a slower upload.
+    facts.below_policer = Some(BelowPolicer { lost: 0.12, ..below });
+    assert_eq!(first(&facts).0, "loss");
+}
+
+#[test]
+fn missing_sftp_and_limits_of_files_are_named() {
+    let mut facts = good();
+    facts.sftp_refusal = Some("subsystem request failed on channel 0".to_owned());
+    assert_eq!(first(&facts).0, "no_sftp");
+    let full = Full {
+        wanted: 2e6,
+        said: "File too large".to_owned(),
+        free: None,
+        is_of_file: true,
+        limit: Some(524_288.0),
+    };
+    facts.disk_there.as_mut().unwrap().full = Some(full);
+    let found = diagnose(&facts).remove(0);
+    assert_eq!(found.cause, "file_size_limit");
+    assert!(found.evidence.iter().any(|line| line.contains("524 kB")), "{found:?}");
+}

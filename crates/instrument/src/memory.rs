@@ -1,0 +1,142 @@
+//! Memory limits of the control groups of an SSH process, and what they cost.
+
+use std::collections::HashMap;
+use std::process::Command;
+
+/// A function `w` of `sh` that prints the memory groups of the parent process that have a limit, each up to a `;`:
+/// directory, limit of all memory and of TCP's buffers, bytes, and counters. Both versions of control groups.
+pub(crate) const FUNCTION: &str = r#"w() { while IFS=: read -r i n p; do r=/sys/fs/cgroup
+case ",$n," in ,,) [ -d $r/unified ] && r=$r/unified;; *,memory,*) r=$r/memory;; *) continue;; esac
+p=${p%/}; while :; do f=$r$p
+if [ -r "$f/memory.max" ]; then echo "$f|"$(cat "$f/memory.max")"|max|"$(cat "$f/memory.events")" full "$(sed -n "s/^full.*total=//p" "$f/memory.pressure")
+elif [ -r "$f/memory.limit_in_bytes" ]; then
+echo "$f|"$(cat "$f/memory.limit_in_bytes")"|"$(cat "$f/memory.kmem.tcp.limit_in_bytes")"|max "$(cat "$f/memory.failcnt")" "$(grep "^oom_kill " "$f/memory.oom_control")" tcp "$(cat "$f/memory.kmem.tcp.max_usage_in_bytes")
+fi; [ -n "$p" ] || break; p=${p%/*}; done
+done 2>/dev/null </proc/$PPID/cgroup | tr "\n" ";"; }"#;
+
+/// Limits from here on are none: version 1 shows the largest number in place of one, bytes.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// A group with a limit, and its counters since it was made.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct MemoryGroup {
+    /// Directory of the group.
+    pub(crate) group: String,
+    /// Limit of all memory, bytes.
+    pub(crate) limit: Option<u64>,
+    /// Limit of the buffers of TCP alone (version 1), and the most that they used, bytes.
+    pub(crate) tcp_limit: Option<u64>,
+    pub(crate) tcp_used: u64,
+    /// Times that memory had to be found because the limit was reached.
+    pub(crate) reached: u64,
+    /// Processes that the kernel has killed for the limit.
+    pub(crate) killed: u64,
+    /// Time for which all processes of the group waited for memory (version 2), seconds.
+    pub(crate) stalled: f64,
+}
+
+impl MemoryGroup {
+    /// True where TCP's buffers used all that they may.
+    pub(crate) fn is_tcp_short(&self) -> bool {
+        self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit)
+    }
+
+    /// What has changed since `before`, which is the same group.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            reached: self.reached.saturating_sub(before.reached),
+            killed: self.killed.saturating_sub(before.killed),
+            stalled: (self.stalled - before.stalled).max(0.0),
+            ..self.clone()
+        }
+    }
+
+    fn cost(&self) -> (u64, bool, f64, u64) {
+        (self.killed, self.is_tcp_short(), self.stalled, self.reached)
+    }
+}
+
+/// Groups with a limit, by their directory.
+pub(crate) type MemoryGroups = HashMap<String, MemoryGroup>;
+
+/// Reads what the function has printed. Groups without a limit, and what is not understood, are left out.
+pub(crate) fn groups(text: &str) -> MemoryGroups {
+    text.split(';').filter_map(group).map(|found| (found.group.clone(), found)).collect()
+}
+
+fn group(line: &str) -> Option<MemoryGroup> {
+    let mut parts = line.split('|');
+    let (group, all, tcp, counters) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let limit = |text: &str| text.trim().parse::<u64>().ok().filter(|limit| *limit < NO_LIMIT);
+    let (limit, tcp_limit) = (limit(all), limit(tcp));
+    limit.or(tcp_limit)?;
+    let words: Vec<&str> = counters.split_whitespace().collect();
+    let value = |name: &str| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1)?.parse::<u64>().ok()
+    };
+    Some(MemoryGroup {
+        group: lh_client::sanitise(group),
+        limit,
+        tcp_limit,
+        tcp_used: value("tcp").unwrap_or(0),
+        reached: value("max").unwrap_or(0) + value("high").unwrap_or(0),
+        killed: value("oom_kill").unwrap_or(0),
+        stalled: value("full").unwrap_or(0) as f64 / 1e6,
+    })
+}
+
+/// The group whose limit cost most between two looks.
+pub(crate) fn between(before: &MemoryGroups, after: &MemoryGroups) -> Option<MemoryGroup> {
+    let changed = after.values().filter_map(|now| Some(now.since(before.get(&now.group)?)));
+    let cost = |group: &MemoryGroup| {
+        let (killed, is_tcp_short, stalled, reached) = group.cost();
+        (killed, is_tcp_short, (stalled * 1e3) as u64, reached)
+    };
+    changed.filter(|group| cost(group) != (0, false, 0, 0)).max_by_key(cost)
+}
+
+/// The groups of this process.
+pub(crate) fn here() -> MemoryGroups {
+    let script = format!("{FUNCTION}\nw");
+    let done = Command::new("/bin/sh").args(["-c", &script]).stdin(std::process::Stdio::null()).output();
+    done.map(|done| groups(&String::from_utf8_lossy(&done.stdout))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_of_memory_groups_are_read() {
+        let of_version_2 = |reached: u64, killed: u64, micros: u64| {
+            format!(
+                "/sys/fs/cgroup/a|6291456|max|low 0 high 3 max {reached} oom 1 oom_kill {killed} full {micros};\
+                 /sys/fs/cgroup|max|max|low 0 high 0 max 0 oom 0 oom_kill 0 full 9;"
+            )
+        };
+        let (before, after) =
+            (groups(&of_version_2(5, 0, 1_000_000)), groups(&of_version_2(90, 2, 2_500_000)));
+        assert_eq!(before.len(), 1, "{before:?}");
+        let got = between(&before, &after).unwrap();
+        assert_eq!((got.limit, got.reached, got.killed, got.stalled), (Some(6_291_456), 85, 2, 1.5));
+        assert_eq!(between(&after, &after), None);
+        assert_eq!(between(&MemoryGroups::new(), &after), None);
+
+        let of_version_1 = |used: u64| {
+            groups(&format!("/sys/fs/cgroup/memory/x|9223372036854771712|65536|max 0 oom_kill 0 tcp {used};"))
+        };
+        let got = between(&of_version_1(0), &of_version_1(581_632)).unwrap();
+        assert!(got.is_tcp_short() && got.limit.is_none(), "{got:?}");
+        assert_eq!(between(&of_version_1(0), &of_version_1(60_000)), None);
+        assert!(groups("a;b|c;|1 2|nr_periods;;").is_empty());
+    }
+
+    #[test]
+    fn function_is_understood_by_the_shell() {
+        let script = format!("{FUNCTION}\nw; echo done");
+        let done = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(out.trim_end().ends_with("done") && err.is_empty(), "{out}{err}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Limits that stop an SSH process: memory of a control group, sizes of files; and a server without SFTP.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use lh_interop::{Inetd, Lab, is_root, our, peers, script, skip};
+
+use super::site::{Plan, Site, diagnosis, first, spec};
+
+/// A group of version 1 of control groups with a limit of this file; removed when dropped.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    fn new(name: &str, file: &str, bytes: u64) -> Result<Self, String> {
+        let group = Self(Path::new("/sys/fs/cgroup/memory").join(format!("{name}-{}", std::process::id())));
+        std::fs::create_dir(&group.0).map_err(|error| format!("{}: {error}", group.0.display()))?;
+        std::fs::write(group.0.join(file), bytes.to_string()).map_err(|error| format!("{file}: {error}"))?;
+        Ok(group)
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // Processes that end leave the group a moment later.
+        let end = Instant::now() + Duration::from_secs(10);
+        while std::fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// A diagnosis of `sshd`, each of whose connections begins with this line of `sh`, from this machine.
+fn examine(test: &str, before: &str, cause: &str) -> Option<serde_json::Value> {
+    let [sshd] = peers(test, ["sshd"])?;
+    let lab = Lab::new();
+    let program = lab.path("sshd-within");
+    script(&program, &format!("{before} && exec '{}' \"$@\"", sshd.display()));
+    let server = Inetd::openssh(&lab, &program, "");
+    let mut command = Command::new(our("longhaul"));
+    command.args(["doctor", "--json", "--local-dir", &lab.arg("."), "--remote-dir", &lab.arg(".")]);
+    command.args(lab.client_options()).args(["-P", &server.port_arg()]);
+    Some(diagnosis(command.arg(format!("{}@127.0.0.1", lh_interop::me())), cause))
+}
+
+/// The line that puts a process into a new group, or `None` where there is none, which is noted.
+fn within(test: &str, file: &str, bytes: u64) -> Option<(MemoryGroup, String)> {
+    if !is_root() {
+        skip(test, "control groups need root");
+        return None;
+    }
+    match MemoryGroup::new("longhaul-doctor", file, bytes) {
+        Ok(group) => {
+            let line = format!("echo $$ >'{}/cgroup.procs'", group.0.display());
+            Some((group, line))
+        }
+        Err(why) => {
+            lh_interop::skip_unavailable(test, &why);
+            None
+        }
+    }
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_memory_limit_that_kills() {
+    let test = "doctor_names_a_memory_limit_that_kills";
+    let Some((group, line)) = within(test, "memory.limit_in_bytes", 6 << 20) else { return };
+    let Some(diagnosis) = examine(test, &line, "memory_limit") else { return };
+    let place = group.0.to_string_lossy().into_owned();
+    first(
+        &diagnosis,
+        "memory_limit",
+        &["kills processes of the server", "limit of 6.3 MB", &place, "MemoryMax"],
+    );
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_memory_limit_of_tcp() {
+    let test = "doctor_names_a_memory_limit_of_tcp";
+    let Some((group, line)) = within(test, "memory.kmem.tcp.limit_in_bytes", 64 << 10) else { return };
+    let Some(diagnosis) = examine(test, &line, "memory_limit") else { return };
+    let place = group.0.to_string_lossy().into_owned();
+    first(&diagnosis, "memory_limit", &["all its TCP connections to 65.5 kB together", &place]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_limit_of_file_sizes_and_a_server_without_sftp() {
+    let prefix = ["sh", "-c", "ulimit -f 1024; exec \"$@\"", "sh"];
+    let config = "Subsystem other internal-sftp";
+    let plan = Plan { spec: spec(40, 20), config, prefix: &prefix, ..Plan::default() };
+    let test = "doctor_names_a_limit_of_file_sizes_and_a_server_without_sftp";
+    let Some(site) = Site::start(test, &plan) else { return };
+    let diagnosis = site.examine(&[], "file_size_limit");
+    first(&diagnosis, "file_size_limit", &["file sizes on the server", "524 kB", "LimitFSIZE"]);
+    let limit = diagnosis["measured"]["disk_there"]["full"]["file_limit_bytes"].as_f64();
+    assert_eq!(limit, Some(524_288.0), "{diagnosis:#}");
+    let all = diagnosis["findings"].as_array().unwrap();
+    assert!(all.iter().any(|finding| finding["cause"] == "no_sftp"), "{diagnosis:#}");
+}

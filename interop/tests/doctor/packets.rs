@@ -1,0 +1,146 @@
+//! What single packets meet on the path: congestion marks, copies, jitter, a policer of each connection, interruptions.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lh_link::path::{Side, Spec};
+
+use super::site::{Plan, Site, first, has_iptables, of_direction, spec};
+
+/// Packets of their own, so that rules meet each of them.
+fn single_packets(site: &Site) {
+    for side in [Side::Near, Side::Far] {
+        site.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
+    }
+}
+
+/// Adds a rule for packets that leave this end; false where the kernel has no such rule, which is noted.
+fn mangles(test: &str, site: &Site, side: Side, words: &[&str]) -> bool {
+    let rule = ["iptables", "-t", "mangle", "-A", "POSTROUTING", "-o", "wan0", "-p", "tcp"];
+    let words = [&rule[..], words].concat();
+    let done = site.wan.command(side, words[0]).args(&words[1..]).output().unwrap();
+    if !done.status.success() {
+        lh_interop::skip_unavailable(test, &String::from_utf8_lossy(&done.stderr));
+    }
+    done.status.success()
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_congestion_marks() {
+    let test = "doctor_names_congestion_marks";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(40, 40), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    single_packets(&site);
+    let marked =
+        ["-m", "ecn", "--ecn-ip-ect", "2", "-m", "statistic", "--mode", "random", "--probability", "0.01"];
+    for side in [Side::Near, Side::Far] {
+        site.sysctl(side, "tcp_ecn", "1");
+        if !mangles(test, &site, side, &[&marked[..], &["-j", "TOS", "--set-tos", "0x03/0x03"]].concat()) {
+            return;
+        }
+    }
+    let diagnosis = site.examine(&[], "ecn");
+    first(&diagnosis, "ecn", &["Congestion marks (ECN)", "cubic", "tcp_ecn=0"]);
+    for direction in ["upload", "download"] {
+        of_direction(&diagnosis, "ecn", &format!("{direction}s"));
+        let marked = diagnosis["measured"][direction]["marked_packets"].as_f64().unwrap();
+        assert!((0.005..0.02).contains(&marked), "planted 0.01: {diagnosis:#}");
+    }
+    let found = diagnosis["findings"].to_string();
+    assert!(!found.contains("\"congestion_control\""), "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_packets_that_arrive_twice() {
+    let test = "doctor_names_packets_that_arrive_twice";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: Spec { queue: Some(200_000), ..spec(40, 40) }, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    single_packets(&site);
+    let copies = ["-m", "statistic", "--mode", "random", "--probability", "0.05", "-j", "TEE", "--gateway"];
+    if !mangles(test, &site, Side::Near, &[&copies[..], &[Side::Far.ipv4()]].concat()) {
+        return;
+    }
+    let diagnosis = site.examine(&[], "duplicates");
+    first(&diagnosis, "duplicates", &["arrive twice on uploads", "DSACK"]);
+    let measured = &diagnosis["measured"]["upload"];
+    assert!(measured["duplicated_segments"].as_f64().unwrap() > 50.0, "{diagnosis:#}");
+    assert!(!diagnosis["findings"].to_string().contains("twice on downloads"), "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_jitter() {
+    let jitter = Duration::from_millis(30);
+    let plan = Plan { spec: Spec { jitter, queue: Some(100_000), ..spec(20, 40) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_jitter", &plan) else { return };
+    let diagnosis = site.examine(&[], "jitter");
+    first(&diagnosis, "jitter", &["round trip varies between", "jitter"]);
+    let spread = &diagnosis["measured"]["ssh_rtt_spread_seconds"];
+    let [shortest, long] = [0, 2].map(|at| spread[at].as_f64().unwrap());
+    assert!(
+        (0.04..0.06).contains(&shortest) && (0.07..0.12).contains(&long),
+        "planted 40 to 100 ms: {diagnosis:#}"
+    );
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_policer_of_each_connection() {
+    let test = "doctor_names_a_policer_of_each_connection";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(100, 40), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let rule = ["iptables", "-A", "INPUT", "-p", "tcp", "-m", "hashlimit", "--hashlimit-above", "500kb/s"];
+    let each = ["--hashlimit-mode", "srcip,srcport", "--hashlimit-name", "each", "-j", "DROP"];
+    site.at(Side::Far, &[&rule[..], &each[..]].concat());
+    let diagnosis = site.examine(&[], "policer");
+    first(&diagnosis, "policer", &["of each connection on uploads", "--pace", "lhscp -j 4"]);
+    let rate = diagnosis["measured"]["upload"]["bytes_per_second"].as_f64().unwrap();
+    assert!((0.3e6..0.7e6).contains(&rate), "planted 0.5 MB/s: {diagnosis:#}");
+    assert!(!diagnosis["findings"].to_string().contains("Loss of"), "{diagnosis:#}");
+}
+
+/// A path that carries nothing for 0.4 s of each 2 s; it is whole again when this is dropped.
+struct Interrupted(Child);
+
+impl Interrupted {
+    fn start(site: &Site) -> Self {
+        let drops = "iptables -A OUTPUT -o wan0 -j DROP; iptables -A INPUT -i wan0 -j DROP";
+        let passes = "iptables -F OUTPUT; iptables -F INPUT";
+        let line = format!("while :; do sleep 1.6; {drops}; sleep 0.4; {passes}; done");
+        let mut command: Command = site.wan.command(Side::Near, "sh");
+        command.args(["-c", &line]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Interrupted {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_interruptions() {
+    let test = "doctor_names_interruptions";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: Spec { queue: Some(100_000), ..spec(20, 40) }, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let _interrupted = Interrupted::start(&site);
+    let diagnosis = site.examine(&[], "outages");
+    first(&diagnosis, "outages", &["interrupted again and again", "stood still", "--retry-for"]);
+}
