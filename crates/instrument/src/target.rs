@@ -49,6 +49,8 @@ pub(crate) struct Remote {
     pub(crate) stages: Vec<(Stage, f64)>,
     /// Keys that were offered to the server.
     pub(crate) offers: usize,
+    /// Small messages that were not answered when the last task ended: their answers come first in the next one.
+    pub(crate) unanswered: usize,
 }
 
 /// Why there is no connection.
@@ -173,7 +175,7 @@ impl Target {
         client.greet().map_err(|error| other(&error))?;
         let socket = client.into_proxy().map_err(|error| other(&error))?;
         let client = Client::relayed(socket, &options).map_err(|error| other(&errno_text(&error)))?;
-        Ok(Remote { client, options, stages: Vec::new(), offers: 0 })
+        Ok(Remote { client, options, stages: Vec::new(), offers: 0, unanswered: 0 })
     }
 
     fn connect_once(&self, first: &[(&str, &str)]) -> Result<Remote, NoConnection> {
@@ -194,7 +196,7 @@ impl Target {
         client.log_in(&mut ui).map_err(|error| of_client(error, &ui.trace))?;
         client.mark_packets(&options);
         let stages = ui.trace.stages(Instant::now(), !options.config.is_direct());
-        Ok(Remote { client, options, stages, offers: ui.trace.offers() })
+        Ok(Remote { client, options, stages, offers: ui.trace.offers(), unanswered: 0 })
     }
 }
 

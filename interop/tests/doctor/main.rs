@@ -9,6 +9,7 @@ mod machines;
 mod memory;
 mod packets;
 mod path;
+mod quick_bench;
 mod sessions;
 mod shells;
 mod site;

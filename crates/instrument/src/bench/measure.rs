@@ -27,6 +27,9 @@ const LEAST_ROUNDS: u32 = LEAST_VALUES as u32;
 const SLICES: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(3)];
 /// Part of the time that is left for measuring in any case, however long the login took.
 const AFTER_LOGIN: f64 = 0.75;
+/// Part of the time after which a quick run sets up nothing more than it must.
+const LATE_SET_UP: f64 = 0.25;
+const NO_ACCEPTOR: &str = "the server's processor time of logins: it has no /proc that tells";
 /// Time that the disks of both ends take.
 const DISKS: Duration = Duration::from_secs(4);
 /// Longest login that guesses are made with: the rest was a question to the user.
@@ -34,7 +37,7 @@ const MOST_LOGIN: Duration = Duration::from_secs(2);
 
 /// Time for the end of a run: closing connections and removing files.
 fn clean_up(time: Duration) -> Duration {
-    (time / 20).min(Duration::from_secs(2))
+    (time / 10).min(Duration::from_secs(2))
 }
 
 /// Measures in rounds until the time is up.
@@ -56,10 +59,21 @@ pub(super) fn run(
     let transport = first.client.driver().link().transport_ref();
     let server = lh_client::sanitise(transport.peer_identification().unwrap_or_default());
     let suite = transport.negotiated().map_or(SUITES[0], |names| usual(&names.cipher_c2s, &names.mac_c2s));
+    let negotiated_suite = transport.negotiated().is_some_and(|names| suite.cipher == names.cipher_c2s);
     let host = first.options.config.host.clone();
     let mut missing = Vec::new();
+    // Both need connections of their own, whose round trips take long on long paths.
+    let keeper = {
+        let (target, parent) = (target.clone(), plan.remote_directory.clone());
+        let many = if plan.quick { 0 } else { MANY };
+        std::thread::spawn(move || WorkDirectory::start(&target, &parent, many))
+    };
+    let offer = {
+        let target = target.clone();
+        std::thread::spawn(move || Offer::of(&target))
+    };
     first.system()?;
-    let round_trip = median(first.ping(5, Duration::from_millis(10))).unwrap_or(0.0);
+    let round_trip = median(first.ping(3, Duration::from_millis(10))).unwrap_or(0.0);
     let mut clients: Vec<Client> = Client::ours().into_iter().collect();
     if clients.is_empty() {
         missing.push("lhssh, lhscp and lhsftp as clients: they are not beside this program".to_owned());
@@ -75,7 +89,8 @@ pub(super) fn run(
     }
     let jump_host = jump_host_plan(target, plan)?;
     tell("asking for the server's algorithms");
-    let setups = setups(&first.options, &Offer::of(target), plan.quick);
+    let offer = offer.join().unwrap_or_default();
+    let setups = setups(&first.options, &offer, plan.quick);
     let Cells { all: cells, main } = if plan.quick {
         missing.push(LEFT_TO_LONG_RUN.to_owned());
         quick(setups, &clients, has_port, jump_host.is_some(), suite)
@@ -93,7 +108,7 @@ pub(super) fn run(
     let least = SLICES[0].max(Duration::from_secs_f64(10.0 * round_trip));
     let slice = share.clamp(least, SLICES[1].max(least));
     tell("preparing a directory at the server");
-    let keeper = WorkDirectory::start(target, &plan.remote_directory, if plan.quick { 0 } else { MANY })?;
+    let keeper = keeper.join().map_err(|_| Fault::Late("the directory was not made in time"))??;
     let here = Scratch::new(&plan.local_directory)?;
     let rate = first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate;
     let file_len = (rate * slice.as_secs_f64()).clamp(1e6, 256e6) as usize;
@@ -119,12 +134,17 @@ pub(super) fn run(
         rows: Rows::default(),
         missing,
         clients: if plan.peers.is_empty() || plan.quick { Vec::new() } else { clients },
-        acceptor: acceptor(target, &mut first),
+        acceptor: None,
         remotes: HashMap::new(),
         counts: false,
     };
-    if run.acceptor.is_none() {
-        run.missing.push("the server's processor time of logins: it has no /proc that tells".to_owned());
+    // It takes a login and two commands.
+    if plan.quick && begun.elapsed() > limit.mul_f64(LATE_SET_UP) {
+        run.missing.push("the server's processor time of logins: for lack of time".to_owned());
+    } else {
+        run.acceptor = acceptor(target, &mut first);
+        let has_none = run.acceptor.is_none();
+        run.missing.extend(has_none.then(|| NO_ACCEPTOR.to_owned()));
     }
     // A quick run copies no small files.
     if !plan.quick
@@ -132,7 +152,12 @@ pub(super) fn run(
     {
         run.missing.push(format!("small files at the server: {why}"));
     }
-    first.client.close();
+    // A quick run saves a login.
+    if plan.quick && negotiated_suite {
+        run.remotes.insert(suite.name(), first);
+    } else {
+        first.client.close();
+    }
     let login = login.min(MOST_LOGIN);
     let mut schedule = Schedule::new(limit, cells.iter().map(|cell| guess(cell, slice, login)));
     schedule.reserve(main, LEAST_ROUNDS);

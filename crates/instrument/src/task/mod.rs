@@ -69,6 +69,7 @@ impl Remote {
             sample: task.sample.map(|every| (every, begun)),
             ping: task.ping.map(|every| (every, begun)),
             pings: VecDeque::new(),
+            stale_pings: self.unanswered,
             pings_left: None,
             asks: asks && task.sample.is_some(),
             asked: false,
@@ -78,6 +79,7 @@ impl Remote {
             ends_with_data,
         };
         let result = self.client.run(&mut control);
+        self.unanswered = control.stale_pings + control.pings.len();
         drop(control);
         let mut shown = std::mem::take(&mut shared.borrow_mut().shown);
         if let Err(error) = result {
@@ -111,6 +113,7 @@ impl Remote {
             sample: None,
             ping: Some((every, begun)),
             pings: VecDeque::new(),
+            stale_pings: self.unanswered,
             pings_left: Some(count),
             asks: false,
             asked: false,
@@ -120,6 +123,7 @@ impl Remote {
             ends_with_data: false,
         };
         let _ = self.client.run(&mut control);
+        self.unanswered = control.stale_pings + control.pings.len();
         drop(control);
         let shown = std::mem::take(&mut shared.borrow_mut().shown);
         shown.pings.into_iter().map(|(_, took)| took).collect()

@@ -46,6 +46,8 @@ pub(super) struct Watch {
     pub(super) ping: Option<(Duration, Instant)>,
     /// When unanswered pings were sent.
     pub(super) pings: VecDeque<Instant>,
+    /// Answers that are still to come to messages of the task before.
+    pub(super) stale_pings: usize,
     /// Answers to wait for, where pings are all there is.
     pub(super) pings_left: Option<usize>,
     pub(super) asks: bool,
@@ -163,6 +165,10 @@ impl Control for Watch {
                 cx.stop(0);
             }
             ControlEvent::GlobalReply { name, .. } if name == PING => {
+                if self.stale_pings > 0 {
+                    self.stale_pings -= 1;
+                    return;
+                }
                 let Some(sent) = self.pings.pop_front() else { return };
                 let took = sent.elapsed().as_secs_f64();
                 let at = sent.saturating_duration_since(self.begun).as_secs_f64();
