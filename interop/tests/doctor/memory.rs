@@ -63,20 +63,6 @@ fn within(test: &str, file: &str, bytes: u64) -> Option<(MemoryGroup, String)> {
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
-fn doctor_names_a_memory_limit_that_kills() {
-    let test = "doctor_names_a_memory_limit_that_kills";
-    let Some((group, line)) = within(test, "memory.limit_in_bytes", 6 << 20) else { return };
-    let Some(diagnosis) = examine(test, &line, "memory_limit") else { return };
-    let place = group.0.to_string_lossy().into_owned();
-    first(
-        &diagnosis,
-        "memory_limit",
-        &["kills processes of the server", "limit of 6.3 MB", &place, "MemoryMax"],
-    );
-}
-
-#[test]
-#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_memory_limit_of_tcp() {
     let test = "doctor_names_a_memory_limit_of_tcp";
     let Some((group, line)) = within(test, "memory.kmem.tcp.limit_in_bytes", 64 << 10) else { return };

@@ -173,7 +173,7 @@ fn broken_off(facts: &Facts) -> Option<Finding> {
     Some(Finding {
         cause: "broken_off",
         title: "Connections to the server broke off, or were no longer accepted, during the measurements.".to_owned(),
-        evidence: vec![why.clone(), "logins and short commands worked before".to_owned()],
+        evidence: vec![why.clone(), "logins worked before".to_owned()],
         gain: "copies that end".to_owned(),
         change: vec![
             "at the server: journalctl -u ssh and dmesg say what ended: a memory limit (oom), a crash, a restart, a limit of \

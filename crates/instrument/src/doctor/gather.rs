@@ -22,6 +22,8 @@ use crate::task::PING_COUNT;
 
 /// Further flows of that length where too few segments were lost for a verdict, at most.
 const MORE_FLOWS: usize = 2;
+/// Words about a connection that ended before its command.
+const CLOSED: [&str; 4] = ["closed by remote host", "Connection reset", "Connection closed", "Broken pipe"];
 /// Logins that take longer than this in all are not repeated once more, seconds.
 const LONG_LOGINS: f64 = 8.0;
 
@@ -145,6 +147,10 @@ fn at_rest<I: Instruments>(
     match system {
         Ok(_) => Ok(Some([first, second])),
         Err(why) => {
+            let why = why.to_string();
+            if CLOSED.iter().any(|words| why.contains(words)) {
+                facts.broken = Some(lh_client::sanitise(&why));
+            }
             facts.missing.push(format!(
                 "what needs a command at the server, transfers among it: {why}. What holds up copies over SFTP, lhscp -v \
                  says at their end"

@@ -10,8 +10,11 @@ use crate::stats::{percent, rate, size};
 /// Causes that a shortage of TCP's memory seems to be.
 const SEEMS: [&str; 6] = ["path", "loss", "congestion_control", "policer", "receive_buffer", "send_buffer"];
 
+/// The group of one end.
+type GroupOf = fn(&Flow) -> Option<&MemoryGroup>;
+
 /// The group of an end whose limit cost most in the transfers.
-fn worst<'a>(facts: &'a Facts, of: fn(&Flow) -> Option<&MemoryGroup>) -> Option<(&'a Flow, &'a MemoryGroup)> {
+fn worst(facts: &Facts, of: GroupOf) -> Option<(&Flow, &MemoryGroup)> {
     let flows = Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));
     flows.filter_map(|flow| Some((flow, of(flow)?))).max_by(|(_, a), (_, b)| {
         (a.killed, a.is_tcp_short()).cmp(&(b.killed, b.is_tcp_short())).then(a.stalled.total_cmp(&b.stalled))
@@ -20,7 +23,7 @@ fn worst<'a>(facts: &'a Facts, of: fn(&Flow) -> Option<&MemoryGroup>) -> Option<
 
 /// Memory limits that cost something. What they explain is taken out of `found`.
 pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
-    let ends: [(&str, fn(&Flow) -> Option<&MemoryGroup>); 2] = [
+    let ends: [(&str, GroupOf); 2] = [
         ("the server", |flow| flow.server_memory.as_ref()),
         ("this machine", |flow| flow.client_memory.as_ref()),
     ];
