@@ -104,6 +104,9 @@ fn jitter_is_named_with_its_bounds_and_is_no_queue() {
     up(&mut facts).server_turns = Some(turns);
     sender(&mut facts).loaded_rtt = Some(0.05);
     assert!(is_named(&facts, "processor") && !is_named(&facts, "jitter"));
+    // So does one whose processor is busy, although the path is full and limits the transfers.
+    up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.2 });
+    assert!(!is_named(&facts, "processor") && !is_named(&facts, "jitter"));
     up(&mut facts).server_turns = None;
     // A handful of late answers, and few answers.
     facts.idle = (0..30).map(|n| if n < 4 { 0.09 } else { 0.05 }).collect();
