@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lh_interop::{Inetd, Lab, is_root, our, peers, script, skip};
+use lh_interop::{Inetd, Lab, TestUser, is_root, our, peers, script, skip};
 
 use super::site::{Plan, Site, diagnosis, first, spec};
 
@@ -34,13 +34,16 @@ impl Drop for MemoryGroup {
 fn examine(test: &str, before: &str, cause: &str) -> Option<serde_json::Value> {
     let [sshd] = peers(test, ["sshd"])?;
     let lab = Lab::new();
+    // Start-up files of the shell are another cause.
+    let user = TestUser::new(&lab);
+    let keys = user.home.join(".ssh/authorized_keys");
     let program = lab.path("sshd-within");
     script(&program, &format!("{before} && exec '{}' \"$@\"", sshd.display()));
-    let server = Inetd::openssh(&lab, &program, "");
+    let server = Inetd::openssh(&lab, &program, &format!("AuthorizedKeysFile {}\n", keys.display()));
     let mut command = Command::new(our("longhaul"));
-    command.args(["doctor", "--json", "--local-dir", &lab.arg("."), "--remote-dir", &lab.arg(".")]);
+    command.args(["doctor", "--json", "--local-dir", &lab.arg(".")]);
     command.args(lab.client_options()).args(["-P", &server.port_arg()]);
-    Some(diagnosis(command.arg(format!("{}@127.0.0.1", lh_interop::me())), cause))
+    Some(diagnosis(command.arg(format!("{}@127.0.0.1", user.name)), cause))
 }
 
 /// The line that puts a process into a new group, or `None` where there is none, which is noted.
