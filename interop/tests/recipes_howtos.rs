@@ -157,3 +157,28 @@ t ssh -x bob@server 'echo "[$DISPLAY]"'
     }
     .run();
 }
+
+/// A client that is stopped in the middle of data ends its `ProxyCommand` before it closes the pipes to it, so that `socat` does
+/// not write "Broken pipe" below what a script prints.
+///
+/// Covers: ssh_config ProxyCommand
+#[test]
+fn proxy_commands_end_before_their_pipes() {
+    Recipe {
+        tools: &["socat"],
+        config: "Host through\n  HostKeyAlias server\n  User bob\n  ProxyCommand socat - TCP:server:22\n",
+        client: r#"
+for signal in TERM HUP TERM HUP TERM HUP TERM HUP; do
+    ssh through 'exec cat /dev/zero' 2>err >/dev/null & pid=$!
+    eventually pgrep -u bob -x cat
+    kill -$signal $pid; wait $pid; echo $signal $?
+    eventually ! pgrep -u me -x socat; eventually ! pgrep -u bob -x cat
+    grep socat err
+done
+"#,
+        ends: Ends::Client,
+        sees: &["TERM 255\nHUP 255\n"],
+        ..RECIPE
+    }
+    .run();
+}
