@@ -5,6 +5,9 @@
 //! configuration, `/data` a directory of the test, `/scratch` the one with the files, and port 2222 a free port. A block with
 //! `needs=PROGRAM` is skipped, with a message, where the program is not installed; `needs=sbatch` means a Slurm cluster, which
 //! is started for the block.
+//!
+//! Shown output must be true: a comment `# says "TEXT"` promises TEXT, and a block marked `text shown` has what the block of
+//! commands before it prints to standard output. There a line `...` stands for any lines, and `…` in a line for any text.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,21 +17,68 @@ use std::process::Command;
 use lh_interop::tunnel::free_port;
 use lh_interop::{Lab, Lhsshd, assert_same_tree, bin_dir, find, is_root, make_blob, me, our, skip};
 
-/// A code block: the program it needs, its first line's number, and its commands.
+/// A code block: the program it needs, its first line's number, its commands, and the output that the page shows.
 struct Block {
     needs: Option<String>,
     line: usize,
     commands: String,
+    shown: Option<String>,
+}
+
+impl Block {
+    /// Returns what the page promises and the commands did not print.
+    fn unkept(&self, out: &str, err: &str) -> Vec<String> {
+        let said = self.commands.lines().filter_map(|line| line.split_once("# says \"")?.1.split('"').next());
+        let mut unkept: Vec<_> =
+            said.filter(|text| !out.contains(text) && !err.contains(text)).map(str::to_owned).collect();
+        if let Some(shown) = self.shown.as_ref().filter(|shown| !lines_fit(&lines(shown), &lines(out))) {
+            unkept.push(shown.clone());
+        }
+        unkept
+    }
+}
+
+/// Returns the lines without spaces at their ends.
+fn lines(text: &str) -> Vec<&str> {
+    text.trim_end().lines().map(str::trim_end).collect()
+}
+
+/// Returns whether the printed lines are the shown ones, of which `...` stands for any.
+fn lines_fit(shown: &[&str], printed: &[&str]) -> bool {
+    match (shown, printed) {
+        ([], _) => printed.is_empty(),
+        (["...", rest @ ..], _) => (0..=printed.len()).any(|skipped| lines_fit(rest, &printed[skipped..])),
+        ([shown, rest @ ..], [line, others @ ..]) => line_fits(shown, line) && lines_fit(rest, others),
+        (_, []) => false,
+    }
+}
+
+/// Returns whether a printed line is the shown one, in which `…` stands for any text.
+fn line_fits(shown: &str, printed: &str) -> bool {
+    match shown.split_once('…') {
+        None => shown == printed,
+        Some((start, rest)) => printed.strip_prefix(start).is_some_and(|left| {
+            (0..=left.len()).any(|at| left.is_char_boundary(at) && line_fits(rest, &left[at..]))
+        }),
+    }
 }
 
 fn blocks(page: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut lines = page.lines().enumerate();
     while let Some((at, line)) = lines.next() {
+        if line == "```text shown" {
+            let body: Vec<_> =
+                lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
+            let block: &mut Block = found.last_mut().expect("commands stand before their output");
+            assert!(block.shown.replace(body.join("\n")).is_none(), "line {}: shown twice", at + 1);
+            continue;
+        }
         let Some(words) = line.strip_prefix("```sh runnable") else { continue };
         let needs = words.trim().strip_prefix("needs=").map(str::to_owned);
         let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
-        found.push(Block { needs, line: at + 1, commands: body.collect::<Vec<_>>().join("\n") });
+        let commands = body.collect::<Vec<_>>().join("\n");
+        found.push(Block { needs, line: at + 1, commands, shown: None });
     }
     found
 }
@@ -118,12 +168,13 @@ fn run_page(name: &str) {
     let path = format!("{}:{}:{}", lab.arg("bin"), bin_dir().display(), std::env::var("PATH").unwrap());
     let all = blocks(&page);
     assert!(!all.is_empty(), "{name} has no commands that can be run");
-    for Block { needs, line, commands } in all {
+    for block in all {
+        let Block { needs, line, commands, .. } = &block;
         if let Some(why) = needs.as_deref().and_then(lacking) {
             skip(&format!("{name}:{line}"), &why);
             continue;
         }
-        let commands = placed(&lab, &commands, free);
+        let commands = placed(&lab, commands, free);
         let mut shell = Command::new("timeout");
         shell.args(["-k", "5", "600"]);
         if needs.as_deref() == Some("sbatch") {
@@ -139,6 +190,9 @@ fn run_page(name: &str) {
         }
         let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
         assert!(ran.status.success(), "{name}:{line}: {}\n{commands}\n{out}{err}", ran.status);
+        println!("{name}:{line}:\n{out}{err}");
+        let unkept = block.unkept(&out.replace(&lab.arg("data"), "/data"), &err);
+        assert!(unkept.is_empty(), "{name}:{line}: the page shows {unkept:#?}\nprinted:\n{out}{err}");
     }
 }
 
@@ -216,4 +270,18 @@ fn blocks_end_where_their_fences_do() {
     let found = blocks(page);
     let seen: Vec<_> = found.iter().map(|b| (b.needs.as_deref(), b.line, b.commands.as_str())).collect();
     assert_eq!(seen, [(Some("jq"), 2, "one\ntwo"), (None, 9, "three")]);
+}
+
+#[test]
+fn shown_output_is_compared() {
+    let page =
+        "```sh runnable\na   # says \"4 files\"\nb\n```\nprints\n```text shown\nx … z\n...\nend\n```\n";
+    let block = blocks(page).remove(0);
+    for out in ["x y z\nend\n", "x  z\n1\n2\nend \n"] {
+        assert!(block.unkept(out, "has 4 files\n").is_empty(), "{out}");
+    }
+    for out in ["", "x y z\n", "x y\nend\n", "x y z\nend\nmore\n"] {
+        assert_eq!(block.unkept(out, "4 files\n"), ["x … z\n...\nend"], "{out}");
+    }
+    assert_eq!(block.unkept("x y z\nend\n", ""), ["4 files"]);
 }

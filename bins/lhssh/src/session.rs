@@ -82,7 +82,7 @@ pub(crate) fn session(
     }
     let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
     fatal()?;
-    control.master = master::listen(options, client, &forwards, control.agent.request(), &control.x11, ui);
+    control.master = master::listen(options, client, &forwards, control.agent.request(), &control.x11, ui)?;
     let persistent = control.master.is_some() && *options.config.control_persist != ControlPersist::No;
     if plan.background || persistent {
         if forwards.pending() {

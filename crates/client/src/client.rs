@@ -28,6 +28,9 @@ use crate::update_host_keys::HostKeyUpdate;
 
 /// An authenticated connection.
 pub struct Client {
+    /// Kept so that the command ends with the connection. Dropped before the driver, as OpenSSH does it: a command
+    /// that still writes gets its signal before its pipes close, and does not complain about them.
+    _proxy: Option<ProxyCommand>,
     driver: Driver,
     /// The resolved host, for messages.
     host: String,
@@ -45,8 +48,6 @@ pub struct Client {
     relayed: bool,
     /// The session's resumption (`Resume`), where the server has offered it.
     resuming: Option<Resuming>,
-    /// Kept so that the command ends with the connection.
-    _proxy: Option<ProxyCommand>,
 }
 
 impl Client {

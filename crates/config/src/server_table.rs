@@ -30,8 +30,8 @@ keyword_table! {
     /// Default: all addresses
     /// Example: `ListenAddress 192.0.2.7:2222`
     listen_address: ListenAddresses = "", "ListenAddress", Global, Works;
-    /// yes: the ports of -p count for ListenAddress lines with a port too, so that a server on another port may
-    /// include the file of the system's sshd; no: such lines keep their port, as with sshd. Our own keyword.
+    /// yes: the ports of -p also replace those of ListenAddress lines, so that a second server may include
+    /// the file of the system's sshd; no: such lines keep their port, as with sshd. Our own keyword.
     /// Example: `PortForAllAddresses yes`
     port_for_all_addresses: bool = "no", "PortForAllAddresses", Global, Works;
     /// yes: PAM checks accounts and passwords, and opens sessions. Only where the program is built with the
@@ -41,50 +41,53 @@ keyword_table! {
     /// PAM service name, a file in /etc/pam.d.
     /// Example: `PAMServiceName longhaul`
     pam_service_name: Option<String> = "sshd", "PAMServiceName", Match, Works;
-    /// Time to log in; 0: as long as it takes.
+    /// Time within which a client must log in: seconds, or a time such as 1m; 0: no limit.
     /// Example: `LoginGraceTime 30`
     login_grace_time: GraceTime = "120", "LoginGraceTime", Global, Works;
-    /// First X11 display number that is used.
+    /// The first X11 display number that forwards use.
     /// Example: `X11DisplayOffset 50`
     x11_display_offset: u32 = "10", "X11DisplayOffset", Match, Works;
-    /// Failed attempts to log in that one connection may make.
+    /// Failed authentication attempts after which a connection ends.
     /// Example: `MaxAuthTries 3`
     max_auth_tries: u32 = "6", "MaxAuthTries", Match, Works;
-    /// Sessions that may be open on one connection; 0 forbids sessions and leaves forwards.
+    /// Largest number of open sessions on one connection; 0 forbids sessions but permits forwards.
     /// Example: `MaxSessions 0`
     max_sessions: u32 = "10", "MaxSessions", Match, Works;
-    /// Seconds without data from the client after which it is asked whether it lives; 0: never. Where it is not set,
-    /// clients that may resume their sessions (ResumeGrace) are asked after 20 seconds.
+    /// Time without data from the client after which a message asks whether it lives: seconds, or a time such
+    /// as 1m; 0: never. If it is not set, clients that may resume their sessions (ResumeGrace) are asked
+    /// after 20 seconds.
     /// Example: `ClientAliveInterval 30`
     client_alive_interval: Seconds = "0", "ClientAliveInterval", Match, Works;
-    /// How many of these may stay unanswered before the connection is ended; 0: end none.
+    /// Number of messages of ClientAliveInterval that may stay unanswered before the connection ends; 0: it
+    /// never ends for that.
     /// Example: `ClientAliveCountMax 2`
     client_alive_count_max: u32 = "3", "ClientAliveCountMax", Match, Works;
     /// The smallest RSA key that is accepted, in bits.
     /// Example: `RequiredRSASize 2048`
     required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, Works;
-    /// File mode mask of forwarded Unix sockets, in octal.
+    /// File mode mask (umask) of the sockets of forwards, in octal.
     /// Example: `StreamLocalBindMask 0117`
     stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, Works;
-    /// How long a connection without any channel stays open.
+    /// Time after which a connection without any channel ends: seconds, or a time such as 10m; none: never.
     /// Example: `UnusedConnectionTimeout 10m`
     unused_connection_timeout: SecondsOrNone = "none", "UnusedConnectionTimeout", Match, Works;
-    /// Whether root may log in: yes, no, prohibit-password (by key only) or forced-commands-only (by keys
-    /// with a command).
+    /// Whether root may log in: yes, no, prohibit-password (not by password or keyboard-interactive) or
+    /// forced-commands-only (only by keys with a command, to run that).
     /// Example: `PermitRootLogin no`
     permit_root_login: PermitRootLogin = "prohibit-password", "PermitRootLogin", Match, Works;
     /// Host-based authentication: yes ignores .rhosts and .shosts, shosts-only ignores .rhosts, no reads
     /// both.
     /// Example: `IgnoreRhosts shosts-only`
     ignore_rhosts: IgnoreRhosts = "yes", "IgnoreRhosts", Match, Works;
-    /// yes: the user's known_hosts does not count for host-based authentication.
+    /// yes: host-based authentication ignores the known_hosts files of users.
     /// Example: `IgnoreUserKnownHosts yes`
     ignore_user_known_hosts: bool = "no", "IgnoreUserKnownHosts", Global, Works;
-    /// yes: users of hosts that are named in shosts.equiv or ~/.shosts log in by the key of their host.
+    /// yes: a user of a host that shosts.equiv or ~/.shosts names may log in because that host's key vouches
+    /// for the user.
     /// Example: `HostbasedAuthentication yes`
     hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, Works;
-    /// yes: trust the name that the client states in host-based authentication, instead of looking up its
-    /// address.
+    /// yes: host-based authentication trusts the host name that the client states; no: the name must belong
+    /// to the client's address.
     /// Example: `HostbasedUsesNameFromPacketOnly yes`
     hostbased_uses_name_from_packet_only: bool = "no", "HostbasedUsesNameFromPacketOnly", Match, Works;
     /// no: no login by key.
@@ -105,16 +108,16 @@ keyword_table! {
     /// yes: users log in by Kerberos (gssapi-with-mic), with the host's keys of /etc/krb5.keytab.
     /// Example: `GSSAPIAuthentication yes`
     gssapi_authentication: bool = "no", "GSSAPIAuthentication", Match, GSSAPI;
-    /// no: credentials that the client gave stay after the logout.
+    /// yes: remove credentials that the client has delegated at the logout; no: keep them.
     /// Example: `GSSAPICleanupCredentials no`
     gssapi_cleanup_credentials: bool = "yes", "GSSAPICleanupCredentials", Global, GSSAPI;
-    /// no: do not keep credentials that a client delegates.
+    /// no: do not store credentials that a client delegates.
     /// Example: `GSSAPIDelegateCredentials no`
     gssapi_delegate_credentials: bool = "yes", "GSSAPIDelegateCredentials", Global, GSSAPI;
     /// Kerberos key exchange, an addition of Debian.
     /// Example: `GSSAPIKeyExchange no`
     gssapi_key_exchange: bool = "no", "GSSAPIKeyExchange", Global, AcceptedWithoutEffect("there is no key exchange by Kerberos");
-    /// no: take any key of the key table instead of that of the host's own name. For hosts with several
+    /// no: accept any key of the key table, not only that of the host's own name. For hosts with several
     /// names.
     /// Example: `GSSAPIStrictAcceptorCheck no`
     gssapi_strict_acceptor_check: bool = "yes", "GSSAPIStrictAcceptorCheck", Global, GSSAPI;
@@ -128,7 +131,7 @@ keyword_table! {
     /// no: no login by password.
     /// Example: `PasswordAuthentication no`
     password_authentication: bool = "yes", "PasswordAuthentication", Match, Works;
-    /// no: no login by questions (keyboard-interactive), as PAM asks them.
+    /// no: no login by keyboard-interactive, the questions of PAM.
     /// Example: `KbdInteractiveAuthentication no`
     kbd_interactive_authentication: bool = "yes", "KbdInteractiveAuthentication"
         ["ChallengeResponseAuthentication", "SKeyAuthentication"], Match, Works;
@@ -141,55 +144,57 @@ keyword_table! {
     /// yes: allow X11 forwarding.
     /// Example: `X11Forwarding yes`
     x11_forwarding: bool = "no", "X11Forwarding", Match, Works;
-    /// no: X11 forwards listen on every address instead of loopback.
+    /// no: listeners of X11 forwards use every address instead of loopback only.
     /// Example: `X11UseLocalhost no`
     x11_use_localhost: bool = "yes", "X11UseLocalhost", Match, Works;
-    /// no: no terminals.
+    /// no: sessions get no terminal.
     /// Example: `PermitTTY no`
     permit_tty: bool = "yes", "PermitTTY", Match, Works;
     /// no: do not run ~/.ssh/rc.
     /// Example: `PermitUserRC no`
     permit_user_rc: bool = "yes", "PermitUserRC", Match, Works;
-    /// no: read the user's files even if others can write to them or their directories.
+    /// no: read a user's key files even if other users can write to them or to the directories above.
     /// Example: `StrictModes no`
     strict_modes: bool = "yes", "StrictModes", Global, Works;
-    /// Which idle connections the kernel probes: yes (or transport; the one to the client), all (those of TCP and X11
-    /// forwards too) or no.
+    /// TCP keepalive probes of the kernel. yes (or transport): for the connection to the client; all: for
+    /// those of TCP and X11 forwards, too; no: for none.
     /// Example: `TCPKeepAlive all`
     tcp_keep_alive: TcpKeepAlive = "yes", "TCPKeepAlive" ["KeepAlive"], Global, Works;
-    /// yes: accounts with an empty password log in with it.
+    /// yes: accounts with an empty password may log in with it.
     /// Example: `PermitEmptyPasswords yes`
     permit_empty_passwords: bool = "no", "PermitEmptyPasswords", Match, Works;
-    /// no: no compression. yes and delayed (after the login) mean the same.
+    /// Whether clients may compress: yes or delayed (both mean after the login), or no.
     /// Example: `Compression no`
     compression: ServerCompression = "delayed", "Compression", Global, Works;
-    /// Addresses that remote forwards listen on: no (loopback), yes (all) or clientspecified.
+    /// Addresses that remote forwards listen on: no (loopback), yes (all) or clientspecified (those that the
+    /// client asks for).
     /// Example: `GatewayPorts clientspecified`
     gateway_ports: ServerGatewayPorts = "no", "GatewayPorts", Match, Works;
-    /// yes: look up the name of each client's address, check that it leads back, and use it in Match Host,
-    /// from= and logs.
+    /// yes: look up the name of each client's address, check that it resolves to that address, and use it in
+    /// Match Host, from= and logs.
     /// Example: `UseDNS yes`
     use_dns: bool = "no", "UseDNS", Global, Works;
-    /// TCP forwards: yes, no, local (-L only) or remote (-R only).
+    /// Which TCP forwards are permitted: yes (all), no, local (-L, -D, -W) or remote (-R).
     /// Example: `AllowTcpForwarding local`
     allow_tcp_forwarding: AllowForwarding = "yes", "AllowTcpForwarding", Match, Works;
     /// no: no agent forwarding.
     /// Example: `AllowAgentForwarding no`
     allow_agent_forwarding: bool = "yes", "AllowAgentForwarding", Match, Works;
-    /// Where the sockets of forwarded agents are made. user:DIRECTORY: in this directory, below the home directory
-    /// unless it begins with a slash; it is made, for the user alone, where it is missing. shared:DIRECTORY: in a new
-    /// private directory below this one, which is removed with the socket. none: agents are not forwarded. Takes %h,
-    /// %u, %U and %%. Directories that another user could replace are refused. Where the keyword is not set and the
-    /// home directory cannot be written to, or its path is too long for a socket, shared:/tmp is used.
+    /// Where the sockets of forwarded agents are created. user:DIRECTORY: in this directory, below the home
+    /// directory unless it begins with a slash; if it is missing, it is created for the user alone.
+    /// shared:DIRECTORY: in a new private directory below this one, which is removed with the socket. none:
+    /// agents are not forwarded. Takes %h, %u, %U and %%. Directories that another user could replace are
+    /// refused. If the keyword is not set, and the home directory cannot be written to or its path is too
+    /// long for a socket, shared:/tmp is used.
     /// Example: `AgentSocketPath user:/run/user/%U/ssh`
     agent_socket_path: AgentSocketPath = "user:.ssh/agent", "AgentSocketPath", Match, Works;
     /// yes: no forwarding of any kind, regardless of other keywords.
     /// Example: `DisableForwarding yes`
     disable_forwarding: bool = "no", "DisableForwarding", Match, Works;
-    /// Forwards of Unix sockets: yes, no, local or remote.
+    /// Which forwards of Unix sockets are permitted: yes (all), no, local or remote.
     /// Example: `AllowStreamLocalForwarding no`
     allow_stream_local_forwarding: AllowForwarding = "yes", "AllowStreamLocalForwarding", Match, Works;
-    /// yes: remove an old socket before listening on its path.
+    /// yes: remove an old socket from the path of a forward before listening there.
     /// Example: `StreamLocalBindUnlink yes`
     stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, Works;
     /// The hash of fingerprints in the log: sha256 or md5.
@@ -198,19 +203,19 @@ keyword_table! {
     /// yes: write how the user has logged in to a file that SSH_USER_AUTH names in the session.
     /// Example: `ExposeAuthInfo yes`
     expose_auth_info: bool = "no", "ExposeAuthInfo", Match, Works;
-    /// yes: refuse connections. For a Match block; the address gets a penalty (PerSourcePenalties).
+    /// yes: refuse connections. For a Match block; the client's address gets a penalty (PerSourcePenalties).
     /// Example: `RefuseConnection yes`
     refuse_connection: bool = "no", "RefuseConnection", Match, Works;
     /// Announce Debian's version, an addition of Debian.
     /// Example: `DebianBanner no`
     debian_banner: bool = "yes", "DebianBanner", Global, AcceptedWithoutEffect("our identification names no distribution");
-    /// Where the process id of the listener is written; none: nowhere.
+    /// File to which the listener writes its process id; none: no file.
     /// Example: `PidFile /run/lhsshd-2222.pid`
     pid_file: WordOrNone = "/run/lhsshd.pid", "PidFile", Global, Works;
-    /// Primes for the group exchange of Diffie and Hellman.
+    /// File of primes for the Diffie-Hellman group exchange.
     /// Example: `ModuliFile /etc/ssh/moduli.lab`
     moduli_file: Option<String> = "/etc/ssh/moduli", "ModuliFile", Global, Works;
-    /// Path of the xauth program.
+    /// Path of the xauth program, which stores X11 authorization data for sessions.
     /// Example: `XAuthLocation /usr/local/bin/xauth`
     xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Global, Works;
     /// Packet ciphers that are accepted; + - ^ edit the default. The client's order decides.
@@ -224,49 +229,51 @@ keyword_table! {
     /// File whose text is shown before authentication; none: no text.
     /// Example: `Banner /etc/issue.net`
     banner: WordOrNone = "none", "Banner", Match, Works;
-    /// Command that is run instead of what the client asks for, which it finds in SSH_ORIGINAL_COMMAND.
+    /// Command that runs instead of the one that the client asks for, which is in SSH_ORIGINAL_COMMAND.
     /// internal-sftp is the SFTP server inside lhsshd; none: no such command.
     /// Default: none
     /// Example: `ForceCommand internal-sftp -R`
     force_command: RestOrNone = "", "ForceCommand", Match, Works;
-    /// Root directory of sessions. It and its parents must belong to root and be writable by root only. Takes %h,
-    /// %u, %U and %%.
+    /// Root directory of sessions. It and the directories above must belong to root, and only root may write
+    /// to them. Takes %h, %u, %U and %%.
     /// Example: `ChrootDirectory /srv/sftp/%u`
     chroot_directory: WordOrNone = "none", "ChrootDirectory", Match, Works;
-    /// File of public keys whose certificates log users in.
+    /// File of the public keys of certificate authorities, one a line; certificates that they have signed log
+    /// users in. The first line that is no public key (or has options) ends the list: authorities below it
+    /// are not trusted, as with sshd, and the log names it.
     /// Example: `TrustedUserCAKeys /etc/ssh/user_ca.pub`
     trusted_user_ca_keys: WordOrNone = "none", "TrustedUserCAKeys", Match, Works;
-    /// Files of keys and certificates that are refused: key lists in text, or made by lhssh-keygen -k. A file
-    /// that cannot be read, or a broken line, refuses all.
+    /// Files of revoked keys and certificates: key lists in text, or made by lhssh-keygen -k. A file that
+    /// cannot be read or has a broken line refuses every key.
     /// Example: `RevokedKeys /etc/ssh/revoked_keys`
     revoked_keys: Words = "none", "RevokedKeys", Match, Works;
     /// Library for security keys.
     /// Example: `SecurityKeyProvider internal`
     security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Global, AcceptedWithoutEffect("signatures of security keys need no library to be checked");
-    /// File of names, one a line; a certificate logs the user in when one of them is among its principals.
-    /// Takes tokens. none: the user's own name counts.
+    /// File of names, one a line: a certificate logs the user in if one of its principals is among them.
+    /// Takes tokens. none: one of its principals must be the user's name.
     /// Example: `AuthorizedPrincipalsFile /etc/ssh/principals/%u`
     authorized_principals_file: WordOrNone = "none", "AuthorizedPrincipalsFile", Match, Works;
     /// Text after our version in the identification line; none: no text.
     /// Default: none
     /// Example: `VersionAddendum lab-7`
     version_addendum: RestOrNone = "", "VersionAddendum", Global, Works;
-    /// Program that prints lines of authorized_keys for a user; an absolute path, then arguments with tokens.
+    /// Program that prints lines of authorized_keys for a user: an absolute path, then arguments with tokens.
     /// Needs AuthorizedKeysCommandUser.
     /// Example: `AuthorizedKeysCommand /usr/local/bin/keys-of %u`
     authorized_keys_command: AbsoluteCommand = "none", "AuthorizedKeysCommand", Match, Works;
-    /// The user that runs it, best one that owns no files.
+    /// The account that runs AuthorizedKeysCommand, best one that does nothing else.
     /// Example: `AuthorizedKeysCommandUser nobody`
     authorized_keys_command_user: WordOrNone = "none", "AuthorizedKeysCommandUser", Match, Works;
-    /// Program that prints lines as in AuthorizedPrincipalsFile; an absolute path, then arguments with
-    /// tokens.
+    /// Program that prints lines as in AuthorizedPrincipalsFile: an absolute path, then arguments with
+    /// tokens. Needs AuthorizedPrincipalsCommandUser.
     /// Example: `AuthorizedPrincipalsCommand /usr/local/bin/principals-of %u %i`
     authorized_principals_command: AbsoluteCommand = "none", "AuthorizedPrincipalsCommand", Match, Works;
-    /// The user that runs it.
+    /// The account that runs AuthorizedPrincipalsCommand, best one that does nothing else.
     /// Example: `AuthorizedPrincipalsCommandUser nobody`
     authorized_principals_command_user: WordOrNone = "none", "AuthorizedPrincipalsCommandUser", Match, Works;
-    /// Socket of an agent that holds the private host keys, whose public halves HostKey names; or
-    /// SSH_AUTH_SOCK.
+    /// Socket of an agent that holds the private host keys, or SSH_AUTH_SOCK; HostKey names their public
+    /// keys.
     /// Example: `HostKeyAgent /run/host-agent.sock`
     host_key_agent: WordOrNone = "none", "HostKeyAgent", Global, Works;
     /// Key exchange methods that are accepted; + - ^ edit the default. The client's order decides.
@@ -301,14 +308,14 @@ keyword_table! {
     /// Example: `SshdAuthPath /usr/lib/openssh/sshd-auth`
     sshd_auth_path: Option<String> = "", "SshdAuthPath", Global, AcceptedWithoutEffect("the server re-executes itself");
     /// How much is logged: QUIET, FATAL, ERROR, INFO, VERBOSE, DEBUG (DEBUG1), DEBUG2 or DEBUG3. From DEBUG1
-    /// on the log shows what users do.
+    /// on, the log shows what users do.
     /// Example: `LogLevel VERBOSE`
     log_level: LogLevel = "INFO", "LogLevel", Match, Works;
-    /// Facility of the system's log.
+    /// Syslog facility of messages.
     /// Example: `SyslogFacility AUTHPRIV`
     syslog_facility: SyslogFacility = "AUTH", "SyslogFacility", Global, Works;
-    /// Files of keys that log a user in; paths that are not absolute begin in the home directory. Takes
-    /// tokens, and wildcards (OpenSSH 10.6). none: no files.
+    /// Files of public keys that log a user in; relative paths begin in the home directory. Takes tokens, and
+    /// wildcards (OpenSSH 10.6). none: no files.
     /// Example: `AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/keys/%u`
     authorized_keys_file: Words = ".ssh/authorized_keys .ssh/authorized_keys2", "AuthorizedKeysFile", Match, Works;
     /// Private host key, or the public one of a key in HostKeyAgent; may be repeated.
@@ -320,11 +327,11 @@ keyword_table! {
     /// Example: `HostCertificate /etc/ssh/ssh_host_ed25519_key-cert.pub`
     host_certificate: Files = "", "HostCertificate", Global, Works;
     /// Only these users may log in: patterns, also USER@HOST or USER@NETWORK/BITS; may be repeated. DenyUsers
-    /// comes first.
+    /// takes precedence.
     /// Default: all
     /// Example: `AllowUsers ada *@192.0.2.0/24`
     allow_users: Patterns = "", "AllowUsers", Match, Works;
-    /// These users may not log in: patterns as AllowUsers has them; may be repeated.
+    /// These users may not log in: patterns as in AllowUsers; may be repeated.
     /// Default: none
     /// Example: `DenyUsers guest*`
     deny_users: Patterns = "", "DenyUsers", Match, Works;
@@ -340,39 +347,41 @@ keyword_table! {
     /// Default: none
     /// Example: `AcceptEnv LANG LC_*`
     accept_env: EnvPatterns = "", "AcceptEnv", Match, Works;
-    /// Environment variables of every session, as NAME=VALUE.
+    /// Environment variables to set in every session, as NAME=VALUE.
     /// Default: none
     /// Example: `SetEnv SITE=lab`
     set_env: EnvValues = "", "SetEnv", Match, Works;
-    /// Methods that must succeed, with commas in between, in this order; several such lists: any one of them.
+    /// Methods that must succeed: a list separated by commas, in this order. Of several lists, one is enough.
     /// any: one method is enough.
     /// Example: `AuthenticationMethods publickey,keyboard-interactive publickey,password`
     authentication_methods: AuthenticationMethods = "any", "AuthenticationMethods", Match, Works;
-    /// Places of our source, as file:module():line patterns, that log everything.
+    /// Patterns file:module():line of places in the source code; messages from there are logged regardless of
+    /// LogLevel.
     /// Example: `LogVerbose session.rs:*`
     log_verbose: LogVerbose = "none", "LogVerbose", Match, Works;
-    /// Kinds of channels that are closed when they are idle for a time, as kind=time; global=time ends all
-    /// sessions when none has had traffic.
+    /// Close channels that have been idle for a time: words kind=time. global=time closes all of them when
+    /// none has had traffic for that time.
     /// Example: `ChannelTimeout session=1h direct-tcpip=10m`
     channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, Works;
-    /// A name that clients may ask for, and its command. internal-sftp is the SFTP server inside lhsshd, and
-    /// so are the usual paths of sftp-server (LonghaulSftp).
+    /// Name of a subsystem that clients may ask for, and its command. internal-sftp is the SFTP server inside
+    /// lhsshd, and so are the usual paths of sftp-server (LonghaulSftp).
     /// Default: none
     /// Example: `Subsystem sftp internal-sftp`
     subsystem: Subsystems = "", "Subsystem", Match, Works;
-    /// Connections that may be logging in at a time: begin:percent:full. From begin on, percent of new ones
-    /// are refused, rising to all at full. See FairStartups.
+    /// Limit of connections that have not logged in, as begin:percent:full. From begin on, this percentage of
+    /// new ones is refused, rising to all of them at full. See FairStartups.
     /// Example: `MaxStartups 50:30:200`
     max_startups: MaxStartups = "10:30:100", "MaxStartups", Global, Works;
-    /// Connections of one source address that may be logging in.
+    /// Limit of connections of one source address that have not logged in.
     /// Example: `PerSourceMaxStartups 20`
     per_source_max_startups: NumberOrNone = "none", "PerSourceMaxStartups", Global, Works;
-    /// Leading bits of an address that count as one source, for IPv4:IPv6.
+    /// Prefix lengths, in bits, of the networks that count as one source address: IPv4:IPv6.
     /// Example: `PerSourceNetBlockSize 32:64`
     per_source_net_block_size: NetBlockSize = "32:128", "PerSourceNetBlockSize", Global, Works;
     /// Refuse source addresses for a time after failed logins and the like: yes, no, or kind:time words
-    /// (authfail, invaliduser, noauth, grace-exceeded, crash, refuseconnection; min, max). An address at which a
-    /// session waits for its client (ResumeGrace) has a reserve of connections that may end without an attempt.
+    /// (authfail, invaliduser, noauth, grace-exceeded, crash, refuseconnection; min, max). An address whose
+    /// sessions wait for their clients (ResumeGrace) may have some connections that end without an attempt to
+    /// log in.
     /// Example: `PerSourcePenalties authfail:10s max:30m`
     per_source_penalties: Penalties = "yes", "PerSourcePenalties", Global, Works;
     /// Networks without penalties, separated by commas.
@@ -381,11 +390,12 @@ keyword_table! {
     /// Tunnels between network devices: yes, no, point-to-point or ethernet.
     /// Example: `PermitTunnel point-to-point`
     permit_tunnel: PermitTunnel = "no", "PermitTunnel", Match, Works;
-    /// DSCP class of packets, of terminals and, as the second word, of everything else; none: leave it alone.
+    /// DSCP class of IP packets: the first word for sessions with a terminal, the second for all others; one
+    /// word is for both. none: the system's default.
     /// Example: `IPQoS ef cs1`
     ip_qos: IpQos = "ef cs0", "IPQoS", Match, Works;
-    /// Exchange keys again after this many bytes (with K, M or G) and, as the second word, after a time;
-    /// default: what the cipher demands.
+    /// Exchange keys again after this many bytes (or with K, M or G) and, as the second word, after a time.
+    /// default: as often as the cipher requires; none: at no time.
     /// Example: `RekeyLimit 16G 1h`
     rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, Works;
     /// What local forwards may connect to: host:port pairs, where * stands for any port; any or none.
@@ -394,139 +404,144 @@ keyword_table! {
     /// Where remote forwards may listen: host:port or port; any or none.
     /// Example: `PermitListen 9000 localhost:9001`
     permit_listen: PermitForward = "any", "PermitListen", Match, Works;
-    /// Let ~/.ssh/environment and environment= of keys set variables: yes, no, or a pattern of names.
+    /// Whether ~/.ssh/environment and environment= of keys may set variables: yes, no, or patterns of names.
     /// Variables can change what a forced command does.
     /// Example: `PermitUserEnvironment LANG,LC_*`
     permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, Works;
-    /// What security keys must have done: touch-required, verify-required (PIN), both, or none. max-pk-ok:N (0 to 255): so
-    /// many of a client's queries about keys that would not do are free, further ones count against MaxAuthTries. As in
-    /// OpenSSH, a line without max-pk-ok makes the first one count.
+    /// touch-required, verify-required (the PIN): what the signature of a security key must prove.
+    /// max-pk-ok:N (0 to 255): N of a client's queries about keys that are not accepted are free, further
+    /// ones count for MaxAuthTries. As in OpenSSH, a line without max-pk-ok makes the first one count. none:
+    /// no option.
     /// Example: `PubkeyAuthOptions verify-required max-pk-ok:6`
     pubkey_auth_options: PubkeyAuthOptions = "none max-pk-ok:6", "PubkeyAuthOptions", Match, Works;
 
-    /// A line for each connection and for each file or command in it: who, from where, with which algorithms
-    /// and key, how much, how long and how fast, and how it ended. An absolute path, syslog, journald or
-    /// none. A file is opened anew for each line, so it may be renamed at any time. Our own keyword: OpenSSH
-    /// does not know it.
+    /// Where to log a line for each connection, and for each file or command in it: who, from where, with
+    /// which algorithms and key, how much, how long, how fast, and how it ended. An absolute path, syslog,
+    /// journald or none. The file is opened for each line, so it may be renamed at any time. Our own keyword:
+    /// OpenSSH does not know it.
     /// Example: `TransferLog /var/log/longhaul-transfers.log`
     transfer_log: TransferLog = "none", "TransferLog", Global, Works;
-    /// How those lines look: text (names and values), json, or hpn (the lines of HPN-SSH's server, with right
-    /// counts). Our own keyword.
+    /// Format of the lines of TransferLog: text (names and values), json, or hpn (the lines of HPN-SSH's
+    /// server, with right counts). Our own keyword.
     /// Example: `TransferLogFormat json`
     transfer_log_format: TransferLogFormat = "text", "TransferLogFormat", Global, Works;
-    /// yes: TransferLog also has a line for each SFTP request that changes names or attributes (rename, remove,
-    /// mkdir, rmdir, setstat, symlink, hardlink and the like), with its outcome, and for each request that is
-    /// denied. Our own keyword.
+    /// yes: TransferLog also has a line for each SFTP request that changes names or attributes (rename,
+    /// remove, mkdir, rmdir, setstat, symlink, hardlink and the like), with its outcome, and for each denied
+    /// request. Our own keyword.
     /// Example: `TransferLogOperations yes`
     transfer_log_operations: bool = "no", "TransferLogOperations", Match, Works;
-    /// Serve counters over HTTP, in the text format of Prometheus, at /metrics of this address: a loopback
-    /// one, unless the word public follows it. Our own keyword.
+    /// Address at which counters are served over HTTP, below /metrics, in the text format of Prometheus. It
+    /// must be a loopback address unless the word public follows it. Our own keyword.
     /// Example: `PrometheusListen 127.0.0.1:9122`
     prometheus_listen: PrometheusListen = "none", "PrometheusListen", Global, Works;
 
-    /// no: a client that has logged in may not bring additional connections without another login. Tickets are
-    /// good once and for half a minute. Our own keyword.
+    /// Whether a client that has logged in may open additional connections with a ticket, which is valid once
+    /// and for 30 seconds. no: each connection must log in. Our own keyword.
     /// Example: `LonghaulTickets no`
     longhaul_tickets: bool = "yes", "LonghaulTickets", Match, Works;
-    /// How long a session waits for its client when the connection breaks, while its programs run on; 0: it ends
-    /// at once. Only clients that ask for it (Resume) can go on with it. The connection is offered it before the
-    /// user is known: what is 0 for an address is off for all users from there. A second time is for connections
-    /// that end with an end of file and no farewell, as those of clients that were killed, but also those whose jump
-    /// host or load balancer has lost the client; 0: such a session ends at once. Our own keyword.
+    /// How long a session whose connection broke waits for its client, while its programs run on; 0: it ends
+    /// at once. Only clients that ask for it (Resume) can continue it. The server must offer this before it
+    /// knows the user, so an address for which it is 0 has none for any user. The second time is for
+    /// connections that end with an end of file and without a farewell, as those of clients that were killed,
+    /// but also those whose jump host or load balancer has lost the client; 0: such a session ends at once.
+    /// Our own keyword.
     /// Example: `ResumeGrace 10m 2m`
     resume_grace: ResumeGrace = "0", "ResumeGrace", Match, Works;
-    /// How many sessions of one user, and of all users, wait for their clients (ResumeGrace). Beyond that the oldest
-    /// of the user with most ends. Our own keyword.
+    /// Largest number of sessions that wait for their clients (ResumeGrace): of one user, and of all users.
+    /// Beyond it, the oldest one of the user with most of them ends. Our own keyword.
     /// Example: `ResumeMaxSessions 16:500`
     resume_max_sessions: ResumeMaxSessions = "64:1024", "ResumeMaxSessions", Global, Works;
-    /// How much memory sessions that wait (ResumeGrace) keep in all for what their clients have not
-    /// acknowledged, in bytes or with K, M or G; none: 64 MiB for each. Beyond that the session that keeps
-    /// most ends, of the user whose sessions keep most. Our own keyword.
+    /// Memory that all waiting sessions (ResumeGrace) may use for what their clients have not acknowledged,
+    /// in bytes or with K, M or G; none: 64 MiB for each. Beyond it, of the user whose sessions use most, the
+    /// session that uses most ends. Our own keyword.
     /// Example: `ResumeMaxMemory 256M`
     resume_max_memory: ResumeMaxMemory = "1G", "ResumeMaxMemory", Global, Works;
-    /// Connections of one user account that may be logged in at a time, at this server; one more is told so and
-    /// ends. Additional connections of a session (LonghaulTickets) and channels do not count, a session that waits
-    /// for its client does. Counted by the listener: not with -i. Our own keyword.
+    /// Largest number of connections of one account to this server; one more ends with a message. Additional
+    /// connections of a session (LonghaulTickets) and channels do not count; a session that waits for its
+    /// client does. The listener counts, so there is no limit with -i. Our own keyword.
     /// Example: `PerUserMaxConnections 4`
     per_user_max_connections: NumberOrNone = "none", "PerUserMaxConnections", Match, Works;
-    /// Bytes that the connections of one user account may move in a period, both directions together, as
-    /// bytes (or with K, M or G) / time. The period begins with the first byte; once they are used up, the
-    /// account's sessions end within some seconds, and new ones are refused until it is over. Kept by the
-    /// listener: it begins anew with a restart or a reload, and there is none with -i. Our own keyword.
+    /// Bytes that the connections of one account may move in a period, both directions together, as bytes (or
+    /// with K, M or G) / time. The period begins with the first byte. Once they are used up, the account's
+    /// sessions end within some seconds, and new ones are refused until it is over. The listener counts: a
+    /// restart or a reload begins anew, and there is no quota with -i. Our own keyword.
     /// Example: `PerUserTransferQuota 200G/1d`
     per_user_transfer_quota: QuotaOrNone = "none", "PerUserTransferQuota", Match, Works;
-    /// Whether the path of sftp-server in Subsystem and forced commands means the server inside lhsshd
+    /// Whether the path of sftp-server in Subsystem and forced commands means the SFTP server inside lhsshd
     /// (internal) or that program (external). Our own keyword.
     /// Example: `LonghaulSftp external`
     longhaul_sftp: LonghaulSftp = "internal", "LonghaulSftp", Match, Works;
-    /// A program that looks at each file uploaded over SFTP before it gets its final name: an absolute path, then
-    /// arguments with the tokens %u, %U and %h. The file's path is added as the last argument. Status 0 accepts
-    /// the file; with any other one, or if the program cannot be run, the upload fails and the file is removed.
-    /// Works with the SFTP server inside lhsshd (ForceCommand internal-sftp) and nothing else. Our own keyword.
+    /// Program that checks each file uploaded over SFTP before it gets its final name: an absolute path, then
+    /// arguments with the tokens %u, %U and %h; the file's path is appended. Status 0 accepts the file. With
+    /// any other status, or if the program cannot be run, the upload fails and the file is removed. Works
+    /// with the SFTP server inside lhsshd (ForceCommand internal-sftp) and nothing else. Our own keyword.
     /// Example: `UploadHook /usr/bin/clamdscan --fdpass --quiet`
     upload_hook: HookCommand = "none", "UploadHook", Match, Works;
-    /// How long UploadHook may take for a file; then it is killed and the upload fails. 0: as long as it takes.
-    /// Our own keyword.
+    /// Time that UploadHook may take for a file; then it is killed and the upload fails: seconds, or a time
+    /// such as 2m; 0: no limit. Our own keyword.
     /// Example: `UploadHookTimeout 2m`
     upload_hook_timeout: Seconds = "10m", "UploadHookTimeout", Match, Works;
-    /// A directory in which each terminal that a session uses is recorded, as it appears and with its times, in a file
-    /// of its own (asciicast version 2, for asciinema): an absolute path, or none. What is typed is not recorded,
-    /// unless the terminal shows it. The directory and its files belong to root alone; where a file cannot be made
-    /// or written, the session ends. Sessions without a terminal are not recorded. Our own keyword.
+    /// Directory in which each terminal of a session is recorded, with times, in a file of its own (asciicast
+    /// version 2, for asciinema): an absolute path, or none. Input is not recorded, except what the terminal
+    /// shows of it. The directory and its files belong to root alone. If a file cannot be created or written,
+    /// the session ends. Sessions without a terminal are not recorded. Our own keyword.
     /// Example: `RecordTerminal /var/log/longhaul/terminals`
     record_terminal: AbsoluteCommand = "none", "RecordTerminal", Match, Works;
-    /// Log connections whose key exchange a quantum computer could break: yes, or no-pq-kex and no for silence.
+    /// yes: log connections whose key exchange a quantum computer could break; no-pq-kex and no: do not.
     /// Example: `WarnWeakCrypto no`
     warn_weak_crypto: WarnWeakCrypto = "yes", "WarnWeakCrypto", Match, Works;
-    /// At MaxStartups, the address that holds most connections loses its oldest one to newcomers of others;
-    /// no: the newcomer is refused, as in OpenSSH. Our own keyword.
+    /// yes: at MaxStartups, the address that holds most connections loses its oldest one to a newcomer from
+    /// another address; no: the newcomer is refused, as in OpenSSH. Our own keyword.
     /// Example: `FairStartups no`
     fair_startups: bool = "yes", "FairStartups", Global, Works;
 
-    /// Networks of load balancers, separated by commas. Connections from there must begin with a header of
-    /// the PROXY protocol (version 1 or 2), and the address that it names is the client's: for Match,
-    /// penalties, MaxStartups and logs. From elsewhere nothing changes. Our own keyword.
+    /// Networks of load balancers, separated by commas. A connection from there must begin with a header of
+    /// the PROXY protocol (version 1 or 2), whose address counts as the client's for Match, penalties,
+    /// MaxStartups and logs. Other connections are not affected. Our own keyword.
     /// Example: `ProxyProtocolFrom 192.0.2.0/28,2001:db8::/64`
     proxy_protocol_from: Networks = "none", "ProxyProtocolFrom", Global, Works;
 
-    /// HPN-SSH: windows grow with the path; no fixes them, at HPNBufferSize or 2 MiB.
+    /// HPN-SSH. yes: windows of channels grow with the bandwidth-delay product of the path; no: they keep the
+    /// size of HPNBufferSize, or 2 MiB.
     /// Example: `TcpRcvBufPoll no`
     tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, Works;
-    /// HPN-SSH: yes keeps windows at 2 MiB, regardless of other keywords.
+    /// HPN-SSH. yes: windows keep a size of 2 MiB, regardless of other keywords.
     /// Example: `HPNDisabled yes`
     hpn_disabled: bool = "no", "HPNDisabled", Match, Works;
-    /// HPN-SSH: yes lets clients do without encryption after authentication, where they have no terminal.
+    /// HPN-SSH. yes: clients may turn encryption off after authentication (NoneSwitch), in sessions without a
+    /// terminal.
     /// Example: `NoneEnabled yes`
     none_enabled: bool = "no", "NoneEnabled", Match, Works;
-    /// HPN-SSH: yes lets them drop the MAC with the cipher.
+    /// HPN-SSH. yes: clients that turn encryption off may do without the MAC, too.
     /// Example: `NoneMacEnabled yes`
     none_mac_enabled: bool = "no", "NoneMacEnabled", Match, Works;
-    /// HPN-SSH: no threads for ciphers, whichever cipher it is.
+    /// HPN-SSH. yes: use no worker threads for encryption, with any cipher.
     /// Example: `DisableMTAES yes`
     disable_mt_aes: bool = "no", "DisableMTAES", Match, Works;
-    /// HPN-SSH: listen for multipath TCP; plain TCP where the kernel has none.
+    /// HPN-SSH. yes: listen for multipath TCP; plain TCP if the kernel has none.
     /// Example: `UseMPTCP yes`
     use_mptcp: bool = "no", "UseMPTCP", Global, Works;
-    /// HPN-SSH, removed there: the TCP receive buffer, which then no longer grows by itself. Without a unit
-    /// in KiB.
+    /// HPN-SSH (older versions): size of the TCP receive buffer, in KiB or with a unit. The kernel then no
+    /// longer adapts it.
     /// Default: the kernel's, which grows
     /// Example: `TcpRcvBuf 8M`
     tcp_rcv_buf: BufferSize = "", "TcpRcvBuf", Match, Works;
-    /// HPN-SSH, removed there: windows grow no further than this; with TcpRcvBufPoll no they have this size.
-    /// Without a unit in KiB.
+    /// HPN-SSH (older versions): largest window of a channel, in KiB or with a unit; the fixed size with
+    /// TcpRcvBufPoll no.
     /// Default: as large as is useful
     /// Example: `HPNBufferSize 64M`
     hpn_buffer_size: BufferSize = "", "HPNBufferSize", Match, Works;
-    /// HPN-SSH, removed there: halve the window against the TCP buffer.
+    /// HPN-SSH (older versions): limit the window to half of the TCP buffer.
     /// Default: none
     /// Example: `HPNBufferLimit no`
     hpn_buffer_limit: Option<String> = "", "HPNBufferLimit", Match, AcceptedWithoutEffect("HPN-SSH has removed it, for it could close a window; HPNBufferSize caps windows");
-    /// Longhaul: TCP's congestion control for this connection, a name from
-    /// /proc/sys/net/ipv4/tcp_allowed_congestion_control.
+    /// TCP congestion control of this connection: a name from
+    /// /proc/sys/net/ipv4/tcp_allowed_congestion_control. Our own keyword.
     /// Default: the system's
     /// Example: `TcpCongestion bbr`
     tcp_congestion: Option<String> = "", "TcpCongestion", Match, Works;
-    /// Longhaul: the kernel sends no faster than this, in bits per second with K, M or G, and evenly.
+    /// Highest rate at which the kernel sends, in bits per second (or with K, M or G); packets are evenly
+    /// spaced. Our own keyword.
     /// Default: none
     /// Example: `TcpPacing 900M`
     tcp_pacing: BitRate = "", "TcpPacing", Match, Works;

@@ -1,7 +1,6 @@
 //! Client of the security key helper.
 
 use std::io;
-use std::process::{Command, Stdio};
 
 use lh_agent::SecurityKey;
 
@@ -82,8 +81,7 @@ pub fn residents(provider: &str, device: &str, pin: Secret, verbose: bool) -> Re
 fn converse(request: &Request, verbose: bool) -> Result<Reply, SkError> {
     let path = program::find(HELPER, "SSH_SK_HELPER");
     let failed = |source| SkError::Helper { what: format!("helper \"{}\"", path.display()), source };
-    let mut child =
-        Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut child = program::start(&path).map_err(failed)?;
     let sent =
         child.stdin.take().map_or(Ok(()), |mut to| program::send(&mut to, VERSION, &request.encode(verbose)));
     let received = child.stdout.take().map_or(Ok(None), |mut from| program::receive(&mut from, VERSION));

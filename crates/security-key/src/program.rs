@@ -1,7 +1,8 @@
 //! Helper programs: their paths, and the transfer of messages over their pipes.
 
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use lh_wire::Writer as _;
 use zeroize::Zeroizing;
@@ -21,6 +22,14 @@ pub(crate) fn find(name: &str, variable: &str) -> PathBuf {
     let elsewhere = ELSEWHERE.iter().map(|directory| PathBuf::from(directory).join(name));
     let fallback = PathBuf::from(ELSEWHERE[0]).join(name);
     beside.into_iter().chain(elsewhere).find(|path| path.is_file()).unwrap_or(fallback)
+}
+
+/// Starts a helper with pipes to its standard input and output, as OpenSSH does: a shell runs a script without a
+/// `#!` line.
+pub(crate) fn start(path: &Path) -> io::Result<Child> {
+    let mut command = Command::new(path);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    lh_sys::spawn::spawn_like_execvp(&mut command)
 }
 
 /// Sends a message: its length, the protocol's version, the body.
@@ -69,7 +78,22 @@ pub fn receive(from: &mut impl Read, version: u8) -> io::Result<Option<Zeroizing
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn helper_without_an_interpreter_line_runs_in_a_shell() {
+        let path = std::env::temp_dir().join(format!("lh-security-key-helper-{}", std::process::id()));
+        std::fs::write(&path, "exec cat\n").expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("made executable");
+        let mut child = start(&path).expect("started");
+        send(&mut child.stdin.take().expect("a pipe"), 5, b"back").expect("sent");
+        let from = child.stdout.as_mut().expect("a pipe");
+        assert_eq!(receive(from, 5).expect("read").as_deref(), Some(&b"back".to_vec()));
+        assert!(child.wait().expect("ended").success());
+        std::fs::remove_file(&path).expect("removed");
+    }
 
     #[test]
     fn messages_round_trip_and_end() {

@@ -3,8 +3,10 @@
 use crate::command::{Command, CopyFlags, Line, parse};
 use crate::complete::complete;
 use crate::console::{Console, PROMPT, Said};
-use crate::paths::absolute;
+use crate::glob;
+use crate::paths::{absolute, absolute_pattern};
 use crate::shell::{Failed, Shell};
+use crate::words::escaped;
 use crate::{FAILURE, NO_CONNECTION, print, say, say_lost};
 
 /// What follows a line.
@@ -19,10 +21,11 @@ enum After {
 }
 
 impl Shell {
-    /// Opens the destination's path: changes to a directory, or fetches a file, to `target` if given. Returns
-    /// the exit status when the session ends with that.
-    pub fn open(&mut self, path: &[u8], target: Option<&[u8]>) -> Option<u8> {
-        let path = absolute(path, &self.directory);
+    /// Opens the destination's path: changes to a directory, or fetches the file of this name or, where there is
+    /// none, the files that match it as a pattern; to `target` if given. Returns the exit status when the
+    /// session ends with that.
+    pub fn open(&mut self, given: &[u8], target: Option<&[u8]>) -> Option<u8> {
+        let path = absolute(given, &self.directory);
         let is_dir = match self.remote.is_dir(&path) {
             Ok(is_dir) => is_dir,
             Err(_) => return Some(self.lost()),
@@ -36,7 +39,12 @@ impl Shell {
                 Err(failed) => Err(failed),
             }
         } else {
-            self.get(CopyFlags::default(), &path, target)
+            let name = escaped(&path);
+            let pattern = match glob::remote(&mut self.remote, &name) {
+                Ok(found) if found.is_empty() => absolute_pattern(given, &self.directory),
+                _ => name,
+            };
+            self.get_matching(CopyFlags::default(), &pattern, target)
         };
         Some(match outcome {
             Ok(()) => 0,

@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("transport", &["wire", "crypto", "resume"]),
     ("auth", &["wire", "crypto", "resume"]),
     ("agent", &["wire", "crypto"]),
-    ("security-key", &["wire", "crypto", "agent"]),
+    ("security-key", &["wire", "crypto", "agent", "sys"]),
     ("connection", &["wire"]),
     ("sftp", &["wire", "crypto"]),
     ("sftp-fs", &["sftp"]),

@@ -1,7 +1,7 @@
 //! Client of the PKCS#11 helper.
 
 use std::io;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout};
 
 use lh_crypto::{Hash, PublicKey, key_algorithms};
 
@@ -34,8 +34,7 @@ impl Provider {
     pub fn open(library: &str, pin: Secret, ask: Pin<'_>) -> Result<(Self, Vec<TokenKey>), TokenError> {
         let path = program::find(HELPER, "SSH_PKCS11_HELPER");
         let failed = |source| TokenError::Helper { path: path.display().to_string(), source };
-        let mut child =
-            Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let mut child = program::start(&path).map_err(failed)?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
         let from = from.ok_or_else(|| failed(io::ErrorKind::BrokenPipe.into()))?;
         let mut provider = Self { path: path.display().to_string(), child: Some(child), to, from };

@@ -17,8 +17,8 @@ use lh_sys::users::{self, User};
 use crate::external_program::{End, ExternalProgram, Reads};
 use crate::strict::{self, ProgramError};
 
-/// `PATH` of these programs: the C library's default.
-const PATH: &str = "/usr/bin:/bin:/usr/sbin:/sbin";
+/// `PATH` of these programs, as in Debian's sshd: that of ordinary users' sessions.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/games";
 
 /// Largest output of a program, bytes: many thousands of keys.
 const MOST_OUTPUT: usize = 16 << 20;

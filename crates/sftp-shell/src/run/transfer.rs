@@ -12,7 +12,7 @@ use crate::command::CopyFlags;
 use crate::paths::absolute;
 use crate::shell::{Failed, Outcome, Shell};
 use crate::show::Show;
-use crate::words::{escaped, unescape};
+use crate::words::unescape;
 use crate::{glob, say};
 
 /// A source and the name of its copy.
@@ -39,11 +39,6 @@ fn is_local_dir(path: &[u8]) -> bool {
 }
 
 impl Shell {
-    /// `get` of a name that is no pattern.
-    pub(crate) fn get(&mut self, flags: CopyFlags, path: &[u8], target: Option<&[u8]>) -> Outcome {
-        self.get_matching(flags, &escaped(path), target)
-    }
-
     /// `get`; the pattern is absolute.
     pub(crate) fn get_matching(
         &mut self,
