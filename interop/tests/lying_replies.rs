@@ -17,7 +17,7 @@ fn over_pipes(lies: &[Lie]) {
 }
 
 /// The faults of this file.
-const LIES: [Lie; 22] = [
+const LIES: [Lie; 24] = [
     Lie::FullDisk,
     Lie::IdleRename,
     Lie::NoPosixRename,
@@ -40,6 +40,8 @@ const LIES: [Lie; 22] = [
     Lie::TwoRealPaths,
     Lie::NoMkdir,
     Lie::BadNames,
+    Lie::NoExtensions,
+    Lie::BareReplies,
 ];
 
 /// The copy is right, or there is a word about it and the status is not 0.
@@ -58,6 +60,11 @@ fn empty(lab: &Lab, name: &str) {
 #[test]
 fn limits_and_renames_that_are_announced_and_not_there_are_done_without() {
     over_pipes(&[Lie::IdleRename, Lie::NoPosixRename, Lie::ZeroLimits, Lie::TinyLimits]);
+}
+
+#[test]
+fn replies_without_texts_and_extensions_are_enough() {
+    over_pipes(&[Lie::NoExtensions, Lie::BareReplies]);
 }
 
 #[test]
