@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lh_interop::foreign_site::{Site, Targets};
 use lh_interop::{
-    ForeignServer, Inetd, Lab, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
+    ForeignServer, Inetd, Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
     make_blob, maven_class_path, me, npm_modules, our, peer_script, peers, russh_peer, safe_directory, skip,
 };
 
@@ -262,4 +262,37 @@ fn links_on_an_unidentified_server_are_corrected() {
     let site = Site::new(&lab, server.port).with_options(&["-S", &our("lhssh").to_string_lossy()]);
     make_blob(&lab.path("far/up"), 1000);
     site.make_links(Targets::Kept);
+}
+
+/// OpenSSH's server and ours run any program as their SFTP server: the identification says nothing about it.
+#[test]
+fn links_behind_another_programs_server_are_not_reversed() {
+    let Some([sshd]) = peers("links_behind_a_server", ["sshd"]) else { return };
+    let lab = Lab::new();
+    let liar = env!("CARGO_BIN_EXE_lh-lying-sftp");
+    let script = format!("#!/bin/sh\ncd '{}' && exec {liar} LinkFirst NoExtensions\n", lab.arg(""));
+    lab.write("behind", &script);
+    lab.sh("chmod 755 behind").ok("chmod");
+    let config = format!("ForceCommand {}", lab.arg("behind"));
+    let (theirs, ours) = (Inetd::openssh(&lab, &sshd, &config), Lhsshd::start(&lab, &config));
+    for port in [theirs.port, ours.port] {
+        let site = Site::new(&lab, port);
+        make_blob(&lab.path("far/up"), 1000);
+        site.make_links(Targets::Kept);
+        let entries = || fs::read_dir(lab.dir()).unwrap().flatten().filter(|entry| entry.path().is_symlink());
+        assert_eq!(entries().count(), 0, "a link was made elsewhere");
+        fs::create_dir_all(lab.path("tree/sub")).unwrap();
+        let links = [("one", "file"), ("two", "../up")];
+        for (link, to) in links {
+            std::os::unix::fs::symlink(to, lab.path("tree/sub").join(link)).unwrap();
+        }
+        site.scp(&["-r", "--links"], &lab.arg("tree"), &site.far("tree")).ok("lhscp of links");
+        for (link, to) in links {
+            Targets::Kept.check(&lab.path("far/tree/sub").join(link), to);
+        }
+        assert_eq!(entries().count(), 0, "a link was made elsewhere");
+        for dir in ["far", "tree"] {
+            fs::remove_dir_all(lab.path(dir)).unwrap();
+        }
+    }
 }
