@@ -6,7 +6,8 @@ use std::path::Path;
 use lh_interop::foreign_site::{Site, Targets};
 use lh_interop::{
     ForeignServer, Inetd, Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
-    make_blob, maven_class_path, me, npm_modules, our, peer_script, peers, russh_peer, safe_directory, skip,
+    make_blob, maven_class_path, me, newer_python, npm_modules, our, peer_script, peers, russh_peer,
+    safe_directory, skip,
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -74,6 +75,20 @@ fn asyncssh_server_copies_and_links() {
     let words = ["-W", "ignore", &peer_script("asyncssh_server.py"), &lab.arg("")];
     let server = ForeignServer::start(&lab, Path::new(PYTHON), &words);
     Site::new(&lab, server.port).exercise(Targets::Kept);
+}
+
+/// The current releases, which Debian does not have yet.
+#[test]
+fn newer_asyncssh_and_paramiko_servers_copy_and_link() {
+    let Some(python) = newer_python("newer_python_servers") else { return };
+    for script in ["asyncssh_server.py", "paramiko_server.py"] {
+        let lab = Lab::new();
+        let words = ["-W", "ignore", &peer_script(script), &lab.arg("")];
+        let server = ForeignServer::start(&lab, &python, &words);
+        let site = Site::new(&lab, server.port);
+        site.exercise(Targets::Kept);
+        site.resume();
+    }
 }
 
 #[test]
