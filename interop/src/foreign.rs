@@ -29,6 +29,21 @@ pub fn npm_modules(test: &str, package: &str) -> Option<PathBuf> {
     None
 }
 
+/// Returns the Python with the packages of the Python Package Index that are newer than Debian's. If they are not
+/// installed, reports the skipped test and returns `None`.
+pub fn newer_python(test: &str) -> Option<PathBuf> {
+    let python = fetched_peers().join("python");
+    // This file is written when all packages are installed.
+    if python.join("packages").is_file() {
+        return Some(python.join("bin/python"));
+    }
+    skip_unavailable(
+        test,
+        "paramiko and asyncssh of the Python Package Index are not installed (cargo xtask peers)",
+    );
+    None
+}
+
 /// Returns the class path with Maven's packages. If some packages of `peers/java/pom.xml` are not installed,
 /// reports the skipped test and returns `None`.
 pub fn maven_class_path(test: &str) -> Option<String> {

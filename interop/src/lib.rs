@@ -36,7 +36,8 @@ pub use agent::Agent;
 pub use data::{assert_same_file, assert_same_tree, json_lines, link_directory, make_blob, make_tree};
 pub use flights::Flights;
 pub use foreign::{
-    ForeignServer, fetched_peers, go_peer, maven_class_path, npm_modules, peer_script, russh_peer,
+    ForeignServer, fetched_peers, go_peer, maven_class_path, newer_python, npm_modules, peer_script,
+    russh_peer,
 };
 pub use lab::{Lab, Ran, Shown, TestUser};
 pub use pam::PamService;

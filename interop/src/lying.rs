@@ -186,6 +186,10 @@ impl Server {
         if let Some(reply) = idle {
             return reply.encode(id);
         }
+        if self.lies(Lie::BareReplies) {
+            let fault = |fault: Fault| Reply::Status(fault.code, fault.text);
+            return self.carry_out(kind, &mut fields).unwrap_or_else(fault).bare(kind == READLINK).encode(id);
+        }
         match self.carry_out(kind, &mut fields) {
             Ok(Reply::Data(_)) if self.lies(Lie::StatusForRead) => Reply::ok().encode(id),
             Ok(Reply::Data(data)) if self.lies(Lie::MoreData) => {
@@ -209,6 +213,9 @@ impl Server {
     }
 
     fn version(&self) -> Vec<u8> {
+        if self.lies(Lie::NoExtensions) {
+            return wire::version(&[]);
+        }
         let mut extensions = vec![("posix-rename@openssh.com", "1")];
         if [Lie::LimitsNotKept, Lie::ZeroLimits, Lie::TinyLimits].iter().any(|&lie| self.lies(lie)) {
             extensions.push(("limits@openssh.com", "1"));

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lh_interop::{
-    Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, make_blob, maven_class_path, me, npm_modules, our,
-    peer_script, peers, russh_peer, skip,
+    Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, make_blob, maven_class_path, me, newer_python,
+    npm_modules, our, peer_script, peers, russh_peer, skip,
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -91,6 +91,39 @@ impl Site {
     fn has_module(&self, module: &str) -> bool {
         self.lab.run(Path::new(PYTHON), &["-W", "ignore", "-c", &format!("import {module}")]).code == 0
     }
+}
+
+/// The current releases, which Debian does not have yet.
+#[test]
+fn newer_paramiko_and_asyncssh_copy_and_link() {
+    let Some(python) = newer_python("newer_python_clients") else { return };
+    for (client, script) in [("paramiko", "paramiko_links.py"), ("asyncssh", "asyncssh_links.py")] {
+        let site = Site::new("");
+        let ran = site.lab.run(&python, &site.words(&["-W", "ignore", &peer_script(script)], &[]));
+        site.check(ran, client, SecondLink::Nowhere);
+    }
+    // Commands and pipes, with new keys in between.
+    for script in ["paramiko_client.py", "asyncssh_client.py"] {
+        let site = Site::new("RekeyLimit 16M");
+        let words = ["-W", "ignore", &peer_script(script)];
+        site.lab.run(&python, &site.words(&words, &[])).ok(script);
+        for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
+            assert_same_file(&site.lab.path("blob"), &site.lab.path(name));
+        }
+    }
+}
+
+/// Microsoft's SSH library of dev tunnels has no SFTP: commands, pipes and a forward. Its key blobs name the signature
+/// algorithm. New keys in the middle of data end its connection, with OpenSSH, too.
+#[test]
+fn dev_tunnels_client_runs_commands_and_forwards() {
+    let Some([node, keygen]) = peers("dev_tunnels", ["node", "ssh-keygen"]) else { return };
+    let Some(modules) = npm_modules("dev_tunnels", "@microsoft/dev-tunnels-ssh-tcp") else { return };
+    let site = Site::new("");
+    site.write_pem(&keygen);
+    let words = site.words(&[&peer_script("dev_tunnels_client.js")], &[&modules.to_string_lossy()]);
+    let ran = site.lab.run(&node, &words).ok("the client of dev tunnels");
+    assert_eq!(ran.text(), "done\n");
 }
 
 fn python(test: &str, module: &str, script: &str, second: SecondLink) {

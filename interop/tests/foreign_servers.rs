@@ -5,8 +5,9 @@ use std::path::Path;
 
 use lh_interop::foreign_site::{Site, Targets};
 use lh_interop::{
-    ForeignServer, Inetd, Lab, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
-    make_blob, maven_class_path, me, npm_modules, our, peer_script, peers, russh_peer, safe_directory, skip,
+    ForeignServer, Inetd, Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
+    make_blob, maven_class_path, me, newer_python, npm_modules, our, peer_script, peers, russh_peer,
+    safe_directory, skip,
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -74,6 +75,20 @@ fn asyncssh_server_copies_and_links() {
     let words = ["-W", "ignore", &peer_script("asyncssh_server.py"), &lab.arg("")];
     let server = ForeignServer::start(&lab, Path::new(PYTHON), &words);
     Site::new(&lab, server.port).exercise(Targets::Kept);
+}
+
+/// The current releases, which Debian does not have yet.
+#[test]
+fn newer_asyncssh_and_paramiko_servers_copy_and_link() {
+    let Some(python) = newer_python("newer_python_servers") else { return };
+    for script in ["asyncssh_server.py", "paramiko_server.py"] {
+        let lab = Lab::new();
+        let words = ["-W", "ignore", &peer_script(script), &lab.arg("")];
+        let server = ForeignServer::start(&lab, &python, &words);
+        let site = Site::new(&lab, server.port);
+        site.exercise(Targets::Kept);
+        site.resume();
+    }
 }
 
 #[test]
@@ -262,4 +277,37 @@ fn links_on_an_unidentified_server_are_corrected() {
     let site = Site::new(&lab, server.port).with_options(&["-S", &our("lhssh").to_string_lossy()]);
     make_blob(&lab.path("far/up"), 1000);
     site.make_links(Targets::Kept);
+}
+
+/// OpenSSH's server and ours run any program as their SFTP server: the identification says nothing about it.
+#[test]
+fn links_behind_another_programs_server_are_not_reversed() {
+    let Some([sshd]) = peers("links_behind_a_server", ["sshd"]) else { return };
+    let lab = Lab::new();
+    let liar = env!("CARGO_BIN_EXE_lh-lying-sftp");
+    let script = format!("#!/bin/sh\ncd '{}' && exec {liar} LinkFirst NoExtensions\n", lab.arg(""));
+    lab.write("behind", &script);
+    lab.sh("chmod 755 behind").ok("chmod");
+    let config = format!("ForceCommand {}", lab.arg("behind"));
+    let (theirs, ours) = (Inetd::openssh(&lab, &sshd, &config), Lhsshd::start(&lab, &config));
+    for port in [theirs.port, ours.port] {
+        let site = Site::new(&lab, port);
+        make_blob(&lab.path("far/up"), 1000);
+        site.make_links(Targets::Kept);
+        let entries = || fs::read_dir(lab.dir()).unwrap().flatten().filter(|entry| entry.path().is_symlink());
+        assert_eq!(entries().count(), 0, "a link was made elsewhere");
+        fs::create_dir_all(lab.path("tree/sub")).unwrap();
+        let links = [("one", "file"), ("two", "../up")];
+        for (link, to) in links {
+            std::os::unix::fs::symlink(to, lab.path("tree/sub").join(link)).unwrap();
+        }
+        site.scp(&["-r", "--links"], &lab.arg("tree"), &site.far("tree")).ok("lhscp of links");
+        for (link, to) in links {
+            Targets::Kept.check(&lab.path("far/tree/sub").join(link), to);
+        }
+        assert_eq!(entries().count(), 0, "a link was made elsewhere");
+        for dir in ["far", "tree"] {
+            fs::remove_dir_all(lab.path(dir)).unwrap();
+        }
+    }
 }

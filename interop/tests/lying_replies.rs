@@ -17,7 +17,7 @@ fn over_pipes(lies: &[Lie]) {
 }
 
 /// The faults of this file.
-const LIES: [Lie; 22] = [
+const LIES: [Lie; 24] = [
     Lie::FullDisk,
     Lie::IdleRename,
     Lie::NoPosixRename,
@@ -40,6 +40,8 @@ const LIES: [Lie; 22] = [
     Lie::TwoRealPaths,
     Lie::NoMkdir,
     Lie::BadNames,
+    Lie::NoExtensions,
+    Lie::BareReplies,
 ];
 
 /// The copy is right, or there is a word about it and the status is not 0.
@@ -58,6 +60,11 @@ fn empty(lab: &Lab, name: &str) {
 #[test]
 fn limits_and_renames_that_are_announced_and_not_there_are_done_without() {
     over_pipes(&[Lie::IdleRename, Lie::NoPosixRename, Lie::ZeroLimits, Lie::TinyLimits]);
+}
+
+#[test]
+fn replies_without_texts_and_extensions_are_enough() {
+    over_pipes(&[Lie::NoExtensions, Lie::BareReplies]);
 }
 
 #[test]
@@ -161,6 +168,31 @@ fn commands_of_lhsftp_are_right_or_reported() {
         let ran = lab.run(&our("lhsftp"), &["-b", &lab.arg("batch"), "-D", &server]);
         right_or_told(&format!("{lie:?} get *"), &ran, &wrong(&lab.path("small"), &lab.path("here")));
     }
+}
+
+/// Each entry is copied, removed and synchronized once.
+///
+/// Covers: sftp rm
+#[test]
+fn names_listed_twice_are_taken_once() {
+    let lab = Lab::new();
+    make_sources(&lab);
+    let (server, small, here) = (liar(&lab, &[Lie::TwiceListed]), lab.arg("small"), lab.arg("here"));
+    let from = format!("h:{small}/*");
+    for flags in [&["-D", &server][..], &["-r", "-D", &server], &["--sync", "-D", &server]] {
+        empty(&lab, "here");
+        // `--sync` compares the directories themselves.
+        let sync = flags.contains(&"--sync");
+        let words = if sync { [format!("h:{small}/"), here.clone()] } else { [from.clone(), here.clone()] };
+        let ran = lab.run(&our("lhscp"), &[flags, &[&words[0], &words[1]]].concat()).ok("lhscp");
+        assert_eq!((wrong(&lab.path("small"), &lab.path("here")), &*ran.err), (vec![], ""), "{flags:?}");
+    }
+    empty(&lab, "here");
+    lab.write("batch", &format!("get {small}/* {here}\nget -R {} {here}\nrm {small}/*\n", lab.arg("mixed")));
+    let ran = lab.run(&our("lhsftp"), &["-b", &lab.arg("batch"), "-D", &server]).ok("lhsftp");
+    assert_eq!(ran.err, "", "{}", ran.text());
+    assert_eq!(wrong(&lab.path("mixed"), &lab.path("here/mixed")), Vec::<PathBuf>::new());
+    assert_eq!(fs::read_dir(lab.path("small")).unwrap().count(), 0);
 }
 
 /// A pattern matches all of a directory, or it is reported that not all of it could be read.

@@ -24,6 +24,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/sshfs", "sshfs"),
     ("/usr/bin/fusermount3", "fuse3"),
     ("/usr/bin/python3", "python3"),
+    ("/usr/share/doc/python3-venv", "python3-venv"),
     ("/usr/lib/python3/dist-packages/paramiko", "python3-paramiko"),
     ("/usr/lib/python3/dist-packages/asyncssh", "python3-asyncssh"),
     ("/usr/share/gocode/src/golang.org/x/crypto/ssh", "golang-golang-x-crypto-dev"),
@@ -107,7 +108,15 @@ const ANY: &[(&str, &str)] = &[
 ];
 
 /// npm packages, with the version for which the tests were written.
-const NPM: &[(&str, &str)] = &[("ssh2", "1.17.0")];
+const NPM: &[(&str, &str)] = &[
+    ("ssh2", "1.17.0"),
+    ("@microsoft/dev-tunnels-ssh", "3.12.42"),
+    ("@microsoft/dev-tunnels-ssh-keys", "3.12.12"),
+    ("@microsoft/dev-tunnels-ssh-tcp", "3.12.42"),
+];
+
+/// Packages of the Python Package Index, newer than Debian's.
+const PYPI: [&str; 2] = ["paramiko==5.1.0", "asyncssh==2.24.1"];
 
 fn missing() -> Vec<&'static str> {
     let mut missing: Vec<_> = PACKAGES
@@ -130,12 +139,37 @@ pub(crate) fn install() -> Outcome {
     if lh_interop::find("mvn").is_some() {
         install_from_maven()?;
     }
+    install_from_pypi();
     build_russh()?;
     if lh_interop::find("go").is_some() {
         build_opkssh();
         build_go_servers();
     }
     debian
+}
+
+/// Installs packages of the Python Package Index into an environment of their own below cargo's target directory.
+/// Where they cannot be had, the tests with them report that they are skipped.
+fn install_from_pypi() {
+    let into = target_dir().join("peers/python");
+    let (stamp, wanted) = (into.join("packages"), PYPI.join("\n"));
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return;
+    }
+    println!("peers: installing {} of the Python Package Index", PYPI.join(" "));
+    let limited = |program: &std::path::Path, args: &[&str]| {
+        let status = Command::new("timeout").arg("180").arg(program).args(args).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let place = into.to_string_lossy();
+    let mut install = vec!["-m", "pip", "--quiet", "--disable-pip-version-check", "install"];
+    install.extend(PYPI);
+    let installed = limited(std::path::Path::new("python3"), &["-m", "venv", "--clear", &place])
+        && limited(&into.join("bin/python"), &install)
+        && std::fs::write(&stamp, wanted).is_ok();
+    if !installed {
+        println!("peers: SKIPPED: {} cannot be installed here (python3-venv?)", PYPI.join(" "));
+    }
 }
 
 /// Builds opkssh from Go's module proxy. If it cannot be fetched, the recipe that needs it reports that it is
@@ -205,18 +239,16 @@ fn install_from_maven() -> Outcome {
 /// Installs npm's packages below cargo's target directory, which needs no rights.
 fn install_from_npm() -> Outcome {
     let into = target_dir().join("peers");
-    let wanted: Vec<String> = NPM
-        .iter()
-        .filter(|(name, version)| {
-            let manifest = into.join("node_modules").join(name).join("package.json");
-            let text = std::fs::read_to_string(manifest).unwrap_or_default();
-            !text.contains(&format!("\"version\": \"{version}\""))
-        })
-        .map(|(name, version)| format!("{name}@{version}"))
-        .collect();
-    if wanted.is_empty() {
+    let is_installed = |&(name, version): &(&str, &str)| {
+        let manifest = into.join("node_modules").join(name).join("package.json");
+        let text = std::fs::read_to_string(manifest).unwrap_or_default();
+        text.contains(&format!("\"version\": \"{version}\""))
+    };
+    if NPM.iter().all(is_installed) {
         return Ok(());
     }
+    // npm removes what it is not asked for.
+    let wanted: Vec<String> = NPM.iter().map(|(name, version)| format!("{name}@{version}")).collect();
     println!("peers: installing {} of npm's", wanted.join(" "));
     std::fs::create_dir_all(&into).map_err(|error| format!("{}: {error}", into.display()))?;
     // The packages' build steps compile optional native modules.

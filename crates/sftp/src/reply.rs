@@ -142,8 +142,8 @@ impl Reply {
             }
             PacketType::HANDLE => {
                 let handle = reader.string()?;
-                if handle.len() > crate::protocol::MAX_HANDLE {
-                    return Err(lh_wire::WireError::Invalid { what: "handle longer than 256 bytes" });
+                if handle.len() > crate::protocol::MAX_HANDLE_ACCEPTED {
+                    return Err(lh_wire::WireError::Invalid { what: "handle longer than 4096 bytes" });
                 }
                 // Copied, so that an open file does not keep a whole receive buffer alive.
                 ReplyBody::Handle(Handle::new(handle))
@@ -153,7 +153,10 @@ impl Reply {
                 let chunks = if data.is_empty() { Vec::new() } else { vec![message.slice_ref(data)] };
                 ReplyBody::Data(Data::new(chunks))
             }
-            PacketType::NAME => ReplyBody::Names(read_names(&mut reader)?),
+            PacketType::NAME => ReplyBody::Names(match read_path(reader.clone()) {
+                Some(path) => vec![path],
+                None => read_names(&mut reader)?,
+            }),
             PacketType::ATTRS => ReplyBody::Attrs(Attrs::read(&mut reader)?),
             PacketType::EXTENDED_REPLY => {
                 let fields = reader.rest();
@@ -168,6 +171,16 @@ impl Reply {
         };
         Ok(Self { id, body })
     }
+}
+
+/// Reads a NAME with one path and nothing behind its long name. Some servers leave the attributes out where they
+/// mean nothing, in answers to REALPATH and READLINK. OpenSSH's client does not read them there either.
+fn read_path(mut reader: Reader<'_>) -> Option<Name> {
+    if reader.u32() != Ok(1) {
+        return None;
+    }
+    let (name, long_name) = (reader.string().ok()?.to_vec(), reader.string().ok()?.to_vec());
+    reader.is_empty().then_some(Name { name, long_name, attrs: Attrs::NONE })
 }
 
 pub(crate) fn read_names(reader: &mut Reader<'_>) -> Result<Vec<Name>, lh_wire::WireError> {

@@ -120,9 +120,18 @@ impl Session {
     pub fn set_server(&mut self, identification: Option<&str>) {
         let is_one = |line: &str| TAKE_MANY_REQUESTS.iter().any(|start| line.starts_with(start));
         self.takes_many = identification.map(is_one);
-        if self.order_offered().is_none() {
-            self.links = Known::of_server(identification);
-        }
+        self.links = match self.order_offered() {
+            Some(order) => Known::Always(order),
+            None if self.is_run_by_another_program() => Known::UNKNOWN,
+            None => Known::of_server(identification),
+        };
+    }
+
+    /// Returns true if the SFTP server is not the identified program: OpenSSH's sshd and Longhaul's run any
+    /// program as their subsystem. OpenSSH's SFTP server has announced extensions since version 4.8 (2008).
+    fn is_run_by_another_program(&self) -> bool {
+        let of_openssh = |(name, _): &(String, String)| name.ends_with("@openssh.com");
+        self.takes_many == Some(true) && self.version.is_some() && !self.extensions.iter().any(of_openssh)
     }
 
     /// Returns true if hundreds of requests may wait for an answer. The identification is unknown if another
@@ -363,10 +372,12 @@ impl Session {
             let value = String::from_utf8_lossy(reader.string()?).into_owned();
             self.extensions.push((name, value));
         }
+        self.version = Some(VERSION);
         if let Some(order) = self.order_offered() {
             self.links = Known::Always(order);
+        } else if self.is_run_by_another_program() {
+            self.links = Known::UNKNOWN;
         }
-        self.version = Some(VERSION);
         Ok(Incoming::Version { version: VERSION })
     }
 

@@ -1,6 +1,7 @@
 //! Tests of every parser that reads bytes from a peer: round trips, and malformed bytes.
 
 use bytes::Bytes;
+use lh_sftp::link_order::{Known, LinkOrder};
 use lh_sftp::{
     Attrs, Incoming, Limits, OpenFlags, PacketType, Reply, ReplyBody, ReplyWriter, Request, Session,
     SessionError, StatVfs, StatusCode, extension,
@@ -190,11 +191,16 @@ fn greeted(extensions: &[(&'static str, &'static str)]) -> Session {
     let mut out = Vec::new();
     session.start(&mut out);
     assert_eq!(out, [0, 0, 0, 5, 1, 0, 0, 0, 3]);
+    greet(&mut session, extensions);
+    session
+}
+
+/// Passes the session a VERSION with these extensions.
+fn greet(session: &mut Session, extensions: &[(&'static str, &'static str)]) {
     let mut stream = Vec::new();
     ReplyWriter(&mut stream).version(3, extensions.iter().copied());
     session.input(stream.into());
     assert_eq!(session.poll(), Ok(Some(Incoming::Version { version: 3 })));
-    session
 }
 
 fn with_limits(limits: Limits) -> Session {
@@ -225,6 +231,27 @@ fn data_lengths_follow_the_limits() {
     assert_eq!((vast.read_len(), vast.write_len()), (261_120, 261_120));
     let small = with_limits(Limits { max_packet: 34_000, max_read: 0, max_write: 60_000, max_handles: 0 });
     assert_eq!((small.read_len(), small.write_len()), (32_768, 34_000 - 1024));
+}
+
+/// OpenSSH's sshd and Longhaul's may run any SFTP server; theirs announce extensions.
+#[test]
+fn identification_counts_only_for_the_sftp_server_itself() {
+    let always = Known::Always(LinkOrder::TargetFirst);
+    for (server, extensions, order) in [
+        ("SSH-2.0-OpenSSH_9.2", &[("posix-rename@openssh.com", "1")][..], always),
+        ("SSH-2.0-OpenSSH_9.2", &[("newline@vandyke.com", "1")], Known::UNKNOWN),
+        ("SSH-2.0-Longhaul_0.2", &[], Known::UNKNOWN),
+        ("SSH-2.0-paramiko_5.1.0", &[], always),
+        ("SSH-2.0-Twisted", &[], Known::Always(LinkOrder::LinkFirst)),
+    ] {
+        let mut after = greeted(extensions);
+        after.set_server(Some(server));
+        assert_eq!(after.link_order(), order, "{server} {extensions:?}");
+        let mut before = Session::new();
+        before.set_server(Some(server));
+        greet(&mut before, extensions);
+        assert_eq!(before.link_order(), order, "{server} {extensions:?}");
+    }
 }
 
 #[test]

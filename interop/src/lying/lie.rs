@@ -122,11 +122,16 @@ pub enum Lie {
     NoMkdir,
     /// READDIR also returns names that lead elsewhere.
     BadNames,
+    /// VERSION announces no extension.
+    NoExtensions,
+    /// STATUS has a code and nothing behind it, and NAME has no attributes where it answers READLINK, as in
+    /// pysftpserver.
+    BareReplies,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 58] = [
+    pub const ALL: [Self; 60] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -185,6 +190,8 @@ impl Lie {
         Self::TwoRealPaths,
         Self::NoMkdir,
         Self::BadNames,
+        Self::NoExtensions,
+        Self::BareReplies,
     ];
 
     /// The fault's name on a command line.

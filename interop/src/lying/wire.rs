@@ -100,9 +100,13 @@ impl Attrs {
 /// A reply.
 pub(super) enum Reply {
     Status(u32, &'static str),
+    /// A STATUS without a text.
+    BareStatus(u32),
     Handle(String),
     Data(Vec<u8>),
     Names(Vec<(Vec<u8>, Attrs)>),
+    /// A NAME with one path and no attributes.
+    BareName(Vec<u8>),
     Attrs(Attrs),
     Limits([u64; 4]),
     /// An EXTENDED_REPLY without fields.
@@ -135,12 +139,21 @@ impl Reply {
         Self::Status(0, "")
     }
 
+    /// Returns the reply without a text; a NAME with `one_path`, without attributes.
+    pub(super) fn bare(self, one_path: bool) -> Self {
+        match self {
+            Self::Status(code, _) => Self::BareStatus(code),
+            Self::Names(mut names) if one_path => Self::BareName(names.remove(0).0),
+            other => other,
+        }
+    }
+
     pub(super) fn encode(&self, id: u32) -> Vec<u8> {
         let kind = match self {
-            Self::Status(..) => 101,
+            Self::Status(..) | Self::BareStatus(_) => 101,
             Self::Handle(_) => 102,
             Self::Data(_) => 103,
-            Self::Names(_) => 104,
+            Self::Names(_) | Self::BareName(_) => 104,
             Self::Attrs(_) => 105,
             Self::Limits(_) | Self::Extended => 201,
         };
@@ -152,6 +165,7 @@ impl Reply {
                 string(&mut body, text.as_bytes());
                 string(&mut body, b"");
             }
+            Self::BareStatus(code) => body.extend(code.to_be_bytes()),
             Self::Handle(handle) => string(&mut body, handle.as_bytes()),
             Self::Data(data) => string(&mut body, data),
             Self::Names(names) => {
@@ -161,6 +175,11 @@ impl Reply {
                     string(&mut body, name);
                     attrs.write(&mut body);
                 }
+            }
+            Self::BareName(name) => {
+                body.extend([0, 0, 0, 1]);
+                string(&mut body, name);
+                string(&mut body, name);
             }
             Self::Attrs(attrs) => attrs.write(&mut body),
             Self::Extended => {}

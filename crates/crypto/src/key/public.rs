@@ -4,12 +4,13 @@ use super::algorithms;
 use super::certificate_contents::Contents;
 use super::data::Data;
 use super::fingerprint::{self, FingerprintHash};
+use super::names::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
 use super::security_key::Attested;
 use super::signature;
 use crate::VerifyError;
 use base64ct::{Base64, Encoding};
 use core::fmt;
-use lh_wire::{Reader, WireError};
+use lh_wire::{Reader, WireError, Writer};
 
 /// Longest base64 text of a key that is decoded, bytes. OpenSSH's limit for a blob is 16 KiB for keys and
 /// more for certificates.
@@ -43,11 +44,21 @@ impl PublicKey {
     /// Decodes the blob of RFC 4253 section 6.6. Trailing bytes and malformed keys of known types are
     /// refused; keys of unknown types are stored as they are.
     ///
+    /// Some programs (Microsoft's dev tunnels) name a signature algorithm of RSA where RFC 8332 section 3 has
+    /// `ssh-rsa`. OpenSSH reads that as the RSA key that it is. Such a key gets the blob with `ssh-rsa`, so
+    /// that it equals the one in the user's files.
+    ///
     /// # Errors
     /// The decoding error.
     pub fn from_blob(blob: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(blob);
         let key_type = reader.text()?;
+        if [RSA_SHA2_256, RSA_SHA2_512].contains(&key_type) {
+            let mut renamed = Vec::with_capacity(blob.len());
+            renamed.put_string(SSH_RSA.as_bytes());
+            renamed.extend_from_slice(reader.rest());
+            return Self::from_blob(&renamed);
+        }
         let content = if algorithms::is_certificate(key_type) {
             match Contents::parse(blob)? {
                 Some(contents) => Content::Certificate(Box::new(Certificate {

@@ -38,6 +38,23 @@ fn signature_must_use_the_negotiated_algorithm() {
     ));
 }
 
+/// A client that names the signature algorithm where the type of its key belongs logs in to OpenSSH's server.
+#[test]
+fn rsa_key_named_after_its_algorithm_is_an_rsa_key() {
+    let key = load("rsa2048");
+    let plain = key.public().blob();
+    for name in ["rsa-sha2-256", "rsa-sha2-512"] {
+        let length = u32::try_from(name.len()).unwrap().to_be_bytes();
+        let named = [&length[..], name.as_bytes(), &plain[4 + "ssh-rsa".len()..]].concat();
+        let read = PublicKey::from_blob(&named).unwrap();
+        assert_eq!((&read, read.blob(), read.key_type()), (key.public(), plain, "ssh-rsa"), "{name}");
+        let signature = key.sign(name, b"data").unwrap();
+        assert_eq!(read.verify(name, b"data", &signature), Ok(()));
+        assert!(PublicKey::from_blob(&named[..named.len() - 1]).is_err());
+        assert!(PublicKey::from_blob(&[&named[..], &[0]].concat()).is_err());
+    }
+}
+
 #[test]
 fn rsa_keys_of_unusual_sizes_work() {
     for (name, bits) in [("rsa1024", 1024), ("rsa10240", 10240)] {
