@@ -229,6 +229,48 @@ fn a_copy_that_is_away_ends_by_a_signal() {
     assert!(!scene.lab.path("copy").exists());
 }
 
+/// The server does not keep the session of a copy that was interrupted: it is told.
+///
+/// Covers: ssh_config Resume; sshd_config ResumeGrace
+#[test]
+fn an_interrupted_copy_leaves_no_session() {
+    use rustix::process::{Signal, kill_process};
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        for (program, down) in [("lhscp", false), ("lhscp", true), ("lhsftp", false)] {
+            let scene = Broken::new("", &[]);
+            make_blob(&scene.lab.path("blob"), 8 << 20);
+            let mut args = scene.copy_options(&["Resume=yes"]);
+            args.extend(["-l".to_owned(), "4000".to_owned()]);
+            let (blob, copy) = (scene.lab.arg("blob"), scene.lab.arg("copy"));
+            match (program, down) {
+                ("lhsftp", _) => {
+                    scene.lab.write("batch", &format!("put {blob} {copy}\n"));
+                    args.extend(["-b".to_owned(), scene.lab.arg("batch"), format!("{}@127.0.0.1", me())]);
+                }
+                (_, false) => args.extend([blob, scene.remote("copy")]),
+                (_, true) => args.extend([scene.remote("blob"), copy]),
+            }
+            let mut command = Command::new(our(program));
+            command.args(&args).env("HOME", scene.lab.path("home")).env_remove("SSH_AUTH_SOCK");
+            command.env_remove("XDG_STATE_HOME").stdin(Stdio::null()).stdout(Stdio::null());
+            let child = command.stderr(Stdio::null()).spawn().unwrap();
+            eventually("a part has come", || {
+                let mut names = std::fs::read_dir(scene.lab.dir()).unwrap();
+                names.any(|name| {
+                    let name = name.unwrap();
+                    name.file_name().to_string_lossy().ends_with(".lhpart")
+                        && name.metadata().is_ok_and(|data| data.len() > 0)
+                })
+            });
+            kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+            let status = if program == "lhsftp" { 128 + signal.as_raw() } else { 130 };
+            assert_eq!(child.wait_with_output().unwrap().status.code(), Some(status), "{program}");
+            eventually("the session has ended", || scene.server.log().contains("Disconnected from user "));
+            assert!(!scene.server.log().contains("the session waits"), "{}", scene.server.log());
+        }
+    }
+}
+
 /// Key exchanges in the middle of breaks, compression, and a chained cipher.
 ///
 /// Covers: ssh_config Resume; wire resume@longhaul
