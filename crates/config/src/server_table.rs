@@ -446,7 +446,7 @@ keyword_table! {
     resume_max_memory: ResumeMaxMemory = "1G", "ResumeMaxMemory", Global, Works;
     /// Connections of one user account that may be logged in at a time, at this server; one more is told so and
     /// ends. Additional connections of a session (LonghaulTickets) and channels do not count, a session that waits
-    /// for its client does. Counted by the listener: not with -i. Our own keyword.
+    /// for its client does, but ends for a new login. Counted by the listener: not with -i. Our own keyword.
     /// Example: `PerUserMaxConnections 4`
     per_user_max_connections: NumberOrNone = "none", "PerUserMaxConnections", Match, Works;
     /// Bytes that the connections of one user account may move in a period, both directions together, as
