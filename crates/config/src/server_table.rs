@@ -432,9 +432,10 @@ keyword_table! {
     /// at once. Only clients that ask for it (Resume) can go on with it. The connection is offered it before the
     /// user is known: what is 0 for an address is off for all users from there. A second time is for connections
     /// that end with an end of file and no farewell, as those of clients that were killed, but also those whose jump
-    /// host or load balancer has lost the client; 0: such a session ends at once. Our own keyword.
+    /// host or load balancer has lost the client; 0: such a session ends at once. Without it, 15 seconds or the first
+    /// time, whichever is shorter. Our own keyword.
     /// Example: `ResumeGrace 10m 2m`
-    resume_grace: ResumeGrace = "0", "ResumeGrace", Match, Works;
+    resume_grace: ResumeGrace = "10m", "ResumeGrace", Match, Works;
     /// How many sessions of one user, and of all users, wait for their clients (ResumeGrace). Beyond that the oldest
     /// of the user with most ends. Our own keyword.
     /// Example: `ResumeMaxSessions 16:500`
