@@ -654,6 +654,32 @@ fn sessions_behind_jump_hosts_and_commands_survive() {
     }
 }
 
+/// The path to the jump host falls silent, the session goes on over another connection, and ends. What reads the client's
+/// standard error need not wait for the silent connection.
+///
+/// Covers: ssh_config Resume; ssh_config ProxyJump
+#[test]
+fn a_silent_hop_ends_with_its_session() {
+    let scene = Broken::new("", &[(MB, Break::Silence)]);
+    let lab = &scene.lab;
+    let (near, far) = (scene.cuts.port, scene.server.port);
+    lab.write(
+        "config",
+        &format!(
+            "Host near\n Port {near}\nHost far\n Port {far}\n ProxyJump near\nHost *\n HostName 127.0.0.1\n \
+             User {}\n UserKnownHostsFile {}\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n \
+             IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n LogLevel ERROR\n WarnWeakCrypto no\n",
+            me(),
+            lab.arg("known_hosts"),
+            lab.arg("user_ed25519")
+        ),
+    );
+    let command = "head -c 3000000 /dev/zero; exit 6";
+    let ran = lab.run(&our("lhssh"), &["-F", &lab.arg("config"), "far", command]);
+    assert_eq!((ran.code, ran.out.len()), (6, 3_000_000), "{}", ran.err);
+    assert_eq!((scene.cuts.broken(), scene.cuts.connections()), (1, 2));
+}
+
 /// Covers: ssh_config Resume
 #[test]
 fn rsync_and_git_survive_broken_connections() {
