@@ -229,6 +229,48 @@ fn a_copy_that_is_away_ends_by_a_signal() {
     assert!(!scene.lab.path("copy").exists());
 }
 
+/// The server does not keep the session of a copy that was interrupted: it is told.
+///
+/// Covers: ssh_config Resume; sshd_config ResumeGrace
+#[test]
+fn an_interrupted_copy_leaves_no_session() {
+    use rustix::process::{Signal, kill_process};
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        for (program, down) in [("lhscp", false), ("lhscp", true), ("lhsftp", false)] {
+            let scene = Broken::new("", &[]);
+            make_blob(&scene.lab.path("blob"), 8 << 20);
+            let mut args = scene.copy_options(&["Resume=yes"]);
+            args.extend(["-l".to_owned(), "4000".to_owned()]);
+            let (blob, copy) = (scene.lab.arg("blob"), scene.lab.arg("copy"));
+            match (program, down) {
+                ("lhsftp", _) => {
+                    scene.lab.write("batch", &format!("put {blob} {copy}\n"));
+                    args.extend(["-b".to_owned(), scene.lab.arg("batch"), format!("{}@127.0.0.1", me())]);
+                }
+                (_, false) => args.extend([blob, scene.remote("copy")]),
+                (_, true) => args.extend([scene.remote("blob"), copy]),
+            }
+            let mut command = Command::new(our(program));
+            command.args(&args).env("HOME", scene.lab.path("home")).env_remove("SSH_AUTH_SOCK");
+            command.env_remove("XDG_STATE_HOME").stdin(Stdio::null()).stdout(Stdio::null());
+            let child = command.stderr(Stdio::null()).spawn().unwrap();
+            eventually("a part has come", || {
+                let mut names = std::fs::read_dir(scene.lab.dir()).unwrap();
+                names.any(|name| {
+                    let name = name.unwrap();
+                    name.file_name().to_string_lossy().ends_with(".lhpart")
+                        && name.metadata().is_ok_and(|data| data.len() > 0)
+                })
+            });
+            kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+            let status = if program == "lhsftp" { 128 + signal.as_raw() } else { 130 };
+            assert_eq!(child.wait_with_output().unwrap().status.code(), Some(status), "{program}");
+            eventually("the session has ended", || scene.server.log().contains("Disconnected from user "));
+            assert!(!scene.server.log().contains("the session waits"), "{}", scene.server.log());
+        }
+    }
+}
+
 /// Key exchanges in the middle of breaks, compression, and a chained cipher.
 ///
 /// Covers: ssh_config Resume; wire resume@longhaul
@@ -271,7 +313,7 @@ fn silence_is_noticed_without_keepalives() {
 #[test]
 fn sessions_end_with_their_connection_unless_both_ends_want_otherwise() {
     let plan = [(100_000, Break::Reset); 3];
-    for (config, options) in [("", &["Resume=yes"][..]), ("ResumeGrace 2m\n", &["Resume=no"]), ("", &[])] {
+    for (config, options) in [("ResumeGrace 0\n", &["Resume=yes"][..]), ("", &["Resume=no"])] {
         let scene = Broken::new(config, &plan);
         let ran = scene.run(options, "head -c 1000000 /dev/zero", Stdio::null());
         assert_eq!(ran.code, 255, "{config} {options:?}");
@@ -280,16 +322,17 @@ fn sessions_end_with_their_connection_unless_both_ends_want_otherwise() {
     }
 }
 
-/// The server's offer is enough.
+/// Both ends by default.
 ///
 /// Covers: ssh_config Resume; sshd_config ResumeGrace
 #[test]
-fn sessions_go_on_where_the_server_offers_it() {
-    let scene = Broken::new("ResumeGrace 2m\n", &[(100_000, Break::Reset)]);
+fn sessions_go_on_by_default() {
+    let scene = Broken::new("", &[(100_000, Break::Reset)]);
     let ran = scene.run(&[], "head -c 1000000 /dev/zero | tr '\\0' x", Stdio::null()).ok("lhssh");
     assert_eq!(ran.out.len(), 1_000_000);
     assert!(ran.out.iter().all(|&byte| byte == b'x'));
     assert_eq!(scene.cuts.connections(), 2);
+    assert!(scene.server.log().contains("the session waits for 600 seconds"), "{}", scene.server.log());
 }
 
 /// A `Match` block takes it away again.
@@ -609,6 +652,32 @@ fn sessions_behind_jump_hosts_and_commands_survive() {
         assert!(ran.out == std::fs::read(lab.path("blob")).unwrap(), "{way}: {} bytes", ran.out.len());
         assert_eq!(scene.cuts.broken(), 2, "{way}");
     }
+}
+
+/// The path to the jump host falls silent, the session goes on over another connection, and ends. What reads the client's
+/// standard error need not wait for the silent connection.
+///
+/// Covers: ssh_config Resume; ssh_config ProxyJump
+#[test]
+fn a_silent_hop_ends_with_its_session() {
+    let scene = Broken::new("", &[(MB, Break::Silence)]);
+    let lab = &scene.lab;
+    let (near, far) = (scene.cuts.port, scene.server.port);
+    lab.write(
+        "config",
+        &format!(
+            "Host near\n Port {near}\nHost far\n Port {far}\n ProxyJump near\nHost *\n HostName 127.0.0.1\n \
+             User {}\n UserKnownHostsFile {}\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n \
+             IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n LogLevel ERROR\n WarnWeakCrypto no\n",
+            me(),
+            lab.arg("known_hosts"),
+            lab.arg("user_ed25519")
+        ),
+    );
+    let command = "head -c 3000000 /dev/zero; exit 6";
+    let ran = lab.run(&our("lhssh"), &["-F", &lab.arg("config"), "far", command]);
+    assert_eq!((ran.code, ran.out.len()), (6, 3_000_000), "{}", ran.err);
+    assert_eq!((scene.cuts.broken(), scene.cuts.connections()), (1, 2));
 }
 
 /// Covers: ssh_config Resume

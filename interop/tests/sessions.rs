@@ -1,7 +1,7 @@
 //! `longhaul sessions` lists and ends sessions of a server on this host. Limits on the number of waiting
 //! sessions (`ResumeMaxSessions`) and on their memory (`ResumeMaxMemory`).
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
 use lh_interop::cuts::{Break, Cuts};
@@ -144,7 +144,7 @@ fn clients_hear_that_their_session_is_ended() {
 #[test]
 fn sessions_say_what_runs_in_them() {
     let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "");
+    let server = Lhsshd::start(&lab, "ResumeGrace 0\n");
     let own = server.pid();
     let forwards = Client::start(&lab, server.port, &me(), &[], &["-N", "127.0.0.1"]);
     let session = session_when(&lab, own, "forwards", |one| one["resumable"] == false);
@@ -225,7 +225,7 @@ fn add_waiting(lab: &Lab, server: &Lhsshd, count: usize, monitors: &mut Vec<u64>
 #[test]
 fn sessions_that_wait_count_for_later_listeners() {
     let lab = Lab::new();
-    let config = "ResumeGrace 5m\nResumeMaxSessions 3:4\n";
+    let config = "ResumeGrace 5m 5m\nResumeMaxSessions 3:4\n";
     let server = Lhsshd::start(&lab, config);
     let mut monitors = Vec::new();
     add_waiting(&lab, &server, 5, &mut monitors);
@@ -258,7 +258,7 @@ fn sessions_that_wait_count_for_later_listeners() {
 #[test]
 fn a_session_that_keeps_too_much_memory_ends() {
     let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "ResumeGrace 5m\nResumeMaxMemory 256K\n");
+    let server = Lhsshd::start(&lab, "ResumeGrace 5m 5m\nResumeMaxMemory 256K\n");
     let mut monitors = Vec::new();
     add_waiting(&lab, &server, 1, &mut monitors);
     let (go, done) = (lab.path("go"), lab.path("done"));
@@ -286,9 +286,39 @@ fn a_session_that_keeps_too_much_memory_ends() {
     }
 }
 
+/// A user whose connections are limited can log in while sessions of clients that were killed wait: they end, and
+/// only as many as have to. A session with a connection does not.
+///
+/// Covers: sshd_config PerUserMaxConnections; sshd_config ResumeGrace
+#[test]
+fn sessions_that_wait_give_way_to_logins() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 5m 5m\nPerUserMaxConnections 2\n");
+    let mut monitors = Vec::new();
+    add_waiting(&lab, &server, 2, &mut monitors);
+    add_waiting(&lab, &server, 1, &mut monitors);
+    let is_first = |one: &Value| one["pid"] == monitors[0];
+    eventually("the first has ended", || !sessions_of(&lab, server.pid()).iter().any(is_first));
+    assert_eq!(waiting(&lab, &monitors).len(), 2);
+    let takes_place = "another login of its user takes its place (PerUserMaxConnections)";
+    assert_eq!(server.log().matches(takes_place).count(), 1, "{}", server.log());
+    let _held: Vec<_> = (0..2)
+        .map(|_| {
+            let mut client = Client::cat(&lab, server.port, &[]);
+            client.0.stdin.as_mut().unwrap().write_all(b"line\n").unwrap();
+            client.0.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+            client
+        })
+        .collect();
+    eventually("none waits", || waiting(&lab, &monitors).is_empty());
+    let refused = Client::cat(&lab, server.port, &[]);
+    let child = std::mem::replace(&mut { refused }.0, Command::new("true").spawn().unwrap());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(255));
+    assert_eq!(server.log().matches(takes_place).count(), 3, "{}", server.log());
+}
+
 /// Kills a client. Returns for how many seconds its session waits, 0 when it has ended at once.
 fn wait_after_kill(lab: &Lab, grace: &str) -> u64 {
-    use std::io::Read as _;
     let server = Lhsshd::start(lab, &format!("ResumeGrace {grace}\n"));
     let mut client = Client::cat(lab, server.port, &["Resume=yes", "ServerAliveInterval=100"]);
     client.0.stdin.as_mut().unwrap().write_all(b"line\n").unwrap();
@@ -316,8 +346,8 @@ fn wait_after_kill(lab: &Lab, grace: &str) -> u64 {
 #[test]
 fn an_end_of_file_can_shorten_the_wait() {
     let lab = Lab::new();
-    assert_eq!(wait_after_kill(&lab, "5m"), 300);
-    for (grace, expected) in [("5m 40s", 40), ("5m 0", 0)] {
+    assert_eq!(wait_after_kill(&lab, "5m 5m"), 300);
+    for (grace, expected) in [("5m", 15), ("6s", 6), ("5m 40s", 40), ("5m 0", 0)] {
         // A reset, of which the kernel makes the end where something was not read, is tried again.
         let wait = (0..10).map(|_| wait_after_kill(&lab, grace)).find(|seconds| *seconds != 300);
         assert_eq!(wait, Some(expected), "{grace}");

@@ -272,6 +272,10 @@ fn one_remote(
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);
                 conclude(arguments, &start, &job.summary(), verdict, record);
                 let died = unattended && client.has_died();
+                if !good && !client.has_died() {
+                    // Otherwise the server would take its end for a break, and keep the session for a while.
+                    client.close();
+                }
                 // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));
                 caught.end(&job);

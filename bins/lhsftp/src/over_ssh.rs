@@ -1,9 +1,11 @@
 //! A server at the other end of an SSH connection of this process.
 
-use std::cell::{Cell, RefCell};
-use std::io::Write;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lh_client::{ClientError, Start};
 use lh_config::client::Request;
@@ -12,8 +14,10 @@ use lh_driver::{
 };
 use lh_sftp_shell::{Carrier, Conversation, Watch, say};
 use lh_ssh_transfer::Connection;
+use lh_sys::signals;
 use lh_terminal::TerminalUi;
 use lh_transfer::JobHandler;
+use rustix::process::Signal;
 
 /// Subsystem or command of the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +37,27 @@ pub(crate) struct Channel {
     id: ChannelId,
     /// The driver of a copy that has begun, for the handler.
     next: Rc<Cell<Option<JobHandler>>>,
+    /// The signal that ends this program.
+    ended: Rc<Cell<Option<u8>>>,
+}
+
+/// Time for taking leave of the server when a signal ends this program. A command of this host may be running.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// Returns a socket on which a signal that ends this program arrives as its number. Without a word of farewell
+/// the server would keep the session, for a client that may come back.
+fn ending() -> Option<UnixStream> {
+    let (ours, mut theirs) = UnixStream::pair().ok()?;
+    ours.set_nonblocking(true).ok()?;
+    let act = move |signal: Signal| {
+        let number = u8::try_from(signal.as_raw()).unwrap_or_default();
+        let _ = theirs.write_all(&[number]);
+        std::thread::sleep(LEAVE);
+        std::process::exit(128 + i32::from(number));
+    };
+    // Those that are collected for the running command, as that of ^C may be, do not arrive here.
+    signals::on_first(&[Signal::INT, Signal::TERM, Signal::HUP], act).ok()?;
+    Some(ours)
 }
 
 /// Why there is no channel.
@@ -63,12 +88,15 @@ pub(crate) fn open(
     };
     let watch = conversation.borrow().watch();
     let next = Rc::new(Cell::new(None));
+    let (ending, ended) = (Rc::new(OnceCell::new()), Rc::new(Cell::new(None)));
     let handler = Handler {
         conversation: Rc::clone(conversation),
         watch,
         open: false,
         next: Rc::clone(&next),
         copy: None,
+        ending: Rc::clone(&ending),
+        ended: Rc::clone(&ended),
     };
     let mut ui = TerminalUi::default();
     let mut connection =
@@ -78,7 +106,11 @@ pub(crate) fn open(
     if !connection.authenticate(&mut ui) {
         return Err(OpenError::NoConnection);
     }
-    Ok(Channel { connection, start, channels, id, next })
+    // Until here a signal ends the program at once: a login may wait for the user.
+    if let Some(socket) = self::ending() {
+        let _ = ending.set(socket);
+    }
+    Ok(Channel { connection, start, channels, id, next, ended })
 }
 
 impl Carrier for Channel {
@@ -94,6 +126,10 @@ impl Carrier for Channel {
         });
         let (result, control) = self.connection.run(Some(self.id), connector.clone());
         let refused = control.refused;
+        if let Some(number) = self.ended.get() {
+            self.connection.close();
+            std::process::exit(128 + i32::from(number));
+        }
         if let Some(request) = refused {
             say(&format!("{request} request failed on channel 0"));
         }
@@ -125,12 +161,16 @@ struct Handler {
     next: Rc<Cell<Option<JobHandler>>>,
     /// Drives the copy that uses the session.
     copy: Option<JobHandler>,
+    /// See [`ending`]; empty before the login.
+    ending: Rc<OnceCell<UnixStream>>,
+    ended: Rc<Cell<Option<u8>>>,
 }
 
 /// Tokens of the awaited descriptors.
 const CONSOLE: usize = 0;
 const SIGNALS: usize = 1;
 const BELL: usize = 2;
+const ENDING: usize = 3;
 
 impl Handler {
     fn run(&mut self, cx: &mut ChannelCx<'_>) {
@@ -228,12 +268,23 @@ impl ChannelHandler for Handler {
         if let Some(copy) = &self.copy {
             copy.bell_interest(BELL, out);
         }
+        if let Some(ending) = self.ending.get() {
+            out.add(ENDING, ending.as_fd(), Interest::READ);
+        }
     }
 
     fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
         match token {
             CONSOLE => self.conversation.borrow_mut().wake(),
             SIGNALS => self.conversation.borrow_mut().look_for_signals(),
+            ENDING => {
+                let mut number = [0];
+                if self.ending.get().is_some_and(|mut ending| ending.read_exact(&mut number).is_ok()) {
+                    let [number] = number;
+                    self.ended.set(Some(number));
+                    return self.lose("interrupted", cx);
+                }
+            }
             _ => self.copy.iter().for_each(JobHandler::drain_notifications),
         }
         self.run(cx);

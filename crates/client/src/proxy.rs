@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
@@ -107,7 +108,7 @@ fn serve_hop(
     fields.put_string(b"127.0.0.1");
     fields.put_u32(65535);
     let Ok(local) = LocalFd::owned(local) else { return 255 };
-    let hop = Hop { pump: FdPump::socket(local) };
+    let hop = Hop { pump: FdPump::socket(local), ends: None };
     if driver.control().open("direct-tcpip", &fields, &ChannelOptions::default(), Box::new(hop)).is_err() {
         return 255;
     }
@@ -119,6 +120,21 @@ fn serve_hop(
 /// The channel through a jump host: a pump that reports why the target could not be reached.
 struct Hop {
     pump: FdPump,
+    /// Time at which the hop ends although the jump host has not closed the channel.
+    ends: Option<Instant>,
+}
+
+/// Longest life of a hop whose session has left it. The path may have fallen silent, and the copy of the process
+/// holds the standard error that a reader waits for.
+const HOP_AFTER_SESSION: Duration = Duration::from_secs(3);
+
+impl Hop {
+    /// Notices that the session has ended, or goes on over another connection.
+    fn look(&mut self, cx: &ChannelCx<'_>) {
+        if self.ends.is_none() && self.pump.input_ended() {
+            self.ends = cx.now().checked_add(HOP_AFTER_SESSION);
+        }
+    }
 }
 
 impl ChannelHandler for Hop {
@@ -132,6 +148,7 @@ impl ChannelHandler for Hop {
 
     fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
         self.pump.on_batch_end(cx);
+        self.look(cx);
     }
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
@@ -144,14 +161,18 @@ impl ChannelHandler for Hop {
 
     fn on_ready(&mut self, token: usize, ready: lh_driver::Ready, cx: &mut ChannelCx<'_>) {
         self.pump.on_ready(token, ready, cx);
+        self.look(cx);
     }
 
-    fn next_deadline(&self) -> Option<std::time::Instant> {
-        self.pump.next_deadline()
+    fn next_deadline(&self) -> Option<Instant> {
+        [self.pump.next_deadline(), self.ends].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
         self.pump.on_timeout(cx);
+        if self.ends.is_some_and(|ends| ends <= cx.now()) {
+            cx.stop(255);
+        }
     }
 
     fn finished(&self) -> bool {

@@ -444,9 +444,9 @@ keyword_table! {
     /// knows the user, so an address for which it is 0 has none for any user. The second time is for
     /// connections that end with an end of file and without a farewell, as those of clients that were killed,
     /// but also those whose jump host or load balancer has lost the client; 0: such a session ends at once.
-    /// Our own keyword.
+    /// Without a second time, it is 15 seconds or the first time, whichever is shorter. Our own keyword.
     /// Example: `ResumeGrace 10m 2m`
-    resume_grace: ResumeGrace = "0", "ResumeGrace", Match, Works;
+    resume_grace: ResumeGrace = "10m", "ResumeGrace", Match, Works;
     /// Largest number of sessions that wait for their clients (ResumeGrace): of one user, and of all users.
     /// Beyond it, the oldest one of the user with most of them ends. Our own keyword.
     /// Example: `ResumeMaxSessions 16:500`
@@ -457,8 +457,9 @@ keyword_table! {
     /// Example: `ResumeMaxMemory 256M`
     resume_max_memory: ResumeMaxMemory = "1G", "ResumeMaxMemory", Global, Works;
     /// Largest number of connections of one account to this server; one more ends with a message. Additional
-    /// connections of a session (LonghaulTickets) and channels do not count; a session that waits for its
-    /// client does. The listener counts, so there is no limit with -i. Our own keyword.
+    /// connections of a session (LonghaulTickets) and channels do not count. A session that waits for its
+    /// client counts, but ends for a new login. The listener counts, so there is no limit with -i. Our own
+    /// keyword.
     /// Example: `PerUserMaxConnections 4`
     per_user_max_connections: NumberOrNone = "none", "PerUserMaxConnections", Match, Works;
     /// Bytes that the connections of one account may move in a period, both directions together, as bytes (or

@@ -51,7 +51,7 @@ impl<P> Default for UserConnections<P> {
     }
 }
 
-impl<P: Eq + Hash> UserConnections<P> {
+impl<P: Copy + Eq + Hash> UserConnections<P> {
     /// Counts a connection, if its user may have one more. A connection that is counted already stays
     /// counted.
     pub(crate) fn admit(&mut self, process: P, connection: UserConnection) -> bool {
@@ -62,6 +62,29 @@ impl<P: Eq + Hash> UserConnections<P> {
             self.0.insert(process, uid);
         }
         admitted
+    }
+
+    /// Like [`admit`](Self::admit), but ends connections to make room: the first of `may_end` that are this
+    /// user's, and only if that is enough. Returns whether the connection is admitted, and those that end.
+    pub(crate) fn admit_instead(
+        &mut self,
+        process: P,
+        connection: UserConnection,
+        may_end: impl IntoIterator<Item = P>,
+    ) -> (bool, Vec<P>) {
+        let mut ended: Vec<P> = Vec::new();
+        let mut may_end = may_end.into_iter().filter(|one| *one != process);
+        loop {
+            if self.admit(process, connection) {
+                return (true, ended);
+            }
+            let next = may_end.find(|one| self.0.get(one) == Some(&connection.uid));
+            let Some(next) = next else { break };
+            self.0.remove(&next);
+            ended.push(next);
+        }
+        self.0.extend(ended.into_iter().map(|one| (one, connection.uid)));
+        (false, Vec::new())
     }
 
     /// Removes a connection that has ended.
@@ -88,6 +111,25 @@ mod tests {
         table.end(&5);
         assert!(table.admit(3, two(7)));
         assert!(!table.admit(9, UserConnection { uid: 9, limit: Some(0) }));
+    }
+
+    #[test]
+    fn connections_that_may_end_make_room() {
+        let mut table = UserConnections::default();
+        let any = |uid| UserConnection { uid, limit: None };
+        for (process, uid) in [(1, 7), (2, 7), (3, 7), (4, 8)] {
+            assert!(table.admit(process, any(uid)));
+        }
+        let at_most = |limit| UserConnection { uid: 7, limit: Some(limit) };
+        // With room for one more, none ends.
+        assert_eq!(table.admit_instead(5, at_most(4), [1, 2]), (true, vec![]));
+        // Another user's does not make room, and one that is not counted neither.
+        assert_eq!(table.admit_instead(6, at_most(4), [4, 9, 2, 1]), (true, vec![2]));
+        // Where those that may end are too few, none ends.
+        assert_eq!(table.admit_instead(7, at_most(1), [1, 3]), (false, vec![]));
+        assert_eq!(table.admit_instead(7, at_most(3), [1, 3, 5]), (true, vec![1, 3]));
+        assert_eq!(table.admit_instead(8, at_most(0), [5, 6, 7]), (false, vec![]));
+        assert!(!table.admit(8, at_most(3)) && table.admit(8, at_most(4)));
     }
 
     #[test]

@@ -22,6 +22,10 @@ use crate::resuming::Notice;
 /// The logged reason for ending sessions whose user has used up the quota.
 const USED_UP: &str = "its user has used up the transfer quota (PerUserTransferQuota)";
 
+/// The logged reason for ending sessions that wait for their clients while their user logs in again.
+const TAKES_PLACE: &str =
+    "it waits for its client, and another login of its user takes its place (PerUserMaxConnections)";
+
 /// Reads a session's messages and adds its counts to the exporter's, if there is one; false at the end of the
 /// messages.
 fn read(reports: &mut Reports, exporter: Option<&mut Exporter>) -> (Vec<SessionMessage>, bool) {
@@ -53,11 +57,11 @@ impl Listener {
     fn on_startups(&mut self, startups_ready: &[Pid]) {
         for pid in startups_ready {
             let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
-            let Self { startups, tickets, users, quotas, .. } = self;
-            let says_more = startups.get_mut(at).is_some_and(|startup| {
-                startup.serve(tickets, users, quotas, Instant::now());
-                startup.has_message()
-            });
+            let Self { startups, tickets, users, quotas, waiting, .. } = self;
+            let Some(startup) = startups.get_mut(at) else { continue };
+            let ended = startup.serve(tickets, users, quotas, waiting, Instant::now());
+            let says_more = startup.has_message();
+            self.end_sessions(ended, TAKES_PLACE);
             if !says_more {
                 continue;
             }
@@ -79,7 +83,9 @@ impl Listener {
     /// Handles a startup's first message: a login, or the first report.
     pub(super) fn on_first_message(&mut self, mut startup: Startup, running: &mut Running) {
         // A session may have ended before its first message was read, and without the answers that it waited for.
-        startup.serve(&mut self.tickets, &mut self.users, &mut self.quotas, Instant::now());
+        let Self { tickets, users, quotas, waiting, .. } = self;
+        let ended = startup.serve(tickets, users, quotas, waiting, Instant::now());
+        self.end_sessions(ended, TAKES_PLACE);
         let first = first_byte(&startup.control);
         running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
         if running.authenticated {

@@ -16,7 +16,7 @@ use crate::quotas::{Moved, Quotas};
 use crate::tickets::{TAKE, TAKE_LENGTH, Tickets};
 use crate::user_connections::{UserConnection, UserConnections};
 
-use super::waiting::Owner;
+use super::waiting::{Owner, WaitingSessions};
 
 /// Time after which a process counts as started even if it has not reported that it serves its client.
 const LONG_START: Duration = Duration::from_millis(200);
@@ -64,18 +64,23 @@ impl Startup {
     }
 
     /// Takes all that is no word about the login: that the process has begun, and questions, which are answered.
+    /// Returns the sessions to end, because they wait for their clients and this connection takes their place.
+    #[must_use]
     pub(super) fn serve(
         &mut self,
         tickets: &mut Tickets,
         users: &mut UserConnections<Owner>,
         quotas: &mut Quotas,
+        waiting: &WaitingSessions,
         now: Instant,
-    ) {
+    ) -> Vec<Owner> {
+        let mut ended = Vec::new();
         while self.take_started()
             || self.answer_joiner(tickets, now)
-            || self.answer_user(users)
+            || self.answer_user(users, waiting, &mut ended)
             || self.answer_quota(quotas, now)
         {}
+        ended
     }
 
     /// Returns whether the process has said something that has not been taken, or is gone.
@@ -116,9 +121,18 @@ impl Startup {
     }
 
     /// Answers a process that asks whether its user may have this connection; false when it wants something else.
-    fn answer_user(&self, users: &mut UserConnections<Owner>) -> bool {
+    /// Sessions of this user that wait for their clients give way.
+    fn answer_user(
+        &self,
+        users: &mut UserConnections<Owner>,
+        waiting: &WaitingSessions,
+        ended: &mut Vec<Owner>,
+    ) -> bool {
         let Some(connection) = self.take(UserConnection::decode) else { return false };
-        self.answer(&[u8::from(users.admit(Owner::Process(self.pid), connection))]);
+        let (admitted, replaced) =
+            users.admit_instead(Owner::Process(self.pid), connection, waiting.by_time_left());
+        ended.extend(replaced);
+        self.answer(&[u8::from(admitted)]);
         true
     }
 
@@ -191,8 +205,9 @@ mod tests {
         let (mut startup, mut theirs) = startup();
         let (mut tickets, mut users, mut quotas) =
             (Tickets::default(), UserConnections::default(), Quotas::default());
+        let waiting = super::super::waiting::tests::sessions();
         let mut serve = |startup: &mut Startup| {
-            startup.serve(&mut tickets, &mut users, &mut quotas, Instant::now());
+            startup.serve(&mut tickets, &mut users, &mut quotas, &waiting, Instant::now())
         };
         serve(&mut startup);
         assert!(!startup.has_message());

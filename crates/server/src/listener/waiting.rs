@@ -95,6 +95,13 @@ impl WaitingSessions {
         self.reserves.values_mut().any(|reserve| reserve.source == source && reserve.take(now))
     }
 
+    /// Returns the sessions, those first that have the least time left.
+    pub(super) fn by_time_left(&self) -> Vec<Owner> {
+        let mut waiting: Vec<_> = self.waiting.iter().collect();
+        waiting.sort_by_key(|(_, waiter)| waiter.until);
+        waiting.iter().filter_map(|(handle, _)| self.owners.get(handle).copied()).collect()
+    }
+
     /// Records a session's notice. Returns the sessions that have to end so that the limits hold.
     pub(super) fn record(&mut self, from: Owner, notice: Notice, now: Instant) -> Vec<Owner> {
         match notice {
@@ -179,14 +186,14 @@ impl WaitingSessions {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::penalties::{Consequence, Offence, Table};
 
     const BLOCK: NetBlockSize = NetBlockSize { ipv4: 32, ipv6: 64 };
     const ADDRESS: &str = "192.0.2.7";
 
-    fn sessions() -> WaitingSessions {
+    pub(in crate::listener) fn sessions() -> WaitingSessions {
         WaitingSessions::new(Limits { per_user: 64, total: 1024 }, 1 << 30, BLOCK)
     }
 
