@@ -1,5 +1,5 @@
-//! Messages of sessions that go on over another connection: from the peer, from the user's process to its monitor,
-//! and between the monitors of two connections.
+//! Messages of sessions that go on over another connection: from the peer, from the user's process to its
+//! monitor, and between the monitors of two connections.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -29,8 +29,8 @@ pub fn npm_modules(test: &str, package: &str) -> Option<PathBuf> {
     None
 }
 
-/// Returns the Python with the packages of the Python Package Index that are newer than Debian's. If they are not
-/// installed, reports the skipped test and returns `None`.
+/// Returns the Python with the packages of the Python Package Index that are newer than Debian's. If they are
+/// not installed, reports the skipped test and returns `None`.
 pub fn newer_python(test: &str) -> Option<PathBuf> {
     let python = fetched_peers().join("python");
     // This file is written when all packages are installed.

@@ -205,7 +205,8 @@ pub(crate) fn init_reply() -> Vec<u8> {
 
 /// Returns the attributes of a file, or of a directory.
 pub(crate) fn attributes(node: u64, size: u64, mode: u32) -> Vec<u8> {
-    // Inode, size, blocks, three times; then their nanoseconds, mode, links, owner, group, device, block size, flags.
+    // Inode, size, blocks, three times; then their nanoseconds, mode, links, owner, group, device, block
+    // size, flags.
     let mut all: Vec<u8> =
         [node, size, size.div_ceil(512), 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let words: [u32; 10] = [0, 0, 0, mode, 1, 0, 0, 0, 4096, 0];

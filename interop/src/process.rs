@@ -86,8 +86,8 @@ pub fn stops_of_this_process() -> u64 {
     stops.load(Ordering::Relaxed)
 }
 
-/// Returns the number in a line of `/proc/PID/status`, by the line's first word: `VmHWM:` is the peak of resident
-/// memory, KiB.
+/// Returns the number in a line of `/proc/PID/status`, by the line's first word: `VmHWM:` is the peak of
+/// resident memory, KiB.
 pub fn status(pid: u32, line: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let rest = text.lines().find_map(|words| words.strip_prefix(line))?;

@@ -118,8 +118,8 @@ pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// A command of `sh` that waits until each of these files of metrics has `least` samples, and two more than it had when the
-/// command began.
+/// A command of `sh` that waits until each of these files of metrics has `least` samples, and two more than
+/// it had when the command began.
 pub fn wait_for_samples(files: &[String], least: usize) -> String {
     let wait = |file: &String| {
         let count = format!("$(grep -c '\"seconds\"' '{file}' 2>/dev/null)");

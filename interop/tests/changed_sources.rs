@@ -72,7 +72,8 @@ fn a_log_that_grows_is_copied_and_that_is_told() {
     });
 }
 
-/// By scp's old protocol the size of a file is told before its data: a client that sends it can tell that it grew.
+/// By scp's old protocol the size of a file is told before its data: a client that sends it can tell that it
+/// grew.
 ///
 /// Covers: lhscp -O
 #[test]
@@ -202,7 +203,8 @@ fn sources_that_shrink_are_failures() {
     }
 }
 
-/// The far side of scp's old protocol tells on standard error, which SSH passes on: a record would count as an error.
+/// The far side of scp's old protocol tells on standard error, which SSH passes on: a record would count as
+/// an error.
 ///
 /// Covers: lhscp -f
 #[test]

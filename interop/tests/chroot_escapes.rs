@@ -15,7 +15,8 @@ const OUTSIDE: &[u8] = b"outside of the chroot";
 /// Number of times that names are swapped, each time before requests that go through them.
 const ROUNDS: usize = 200;
 
-/// A chroot with a directory of the user, and a directory of the user's outside of it on the same file system.
+/// A chroot with a directory of the user, and a directory of the user's outside of it on the same file
+/// system.
 struct Jail {
     scene: Scene,
     user: TestUser,

@@ -1,13 +1,14 @@
 //! Runs the commands of the documentation's pages as they are written.
 //!
 //! Each code block marked `sh runnable` is run by `sh -eu`, all blocks of a page in order, in one directory
-//! with the files that the pages mention (`results`, `big.h5`). `server`, `gateway` and `inside` are a host in the clients'
-//! configuration, `/data` a directory of the test, `/scratch` the one with the files, and port 2222 a free port. A block with
-//! `needs=PROGRAM` is skipped, with a message, where the program is not installed; `needs=sbatch` means a Slurm cluster, which
-//! is started for the block.
+//! with the files that the pages mention (`results`, `big.h5`). `server`, `gateway` and `inside` are a host
+//! in the clients' configuration, `/data` a directory of the test, `/scratch` the one with the files, and
+//! port 2222 a free port. A block with `needs=PROGRAM` is skipped, with a message, where the program is not
+//! installed; `needs=sbatch` means a Slurm cluster, which is started for the block.
 //!
-//! Shown output must be true: a comment `# says "TEXT"` promises TEXT, and a block marked `text shown` has what the block of
-//! commands before it prints to standard output. There a line `...` stands for any lines, and `…` in a line for any text.
+//! Shown output must be true: a comment `# says "TEXT"` promises TEXT, and a block marked `text shown` has
+//! what the block of commands before it prints to standard output. There a line `...` stands for any lines,
+//! and `…` in a line for any text.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,7 +18,8 @@ use std::process::Command;
 use lh_interop::tunnel::free_port;
 use lh_interop::{Lab, Lhsshd, assert_same_tree, bin_dir, find, is_root, make_blob, me, our, skip};
 
-/// A code block: the program it needs, its first line's number, its commands, and the output that the page shows.
+/// A code block: the program it needs, its first line's number, its commands, and the output that the page
+/// shows.
 struct Block {
     needs: Option<String>,
     line: usize,

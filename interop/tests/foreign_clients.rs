@@ -113,8 +113,8 @@ fn newer_paramiko_and_asyncssh_copy_and_link() {
     }
 }
 
-/// Microsoft's SSH library of dev tunnels has no SFTP: commands, pipes and a forward. Its key blobs name the signature
-/// algorithm. New keys in the middle of data end its connection, with OpenSSH, too.
+/// Microsoft's SSH library of dev tunnels has no SFTP: commands, pipes and a forward. Its key blobs name the
+/// signature algorithm. New keys in the middle of data end its connection, with OpenSSH, too.
 #[test]
 fn dev_tunnels_client_runs_commands_and_forwards() {
     let Some([node, keygen]) = peers("dev_tunnels", ["node", "ssh-keygen"]) else { return };

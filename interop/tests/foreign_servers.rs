@@ -125,8 +125,8 @@ fn gesftpserver_copies_and_links() {
     site.resume();
 }
 
-/// With the defaults, and with bulk: where about 100 messages wait for it (`channel_buffer_size`), russh's server stops for
-/// good.
+/// With the defaults, and with bulk: where about 100 messages wait for it (`channel_buffer_size`), russh's
+/// server stops for good.
 #[test]
 fn russh_server_copies_and_links() {
     let Some(russh) = russh_peer("russh_server") else { return };
@@ -157,8 +157,8 @@ fn apache_mina_server_copies_and_links() {
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
-/// Maverick Synergy permits fifty files to be open at once. The targets of links that it makes lead to other places than
-/// was asked for.
+/// Maverick Synergy permits fifty files to be open at once. The targets of links that it makes lead to other
+/// places than was asked for.
 #[test]
 fn maverick_server_copies() {
     let Some([java]) = peers("maverick_server", ["java"]) else { return };

@@ -162,7 +162,8 @@ fn a_copy_between_hosts_survives_broken_connections() {
     assert_eq!((scene.cuts.broken(), scene.logins()), (plan.len(), 2));
 }
 
-/// A connection that has joined a copy's session is lost with its break; its work goes over the one that goes on.
+/// A connection that has joined a copy's session is lost with its break; its work goes over the one that goes
+/// on.
 ///
 /// Covers: ssh_config Resume; lhscp -j
 #[test]
@@ -654,8 +655,8 @@ fn sessions_behind_jump_hosts_and_commands_survive() {
     }
 }
 
-/// The path to the jump host falls silent, the session goes on over another connection, and ends. What reads the client's
-/// standard error need not wait for the silent connection.
+/// The path to the jump host falls silent, the session goes on over another connection, and ends. What reads
+/// the client's standard error need not wait for the silent connection.
 ///
 /// Covers: ssh_config Resume; ssh_config ProxyJump
 #[test]
@@ -767,8 +768,8 @@ fn broken_attempts_are_not_penalised_while_a_session_waits() {
     let config = "ResumeGrace 2m\nPerSourcePenalties noauth:30 min:10 max:30\n";
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, config);
-    // The client may come back before the server has noticed the break. Such an attempt is none while a session
-    // waits, so it passes the relay later.
+    // The client may come back before the server has noticed the break. Such an attempt is none while a
+    // session waits, so it passes the relay later.
     let (port, log) = (server.port, server.log_path().to_owned());
     let waits = move || {
         eventually("the session waits", || {

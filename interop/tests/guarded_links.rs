@@ -35,7 +35,8 @@ fn an_upload_follows_no_link_that_the_server_refuses() {
     }
 }
 
-/// Where the kernel guards links, another user's link in a sticky directory does not change where a download goes.
+/// Where the kernel guards links, another user's link in a sticky directory does not change where a download
+/// goes.
 #[test]
 fn a_download_follows_no_link_of_another_user() {
     if !is_root() {

@@ -185,8 +185,8 @@ fn missing_congestion_control_is_reported_and_skipped() {
     });
 }
 
-/// A route's `congctl` replaces a socket's congestion control when it connects: the user's word comes after that. A
-/// locked one keeps its own, and that is said.
+/// A route's `congctl` replaces a socket's congestion control when it connects: the user's word comes after
+/// that. A locked one keeps its own, and that is said.
 ///
 /// Covers: ssh_config TcpCongestion
 #[test]

@@ -287,7 +287,8 @@ fn a_master_passes_on_short_packets_only() {
     let answer = line.get();
     let accepted = msg::ChannelOpenConfirmation::decode(&answer[1..]).unwrap();
     assert_eq!((accepted.recipient, u64::from(accepted.max_packet)), (5, MOST));
-    // So much that full packets come on any machine: a busy one reads a pipe of which little has been written.
+    // So much that full packets come on any machine: a busy one reads a pipe of which little has been
+    // written.
     let command = b"head -c 20000000 /dev/zero";
     let mut fields = u32::try_from(command.len()).unwrap().to_be_bytes().to_vec();
     fields.extend(command);

@@ -10,8 +10,8 @@ fn scan(lab: &Lab, args: &[&str]) -> Ran {
     lab.run(&our("lhssh-keyscan"), args)
 }
 
-/// The lines in order, each once: there is a greeting for each type that is asked for, and OpenSSH before 10.6 asks
-/// for one type less.
+/// The lines in order, each once: there is a greeting for each type that is asked for, and OpenSSH before
+/// 10.6 asks for one type less.
 fn sorted(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.replace('\r', "").lines().map(str::to_owned).collect();
     lines.sort();

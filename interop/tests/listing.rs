@@ -71,7 +71,8 @@ fn our_server_matches_by_itself() {
         let ran = batch(&lab, &server, &format!("{command}\n"));
         assert_eq!(shown(&ran).len(), count, "{command}");
         assert_eq!(lines_with(&ran, ": list-dir"), 1, "{command}");
-        // A name without a pattern is checked with one request: it may be a directory. Matches come with their attributes.
+        // A name without a pattern is checked with one request: it may be a directory. Matches come with
+        // their attributes.
         let looked_at = usize::from(!command.contains('*'));
         assert_eq!(lines_with(&ran, ": opendir") + lines_with(&ran, "stat name"), looked_at, "{command}");
         // Names without attributes fit into one reply.

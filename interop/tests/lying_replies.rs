@@ -1,5 +1,5 @@
-//! Copies with servers that answer what was not asked, leave out what they know, or stop: the data arrive intact, or there is
-//! a message and the exit status is not 0.
+//! Copies with servers that answer what was not asked, leave out what they know, or stop: the data arrive
+//! intact, or there is a message and the exit status is not 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,12 +14,13 @@ use examples::EXAMPLES;
 
 /// How an example runs. Those that [`SPECIAL`] does not list run as they are, by `me`, to their end.
 enum How {
-    /// Commands in front of it and behind it, in shell, in the same shell as the example. `$example` is its text.
+    /// Commands in front of it and behind it, in shell, in the same shell as the example. `$example` is its
+    /// text.
     With { before: &'static str, after: &'static str },
     /// The same as root.
     Root { before: &'static str, after: &'static str },
-    /// Runs until this command succeeds, and is ended then. The commands in front of its last one run to their ends. By root
-    /// if `root`.
+    /// Runs until this command succeeds, and is ended then. The commands in front of its last one run to
+    /// their ends. By root if `root`.
     Until { root: bool, condition: &'static str },
     /// These commands, which have the example in `$example`.
     As(&'static str),

@@ -328,12 +328,14 @@ fn rsync_git_lftp_and_sshfs_through_our_client() {
     assert_same_file(&lab.path("blob"), &lab.path("sshfs.down"));
 }
 
-/// Between two servers, the SFTP server of the target ends in the middle while its connection stays: the copy ends as well.
+/// Between two servers, the SFTP server of the target ends in the middle while its connection stays: the copy
+/// ends as well.
 #[test]
 fn relayed_copy_ends_when_a_server_program_ends() {
     let Some([sshd]) = peers("relay_to_a_program_that_ends", ["sshd"]) else { return };
     let lab = Lab::new();
-    // The program gets the first 60 reads of what is sent, then the end of its input. dd passes on what it has at once.
+    // The program gets the first 60 reads of what is sent, then the end of its input. dd passes on what it
+    // has at once.
     let program = lab.path("ends");
     lab.write(
         "ends",

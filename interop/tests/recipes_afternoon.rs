@@ -112,7 +112,8 @@ ssh bob@server 'cat part.* | sha256sum' | cmp - <(sha256sum <img); echo $?
     .run();
 }
 
-/// Hooks, push options, submodules, shallow clones and archives of a git host, with every spelling of its address.
+/// Hooks, push options, submodules, shallow clones and archives of a git host, with every spelling of its
+/// address.
 #[test]
 fn git_host_with_hooks_and_submodules() {
     Recipe {

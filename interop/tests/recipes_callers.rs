@@ -1,9 +1,10 @@
-//! Recipes for programs that call `ssh` under a name of their users' choice, with their own pipes, terminals and environments.
+//! Recipes for programs that call `ssh` under a name of their users' choice, with their own pipes, terminals
+//! and environments.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
-/// For `setup`: `ssh` and its relatives of this world under other names, which callers may know no variant of, and behind
-/// wrappers, one of them without a `#!` line. `called` lists how the wrappers were called.
+/// For `setup`: `ssh` and its relatives of this world under other names, which callers may know no variant
+/// of, and behind wrappers, one of them without a `#!` line. `called` lists how the wrappers were called.
 const OTHER_NAMES: &str = r#"
 mkdir /opt/names
 for p in ssh scp sftp; do
@@ -20,7 +21,8 @@ serve port "$(cat /tmp/port)"
 listening 2201
 "#;
 
-/// git finds out what a program of another name takes, by `-G` where it has to, and passes ports and its protocol's version.
+/// git finds out what a program of another name takes, by `-G` where it has to, and passes ports and its
+/// protocol's version.
 #[test]
 fn git_by_programs_of_other_names() {
     Recipe {
@@ -168,8 +170,8 @@ clush --conf=clush.conf -l bob -w server 'echo ${SSH_CONNECTION##* }'; echo $?
     .run();
 }
 
-/// What TRAMP sends to a shell at a terminal before it is ready: it waits for prompts, sets the terminal, and puts files by
-/// base64.
+/// What TRAMP sends to a shell at a terminal before it is ready: it waits for prompts, sets the terminal, and
+/// puts files by base64.
 #[test]
 fn tramp_s_first_words() {
     Recipe {

@@ -48,8 +48,8 @@ timeout 20 ssh -f server 'echo out; echo err >&2; exec >&- 2>&-; sleep 1' 2>&1 |
 
 /// A proxy command that hands over a connected socket, one that goes on to copy, and one that fails.
 ///
-/// A command that ends at once is noticed by either client while it writes its banner or while it reads the peer's:
-/// the words differ, and which it is depends on who was faster.
+/// A command that ends at once is noticed by either client while it writes its banner or while it reads the
+/// peer's: the words differ, and which it is depends on who was faster.
 ///
 /// Covers: ssh_config ProxyUseFdpass; ssh_config ProxyCommand
 #[test]
@@ -162,7 +162,8 @@ ssh -N -W localhost:7400 one <f; echo $?
     .run();
 }
 
-/// Hosts whose alias means a command at a terminal: `RemoteCommand` with `RequestTTY`, and what tools do with them.
+/// Hosts whose alias means a command at a terminal: `RemoteCommand` with `RequestTTY`, and what tools do with
+/// them.
 ///
 /// Covers: ssh_config RemoteCommand; ssh_config RequestTTY; ssh_config StdinNull; ssh_config SessionType
 #[test]

@@ -2,7 +2,8 @@
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
-/// Private keys as people leave them: readable by others, encrypted, without or with another `.pub`, not a key, a directory.
+/// Private keys as people leave them: readable by others, encrypted, without or with another `.pub`, not a
+/// key, a directory.
 ///
 /// Covers: ssh -i; ssh_config IdentityFile; ssh_config BatchMode
 #[test]
@@ -128,7 +129,8 @@ ssh-agent -k; echo $?
     .run();
 }
 
-/// Scripts handed to a shell: on standard input, as here-documents, at a terminal, with options behind the host.
+/// Scripts handed to a shell: on standard input, as here-documents, at a terminal, with options behind the
+/// host.
 ///
 /// Covers: ssh -t; ssh -n; ssh -E; ssh -q
 #[test]
@@ -179,7 +181,8 @@ ssh server 'trap "echo trapped" EXIT; exit 7'; echo $?
     .run();
 }
 
-/// A shared connection told what to do, a stale socket in its place, one that is not a socket, and paths that are too long.
+/// A shared connection told what to do, a stale socket in its place, one that is not a socket, and paths that
+/// are too long.
 ///
 /// Covers: ssh -O; ssh -S; ssh_config ControlPath; token %C
 #[test]
@@ -242,8 +245,8 @@ ls m 2>&1
     .run();
 }
 
-/// Servers that say nothing, the wrong thing, or hang up, with time-outs and several attempts. OpenSSH's `sftp` may say
-/// `Connection closed.` behind `Connection closed`, when it hears of its child's end in time.
+/// Servers that say nothing, the wrong thing, or hang up, with time-outs and several attempts. OpenSSH's
+/// `sftp` may say `Connection closed.` behind `Connection closed`, when it hears of its child's end in time.
 ///
 /// Covers: ssh_config ConnectTimeout; ssh_config ConnectionAttempts
 #[test]

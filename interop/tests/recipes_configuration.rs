@@ -3,11 +3,12 @@
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
-/// Shell functions of the recipes here. `ask CONFIGURATION [OPTION…]` prints what a configuration (`%b` of `printf`) does to
-/// `ssh -G h`, with `told` behind it: the lines that the defaults lack, the keywords that only the defaults have (with
-/// `-`), messages and a status other than 0. OpenSSH's names of functions and our names of keywords in front of a message about a
-/// token are left out, and so is what OpenSSH says while it prints a configuration: that there will be no terminal, that the socket of
-/// another agent is not there, debugging messages.
+/// Shell functions of the recipes here. `ask CONFIGURATION [OPTION…]` prints what a configuration (`%b` of
+/// `printf`) does to `ssh -G h`, with `told` behind it: the lines that the defaults lack, the keywords that
+/// only the defaults have (with `-`), messages and a status other than 0. OpenSSH's names of functions and
+/// our names of keywords in front of a message about a token are left out, and so is what OpenSSH says while
+/// it prints a configuration: that there will be no terminal, that the socket of another agent is not there,
+/// debugging messages.
 const ASK: &str = r#"
 ask() {
     if on_purpose "$1${2:+ [${*:2}]}"; then return; fi
@@ -118,7 +119,8 @@ fn asked(client: &str) -> &'static str {
     Box::leak(format!("{on_purpose}{ASK}{client}told\n").into_boxed_str())
 }
 
-/// Every keyword of ssh_config(5) of OpenSSH 9.2 that takes one word of a few, with each of these words, wrong ones and none.
+/// Every keyword of ssh_config(5) of OpenSSH 9.2 that takes one word of a few, with each of these words,
+/// wrong ones and none.
 ///
 /// Covers: ssh -G
 #[test]
@@ -232,7 +234,8 @@ done
     .run();
 }
 
-/// Every keyword that takes names, paths, commands or lists of them, with quotes, tokens, variables and comments.
+/// Every keyword that takes names, paths, commands or lists of them, with quotes, tokens, variables and
+/// comments.
 ///
 /// Covers: ssh -G
 #[test]

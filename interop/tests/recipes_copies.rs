@@ -2,8 +2,8 @@
 
 use lh_interop::recipe::{RECIPE, Recipe};
 
-/// Names of 255 bytes, with spaces, quotes, line ends, escape sequences and bytes that are no UTF-8: by both protocols, by
-/// rsync, one by one, and as patterns.
+/// Names of 255 bytes, with spaces, quotes, line ends, escape sequences and bytes that are no UTF-8: by both
+/// protocols, by rsync, one by one, and as patterns.
 #[test]
 fn names_of_every_kind_go_and_come_back() {
     Recipe {

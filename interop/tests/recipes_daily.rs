@@ -89,7 +89,8 @@ done
     .run();
 }
 
-/// Streams through pipes: archives, early ends at either side, scripts on standard input, loops that share it.
+/// Streams through pipes: archives, early ends at either side, scripts on standard input, loops that share
+/// it.
 #[test]
 fn streams_through_pipes() {
     Recipe {
@@ -125,7 +126,8 @@ ssh server nosuchcommand; echo $?
     .run();
 }
 
-/// Copies by every spelling that scripts have: between two hosts, by URI, with globs, blanks, homes, and mistakes.
+/// Copies by every spelling that scripts have: between two hosts, by URI, with globs, blanks, homes, and
+/// mistakes.
 #[test]
 fn copies_by_every_spelling() {
     Recipe {
@@ -218,7 +220,8 @@ ls /home/me
     .run();
 }
 
-/// Programs that reach a server's engine by a command: Docker's and libvirt's way to a socket, rsync's daemon over ssh.
+/// Programs that reach a server's engine by a command: Docker's and libvirt's way to a socket, rsync's daemon
+/// over ssh.
 #[test]
 fn engines_reached_by_commands() {
     Recipe {

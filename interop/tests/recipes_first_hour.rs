@@ -4,9 +4,9 @@
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 use lh_interop::{Lab, our};
 
-/// Words and statuses of mistakes that each program finds by itself or leaves to its `ssh`. Where that `ssh` ends at once,
-/// OpenSSH's `scp` and `sftp` end by whichever comes first, their write (141, or `lost connection` and 1) or their read
-/// (255): they are asked until it was the read, as ours always ends.
+/// Words and statuses of mistakes that each program finds by itself or leaves to its `ssh`. Where that `ssh`
+/// ends at once, OpenSSH's `scp` and `sftp` end by whichever comes first, their write (141, or
+/// `lost connection` and 1) or their read (255): they are asked until it was the read, as ours always ends.
 ///
 /// Covers: ssh -c; ssh -m; scp -c; sftp -c; scp -X; ssh_config KexAlgorithms; ssh_config Ciphers
 #[test]
@@ -67,8 +67,8 @@ done
     .run();
 }
 
-/// A program that cannot be started is a connection that fails. OpenSSH's own status depends on whether its write or its
-/// read comes first (141 or 255, 1 or 255).
+/// A program that cannot be started is a connection that fails. OpenSSH's own status depends on whether its
+/// write or its read comes first (141 or 255, 1 or 255).
 ///
 /// Covers: scp -S; scp -D; sftp -S; sftp -D
 #[test]
@@ -166,7 +166,8 @@ for u in bob jailed; do ssh -o BatchMode=yes $u@server 'echo hi'; echo $?; done
     .run();
 }
 
-/// What `realpath` and `expand-path` answer for paths through files, missing names and users who do not exist.
+/// What `realpath` and `expand-path` answer for paths through files, missing names and users who do not
+/// exist.
 ///
 /// Covers: wire expand-path@openssh.com
 #[test]
@@ -207,7 +208,8 @@ python3 ask.py"#,
     .run();
 }
 
-/// Files of the client from other systems, local commands with every token, proxy commands that fail, and names in braces.
+/// Files of the client from other systems, local commands with every token, proxy commands that fail, and
+/// names in braces.
 ///
 /// Covers: ssh_config LocalCommand; ssh_config ProxyCommand; ssh_config Include; ssh -W
 #[test]

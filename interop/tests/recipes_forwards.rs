@@ -3,7 +3,8 @@
 
 use lh_interop::recipe::{RECIPE, Recipe};
 
-/// Scripts that take the output of a client that goes to the background (`x=$(ssh -fN …)`), and messages from there.
+/// Scripts that take the output of a client that goes to the background (`x=$(ssh -fN …)`), and messages from
+/// there.
 ///
 /// Covers: ssh -f; ssh -N; ssh -E; ssh_config ControlPersist
 #[test]

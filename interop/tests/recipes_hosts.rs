@@ -1,4 +1,5 @@
-//! Recipes for the client's side: configuration trees, names, host keys, shared connections, agents and forwards.
+//! Recipes for the client's side: configuration trees, names, host keys, shared connections, agents and
+//! forwards.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
@@ -287,7 +288,8 @@ ssh -o BatchMode=yes -o IdentitiesOnly=yes -i k1 bob@server true; echo $?
     .run();
 }
 
-/// Answers DNS for `example.org` on 127.0.0.1: SSHFP for every host, with the mark of checked answers (AD) for some.
+/// Answers DNS for `example.org` on 127.0.0.1: SSHFP for every host, with the mark of checked answers (AD)
+/// for some.
 const RESOLVER: &str = r#"
 cat >/srv/dns.py <<'E'
 import socket, struct, subprocess, sys
@@ -351,7 +353,8 @@ fn host_key_fingerprints_in_dns() {
     }
 }
 
-/// Included files in four levels with `Match` and `Host` in each: which lines count where, on both sides, and a loop.
+/// Included files in four levels with `Match` and `Host` in each: which lines count where, on both sides, and
+/// a loop.
 ///
 /// Covers: ssh_config Include; ssh_config Match; sshd_config Include; sshd_config Match
 #[test]

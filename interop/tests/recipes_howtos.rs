@@ -1,10 +1,10 @@
-//! Recipes from the answers to everyday "how do I …" questions: files named at once on `sftp`'s command line, programs that
-//! print keys, masters whose socket has no place, forwards that cannot be opened.
+//! Recipes from the answers to everyday "how do I …" questions: files named at once on `sftp`'s command line,
+//! programs that print keys, masters whose socket has no place, forwards that cannot be opened.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
-/// `sftp host:path` with patterns, directories, flags and names that are not there. Names with spaces and quotes, which OpenSSH
-/// takes apart, are tried by other tests.
+/// `sftp host:path` with patterns, directories, flags and names that are not there. Names with spaces and
+/// quotes, which OpenSSH takes apart, are tried by other tests.
 #[test]
 fn files_named_on_sftp_s_command_line() {
     Recipe {
@@ -40,8 +40,8 @@ t 'bob@server:~/d/a.txt'
     .run();
 }
 
-/// The surroundings of programs that print keys and principals; scripts there call what an administrator has put into
-/// /usr/local/bin.
+/// The surroundings of programs that print keys and principals; scripts there call what an administrator has
+/// put into /usr/local/bin.
 ///
 /// Covers: sshd_config AuthorizedKeysCommand; sshd_config AuthorizedPrincipalsCommand
 #[test]
@@ -99,8 +99,8 @@ t ssh -o ControlMaster=auto -o ControlPath=/nope/m bob@server echo automatic
     .run();
 }
 
-/// What a user reads when the server opens no channel: forwards that are forbidden, refused or lead nowhere, sessions beyond
-/// `MaxSessions` of a shared connection, and X11 without `xauth` at either end.
+/// What a user reads when the server opens no channel: forwards that are forbidden, refused or lead nowhere,
+/// sessions beyond `MaxSessions` of a shared connection, and X11 without `xauth` at either end.
 ///
 /// Covers: ssh -W; ssh -J; ssh_config XAuthLocation; sshd_config XAuthLocation; sshd_config MaxSessions
 #[test]
@@ -158,8 +158,8 @@ t ssh -x bob@server 'echo "[$DISPLAY]"'
     .run();
 }
 
-/// A client that is stopped in the middle of data ends its `ProxyCommand` before it closes the pipes to it, so that `socat` does
-/// not write "Broken pipe" below what a script prints.
+/// A client that is stopped in the middle of data ends its `ProxyCommand` before it closes the pipes to it,
+/// so that `socat` does not write "Broken pipe" below what a script prints.
 ///
 /// Covers: ssh_config ProxyCommand
 #[test]

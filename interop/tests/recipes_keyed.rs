@@ -132,7 +132,8 @@ sed -E 's/ port [0-9]+/ port N/g; s/SHA256:[^ ]*/FP/g' /var/log/sshd.log |
     .run();
 }
 
-/// Files that a login runs and reads: `/etc/ssh/sshrc`, `~/.ssh/rc`, `~/.ssh/environment`, with output and mistakes.
+/// Files that a login runs and reads: `/etc/ssh/sshrc`, `~/.ssh/rc`, `~/.ssh/environment`, with output and
+/// mistakes.
 ///
 /// Covers: sshd_config PermitUserRC; sshd_config PermitUserEnvironment
 #[test]
@@ -198,7 +199,8 @@ ssh bob@server -s part </dev/null; echo $?
     .run();
 }
 
-/// Lists of people with hosts, groups of several kinds, and a login that every list has something to say about.
+/// Lists of people with hosts, groups of several kinds, and a login that every list has something to say
+/// about.
 ///
 /// Covers: sshd_config AllowUsers; sshd_config DenyGroups; sshd_config DenyUsers
 #[test]
@@ -245,7 +247,8 @@ sed -E 's/port [0-9]+/port N/g; s/SHA256:[^ ]*/FP/' /var/log/sshd.log |
     .run();
 }
 
-/// Mistakes in `sshd_config`, one by one, and what `sshd -t` says about each: administrators and tools read it before a reload.
+/// Mistakes in `sshd_config`, one by one, and what `sshd -t` says about each: administrators and tools read
+/// it before a reload.
 ///
 /// Covers: sshd -t; sshd -T; sshd -C; sshd -o
 #[test]
@@ -358,7 +361,8 @@ cd /tmp
     .run();
 }
 
-/// `su` on a session's terminal with a typed password, sizes and names of terminals, and jobs that a terminal's end takes along.
+/// `su` on a session's terminal with a typed password, sizes and names of terminals, and jobs that a
+/// terminal's end takes along.
 ///
 /// Covers: ssh -t; sshd_config PermitTTY
 #[test]

@@ -2,8 +2,8 @@
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
-/// A program for known host keys that does not exist leaves the decision to the files; one that fails ends the
-/// connection, for its lines may be what revokes a key.
+/// A program for known host keys that does not exist leaves the decision to the files; one that fails ends
+/// the connection, for its lines may be what revokes a key.
 ///
 /// Covers: ssh_config KnownHostsCommand
 #[test]
@@ -133,8 +133,8 @@ done
     .run();
 }
 
-/// The order in which keys of files and of the agent are offered, security keys among them: theirs have no rank
-/// of their own, but a word in `-v`. A security key's private file is text that any program can write.
+/// The order in which keys of files and of the agent are offered, security keys among them: theirs have no
+/// rank of their own, but a word in `-v`. A security key's private file is text that any program can write.
 #[test]
 fn security_keys_are_offered_in_their_place() {
     Recipe {

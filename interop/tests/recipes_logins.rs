@@ -288,7 +288,8 @@ done
     .run();
 }
 
-/// A script that tries a host with the wrong key time and again: what has been refused makes no room scarce for others.
+/// A script that tries a host with the wrong key time and again: what has been refused makes no room scarce
+/// for others.
 ///
 /// Covers: sshd_config MaxStartups; sshd_config UsePAM
 #[test]

@@ -3,10 +3,12 @@
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
-/// Both families under Longhaul's own names, in front of the `PATH`, as programs name them that do not want to replace `ssh`.
+/// Both families under Longhaul's own names, in front of the `PATH`, as programs name them that do not want
+/// to replace `ssh`.
 const OWN_NAMES: &str = "for p in ssh scp sftp ssh-add ssh-agent ssh-keygen ssh-keyscan; do ln -s /usr/bin/$p /usr/local/bin/lh$p; done";
 
-/// `ssh-copy-id` by each of its flags: dry, forced, by SFTP, with an own configuration, keys of an agent, names with mistakes.
+/// `ssh-copy-id` by each of its flags: dry, forced, by SFTP, with an own configuration, keys of an agent,
+/// names with mistakes.
 #[test]
 fn ssh_copy_id_by_its_flags() {
     Recipe {
@@ -57,7 +59,8 @@ ls -a .ssh
     .run();
 }
 
-/// git and mosh with the client under another name: `GIT_SSH_COMMAND`, `core.sshCommand`, `gpg.ssh.program`, `mosh --ssh`.
+/// git and mosh with the client under another name: `GIT_SSH_COMMAND`, `core.sshCommand`, `gpg.ssh.program`,
+/// `mosh --ssh`.
 #[test]
 fn git_and_mosh_by_another_name() {
     Recipe {
@@ -152,7 +155,8 @@ ssh-agent -k >/dev/null
     .run();
 }
 
-/// Sessions in tmux whose agent has gone: the variable names a socket that is not there, or one that nothing answers.
+/// Sessions in tmux whose agent has gone: the variable names a socket that is not there, or one that nothing
+/// answers.
 #[test]
 fn sessions_with_an_agent_that_has_gone() {
     Recipe {

@@ -1,4 +1,5 @@
-//! Recipes for logins by an OpenID provider: keys that carry a token, and certificates that last minutes (docs/oidc.md).
+//! Recipes for logins by an OpenID provider: keys that carry a token, and certificates that last minutes
+//! (docs/oidc.md).
 
 use lh_interop::recipe::{RECIPE, Recipe};
 
@@ -14,8 +15,8 @@ const PROGRAM: &str = concat!(
      for port in 8080 8081; do /usr/bin/python3 /usr/local/bin/oidc provider $port /srv/op </dev/null >/srv/op/log.$port 2>&1 & listening $port; done\n"
 );
 
-/// Keys that carry an OpenID token in a certificate, as opkssh makes them: the authority is the key itself, and a program
-/// that the server asks checks the token.
+/// Keys that carry an OpenID token in a certificate, as opkssh makes them: the authority is the key itself,
+/// and a program that the server asks checks the token.
 ///
 /// Covers: sshd_config AuthorizedKeysCommand (opkssh); authorized_keys cert-authority
 #[test]
@@ -92,8 +93,8 @@ try ada bob
     .run();
 }
 
-/// The same with opkssh itself at both ends, set up as the page says: its login, its certificate, its verifier. The provider
-/// asks no password; it is reached by HTTPS.
+/// The same with opkssh itself at both ends, set up as the page says: its login, its certificate, its
+/// verifier. The provider asks no password; it is reached by HTTPS.
 ///
 /// Covers: sshd_config AuthorizedKeysCommand (opkssh)
 #[test]
@@ -175,7 +176,8 @@ grep -q policy /var/log/opkssh.log && echo opkssh says why
     .run();
 }
 
-/// A small authority that signs users' keys for five minutes when they show a token: nothing runs at the server.
+/// A small authority that signs users' keys for five minutes when they show a token: nothing runs at the
+/// server.
 ///
 /// Covers: sshd_config TrustedUserCAKeys (certificates that last minutes)
 #[test]

@@ -256,7 +256,8 @@ ssh -o FingerprintHash=md5 -o HostKeyAlias=wrong -o UserKnownHostsFile=.ssh/w in
     .run();
 }
 
-/// A host's address is learnt with its name, and refused where another key is known for it; a loopback address is not.
+/// A host's address is learnt with its name, and refused where another key is known for it; a loopback
+/// address is not.
 ///
 /// Covers: ssh_config CheckHostIP
 #[test]

@@ -340,7 +340,8 @@ echo pwd | sftp -b - -s /usr/lib/openssh/sftp-server bob@server; echo $?
     .run();
 }
 
-/// An account whose shell refuses: OpenSSH's server is run by the shell and is refused, the internal one is not.
+/// An account whose shell refuses: OpenSSH's server is run by the shell and is refused, the internal one is
+/// not.
 #[test]
 fn sftp_with_a_shell_that_refuses() {
     Recipe {

@@ -25,7 +25,8 @@ scp -q file bob@server:/srv/small/; echo $?
 "#,
         look: "tree /srv/small",
         sees: &["/srv/small/file"],
-        // What has arrived stays as `.big.TAG.lhpart` for the next attempt; sftp leaves it under the final name.
+        // What has arrived stays as `.big.TAG.lhpart` for the next attempt; sftp leaves it under the final
+        // name.
         differs: &[
             ("\"/srv/small/big\": No space left on device", "\"/srv/small/big\": Failure", ERRNO),
             ("scp: /srv/small/big: No", "scp: /srv/small//big: No", "one slash"),

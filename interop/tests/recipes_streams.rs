@@ -1,10 +1,10 @@
-//! Recipes for streams and surroundings that callers give their `ssh`: halves that close, descriptors that are shared, closed or
-//! full, environments of schedulers, programs without a `#!` line.
+//! Recipes for streams and surroundings that callers give their `ssh`: halves that close, descriptors that
+//! are shared, closed or full, environments of schedulers, programs without a `#!` line.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
-/// A stream of requests over standard input and output, as `docker -H ssh://` has it: either end closes its half first, while
-/// the other one still sends.
+/// A stream of requests over standard input and output, as `docker -H ssh://` has it: either end closes its
+/// half first, while the other one still sends.
 #[test]
 fn streams_whose_halves_close_one_by_one() {
     Recipe {
@@ -75,7 +75,8 @@ timeout 100 /usr/bin/python3 dial.py 2>&1; echo $?
     .run();
 }
 
-/// Descriptors that a caller shares with its `ssh`: whether they come back blocking, and with how much unread.
+/// Descriptors that a caller shares with its `ssh`: whether they come back blocking, and with how much
+/// unread.
 #[test]
 fn descriptors_shared_with_the_caller() {
     Recipe {
@@ -180,7 +181,8 @@ t sftp -q bob@server:g back >&- 2>&-; echo "= $?"
     .run();
 }
 
-/// Without a terminal, a home, a path or a session of one's own, as cron, at, nohup, setsid and service managers start programs.
+/// Without a terminal, a home, a path or a session of one's own, as cron, at, nohup, setsid and service
+/// managers start programs.
 #[test]
 fn environments_of_schedulers() {
     Recipe {
@@ -228,8 +230,8 @@ nice -n 19 ssh bob@server nice </dev/null
     .run();
 }
 
-/// Programs without a `#!` line: some callers have a shell run them, others refuse them. And commands of `Match exec` that a
-/// signal ends.
+/// Programs without a `#!` line: some callers have a shell run them, others refuse them. And commands of
+/// `Match exec` that a signal ends.
 ///
 /// Covers: ssh_config KnownHostsCommand; sshd_config AuthorizedKeysCommand; ssh_config Match (exec that is killed)
 #[test]

@@ -41,8 +41,8 @@ dd if=/dev/zero of=/tmp/fill bs=4k count=1 2>/dev/null || true
     .run();
 }
 
-/// A full home at the client: known_hosts and downloads cannot be written. The file is larger than what waits on the way, so that
-/// the command at the server still runs when writing fails here.
+/// A full home at the client: known_hosts and downloads cannot be written. The file is larger than what waits
+/// on the way, so that the command at the server still runs when writing fails here.
 #[test]
 fn client_with_a_full_home() {
     Recipe {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 use lh_interop::{Lab, Lhsshd, our, peers, skip};
 
-/// For `setup`: a process of root that stops the programs of `client`, `server` or `both` while the user waits. `freeze WHO TIMES
-/// STOP RUN` asks it to, in seconds; it returns when they all run again.
+/// For `setup`: a process of root that stops the programs of `client`, `server` or `both` while the user
+/// waits. `freeze WHO TIMES STOP RUN` asks it to, in seconds; it returns when they all run again.
 const FREEZER: &str = r#"
 cat >/usr/local/bin/freeze <<'E'
 #!/bin/sh
@@ -42,8 +42,8 @@ freezer() {
 freezer </dev/null >/dev/null 2>&1 &
 "#;
 
-/// A shell, an upload and a download through a forward while one end or both stand still for moments, twenty times. They are
-/// logged in before: OpenSSH's server now and then drops a login during which it is stopped.
+/// A shell, an upload and a download through a forward while one end or both stand still for moments, twenty
+/// times. They are logged in before: OpenSSH's server now and then drops a login during which it is stopped.
 #[test]
 fn sessions_while_processes_stand_still() {
     Recipe {
@@ -63,7 +63,8 @@ pkill -u me -f 7250:localhost
     .run();
 }
 
-/// A machine that sleeps for longer than keepalives wait: both ends wake at the same time, and the session goes on.
+/// A machine that sleeps for longer than keepalives wait: both ends wake at the same time, and the session
+/// goes on.
 #[test]
 fn sessions_outlive_a_machine_that_sleeps() {
     Recipe {
@@ -129,9 +130,9 @@ ssh -q -S c -O exit server
     .run();
 }
 
-/// The server's clock is set forward and back by days and years: sessions, connections that have not logged in yet and
-/// penalties of addresses go on, because every deadline counts on the monotonic clock. Only ours: the sandbox of Debian's `sshd`
-/// does not bear a preloaded library.
+/// The server's clock is set forward and back by days and years: sessions, connections that have not logged
+/// in yet and penalties of addresses go on, because every deadline counts on the monotonic clock. Only ours:
+/// the sandbox of Debian's `sshd` does not bear a preloaded library.
 ///
 /// Covers: sshd_config LoginGraceTime; sshd_config ClientAliveInterval; sshd_config PerSourcePenalties (a clock that is stepped)
 #[test]
@@ -217,7 +218,8 @@ fn server_clock_is_stepped() {
     assert!(years.len() >= 3, "{text}");
 }
 
-/// A client whose clock is wrong by years: host certificates have expired or are not valid yet, all else works.
+/// A client whose clock is wrong by years: host certificates have expired or are not valid yet, all else
+/// works.
 #[test]
 fn client_clock_is_wrong_by_years() {
     Recipe {
@@ -248,7 +250,8 @@ done
     .run();
 }
 
-/// Machines that have just started, and machines that run for decades: monotonic clocks near zero and far from it.
+/// Machines that have just started, and machines that run for decades: monotonic clocks near zero and far
+/// from it.
 #[test]
 fn uptime_of_seconds_and_of_decades() {
     Recipe {

@@ -411,7 +411,8 @@ ssh-agent -k >/dev/null
     .run();
 }
 
-/// The start of an editor's remote server: a script on standard input, a marker, and a dynamic forward on the same session.
+/// The start of an editor's remote server: a script on standard input, a marker, and a dynamic forward on the
+/// same session.
 #[test]
 fn remote_editor_starts_its_server() {
     Recipe {

@@ -3,8 +3,8 @@
 
 use lh_interop::recipe::{RECIPE, Recipe};
 
-/// Subversion's tunnels, with another port of `SVN_SSH`, and repositories that are not there. Subversion ends its `ssh`
-/// when it has failed, so what the server said on standard error may be lost with any client.
+/// Subversion's tunnels, with another port of `SVN_SSH`, and repositories that are not there. Subversion ends
+/// its `ssh` when it has failed, so what the server said on standard error may be lost with any client.
 #[test]
 fn subversion_by_its_ssh_tunnel() {
     Recipe {
@@ -36,8 +36,8 @@ cd proj; echo q2 >>q; cvs -Q ci -m two q >/dev/null 2>&1; echo $?; cvs -Q up -p 
     .run();
 }
 
-/// git: ways to name the host, `core.sshCommand`, `GIT_SSH_VARIANT`, archives of a remote, the old protocol, refused hosts,
-/// and the commands of git-lfs.
+/// git: ways to name the host, `core.sshCommand`, `GIT_SSH_VARIANT`, archives of a remote, the old protocol,
+/// refused hosts, and the commands of git-lfs.
 #[test]
 fn git_by_every_address_and_lfs() {
     Recipe {

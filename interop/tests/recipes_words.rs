@@ -3,8 +3,9 @@
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
-/// `-v` shows what the server says of an accepted key: which options it has, and where its line stands.
-/// A client that signs at once gets the lines once, one that asks first whether the key will do gets them twice.
+/// `-v` shows what the server says of an accepted key: which options it has, and where its line stands. A
+/// client that signs at once gets the lines once, one that asks first whether the key will do gets them
+/// twice.
 #[test]
 fn options_of_keys_shown_by_verbose_clients() {
     Recipe {

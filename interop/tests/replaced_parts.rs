@@ -77,7 +77,8 @@ fn a_part_file_of_another_user_is_not_published() {
             fs::remove_file(part).unwrap();
         }
     }
-    // Between the last write and the rename: whoever is faster, the copy never reports a file that it has not made.
+    // Between the last write and the rename: whoever is faster, the copy never reports a file that it has not
+    // made.
     for _ in 0..8 {
         let _ = fs::remove_file(&copy);
         let (ran, replaced) =
@@ -137,8 +138,8 @@ impl Drop for Swapper {
     }
 }
 
-/// Uploads while a process of `user` replaces part files in the target, until it has replaced one. Returns that copy, and
-/// what stands under the final name.
+/// Uploads while a process of `user` replaces part files in the target, until it has replaced one. Returns
+/// that copy, and what stands under the final name.
 fn swapped(lab: &Lab, user: &TestUser, port: u16, most: usize) -> Option<(Ran, String)> {
     let (open, copy) = (lab.path("open"), lab.path("open/copy"));
     let replaced = || fs::read_to_string(open.join("replaced")).unwrap_or_default().lines().count();

@@ -210,8 +210,9 @@ fn a_tree_of_many_files_resumes_after_kills() {
         assert_same_tree(&lab.path("tree"), &lab.path("there"));
         assert_eq!(leftovers(lab.dir()), Vec::<PathBuf>::new());
         no_journal_is_left(&lab);
-        // Bytes that the last attempt sent beyond those missing: what was in flight at the kill. That is the more, the
-        // busier the machine is; `cargo xtask bench --scenario kills` measures it. It is never most of the tree.
+        // Bytes that the last attempt sent beyond those missing: what was in flight at the kill. That is the
+        // more, the busier the machine is; `cargo xtask bench --scenario kills` measures it. It is never most
+        // of the tree.
         let again = (told(&last, "bytes") + there).saturating_sub(total);
         assert!(again <= total / 3, "{again} of {total} sent twice (upload: {upload})");
         fs::remove_dir_all(lab.path("there")).unwrap();

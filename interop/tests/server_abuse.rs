@@ -288,16 +288,18 @@ fn have_idle_policy() -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.split_whitespace().nth(38) == Some(SCHED_IDLE))
 }
 
-/// Returns whether a process that begins a session gets a group with a nice value. The file is empty for processes none of
-/// whose ancestors has begun a session, as it is where the kernel has no such groups.
+/// Returns whether a process that begins a session gets a group with a nice value. The file is empty for
+/// processes none of whose ancestors has begun a session, as it is where the kernel has no such groups.
 fn sessions_have_groups() -> bool {
     let shown = Command::new("setsid").args(["--wait", "cat", "/proc/self/autogroup"]).output().unwrap();
     String::from_utf8_lossy(&shown.stdout).contains("nice")
 }
 
-/// Returns whether processes may have their nice values, and those of their groups, raised and lowered at any time.
+/// Returns whether processes may have their nice values, and those of their groups, raised and lowered at any
+/// time.
 fn may_raise_priority() -> bool {
-    // Nice values belong to threads; the shell is a process of its own, and `setsid` gives it a group of its own.
+    // Nice values belong to threads; the shell is a process of its own, and `setsid` gives it a group of its
+    // own.
     let attempt = "renice -n 1 -p $$ && renice -n 0 -p $$ && \
         { ! grep -q nice /proc/self/autogroup 2>/dev/null || \
         { echo 5 >/proc/self/autogroup && echo 0 >/proc/self/autogroup; }; }";
@@ -319,8 +321,8 @@ fn have_priorities() -> bool {
     false
 }
 
-/// The values of a process whose nice value is larger by this than the server's. Each connection begins a session; the
-/// server itself need not be in one.
+/// The values of a process whose nice value is larger by this than the server's. Each connection begins a
+/// session; the server itself need not be in one.
 fn lowered(own: i32, by: i32) -> (i32, Option<i32>) {
     // 19 is the largest value there is, and these tests may have a high one themselves.
     ((own + by).min(19), sessions_have_groups().then_some(by))

@@ -83,8 +83,8 @@ fn authorities_of_the_server() {
     scene.ssh(&[], &["true"]).ok("an unknown extension");
 }
 
-/// Comments of any encoding, and options, which have no meaning in this file: as in sshd, the authority of a line
-/// with options is not trusted.
+/// Comments of any encoding, and options, which have no meaning in this file: as in sshd, the authority of a
+/// line with options is not trusted.
 ///
 /// Covers: sshd_config TrustedUserCAKeys (options)
 #[test]

@@ -85,8 +85,9 @@ fn invalid_listen_address_fails_the_configuration_test() {
     }
 }
 
-/// A server beside the system's, which includes the system's file: its `ListenAddress` lines with ports must not make it
-/// take the ports of `sshd`. Without the keyword the rule is sshd's, and the packaged file sets it.
+/// A server beside the system's, which includes the system's file: its `ListenAddress` lines with ports must
+/// not make it take the ports of `sshd`. Without the keyword the rule is sshd's, and the packaged file sets
+/// it.
 ///
 /// Covers: sshd_config PortForAllAddresses; sshd -p; sshd -T
 #[test]
@@ -124,8 +125,8 @@ fn ports_of_the_command_line_for_every_address() {
     assert_eq!(addresses("beside", &["2222", "2223"]), two);
 }
 
-/// A caller that waits for the end of a pipe must not wait for the server, and sessions must not see the files of
-/// the shell that started it.
+/// A caller that waits for the end of a pipe must not wait for the server, and sessions must not see the
+/// files of the shell that started it.
 ///
 /// Covers: sshd -i; sshd -f (inherited descriptors)
 #[test]

@@ -92,7 +92,8 @@ fn is_in_state(pid: u32, state: char) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(state))
 }
 
-/// What a session said before another connection ended counts for that one, also where the listener learns of both at once.
+/// What a session said before another connection ended counts for that one, also where the listener learns of
+/// both at once.
 ///
 /// Covers: sshd_config PerSourcePenalties; sshd_config ResumeGrace
 #[test]

@@ -119,8 +119,8 @@ fn strict_modes_refuse_what_others_can_write() {
     scene.logged(&format!("Authentication refused: bad ownership or modes for file {}", file.display()));
 }
 
-/// The version is the server's own, whatever the client says: the banner is sent before the login, the command
-/// runs after it.
+/// The version is the server's own, whatever the client says: the banner is sent before the login, the
+/// command runs after it.
 /// Covers: sshd_config Match (version); sshd_config Banner; sshd_config ForceCommand
 #[test]
 fn match_version_names_the_server_itself() {
@@ -302,7 +302,8 @@ fn let_go(mut client: Child) {
     client.wait().unwrap();
 }
 
-/// Connections of one account, counted over a reload; those of others, and channels, have nothing to do with it.
+/// Connections of one account, counted over a reload; those of others, and channels, have nothing to do with
+/// it.
 ///
 /// Covers: sshd_config PerUserMaxConnections; sshd_config Match PerUserMaxConnections
 #[test]
@@ -343,7 +344,8 @@ fn connections_of_a_user_are_limited() {
     let_go(first);
 }
 
-/// Bytes of one account: sessions end that go on when they are used up, short ones count as well, and new ones are refused.
+/// Bytes of one account: sessions end that go on when they are used up, short ones count as well, and new
+/// ones are refused.
 ///
 /// Covers: sshd_config PerUserTransferQuota; sshd_config Match PerUserTransferQuota
 #[test]

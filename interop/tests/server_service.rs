@@ -25,8 +25,8 @@ impl Drop for Server {
     }
 }
 
-/// A service manager's socket for notifications. A thread reads it all the time: the kernel holds ten of them,
-/// and the server does not wait long for room.
+/// A service manager's socket for notifications. A thread reads it all the time: the kernel holds ten of
+/// them, and the server does not wait long for room.
 struct Manager {
     notifications: Receiver<String>,
     path: PathBuf,

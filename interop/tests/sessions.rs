@@ -118,7 +118,8 @@ fn a_session_that_waits_is_listed_and_ended() {
     assert!(server.log().contains("(longhaul sessions)"), "{}", server.log());
 }
 
-/// The client of a session that is ended hears it at once, whether or not it could resume, and the program is gone.
+/// The client of a session that is ended hears it at once, whether or not it could resume, and the program is
+/// gone.
 ///
 /// Covers: longhaul --end
 #[test]
@@ -204,7 +205,8 @@ fn waiting(lab: &Lab, monitors: &[u64]) -> Vec<Value> {
     all.filter(is_one).collect()
 }
 
-/// Adds sessions that wait for clients that were killed; adds the process ids of their monitors to `monitors`.
+/// Adds sessions that wait for clients that were killed; adds the process ids of their monitors to
+/// `monitors`.
 fn add_waiting(lab: &Lab, server: &Lhsshd, count: usize, monitors: &mut Vec<u64>) {
     for _ in 0..count {
         let client = Client::cat(lab, server.port, &["Resume=yes"]);
@@ -218,8 +220,8 @@ fn add_waiting(lab: &Lab, server: &Lhsshd, count: usize, monitors: &mut Vec<u64>
     }
 }
 
-/// Sessions beyond the limit end, oldest first: also those that an earlier listener has begun, whether it was started
-/// again or another one has taken its place.
+/// Sessions beyond the limit end, oldest first: also those that an earlier listener has begun, whether it was
+/// started again or another one has taken its place.
 ///
 /// Covers: sshd_config ResumeMaxSessions; sshd_config ResumeGrace
 #[test]
@@ -286,8 +288,8 @@ fn a_session_that_keeps_too_much_memory_ends() {
     }
 }
 
-/// A user whose connections are limited can log in while sessions of clients that were killed wait: they end, and
-/// only as many as have to. A session with a connection does not.
+/// A user whose connections are limited can log in while sessions of clients that were killed wait: they end,
+/// and only as many as have to. A session with a connection does not.
 ///
 /// Covers: sshd_config PerUserMaxConnections; sshd_config ResumeGrace
 #[test]
@@ -323,7 +325,8 @@ fn wait_after_kill(lab: &Lab, grace: &str) -> u64 {
     let mut client = Client::cat(lab, server.port, &["Resume=yes", "ServerAliveInterval=100"]);
     client.0.stdin.as_mut().unwrap().write_all(b"line\n").unwrap();
     client.0.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
-    // Acknowledgements, which are sent after 0.2 s: where they are not read, the kernel resets the connection.
+    // Acknowledgements, which are sent after 0.2 s: where they are not read, the kernel resets the
+    // connection.
     std::thread::sleep(std::time::Duration::from_millis(600));
     client.kill();
     let mut seconds = 0;

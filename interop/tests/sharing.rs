@@ -253,7 +253,8 @@ fn mux_clients_that_end_without_a_word_are_no_errors() {
     assert_eq!(std::fs::read_to_string(scene.lab.path("master.log")).unwrap(), "");
 }
 
-/// A client in proxy mode may send before the answer has come: what follows its request belongs to its channels.
+/// A client in proxy mode may send before the answer has come: what follows its request belongs to its
+/// channels.
 ///
 /// Covers: ssh -O proxy; wire mux
 #[test]

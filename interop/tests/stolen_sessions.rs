@@ -287,7 +287,8 @@ fn wrong_claims_are_charged_to_their_address() {
     eventually("the address is charged", || server.log().contains(charged));
 }
 
-/// A flood of wrong proofs for a session, from another address: its client is not kept from it, and not charged.
+/// A flood of wrong proofs for a session, from another address: its client is not kept from it, and not
+/// charged.
 ///
 /// Covers: sshd_config PerSourcePenalties; wire resume@longhaul
 #[test]

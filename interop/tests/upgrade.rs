@@ -88,7 +88,8 @@ fn listening(lab: &Lab, times: usize) {
     });
 }
 
-/// Puts a new program into the place of the old one, as dpkg and rpm do: the old file stays for those who run it.
+/// Puts a new program into the place of the old one, as dpkg and rpm do: the old file stays for those who run
+/// it.
 fn upgrade(program: &Path, version: u8) -> u64 {
     let new = program.with_extension("dpkg-new");
     fs::copy(our("lhsshd"), &new).unwrap();
@@ -381,8 +382,8 @@ fn new_logins_are_served_by(place: Place<'_>, inode: u64) {
     }
 }
 
-/// Shells, commands, forwards, shared connections, SFTP sessions and copies are open while the program is replaced twice:
-/// before a reload, and before the listener is stopped and started.
+/// Shells, commands, forwards, shared connections, SFTP sessions and copies are open while the program is
+/// replaced twice: before a reload, and before the listener is stopped and started.
 ///
 /// Covers: sshd (upgrade with open sessions: SIGHUP, SIGTERM and a new start)
 #[test]
@@ -432,7 +433,8 @@ fn upgrades_with_fifty_open_sessions_lose_none() {
         load.all_go_on("before the upgrade");
 
         let second = upgrade(&program, 1);
-        // The files are new, the listener is not yet: a connection that comes now gets the version of the listener.
+        // The files are new, the listener is not yet: a connection that comes now gets the version of the
+        // listener.
         new_logins_are_served_by(place, first);
         signal(listener.0.id(), Signal::HUP);
         listening(&lab, 2);

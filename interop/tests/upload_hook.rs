@@ -10,8 +10,8 @@ use lh_interop::{Lab, Ran, Scene, assert_same_file, eventually, json_lines, make
 use lh_testkit::leftovers;
 use serde_json::Value;
 
-/// The hook of these tests. It notes what it is asked, and what the final name leads to meanwhile. While there is `hold`, it
-/// waits. It rejects what contains "virus".
+/// The hook of these tests. It notes what it is asked, and what the final name leads to meanwhile. While
+/// there is `hold`, it waits. It rejects what contains "virus".
 const HOOK: &str = r#"
 lab=$1 file=$2
 test "$file" = "$LONGHAUL_UPLOAD_FILE" || exit 9
@@ -246,7 +246,8 @@ fn hook_ends_with_its_session() {
     scene.logged("the session has ended");
 }
 
-/// Where a file system can hang, files are with a thread that has descriptors of its own; it runs the hook, too.
+/// Where a file system can hang, files are with a thread that has descriptors of its own; it runs the hook,
+/// too.
 ///
 /// Covers: sshd_config UploadHook (network file systems)
 #[test]

@@ -161,7 +161,8 @@ fn option_probes_get_openssh_error_messages() {
     }
 }
 
-/// A flag takes back an earlier one (of an alias) and stands above `-o`; those of names and places are the first.
+/// A flag takes back an earlier one (of an alias) and stands above `-o`; those of names and places are the
+/// first.
 ///
 /// Covers: ssh -A; ssh -a; ssh -X; ssh -x; ssh -Y; ssh -4; ssh -6; ssh -C; ssh -c; ssh -m; ssh -e; ssh -b; ssh -B; ssh -M; ssh -n; ssh -w; ssh -K; ssh -k; ssh -g; ssh -I; ssh -v; ssh -q; ssh -l; ssh -p; ssh -S (several)
 #[test]

@@ -4,6 +4,7 @@ mod bench;
 mod beside;
 mod busy;
 mod campaign;
+mod comment_width;
 mod compat;
 mod covers;
 mod demo;

@@ -148,8 +148,8 @@ pub(crate) fn install() -> Outcome {
     debian
 }
 
-/// Installs packages of the Python Package Index into an environment of their own below cargo's target directory.
-/// Where they cannot be had, the tests with them report that they are skipped.
+/// Installs packages of the Python Package Index into an environment of their own below cargo's target
+/// directory. Where they cannot be had, the tests with them report that they are skipped.
 fn install_from_pypi() {
     let into = target_dir().join("peers/python");
     let (stamp, wanted) = (into.join("packages"), PYPI.join("\n"));

@@ -7,15 +7,15 @@ use std::time::Instant;
 use crate::busy::Ticks;
 use crate::workspace::{Outcome, build_release, call, cargo, root, target_dir};
 use crate::{
-    bench, beside, campaign, disk, executables, fuzz, layers, minimal, miri, msrv, names, peers, processors,
-    systems,
+    bench, beside, campaign, comment_width, disk, executables, fuzz, layers, minimal, miri, msrv, names,
+    peers, processors, systems,
 };
 
 type Step = (&'static str, fn() -> Outcome);
 
 const STEPS: &[Step] = &[
     ("peers", install_peers),
-    ("format", || call(cargo().args(["fmt", "--all", "--check"]))),
+    ("format", || call(cargo().args(["fmt", "--all", "--check"])).and_then(|()| comment_width::check())),
     ("layers", layers::check),
     ("msrv", msrv::check),
     ("compat", || crate::compat::run(&["--check".to_owned()])),

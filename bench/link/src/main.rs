@@ -1,4 +1,5 @@
-//! The link program: `lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS REORDER JITTER_NS SEED`, started by [`lh_link::path`].
+//! The link program: `lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS REORDER JITTER_NS SEED`, started by
+//! [`lh_link::path`].
 //!
 //! It creates a device in each of the two namespaces, prints `ready`, forwards until its standard input ends,
 //! and then prints a line of counters for each direction.

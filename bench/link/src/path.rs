@@ -77,8 +77,8 @@ pub struct Spec {
     /// Probability for each segment that its packet (up to 64 KiB of data) arrives 10 ms late, so that later
     /// packets overtake it. Supported by the program of this crate only.
     pub reorder: f64,
-    /// Each packet takes up to this much longer in each direction, by chance, and none overtakes another. Supported by the
-    /// program of this crate only.
+    /// Each packet takes up to this much longer in each direction, by chance, and none overtakes another.
+    /// Supported by the program of this crate only.
     pub jitter: Duration,
     /// Queue in front of each direction, bytes; `None` is the bandwidth-delay product, at least 256 KiB.
     pub queue: Option<u64>,

@@ -22,7 +22,8 @@ use crate::usage::{Usage, descendants};
 /// Report of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Wall-clock time from the start of the program to its end, all repetitions, microseconds; 0 for servers.
+    /// Wall-clock time from the start of the program to its end, all repetitions, microseconds; 0 for
+    /// servers.
     pub wall_us: u64,
     /// Usage of the processes.
     pub usage: Usage,

@@ -16,8 +16,8 @@ const CONNECTIONS: [Option<usize>; 5] = [Some(1), Some(2), Some(4), Some(8), Non
 /// Parts that are copied side by side for the ceiling.
 const PARTS: u64 = 4;
 
-/// Both directions with every cipher: Longhaul over each number of connections, Longhaul's client at OpenSSH's
-/// server, OpenSSH's `scp`, and what the machine's memory permits.
+/// Both directions with every cipher: Longhaul over each number of connections, Longhaul's client at
+/// OpenSSH's server, OpenSSH's `scp`, and what the machine's memory permits.
 pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let size = bench.options.size;
     let blob = bench.blob(size)?;

@@ -180,9 +180,9 @@ fn ssh_words(parsed: &Parsed) -> Vec<OsString> {
 }
 
 impl Arguments {
-    /// The target must be a directory: there are several sources, a share of one, or a copy that is repeated. A
-    /// share that made the target would change what the command means to the next share. `tree/.` means the same
-    /// in both cases.
+    /// The target must be a directory: there are several sources, a share of one, or a copy that is repeated.
+    /// A share that made the target would change what the command means to the next share. `tree/.` means the
+    /// same in both cases.
     pub(crate) fn needs_directory(&self) -> bool {
         match self.sources.as_slice() {
             [source] => {

@@ -240,7 +240,8 @@ fn one_remote(
         return NO_CONNECTION;
     }
     let mut first = true;
-    // A server that never spoke SFTP will not do so at the next attempt: only what has begun is taken up again.
+    // A server that never spoke SFTP will not do so at the next attempt: only what has begun is taken up
+    // again.
     let mut has_begun = false;
     let mut attempts = Attempts::new(arguments.retry_limit);
     let journal = durable::options(arguments, &plan, &[host]).journal;

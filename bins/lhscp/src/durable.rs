@@ -1,4 +1,5 @@
-//! Copies that survive: where their journal is, trying again when a connection breaks, stopping in good order.
+//! Copies that survive: where their journal is, trying again when a connection breaks, stopping in good
+//! order.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -77,8 +78,8 @@ fn plan_shard(arguments: &Arguments) -> Option<(u32, u32)> {
     arguments.options.select.shard.map(|shard| (shard.number + 1, shard.of))
 }
 
-/// Signals that stop a job in good order while it runs. Not longer: programs that are started for a connection must hear
-/// of them.
+/// Signals that stop a job in good order while it runs. Not longer: programs that are started for a
+/// connection must hear of them.
 pub(crate) struct JobSignals(Option<Arc<Signals>>);
 
 impl JobSignals {

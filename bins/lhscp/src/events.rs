@@ -1,5 +1,5 @@
-//! `--json`: what happens, for programs. One object a line on standard output. docs/json.md has the events and their members,
-//! and a test holds it against this module.
+//! `--json`: what happens, for programs. One object a line on standard output. docs/json.md has the events
+//! and their members, and a test holds it against this module.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -8,7 +8,8 @@ use lh_transfer::{Event, Totals};
 
 use crate::record::RunRecord;
 
-/// Version of the events, in `start`. It rises when a member is taken away or changes its meaning, not when one is added.
+/// Version of the events, in `start`. It rises when a member is taken away or changes its meaning, not when
+/// one is added.
 const VERSION: u64 = 1;
 
 /// A JSON object in the making.
@@ -130,7 +131,8 @@ pub(crate) fn start(record: &RunRecord) -> String {
         .line()
 }
 
-/// The line for a connection that was lost and is made again in `pause` seconds. Attempts or seconds are left after that.
+/// The line for a connection that was lost and is made again in `pause` seconds. Attempts or seconds are left
+/// after that.
 pub(crate) fn retry(pause: u64, left: Option<u64>, seconds_left: Option<u64>) -> String {
     Object::new("retry").number("in", pause).maybe("left", left).maybe("seconds_left", seconds_left).line()
 }

@@ -1,4 +1,5 @@
-//! The first and the last event of `--json`. The last one is written on every exit, also where a signal ends the program.
+//! The first and the last event of `--json`. The last one is written on every exit, also where a signal ends
+//! the program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,8 +19,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Writes the first event. From now on a signal that nothing else waits for ends the program with the last one: as
-    /// long as it connects, for example.
+    /// Writes the first event. From now on a signal that nothing else waits for ends the program with the
+    /// last one: as long as it connects, for example.
     pub(crate) fn begin() -> Self {
         let record = RunRecord::new();
         show::print(&events::start(&record));

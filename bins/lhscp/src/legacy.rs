@@ -1,4 +1,5 @@
-//! `-O`: the protocol from before SFTP, over a connection of this process or over the pipes of `-S`'s program.
+//! `-O`: the protocol from before SFTP, over a connection of this process or over the pipes of `-S`'s
+//! program.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -70,8 +71,8 @@ pub(crate) fn download(
     status
 }
 
-/// Whether a connection that cannot be made is told with words of this program, behind the reason. As with scp, only the
-/// side that sends does so: the other finds the end of its input before anything came.
+/// Whether a connection that cannot be made is told with words of this program, behind the reason. As with
+/// scp, only the side that sends does so: the other finds the end of its input before anything came.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lost {
     Told,
@@ -141,8 +142,8 @@ fn request(arguments: &Arguments, source: &[u8]) -> Option<Request> {
     Request::of(source, arguments.options.recursive).map_err(|error| say(&error.to_string())).ok()
 }
 
-/// From one host to another, the bytes passing through this one: each end is a remote `scp`, and what the first sends is
-/// checked here before the second gets it.
+/// From one host to another, the bytes passing through this one: each end is a remote `scp`, and what the
+/// first sends is checked here before the second gets it.
 pub(crate) fn relay(
     arguments: &Arguments,
     source: &Host,

@@ -1,11 +1,13 @@
-//! `lhscp`: files and directories between hosts, with the command line, the messages and the exit statuses of scp(1).
+//! `lhscp`: files and directories between hosts, with the command line, the messages and the exit statuses of
+//! scp(1).
 //!
-//! The copy itself is `lh_transfer`, for SFTP and for the old protocol; here are the words of the command line
-//! ([`lh_ssh_transfer::place`], `command_line`), who is connected to whom (`copy`), the ways to get there (`inside` this process,
-//! `pipes` to another program, `direct` from host to host), the old protocol over each of them (`legacy`), its remote
-//! side (`remote_side`), copies that survive
-//! (`durable`), what a person sees (`show`) and what a program does (`events`, from the first to the last: `frame`), what limited a copy (`limits`), what the
-//! whole command did (`record`), and the files that it leaves for programs (`outputs`).
+//! The copy itself is `lh_transfer`, for SFTP and for the old protocol; here are the words of the command
+//! line ([`lh_ssh_transfer::place`], `command_line`), who is connected to whom (`copy`), the ways to get
+//! there (`inside` this process, `pipes` to another program, `direct` from host to host), the old protocol
+//! over each of them (`legacy`), its remote side (`remote_side`), copies that survive (`durable`), what a
+//! person sees (`show`) and what a program does (`events`, from the first to the last: `frame`), what limited
+//! a copy (`limits`), what the whole command did (`record`), and the files that it leaves for programs
+//! (`outputs`).
 
 mod command_line;
 mod copy;

@@ -1,4 +1,5 @@
-//! What held a copy up, and what would help: from what the kernel counted for this process and its connection.
+//! What held a copy up, and what would help: from what the kernel counted for this process and its
+//! connection.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -109,8 +110,8 @@ impl Start {
         self.ended = self.ended.max(cpu);
     }
 
-    /// CPU time of the busiest thread: several that share the work are no limit together. Where that cannot be read, that
-    /// of all threads.
+    /// CPU time of the busiest thread: several that share the work are no limit together. Where that cannot
+    /// be read, that of all threads.
     fn busiest(&self) -> Duration {
         let all = process_cpu().saturating_sub(self.cpu);
         let busiest = busiest(&self.threads, &threads::own(), self.elapsed());

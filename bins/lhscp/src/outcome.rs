@@ -1,5 +1,5 @@
-//! The ways in which a command ends: their names for programs, and the exit statuses. docs/copying.md has the table, and a test holds it
-//! against this module.
+//! The ways in which a command ends: their names for programs, and the exit statuses. docs/copying.md has the
+//! table, and a test holds it against this module.
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,8 @@ impl Outcome {
         }
     }
 
-    /// The exit status. Those of scp(1), which scripts know, and for signals what a shell says of a program that SIGINT has ended.
+    /// The exit status. Those of scp(1), which scripts know, and for signals what a shell says of a program
+    /// that SIGINT has ended.
     pub(crate) const fn status(self) -> u8 {
         match self {
             Self::Complete => 0,

@@ -1,7 +1,8 @@
-//! Files that a copy leaves for programs: what was copied (`--manifest-out`), and what failed (`--failed-out`).
+//! Files that a copy leaves for programs: what was copied (`--manifest-out`), and what failed
+//! (`--failed-out`).
 //!
-//! The displays of the copies hand the events on. What was copied goes to an unlinked file meanwhile, so that memory holds 32 bytes
-//! for each file; the manifest is written from that when everything has ended.
+//! The displays of the copies hand the events on. What was copied goes to an unlinked file meanwhile, so that
+//! memory holds 32 bytes for each file; the manifest is written from that when everything has ended.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
@@ -129,8 +130,9 @@ impl LocalEnds {
     const ALL: [(Self, char); 3] = [(Self::Source, 's'), (Self::Target, 't'), (Self::Neither, '-')];
 }
 
-/// Files that were copied, in an unlinked file: a line of the manifest, a space, and where the sum has still to be made the end of the
-/// copy that is on this host ([`LocalEnds::ALL`]) and, in hexadecimal digits, its path there.
+/// Files that were copied, in an unlinked file: a line of the manifest, a space, and where the sum has still
+/// to be made the end of the copy that is on this host ([`LocalEnds::ALL`]) and, in hexadecimal digits, its
+/// path there.
 #[derive(Debug)]
 struct Spool {
     file: BufWriter<File>,
@@ -230,7 +232,8 @@ impl Outputs {
         state.failed.merge(failing);
     }
 
-    /// Everything has ended with this status: writes the files. False where that failed; the reason has been said.
+    /// Everything has ended with this status: writes the files. False where that failed; the reason has been
+    /// said.
     pub(crate) fn finish(&self, run: &Run<'_>) -> bool {
         let mut state = self.lock();
         let mut good = true;

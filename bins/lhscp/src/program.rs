@@ -72,7 +72,8 @@ pub(crate) fn ended_well(child: &mut Child) -> bool {
     child.wait().is_ok_and(|status: ExitStatus| status.success())
 }
 
-/// The command of the remote `scp`: `-t` takes files, `-f` gives them. The path is for the remote shell to understand.
+/// The command of the remote `scp`: `-t` takes files, `-f` gives them. The path is for the remote shell to
+/// understand.
 pub(crate) fn scp_command(arguments: &Arguments, mode: &str, path: &[u8], needs_directory: bool) -> Vec<u8> {
     let mut command = b"scp".to_vec();
     let options = &arguments.options;

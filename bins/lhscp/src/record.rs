@@ -1,7 +1,7 @@
 //! What a whole command did: the numbers of its copies together, for the last event of `--json`.
 //!
-//! A command line can need several copies, one after the other, and a copy several attempts. Each attempt adds its numbers
-//! here, and the program writes the last event in one place, whichever way it ends.
+//! A command line can need several copies, one after the other, and a copy several attempts. Each attempt
+//! adds its numbers here, and the program writes the last event in one place, whichever way it ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use lh_transfer::Summary;
 use crate::limits::Verdict;
 use crate::outcome::Outcome;
 
-/// What the display of a copy sees, shared with the record because the copy owns its display. The highest rate is told of every
-/// copy, the rest only of those by scp's old protocol, which have no [`Summary`].
+/// What the display of a copy sees, shared with the record because the copy owns its display. The highest
+/// rate is told of every copy, the rest only of those by scp's old protocol, which have no [`Summary`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen(Arc<SeenCounts>);
 
@@ -76,7 +76,8 @@ struct Attempts {
 }
 
 impl Attempts {
-    /// The attempts as one copy. What an earlier attempt had copied was there before the last one, and not before the first.
+    /// The attempts as one copy. What an earlier attempt had copied was there before the last one, and not
+    /// before the first.
     fn sum(&self) -> Summary {
         let Self { last, before } = *self;
         Summary { bytes: last.bytes + before, kept: last.kept.saturating_sub(before), ..last }
@@ -107,7 +108,8 @@ impl RunRecord {
         copies.current = Some(Attempts { last: summary, before });
     }
 
-    /// Adds the verdict about an attempt that took `time`. Of a command's verdicts that about the longest attempt counts.
+    /// Adds the verdict about an attempt that took `time`. Of a command's verdicts that about the longest
+    /// attempt counts.
     pub(crate) fn judged(&mut self, time: Duration, verdict: Verdict) {
         let mut copies = self.copies();
         if copies.verdict.as_ref().is_none_or(|(longest, _)| time >= *longest) {

@@ -27,7 +27,8 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
     };
     let Ok((mut input, mut output)) = streams() else { return FAILURE };
     if parsed.has('Z') {
-        // HPN-SSH's client would send names with digests in front of them, and wait for answers of another form.
+        // HPN-SSH's client would send names with digests in front of them, and wait for answers of another
+        // form.
         let _ = output
             .write_all(b"\x02scp: -Z is not supported in the old protocol; copies over SFTP are resumed\n");
         return FAILURE;
@@ -63,7 +64,8 @@ struct DiscardedMessages {
     account: Option<File>,
 }
 
-/// What the server that started us has opened for it. Anew, so that the records of several copies come behind each other.
+/// What the server that started us has opened for it. Anew, so that the records of several copies come behind
+/// each other.
 fn account() -> Option<File> {
     let fd: u32 = std::env::var(copied::VARIABLE).ok()?.parse().ok()?;
     File::options().append(true).open(format!("/proc/self/fd/{fd}")).ok()

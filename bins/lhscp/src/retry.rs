@@ -1,4 +1,5 @@
-//! When to connect again, and for how long: `--retries` counts attempts, `--retry-for` the time without progress.
+//! When to connect again, and for how long: `--retries` counts attempts, `--retry-for` the time without
+//! progress.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{Duration, Instant};
@@ -51,8 +52,8 @@ impl Attempts {
         Self { retry_limit, left, pause: Duration::from_secs(1), progress: Instant::now(), files: 0 }
     }
 
-    /// The connection is lost, or could not be made. Waits, and says so. An attempt that got something done makes up for those
-    /// before it.
+    /// The connection is lost, or could not be made. Waits, and says so. An attempt that got something done
+    /// makes up for those before it.
     pub(crate) fn again(&mut self, summary: &Summary, tells_programs: bool) -> Next {
         self.note(summary);
         let (text, left, seconds_left) = match self.retry_limit {
@@ -98,7 +99,8 @@ impl Attempts {
     }
 }
 
-/// Between three quarters of `pause` and all of it: clients that lost one server at once shall not come back at once.
+/// Between three quarters of `pause` and all of it: clients that lost one server at once shall not come back
+/// at once.
 fn jittered(pause: Duration, random: u64) -> Duration {
     pause.mul_f64(0.75 + 0.25 * (random as f64 / u64::MAX as f64))
 }

@@ -41,11 +41,12 @@ pub(crate) struct Channel {
     ended: Rc<Cell<Option<u8>>>,
 }
 
-/// Time for taking leave of the server when a signal ends this program. A command of this host may be running.
+/// Time for taking leave of the server when a signal ends this program. A command of this host may be
+/// running.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// Returns a socket on which a signal that ends this program arrives as its number. Without a word of farewell
-/// the server would keep the session, for a client that may come back.
+/// Returns a socket on which a signal that ends this program arrives as its number. Without a word of
+/// farewell the server would keep the session, for a client that may come back.
 fn ending() -> Option<UnixStream> {
     let (ours, mut theirs) = UnixStream::pair().ok()?;
     ours.set_nonblocking(true).ok()?;

@@ -78,7 +78,8 @@ impl Socket {
         Self::bind(directory.join(name), Some(directory))
     }
 
-    /// Takes over the socket that the service manager listens on, if it has passed one. The manager owns its file.
+    /// Takes over the socket that the service manager listens on, if it has passed one. The manager owns its
+    /// file.
     ///
     /// # Errors
     /// The descriptor is no listening Unix socket, or not the only one.

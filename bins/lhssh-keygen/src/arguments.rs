@@ -25,7 +25,8 @@ pub(crate) enum Format {
     Hexdump,
 }
 
-/// Flags without a value that change what a command does. Those that choose the command are in [`Command`](crate::command::Command).
+/// Flags without a value that change what a command does. Those that choose the command are in
+/// [`Command`](crate::command::Command).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Switches {
     /// `-l`: show fingerprints, or the contents of a revocation list.

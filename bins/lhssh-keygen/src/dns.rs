@@ -1,4 +1,5 @@
-//! Fingerprints as DNS records (`-r`): SSHFP of RFC 4255, 6594 and 7479, also in the generic form of RFC 3597.
+//! Fingerprints as DNS records (`-r`): SSHFP of RFC 4255, 6594 and 7479, also in the generic form of RFC
+//! 3597.
 
 use std::path::{Path, PathBuf};
 

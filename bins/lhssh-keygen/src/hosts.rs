@@ -70,8 +70,8 @@ impl File {
         })
     }
 
-    /// Calls `on_entry` for the entries, and warns about lines that are neither entries nor comments. A file with
-    /// such lines is not rewritten, because it may not be a known_hosts file.
+    /// Calls `on_entry` for the entries, and warns about lines that are neither entries nor comments. A file
+    /// with such lines is not rewritten, because it may not be a known_hosts file.
     fn check(&self, on_entry: impl Fn(&Entry)) -> Outcome {
         let mut broken = false;
         for (number, _, line) in self.lines() {
@@ -238,7 +238,8 @@ fn fingerprint(arguments: &Arguments, entry: &Entry, host: &str) -> Option<Strin
     Some(out)
 }
 
-/// True for the key type of a line that counts as an entry even with a damaged key: OpenSSH's, old ones included.
+/// True for the key type of a line that counts as an entry even with a damaged key: OpenSSH's, old ones
+/// included.
 fn is_key_type(name: &str) -> bool {
     name == "ssh-dss" || KEYS.iter().any(|row| row.key_type == name)
 }

@@ -250,8 +250,8 @@ fn verify(
     Ok(())
 }
 
-/// Reads a signature, verifies it against standard input, and checks its key: that it is not revoked, and with
-/// a list, that it is the principal's.
+/// Reads a signature, verifies it against standard input, and checks its key: that it is not revoked, and
+/// with a list, that it is the principal's.
 fn accepted(
     path: &Path,
     namespace: &str,

@@ -200,7 +200,8 @@ fn missing_host_keys_are_generated_below_a_prefix() {
     assert_eq!(room.ours(&["-A", "-f", &prefix]), "");
 }
 
-/// Local times in winter, in summer, and where clocks change (OpenSSH's before 10.6 were off by an hour or two).
+/// Local times in winter, in summer, and where clocks change (OpenSSH's before 10.6 were off by an hour or
+/// two).
 ///
 /// Covers: ssh-keygen -V
 #[test]

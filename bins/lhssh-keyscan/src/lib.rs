@@ -1,4 +1,5 @@
-//! `lhssh-keyscan`: collects the public keys of hosts, with the command line and the output of ssh-keyscan(1).
+//! `lhssh-keyscan`: collects the public keys of hosts, with the command line and the output of
+//! ssh-keyscan(1).
 //!
 //! A number of threads query hosts, one connection at a time each, so that a slow or faulty host delays no
 //! other. The host of every printed key has proven possession: the key has signed a key exchange.

@@ -7,8 +7,8 @@
 //! It neither hashes nor verifies: its caller does, and has the library for it. So this program links none,
 //! which would make it three times as large; `cargo xtask dist` has a limit for its size.
 //!
-//! Called by the name of `lhssh-sk-helper` it is that program: packages have one file for both helpers that load
-//! libraries.
+//! Called by the name of `lhssh-sk-helper` it is that program: packages have one file for both helpers that
+//! load libraries.
 
 mod error;
 mod library;

@@ -1,4 +1,5 @@
-//! Going to the background (`-f`, the master that `ControlPersist` leaves): who holds the standard descriptors then.
+//! Going to the background (`-f`, the master that `ControlPersist` leaves): who holds the standard
+//! descriptors then.
 
 use std::io;
 use std::path::Path;
@@ -8,9 +9,10 @@ use lh_terminal::TerminalUi;
 
 use crate::plan::Plan;
 
-/// Continues in the background. A script that waits for the end of this program's output, as in `x=$(ssh -fN …)`,
-/// must not wait for a process that has nothing to write: without a session, the standard descriptors are given up.
-/// A session keeps them for its output, and messages are dropped. With `-v`, messages go on.
+/// Continues in the background. A script that waits for the end of this program's output, as in
+/// `x=$(ssh -fN …)`, must not wait for a process that has nothing to write: without a session, the standard
+/// descriptors are given up. A session keeps them for its output, and messages are dropped. With `-v`,
+/// messages go on.
 ///
 /// # Errors
 /// No process can be created.

@@ -97,8 +97,8 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
         })?;
     }
     let config = load(parsed)?;
-    // The configuration may be a pipe that the shell has opened (`-f <(…)`). Nothing is open beside that and the
-    // sockets, and what the caller left open must not live on in sessions.
+    // The configuration may be a pipe that the shell has opened (`-f <(…)`). Nothing is open beside that and
+    // the sockets, and what the caller left open must not live on in sessions.
     if let Err(problem) = lh_sys::fd::close_inherited(&service.numbers()) {
         complain(&format!("cannot close inherited descriptors: {problem}"));
     }

@@ -45,8 +45,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Lets a panic of any thread end the process, with its message. Packages are built without unwinding, so that nothing
-/// catches it; an abort in its place could leave a core file with keys.
+/// Lets a panic of any thread end the process, with its message. Packages are built without unwinding, so
+/// that nothing catches it; an abort in its place could leave a core file with keys.
 fn end_on_panic() {
     let shown = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

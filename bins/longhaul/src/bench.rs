@@ -59,8 +59,8 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     done.unwrap_or_else(|fault| fault.report(CANNOT))
 }
 
-/// Returns what becomes true with the first signal, and stays so. The signals are not blocked, because clients that are
-/// started would inherit that, and never end when they are told to.
+/// Returns what becomes true with the first signal, and stays so. The signals are not blocked, because
+/// clients that are started would inherit that, and never end when they are told to.
 fn stopper() -> Result<impl Fn() -> bool, Fault> {
     let signals = [Signal::INT, Signal::TERM, Signal::HUP];
     signals::on_first(&signals, drop).map_err(Fault::system("signals"))?;
@@ -231,8 +231,8 @@ fn read_list(list: &Path) -> Result<Vec<(String, String)>, Fault> {
     read_pairs(&words).map_err(Fault::content(list))
 }
 
-/// The command for the host that measures. Flags about the measurement go there; those about the connection are for
-/// the login to that host, which has a configuration of its own.
+/// The command for the host that measures. Flags about the measurement go there; those about the connection
+/// are for the login to that host, which has a configuration of its own.
 fn command_there(parsed: &Parsed, to: &str) -> String {
     let mut command = "longhaul bench --quick --json -q -B".to_owned();
     for (flag, value) in &parsed.long {

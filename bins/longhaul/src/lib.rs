@@ -1,9 +1,8 @@
-//! `longhaul doctor HOST`: says what limits the path to a host (`doctor`).
-//! `longhaul bench HOST`: tables of a path, and `longhaul compare` (`bench`).
-//! `longhaul report FILE…`: writes a self-contained page about recorded connections (`Metrics` of
-//! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest (`verify`). `longhaul
-//! transfers` lists unfinished copies (`transfers`). `longhaul sessions` lists the sessions of `lhsshd` on this
-//! host (`sessions`).
+//! `longhaul doctor HOST`: says what limits the path to a host (`doctor`). `longhaul bench HOST`: tables of a
+//! path, and `longhaul compare` (`bench`). `longhaul report FILE…`: writes a self-contained page about
+//! recorded connections (`Metrics` of `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its
+//! manifest (`verify`). `longhaul transfers` lists unfinished copies (`transfers`). `longhaul sessions` lists
+//! the sessions of `lhsshd` on this host (`sessions`).
 
 mod bench;
 mod csv;

@@ -21,8 +21,8 @@ impl Outage {
     }
 }
 
-/// The outages of a run. Samples without TCP's figures are such a time only where other samples have them: not every
-/// system and not every connection has them.
+/// The outages of a run. Samples without TCP's figures are such a time only where other samples have them:
+/// not every system and not every connection has them.
 pub(crate) fn outages(run: &Run) -> Vec<Outage> {
     let mut found = Vec::new();
     let mut connected: Option<&Point> = None;

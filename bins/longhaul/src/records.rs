@@ -1,5 +1,5 @@
-//! Files of results: what `bench --json` and `bench --hosts --json` have printed. `longhaul compare`, and the page of
-//! `longhaul report` about such files.
+//! Files of results: what `bench --json` and `bench --hosts --json` have printed. `longhaul compare`, and the
+//! page of `longhaul report` about such files.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -40,7 +40,8 @@ impl Record {
 /// Upper limit of the runs on a page: a matrix of a hundred hosts has 10 000.
 const MOST_RUNS: usize = 20_000;
 
-/// The records of a file, at most `most`: the result of `bench --json`, or the lines of `bench --hosts --json`.
+/// The records of a file, at most `most`: the result of `bench --json`, or the lines of
+/// `bench --hosts --json`.
 ///
 /// # Errors
 /// The file cannot be read, has something else, or has more of them (`too_many`).
@@ -92,8 +93,8 @@ fn is_of_bench(path: &Path) -> Result<bool, Fault> {
     Ok(text.trim_ascii_start().starts_with(b"{") && (has(b"\"longhaul_bench\"") || has(b"\"from\"")))
 }
 
-/// The page of `longhaul report` for files of `bench`: the matrix where all are about paths of a list, else the runs
-/// side by side. `None` where the first file is not of `bench`.
+/// The page of `longhaul report` for files of `bench`: the matrix where all are about paths of a list, else
+/// the runs side by side. `None` where the first file is not of `bench`.
 ///
 /// # Errors
 /// A file cannot be read, or has something else.

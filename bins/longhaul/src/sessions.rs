@@ -1,4 +1,5 @@
-//! `longhaul sessions`: the sessions of `lhsshd` on this host, those of this user or all for root; ends one of them.
+//! `longhaul sessions`: the sessions of `lhsshd` on this host, those of this user or all for root; ends one
+//! of them.
 
 use std::ffi::OsString;
 use std::time::{Duration, UNIX_EPOCH};

@@ -1,4 +1,5 @@
-//! Questions to an SFTP server over a socket that waits: requests are collected, and answers come in any order.
+//! Questions to an SFTP server over a socket that waits: requests are collected, and answers come in any
+//! order.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

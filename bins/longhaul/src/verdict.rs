@@ -24,7 +24,8 @@ const LEAST_MOVED: f64 = 4e6;
 const MUCH: f64 = 0.3;
 /// Part of what a window carries in its round trips from which that window is what limits a sender.
 const FILLED: f64 = 0.4;
-/// Cores above which a process has certainly used more than one: the clocks of record and kernel differ a little.
+/// Cores above which a process has certainly used more than one: the clocks of record and kernel differ a
+/// little.
 const ONE_CORE: f64 = 1.05;
 /// What helps against a busy processor.
 const CIPHER: &str = "A cipher that the processor has instructions for (aes128-gcm@openssh.com) needs least.";

@@ -1,5 +1,5 @@
-//! What users do wrong, and what the machine or the other end does wrong: each has a message that names it, and an
-//! exit status of docs/measuring.md.
+//! What users do wrong, and what the machine or the other end does wrong: each has a message that names it,
+//! and an exit status of docs/measuring.md.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -15,8 +15,8 @@ const FIXED: &[(char, &str, &str)] =
 /// Flags whose value becomes the keyword's. A keyword with a single value takes the first flag's.
 const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('i', "IdentityFile")];
 
-/// Keywords that every copy sets, in place of what the configuration has: OpenSSH's `scp` and `sftp` pass them to
-/// `ssh`.
+/// Keywords that every copy sets, in place of what the configuration has: OpenSSH's `scp` and `sftp` pass
+/// them to `ssh`.
 pub const ALWAYS: &[(&str, &str)] = &[
     ("ClearAllForwardings", "yes"),
     ("ForwardX11", "no"),

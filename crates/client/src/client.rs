@@ -28,8 +28,8 @@ use crate::update_host_keys::HostKeyUpdate;
 
 /// An authenticated connection.
 pub struct Client {
-    /// Kept so that the command ends with the connection. Dropped before the driver, as OpenSSH does it: a command
-    /// that still writes gets its signal before its pipes close, and does not complain about them.
+    /// Kept so that the command ends with the connection. Dropped before the driver, as OpenSSH does it: a
+    /// command that still writes gets its signal before its pipes close, and does not complain about them.
     _proxy: Option<ProxyCommand>,
     driver: Driver,
     /// The resolved host, for messages.
@@ -119,8 +119,8 @@ impl Client {
         self.relayed
     }
 
-    /// True if another login to the same host needs no user, as far as this one tells: it took a key without a
-    /// passphrase, an agent or Kerberos, not a password or a touch, at jump hosts too.
+    /// True if another login to the same host needs no user, as far as this one tells: it took a key without
+    /// a passphrase, an agent or Kerberos, not a password or a touch, at jump hosts too.
     pub fn may_log_in_again(&self) -> bool {
         self.needed == Some(Needed::Nobody)
     }

@@ -339,7 +339,8 @@ impl Packets for LinkPackets<'_> {
     }
 }
 
-/// Message for a host that presents another key during a rekey. It is refused even where known_hosts has that key.
+/// Message for a host that presents another key during a rekey. It is refused even where known_hosts has that
+/// key.
 pub(crate) const KEY_CHANGED_AT_REKEY: &str =
     "Host key changed during rekeying.\nHost key verification failed.";
 

@@ -124,8 +124,8 @@ struct Hop {
     ends: Option<Instant>,
 }
 
-/// Longest life of a hop whose session has left it. The path may have fallen silent, and the copy of the process
-/// holds the standard error that a reader waits for.
+/// Longest life of a hop whose session has left it. The path may have fallen silent, and the copy of the
+/// process holds the standard error that a reader waits for.
 const HOP_AFTER_SESSION: Duration = Duration::from_secs(3);
 
 impl Hop {
@@ -191,7 +191,8 @@ pub const fn open_failure_words(reason: u32) -> &'static str {
     }
 }
 
-/// OpenSSH's message for a channel that the server did not open. `text`: the server's words, where it has some.
+/// OpenSSH's message for a channel that the server did not open. `text`: the server's words, where it has
+/// some.
 pub fn open_failed(channel: u32, reason: u32, text: &str) -> String {
     let words = open_failure_words(reason);
     let colon = if text.is_empty() { "" } else { ": " };

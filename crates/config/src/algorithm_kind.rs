@@ -9,7 +9,8 @@ pub enum AlgorithmKind {
     Mac,
     /// `KexAlgorithms`.
     Kex,
-    /// `HostKeyAlgorithms`, `PubkeyAcceptedAlgorithms`, `CASignatureAlgorithms`, `HostbasedAcceptedAlgorithms`.
+    /// `HostKeyAlgorithms`, `PubkeyAcceptedAlgorithms`, `CASignatureAlgorithms`,
+    /// `HostbasedAcceptedAlgorithms`.
     Key,
 }
 

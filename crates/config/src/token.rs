@@ -10,8 +10,8 @@ use crate::names::{host_is_safe, user_is_safe_in_shell};
 ///
 /// Without "only" in the note, a token is accepted by `CertificateFile`, `ControlPath`, `IdentityAgent`,
 /// `IdentityFile`, `Include`, `KnownHostsCommand`, `LocalCommand`, `LocalForward`, `Match exec`,
-/// `RemoteCommand`, `RemoteForward`, `RevokedHostKeys`, `SetEnv`, `UserKnownHostsFile`, `VersionAddendum`, and
-/// by `User` (but for %C and %r).
+/// `RemoteCommand`, `RemoteForward`, `RevokedHostKeys`, `SetEnv`, `UserKnownHostsFile`, `VersionAddendum`,
+/// and by `User` (but for %C and %r).
 pub static CLIENT_TOKENS: &[(char, &str, &str)] = &[
     ('%', "a percent sign", "also Hostname, ProxyCommand and ProxyJump"),
     ('C', "hash of %l%h%p%r%j", ""),
@@ -34,9 +34,9 @@ pub static CLIENT_TOKENS: &[(char, &str, &str)] = &[
     ('T', "the local tunnel interface, or NONE", "only LocalCommand"),
 ];
 
-/// Tokens of `sshd_config`, like [`CLIENT_TOKENS`]. The third field names those of `AgentSocketPath`, `AuthorizedKeysCommand`,
-/// `AuthorizedKeysFile`, `AuthorizedPrincipalsCommand`, `AuthorizedPrincipalsFile` and `ChrootDirectory` that
-/// accept the token.
+/// Tokens of `sshd_config`, like [`CLIENT_TOKENS`]. The third field names those of `AgentSocketPath`,
+/// `AuthorizedKeysCommand`, `AuthorizedKeysFile`, `AuthorizedPrincipalsCommand`, `AuthorizedPrincipalsFile`
+/// and `ChrootDirectory` that accept the token.
 pub static SERVER_TOKENS: &[(char, &str, &str)] = &[
     ('%', "a percent sign", "all"),
     ('h', "the user's home directory", "all"),

@@ -230,7 +230,8 @@ impl Connection {
         true
     }
 
-    /// Sends a global request. With `want_reply`, [`Event::GlobalReply`] follows, in the order of the requests.
+    /// Sends a global request. With `want_reply`, [`Event::GlobalReply`] follows, in the order of the
+    /// requests.
     pub fn global_request(&mut self, name: &str, want_reply: bool, fields: &[u8], sink: &mut dyn PacketSink) {
         if want_reply {
             self.asked.push_back(name.to_owned());

@@ -1,12 +1,13 @@
 //! Late messages: messages for a channel whose CLOSE the peer has already sent.
 //!
 //! RFC 4254 section 5.3 ends a channel for a party once it has sent and received CLOSE. Peers that handle a
-//! channel in several threads still send a credit, an answer, a request, an EOF or a second CLOSE behind their
-//! CLOSE. Such a message changes nothing, so it is dropped: the other channels of the connection are worth
-//! more than the rule. Three limits hold:
+//! channel in several threads still send a credit, an answer, a request, an EOF or a second CLOSE behind
+//! their CLOSE. Such a message changes nothing, so it is dropped: the other channels of the connection are
+//! worth more than the rule. Three limits hold:
 //! * Data is an error. Bytes for a closed channel are lost bytes, which must not stay unnoticed.
 //! * The number must have been in use. A number that no channel has had is an error.
-//! * Every closed channel permits [`PER_CHANNEL`] late messages, and at most [`LIMIT`] are permitted at a time.
+//! * Every closed channel permits [`PER_CHANNEL`] late messages, and at most [`LIMIT`] are permitted at a
+//!   time.
 
 use lh_wire::{Message as _, msg};
 

@@ -58,8 +58,8 @@ impl Hash {
         Zeroizing::new(self.hmac(salt, material).as_ref().to_vec())
     }
 
-    /// HKDF-Expand (RFC 5869 section 2.3): derives `len` bytes for the purpose `info` from a pseudorandom key.
-    /// `None` when `len` exceeds 255 digests, or the key is longer than a digest.
+    /// HKDF-Expand (RFC 5869 section 2.3): derives `len` bytes for the purpose `info` from a pseudorandom
+    /// key. `None` when `len` exceeds 255 digests, or the key is longer than a digest.
     pub fn hkdf_expand(self, key: &[u8], info: &[u8], len: usize) -> Option<Zeroizing<Vec<u8>>> {
         struct Length(usize);
         impl hkdf::KeyType for Length {

@@ -134,7 +134,8 @@ impl Driver {
     /// can be run again afterwards.
     ///
     /// Handlers may still hold output when this returns, and when it fails: wait for
-    /// [`ControlEvent::ChannelGone`](crate::ControlEvent::ChannelGone) before stopping, or call [`drain`](Self::drain) afterwards.
+    /// [`ControlEvent::ChannelGone`](crate::ControlEvent::ChannelGone) before stopping, or call
+    /// [`drain`](Self::drain) afterwards.
     ///
     /// # Errors
     /// The connection is over.

@@ -34,13 +34,14 @@ impl ControlCx<'_> {
         self.core.link.transport_ref().negotiated()
     }
 
-    /// Returns the exchange hash of the first key exchange (RFC 4253 section 7.2); `None` before it is complete.
+    /// Returns the exchange hash of the first key exchange (RFC 4253 section 7.2); `None` before it is
+    /// complete.
     pub fn session_id(&self) -> Option<&[u8]> {
         self.core.link.transport_ref().session_id()
     }
 
-    /// Returns key material that both ends of this connection derive under a label and a context. `None` before the
-    /// first key exchange is complete.
+    /// Returns key material that both ends of this connection derive under a label and a context. `None`
+    /// before the first key exchange is complete.
     pub fn export(&self, label: &str, context: &[u8]) -> Option<Export> {
         self.core.link.transport_ref().export(label, context)
     }
@@ -75,8 +76,8 @@ impl ControlCx<'_> {
         self.core.link.transport_ref().can_send_message(length)
     }
 
-    /// Returns false while bulk data must wait: during a key exchange, and while the memory for messages that the
-    /// peer has not acknowledged is used up.
+    /// Returns false while bulk data must wait: during a key exchange, and while the memory for messages that
+    /// the peer has not acknowledged is used up.
     pub fn can_send_bulk(&self) -> bool {
         self.core.link.transport_ref().can_send_bulk()
     }

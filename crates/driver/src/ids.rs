@@ -1,6 +1,7 @@
 //! Numbers of handlers and sources.
 
-/// Identifies one handler for the life of the driver; unlike a [`ChannelId`](lh_connection::ChannelId) it is never reused.
+/// Identifies one handler for the life of the driver; unlike a [`ChannelId`](lh_connection::ChannelId) it is
+/// never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub(crate) u64);
 

@@ -49,8 +49,8 @@ const SURE_PIECE: usize = 4096;
 
 impl LocalFd {
     /// Wraps a descriptor whose open file description no other process uses (a pipe end whose other end a
-    /// child has, the master of a pty, an accepted socket). It becomes non-blocking. A pipe is enlarged, up to
-    /// [`lh_sys::fd::PIPE_LEN`], when it is found full.
+    /// child has, the master of a pty, an accepted socket). It becomes non-blocking. A pipe is enlarged, up
+    /// to [`lh_sys::fd::PIPE_LEN`], when it is found full.
     ///
     /// # Errors
     /// The descriptor's flags cannot be changed.

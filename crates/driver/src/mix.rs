@@ -1,7 +1,7 @@
 //! Detection of interactive channels beside bulk.
 //!
-//! A character that is typed waits behind all that is queued when it is sent. While some channel sends a little
-//! and another one sends much, short queues are worth more than the last percents of throughput.
+//! A character that is typed waits behind all that is queued when it is sent. While some channel sends a
+//! little and another one sends much, short queues are worth more than the last percents of throughput.
 
 use std::time::{Duration, Instant};
 

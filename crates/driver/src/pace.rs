@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Time that a queue may hold. In bytes, it is rounded down to a power of two.
 const HOLD: Duration = Duration::from_millis(2);
-/// The same while interactive channels share the connection with bulk. With it, a character typed beside bulk at
-/// 1 GB/s takes as long as on an idle connection; half of it costs throughput.
+/// The same while interactive channels share the connection with bulk. With it, a character typed beside bulk
+/// at 1 GB/s takes as long as on an idle connection; half of it costs throughput.
 const MIXED_HOLD: Duration = Duration::from_micros(125);
 /// Length of one measurement.
 const SPAN: Duration = Duration::from_millis(50);

@@ -129,7 +129,8 @@ impl ControlCx<'_> {
         matches!(broken, Some(Break::Link(LinkError::Closed { .. })))
     }
 
-    /// Number of messages of the session that were received and acted on. Final while the session has no link.
+    /// Number of messages of the session that were received and acted on. Final while the session has no
+    /// link.
     pub fn received_messages(&self) -> u64 {
         self.core.resumption.as_ref().map_or(0, |state| state.receipts.received())
     }

@@ -302,8 +302,8 @@ impl WorkerScaling {
             return Advice::Stay;
         }
         let most = *self.most.get_or_insert_with(|| {
-            // `available_parallelism` respects CPU affinity and quotas. It reads five files: not for a connection
-            // that is over before it could need a worker.
+            // `available_parallelism` respects CPU affinity and quotas. It reads five files: not for a
+            // connection that is over before it could need a worker.
             workers.most(std::thread::available_parallelism().map_or(1, NonZero::get))
         });
         if most == 0 {

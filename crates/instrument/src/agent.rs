@@ -1,4 +1,5 @@
-//! Asks this machine's authentication agent whether it answers. The client waits for its agent without a time limit.
+//! Asks this machine's authentication agent whether it answers. The client waits for its agent without a time
+//! limit.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -13,8 +13,8 @@ use crate::shell::{SHORT, sh};
 use crate::target::Target;
 use crate::task::{Data, Opens, Task};
 
-/// The command, on a connection of its own. The connection is closed when this is dropped, and the command finds the
-/// end of its input.
+/// The command, on a connection of its own. The connection is closed when this is dropped, and the command
+/// finds the end of its input.
 pub(crate) struct Held {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -24,8 +24,8 @@ impl Held {
     /// Starts a script of `sh` with this input; returns the last line of its first output as well.
     ///
     /// # Errors
-    /// The connection fails, the script ends first (the last line of its error output), or writes nothing in time
-    /// (`late`).
+    /// The connection fails, the script ends first (the last line of its error output), or writes nothing in
+    /// time (`late`).
     pub(crate) fn start(
         target: &Target,
         script: String,

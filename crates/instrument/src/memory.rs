@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::process::Command;
 
-/// A function `w` of `sh` that prints the memory groups of the parent process that have a limit, each up to a `;`:
-/// directory, limit of all memory and of TCP's buffers, bytes, and counters. Both versions of control groups.
+/// A function `w` of `sh` that prints the memory groups of the parent process that have a limit, each up to a
+/// `;`: directory, limit of all memory and of TCP's buffers, bytes, and counters. Both versions of control
+/// groups.
 pub(crate) const FUNCTION: &str = r#"w() { while IFS=: read -r i n p; do r=/sys/fs/cgroup
 case ",$n," in ,,) [ -d $r/unified ] && r=$r/unified;; *,memory,*) r=$r/memory;; *) continue;; esac
 p=${p%/}; while :; do f=$r$p

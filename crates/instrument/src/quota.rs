@@ -1,14 +1,15 @@
-//! Limits that a control group sets to the processor time of an SSH process, and how often it was stopped for them.
+//! Limits that a control group sets to the processor time of an SSH process, and how often it was stopped for
+//! them.
 //!
-//! Both versions of control groups are read with a script of `sh`, at either end: the shell's parent is the SSH
-//! process. A group's own limit and those of the groups around it count (cgroups(7), `cpu.stat`).
+//! Both versions of control groups are read with a script of `sh`, at either end: the shell's parent is the
+//! SSH process. A group's own limit and those of the groups around it count (cgroups(7), `cpu.stat`).
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
-/// A function `c` of `sh` that prints a line for each group of the shell's parent with a limit, innermost first:
-/// `PATH|LIMIT|COUNTERS`, with a semicolon in place of each end of line. `LIMIT` is `cpu.max`, or the two files of
-/// version 1; `COUNTERS` are the words of `cpu.stat`.
+/// A function `c` of `sh` that prints a line for each group of the shell's parent with a limit, innermost
+/// first: `PATH|LIMIT|COUNTERS`, with a semicolon in place of each end of line. `LIMIT` is `cpu.max`, or the
+/// two files of version 1; `COUNTERS` are the words of `cpu.stat`.
 pub(crate) const FUNCTION: &str = r#"c() { while IFS=: read -r i n p; do r=/sys/fs/cgroup
 case ",$n," in ,,) [ -d $r/unified ] && r=$r/unified;; *,cpu,*) r=$r/$n; [ -d "$r" ] || r=/sys/fs/cgroup/cpu;; *) continue;; esac
 p=${p%/}; while :; do f=$r$p; if [ -r "$f/cpu.stat" ]; then

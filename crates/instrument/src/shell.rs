@@ -54,7 +54,8 @@ done
 #[derive(Debug, Clone, Default)]
 pub(crate) struct System {
     values: HashMap<String, String>,
-    /// First line of what the shell itself printed before the script: its start-up files, or a forced command.
+    /// First line of what the shell itself printed before the script: its start-up files, or a forced
+    /// command.
     pub(crate) noise: Option<String>,
 }
 

@@ -167,7 +167,8 @@ impl Trace {
         self.begun.last().map(|(_, stage)| *stage)
     }
 
-    /// Seconds of each stage, the last one up to `end`. Behind a proxy, what came before the server's greeting is one stage.
+    /// Seconds of each stage, the last one up to `end`. Behind a proxy, what came before the server's
+    /// greeting is one stage.
     pub(crate) fn stages(&self, end: Instant, is_proxied: bool) -> Vec<(Stage, f64)> {
         let ends = self.begun.iter().skip(1).map(|(at, _)| *at).chain([end]);
         let mut spent: Vec<(Stage, f64)> = Vec::new();

@@ -32,8 +32,8 @@ pub struct Target {
     master: Option<PathBuf>,
 }
 
-/// A jump host. As with `ssh -J`, a login to it has the files of the configuration and the jump hosts before it, and nothing
-/// else of the command line.
+/// A jump host. As with `ssh -J`, a login to it has the files of the configuration and the jump hosts before
+/// it, and nothing else of the command line.
 #[derive(Debug)]
 pub(crate) struct JumpHost {
     pub(crate) name: String,
@@ -49,7 +49,8 @@ pub(crate) struct Remote {
     pub(crate) stages: Vec<(Stage, f64)>,
     /// Keys that were offered to the server.
     pub(crate) offers: usize,
-    /// Small messages that were not answered when the last task ended: their answers come first in the next one.
+    /// Small messages that were not answered when the last task ended: their answers come first in the next
+    /// one.
     pub(crate) unanswered: usize,
 }
 
@@ -108,7 +109,8 @@ impl Target {
         Self { request, ui: self.ui.clone(), refused: self.refused.clone(), master: None }
     }
 
-    /// The control socket of a master that programs with this configuration use (`ControlPath`), where there is a socket.
+    /// The control socket of a master that programs with this configuration use (`ControlPath`), where there
+    /// is a socket.
     pub(crate) fn control_socket(&self) -> Option<PathBuf> {
         let config = Options::load(&self.request).ok()?.config;
         let asks = matches!(*config.control_master, ControlMaster::Yes | ControlMaster::Ask);

@@ -105,8 +105,8 @@ pub fn read_runs(from: impl BufRead) -> Result<Vec<Run>, ReadError> {
     read_all(LineReader::default(), from)
 }
 
-/// Like [`read_runs`], but keeps at most `most` samples of each run, and the last one: evenly spread over its time, so that
-/// the memory that a long run takes is bounded.
+/// Like [`read_runs`], but keeps at most `most` samples of each run, and the last one: evenly spread over its
+/// time, so that the memory that a long run takes is bounded.
 ///
 /// # Errors
 /// See [`ReadError`]: the first invalid line.

@@ -1,4 +1,5 @@
-//! Exit statuses of a session's monitor: those of OpenSSH's sshd-session. The listener's penalties depend on them.
+//! Exit statuses of a session's monitor: those of OpenSSH's sshd-session. The listener's penalties depend on
+//! them.
 
 /// `LoginGraceTime` is over.
 pub(crate) const EXIT_GRACE: i32 = 3;

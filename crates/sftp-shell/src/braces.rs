@@ -1,7 +1,7 @@
 //! Braces in the patterns of `ls`: `{a,b}*` stands for `a*` and `b*`. No other command of `sftp` knows them.
 //!
-//! They mean what they mean to OpenSSH's `sftp`: quotes do not guard them, and a brace that is not closed ends the
-//! pattern.
+//! They mean what they mean to OpenSSH's `sftp`: quotes do not guard them, and a brace that is not closed
+//! ends the pattern.
 
 /// Alternatives of one pattern at most: `{a,b}{a,b}…` grows with every pair of braces.
 const MOST: usize = 4096;
@@ -40,7 +40,8 @@ fn find(pattern: &[u8], mut at: usize, wanted: u8) -> Option<usize> {
     }
 }
 
-/// What stands between the brace at `open` and the one that closes it, by commas, and the position behind that.
+/// What stands between the brace at `open` and the one that closes it, by commas, and the position behind
+/// that.
 fn choices(pattern: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
     let (mut choices, mut depth) = (Vec::new(), 0_usize);
     let (mut at, mut begin) = (open + 1, open + 1);

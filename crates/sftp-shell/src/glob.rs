@@ -28,8 +28,8 @@ fn parts(pattern: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
     (start, pattern.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect())
 }
 
-/// What of the server matches `pattern`, sorted by name, each path once. A pattern without magic matches what it
-/// names; one with a slash at its end matches directories, and links to them.
+/// What of the server matches `pattern`, sorted by name, each path once. A pattern without magic matches what
+/// it names; one with a slash at its end matches directories, and links to them.
 ///
 /// # Errors
 /// The connection is gone, or a listing has no bounds. Directories that cannot be read hold nothing that

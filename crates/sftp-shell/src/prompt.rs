@@ -21,8 +21,8 @@ enum After {
 }
 
 impl Shell {
-    /// Opens the destination's path: changes to a directory, or fetches the file of this name or, where there is
-    /// none, the files that match it as a pattern; to `target` if given. Returns the exit status when the
+    /// Opens the destination's path: changes to a directory, or fetches the file of this name or, where there
+    /// is none, the files that match it as a pattern; to `target` if given. Returns the exit status when the
     /// session ends with that.
     pub fn open(&mut self, given: &[u8], target: Option<&[u8]>) -> Option<u8> {
         let path = absolute(given, &self.directory);

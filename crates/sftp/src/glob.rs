@@ -26,8 +26,8 @@ pub fn unescape(pattern: &[u8]) -> Vec<u8> {
 
 /// Matches one path component, as fnmatch(3) does with `FNM_PERIOD`: a wildcard does not match a leading dot.
 ///
-/// `*`, `?`, `[a-z]`, `[!x]`, `[^x]`, `[[:alpha:]]`, and backslash. Takes time proportional to the product of both lengths
-/// at most: a star is tried again, never nested.
+/// `*`, `?`, `[a-z]`, `[!x]`, `[^x]`, `[[:alpha:]]`, and backslash. Takes time proportional to the product of
+/// both lengths at most: a star is tried again, never nested.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.first() == Some(&b'.') && !pattern.starts_with(b".") && !pattern.starts_with(b"\\.") {
         return false;

@@ -26,8 +26,8 @@ pub const SAFE_DATA: usize = 32 * 1024;
 /// The longest handle the draft allows (section 6.2).
 pub const MAX_HANDLE: usize = 256;
 
-/// Longest handle that this client takes from a server, bytes. Some exceed [`MAX_HANDLE`]: those of pysftpserver
-/// grow by a byte with each file that is opened. OpenSSH's client takes any.
+/// Longest handle that this client takes from a server, bytes. Some exceed [`MAX_HANDLE`]: those of
+/// pysftpserver grow by a byte with each file that is opened. OpenSSH's client takes any.
 pub(crate) const MAX_HANDLE_ACCEPTED: usize = 4096;
 
 /// Number of bytes before the file bytes of a DATA reply: message length, type, id, data length.

@@ -173,8 +173,8 @@ impl Reply {
     }
 }
 
-/// Reads a NAME with one path and nothing behind its long name. Some servers leave the attributes out where they
-/// mean nothing, in answers to REALPATH and READLINK. OpenSSH's client does not read them there either.
+/// Reads a NAME with one path and nothing behind its long name. Some servers leave the attributes out where
+/// they mean nothing, in answers to REALPATH and READLINK. OpenSSH's client does not read them there either.
 fn read_path(mut reader: Reader<'_>) -> Option<Name> {
     if reader.u32() != Ok(1) {
         return None;

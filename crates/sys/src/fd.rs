@@ -57,7 +57,8 @@ pub fn close_all() -> io::Result<()> {
 /// of a pipe whose reader waits until all copies are closed. Call it before any value owns a descriptor.
 ///
 /// # Errors
-/// The kernel lacks the call (Linux before 5.9, macOS), and there is no `/dev/fd` (on Linux a link into `/proc`).
+/// The kernel lacks the call (Linux before 5.9, macOS), and there is no `/dev/fd` (on Linux a link into
+/// `/proc`).
 pub fn close_inherited(keep: &[RawFd]) -> io::Result<()> {
     let mut keep: Vec<RawFd> = keep.iter().copied().filter(|fd| *fd > 2).collect();
     keep.sort_unstable();

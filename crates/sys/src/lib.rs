@@ -1,4 +1,5 @@
-//! Interface to the kernel and the C library. Besides `lh_crypto_sys`, the only crate that may contain `unsafe`.
+//! Interface to the kernel and the C library. Besides `lh_crypto_sys`, the only crate that may contain
+//! `unsafe`.
 //!
 //! Here and in the other crates, code calls the safe functions of `rustix` and the standard library directly.
 //! This crate covers functions that exist only in the C library:

@@ -64,8 +64,8 @@ impl Pty {
         Ok(open(&self.name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    /// Closes the slave that came with [`from_parts`](Self::from_parts): the master then sees when programs have
-    /// closed theirs.
+    /// Closes the slave that came with [`from_parts`](Self::from_parts): the master then sees when programs
+    /// have closed theirs.
     pub fn close_slave(&mut self) {
         self.slave = None;
     }

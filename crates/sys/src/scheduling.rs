@@ -1,7 +1,7 @@
 //! How the scheduler divides the processor's time.
 //!
-//! Where the kernel schedules by session (`kernel.sched_autogroup_enabled`, sched(7)), nice values count only among the
-//! processes of a session, and the group of each session has a nice value of its own.
+//! Where the kernel schedules by session (`kernel.sched_autogroup_enabled`, sched(7)), nice values count only
+//! among the processes of a session, and the group of each session has a nice value of its own.
 #![expect(unsafe_code, reason = "no library wraps sched_setattr(2)")]
 
 use std::ffi::CStr;

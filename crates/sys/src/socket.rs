@@ -167,7 +167,8 @@ pub(crate) fn congestion(socket: impl AsFd) -> Option<String> {
     // Names have at most 16 bytes with their zero (`TCP_CA_NAME_MAX`).
     let mut name = [0_u8; 16];
     let mut length = libc::socklen_t::try_from(name.len()).ok()?;
-    // SAFETY: the descriptor is open during the call, and the kernel writes at most `length` bytes, the buffer's size.
+    // SAFETY: the descriptor is open during the call, and the kernel writes at most `length` bytes, the
+    // buffer's size.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

@@ -1,7 +1,8 @@
 //! Starting a program as a login does: new session, given descriptors, optionally a controlling terminal.
 //!
 //! The standard library forks and executes. The steps that it lacks run between the two, where only
-//! async-signal-safe calls are allowed. All of them are in this module, to keep the critical code in one place.
+//! async-signal-safe calls are allowed. All of them are in this module, to keep the critical code in one
+//! place.
 #![expect(unsafe_code, reason = "code between fork and exec")]
 
 mod image;
@@ -237,9 +238,9 @@ impl Program {
     }
 }
 
-/// Starts a command as `execvp` does, which OpenSSH calls for programs that its user names (askpass, `-S`): the
-/// C library has `/bin/sh` run a script without a `#!` line. The standard library's own way, `posix_spawn`,
-/// refuses such a file.
+/// Starts a command as `execvp` does, which OpenSSH calls for programs that its user names (askpass, `-S`):
+/// the C library has `/bin/sh` run a script without a `#!` line. The standard library's own way,
+/// `posix_spawn`, refuses such a file.
 ///
 /// # Errors
 /// Those of [`Command::spawn`].
@@ -254,8 +255,8 @@ pub fn spawn_like_execvp(command: &mut Command) -> io::Result<Child> {
     }
 }
 
-/// Bit N - 1 is set for each signal N that this process ignores, as `/proc` says; all bits where it does not. The
-/// kernel itself resets signals with handlers when a program is executed.
+/// Bit N - 1 is set for each signal N that this process ignores, as `/proc` says; all bits where it does not.
+/// The kernel itself resets signals with handlers when a program is executed.
 fn ignored_signals() -> u64 {
     let read = || -> Option<u64> {
         let mut text = [0; 4096];
@@ -330,7 +331,8 @@ fn mark_for_closing() {
     /// Limit of the loop, because some systems have huge tables. Descriptors above it are close-on-exec if
     /// Rust opened them.
     const MOST: libc::c_int = 1 << 16;
-    // SAFETY: no memory is involved; both calls are async-signal-safe, and fail for numbers that are not open.
+    // SAFETY: no memory is involved; both calls are async-signal-safe, and fail for numbers that are not
+    // open.
     unsafe {
         for fd in 3..libc::getdtablesize().min(MOST) {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);

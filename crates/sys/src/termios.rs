@@ -18,8 +18,8 @@ const FIRST_UNDEFINED: u8 = 160;
 /// Value of a disabled character: 255 in the RFC's list of special characters; Linux uses 0.
 const DISABLED: u32 = 255;
 
-/// Special characters and their opcodes. VDSUSP (11), VFLUSH (15) and VSTATUS (17) do not exist on Linux. What other
-/// systems lack is not in their tables: the peer keeps its default for it.
+/// Special characters and their opcodes. VDSUSP (11), VFLUSH (15) and VSTATUS (17) do not exist on Linux.
+/// What other systems lack is not in their tables: the peer keeps its default for it.
 const CHARACTERS: &[(u8, Code)] = &[
     (1, Code::VINTR),
     (2, Code::VQUIT),

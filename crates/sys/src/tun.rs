@@ -1,5 +1,5 @@
-//! TUN devices: for tunnels ([`device`]), and with segmentation offload for the benchmarks' emulated path (`open`).
-//! Linux only.
+//! TUN devices: for tunnels ([`device`]), and with segmentation offload for the benchmarks' emulated path
+//! (`open`). Linux only.
 
 #[cfg(target_os = "linux")]
 mod linux;

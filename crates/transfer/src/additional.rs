@@ -1,13 +1,14 @@
 //! When an additional connection is worth having, where the user has not set their number. Pure: what was
 //! measured goes in, what to do comes out.
 //!
-//! One connection is enough for most paths: its windows grow, and a large file goes over several channels where they do not. It is
-//! not where something is shared by all channels of a connection: the congestion window, which loss keeps small, and
-//! the one thread at each end that lays out and takes apart its packets. The first two limits are seen at this end, five times a
-//! second ([`Load`]). The other end's thread is not: a rate that only fast machines reach, with neither loss nor a busy
-//! thread here, stands for it. When one of the three has held a copy up for a while, at a rate that no longer rises, with enough left
-//! to make up for a login, one more connection is asked for. It is kept at work, and another one may follow, only if the rate
-//! rose with it; if not, this was not the limit, and nothing is tried again for a long while.
+//! One connection is enough for most paths: its windows grow, and a large file goes over several channels
+//! where they do not. It is not where something is shared by all channels of a connection: the congestion
+//! window, which loss keeps small, and the one thread at each end that lays out and takes apart its packets.
+//! The first two limits are seen at this end, five times a second ([`Load`]). The other end's thread is not:
+//! a rate that only fast machines reach, with neither loss nor a busy thread here, stands for it. When one of
+//! the three has held a copy up for a while, at a rate that no longer rises, with enough left to make up for
+//! a login, one more connection is asked for. It is kept at work, and another one may follow, only if the
+//! rate rose with it; if not, this was not the limit, and nothing is tried again for a long while.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,8 @@ const BUSY: f64 = 0.9;
 /// From this part of the segments on loss does: at 50 ms 1 in 2,000 keeps CUBIC at a few MB/s.
 const LOSS: f64 = 0.0005;
 
-/// From this rate on, bytes/s, the other end's thread may be what limits: OpenSSH's server fills a core with 400 to 900 MB/s. Hard
-/// disks and networks of 1 Gb/s are slower, and gain nothing from another connection.
+/// From this rate on, bytes/s, the other end's thread may be what limits: OpenSSH's server fills a core with
+/// 400 to 900 MB/s. Hard disks and networks of 1 Gb/s are slower, and gain nothing from another connection.
 const FAST: f64 = 350e6;
 
 /// When one was not worth it; twice as long each time.
@@ -69,7 +70,8 @@ impl Limit {
         }
     }
 
-    /// Looks in a row at which it has to hold the copy up. Loss comes in bursts, and TCP recovers from them; a thread is busy or is not.
+    /// Looks in a row at which it has to hold the copy up. Loss comes in bursts, and TCP recovers from them;
+    /// a thread is busy or is not.
     const fn patience(self) -> usize {
         match self {
             Self::Loss => LONGEST,
@@ -106,7 +108,8 @@ impl Limit {
 enum Phase {
     #[default]
     Watching,
-    /// The last connection was worth it for this reason, so the rate has just risen: if the limit is the same, the next may follow.
+    /// The last connection was worth it for this reason, so the rate has just risen: if the limit is the
+    /// same, the next may follow.
     Encouraged(Limit),
     /// Asked for; the rate was this.
     Asked(Limit, f64),

@@ -11,8 +11,8 @@ use crate::Load;
 
 /// Makes additional connections for a copy, on threads of its own. Each ends in a call of the
 /// [`Job`](crate::Job): a channel of [`Job::additional_handler`](crate::Job::additional_handler) opens, or
-/// [`Job::connection_failed`](crate::Job::connection_failed). The job may be locked during these calls: they must not
-/// call it themselves.
+/// [`Job::connection_failed`](crate::Job::connection_failed). The job may be locked during these calls: they
+/// must not call it themselves.
 pub trait AdditionalConnections: Send + Sync {
     /// A connection in place of an additional channel, where that does better. True: it is under way.
     fn instead(&self, cx: &mut ControlCx<'_>) -> bool;
@@ -20,8 +20,8 @@ pub trait AdditionalConnections: Send + Sync {
     /// A connection for a channel that the server has refused. True: it is under way.
     fn beyond(&self) -> bool;
 
-    /// A connection with `channels` channels, because the first one has been found to hold the copy up. True: it is under way;
-    /// [`Job::additional_connection`](crate::Job::additional_connection) or
+    /// A connection with `channels` channels, because the first one has been found to hold the copy up. True:
+    /// it is under way; [`Job::additional_connection`](crate::Job::additional_connection) or
     /// [`Job::another_failed`](crate::Job::another_failed) is called when it is done.
     fn another(&self, channels: usize, cx: &mut ControlCx<'_>) -> bool;
 

@@ -1,4 +1,5 @@
-//! What is asked of servers once, when they have sent their versions: more attributes, and whether they permit renames.
+//! What is asked of servers once, when they have sent their versions: more attributes, and whether they
+//! permit renames.
 
 use lh_sftp::extension;
 
@@ -32,7 +33,8 @@ fn ask_for_full_attrs(options: &Options, ends: &mut Ends, report: &mut Reporter)
     }
 }
 
-/// Asks the target's server, before there is anything to lose by it, whether it permits renames: by renaming what is not there.
+/// Asks the target's server, before there is anything to lose by it, whether it permits renames: by renaming
+/// what is not there.
 fn ask_about_renames(options: &Options, ends: &mut Ends) {
     // A server of ours offers what it lets one do, and no more.
     let offers = |remote: &Remote| {

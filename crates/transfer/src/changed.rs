@@ -1,7 +1,7 @@
 //! Whether a source changed while it was read: what its end says of it before and after, compared.
 //!
-//! A copy holds what was read. Where its source was written to in the meantime, that is not what the source holds now, and
-//! perhaps never was: users get a warning, as from `cp` and `tar`.
+//! A copy holds what was read. Where its source was written to in the meantime, that is not what the source
+//! holds now, and perhaps never was: users get a warning, as from `cp` and `tar`.
 
 use crate::end::{Info, Kind};
 

@@ -1,4 +1,5 @@
-//! Sums over the content of whole files, which other programs can check: SHA-256 as `sha256sum` prints it, XXH3 of 128 bits as `xxh128sum` does.
+//! Sums over the content of whole files, which other programs can check: SHA-256 as `sha256sum` prints it,
+//! XXH3 of 128 bits as `xxh128sum` does.
 
 use std::fmt;
 use std::io::{self, Read};

@@ -337,7 +337,8 @@ impl DataRequests<'_> {
                     file.requests.next + len == file.requests.size && file.handles.on_channels.is_empty();
                 match foreign && last && !file.requests.to_eof {
                     true if len == chunk && len > 1 => (file.requests.next, len as u32 - 1, len - 1),
-                    // One byte more than there should be: a source that has it is longer than its server says.
+                    // One byte more than there should be: a source that has it is longer than its server
+                    // says.
                     true => (file.requests.next, len as u32 + 1, len),
                     false => (file.requests.next, len as u32, len),
                 }

@@ -1,7 +1,7 @@
 //! The operations both ends of a copy understand, and what they answer.
 //!
-//! An operation is started with a token and answered later with that token. A local end answers before the start
-//! returns, a remote end when the server's reply comes.
+//! An operation is started with a token and answered later with that token. A local end answers before the
+//! start returns, a remote end when the server's reply comes.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -144,7 +144,8 @@ pub(crate) enum Op<'a> {
     Stat(&'a [u8]),
     /// → `Opened`.
     OpenRead(&'a [u8]),
-    /// → `Opened`. Made with `mode` if it does not exist, never cut. A server is asked for a handle that reads, too.
+    /// → `Opened`. Made with `mode` if it does not exist, never cut. A server is asked for a handle that
+    /// reads, too.
     OpenWrite { path: &'a [u8], mode: u32 },
     /// Like `OpenWrite`, where reading is not allowed: some servers cut the file. Remote only.
     OpenWriteOnly { path: &'a [u8], mode: u32 },
@@ -170,16 +171,18 @@ pub(crate) enum Op<'a> {
     Digests { handle: &'a Handle, offset: u64, len: u64 },
     /// → `Data`: bytes of an open file, not counted as copied.
     Peek { handle: &'a Handle, offset: u64, len: u32 },
-    /// → `Ok`: sums up from now on what goes through the handle, and reads back that part of what is written. Remote only.
+    /// → `Ok`: sums up from now on what goes through the handle, and reads back that part of what is written.
+    /// Remote only.
     BeginSum(&'a Handle, ReadBack),
     /// → `Extended`. Remote only.
     EndSum(&'a Handle),
     /// → `Ok`. A directory that exists is an error.
     Mkdir { path: &'a [u8], mode: u32 },
-    /// → `Opened`, or `Listing` where opening says more. Only what matches `pattern` is wanted (empty: everything), but an end
-    /// may tell of everything.
+    /// → `Opened`, or `Listing` where opening says more. Only what matches `pattern` is wanted (empty:
+    /// everything), but an end may tell of everything.
     List { path: &'a [u8], pattern: &'a [u8] },
-    /// → `Opened`: the directory itself, not one that a link leads to. For the local end; a server looks as it does otherwise.
+    /// → `Opened`: the directory itself, not one that a link leads to. For the local end; a server looks as
+    /// it does otherwise.
     ListPlain(&'a [u8]),
     /// → `Listed`: some entries; `None`, or [`FaultKind::Eof`], at the end.
     ListMore(&'a Handle),
@@ -224,7 +227,8 @@ pub(crate) enum AsFound {
     Fresh,
     /// The file that is there is emptied or removed.
     Empty,
-    /// The file that is there keeps its content. This end makes sure that it is ours; a server is asked about that before.
+    /// The file that is there keeps its content. This end makes sure that it is ours; a server is asked about
+    /// that before.
     Kept,
     /// The file that is there keeps its content and its owner: it has the final name.
     Adopted,

@@ -22,8 +22,8 @@ pub(crate) struct Endings<'a> {
 }
 
 impl Endings<'_> {
-    /// Sets what is to be set on the target and closes both ends. `known_sum`: over a copy that is complete already. Returns
-    /// true where no answer is to come.
+    /// Sets what is to be set on the target and closes both ends. `known_sum`: over a copy that is complete
+    /// already. Returns true where no answer is to come.
     pub(crate) fn close(&mut self, key: Key, known_sum: Option<Vec<u8>>) -> bool {
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let mut closed = Closed { examined: file.state.is_examined(), ..Closed::default() };
@@ -80,7 +80,8 @@ impl Endings<'_> {
         !set && !close
     }
 
-    /// Cuts a file that failed after its CLOSE to what is known to be right. False where there is nothing to cut.
+    /// Cuts a file that failed after its CLOSE to what is known to be right. False where there is nothing to
+    /// cut.
     pub(crate) fn cut_later(&mut self, key: Key) -> bool {
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         if !file.wants_cut(self.direction) || !file.state.advance(State::Cutting) {
@@ -93,8 +94,8 @@ impl Endings<'_> {
         true
     }
 
-    /// Servers may not set attributes of open files and yet by their path, or not at all and yet take files. Returns why the
-    /// file fails.
+    /// Servers may not set attributes of open files and yet by their path, or not at all and yet take files.
+    /// Returns why the file fails.
     pub(crate) fn attributes_refused(&mut self, key: Key, fault: Fault) -> Option<Fault> {
         let file = self.tasks.files.get_mut(key)?;
         if file.faults.failed || fault.kind == FaultKind::Lost || self.direction == Direction::Download {
@@ -129,8 +130,8 @@ impl Endings<'_> {
         }
     }
 
-    /// Nothing can be set. What has the right size, or none (a device, a pipe), gets its name all the same; attributes that
-    /// were to be preserved are reported. Returns why the file fails.
+    /// Nothing can be set. What has the right size, or none (a device, a pipe), gets its name all the same;
+    /// attributes that were to be preserved are reported. Returns why the file fails.
     pub(crate) fn size_came(&mut self, key: Key, outcome: Outcome) -> Option<Fault> {
         let file = self.tasks.files.get_mut(key)?;
         let State::Closing(closing) = &mut file.state else { return None };

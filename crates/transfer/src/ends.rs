@@ -19,11 +19,12 @@ use crate::{Direction, local};
 /// Queued request bytes from which on nothing new is begun.
 pub(crate) const QUEUE_LIMIT: usize = 128 * 1024;
 
-/// How many handles a server has that has not said so, where its identification tells that it bears many requests.
+/// How many handles a server has that has not said so, where its identification tells that it bears many
+/// requests.
 const HANDLES_PRESUMED: usize = 128;
 
-/// How many handles any other server has that has not said so. Maverick Synergy answers requests for more than 50 with
-/// "permission denied".
+/// How many handles any other server has that has not said so. Maverick Synergy answers requests for more
+/// than 50 with "permission denied".
 const HANDLES_UNKNOWN: usize = 48;
 
 /// Both ends; one without a [`Remote`] is this host.

@@ -69,8 +69,8 @@ pub enum Event {
         /// One line.
         text: String,
     },
-    /// A file was written to while it was copied: the copy holds what was read. Not where a verified copy was asked for: there it is
-    /// an [`Event::Failed`].
+    /// A file was written to while it was copied: the copy holds what was read. Not where a verified copy was
+    /// asked for: there it is an [`Event::Failed`].
     Changed {
         /// Its path on the source.
         source: Vec<u8>,
@@ -79,10 +79,11 @@ pub enum Event {
     },
     /// A file is in its place: copied, or found unchanged (only with [`crate::Options::sums`]).
     Copied(Box<Copied>),
-    /// Something was not copied (only with [`crate::Options::report_missed`]). Not complete for a copy that is stopped or lost.
+    /// Something was not copied (only with [`crate::Options::report_missed`]). Not complete for a copy that
+    /// is stopped or lost.
     Missed {
-        /// Its path from the top of its tree, which is what a manifest names; empty for a whole tree, `None` for a file that the
-        /// command line names.
+        /// Its path from the top of its tree, which is what a manifest names; empty for a whole tree, `None`
+        /// for a file that the command line names.
         path: Option<Vec<u8>>,
     },
     /// Something was left out on purpose (a socket in a tree). No failure.
@@ -112,7 +113,8 @@ pub struct Copied {
 /// See [`Copied`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopiedKind {
-    /// A file, and the sum of what was read of the source. None where the data did not pass in order, or not in this run.
+    /// A file, and the sum of what was read of the source. None where the data did not pass in order, or not
+    /// in this run.
     File(Option<Vec<u8>>),
     /// A symbolic link, and where it leads.
     Link(Vec<u8>),

@@ -1,7 +1,7 @@
 //! Work on the bytes of local files: reading, writing, hashing, waiting for the disk.
 //!
-//! The engine decides which bytes, and hands the work out; the thread of a connection carries it out without the engine's
-//! lock, and gives the result back. So connections read, write and hash at the same time.
+//! The engine decides which bytes, and hands the work out; the thread of a connection carries it out without
+//! the engine's lock, and gives the result back. So connections read, write and hash at the same time.
 //!
 //! A piece of work owns all that it needs. Its file stays open and in the engine's table until the work is
 //! back ([`lent`](crate::task::requests::Requests::lent)).
@@ -29,7 +29,8 @@ pub struct SendWork {
     /// Of a WRITE of which nothing is sent yet.
     pub(crate) header: Option<WriteHeader>,
     pub(crate) source: Handle,
-    /// The WRITE must have the length that it was begun with, as far as the file has: the file's length is known.
+    /// The WRITE must have the length that it was begun with, as far as the file has: the file's length is
+    /// known.
     pub(crate) promised: bool,
     /// The sum over the content, while these are the next bytes in order.
     pub(crate) content: Option<InOrder>,
@@ -217,7 +218,8 @@ pub(crate) enum SlowOp {
 }
 
 impl SlowOp {
-    /// The operation, if it is one to be carried out without the engine, behind the work that `waits`; else gives it back.
+    /// The operation, if it is one to be carried out without the engine, behind the work that `waits`; else
+    /// gives it back.
     pub(crate) fn of<'a>(op: Op<'a>, waits: &VecDeque<FileWork>) -> Result<Self, Op<'a>> {
         match op {
             Op::Digests { handle, offset, len } => Ok(Self::Digests { handle: handle.clone(), offset, len }),

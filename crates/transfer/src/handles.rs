@@ -1,8 +1,9 @@
 //! The handles of one SFTP session that are open.
 //!
-//! Servers exist that give one handle to two open files (Erlang/OTP's): what is written to the first file then ends up in the second. A
-//! handle that is given while it is open is noticed here. Handles are compared by the order of requests, which the protocol
-//! keeps: a handle is free for an OPEN that was sent behind its CLOSE.
+//! Servers exist that give one handle to two open files (Erlang/OTP's): what is written to the first file
+//! then ends up in the second. A handle that is given while it is open is noticed here. Handles are compared
+//! by the order of requests, which the protocol keeps: a handle is free for an OPEN that was sent behind its
+//! CLOSE.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -68,7 +69,8 @@ impl Handles {
         self.opening.remove(at).map(|(_, opening)| opening)
     }
 
-    /// Something that was to be opened before request `id` was sent may still be: a handle that `id` closes may be given for it.
+    /// Something that was to be opened before request `id` was sent may still be: a handle that `id` closes
+    /// may be given for it.
     pub(crate) fn opening_before(&self, id: u32) -> bool {
         self.opening.iter().any(|&(opening, _)| is_before(opening, id))
     }

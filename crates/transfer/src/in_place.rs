@@ -1,4 +1,5 @@
-//! Opens targets under their final names, and continues behind what is there where that is asked for (`reput`, `reget`).
+//! Opens targets under their final names, and continues behind what is there where that is asked for
+//! (`reput`, `reget`).
 //!
 //! What is to be asked is started here; what follows for the file is returned as [`TargetNext`].
 
@@ -40,7 +41,8 @@ pub(crate) struct Targets<'a> {
 pub(crate) enum TargetNext {
     /// Nothing before another answer has come.
     Wait,
-    /// It is open, which was `asked` for then, where that is a measure of the path. The first `check` bytes of it are to be compared before the data follow.
+    /// It is open, which was `asked` for then, where that is a measure of the path. The first `check` bytes
+    /// of it are to be compared before the data follow.
     Opened {
         asked: Option<Instant>,
         check: Option<u64>,
@@ -63,9 +65,9 @@ impl Targets<'_> {
         self.open_for(key, Access::ReadWrite)
     }
 
-    /// Opens for reading what is to be continued on a server other than ours. Returns false where there is nothing to compare
-    /// so. Servers in front of object stores (rclone's without a cache) empty what is opened for writing, answer READs of
-    /// such a handle with success and have zeros there then.
+    /// Opens for reading what is to be continued on a server other than ours. Returns false where there is
+    /// nothing to compare so. Servers in front of object stores (rclone's without a cache) empty what is
+    /// opened for writing, answer READs of such a handle with success and have zeros there then.
     fn open_to_compare(&mut self, key: Key) -> bool {
         let foreign = self.ends.is_foreign(Side::Target);
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
@@ -122,8 +124,9 @@ impl Targets<'_> {
         }
     }
 
-    /// Asks how long the file is that the copy is written over, so that a longer one is emptied when it is opened. Returns
-    /// false where there is nothing to ask. Servers that are not Longhaul may lose all data when a tail is cut off later.
+    /// Asks how long the file is that the copy is written over, so that a longer one is emptied when it is
+    /// opened. Returns false where there is nothing to ask. Servers that are not Longhaul may lose all data
+    /// when a tail is cut off later.
     fn ask_for_old_size(&mut self, key: Key) -> bool {
         let foreign = self.ends.is_foreign(Side::Target);
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
@@ -216,7 +219,8 @@ impl Targets<'_> {
         TargetNext::Opened { asked: Some(asked), check }
     }
 
-    /// Begins behind the `there` bytes of the copy. What follows when there is nothing to do, or no way to do it.
+    /// Begins behind the `there` bytes of the copy. What follows when there is nothing to do, or no way to do
+    /// it.
     pub(crate) fn resume_behind(&mut self, key: Key, there: u64) -> Option<TargetNext> {
         let direction = self.direction;
         let Some(file) = self.tasks.files.get_mut(key) else { return Some(TargetNext::Wait) };

@@ -22,7 +22,8 @@ pub(crate) struct Item {
     pub(crate) alone: bool,
     /// What is there of it is not continued: it may be wrong.
     pub(crate) fresh: bool,
-    /// What is there goes when it is opened: the server did not cut what is longer than the copy, or something else was written to it.
+    /// What is there goes when it is opened: the server did not cut what is longer than the copy, or
+    /// something else was written to it.
     pub(crate) emptied: bool,
     /// How often it was begun again because its handle was another file's, too.
     pub(crate) redone: u8,

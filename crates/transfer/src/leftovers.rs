@@ -29,7 +29,8 @@ impl Leftovers {
         Self { journal, removing: Table::new() }
     }
 
-    /// An attempt before this one has put this very file in its place; whether it is still there has to be looked at.
+    /// An attempt before this one has put this very file in its place; whether it is still there has to be
+    /// looked at.
     pub(crate) fn may_be_done(&self, item: &Item) -> bool {
         let journal = self.journal.as_ref().filter(|journal| journal.goes_on());
         journal.is_some_and(|journal| tag_of(item).is_some_and(|tag| journal.is_done(&tag)))
@@ -53,8 +54,8 @@ impl Leftovers {
         }
     }
 
-    /// Reports a file that could not be removed. The journal knows of a file until it is gone: where there is no answer,
-    /// because the connection is lost, the next attempt removes it.
+    /// Reports a file that could not be removed. The journal knows of a file until it is gone: where there is
+    /// no answer, because the connection is lost, the next attempt removes it.
     pub(crate) fn removal_answered(&mut self, path: &[u8], outcome: &Outcome, report: &mut Reporter) {
         report.left_behind(path, outcome);
         let is_gone = match outcome {
@@ -66,8 +67,8 @@ impl Leftovers {
         }
     }
 
-    /// Removes what grew beside `target`, under other names than `part`: of an earlier state of the source, or of an
-    /// attempt that took a random name. Nothing continues it.
+    /// Removes what grew beside `target`, under other names than `part`: of an earlier state of the source,
+    /// or of an attempt that took a random name. Nothing continues it.
     pub(crate) fn remove_outdated(&mut self, target: &[u8], part: &[u8], ends: &mut Ends) {
         let outdated =
             self.journal.as_ref().map(|journal| journal.outdated(target, part)).unwrap_or_default();

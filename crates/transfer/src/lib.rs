@@ -2,25 +2,26 @@
 //!
 //! Three decisions shaped it.
 //!
-//! **A state machine without sockets.** [`Engine`] is fed what arrives ([`Engine::received`]) and asked what to
-//! send ([`Engine::advance`], into an [`Output`]). One thread runs it beside the packet layer, with nothing
-//! between a file and the packets that carry it: an upload reads the file into the send buffer itself, a
-//! download writes the slices of the received packets.
+//! **A state machine without sockets.** [`Engine`] is fed what arrives ([`Engine::received`]) and asked what
+//! to send ([`Engine::advance`], into an [`Output`]). One thread runs it beside the packet layer, with
+//! nothing between a file and the packets that carry it: an upload reads the file into the send buffer
+//! itself, a download writes the slices of the received packets.
 //!
-//! **One engine for all directions.** Both ends, local or remote, take the same operations (the `end` module) and
-//! answer later; a local end merely answers at once. So the walk, the order of things, the preserving of
+//! **One engine for all directions.** Both ends, local or remote, take the same operations (the `end` module)
+//! and answer later; a local end merely answers at once. So the walk, the order of things, the preserving of
 //! times and the handling of failures are written once for upload, download, and remote to remote.
 //!
-//! **Requests in order, answers in any.** READs and WRITEs go out file after file, each file from its start, as
-//! deep as the path allows; acknowledgements are collected as they come. An interrupted copy is therefore a
-//! prefix of the file, never a file with holes. Small files cost no round trip each: dozens are being opened,
-//! written and closed at a time.
+//! **Requests in order, answers in any.** READs and WRITEs go out file after file, each file from its start,
+//! as deep as the path allows; acknowledgements are collected as they come. An interrupted copy is therefore
+//! a prefix of the file, never a file with holes. Small files cost no round trip each: dozens are being
+//! opened, written and closed at a time.
 //!
-//! The modules form a tree. The parts own what is known, and none of them imports the engine: `plan` (what the
-//! command line names), `tree` (directories), `task` (one file), `flow` (how much may be in flight), `channels`,
-//! `batch` (small files by the message), `place` (under which names files grow), `in_place` (opening final names),
-//! `checks` (is a copy right), `endings` (closing), `links`, `sync`, `journal`, the ends (`local`, `remote`, behind
-//! the operations of `end`). `engine` is the scheduler: it alone knows the others.
+//! The modules form a tree. The parts own what is known, and none of them imports the engine: `plan` (what
+//! the command line names), `tree` (directories), `task` (one file), `flow` (how much may be in flight),
+//! `channels`, `batch` (small files by the message), `place` (under which names files grow), `in_place`
+//! (opening final names), `checks` (is a copy right), `endings` (closing), `links`, `sync`, `journal`, the
+//! ends (`local`, `remote`, behind the operations of `end`). `engine` is the scheduler: it alone knows the
+//! others.
 //!
 //! Existing targets are overwritten in place and cut to length at the end, as `scp` does: copying a file onto
 //! itself by two names must not destroy it.

@@ -21,7 +21,8 @@ use facts::local;
 pub(crate) use facts::{info, mode_of};
 pub(crate) use part::{expect_named, expect_placed, keep_lock, place_open};
 
-/// Entries of a directory that are read at a time: a directory of a million files must not be in memory at once.
+/// Entries of a directory that are read at a time: a directory of a million files must not be in memory at
+/// once.
 const ENTRIES_AT_A_TIME: usize = 512;
 
 /// Number of descriptors that this process may have.
@@ -234,7 +235,8 @@ pub(crate) fn remove_symlink(path: &[u8]) {
     }
 }
 
-/// Adds what lstat(2) says to entries of an open directory. One that is gone by now keeps what was known of it.
+/// Adds what lstat(2) says to entries of an open directory. One that is gone by now keeps what was known of
+/// it.
 pub(crate) fn look_at(directory: &Handle, entries: &mut [Entry]) {
     let Handle::LocalDir(dir) = directory else { return };
     let dir = dir.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,8 +7,8 @@ use rustix::io::Errno;
 
 /// Returns the absolute path, without symbolic links, of what `path` leads to.
 ///
-/// On Linux the kernel follows the links, and so it refuses those that `fs.protected_symlinks` forbids: another user's
-/// links in directories like `/tmp`. Reading link by link would pass them.
+/// On Linux the kernel follows the links, and so it refuses those that `fs.protected_symlinks` forbids:
+/// another user's links in directories like `/tmp`. Reading link by link would pass them.
 pub(crate) fn real_path(path: &[u8]) -> Result<Vec<u8>, Errno> {
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     #[cfg(target_os = "linux")]

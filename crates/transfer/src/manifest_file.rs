@@ -1,7 +1,8 @@
 //! The manifest that a copy leaves (`lhscp --manifest-out`) and `longhaul verify` reads: JSON Lines.
 //!
-//! A header, a line for each file, and a last line that shows that nothing is missing. docs/json.md describes the members. Paths are
-//! text where they are UTF-8; others stand in hexadecimal digits under another name, so that none is lost.
+//! A header, a line for each file, and a last line that shows that nothing is missing. docs/json.md describes
+//! the members. Paths are text where they are UTF-8; others stand in hexadecimal digits under another name,
+//! so that none is lost.
 
 use std::io::{self, BufRead};
 

@@ -2,8 +2,8 @@
 
 pub use lh_wire::printable as display_name;
 
-/// Returns true for a name that may be joined to a directory. Names in listings come from the server: one with a slash, or
-/// a dot name, would let it write outside of the target (CVE-2019-6111).
+/// Returns true for a name that may be joined to a directory. Names in listings come from the server: one
+/// with a slash, or a dot name, would let it write outside of the target (CVE-2019-6111).
 pub fn is_safe_name(name: &[u8]) -> bool {
     !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0)
 }

@@ -43,8 +43,8 @@ pub struct Plan {
     pub sources: Vec<Vec<u8>>,
     /// Where to: a directory to put the sources into, or the name of the copy.
     pub target: Vec<u8>,
-    /// The target must be a directory. For several sources a remote one is made when it is missing, as `scp` does;
-    /// for one source (a shard of it) it has to exist.
+    /// The target must be a directory. For several sources a remote one is made when it is missing, as `scp`
+    /// does; for one source (a shard of it) it has to exist.
     pub target_must_be_dir: bool,
 }
 
@@ -54,8 +54,8 @@ pub enum Verify {
     /// No.
     #[default]
     Off,
-    /// Where the server sums up what it reads or writes (a Longhaul server), at no further transfer; of what is written samples are
-    /// read back.
+    /// Where the server sums up what it reads or writes (a Longhaul server), at no further transfer; of what
+    /// is written samples are read back.
     WhenCheap,
     /// Always, and all that was written is read back.
     Always,
@@ -71,7 +71,8 @@ impl Verify {
     }
 }
 
-/// Attributes of files that are kept besides their data, mode and times. One that an end cannot keep is reported once and left out.
+/// Attributes of files that are kept besides their data, mode and times. One that an end cannot keep is
+/// reported once and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
     /// Symbolic links found in trees are copied as links.
@@ -86,7 +87,8 @@ pub struct Keep {
     pub owner: bool,
     /// The group, by number.
     pub group: bool,
-    /// Blocks of zeros become holes where the server cannot say where its file has holes. (Known holes are always kept.)
+    /// Blocks of zeros become holes where the server cannot say where its file has holes. (Known holes are
+    /// always kept.)
     pub sparse: bool,
 }
 
@@ -109,8 +111,8 @@ impl Keep {
     }
 }
 
-/// Copying only what differs (`--sync`). What the target has is compared with the source directory by directory; entries of a
-/// directory are copied in the order of their names.
+/// Copying only what differs (`--sync`). What the target has is compared with the source directory by
+/// directory; entries of a directory are copied in the order of their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TreeSync {
     /// Delete at the target what the source does not have, when everything is copied and nothing has failed.
@@ -121,7 +123,8 @@ pub struct TreeSync {
     pub checksum: bool,
     /// Leave files alone that are newer at the target.
     pub keep_newer: bool,
-    /// Move what is replaced or deleted to this directory of the target's end, by renaming. A relative path begins at the target.
+    /// Move what is replaced or deleted to this directory of the target's end, by renaming. A relative path
+    /// begins at the target.
     pub backup_dir: Option<Vec<u8>>,
 }
 
@@ -141,38 +144,40 @@ pub struct Options {
     pub request_bytes: Option<u32>,
     /// READs or WRITEs in flight (`-X nrequests=`); by default bounded by bytes alone.
     pub max_requests: Option<usize>,
-    /// The most bytes in flight, or held back between two remote ends. What is really in flight starts at 4 MiB
-    /// and grows while answers keep coming.
+    /// The most bytes in flight, or held back between two remote ends. What is really in flight starts at 4
+    /// MiB and grows while answers keep coming.
     pub max_bytes_in_flight: u64,
-    /// Files being opened, copied or closed at a time, at most; fewer where an end can hold less. Bounds the handles
-    /// held on both ends.
+    /// Files being opened, copied or closed at a time, at most; fewer where an end can hold less. Bounds the
+    /// handles held on both ends.
     pub max_open_files: usize,
     /// Channels for the data of large files; by default as many as the path and the server's limits call for.
     pub channels: Option<usize>,
-    /// With [`Keep::hard_links`]: files whose further names are waited for at a time; by default 262,144, which takes less than 100 MB.
+    /// With [`Keep::hard_links`]: files whose further names are waited for at a time; by default 262,144,
+    /// which takes less than 100 MB.
     pub max_shared_files: Option<usize>,
     /// Send small files by the hundred in one message, where the server offers that.
     pub batches: bool,
-    /// Go on where a shorter target ends (`-a` of `sftp`): what is there is taken to be right. A target that is
-    /// missing is copied whole. Not between two remote ends.
+    /// Go on where a shorter target ends (`-a` of `sftp`): what is there is taken to be right. A target that
+    /// is missing is copied whole. Not between two remote ends.
     pub resume: bool,
     /// Have the target written to its disk before it is closed (`-f` of `sftp`), where the end can.
     pub sync: bool,
-    /// Follow symbolic links found in trees, as `scp` does; `sftp` leaves them out. What is named by the user is
-    /// always followed.
+    /// Follow symbolic links found in trees, as `scp` does; `sftp` leaves them out. What is named by the user
+    /// is always followed.
     pub follow_links: bool,
-    /// Let files grow under another name beside the final one (`.NAME.TAG.lhpart`) and rename them when they are complete. What
-    /// is no plain file, or where that cannot be done without changing what is there (owner, hard links, a
-    /// directory that may not be written to), is written in place. Unfinished files of an earlier attempt are
-    /// continued when they are known to be right: by digests, or by the journal and samples. With
-    /// [`Options::resume`] only where nothing is there under the final name.
+    /// Let files grow under another name beside the final one (`.NAME.TAG.lhpart`) and rename them when they
+    /// are complete. What is no plain file, or where that cannot be done without changing what is there
+    /// (owner, hard links, a directory that may not be written to), is written in place. Unfinished files of
+    /// an earlier attempt are continued when they are known to be right: by digests, or by the journal and
+    /// samples. With [`Options::resume`] only where nothing is there under the final name.
     pub atomic: bool,
     /// Where the journal of this copy is kept (see [`crate::journal`]). Only with [`Options::atomic`].
     pub journal: Option<std::path::PathBuf>,
-    /// How the copy was started, for the journal: the directory, the program, its arguments. Nothing where it is not one command.
+    /// How the copy was started, for the journal: the directory, the program, its arguments. Nothing where it
+    /// is not one command.
     pub journal_command: Vec<Vec<u8>>,
-    /// Go on with shorter targets that something else has left (`-Z`), as far as they are what the source begins with:
-    /// compared by digests, or byte by byte. Only with [`Options::atomic`].
+    /// Go on with shorter targets that something else has left (`-Z`), as far as they are what the source
+    /// begins with: compared by digests, or byte by byte. Only with [`Options::atomic`].
     pub adopt_partial: bool,
     /// Time without an answer after which requests are taken for dropped once the server answers a later one.
     pub answer_timeout: Duration,
@@ -180,8 +185,8 @@ pub struct Options {
     pub verify: Verify,
     /// What of a tree is copied. Of one source, all shards need [`Plan::target_must_be_dir`].
     pub select: Selection,
-    /// Copy only what differs. Sources go into the target, which is a directory and made when it is missing; the contents of a
-    /// source whose path ends with a slash or a dot do.
+    /// Copy only what differs. Sources go into the target, which is a directory and made when it is missing;
+    /// the contents of a source whose path ends with a slash or a dot do.
     pub tree_sync: Option<TreeSync>,
     /// Say what would be copied ([`crate::Event::Planned`]) and change nothing.
     pub dry_run: bool,
@@ -227,16 +232,17 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Attributes beyond version 3 that are asked of servers that have them: bits of [`lh_sftp::extended_attrs`].
-    /// Times to the nanosecond are worth their bytes where they are kept, or show whether a source changed
-    /// while it was read.
+    /// Attributes beyond version 3 that are asked of servers that have them: bits of
+    /// [`lh_sftp::extended_attrs`]. Times to the nanosecond are worth their bytes where they are kept, or
+    /// show whether a source changed while it was read.
     pub(crate) fn attrs_wanted(&self) -> u32 {
         use lh_sftp::extended_attrs::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
         let exact_times = self.preserve || self.verify == Verify::Always || self.sums.is_some();
         (if exact_times { WANT_TIMES } else { 0 }) | WANT_INODE | WANT_STORAGE
     }
 
-    /// Where everything is kept, holes are, in small files as well: at least a block of this one takes no place on its disk.
+    /// Where everything is kept, holes are, in small files as well: at least a block of this one takes no
+    /// place on its disk.
     pub(crate) fn has_holes_to_keep(&self, item: &Item) -> bool {
         let Info { size: Some(size), storage: Some(storage), .. } = item.info else { return false };
         self.keep.asks_for_each() && size >= storage.saturating_add(4096)
@@ -247,8 +253,8 @@ impl Options {
         self.channels.is_none()
     }
 
-    /// Where links are made, or only differences are copied, none is written through below the top: a tree from an untrusted source must not lead out of
-    /// the target.
+    /// Where links are made, or only differences are copied, none is written through below the top: a tree
+    /// from an untrusted source must not lead out of the target.
     pub(crate) const fn follows_no_links(&self, item: &Item) -> bool {
         self.tree_sync.is_some() || (self.keep.links && item.parent.is_some())
     }
@@ -258,7 +264,8 @@ impl Options {
         self.tree_sync.as_ref().is_some_and(|options| options.checksum)
     }
 
-    /// A copy begins anew rather than behind what is there: between two servers only data that pass have a sum.
+    /// A copy begins anew rather than behind what is there: between two servers only data that pass have a
+    /// sum.
     pub(crate) fn needs_all_data(&self, direction: Direction) -> bool {
         self.sums.is_some() && direction == Direction::Relay
     }

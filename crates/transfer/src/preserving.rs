@@ -1,4 +1,5 @@
-//! Keeps owners and extended attributes: carries out what [`crate::task::preserve`] decides, for files and directories.
+//! Keeps owners and extended attributes: carries out what [`crate::task::preserve`] decides, for files and
+//! directories.
 
 use crate::Options;
 use crate::end::{Change, Op, Outcome};
@@ -55,7 +56,8 @@ fn subject<'a>(tasks: &'a mut Tasks, tree: &'a mut Tree, whose: AttributeSubject
 }
 
 impl Preserving<'_> {
-    /// All data are written. True while something is to be kept first; what follows is then done by the answer.
+    /// All data are written. True while something is to be kept first; what follows is then done by the
+    /// answer.
     pub(crate) fn begin(&mut self, whose: AttributeSubject) -> bool {
         let Self { options, tasks, tree, ends, .. } = self;
         if !options.keep.asks_for_each() {

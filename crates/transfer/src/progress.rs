@@ -46,8 +46,8 @@ impl Progress {
         self.work_out += 1;
     }
 
-    /// Counts the time that a piece of work took. Of several at a time each counts for its part: the sum is never more than the
-    /// time that passed.
+    /// Counts the time that a piece of work took. Of several at a time each counts for its part: the sum is
+    /// never more than the time that passed.
     pub(crate) fn end_file_work(&mut self, took: Duration) {
         self.waits.disk += took / self.work_out.max(1);
         self.work_out = self.work_out.saturating_sub(1);

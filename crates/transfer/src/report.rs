@@ -129,7 +129,8 @@ impl Reporter {
         })));
     }
 
-    /// Returns true where nothing more is to be begun: the connection is lost, or the user has stopped the copy.
+    /// Returns true where nothing more is to be begun: the connection is lost, or the user has stopped the
+    /// copy.
     pub(crate) const fn is_over(&self) -> bool {
         self.cancelled || self.summary.lost
     }

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// What has been listed of a directory, by hashes of names. Some servers return a name twice. And a listing has to be
-/// begun again where its handle turns out to be that of another file, too.
+/// What has been listed of a directory, by hashes of names. Some servers return a name twice. And a listing
+/// has to be begun again where its handle turns out to be that of another file, too.
 ///
-/// A name that is taken for one that was listed before would be left out of a copy without a word, so hashes have
-/// 128 bits: for a million names, one chance in 10^26.
+/// A name that is taken for one that was listed before would be left out of a copy without a word, so hashes
+/// have 128 bits: for a million names, one chance in 10^26.
 #[derive(Debug, Default)]
 pub(crate) struct SeenNames {
     hashes: HashSet<(u64, u64)>,

@@ -31,9 +31,9 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule from a pattern: shell wildcards; with a slash inside or in front it is compared with the path from the top of
-    /// the tree (where `**` stands for any number of directories), else with names at any depth; with a slash
-    /// at the end it matches only directories.
+    /// A rule from a pattern: shell wildcards; with a slash inside or in front it is compared with the path
+    /// from the top of the tree (where `**` stands for any number of directories), else with names at any
+    /// depth; with a slash at the end it matches only directories.
     pub fn new(include: bool, pattern: &[u8]) -> Self {
         let (pattern, only_directories) = match pattern.strip_suffix(b"/") {
             Some(rest) => (rest, true),
@@ -97,8 +97,8 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads a list: a path a line, or with NULs where there is one. Empty lines and those that begin with `#` do not
-    /// count; `./` in front is ignored. A directory stands for everything in it.
+    /// Reads a list: a path a line, or with NULs where there is one. Empty lines and those that begin with
+    /// `#` do not count; `./` in front is ignored. A directory stands for everything in it.
     pub fn parse(text: &[u8]) -> Self {
         let end = if text.contains(&0) { 0 } else { b'\n' };
         let mut manifest = Self::default();
@@ -212,7 +212,8 @@ impl Shard {
         (1..=of).contains(&number).then(|| Self { number: number - 1, of })
     }
 
-    /// The value of a flag: `i/n`, or `auto` and `auto/n` for [`of_task`](Self::of_task) with this process's environment.
+    /// The value of a flag: `i/n`, or `auto` and `auto/n` for [`of_task`](Self::of_task) with this process's
+    /// environment.
     ///
     /// # Errors
     /// It is none of them, or the scheduler does not say which share this process has of so many.
@@ -231,9 +232,10 @@ impl Shard {
         }
     }
 
-    /// What the scheduler that runs this process as one of many says, through `variable`: a job array of Slurm, Grid Engine or
-    /// LSF, or an indexed Job of Kubernetes. The last tells its pods only their index (`JOB_COMPLETION_INDEX`, from 0 on), so
-    /// `total` or the variable `JOB_COMPLETIONS`, which the Job's author sets, has to say of how many.
+    /// What the scheduler that runs this process as one of many says, through `variable`: a job array of
+    /// Slurm, Grid Engine or LSF, or an indexed Job of Kubernetes. The last tells its pods only their index
+    /// (`JOB_COMPLETION_INDEX`, from 0 on), so `total` or the variable `JOB_COMPLETIONS`, which the Job's
+    /// author sets, has to say of how many.
     ///
     /// # Errors
     /// No scheduler says so, or `total` is not the size of the array.
@@ -290,8 +292,8 @@ impl Shard {
 }
 
 impl Selection {
-    /// The paths of the manifest that a copy of the whole tree must meet: without those that a rule leaves out, by their name or
-    /// with a directory, and those of other shards.
+    /// The paths of the manifest that a copy of the whole tree must meet: without those that a rule leaves
+    /// out, by their name or with a directory, and those of other shards.
     pub(crate) fn expected(&self) -> HashSet<Vec<u8>> {
         let paths = self.manifest.iter().flat_map(Manifest::paths);
         let ruled_out = |path: &[u8], directory: bool| {

@@ -5,7 +5,8 @@ pub(crate) type Key = u32;
 
 /// Values by key; keys of removed values are used again.
 ///
-/// A key stays valid while an answer for it is awaited: a value is removed only when no answer for it is outstanding.
+/// A key stays valid while an answer for it is awaited: a value is removed only when no answer for it is
+/// outstanding.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     slots: Vec<Option<T>>,

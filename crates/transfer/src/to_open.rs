@@ -1,10 +1,11 @@
-//! What is to be opened later: on a server that gives one handle twice when nothing else is open, and behind a refusal when
-//! fewer files are open.
+//! What is to be opened later: on a server that gives one handle twice when nothing else is open, and behind
+//! a refusal when fewer files are open.
 //!
-//! Servers limit how many files are open and refuse the next OPEN with a status that may mean anything: Maverick Synergy
-//! answers `permission denied` with fifty. So an OPEN that is refused while as much is open as ever was is sent once more when
-//! half of that is closed. If it succeeds then, fewer are to be open from then on; if not, the refusal was meant.
-//! What is to be opened meanwhile waits behind it, so that it does not take the place that has become free.
+//! Servers limit how many files are open and refuse the next OPEN with a status that may mean anything:
+//! Maverick Synergy answers `permission denied` with fifty. So an OPEN that is refused while as much is open
+//! as ever was is sent once more when half of that is closed. If it succeeds then, fewer are to be open from
+//! then on; if not, the refusal was meant. What is to be opened meanwhile waits behind it, so that it does
+//! not take the place that has become free.
 //!
 //! Pure: what is open and what was answered goes in, what is to be opened now comes out.
 
@@ -16,8 +17,8 @@ use crate::answers::Shape;
 use crate::end::{Fault, FaultKind};
 use crate::token::{FileStep, Token};
 
-/// The fewest handles that a server is taken to have. One that has fewer gets what it refuses once more each time, and
-/// one that has refused a file for another reason is not slowed down for good.
+/// The fewest handles that a server is taken to have. One that has fewer gets what it refuses once more each
+/// time, and one that has refused a file for another reason is not slowed down for good.
 const FEWEST_HANDLES: usize = 8;
 
 /// Something that is to be opened, or is being opened.
@@ -91,7 +92,8 @@ pub(crate) struct ToOpen {
     most_open: OpenCount,
 }
 
-/// Returns true where a limit of open files may be why the server has answered an OPEN with `code`, which is `fault`.
+/// Returns true where a limit of open files may be why the server has answered an OPEN with `code`, which is
+/// `fault`.
 pub(crate) fn may_be_limit(code: StatusCode, fault: &Fault) -> bool {
     matches!(code, StatusCode::FAILURE | StatusCode::PERMISSION_DENIED)
         && fault.kind == FaultKind::Other
@@ -99,9 +101,10 @@ pub(crate) fn may_be_limit(code: StatusCode, fault: &Fault) -> bool {
         && !fault.is_taken()
 }
 
-/// Returns true for what may wait for other files to be closed. A file that is opened once more on another channel
-/// keeps others from being closed on that channel's neighbours, and goes without that channel instead. Where both ends are
-/// `remote`, so does one that is being compared: each end might wait for what the other one has open.
+/// Returns true for what may wait for other files to be closed. A file that is opened once more on another
+/// channel keeps others from being closed on that channel's neighbours, and goes without that channel
+/// instead. Where both ends are `remote`, so does one that is being compared: each end might wait for what
+/// the other one has open.
 pub(crate) const fn may_wait(token: &Token, both_remote: bool) -> bool {
     match token {
         Token::File(_, FileStep::OpenOnChannel { .. }) => false,
@@ -121,8 +124,9 @@ impl ToOpen {
         self.most_open.files = self.most_open.files.max(open.files);
     }
 
-    /// Returns true where an OPEN that was refused while `open` were open is worth another attempt. `in_order`: the server
-    /// answers in the order of the requests, so that `open` is what it had open itself.
+    /// Returns true where an OPEN that was refused while `open` were open is worth another attempt.
+    /// `in_order`: the server answers in the order of the requests, so that `open` is what it had open
+    /// itself.
     pub(crate) const fn is_doubtful(&self, opening: &Opening, open: OpenCount, in_order: bool) -> bool {
         // Directories may count for the server or not.
         let as_ever = open.all >= self.most_open.all
@@ -135,7 +139,8 @@ impl ToOpen {
         self.waiting.push_back(waiting);
     }
 
-    /// Takes out what is to be opened now. `alone`: one at a time. `idle`: no answer of the server is awaited.
+    /// Takes out what is to be opened now. `alone`: one at a time. `idle`: no answer of the server is
+    /// awaited.
     pub(crate) fn next(&mut self, open: OpenCount, alone: bool, idle: bool) -> Option<Waiting> {
         let now = match self.waiting.front()?.opening.refused_at {
             _ if alone => open.all == 0,

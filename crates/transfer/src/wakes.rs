@@ -1,8 +1,8 @@
 //! Which connections of a copy have something to do because of what happened on another one. Pure.
 //!
-//! Each connection has a loop on a thread of its own, and the engine is shared. A loop runs when something came
-//! on its connection. Where an answer on one connection makes something possible on another one, the other loop is
-//! woken: else it sleeps for ever.
+//! Each connection has a loop on a thread of its own, and the engine is shared. A loop runs when something
+//! came on its connection. Where an answer on one connection makes something possible on another one, the
+//! other loop is woken: else it sleeps for ever.
 
 use crate::Engine;
 use crate::channels::Turn;
@@ -16,8 +16,8 @@ pub struct Wakes {
 }
 
 impl Wakes {
-    /// Returns those of `channels`, all to the end that has several, that have something to do that they did not
-    /// have at the last call.
+    /// Returns those of `channels`, all to the end that has several, that have something to do that they did
+    /// not have at the last call.
     pub fn channels_to_wake(
         &mut self,
         engine: &mut Engine,

@@ -364,8 +364,8 @@ fn unknown_server_that_keeps_files_gets_several_channels() {
     assert!(ended.rounds <= 30, "{}", ended.rounds);
 }
 
-/// Each OPEN for writing begins at the start of an empty file, and what does not follow what was written is refused, as
-/// `rclone serve sftp` without a cache has it.
+/// Each OPEN for writing begins at the start of an empty file, and what does not follow what was written is
+/// refused, as `rclone serve sftp` without a cache has it.
 fn written_in_order() -> Faults {
     let mut ends: Vec<(Vec<u8>, u64)> = Vec::new();
     Faults::hook(move |what, path, offset| {

@@ -1,4 +1,5 @@
-//! Copies that were interrupted are continued: little moves twice, and nothing that another process has changed is kept.
+//! Copies that were interrupted are continued: little moves twice, and nothing that another process has
+//! changed is kept.
 
 mod common;
 
@@ -100,11 +101,13 @@ fn a_copy_that_dies_again_and_again_loses_little() {
                 }
                 let mut dice = Dice(seed * 7919 + 1);
                 let again = through_deaths(direction, &temp, &mut dice, || {
-                    // What a turn of the test's loop has confirmed is noted only in the next one: short turns.
+                    // What a turn of the test's loop has confirmed is noted only in the next one: short
+                    // turns.
                     let setup = if ours { Setup::default() } else { stock(&[]) };
                     Setup { window: 256 * 1024, ..setup }
                 });
-                // Six deaths, each with one block of digests or one note of the journal, and the small files in flight.
+                // Six deaths, each with one block of digests or one note of the journal, and the small files
+                // in flight.
                 assert!(again <= 6 * (1 << 20) + 3_000_000, "{direction:?} ours {ours} seed {seed}: {again}");
             }
         }

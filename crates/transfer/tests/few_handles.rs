@@ -1,5 +1,5 @@
-//! Servers that limit how many files are open without saying so: what they refuse is tried again with fewer files open, and
-//! what they refuse for another reason is reported once.
+//! Servers that limit how many files are open without saying so: what they refuse is tried again with fewer
+//! files open, and what they refuse for another reason is reported once.
 
 mod common;
 

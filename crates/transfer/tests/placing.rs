@@ -111,7 +111,8 @@ fn a_directory_that_takes_no_new_names_is_written_in_place() {
     assert_eq!(fs::read(temp.join("to")).expect("it"), b"old");
 }
 
-/// The server offers `posix-rename@openssh.com` and does not replace, as request servers of Go's pkg/sftp may.
+/// The server offers `posix-rename@openssh.com` and does not replace, as request servers of Go's pkg/sftp
+/// may.
 #[test]
 fn files_are_replaced_where_rename_refuses_names_that_exist() {
     let temp = TempTree::new();

@@ -1,4 +1,5 @@
-//! What others have put under the names that unfinished copies have is not written to, and does not become the copy.
+//! What others have put under the names that unfinished copies have is not written to, and does not become
+//! the copy.
 
 mod common;
 

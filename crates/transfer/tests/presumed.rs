@@ -1,5 +1,5 @@
-//! What goes into a directory that is being made does not wait for the answer; when there is another answer than expected, nothing is told
-//! twice, nothing is lost, and nothing is put where it should not be.
+//! What goes into a directory that is being made does not wait for the answer; when there is another answer
+//! than expected, nothing is told twice, nothing is lost, and nothing is put where it should not be.
 
 mod common;
 
@@ -80,7 +80,8 @@ fn a_failure_in_such_a_directory_is_told() {
     assert_eq!(ended.summary.files, 80);
 }
 
-/// A link in the place of a directory that was not there: with the links of the source kept nothing is written through it.
+/// A link in the place of a directory that was not there: with the links of the source kept nothing is
+/// written through it.
 #[test]
 fn nothing_is_presumed_where_links_are_not_followed() {
     use lh_transfer::{Keep, Options};

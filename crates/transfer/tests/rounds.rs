@@ -1,5 +1,5 @@
-//! What a long path costs is counted in round trips: everything that can be sent is sent, then all answers come at once.
-//! ConnectionStats in seconds are these times the round trip.
+//! What a long path costs is counted in round trips: everything that can be sent is sent, then all answers
+//! come at once. ConnectionStats in seconds are these times the round trip.
 
 mod common;
 
@@ -34,7 +34,8 @@ fn two_thousand_small_files_take_few_round_trips_whatever_the_server() {
     for direction in [Direction::Upload, Direction::Download] {
         for preserve in [false, true] {
             let options = Options { recursive: true, preserve, ..Options::default() };
-            // At 50 ms these are 0.8 s, and 0.6 s with batches; a round trip for each file and step would be minutes.
+            // At 50 ms these are 0.8 s, and 0.6 s with batches; a round trip for each file and step would be
+            // minutes.
             for (stock, most) in [(true, 16), (false, 12)] {
                 let ended = rounds(&temp, direction, stock, options.clone());
                 assert_eq!(ended.summary.files, 2_000);
@@ -44,8 +45,8 @@ fn two_thousand_small_files_take_few_round_trips_whatever_the_server() {
     }
 }
 
-/// Of servers that take what stands behind the first words the paths are asked about in the first flight, and where nothing was the
-/// tree is in the second.
+/// Of servers that take what stands behind the first words the paths are asked about in the first flight, and
+/// where nothing was the tree is in the second.
 ///
 /// Covers: wire first-flight@longhaul
 #[test]

@@ -10,7 +10,8 @@ use common::{Ended, Setup, TempTree, copy_with, plan, stock};
 use lh_sftp::PacketType;
 use lh_transfer::{Direction, Options};
 
-/// A server of another make that does not answer some requests: those whose answers are the ones of type `kind` that `drops` names.
+/// A server of another make that does not answer some requests: those whose answers are the ones of type
+/// `kind` that `drops` names.
 fn dropping(kind: PacketType, drops: impl Fn(usize) -> bool + 'static) -> Setup {
     let mut setup = stock(&[]);
     let (mut tamper, mut seen) = (setup.tamper, 0);

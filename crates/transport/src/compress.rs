@@ -113,8 +113,8 @@ impl Deflater {
         })
     }
 
-    /// Compresses the payload and ends with a partial flush, so that the peer can decompress all of it. Nothing in the
-    /// result refers to text of another channel.
+    /// Compresses the payload and ends with a partial flush, so that the peer can decompress all of it.
+    /// Nothing in the result refers to text of another channel.
     pub(crate) fn compress(&mut self, payload: &[u8]) -> Result<Vec<u8>, TransportError> {
         let content = Content::of(payload).unwrap_or(self.content);
         let is_other = std::mem::replace(&mut self.content, content) != content;

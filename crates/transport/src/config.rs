@@ -61,8 +61,8 @@ impl Algorithms {
     }
 
     /// Returns our client's default offer: that of OpenSSH 10.5's client, in its order. The client's order
-    /// decides, so AES-GCM comes first when the CPU has instructions for AES and carry-less multiplication: it
-    /// is then several times cheaper than ChaCha20-Poly1305.
+    /// decides, so AES-GCM comes first when the CPU has instructions for AES and carry-less multiplication:
+    /// it is then several times cheaper than ChaCha20-Poly1305.
     pub fn client_default() -> Self {
         let mut algorithms = Self::defaults(End::Client);
         if cpu_has_aes() {

@@ -29,8 +29,8 @@ impl Transport {
     /// must never send with the same keys.
     ///
     /// # Errors
-    /// Fails during a key exchange, with compression running, with outstanding jobs, with events to be polled,
-    /// or where messages are [kept](Self::retain). The state is then unchanged.
+    /// Fails during a key exchange, with compression running, with outstanding jobs, with events to be
+    /// polled, or where messages are [kept](Self::retain). The state is then unchanged.
     pub fn freeze(&mut self) -> Result<Zeroizing<Vec<u8>>, FreezeError> {
         self.run_jobs();
         if self.jobs_out() > 0 || self.recv.ahead() > 0 {

@@ -6,8 +6,8 @@
 //!
 //! 1. [`retain`](Transport::retain) before the first message of the connection protocol is queued;
 //! 2. [`acknowledge`](Transport::acknowledge) with each count that the peer sends;
-//! 3. when the socket fails or is silent for too long, [`link_lost`](Transport::link_lost). The transport stays
-//!    the destination of messages, and keeps them;
+//! 3. when the socket fails or is silent for too long, [`link_lost`](Transport::link_lost). The transport
+//!    stays the destination of messages, and keeps them;
 //! 4. [`resume_from`](Transport::resume_from) on the transport of a new connection that is authenticated.
 
 use lh_resume::is_counted;

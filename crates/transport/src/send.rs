@@ -76,8 +76,8 @@ impl PaddingPool {
     }
 }
 
-/// Returns the size of a packet without its tag, bytes (RFC 4253 section 6). What exceeds header and payload is
-/// padding. `bare`: packets without padding, see [`Transport::relayed`](crate::Transport::relayed).
+/// Returns the size of a packet without its tag, bytes (RFC 4253 section 6). What exceeds header and payload
+/// is padding. `bare`: packets without padding, see [`Transport::relayed`](crate::Transport::relayed).
 fn packet_size(key: &PacketKey, bare: bool, payload: usize) -> usize {
     if bare {
         return HEADER + payload;
@@ -285,7 +285,8 @@ impl Sender {
     fn slab_for(&mut self, bytes: usize) -> &mut Slab {
         let fits = self.slabs.back().is_some_and(|slab| slab.job.is_none() && slab.free() >= bytes);
         if !fits {
-            // A slab that is only kept for the case that its packets must be sent again leaves the queue idle.
+            // A slab that is only kept for the case that its packets must be sent again leaves the queue
+            // idle.
             let kept = self.retention.is_some() && self.queued == 0;
             let idle = self.slabs.back().is_none_or(|slab| slab.filled == 0);
             if idle {

@@ -1,5 +1,5 @@
-//! Parts of a connection's state that more than one module changes: its phase, the key exchanges, messages that
-//! wait.
+//! Parts of a connection's state that more than one module changes: its phase, the key exchanges, messages
+//! that wait.
 
 use std::collections::VecDeque;
 use std::time::Instant;

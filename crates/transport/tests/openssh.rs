@@ -152,7 +152,8 @@ impl Link {
                     self.flush();
                     match self.socket.read(self.transport.recv_space()) {
                         Ok(n) if n > 0 => self.transport.received(n),
-                        // This process was stopped and continued: a socket with a timeout reports it (signal(7)).
+                        // This process was stopped and continued: a socket with a timeout reports it
+                        // (signal(7)).
                         Err(error) if error.kind() == ErrorKind::Interrupted => {}
                         Ok(_) | Err(_) => self.transport.received_eof(),
                     }

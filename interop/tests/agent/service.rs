@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use lh_interop::{Lab, eventually, our};
 
-/// Runs `lhssh-agent` with `flags` as a service manager does: descriptor 3 is the socket, the variables name it.
+/// Runs `lhssh-agent` with `flags` as a service manager does: descriptor 3 is the socket, the variables name
+/// it.
 fn start(lab: &Lab, socket: OwnedFd, sockets: &str, flags: &str) -> Child {
     // The socket arrives as standard input, which Command can set.
     let line = format!(

@@ -135,7 +135,8 @@ fn slow_agent(socket: &std::path::Path, delay: Duration) {
                     if client.read_exact(&mut message).is_err() {
                         break;
                     }
-                    // SSH_AGENTC_REQUEST_IDENTITIES has SSH_AGENT_IDENTITIES_ANSWER, all else SSH_AGENT_FAILURE.
+                    // SSH_AGENTC_REQUEST_IDENTITIES has SSH_AGENT_IDENTITIES_ANSWER, all else
+                    // SSH_AGENT_FAILURE.
                     let answer: &[u8] = if message.first() == Some(&11) {
                         std::thread::sleep(delay);
                         &[0, 0, 0, 5, 12, 0, 0, 0, 0]
@@ -218,7 +219,8 @@ fn doctor_names_a_slow_name_service() {
     first(&diagnosis, "user_lookup", &["for its name service", "id for the user", "nsswitch.conf"]);
 }
 
-/// Lines with keys of the type Ed25519 that no one has. `before` stands before each, with its number for `{}`.
+/// Lines with keys of the type Ed25519 that no one has. `before` stands before each, with its number for
+/// `{}`.
 fn unknown_keys(count: u32, before: &str) -> String {
     // The first characters are the type's name; the last ones the number, six bits in each.
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -49,7 +49,8 @@ fn doctor_names_a_processor_shared_with_loops() {
     let prefix = ["taskset", "-c", "0"];
     let plan = Plan { spec: spec(600, 10), prefix: &prefix, ..Plan::default() };
     let Some(site) = Site::start(test, &plan) else { return };
-    // Each loop has three times as much of the processor as the server, so that on a busy machine, too, the client waits less.
+    // Each loop has three times as much of the processor as the server, so that on a busy machine, too, the
+    // client waits less.
     let _loops = Loops::start(6, 0..1, -5);
     let diagnosis = site.examine(SLOW_SUITE, "processor");
     first(&diagnosis, "processor", &["Other programs on the server", "for its turn", "renice"]);
@@ -106,8 +107,8 @@ impl Drop for Quota {
     }
 }
 
-/// Plants a quota at one end, and asserts that it is named. Control groups are not visible in a namespace of `ip netns`, so
-/// there is no emulated path.
+/// Plants a quota at one end, and asserts that it is named. Control groups are not visible in a namespace of
+/// `ip netns`, so there is no emulated path.
 fn names_a_quota(test: &str, is_of_server: bool) {
     if !is_root() {
         return skip(test, "control groups need root");

@@ -1,4 +1,5 @@
-//! What single packets meet on the path: congestion marks, copies, jitter, a policer of each connection, interruptions.
+//! What single packets meet on the path: congestion marks, copies, jitter, a policer of each connection,
+//! interruptions.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -322,7 +322,8 @@ fn doctor_takes_no_queue_for_a_policer() {
     if !has_bbr(test) {
         return;
     }
-    // BBR fills a queue of a whole round trip and of a quarter where it starts, loses a burst, and keeps it short then.
+    // BBR fills a queue of a whole round trip and of a quarter where it starts, loses a burst, and keeps it
+    // short then.
     for queue in [400_000, 100_000] {
         let congestion = "bbr".to_owned();
         let spec = Spec { queue: Some(queue), congestion, ..spec(40, 80) };

@@ -1,5 +1,5 @@
-//! The list of crates inside a program, in the form of cargo-auditable: a section `.dep-v0` with compressed JSON.
-//! Scanners for vulnerabilities read it.
+//! The list of crates inside a program, in the form of cargo-auditable: a section `.dep-v0` with compressed
+//! JSON. Scanners for vulnerabilities read it.
 
 use serde_json::json;
 

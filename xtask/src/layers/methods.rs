@@ -1,5 +1,6 @@
-//! Checks that a type whose methods stand in several files can be read bottom up: cycles through `self.method()`
-//! are the same tangle as cycles of imports, and imports do not show them. And that types with many methods do not grow.
+//! Checks that a type whose methods stand in several files can be read bottom up: cycles through
+//! `self.method()` are the same tangle as cycles of imports, and imports do not show them. And that types
+//! with many methods do not grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,8 +23,8 @@ const STILL_IN_CYCLES: &[(&str, &str, usize)] = &[];
 /// Inherent methods from which on a type needs a row in [`STILL_LARGE`].
 const LARGE: usize = 120;
 
-/// Types with that many inherent methods or more: crate, type, and their number. A number may only fall: parts of such a
-/// type that have a state of their own become types of their own.
+/// Types with that many inherent methods or more: crate, type, and their number. A number may only fall:
+/// parts of such a type that have a state of their own become types of their own.
 const STILL_LARGE: &[(&str, &str, usize)] = &[("crates/transfer", "Engine", 146)];
 
 /// The inherent methods of a type in one file, and what their code calls of `self`.

@@ -72,8 +72,8 @@ fn text_of(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Copies our programs into the system, with links from OpenSSH's names. Returns the links' directory as the system
-/// sees it.
+/// Copies our programs into the system, with links from OpenSSH's names. Returns the links' directory as the
+/// system sees it.
 pub(super) fn install(root: &Path, bins: &Path) -> Result<PathBuf, String> {
     let (programs, names) = (root.join("srv/programs"), root.join("srv/openssh-names"));
     let problem = |path: &Path| {

@@ -47,7 +47,8 @@ fn keep(parsed: &Parsed) -> Keep {
     }
 }
 
-/// Only the engine keeps more than times and modes: what the old protocol and another program would forget is refused.
+/// Only the engine keeps more than times and modes: what the old protocol and another program would forget is
+/// refused.
 pub(super) fn check_keep(mode: Mode, direct: bool, options: &Options) -> Result<(), Stop> {
     match (mode, direct) {
         _ if options.keep == Keep::default() => Ok(()),

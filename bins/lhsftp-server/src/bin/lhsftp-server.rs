@@ -1,4 +1,5 @@
-//! The program `lhsftp-server` on its own. Packages have it as a name of one program for all (`longhaul-multi`).
+//! The program `lhsftp-server` on its own. Packages have it as a name of one program for all
+//! (`longhaul-multi`).
 
 use std::process::ExitCode;
 

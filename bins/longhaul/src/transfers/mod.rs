@@ -1,4 +1,5 @@
-//! `longhaul transfers`: the unfinished copies of this user, by their journals; resumes them, or removes what they have left.
+//! `longhaul transfers`: the unfinished copies of this user, by their journals; resumes them, or removes what
+//! they have left.
 
 mod clean;
 mod origin;

@@ -1,4 +1,5 @@
-//! `longhaul verify`: checks a tree against the manifests that `lhscp --manifest-out` has left, one or those of all shares.
+//! `longhaul verify`: checks a tree against the manifests that `lhscp --manifest-out` has left, one or those
+//! of all shares.
 
 mod known;
 mod local;

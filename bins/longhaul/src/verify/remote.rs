@@ -1,4 +1,5 @@
-//! A tree of another host against a manifest, over SFTP: by sums that the server makes, where it is ours, else by reading the files.
+//! A tree of another host against a manifest, over SFTP: by sums that the server makes, where it is ours,
+//! else by reading the files.
 //!
 //! Many files are looked at at a time, so that a long round trip costs little.
 

@@ -180,7 +180,8 @@ impl Findings {
         }
     }
 
-    /// The last line; returns the exit status. `failed`: why not everything was looked at, which is said on standard error.
+    /// The last line; returns the exit status. `failed`: why not everything was looked at, which is said on
+    /// standard error.
     pub(super) fn finish(&self, failed: Option<&str>) -> u8 {
         let status = if failed.is_some() && !self.different { CANNOT } else { self.status() };
         let outcome = match status {

@@ -220,7 +220,8 @@ impl Program {
     /// Parses the arguments (without the program's name).
     ///
     /// # Errors
-    /// [`Stop`] for `--help` and `--version`, unknown flags, missing values, and flags that are not supported yet.
+    /// [`Stop`] for `--help` and `--version`, unknown flags, missing values, and flags that are not supported
+    /// yet.
     pub fn parse(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Stop> {
         self.parse_among(arguments, usize::from(self.flags_after_first_operand))
     }

@@ -131,8 +131,8 @@ impl Display {
         self.update_resumed(JOB, name.as_bytes(), kept, done, total, now);
     }
 
-    /// Draws the last line of a job on display: it copied `files` files with `done` bytes and `started` at the given
-    /// instant.
+    /// Draws the last line of a job on display: it copied `files` files with `done` bytes and `started` at
+    /// the given instant.
     pub fn finish_job(&mut self, files: u64, done: u64, started: Instant, now: Instant) {
         if let Some((JOB, meter)) = &mut self.current {
             let name = count(files);

@@ -74,7 +74,8 @@ impl HostBased {
     }
 }
 
-/// Sends the next host-based request. False if no key is left, or none can sign. `keys` is found at the first call.
+/// Sends the next host-based request. False if no key is left, or none can sign. `keys` is found at the first
+/// call.
 pub(super) fn offer(keys: &mut Option<HostBased>, exchange: &mut Exchange<'_>, log: &mut Log<'_>) -> bool {
     let config = exchange.config;
     loop {

@@ -70,7 +70,8 @@ impl Loader<'_> {
         self.notes.push(Note { loud: false, text });
     }
 
-    /// Refuses a host name with shell syntax, from the command line as well as from files: no network has one.
+    /// Refuses a host name with shell syntax, from the command line as well as from files: no network has
+    /// one.
     pub(super) fn check_host(&mut self, host: &str) -> Result<(), ConfigError> {
         if host_is_safe(host) { Ok(()) } else { Err(self.fatal(BAD_HOST.to_string())) }
     }

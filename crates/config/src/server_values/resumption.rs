@@ -7,8 +7,8 @@ use crate::value::Seconds;
 use crate::value_error::{Syntax, ValueError};
 use std::time::Duration;
 
-/// Longest wait after an end of file where no second time is set, seconds. A client that is alive has seen the
-/// end as well and tries again at once, and then every second. A client that was killed does not, and its
+/// Longest wait after an end of file where no second time is set, seconds. A client that is alive has seen
+/// the end as well and tries again at once, and then every second. A client that was killed does not, and its
 /// programs hold locks that its next run needs.
 const AFTER_END_OF_FILE: u64 = 15;
 

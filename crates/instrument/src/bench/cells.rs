@@ -109,8 +109,8 @@ pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool, has_j
     Cells { all, main: 0 }
 }
 
-/// The cells of a quick run: few enough for rounds from which something follows. `usual` is the suite that both ends
-/// have agreed on.
+/// The cells of a quick run: few enough for rounds from which something follows. `usual` is the suite that
+/// both ends have agreed on.
 pub(super) fn quick(
     setups: Vec<Setup>,
     clients: &[Client],

@@ -73,8 +73,8 @@ pub(super) fn contests(rows: &Rows) -> Vec<Contest<'_>> {
     all
 }
 
-/// Conclusions of a run: the best row of each column where it is clearly better than the next, and the columns whose
-/// rounds scatter too much to name one.
+/// Conclusions of a run: the best row of each column where it is clearly better than the next, and the
+/// columns whose rounds scatter too much to name one.
 pub(super) fn conclusions(rows: &Rows) -> Vec<String> {
     let contests = contests(rows);
     let is_winner =

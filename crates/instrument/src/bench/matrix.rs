@@ -140,7 +140,8 @@ mod tests {
     use super::super::row::{Rows, Unit};
     use super::*;
 
-    /// A measured path, two measured paths of which one is slow, and one without a result, after a turn as JSON.
+    /// A measured path, two measured paths of which one is slow, and one without a result, after a turn as
+    /// JSON.
     fn pairs() -> Vec<Pair> {
         let pair = |to: &str, up: f64| {
             let mut rows = Rows::default();

@@ -1,9 +1,10 @@
 //! Whether two rows differ, or their rounds scatter too much to tell.
 //!
-//! The ratio of two rows has a rank interval: of the ratios of all values of one to all of the other, as many of the
-//! lowest and highest are left out as the Mann-Whitney test permits at a level of 90 %. With three rounds each, none is
-//! left out. The rows differ where 1 is outside of the interval and the medians are further apart than the values of
-//! either row: the interval alone would call one pair of equal rows in ten different, and a run has a hundred pairs.
+//! The ratio of two rows has a rank interval: of the ratios of all values of one to all of the other, as many
+//! of the lowest and highest are left out as the Mann-Whitney test permits at a level of 90 %. With three
+//! rounds each, none is left out. The rows differ where 1 is outside of the interval and the medians are
+//! further apart than the values of either row: the interval alone would call one pair of equal rows in ten
+//! different, and a run has a hundred pairs.
 
 use serde_json::{Value, json};
 
@@ -136,8 +137,8 @@ fn left_out(first: usize, second: usize) -> usize {
     beyond.count().saturating_sub(1)
 }
 
-/// In how many arrangements of two rows without a difference `u` pairs are in the wrong order: the distribution of
-/// Mann and Whitney's U, by the Gaussian binomial coefficients.
+/// In how many arrangements of two rows without a difference `u` pairs are in the wrong order: the
+/// distribution of Mann and Whitney's U, by the Gaussian binomial coefficients.
 fn arrangements(first: usize, second: usize) -> Vec<f64> {
     let mut counts = vec![0.0; first * second + 1];
     counts[0] = 1.0;

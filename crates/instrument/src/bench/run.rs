@@ -20,8 +20,8 @@ use crate::target::{Remote, Target};
 
 /// Time of a cipher alone.
 pub(super) const SEAL: Duration = Duration::from_millis(60);
-/// Logins of a cell: they are repeated for this time, and up to this number, because the server's processor time has a
-/// resolution of 10 ms.
+/// Logins of a cell: they are repeated for this time, and up to this number, because the server's processor
+/// time has a resolution of 10 ms.
 pub(super) const LOGINS_TIME: Duration = Duration::from_millis(150);
 const MOST_LOGINS: u32 = 10;
 /// Time of three small messages up to which more are sent, seconds.

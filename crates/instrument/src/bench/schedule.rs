@@ -1,10 +1,12 @@
 //! Which cell of a run comes next, so that the run ends in time on a slow machine or path, too.
 //!
-//! What does not fit into the time is left out in this order: first rounds, then cells that were not measured yet, the
-//! last of the list first. A cell is not begun unless the time that it is expected to take is left: the time that it took
-//! last or, for the first time, a guess that grows with how much longer the others took than guessed.
+//! What does not fit into the time is left out in this order: first rounds, then cells that were not measured
+//! yet, the last of the list first. A cell is not begun unless the time that it is expected to take is left:
+//! the time that it took last or, for the first time, a guess that grows with how much longer the others took
+//! than guessed.
 //!
-//! The first cells of the list may have rounds reserved: others are not begun unless the time for those is left.
+//! The first cells of the list may have rounds reserved: others are not begun unless the time for those is
+//! left.
 
 use std::time::Duration;
 
@@ -143,7 +145,8 @@ mod tests {
     const GUESS: Duration = Duration::from_millis(500);
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// A run of ten cells in virtual time, each of which takes this; the end, cells in order, and those left out.
+    /// A run of ten cells in virtual time, each of which takes this; the end, cells in order, and those left
+    /// out.
     fn run(takes: impl Fn(usize) -> Duration) -> (Duration, Vec<usize>, Vec<usize>) {
         let mut schedule = Schedule::new(LIMIT, [GUESS; 10]);
         let (mut now, mut order) = (Duration::ZERO, Vec::new());

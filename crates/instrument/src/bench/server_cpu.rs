@@ -1,14 +1,14 @@
 //! Processor time of the server's processes for logins.
 //!
-//! A login costs several processes, most of which end with it. The time of processes that have ended is added to that
-//! of their parent (proc(5), `cutime`), and so at last to the process that accepts the connections: its counters
-//! before and after some logins tell what these have cost.
+//! A login costs several processes, most of which end with it. The time of processes that have ended is added
+//! to that of their parent (proc(5), `cutime`), and so at last to the process that accepts the connections:
+//! its counters before and after some logins tell what these have cost.
 
 use crate::shell::{SHORT, cpu_with_children_of_stat};
 use crate::target::Remote;
 
-/// Prints the ancestors of the shell's parent, the next one first. A general process 1 is left out: its children are
-/// those of the whole system.
+/// Prints the ancestors of the shell's parent, the next one first. A general process 1 is left out: its
+/// children are those of the whole system.
 const ANCESTORS: &str = r#"p=$PPID; while [ "${p:-0}" -gt 0 ]; do
 if [ $p = 1 ]; then case $(cat /proc/1/comm) in systemd|init) break;; esac; fi
 echo $p; read -r s </proc/$p/stat || break; s=${s##*) }; set -- $s; p=$2; done 2>/dev/null"#;

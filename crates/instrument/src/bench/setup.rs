@@ -39,8 +39,8 @@ impl Kind {
     }
 }
 
-/// Key exchange methods, each with another name that older peers know it by. A quick run takes the first two that both
-/// ends have.
+/// Key exchange methods, each with another name that older peers know it by. A quick run takes the first two
+/// that both ends have.
 const KEX: &[(&str, &str)] = &[
     ("mlkem768x25519-sha256", ""),
     ("curve25519-sha256", "curve25519-sha256@libssh.org"),

@@ -1,4 +1,5 @@
-//! What is measured on an idle connection: the start of shells and of SFTP, files of the home directory, a lookup.
+//! What is measured on an idle connection: the start of shells and of SFTP, files of the home directory, a
+//! lookup.
 
 use std::path::Path;
 
@@ -81,8 +82,9 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
     AtRest { shell: found, sftp, sftp_refusal, home, reverse_lookup, user_lookup, is_shell_missing }
 }
 
-/// Seconds from the acceptance of an SFTP session to its first answer, of those that answered; further ones only where
-/// the first is slow. Also why the first did not answer, where the server refuses SFTP or its program ends.
+/// Seconds from the acceptance of an SFTP session to its first answer, of those that answered; further ones
+/// only where the first is slow. Also why the first did not answer, where the server refuses SFTP or its
+/// program ends.
 fn sftp_starts(remote: &mut Remote, round_trip: f64) -> (Vec<f64>, Option<String>) {
     /// SSH_FXP_INIT of version 3.
     const INIT: &[u8] = &[0, 0, 0, 5, 1, 0, 0, 0, 3];
@@ -133,8 +135,8 @@ fn at(shown: &Shown, word: &str) -> Option<f64> {
 const LOOK_UP: &str = r#"set -- $SSH_CONNECTION; echo "begin"; getent hosts $1 >/dev/null 2>&1
 echo "middle"; id "${LOGNAME:-$USER}" >/dev/null 2>&1; echo "end""#;
 
-/// Opens the files of the home directory that a login reads, then as many of `/etc`, and says what it has opened.
-/// Between the two, the output says how far it is.
+/// Opens the files of the home directory that a login reads, then as many of `/etc`, and says what it has
+/// opened. Between the two, the output says how far it is.
 const OPEN_FILES: &str = r#"cd || exit
 all=".ssh/authorized_keys .ssh/rc .profile .bash_profile .bash_login .bashrc .zshenv .zprofile .zshrc .zlogin .kshrc"
 set -- /etc/passwd /etc/group /etc/hosts /etc/profile /etc/services /etc/protocols /etc/nsswitch.conf

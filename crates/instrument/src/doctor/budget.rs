@@ -1,17 +1,19 @@
-//! The time of a run. Steps that only confirm or compare are left out once it is used up, and the page says so.
+//! The time of a run. Steps that only confirm or compare are left out once it is used up, and the page says
+//! so.
 
 use super::facts::Facts;
 use super::instruments::Instruments;
 
-/// A step begins if it is expected to end within this time of the run, seconds; with more for each second of the round
-/// trip, and the time of the logins, up to the most.
+/// A step begins if it is expected to end within this time of the run, seconds; with more for each second of
+/// the round trip, and the time of the logins, up to the most.
 const LIMIT: f64 = 45.0;
 const FOR_ROUND_TRIP: f64 = 80.0;
 const MOST: f64 = 65.0;
 /// Time for which a transfer's command may still write after its end, part of the transfer.
 const DRAINS: f64 = 1.3;
 
-/// Begins a step of transfers that take this long each, seconds, if there is time for it; else notes what was not measured.
+/// Begins a step of transfers that take this long each, seconds, if there is time for it; else notes what was
+/// not measured.
 pub(super) fn begin<I: Instruments>(
     instruments: &mut I,
     facts: &mut Facts,

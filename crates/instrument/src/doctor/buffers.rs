@@ -17,8 +17,8 @@ fn wanted_buffer(judged: &JudgedDirection<'_>, now: f64) -> u64 {
     (wanted as u64).next_power_of_two().min(1 << 30)
 }
 
-/// Share of the time in which TCP waited for the receiver's window, and that window in bytes, where it was filled
-/// in each round trip. One that is small without being full belongs to a slow receiver.
+/// Share of the time in which TCP waited for the receiver's window, and that window in bytes, where it was
+/// filled in each round trip. One that is small without being full belongs to a slow receiver.
 fn full_window(judged: &JudgedDirection<'_>) -> Option<(f64, f64)> {
     let sender = judged.sender()?;
     let share = sender.receive_window.filter(|share| *share >= MUCH)?;
@@ -118,8 +118,9 @@ pub(super) fn receive_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// The receiving system holds the window. TCP of the sending end does not always count what it waits for, so a rate that
-/// is about such a window in each round trip counts as well, where several connections are faster.
+/// The receiving system holds the window. TCP of the sending end does not always count what it waits for, so
+/// a rate that is about such a window in each round trip counts as well, where several connections are
+/// faster.
 fn fixed_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (waited, window) = match full_window(judged) {
         Some((share, window)) => (waited_for_window(judged, share, window), window),
@@ -140,7 +141,8 @@ fn fixed_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// Settings of the receiving system that hold the window at about this size, bytes: what holds it, and the change.
+/// Settings of the receiving system that hold the window at about this size, bytes: what holds it, and the
+/// change.
 fn fixed_buffer(judged: &JudgedDirection<'_>, window: f64) -> Option<(String, String)> {
     let (system, receiver) = (judged.facts.receiving(judged.direction), judged.direction.receiver());
     let name = judged.direction.name();

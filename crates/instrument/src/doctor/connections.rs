@@ -1,5 +1,5 @@
-//! The doctor's measurements over connections of this process. Each connection has a thread: a connection stays with the
-//! thread that has made it.
+//! The doctor's measurements over connections of this process. Each connection has a thread: a connection
+//! stays with the thread that has made it.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

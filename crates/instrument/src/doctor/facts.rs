@@ -10,7 +10,8 @@ use crate::shell::System;
 use crate::stage::Stage;
 use crate::stats::{lowest, median};
 
-/// How many times longer than TCP's the round trip of SSH must be, and how much, seconds, for TCP to end on the way.
+/// How many times longer than TCP's the round trip of SSH must be, and how much, seconds, for TCP to end on
+/// the way.
 const MANY_TIMES: f64 = 3.0;
 const FARTHER: f64 = 0.015;
 /// Small messages for that verdict.
@@ -74,9 +75,11 @@ pub(crate) struct Facts {
     pub(crate) other_cipher: Option<OtherCipher>,
     /// An upload with another congestion control, where segments are lost.
     pub(crate) other_control: Option<OtherControl>,
-    /// Rate of an upload with compression, where the configuration asks for it, bytes/s. The others are without.
+    /// Rate of an upload with compression, where the configuration asks for it, bytes/s. The others are
+    /// without.
     pub(crate) compressed: Option<f64>,
-    /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
+    /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged
+    /// often.
     pub(crate) without_rekeys: Option<f64>,
     pub(crate) rate_limit: Option<f64>,
     /// An upload below the rate above which segments seem to be dropped.
@@ -240,26 +243,28 @@ pub(crate) struct Shell {
 }
 
 impl Facts {
-    /// The path's round trip without load, seconds: where something on the path answers in the server's place, that of SSH.
+    /// The path's round trip without load, seconds: where something on the path answers in the server's
+    /// place, that of SSH.
     pub(crate) fn round_trip(&self) -> f64 {
         self.answered_on_the_way().map_or_else(|| self.least_round_trip(), |(_, of_ssh)| of_ssh)
     }
 
-    /// Round trips of TCP and of SSH, seconds, where TCP is answered by something on the way: the fastest of many small
-    /// messages takes a multiple of TCP's round trip.
+    /// Round trips of TCP and of SSH, seconds, where TCP is answered by something on the way: the fastest of
+    /// many small messages takes a multiple of TCP's round trip.
     pub(crate) fn answered_on_the_way(&self) -> Option<(f64, f64)> {
         let of_tcp = self.reached.as_ref().filter(|_| !self.is_proxied)?.connect;
         self.ends_on_the_way(of_tcp)
     }
 
-    /// Returns round trips of TCP and of SSH, seconds, where SSH's is a multiple of TCP's: TCP ends on the way.
+    /// Returns round trips of TCP and of SSH, seconds, where SSH's is a multiple of TCP's: TCP ends on the
+    /// way.
     fn ends_on_the_way(&self, of_tcp: f64) -> Option<(f64, f64)> {
         let of_ssh = lowest(self.idle.iter().copied()).filter(|_| self.idle.len() >= LEAST_PINGS)?;
         (of_ssh >= of_tcp * MANY_TIMES && of_ssh - of_tcp >= FARTHER).then_some((of_tcp, of_ssh))
     }
 
-    /// Round trips of the server's TCP during a download and of SSH, seconds, where the server's TCP ends on the way: under load, a
-    /// connection that reaches this machine takes a whole round trip and more.
+    /// Round trips of the server's TCP during a download and of SSH, seconds, where the server's TCP ends on
+    /// the way: under load, a connection that reaches this machine takes a whole round trip and more.
     pub(crate) fn relayed_at_server(&self) -> Option<(f64, f64)> {
         let flow = self.down.as_ref().filter(|flow| flow.is_significant() && !self.is_proxied)?;
         let of_tcp = flow.sender.as_ref()?.loaded_rtt?;

@@ -1,5 +1,5 @@
-//! The measurements of the doctor, in their order. What does not disturb each other goes on side by side, and what nothing
-//! suspicious asks for is left out, so that a healthy path is measured in half a minute.
+//! The measurements of the doctor, in their order. What does not disturb each other goes on side by side, and
+//! what nothing suspicious asks for is left out, so that a healthy path is measured in half a minute.
 
 use super::budget;
 use super::diagnose::one_is_not_enough;
@@ -102,7 +102,8 @@ fn words(failure: &NoConnection) -> String {
     }
 }
 
-/// What shows on idle connections; a second login goes on beside it. Returns both connections where the server runs commands.
+/// What shows on idle connections; a second login goes on beside it. Returns both connections where the
+/// server runs commands.
 fn at_rest<I: Instruments>(
     instruments: &mut I,
     facts: &mut Facts,
@@ -308,8 +309,8 @@ fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Res
     Ok(())
 }
 
-/// An upload at four fifths of the rate that passes, where what exceeds a rate seems to be dropped for each connection: a
-/// policer then drops nothing, and a path that loses packets by chance loses as many.
+/// An upload at four fifths of the rate that passes, where what exceeds a rate seems to be dropped for each
+/// connection: a policer then drops nothing, and a path that loses packets by chance loses as many.
 fn below_policer<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     const PART: f64 = 0.8;
     let limit = facts.up.as_ref().map_or(0.0, |flow| flow.rate) * PART;
@@ -353,8 +354,8 @@ fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut 
     }
 }
 
-/// Measures a disk by itself where it is slower than the path that brings and takes data, and keeps the better figures:
-/// what else writes now is no fault of the disk.
+/// Measures a disk by itself where it is slower than the path that brings and takes data, and keeps the
+/// better figures: what else writes now is no fault of the disk.
 fn slow_disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut Facts) {
     let [up, down] = Direction::BOTH.map(|direction| facts.best_rate(direction).unwrap_or(0.0));
     for (ends, brings, takes) in [([true, false], down, up), ([false, true], up, down)] {

@@ -1,5 +1,5 @@
-//! A home directory whose file system answers slowly: it holds up the login, which reads the keys in it, and the shell,
-//! which reads its start-up files.
+//! A home directory whose file system answers slowly: it holds up the login, which reads the keys in it, and
+//! the shell, which reads its start-up files.
 
 use super::facts::{Facts, Home};
 use super::finding::{Finding, weight_of_time};

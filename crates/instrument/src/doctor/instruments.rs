@@ -1,5 +1,5 @@
-//! What the doctor measures with. The order of its measurements ([`super::gather`]) is written against a trait, so that
-//! tests run it in virtual time.
+//! What the doctor measures with. The order of its measurements ([`super::gather`]) is written against a
+//! trait, so that tests run it in virtual time.
 
 use std::time::Duration;
 
@@ -83,7 +83,8 @@ pub(super) struct Transfer {
     pub(super) carrier: Carrier,
     /// Length at most.
     pub(super) time: Duration,
-    /// The rate that it is compared with, bytes/s, and the round trip, seconds: it ends once it is known to be alike.
+    /// The rate that it is compared with, bytes/s, and the round trip, seconds: it ends once it is known to
+    /// be alike.
     pub(super) like: Option<(f64, f64)>,
 }
 
@@ -135,8 +136,8 @@ pub(super) trait Instruments {
     /// The largest segment that arrives.
     fn segments(&mut self, reached: &Reached) -> Option<Segments>;
 
-    /// Begins a connection with these keywords, while other measurements go on. With `times_session`, a command that
-    /// does nothing is part of its login.
+    /// Begins a connection with these keywords, while other measurements go on. With `times_session`, a
+    /// command that does nothing is part of its login.
     fn prepare(&mut self, place: Place, keywords: &[(&str, &str)], times_session: bool) -> Self::Connection;
 
     /// Waits for a connection's login; at most for this time.
@@ -171,8 +172,8 @@ pub(super) trait Instruments {
         transfer: &Transfer,
     ) -> Result<Vec<Flow>, Fault>;
 
-    /// Has the server send outputs of rising sizes, bytes, each alone in a packet. Returns the largest that arrived and the
-    /// first that did not.
+    /// Has the server send outputs of rising sizes, bytes, each alone in a packet. Returns the largest that
+    /// arrived and the first that did not.
     fn arriving(&mut self, connection: &mut Self::Connection, sizes: &[u64]) -> (Option<u64>, Option<u64>);
 
     /// Begins a session that nothing is sent over, while other measurements go on.

@@ -8,11 +8,12 @@ use crate::stats::{lowest, median, time};
 /// Round trips for a verdict, and those for the question whether to measure more.
 const LEAST: usize = 20;
 const FEW: usize = 5;
-/// How far nine of ten round trips may be above the shortest: a part of that, and seconds; the larger one applies.
+/// How far nine of ten round trips may be above the shortest: a part of that, and seconds; the larger one
+/// applies.
 const STEADY: (f64, f64) = (0.2, 0.01);
 
-/// Part of the time that an SSH process waits for its turn at a processor, or that the hypervisor takes, from which late
-/// answers are no property of the path.
+/// Part of the time that an SSH process waits for its turn at a processor, or that the hypervisor takes, from
+/// which late answers are no property of the path.
 const WAITED: f64 = 0.15;
 
 /// Round trips without load, seconds.
@@ -61,7 +62,8 @@ pub(super) fn spread(facts: &Facts) -> Option<Spread> {
 pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
     let Some(Spread { shortest, usual, long }) = spread(facts) else { return };
     let explains = |finding: &Finding| finding.cause.starts_with("processor") || finding.cause == "jump_host";
-    // On a busy machine, small messages wait for their turn, too, although a path that is full limits the transfers.
+    // On a busy machine, small messages wait for their turn, too, although a path that is full limits the
+    // transfers.
     let flows = || Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));
     let turns = || flows().flat_map(|flow| [flow.client_turns, flow.server_turns]).flatten();
     let stolen = || flows().flat_map(|flow| [flow.client_stolen, flow.server_stolen]).flatten();

@@ -42,8 +42,8 @@ fn measure_alone<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Resu
     Ok(JumpHost { name: String::new(), idle, there, up, down, up_through, down_through })
 }
 
-/// A transfer to the jump host alone, and the rate through it. Once more where they differ: then the slower one alone, and
-/// the faster one through it.
+/// A transfer to the jump host alone, and the rate through it. Once more where they differ: then the slower
+/// one alone, and the faster one through it.
 fn both<I: Instruments>(
     instruments: &mut I,
     facts: &mut Facts,
@@ -115,7 +115,8 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
     found.map(|(_, found)| found)
 }
 
-/// The way to the jump host is the limit, and by which cause. What goes through the jump host by several connections goes to it, too.
+/// The way to the jump host is the limit, and by which cause. What goes through the jump host by several
+/// connections goes to it, too.
 fn before(
     judged: &JudgedDirection<'_>,
     jump_host: &JumpHost,

@@ -13,13 +13,13 @@ use crate::stats::{percent, rate, time};
 pub(super) const LEAST_SEGMENTS: f64 = 300.0;
 pub(super) const LEAST_RESENT: f64 = 5.0;
 
-/// True where the share of segments that were lost explains the flow's rate, however few they were. `idle` is the
-/// round trip without load, seconds.
+/// True where the share of segments that were lost explains the flow's rate, however few they were. `idle` is
+/// the round trip without load, seconds.
 pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
     let (Some(sender), Some(part)) = (flow.sender.as_ref(), flow.loss()) else { return false };
     let control = sender.congestion_control.as_deref();
-    // What a full queue has dropped is the path's limit, and no property of it that takes rate away. BBR fills a queue
-    // where it starts, and is judged by what it loses later.
+    // What a full queue has dropped is the path's limit, and no property of it that takes rate away. BBR
+    // fills a queue where it starts, and is judged by what it loses later.
     let has_queue = |course: &Drops| course.is_of_full_queue(idle);
     if !is_bbr(control) && flow.drops.as_ref().is_some_and(has_queue) {
         return false;
@@ -118,7 +118,8 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// Congestion marks (ECN) that hold a congestion control back although no queue is full.
 pub(super) fn congestion_marks(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (flow, sender) = (judged.flow, judged.sender()?);
-    // The sender's own count has each mark for a whole round trip; the receiving system's has all its connections.
+    // The sender's own count has each mark for a whole round trip; the receiving system's has all its
+    // connections.
     let part = flow.marked.unwrap_or(sender.marked / sender.segments.max(1.0));
     if sender.segments < LEAST_SEGMENTS || sender.marked < LEAST_RESENT || part <= 0.0 {
         return None;

@@ -1,7 +1,8 @@
 //! DSCP marks (`IPQoS`) that the path throttles: transfers with and without them, in turns.
 //!
-//! Uploads carry the marks of this machine, which asks for each of them. Downloads carry those of the server, which marks a
-//! connection by its sessions: with a terminal, without one, or none at all. So three kinds of connections are compared.
+//! Uploads carry the marks of this machine, which asks for each of them. Downloads carry those of the server,
+//! which marks a connection by its sessions: with a terminal, without one, or none at all. So three kinds of
+//! connections are compared.
 
 use super::budget;
 use super::facts::{Facts, Mark};
@@ -13,13 +14,15 @@ use crate::stats::{median, rate};
 
 /// Ratio of two rates from which they are measured in turns.
 const SUSPICIOUS: f64 = 1.3;
-/// Ratio of two rates from which further rounds are worth their time, and of all rounds from which a mark is throttled.
+/// Ratio of two rates from which further rounds are worth their time, and of all rounds from which a mark is
+/// throttled.
 const DIFFERS: f64 = 1.5;
 /// Ratio of the slowest transfer without the mark to the fastest one with it.
 const APART: f64 = 1.4;
 /// Rounds of transfers for a verdict.
 const ROUNDS: usize = 3;
-/// Transfers for which there has to be time where some are measured in turns: the last of all rounds may end later.
+/// Transfers for which there has to be time where some are measured in turns: the last of all rounds may end
+/// later.
 const IN_TURNS: f64 = 5.0;
 /// Cores of an SSH process from which its processor may be what makes two downloads differ.
 const BUSY: f64 = 0.7;
@@ -85,8 +88,8 @@ pub(super) fn measure<I: Instruments>(
     Ok(())
 }
 
-/// Compares an unmarked upload with the one that was judged, which has the mark of bulk data if any, and with one that has the
-/// mark of terminals. Those that differ are measured again, in turns.
+/// Compares an unmarked upload with the one that was judged, which has the mark of bulk data if any, and with
+/// one that has the mark of terminals. Those that differ are measured again, in turns.
 fn uploads<I: Instruments>(
     instruments: &mut I,
     facts: &mut Facts,
@@ -226,7 +229,8 @@ impl<C> Downloads<C> {
     }
 }
 
-/// Downloads by each kind of connection, and the slowest and the fastest of them again, in turns, where they differ.
+/// Downloads by each kind of connection, and the slowest and the fastest of them again, in turns, where they
+/// differ.
 fn downloads<I: Instruments>(instruments: &mut I, facts: &mut Facts, begun: Downloads<I::Connection>) {
     let round_trip = facts.round_trip();
     let mut kinds = vec![begun.usual];
@@ -292,8 +296,8 @@ fn download<I: Instruments>(
     Ok(flow.is_significant().then_some(Download { kind, mark: flow.mark, rate: flow.rate }))
 }
 
-/// Median rates with the mark and without it, where the path throttles it: every marked transfer was slower than
-/// every unmarked one.
+/// Median rates with the mark and without it, where the path throttles it: every marked transfer was slower
+/// than every unmarked one.
 fn throttled(mark: &Mark) -> Option<(f64, f64)> {
     let (with, without) = (median(mark.with.iter().copied())?, median(mark.without.iter().copied())?);
     let fastest = mark.with.iter().copied().reduce(f64::max)?;

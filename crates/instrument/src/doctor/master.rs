@@ -1,5 +1,5 @@
-//! The shared connection that programs with this configuration use (`ControlMaster`, `ControlPath`): the doctor's own
-//! connections tell nothing about it.
+//! The shared connection that programs with this configuration use (`ControlMaster`, `ControlPath`): the
+//! doctor's own connections tell nothing about it.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::stats::rate;
 const ANSWERS: Duration = Duration::from_secs(5);
 /// How many times faster a new connection must be.
 const SLOWER: f64 = 2.0;
-/// Rate from which the shared connection is fast, bytes/s: what this process sends through it passes the master as well, and costs
-/// processor time that programs without such a detour do not need.
+/// Rate from which the shared connection is fast, bytes/s: what this process sends through it passes the
+/// master as well, and costs processor time that programs without such a detour do not need.
 const FAST: f64 = 50e6;
 
 /// Measures both directions through the shared connection, where there is one.

@@ -62,7 +62,8 @@ fn limit_of(group: &MemoryGroup) -> String {
     size(group.limit.or(group.tcp_limit).unwrap_or(0) as f64)
 }
 
-/// The kernel has killed processes of the group while the doctor measured: in a transfer, or since the first look.
+/// The kernel has killed processes of the group while the doctor measured: in a transfer, or since the first
+/// look.
 fn killed(facts: &Facts, end: &str, of_flow: Option<&MemoryGroup>) -> Option<Finding> {
     let before = if end == "the server" { facts.there.memory() } else { Default::default() };
     let after = if end == "the server" { facts.memory_at_end.clone() } else { Default::default() };

@@ -90,13 +90,13 @@ pub(super) fn seems_policed(facts: &Facts) -> bool {
 
 /// Multiple of the rate that losses by chance would allow, from which they are not by chance.
 const BEYOND: f64 = 3.0;
-/// Part of the losses that may be left below a policer's rate, and the rate that is reached there at least, part of the
-/// limit.
+/// Part of the losses that may be left below a policer's rate, and the rate that is reached there at least,
+/// part of the limit.
 const LEFT: f64 = 0.1;
 const REACHED: f64 = 0.8;
 
-/// True where each connection has a policer of its own: an upload below the rate loses (nearly) nothing, or the rate is far
-/// beyond what so many losses by chance allow and was higher before the first of them.
+/// True where each connection has a policer of its own: an upload below the rate loses (nearly) nothing, or
+/// the rate is far beyond what so many losses by chance allow and was higher before the first of them.
 fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
     if judged.direction == Direction::Up {
         return judged
@@ -122,8 +122,8 @@ fn drops_of_policer(judged: &JudgedDirection<'_>) -> Option<f64> {
     (is_enough && is_short && is_policed).then_some(part)
 }
 
-/// Segments are lost without a queue before, again and again, and several connections together are no faster; or each
-/// connection loses what exceeds a rate of its own.
+/// Segments are lost without a queue before, again and again, and several connections together are no faster;
+/// or each connection loses what exceeds a rate of its own.
 pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let part = drops_of_policer(judged)?;
     let sender = judged.flow.sender.as_ref()?;

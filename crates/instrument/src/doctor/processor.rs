@@ -1,4 +1,5 @@
-//! Causes at the processors of both ends: the cipher, a limit of a control group, other programs, other virtual machines.
+//! Causes at the processors of both ends: the cipher, a limit of a control group, other programs, other
+//! virtual machines.
 
 use lh_metrics::threads::Usage;
 
@@ -12,16 +13,18 @@ use crate::stats::{percent, rate};
 /// Cores from which a process counts as limited by its processor.
 const BUSY_CORE: f64 = 0.85;
 
-/// Round trip under load from which a queue of the path is filled, multiples of the idle one, and seconds more.
+/// Round trip under load from which a queue of the path is filled, multiples of the idle one, and seconds
+/// more.
 const FILLED: (f64, f64) = (1.3, 0.003);
-/// Round trip without load from which it is that of a path, seconds. That of shorter ones is the time of the ends' own processors.
+/// Round trip without load from which it is that of a path, seconds. That of shorter ones is the time of the
+/// ends' own processors.
 const PATH: f64 = 0.001;
 
 /// Part of the processors' busy time from which a hypervisor that takes it counts.
 const STOLEN: f64 = 0.15;
 
-/// Part of the periods from which a control group that is stopped in them is what limits, whatever its processes waited for
-/// meanwhile: they used up their time again and again.
+/// Part of the periods from which a control group that is stopped in them is what limits, whatever its
+/// processes waited for meanwhile: they used up their time again and again.
 const NEARLY_EACH: f64 = 0.9;
 
 impl JudgedDirection<'_> {
@@ -41,8 +44,8 @@ impl JudgedDirection<'_> {
         self.processor().or(shared)
     }
 
-    /// True where the path is full: one connection fills the queue in front of it, and several are no faster. A process that waits for
-    /// its turn meanwhile costs no throughput.
+    /// True where the path is full: one connection fills the queue in front of it, and several are no faster.
+    /// A process that waits for its turn meanwhile costs no throughput.
     pub(super) fn fills_path(&self) -> bool {
         let (times, more) = FILLED;
         let idle = self.facts.round_trip();

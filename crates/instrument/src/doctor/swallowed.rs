@@ -1,7 +1,8 @@
-//! Packets of the server that the path swallows for their size (an MTU black hole on the way from the server alone).
+//! Packets of the server that the path swallows for their size (an MTU black hole on the way from the server
+//! alone).
 //!
-//! The way to the server is probed before the login ([`crate::probe`]). On the way from there, large packets first show as
-//! a key exchange that never ends or a download that never begins.
+//! The way to the server is probed before the login ([`crate::probe`]). On the way from there, large packets
+//! first show as a key exchange that never ends or a download that never begins.
 
 use std::time::Duration;
 
@@ -17,15 +18,16 @@ use crate::task::LATE;
 const SMALL: &str = "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256";
 /// Time limit of a login with small packets.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The sizes of outputs that are tried: from a least one, in steps. Packets of SSH end at multiples of 8 or 16 bytes.
+/// The sizes of outputs that are tried: from a least one, in steps. Packets of SSH end at multiples of 8 or
+/// 16 bytes.
 const LEAST: u64 = 400;
 const STEP: u64 = 128;
 const LAST_STEP: u64 = 16;
 /// Bytes of an SSH packet and its channel message besides their data.
 const AROUND: u64 = 40;
 
-/// Waits for a first login. After one that waits for the key exchange in vain, another with small packets shows whether the
-/// path swallows larger ones of the server, which is noted.
+/// Waits for a first login. After one that waits for the key exchange in vain, another with small packets
+/// shows whether the path swallows larger ones of the server, which is noted.
 pub(super) fn first_login<I: Instruments>(
     instruments: &mut I,
     facts: &mut Facts,
@@ -54,7 +56,8 @@ pub(super) fn is_silent(flow: &Flow) -> bool {
     flow.rate <= 0.0 && flow.failure.as_deref() == Some(LATE)
 }
 
-/// Searches the largest packet of the server that arrives; each of two searches costs a connection. `None` where all do.
+/// Searches the largest packet of the server that arrives; each of two searches costs a connection. `None`
+/// where all do.
 pub(super) fn search<I: Instruments>(instruments: &mut I, facts: &Facts) -> Option<Segments> {
     instruments.begin_step("packets of the server");
     let connection = prepare(instruments);

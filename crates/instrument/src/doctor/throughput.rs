@@ -19,8 +19,8 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
         return vec![paced];
     }
     let windows = buffers::window_scaling(judged).or_else(|| buffers::receive_window(judged));
-    // The window that the server waits for is the proxy's, whose system is not known; so are the buffers and losses of
-    // a way that ends before the server.
+    // The window that the server waits for is the proxy's, whose system is not known; so are the buffers and
+    // losses of a way that ends before the server.
     let ends_early = judged.facts.answered_on_the_way().is_some();
     // Where the server's connection ends at a relay, its counters are those of the way to that.
     let is_relayed = judged.facts.relayed_at_server().is_some();
@@ -67,8 +67,9 @@ fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let is_ours = lh_wire::peer::Peer::of(&judged.facts.server) == lh_wire::peer::Peer::Longhaul;
     let window = if is_ours { judged.flow.constant_window? } else { judged.flow.ssh_window? };
     let possible = window / judged.facts.round_trip();
-    // A slow command and a full queue use windows up too, and several connections are no faster then. Without a queue,
-    // a constant window is the limit whatever several connections did: on a long path they may not have had time to start.
+    // A slow command and a full queue use windows up too, and several connections are no faster then. Without
+    // a queue, a constant window is the limit whatever several connections did: on a long path they may not
+    // have had time to start.
     let loaded = judged.sender().and_then(|sender| sender.loaded_rtt);
     let has_queue = loaded.is_some_and(|loaded| loaded > FULL_QUEUE * judged.facts.round_trip());
     let is_each = judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED) || !(is_ours || has_queue);

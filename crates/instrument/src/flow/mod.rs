@@ -203,8 +203,8 @@ x() { grep ^IpExt: /proc/net/netstat 2>/dev/null | tr "\n" ";"; }
 p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); echo ready; cat >/dev/null; h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x)
 echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "m=$m"; echo "n=$n""#;
 
-/// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with the uptime at
-/// several moments on the way, more often while the flow starts.
+/// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with
+/// the uptime at several moments on the way, more often while the flow starts.
 const GIVE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 a() { head -n 1 /proc/stat 2>/dev/null; }
@@ -272,7 +272,8 @@ impl Remote {
         flow
     }
 
-    /// A download through a forward to `address`, where a helper sends when it has this line. There is no session.
+    /// A download through a forward to `address`, where a helper sends when it has this line. There is no
+    /// session.
     pub(crate) fn forwarded_download(
         &mut self,
         address: SocketAddr,
@@ -396,8 +397,8 @@ fn share(points: &[&Point], value: impl Fn(&Point) -> Option<u64>) -> Option<f64
     Some(value(last)?.saturating_sub(value(first)?) as f64 / 1e6 / time)
 }
 
-/// The window of the peer's channels, bytes, where the samples in which it was used up show one size from the first
-/// to the last: what TCP has not delivered yet, and the credit that is left.
+/// The window of the peer's channels, bytes, where the samples in which it was used up show one size from the
+/// first to the last: what TCP has not delivered yet, and the credit that is left.
 fn constant_window(points: &[&Point]) -> Option<f64> {
     let window = |point: &&Point| {
         let credit = point.sample.ssh("send_credit")?;

@@ -4,7 +4,8 @@ use lh_metrics::Point;
 
 /// Growth of a counter that is no progress, bytes: answers to pings.
 const ANSWERS: u64 = 2048;
-/// Time between two samples from which this process was not running, so that nothing is known of the flow, seconds.
+/// Time between two samples from which this process was not running, so that nothing is known of the flow,
+/// seconds.
 const MISSED: f64 = 0.2;
 
 /// Pauses of a flow.

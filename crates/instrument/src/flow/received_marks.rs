@@ -1,6 +1,7 @@
 //! Congestion marks (ECN, RFC 3168) that a system has received, by its own counters.
 
-/// Packets that a system received since it started: those with a congestion mark, and all that could have had one.
+/// Packets that a system received since it started: those with a congestion mark, and all that could have had
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ReceivedMarks {
     marked: f64,
@@ -8,7 +9,8 @@ pub(super) struct ReceivedMarks {
 }
 
 impl ReceivedMarks {
-    /// Reads the lines `IpExt:` of `/proc/net/netstat`: one with names, one with values. They may be joined by `;`.
+    /// Reads the lines `IpExt:` of `/proc/net/netstat`: one with names, one with values. They may be joined
+    /// by `;`.
     pub(super) fn of_netstat(text: &str) -> Option<Self> {
         let mut lines = text.split([';', '\n']).filter_map(|line| line.trim().strip_prefix("IpExt:"));
         let (names, values) = (lines.next()?.split_whitespace(), lines.next()?.split_whitespace());

@@ -15,12 +15,12 @@ pub(crate) struct Sender {
     /// Segments sent, and those that were sent again.
     pub(crate) segments: f64,
     pub(crate) resent: f64,
-    /// Segments sent again of which the receiver said that it had them already, and times that segments were acknowledged
-    /// later than others that were sent after them.
+    /// Segments sent again of which the receiver said that it had them already, and times that segments were
+    /// acknowledged later than others that were sent after them.
     pub(crate) spurious: f64,
     pub(crate) reordered: f64,
-    /// Segments acknowledged while the receiver reported congestion marks (ECN, RFC 3168). It repeats each report for
-    /// a round trip, so there are more of them than marks.
+    /// Segments acknowledged while the receiver reported congestion marks (ECN, RFC 3168). It repeats each
+    /// report for a round trip, so there are more of them than marks.
     pub(crate) marked: f64,
     /// Bytes of a segment.
     pub(crate) segment: f64,
@@ -35,22 +35,23 @@ pub(crate) struct Sender {
     pub(crate) paced: Option<f64>,
 }
 
-/// Times that segments were overtaken from which the path reorders: in all, and for each segment that was sent again. A
-/// packet that is overtaken may hold 44 of these.
+/// Times that segments were overtaken from which the path reorders: in all, and for each segment that was
+/// sent again. A packet that is overtaken may hold 44 of these.
 const REORDERED: f64 = 5.0;
 const FOR_EACH: f64 = 0.1;
 /// Part of what was sent again that had arrived, from which it was sent in vain.
 const MOSTLY: f64 = 0.5;
 
 impl Sender {
-    /// True where segments overtake others, which TCP takes for losses. Where segments are lost, few are overtaken.
+    /// True where segments overtake others, which TCP takes for losses. Where segments are lost, few are
+    /// overtaken.
     pub(crate) fn is_reordered(&self) -> bool {
         self.reordered >= REORDERED
             && (self.reordered >= FOR_EACH * self.resent || self.spurious >= MOSTLY * self.resent)
     }
 
-    /// Segments that arrived twice although they were sent once: the receiver reports each that it had already (DSACK,
-    /// RFC 2883), also those that were sent again.
+    /// Segments that arrived twice although they were sent once: the receiver reports each that it had
+    /// already (DSACK, RFC 2883), also those that were sent again.
     pub(crate) fn duplicated(&self) -> f64 {
         (self.spurious - self.resent).max(0.0)
     }

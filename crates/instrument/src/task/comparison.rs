@@ -37,8 +37,8 @@ impl Comparison {
         Self { like, window, state: Mutex::new(state) }
     }
 
-    /// Takes note of a connection's counter of bytes at a time of its own clock, seconds. Returns for how many seconds the
-    /// rate of all has stood still near the other, where the comparison needs no more.
+    /// Takes note of a connection's counter of bytes at a time of its own clock, seconds. Returns for how
+    /// many seconds the rate of all has stood still near the other, where the comparison needs no more.
     pub(crate) fn moved(&self, index: usize, now: f64, bytes: u64) -> Option<f64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((first, grown)) = state.moved.get_mut(index) {

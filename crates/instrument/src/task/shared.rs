@@ -18,7 +18,8 @@ const BLOCK: usize = 256 * 1024;
 pub(crate) enum Data {
     /// The output is kept; the input is empty.
     Keep,
-    /// Random bytes are sent for this time, or up to this number of bytes, from the command's first output on.
+    /// Random bytes are sent for this time, or up to this number of bytes, from the command's first output
+    /// on.
     Send(Duration, u64),
     /// The output is counted for this time from its first byte on; a line of input then tells the command to
     /// end.
@@ -33,8 +34,8 @@ pub(crate) type Hold = Box<dyn FnMut(&[u8]) -> bool>;
 /// The channel of a task.
 pub(crate) enum Opens {
     Session(SessionSetup),
-    /// A session between two others that have a terminal and move no data. Servers mark the packets of a connection by
-    /// its first session, by its last one, or by whether one has a terminal.
+    /// A session between two others that have a terminal and move no data. Servers mark the packets of a
+    /// connection by its first session, by its last one, or by whether one has a terminal.
     AmongTerminals(SessionSetup),
     /// A connection from the server to this address, as `-L` asks for it. It ends with its data.
     Forward(SocketAddr),
@@ -54,7 +55,8 @@ pub(crate) struct Task {
     pub(crate) limit: Duration,
     /// For [`Data::Hold`].
     pub(crate) hold: Option<Hold>,
-    /// Ends the data early where the rate is known before; the number is that of this connection among those compared.
+    /// Ends the data early where the rate is known before; the number is that of this connection among those
+    /// compared.
     pub(crate) comparison: Option<(Arc<Comparison>, usize)>,
 }
 

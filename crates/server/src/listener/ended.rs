@@ -41,8 +41,9 @@ impl Listener {
         }
     }
 
-    /// Waits for processes that have ended, reads what processes have said until now, and decides what their ends mean. In
-    /// this order: what a session said before another one ended counts for that. False where none has ended.
+    /// Waits for processes that have ended, reads what processes have said until now, and decides what their
+    /// ends mean. In this order: what a session said before another one ended counts for that. False where
+    /// none has ended.
     pub(super) fn reap(&mut self) -> bool {
         let mut ended = self.wait_for_ended();
         if ended.is_empty() {

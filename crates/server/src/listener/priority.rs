@@ -1,8 +1,9 @@
 //! CPU priority of sessions before the login: known clients go first, so that a flood of connections does not
 //! slow their logins.
 //!
-//! Where the kernel schedules by session (`kernel.sched_autogroup_enabled`, sched(7)), nice values count only among the
-//! processes of a session. Each session process begins a session, so its group's value is set as well.
+//! Where the kernel schedules by session (`kernel.sched_autogroup_enabled`, sched(7)), nice values count only
+//! among the processes of a session. Each session process begins a session, so its group's value is set as
+//! well.
 
 use std::fmt;
 use std::fs;
@@ -70,7 +71,8 @@ impl Lowered {
 }
 
 impl From<Lowered> for Priority {
-    /// The process is displaced as soon as one with a higher priority wakes up. Processes that split off have the priority too.
+    /// The process is displaced as soon as one with a higher priority wakes up. Processes that split off have
+    /// the priority too.
     fn from(Lowered { own, by }: Lowered) -> Self {
         Self { nice: own.saturating_add(by).min(LARGEST), slice: Some(SLICE), group: by }
     }

@@ -46,7 +46,8 @@ pub(super) fn first_byte(control: &OwnedFd) -> Option<u8> {
 impl Listener {
     /// Takes what processes say.
     pub(super) fn handle_messages(&mut self, events: &WaitEvents) {
-        // In this order: a ticket is reported before a client shows it, and a login before what its session says.
+        // In this order: a ticket is reported before a client shows it, and a login before what its session
+        // says.
         self.read_reports(&events.reporting);
         self.read_adopted_reports(&events.adopted);
         self.on_startups(&events.startups_ready);
@@ -82,7 +83,8 @@ impl Listener {
 
     /// Handles a startup's first message: a login, or the first report.
     pub(super) fn on_first_message(&mut self, mut startup: Startup, running: &mut Running) {
-        // A session may have ended before its first message was read, and without the answers that it waited for.
+        // A session may have ended before its first message was read, and without the answers that it waited
+        // for.
         let Self { tickets, users, quotas, waiting, .. } = self;
         let ended = startup.serve(tickets, users, quotas, waiting, Instant::now());
         self.end_sessions(ended, TAKES_PLACE);

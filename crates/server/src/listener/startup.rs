@@ -63,8 +63,9 @@ impl Startup {
         (!self.started).then(|| self.since.checked_add(LONG_START)).flatten()
     }
 
-    /// Takes all that is no word about the login: that the process has begun, and questions, which are answered.
-    /// Returns the sessions to end, because they wait for their clients and this connection takes their place.
+    /// Takes all that is no word about the login: that the process has begun, and questions, which are
+    /// answered. Returns the sessions to end, because they wait for their clients and this connection takes
+    /// their place.
     #[must_use]
     pub(super) fn serve(
         &mut self,
@@ -99,7 +100,8 @@ impl Startup {
         self.started
     }
 
-    /// Gives the session what the ticket is worth that its client has shown; false when it wants something else.
+    /// Gives the session what the ticket is worth that its client has shown; false when it wants something
+    /// else.
     fn answer_joiner(&self, tickets: &mut Tickets, now: Instant) -> bool {
         let id = |message: &[u8; TAKE_LENGTH]| {
             let (kind, id) = message.split_first()?;
@@ -120,8 +122,8 @@ impl Startup {
         true
     }
 
-    /// Answers a process that asks whether its user may have this connection; false when it wants something else.
-    /// Sessions of this user that wait for their clients give way.
+    /// Answers a process that asks whether its user may have this connection; false when it wants something
+    /// else. Sessions of this user that wait for their clients give way.
     fn answer_user(
         &self,
         users: &mut UserConnections<Owner>,

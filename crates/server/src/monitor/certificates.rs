@@ -247,8 +247,9 @@ enum Listing {
     },
 }
 
-/// Searches the text of such a file. As with sshd (tried with 9.2), the first line that is no key of a known type ends the search:
-/// what an administrator meant by it is not known, and a line that was to limit an authority must not trust it without limits.
+/// Searches the text of such a file. As with sshd (tried with 9.2), the first line that is no key of a known
+/// type ends the search: what an administrator meant by it is not known, and a line that was to limit an
+/// authority must not trust it without limits.
 fn look_up(text: &str, authority: &PublicKey) -> Listing {
     for (number, line) in (1..).zip(text.split('\n')) {
         let line = line.trim_start_matches([' ', '\t']);

@@ -40,7 +40,8 @@ impl Joining {
         Ok(answer == [1])
     }
 
-    /// Asks the listener nothing more: an answer that comes late must not be taken for that to another question.
+    /// Asks the listener nothing more: an answer that comes late must not be taken for that to another
+    /// question.
     pub(super) fn give_up(&mut self) {
         self.listener = None;
     }

@@ -13,8 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::monitor_ipc::{MonitorRequest, MonitorSocket, MonitorSocketError};
 
-/// How long the monitor may take to answer. It waits for locks of the login records, which other local users can hold:
-/// ten seconds for each of two files.
+/// How long the monitor may take to answer. It waits for locks of the login records, which other local users
+/// can hold: ten seconds for each of two files.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Allocates a terminal with the user's rights, or asks the monitor for one outside the chroot.
@@ -37,8 +37,8 @@ pub(super) fn allocate(monitor: &mut MonitorSocket, inside_chroot: bool) -> io::
 /// Waits for one descriptor; `None` for a byte without one, which is a refusal.
 ///
 /// # Errors
-/// The monitor is gone or takes too long. Nothing is heard of it afterwards: a late answer would be taken for that to another
-/// request, and a recording or a terminal for another one.
+/// The monitor is gone or takes too long. Nothing is heard of it afterwards: a late answer would be taken for
+/// that to another request, and a recording or a terminal for another one.
 pub(super) fn receive(monitor: &MonitorSocket) -> io::Result<Option<OwnedFd>> {
     receive_within(monitor, TIMEOUT)
 }

@@ -1,7 +1,7 @@
 //! The server engine: takes the bytes of requests, returns replies, and uses files through a [`FileSystem`].
 //!
-//! It owns no socket, clock or thread. The owner of the channel passes received bytes to [`Server::input`], and
-//! calls [`Server::poll`] after input and when more can be sent. `poll` returns how many input bytes have
+//! It owns no socket, clock or thread. The owner of the channel passes received bytes to [`Server::input`],
+//! and calls [`Server::poll`] after input and when more can be sent. `poll` returns how many input bytes have
 //! been used, so that the owner gives no credit to the client while replies cannot be sent.
 
 mod batch;

@@ -54,7 +54,8 @@ impl Image {
         })
     }
 
-    /// Executes the program in place of this process; async-signal-safe. Returns only the reason of a failure.
+    /// Executes the program in place of this process; async-signal-safe. Returns only the reason of a
+    /// failure.
     pub(super) fn execute(&self) -> io::Error {
         // SAFETY: the vectors end in null and point to C strings that live as long as `self`.
         unsafe {

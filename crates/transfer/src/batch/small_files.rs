@@ -91,7 +91,8 @@ impl SmallFiles<'_> {
         }
     }
 
-    /// Download: takes a file whose attributes were listed, if it is one for a batch; gives it back otherwise.
+    /// Download: takes a file whose attributes were listed, if it is one for a batch; gives it back
+    /// otherwise.
     pub(crate) fn take_listed(&mut self, item: Item) -> Option<Item> {
         let Some(size) = may_get(&item, self.options) else { return Some(item) };
         if self.direction != Direction::Download || !self.are_offered() || !self.is_unknown(&item) {

@@ -170,8 +170,9 @@ impl Spread<'_> {
         self.ends.start_on(channel, Op::Stat(&path), Token::File(key, FileStep::SizeReopened));
     }
 
-    /// Takes the answer to an OPEN on an additional channel. What is refused while other files are open is tried once more when
-    /// fewer are: servers limit how many are. A file that cannot be opened on one channel uses the others. `read_back`: what is read back of the pieces that both ends sum up.
+    /// Takes the answer to an OPEN on an additional channel. What is refused while other files are open is
+    /// tried once more when fewer are: servers limit how many are. A file that cannot be opened on one
+    /// channel uses the others. `read_back`: what is read back of the pieces that both ends sum up.
     pub(crate) fn opened(&mut self, key: Key, channel: usize, outcome: Outcome, read_back: ReadBack) {
         let open = if outcome.is_err() { self.count_open() } else { 0 };
         let first = self.tasks.files.get(key).and_then(|file| file.handles.on_channels.get(channel - 1));

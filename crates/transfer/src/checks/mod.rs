@@ -1,13 +1,13 @@
 //! Is what is there already right, and is what was written what was sent?
 //!
-//! **Before**: the bytes that an earlier attempt has left are compared with the source before the copy goes on behind them.
-//! Where the server has digests (`check-file`), all of them are, block by block, without a transfer. Elsewhere the
-//! journal says how far acknowledged bytes go, and samples are read back, most of them near the end, where a machine that
-//! went down loses what it had not written. What another program has left ([`crate::Options::adopt_partial`]) is read back
-//! whole where there are no digests.
+//! **Before**: the bytes that an earlier attempt has left are compared with the source before the copy goes
+//! on behind them. Where the server has digests (`check-file`), all of them are, block by block, without a
+//! transfer. Elsewhere the journal says how far acknowledged bytes go, and samples are read back, most of
+//! them near the end, where a machine that went down loses what it had not written. What another program has
+//! left ([`crate::Options::adopt_partial`]) is read back whole where there are no digests.
 //!
-//! **After**: both ends sum up what went by ([`lh_sftp::RunningSum`]), and the sums must agree before the file gets its name. Servers that
-//! cannot do that have it read back ([`proof`]), where that is asked for.
+//! **After**: both ends sum up what went by ([`lh_sftp::RunningSum`]), and the sums must agree before the
+//! file gets its name. Servers that cannot do that have it read back ([`proof`]), where that is asked for.
 //!
 //! What is to be asked is started here; what follows for the file is returned as [`CheckNext`].
 //!
@@ -75,9 +75,8 @@ pub(crate) enum CheckNext {
 }
 
 impl Checks<'_> {
-    /// Compares the first `found` bytes of the target, of which the journal vouches for `known`, and begins with the data
-    /// behind what agrees.
-    /// `whole`: without digests all of it is read back, not samples.
+    /// Compares the first `found` bytes of the target, of which the journal vouches for `known`, and begins
+    /// with the data behind what agrees. `whole`: without digests all of it is read back, not samples.
     pub(crate) fn begin(&mut self, key: Key, of: Found, found: u64, known: u64, whole: bool) -> CheckNext {
         let digests = self.ends.can_digest();
         let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };

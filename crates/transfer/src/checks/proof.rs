@@ -1,8 +1,9 @@
 //! Reading back what was written, where that is asked for and the two ends have not summed it up.
 //!
-//! Not through the handles that wrote and read: a server that mixes handles up, or answers from what it remembers of one, would show what it
-//! was given. So both ends are opened anew, by their paths, when the copy is closed: first all of it, under the name that it
-//! was written under, and once more in samples when it has its final name.
+//! Not through the handles that wrote and read: a server that mixes handles up, or answers from what it
+//! remembers of one, would show what it was given. So both ends are opened anew, by their paths, when the
+//! copy is closed: first all of it, under the name that it was written under, and once more in samples when
+//! it has its final name.
 
 use crate::Direction;
 use crate::checks::{CheckNext, Checks};
@@ -62,9 +63,9 @@ impl Checks<'_> {
         if right { CheckNext::Wait } else { CheckNext::Wrong }
     }
 
-    /// After the last byte: the server has this much, or says so, where something was there before. A longer tail is not cut
-    /// off: servers that use Paramiko's `set_file_attr` would lose all that was written. The copy is made again over an
-    /// empty file.
+    /// After the last byte: the server has this much, or says so, where something was there before. A longer
+    /// tail is not cut off: servers that use Paramiko's `set_file_attr` would lose all that was written. The
+    /// copy is made again over an empty file.
     pub(crate) fn size_after(&mut self, key: Key, outcome: Outcome) -> CheckNext {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
             return CheckNext::Wait;

@@ -96,8 +96,8 @@ impl DataRequests<'_> {
         Ok(len)
     }
 
-    /// Takes in what became of bytes that were to be written to a file of this host. Returns how many are written, or
-    /// why they are not.
+    /// Takes in what became of bytes that were to be written to a file of this host. Returns how many are
+    /// written, or why they are not.
     pub(crate) fn stored(&mut self, done: Written) -> Result<u64, Fault> {
         let Written { key, offset, len, outcome, sum, content, .. } = done;
         let Some(file) = self.tasks.files.get_mut(key) else { return Ok(0) };
@@ -119,8 +119,8 @@ impl DataRequests<'_> {
         }
     }
 
-    /// Takes in what became of bytes that were to be sent. Returns true while the channel may take more, or why the
-    /// source cannot be read.
+    /// Takes in what became of bytes that were to be sent. Returns true while the channel may take more, or
+    /// why the source cannot be read.
     pub(crate) fn sent(&mut self, sent: Sent) -> Result<bool, Fault> {
         let Sent { channel, mut write, content, outcome, took } = sent;
         self.progress.end_file_work(took);

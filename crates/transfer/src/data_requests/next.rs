@@ -1,8 +1,8 @@
 //! Which READ or WRITE of file data goes next on a channel.
 //!
-//! Requests go out in the order of files and, within a file, from its start. Nothing waits for an answer but by the
-//! depth of what is in flight. On the first channel a file that waits for confirmations is passed over; an additional
-//! channel is for the file at the front alone.
+//! Requests go out in the order of files and, within a file, from its start. Nothing waits for an answer but
+//! by the depth of what is in flight. On the first channel a file that waits for confirmations is passed
+//! over; an additional channel is for the file at the front alone.
 
 use std::ops::ControlFlow::{Break, Continue};
 
@@ -18,8 +18,8 @@ use crate::table::Key;
 use crate::token::Side;
 
 impl DataRequests<'_> {
-    /// Takes the next step with the data of the end `side` on channel number `channel`. `passed`: how many files of the
-    /// queue are passed over in this turn; 0 at its start.
+    /// Takes the next step with the data of the end `side` on channel number `channel`. `passed`: how many
+    /// files of the queue are passed over in this turn; 0 at its start.
     pub(crate) fn go_on(
         &mut self,
         side: Side,
@@ -187,7 +187,8 @@ impl DataRequests<'_> {
         Step::Blocked
     }
 
-    /// Relay: the first of `pieces` of a file, which are the next ones to be written, as far as one WRITE takes them.
+    /// Relay: the first of `pieces` of a file, which are the next ones to be written, as far as one WRITE
+    /// takes them.
     fn send_pieces(&mut self, key: Key, mut pieces: Vec<Bytes>, chunk: usize, out: &mut dyn Output) -> Step {
         let Some(offset) = self.tasks.files.get(key).map(|file| file.relay.write_at) else {
             return Step::Blocked;
@@ -215,13 +216,15 @@ impl DataRequests<'_> {
         Step::Done
     }
 
-    /// The next request for the data of the file `key` waits for confirmations, and not for space in the window.
+    /// The next request for the data of the file `key` waits for confirmations, and not for space in the
+    /// window.
     fn waits_for_answers(&self, key: Key, chunk: u64) -> bool {
         let file = self.tasks.files.get(key);
         file.is_some_and(|file| file.requests.again.is_empty() && file.holds_back(chunk))
     }
 
-    /// Returns true when channel number `channel` may have more requests on its way, so that all have something to do.
+    /// Returns true when channel number `channel` may have more requests on its way, so that all have
+    /// something to do.
     fn has_share(&mut self, channel: usize, chunk: u64) -> bool {
         let share = self.flow.share(chunk, self.ends.servers());
         self.ends.requests_on(channel).is_some_and(|(awaited, _)| (awaited as u64) < share)

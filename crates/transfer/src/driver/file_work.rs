@@ -1,8 +1,9 @@
 //! Reading, writing and hashing without the engine's lock.
 //!
-//! A thread takes work from the engine under the lock, lets go of the lock, does the work, and takes the lock again to give
-//! back what came of it. While it was without the lock, other threads may have changed what its channels can do: it
-//! looks at all of them once more before it stops, so that no other thread has to wake it.
+//! A thread takes work from the engine under the lock, lets go of the lock, does the work, and takes the lock
+//! again to give back what came of it. While it was without the lock, other threads may have changed what its
+//! channels can do: it looks at all of them once more before it stops, so that no other thread has to wake
+//! it.
 
 use std::sync::MutexGuard;
 use std::time::Instant;
@@ -17,7 +18,8 @@ use super::{Job, State};
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl Job {
-    /// Does the work on files that there is. The thread that was given bytes writes them itself, in their order.
+    /// Does the work on files that there is. The thread that was given bytes writes them itself, in their
+    /// order.
     pub(super) fn do_file_work<'a>(&'a self, mut state: Guard<'a>) -> Guard<'a> {
         // Other threads may add to the engine's queue, or take it, while this one is without the lock.
         while state.engine.has_file_work() {

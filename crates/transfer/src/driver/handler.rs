@@ -55,8 +55,8 @@ impl Job {
         }
     }
 
-    /// The handler for an SFTP channel of an additional connection; the `first` one is woken for what happens on
-    /// other connections. It stops its driver, with 0, when the copy is finished.
+    /// The handler for an SFTP channel of an additional connection; the `first` one is woken for what happens
+    /// on other connections. It stops its driver, with 0, when the copy is finished.
     pub fn additional_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
         JobHandler {
             job: self.clone(),
@@ -241,8 +241,8 @@ impl JobHandler {
             Some(0) => {
                 self.job.lost(self.side, reason);
                 self.run(cx);
-                // The other remote end may still have something to finish. This channel is gone, and with it what would notice
-                // that it has: the loop would wait for its connection for ever.
+                // The other remote end may still have something to finish. This channel is gone, and with it
+                // what would notice that it has: the loop would wait for its connection for ever.
                 if self.job.shared.relay && !std::mem::replace(&mut self.closed, true) {
                     cx.stop(0);
                 }

@@ -1,8 +1,9 @@
 //! Copies on a session that the caller has opened: `sftp` talks to its server before, between and after them.
 //!
-//! The channel of that session stays with its owner, which gives the job the bytes that arrive and lets it send. It does so
-//! directly ([`Job::received`], [`Job::advance`]) or, on a driver, by passing events on to a [`JobHandler`]
-//! ([`JobHandler::take_over`]). In the second case the copy may have additional channels and connections like any other.
+//! The channel of that session stays with its owner, which gives the job the bytes that arrive and lets it
+//! send. It does so directly ([`Job::received`], [`Job::advance`]) or, on a driver, by passing events on to a
+//! [`JobHandler`] ([`JobHandler::take_over`]). In the second case the copy may have additional channels and
+//! connections like any other.
 
 use std::time::Instant;
 
@@ -16,7 +17,8 @@ use crate::{Direction, Engine, Options, Side};
 use super::{Job, JobHandler, Report};
 
 impl Job {
-    /// A job for copies whose names are settled ([`Engine::for_pairs`]), on a session that is lent ([`Job::adopt`]).
+    /// A job for copies whose names are settled ([`Engine::for_pairs`]), on a session that is lent
+    /// ([`Job::adopt`]).
     ///
     /// # Errors
     /// No descriptors are left.

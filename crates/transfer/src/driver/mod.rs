@@ -1,11 +1,11 @@
 //! The engine on channels of the readiness loop.
 //!
 //! A [`Job`] is an engine with a [`JobHandler`] for each remote end. One end needs no more than its driver's
-//! thread. Two ends (a copy from one remote host to another) have a driver each, usually on two threads: the engine
-//! is behind a lock, and a byte in a socket pair wakes the other side when there is something for it to send.
-//! No thread holds that lock while it reads, writes or hashes the bytes of files ([`file_work`]).
-//! So is it with additional connections to the same end ([`crate::AdditionalConnections`]): each has a driver
-//! on a thread of its own, for its channels and its ciphers, and rings for the others when there is something
+//! thread. Two ends (a copy from one remote host to another) have a driver each, usually on two threads: the
+//! engine is behind a lock, and a byte in a socket pair wakes the other side when there is something for it
+//! to send. No thread holds that lock while it reads, writes or hashes the bytes of files ([`file_work`]). So
+//! is it with additional connections to the same end ([`crate::AdditionalConnections`]): each has a driver on
+//! a thread of its own, for its channels and its ciphers, and rings for the others when there is something
 //! for them.
 
 mod file_work;
@@ -30,7 +30,8 @@ pub trait Report: Send {
     /// Something happened.
     fn event(&mut self, event: Event, now: Instant);
 
-    /// Returns false when progress is not shown: then [`Report::progress`] and [`Report::totals`] are not called.
+    /// Returns false when progress is not shown: then [`Report::progress`] and [`Report::totals`] are not
+    /// called.
     fn wants_progress(&self) -> bool;
 
     /// Takes the file whose data move, after every turn in which something happened.
@@ -231,7 +232,8 @@ impl Job {
         self.lock().stopped
     }
 
-    /// Returns true when the SFTP server of `side` has answered at all. One that never did will not do so at the next attempt.
+    /// Returns true when the SFTP server of `side` has answered at all. One that never did will not do so at
+    /// the next attempt.
     pub fn has_begun(&self, side: Side) -> bool {
         self.lock().engine.has_begun(side)
     }
@@ -269,7 +271,8 @@ impl State {
         self.stopped || if self.lent { self.engine.is_quiet() } else { self.engine.is_finished() }
     }
 
-    /// Reports what has happened and, where it is shown, how far the copy is. Returns when to do that again although nothing happens.
+    /// Reports what has happened and, where it is shown, how far the copy is. Returns when to do that again
+    /// although nothing happens.
     fn follow(&mut self, now: Instant) -> Option<Instant> {
         self.tell(now);
         if !self.report.wants_progress() {

@@ -12,8 +12,9 @@ use crate::token::Side;
 use crate::{Direction, Options, Plan};
 
 impl Engine {
-    /// An engine for copies whose names are settled: each source goes to the path beside it, or into it where both
-    /// are directories. Nothing is a pattern, `~` is a name like any other. Follow with [`Engine::adopt`].
+    /// An engine for copies whose names are settled: each source goes to the path beside it, or into it where
+    /// both are directories. Nothing is a pattern, `~` is a name like any other. Follow with
+    /// [`Engine::adopt`].
     pub fn for_pairs(
         direction: Direction,
         pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
@@ -27,14 +28,14 @@ impl Engine {
         engine
     }
 
-    /// Uses `session`, whose version and limits are known and that owes no answer, for the end `side`. Instead
-    /// of [`Engine::open`].
+    /// Uses `session`, whose version and limits are known and that owes no answer, for the end `side`.
+    /// Instead of [`Engine::open`].
     pub fn adopt(&mut self, side: Side, session: Session) {
         self.ends.adopt(side, session);
     }
 
-    /// Gives the session of `side` back, once the copy is finished and every answer has come; `None` before that, and
-    /// for a session that was lost.
+    /// Gives the session of `side` back, once the copy is finished and every answer has come; `None` before
+    /// that, and for a session that was lost.
     pub fn release(&mut self, side: Side) -> Option<Session> {
         if !self.is_quiet() {
             return None;
@@ -54,8 +55,8 @@ impl Engine {
         self.is_finished() && ends.into_iter().flatten().all(|remote| remote.lost() || remote.quiet())
     }
 
-    /// Stops: nothing new is begun, what is open is cut to what is known to be right, and closed. Go on as before until
-    /// [`Engine::is_quiet`]; what had been asked for has to come in first.
+    /// Stops: nothing new is begun, what is open is cut to what is known to be right, and closed. Go on as
+    /// before until [`Engine::is_quiet`]; what had been asked for has to come in first.
     pub fn cancel(&mut self, now: Instant) {
         self.progress.now = now;
         self.report.cancelled = true;

@@ -7,8 +7,8 @@ use crate::additional::{Limit, Load, Verdict};
 use crate::engine::Engine;
 
 impl Engine {
-    /// To be called every [`LOOK`](crate::additional::LOOK). True when an additional connection is wanted: answer with [`Engine::connection_came`] or
-    /// [`Engine::connection_refused`].
+    /// To be called every [`LOOK`](crate::additional::LOOK). True when an additional connection is wanted:
+    /// answer with [`Engine::connection_came`] or [`Engine::connection_refused`].
     pub(crate) fn look_at_load(&mut self, load: Load, now: Instant) -> bool {
         if self.options.channels.is_some() || self.flow.has_rate() || self.is_finished() {
             return false;

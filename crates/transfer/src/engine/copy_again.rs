@@ -28,8 +28,8 @@ impl Engine {
         file.requests.again.clear();
     }
 
-    /// The target refuses a WRITE. Servers in front of object stores (rclone's without a cache) take a file from its start to
-    /// its end alone: there a part file is not continued, and one channel has to do.
+    /// The target refuses a WRITE. Servers in front of object stores (rclone's without a cache) take a file
+    /// from its start to its end alone: there a part file is not continued, and one channel has to do.
     pub(super) fn write_refused(&mut self, key: Key, fault: &Fault) {
         let foreign = self.ends.is_foreign(Side::Target);
         let may_be_order =

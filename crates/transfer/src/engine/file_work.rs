@@ -1,7 +1,7 @@
 //! Work on the bytes of files that is done without the engine: handing it out, and acting on what came of it.
 //!
-//! What is handed out counts as done as far as what goes next is concerned: the cursor of the file is behind it. Its
-//! file is neither closed nor forgotten before the work is back.
+//! What is handed out counts as done as far as what goes next is concerned: the cursor of the file is behind
+//! it. Its file is neither closed nor forgotten before the work is back.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -73,8 +73,8 @@ impl Engine {
         }
     }
 
-    /// Asks for or sends the data of the end `side` on channel number `channel`, up to where bytes of a file are to be
-    /// read for that.
+    /// Asks for or sends the data of the end `side` on channel number `channel`, up to where bytes of a file
+    /// are to be read for that.
     pub(super) fn move_data(&mut self, side: Side, channel: usize, out: &mut dyn Output) -> Option<SendWork> {
         let mut passed = 0;
         loop {

@@ -3,8 +3,8 @@
 use crate::engine::Engine;
 
 impl Engine {
-    /// Returns true when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of source files
-    /// may still be missing; they say nothing.
+    /// Returns true when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of
+    /// source files may still be missing; they say nothing.
     pub fn is_finished(&self) -> bool {
         self.prepare.finished()
             && self.tree.is_empty()

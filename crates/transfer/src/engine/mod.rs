@@ -66,8 +66,8 @@ use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 ///
 /// Give each remote end an open SFTP channel and call [`Engine::open`]; then [`Engine::received`] for what
 /// arrives and [`Engine::advance`] after that, when the channel becomes writable, and at
-/// [`Engine::next_deadline`]. With two remote ends, what one receives gives the other something to send. After
-/// each call look at [`Engine::poll_event`] and [`Engine::is_finished`].
+/// [`Engine::next_deadline`]. With two remote ends, what one receives gives the other something to send.
+/// After each call look at [`Engine::poll_event`] and [`Engine::is_finished`].
 #[derive(Debug)]
 pub struct Engine {
     plan: Plan,
@@ -142,7 +142,8 @@ impl Engine {
         self.ends.open(side, true);
     }
 
-    /// Tells the end `side` which SSH server it talks to, by the server's identification line, as far as that is known.
+    /// Tells the end `side` which SSH server it talks to, by the server's identification line, as far as that
+    /// is known.
     pub fn set_server(&mut self, side: Side, identification: Option<&str>) {
         if let Some(remote) = self.ends.remote(side) {
             remote.set_server(identification);
@@ -233,8 +234,8 @@ impl Engine {
     }
 
     /// Like [`Engine::advance`], up to where bytes of a file are to be read. Give the result of reading back
-    /// ([`Engine::sent`]), and call again, no longer to `begin`; `None` is the end. The work on files that is left to
-    /// [`Engine::next_file_work`] may make more to send.
+    /// ([`Engine::sent`]), and call again, no longer to `begin`; `None` is the end. The work on files that is
+    /// left to [`Engine::next_file_work`] may make more to send.
     pub fn advance_step(
         &mut self,
         side: Side,
@@ -284,7 +285,8 @@ impl Engine {
         None
     }
 
-    /// Returns true when a call of [`Engine::advance`] for `side` would have something to send, if the channel takes it.
+    /// Returns true when a call of [`Engine::advance`] for `side` would have something to send, if the
+    /// channel takes it.
     pub fn wants_to_send(&self, side: Side) -> bool {
         self.ends
             .get(side)
@@ -299,8 +301,8 @@ impl Engine {
             }
     }
 
-    /// Returns the time at which [`Engine::advance`] is to be called although nothing has come: for a rate limit, or a server
-    /// that does not answer.
+    /// Returns the time at which [`Engine::advance`] is to be called although nothing has come: for a rate
+    /// limit, or a server that does not answer.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.flow.next_deadline()
     }
@@ -313,7 +315,8 @@ impl Engine {
         self.report.poll()
     }
 
-    /// Says which paths of the manifest are not in any tree. Of a copy that did not see all of them nothing is known.
+    /// Says which paths of the manifest are not in any tree. Of a copy that did not see all of them nothing
+    /// is known.
     fn report_expected(&mut self) {
         let mut missing: Vec<Vec<u8>> = std::mem::take(&mut self.tree.expected).into_iter().collect();
         if self.report.is_over() {

@@ -1,7 +1,8 @@
 //! Servers that give one handle to two open files.
 //!
-//! What was read or written through such a handle may have gone to the other file. Nothing more goes through it, the files that had it are
-//! thrown away and copied again from the start, and the server has one file or directory open at a time from then on.
+//! What was read or written through such a handle may have gone to the other file. Nothing more goes through
+//! it, the files that had it are thrown away and copied again from the start, and the server has one file or
+//! directory open at a time from then on.
 
 use crate::Event;
 use crate::end::{Fault, Op};

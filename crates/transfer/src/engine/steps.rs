@@ -1,4 +1,5 @@
-//! Does what follows for a file from its names ([`crate::place`]) and from comparing it with its source ([`crate::checks`]).
+//! Does what follows for a file from its names ([`crate::place`]) and from comparing it with its source
+//! ([`crate::checks`]).
 
 use crate::checks::CheckNext;
 use crate::end::Outcome;

@@ -1,7 +1,7 @@
 //! What becomes of requests that a server has dropped ([`crate::flow`]).
 //!
-//! What is read or written at an offset is asked for or sent again, fewer at a time. Anything else might have been done, and fails
-//! with a message that names its file.
+//! What is read or written at an offset is asked for or sent again, fewer at a time. Anything else might have
+//! been done, and fails with a message that names its file.
 
 use crate::end::Fault;
 use crate::engine::Engine;
@@ -44,7 +44,8 @@ impl Engine {
         };
         let can = match step {
             FileStep::Read { .. } => true,
-            // What goes from one remote end to the other is not kept. Small files are closed behind their WRITEs.
+            // What goes from one remote end to the other is not kept. Small files are closed behind their
+            // WRITEs.
             FileStep::Write { .. } => {
                 direction == Direction::Upload && matches!(file.state, State::Copying(_))
             }

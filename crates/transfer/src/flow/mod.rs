@@ -1,6 +1,7 @@
 //! Limits of what a copy has under way: bytes and requests in flight, files opened ahead, the rate.
 //!
-//! Pure: what was sent, answered and measured goes in, what may follow comes out. It knows neither files nor servers.
+//! Pure: what was sent, answered and measured goes in, what may follow comes out. It knows neither files nor
+//! servers.
 //!
 //! | module | what |
 //! |---|---|
@@ -25,21 +26,21 @@ use short_path::ShortPath;
 /// Data in flight to begin with; grows by what is answered.
 const FIRST_DEPTH: u64 = 4 << 20;
 
-/// Requests in flight to begin with, for servers whose small requests would make [`FIRST_DEPTH`] many of them. On one
-/// channel of a server that is not known to take more, unless the user says otherwise, it stays so: every client has had
-/// 64 of them in flight for decades.
+/// Requests in flight to begin with, for servers whose small requests would make [`FIRST_DEPTH`] many of
+/// them. On one channel of a server that is not known to take more, unless the user says otherwise, it stays
+/// so: every client has had 64 of them in flight for decades.
 pub(crate) const FIRST_REQUESTS: usize = 64;
 
-/// Requests that may be in flight to servers that take many and have sent their limits: such servers are recent, and
-/// small files need that many.
+/// Requests that may be in flight to servers that take many and have sent their limits: such servers are
+/// recent, and small files need that many.
 const FIRST_REQUESTS_KNOWN: usize = 256;
 
-/// Requests in flight at most on one channel of any server, unless the user says otherwise: servers exist that drop what
-/// is beyond.
+/// Requests in flight at most on one channel of any server, unless the user says otherwise: servers exist
+/// that drop what is beyond.
 const MAX_REQUESTS: usize = 1024;
 
-/// Requests in flight at most on one channel, unless the user says otherwise; `take_many`: hundreds of them may wait at the
-/// server.
+/// Requests in flight at most on one channel, unless the user says otherwise; `take_many`: hundreds of them
+/// may wait at the server.
 pub(crate) const fn most_on_a_channel(take_many: bool) -> usize {
     if take_many { MAX_REQUESTS } else { FIRST_REQUESTS }
 }
@@ -208,7 +209,8 @@ impl Flow {
         self.bytes + self.held < self.depth.min(window) && self.requests < max_requests
     }
 
-    /// Returns true when another `len` bytes of small files may be put together, of those that are `worth` having in flight.
+    /// Returns true when another `len` bytes of small files may be put together, of those that are `worth`
+    /// having in flight.
     pub(crate) fn has_room_for_batch(&self, len: u64, worth: u64) -> bool {
         self.bytes + len < self.depth.min(worth)
     }
@@ -224,8 +226,8 @@ impl Flow {
         first.saturating_add(self.more_requests).min(most).min(self.most_requests)
     }
 
-    /// Requests of `chunk` bytes that each of several channels may have on its way, so that all have something to do; any
-    /// number where there is one.
+    /// Requests of `chunk` bytes that each of several channels may have on its way, so that all have
+    /// something to do; any number where there is one.
     pub(crate) fn share(&self, chunk: u64, servers: Servers) -> u64 {
         let (max_requests, channels) = (self.max_requests(servers), servers.channels);
         if channels < 2 {
@@ -234,14 +236,15 @@ impl Flow {
         ((self.depth / chunk.max(1)).min(max_requests as u64) / channels as u64).max(2)
     }
 
-    /// Files that may be open at a time: most of what each end can hold, as directories and others want some too. `servers`: the
-    /// fewest handles that a server has for us.
+    /// Files that may be open at a time: most of what each end can hold, as directories and others want some
+    /// too. `servers`: the fewest handles that a server has for us.
     pub(crate) fn max_open(&self, servers: Option<usize>) -> usize {
         let most = self.limits.open_files.min(self.most_requests);
         (servers.unwrap_or(usize::MAX).min(self.limits.descriptors) / 4 * 3).clamp(1, most.max(1))
     }
 
-    /// Directories that may be open on an end at a time; `server`: the handles that it has, where it is remote.
+    /// Directories that may be open on an end at a time; `server`: the handles that it has, where it is
+    /// remote.
     pub(crate) fn max_open_dirs(&self, server: Option<usize>) -> usize {
         (server.unwrap_or(self.limits.descriptors) / 4).max(1)
     }
@@ -278,7 +281,8 @@ impl Flow {
         self.rate.is_some()
     }
 
-    /// Bytes of a request to a server that takes up to `server`; with a rate limit few, so that it is kept evenly.
+    /// Bytes of a request to a server that takes up to `server`; with a rate limit few, so that it is kept
+    /// evenly.
     pub(crate) fn request_bytes(&self, server: u32) -> u64 {
         let evenly = self.rate.as_ref().map_or(u32::MAX, Limiter::request_bytes);
         let user = self.limits.request_bytes.unwrap_or(u32::MAX);

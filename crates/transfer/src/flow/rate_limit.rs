@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 /// How much may be sent in one go after a pause, as time at the full rate.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Lets a number of bytes per second pass on average. May run into debt by one request: a request is sent whole.
+/// Lets a number of bytes per second pass on average. May run into debt by one request: a request is sent
+/// whole.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     bytes_per_second: f64,

@@ -1,9 +1,10 @@
 //! How much to ask a server for at a time: what the path holds, and some more.
 //!
-//! What was asked for and has not come is on its way, or waits in the server. A server that produces faster than the path carries
-//! keeps the rest: OpenSSH's copies all it keeps for each piece that is added, and with some 20 MB stands still for a second at a
-//! time. What comes in a round trip is what the path holds, as long as there is always more to send; half as much again, and some
-//! megabytes, keep a TCP busy that doubles its rate.
+//! What was asked for and has not come is on its way, or waits in the server. A server that produces faster
+//! than the path carries keeps the rest: OpenSSH's copies all it keeps for each piece that is added, and with
+//! some 20 MB stands still for a second at a time. What comes in a round trip is what the path holds, as long
+//! as there is always more to send; half as much again, and some megabytes, keep a TCP busy that doubles its
+//! rate.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,8 @@ impl RequestWindow {
         *bytes += len;
         let took = now.saturating_duration_since(*from);
         let Some(round_trip) = self.round_trip.filter(|&round_trip| took >= round_trip) else { return };
-        // It lasts longer when nothing comes for a while, or this process did not get to run: what counts is the rate.
+        // It lasts longer when nothing comes for a while, or this process did not get to run: what counts is
+        // the rate.
         let holds = u128::from(*bytes) * round_trip.as_nanos() / took.as_nanos().max(1);
         self.held[self.measured % MEASUREMENTS] = u64::try_from(holds).unwrap_or(u64::MAX);
         self.measured += 1;
@@ -60,15 +62,17 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers at once, behind a path that carries `rate` bytes a second after half a round trip, as a TCP would
-    /// that doubles its rate each round trip until the path and a queue of the same size are full.
+    /// A server that answers at once, behind a path that carries `rate` bytes a second after half a round
+    /// trip, as a TCP would that doubles its rate each round trip until the path and a queue of the same size
+    /// are full.
     struct Model {
         rate: f64,
         rtt: f64,
         chunk: u64,
     }
 
-    /// What came of it: share of the rate over the second half, bytes that waited in the server at most in that time.
+    /// What came of it: share of the rate over the second half, bytes that waited in the server at most in
+    /// that time.
     fn run(model: &Model, seconds: f64, limit: bool) -> (f64, u64) {
         let (start, mut window) = (Instant::now(), RequestWindow::default());
         window.round_trip(Duration::from_secs_f64(model.rtt));

@@ -1,16 +1,18 @@
 //! How much to have in flight where the path is short.
 //!
-//! What is in flight when an end dies is sent again. On a long path that is the price of keeping it full; on a short one a few
-//! files keep both ends busy, and more of them would only be lost. So there a small part of all that has been begun
-//! is in flight at a time. Large files have their own ways: what has come of them is kept.
+//! What is in flight when an end dies is sent again. On a long path that is the price of keeping it full; on
+//! a short one a few files keep both ends busy, and more of them would only be lost. So there a small part of
+//! all that has been begun is in flight at a time. Large files have their own ways: what has come of them is
+//! kept.
 
 use std::time::Duration;
 
-/// From this round trip on a path is not short. A machine that is busy makes one of some milliseconds out of nothing.
+/// From this round trip on a path is not short. A machine that is busy makes one of some milliseconds out of
+/// nothing.
 const LONG: Duration = Duration::from_millis(4);
 
-/// What answers must weigh together before they say more than the kernel: on a busy machine some of them take their time. One about
-/// a file counts once.
+/// What answers must weigh together before they say more than the kernel: on a busy machine some of them take
+/// their time. One about a file counts once.
 const ENOUGH: u32 = 32;
 
 /// What an answer about a batch weighs.
@@ -61,7 +63,8 @@ impl ShortPath {
         self.weight = self.weight.saturating_add(WEIGHT_OF_BATCH);
     }
 
-    /// Returns true when the path is short, as far as is known. Nothing takes no time at all: then the clock has not moved.
+    /// Returns true when the path is short, as far as is known. Nothing takes no time at all: then the clock
+    /// has not moved.
     fn is_short(&self) -> bool {
         let within =
             |took: Option<Duration>, most| took.is_some_and(|took| took > Duration::ZERO && took < most);

@@ -1,8 +1,9 @@
 //! Servers that drop requests, as opposed to slow servers and dead connections.
 //!
-//! When requests have been on their way for a while and no answer came, one more is sent that costs the server nothing. A server
-//! that answers this one and none of those before it has dropped them: SFTP servers answer in order, or nearly so. While it is not
-//! answered either, the server is busy or the path is down, and there is nothing to do but wait.
+//! When requests have been on their way for a while and no answer came, one more is sent that costs the
+//! server nothing. A server that answers this one and none of those before it has dropped them: SFTP servers
+//! answer in order, or nearly so. While it is not answered either, the server is busy or the path is down,
+//! and there is nothing to do but wait.
 
 use std::time::{Duration, Instant};
 

@@ -1,13 +1,15 @@
-//! The journal of a copy: what is complete, and how far the unfinished files have come, on disk at every moment.
+//! The journal of a copy: what is complete, and how far the unfinished files have come, on disk at every
+//! moment.
 //!
-//! A copy that is killed, loses its connection or its machine leaves two things: unfinished files under names of ours at
-//! the target, and this file at the client. The same command again reads it and goes on. What it says is believed only
-//! for the very source it was written about (path, size and time of modification are in every entry's tag), and never
-//! alone: the target is looked at too, and compared, by digests where the server has them ([`crate::Options::atomic`]).
+//! A copy that is killed, loses its connection or its machine leaves two things: unfinished files under names
+//! of ours at the target, and this file at the client. The same command again reads it and goes on. What it
+//! says is believed only for the very source it was written about (path, size and time of modification are in
+//! every entry's tag), and never alone: the target is looked at too, and compared, by digests where the
+//! server has them ([`crate::Options::atomic`]).
 //!
-//! Lines of text, appended; a line that was cut off by a crash is left out. A file belongs to one process at a time (a
-//! lock); a second one that does the same copy works without. It is removed when the copy has
-//! come to its end; where some of it failed, what is needed to go on with the rest is kept.
+//! Lines of text, appended; a line that was cut off by a crash is left out. A file belongs to one process at
+//! a time (a lock); a second one that does the same copy works without. It is removed when the copy has come
+//! to its end; where some of it failed, what is needed to go on with the rest is kept.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -104,10 +106,12 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal at `path`, with what it and its siblings (other shards of the copy) say. With `survives`, what
-    /// was written before the machine was started last counts too: right for targets on other machines.
+    /// Opens the journal at `path`, with what it and its siblings (other shards of the copy) say. With
+    /// `survives`, what was written before the machine was started last counts too: right for targets on
+    /// other machines.
     ///
-    /// `None` when it cannot be had: another process has it, or there is no place for it. The copy goes on without.
+    /// `None` when it cannot be had: another process has it, or there is no place for it. The copy goes on
+    /// without.
     pub(crate) fn open(path: &Path, survives: bool, sums: Option<SumAlgorithm>) -> Option<Self> {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).ok()?;
@@ -241,7 +245,8 @@ impl Journal {
         self.done.contains(tag)
     }
 
-    /// Returns true when an earlier attempt has found nothing under this name, which is the command line's target.
+    /// Returns true when an earlier attempt has found nothing under this name, which is the command line's
+    /// target.
     pub(crate) fn was_new(&self, target: &[u8]) -> bool {
         self.new.contains(target)
     }
@@ -287,7 +292,8 @@ impl Journal {
         Some(part)
     }
 
-    /// An unfinished file beside `target` is about to be opened: until [`Journal::begin`] it may be there or not.
+    /// An unfinished file beside `target` is about to be opened: until [`Journal::begin`] it may be there or
+    /// not.
     pub(crate) fn note_opening(&mut self, target: &[u8]) {
         let _ = writeln!(self.pending, "open {}", escaped(target));
     }

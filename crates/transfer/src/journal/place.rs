@@ -14,8 +14,8 @@ pub fn directory(state_home: Option<PathBuf>, home: &Path) -> PathBuf {
     state.unwrap_or_else(|| home.join(".local/state")).join("longhaul")
 }
 
-/// The journal of the copy that `words` describe (direction, hosts, absolute paths: the same words, the same journal), and of one
-/// `(number, of)` of its shards.
+/// The journal of the copy that `words` describe (direction, hosts, absolute paths: the same words, the same
+/// journal), and of one `(number, of)` of its shards.
 pub fn file_for(directory: &Path, words: &[&[u8]], shard: Option<(u32, u32)>) -> PathBuf {
     let mut hash = Hash::Sha256.start();
     for word in words {
@@ -29,8 +29,8 @@ pub fn file_for(directory: &Path, words: &[&[u8]], shard: Option<(u32, u32)>) ->
     directory.join(name + ".journal")
 }
 
-/// Whether the entry `name` of the local `directory` is this journal: a copy of the user's home directory meets its own,
-/// which changes until the copy ends.
+/// Whether the entry `name` of the local `directory` is this journal: a copy of the user's home directory
+/// meets its own, which changes until the copy ends.
 pub(crate) fn is_journal(journal: &Path, directory: &[u8], name: &[u8]) -> bool {
     if journal.file_name().is_none_or(|own| own.as_bytes() != name) {
         return false;
@@ -39,7 +39,8 @@ pub(crate) fn is_journal(journal: &Path, directory: &[u8], name: &[u8]) -> bool 
     matches!((journal.canonicalize(), entry.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Journals of other shards of the same copy: what has been done need not be done again, however it is divided next time.
+/// Journals of other shards of the same copy: what has been done need not be done again, however it is
+/// divided next time.
 pub(super) fn siblings(path: &Path) -> Vec<PathBuf> {
     let stem = |path: &Path| {
         let name = path.file_name()?.to_str()?.strip_suffix(".journal")?;

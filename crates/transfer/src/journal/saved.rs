@@ -16,7 +16,8 @@ pub struct Saved {
     pub path: PathBuf,
     /// Names it: the journal's name without its ending.
     pub id: String,
-    /// The directory that the command was started in, the program and its arguments. Empty where the journal does not say.
+    /// The directory that the command was started in, the program and its arguments. Empty where the journal
+    /// does not say.
     pub command: Vec<Vec<u8>>,
     /// Files that are complete.
     pub done: u64,
@@ -54,7 +55,8 @@ pub fn read(path: &Path) -> Option<Saved> {
     let modified = file.metadata().ok()?.modified().ok()?;
     let running = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
     let mut journal = Journal::empty(path, Vec::new());
-    // A target on this host may have lost what was noted before the machine was started last; it is named all the same.
+    // A target on this host may have lost what was noted before the machine was started last; it is named all
+    // the same.
     if !journal.load(&file, "", true) {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Making a symbolic link, or another name of a file.
 //!
-//! It is made under our own name and moved over what is there, where there is something. Commands in, steps out: the caller
-//! carries each step out and gives the answer back ([`NewNames::on_answer`]).
+//! It is made under our own name and moved over what is there, where there is something. Commands in, steps
+//! out: the caller carries each step out and gives the answer back ([`NewNames::on_answer`]).
 
 use std::collections::VecDeque;
 
@@ -119,7 +119,8 @@ impl NewNames {
         self.names.len() == 0
     }
 
-    /// The next thing to carry out; `None` until an answer comes. `known`: the order in which the target reads the strings of SYMLINK.
+    /// The next thing to carry out; `None` until an answer comes. `known`: the order in which the target
+    /// reads the strings of SYMLINK.
     pub(crate) fn next_action(&mut self, known: Known) -> Option<NameAction> {
         loop {
             match (self.actions.pop_front()?, known) {
@@ -167,7 +168,8 @@ impl NewNames {
         }
     }
 
-    /// Makes it under our own name, to be moved over what is there. What an earlier attempt has left would be in the way.
+    /// Makes it under our own name, to be moved over what is there. What an earlier attempt has left would be
+    /// in the way.
     fn make_beside(&mut self, key: Key) {
         if let Some(name) = self.names.get(key) {
             let beside = beside(&name.item);
@@ -231,7 +233,8 @@ impl NewNames {
                 Ok(to) => {
                     name.what = What::Symlink(to);
                     match name.item.there {
-                        // A server that does not know the order of the two strings could guess that the other one is the link.
+                        // A server that does not know the order of the two strings could guess that the other
+                        // one is the link.
                         TargetEntry::Found(_) => self.make_beside(key),
                         TargetEntry::Unknown | TargetEntry::Nothing => self.make(key),
                     }
@@ -305,7 +308,8 @@ impl Trying {
         }
     }
 
-    /// Returns the order in which the server has made the link, or why it has not; `None` where there is more to do.
+    /// Returns the order in which the server has made the link, or why it has not; `None` where there is more
+    /// to do.
     fn on_answer(&mut self, outcome: Outcome) -> Option<Result<LinkOrder, Fault>> {
         let answer = match outcome {
             Err(fault) if fault.kind == FaultKind::Lost => return Some(Err(fault)),

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::item::Item;
 
-/// Files with several names that are remembered until the last of them is met. Beyond that the names of further ones
-/// become files of their own.
+/// Files with several names that are remembered until the last of them is met. Beyond that the names of
+/// further ones become files of their own.
 const MOST_SHARED: usize = 256 * 1024;
 
 /// Device and inode.
@@ -35,7 +35,8 @@ struct Shared {
     copy: FirstCopy,
     /// Names that have not been met.
     left: u64,
-    /// Nothing was copied: the target had this file under the first name, with this identity where it is known.
+    /// Nothing was copied: the target had this file under the first name, with this identity where it is
+    /// known.
     unchanged: Option<Option<Identity>>,
 }
 
@@ -63,7 +64,8 @@ impl SharedFiles {
         self.files.contains_key(&identity)
     }
 
-    /// Remembers that the first of the `links` names of a file is being copied. False where too many files are remembered.
+    /// Remembers that the first of the `links` names of a file is being copied. False where too many files
+    /// are remembered.
     pub(crate) fn add_first(&mut self, identity: Identity, links: Option<u64>) -> bool {
         self.insert(identity, FirstCopy::Waiting(Vec::new()), others(links), None)
     }

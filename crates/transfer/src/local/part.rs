@@ -1,4 +1,5 @@
-//! Part files: what a file's content is written to before it gets the file's name. Other users may reach the directory.
+//! Part files: what a file's content is written to before it gets the file's name. Other users may reach the
+//! directory.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -9,9 +10,10 @@ use rustix::io::Errno;
 use super::facts::{info, local, mode_of};
 use crate::end::{AsFound, Done, Fault, Handle, Outcome};
 
-/// Opens a part file and locks it. What is there already is used only where no other user can have made it or can reach
-/// it: a plain file of this user with one name. Anything else is removed, and the file is made anew. Fails with
-/// [`FaultKind::Busy`](crate::end::FaultKind::Busy) where another copy has it locked: that one gives it its final name.
+/// Opens a part file and locks it. What is there already is used only where no other user can have made it or
+/// can reach it: a plain file of this user with one name. Anything else is removed, and the file is made
+/// anew. Fails with [`FaultKind::Busy`](crate::end::FaultKind::Busy) where another copy has it locked: that
+/// one gives it its final name.
 pub(super) fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
     // Not to hang on a pipe.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -44,8 +46,8 @@ pub(super) fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
     Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
 }
 
-/// Locks a part file until it is closed, and with it its name: no other copy opens, removes or renames it. On file
-/// systems without locks it returns the file as it is.
+/// Locks a part file until it is closed, and with it its name: no other copy opens, removes or renames it. On
+/// file systems without locks it returns the file as it is.
 fn locked(path: &[u8], fd: OwnedFd) -> Result<OwnedFd, Fault> {
     match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => return Err(Fault::busy()),
@@ -63,13 +65,14 @@ pub(crate) fn keep_lock(handle: &Handle) -> Option<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(local(handle).ok()?, 0).ok()
 }
 
-/// Fails unless `path` names the file that is open as `file`: in a directory that others may write to, another user
-/// can put something else there while a file is copied.
+/// Fails unless `path` names the file that is open as `file`: in a directory that others may write to,
+/// another user can put something else there while a file is copied.
 pub(crate) fn expect_named(path: &[u8], file: &impl AsFd) -> Result<(), Fault> {
     expect_at(path, &rustix::fs::fstat(file)?)
 }
 
-/// Like [`expect_named`], for a file that has just got this name: a program that waits for files may have taken it away.
+/// Like [`expect_named`], for a file that has just got this name: a program that waits for files may have
+/// taken it away.
 pub(crate) fn expect_placed(path: &[u8], file: &impl AsFd) -> Result<(), Fault> {
     unless_moved(expect_at(path, &rustix::fs::fstat(file)?))
 }

@@ -120,8 +120,8 @@ impl PartFiles<'_> {
                         // Not to be written to by us any more: out of the way.
                         self.ends.start(Side::Target, Op::Remove(part), Token::Nothing);
                     }
-                    // Another name, which nothing can go on with later. The journal notes it: what is left of it is
-                    // removed with the next attempt.
+                    // Another name, which nothing can go on with later. The journal notes it: what is left of
+                    // it is removed with the next attempt.
                     file.place.part = Some(part_name(&file.item.target, &random_tag()));
                     let opening = OpeningPart { random: true, ..OpeningPart::default() };
                     return self.open_part(key, AsFound::Fresh, opening);

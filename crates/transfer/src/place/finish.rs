@@ -11,8 +11,8 @@ use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::wording::FailedStep;
 
 impl PartFiles<'_> {
-    /// Everything is written and closed: gives the file its name, or clears up behind a failure. False when there is
-    /// nothing (more) to do.
+    /// Everything is written and closed: gives the file its name, or clears up behind a failure. False when
+    /// there is nothing (more) to do.
     pub(crate) fn finish(&mut self, key: Key) -> bool {
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let (step, part) = match file.part_end() {
@@ -25,7 +25,8 @@ impl PartFiles<'_> {
                     closed.cut = true;
                 }
                 if let Some(journal) = &mut self.leftovers.journal {
-                    // It is known until it is gone: where the connection is lost, the next attempt removes it.
+                    // It is known until it is gone: where the connection is lost, the next attempt removes
+                    // it.
                     journal.advance(&part, 0);
                 }
                 (PlaceStep::Discard, part)

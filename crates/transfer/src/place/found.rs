@@ -56,8 +56,8 @@ impl PartFiles<'_> {
         self.open_part(key, as_found, opening)
     }
 
-    /// Opens what is under the final name for comparison. Not for writing: it may be something else, and there are servers
-    /// that empty what is opened so, or answer READs of such handles with anything.
+    /// Opens what is under the final name for comparison. Not for writing: it may be something else, and
+    /// there are servers that empty what is opened so, or answer READs of such handles with anything.
     fn open_to_adopt(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.outstanding += 1;
@@ -90,7 +90,8 @@ impl PartFiles<'_> {
         self.keep_complete(key)
     }
 
-    /// What is under the final name is something else, or cannot be continued: it stays until the copy is complete.
+    /// What is under the final name is something else, or cannot be continued: it stays until the copy is
+    /// complete.
     fn reject(&mut self, key: Key) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         if let Some(handle) = file.handles.target.take() {

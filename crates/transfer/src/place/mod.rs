@@ -1,15 +1,16 @@
 //! Under which name a file grows, and its way to the final one.
 //!
-//! A file appears under its final name when it is complete: until then it has a name of ours beside it, which says of
-//! which source in which state it is a copy. So what an attempt that was cut off has left is found again, is continued
-//! when it is right, and never taken for the copy of something else.
+//! A file appears under its final name when it is complete: until then it has a name of ours beside it, which
+//! says of which source in which state it is a copy. So what an attempt that was cut off has left is found
+//! again, is continued when it is right, and never taken for the copy of something else.
 //!
-//! Nothing may be different afterwards from what `scp` leaves: what is no plain file, has several names, another owner
-//! that cannot be kept, or stands in a directory that takes no new names, is written in place. The mode of a
-//! file that is replaced is kept, and a symbolic link leads to where the file is replaced. So is everything
-//! where the server permits no rename, or make files under names of ours.
+//! Nothing may be different afterwards from what `scp` leaves: what is no plain file, has several names,
+//! another owner that cannot be kept, or stands in a directory that takes no new names, is written in place.
+//! The mode of a file that is replaced is kept, and a symbolic link leads to where the file is replaced. So
+//! is everything where the server permits no rename, or make files under names of ours.
 //!
-//! What is to be asked is started here; what follows for the file beyond its names is returned as [`PlaceNext`].
+//! What is to be asked is started here; what follows for the file beyond its names is returned as
+//! [`PlaceNext`].
 //!
 //! | module | what |
 //! |---|---|
@@ -62,8 +63,8 @@ pub(crate) enum PlaceNext {
     Wait,
     /// It is written under its final name.
     InPlace,
-    /// The first `found` bytes of what is there are compared, of which the journal vouches for `known`. `whole`: all of
-    /// them, where there are no digests.
+    /// The first `found` bytes of what is there are compared, of which the journal vouches for `known`.
+    /// `whole`: all of them, where there are no digests.
     Check {
         of: Found,
         found: u64,
@@ -144,9 +145,9 @@ impl PartFiles<'_> {
         self.ends.start(Side::Target, Op::Lstat(path), Token::File(key, FileStep::Place(step)));
     }
 
-    /// The target is a symbolic link: the file it leads to is what is replaced.
-    /// The end may refuse to follow the link for this user (Linux with `fs.protected_symlinks`), and would still say where it
-    /// leads. So it is followed first, by STAT.
+    /// The target is a symbolic link: the file it leads to is what is replaced. The end may refuse to follow
+    /// the link for this user (Linux with `fs.protected_symlinks`), and would still say where it leads. So it
+    /// is followed first, by STAT.
     fn follow_target(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         // The answer about our name beside the link does not matter any more; it is still to come.

@@ -1,8 +1,10 @@
-//! What is asked before it is known to be needed, and done before it is known to be possible: each saves a round trip.
+//! What is asked before it is known to be needed, and done before it is known to be possible: each saves a
+//! round trip.
 //!
-//! A server that has promised to take what stands behind the first words (`first-flight@longhaul`) is asked about the paths of the command
-//! line before it has said its version. A server of ours answers in order, so what goes into a directory that it is asked to make
-//! can follow at once, where nothing was there before: if the directory cannot be made nothing in it can, and that is reported once.
+//! A server that has promised to take what stands behind the first words (`first-flight@longhaul`) is asked
+//! about the paths of the command line before it has said its version. A server of ours answers in order, so
+//! what goes into a directory that it is asked to make can follow at once, where nothing was there before: if
+//! the directory cannot be made nothing in it can, and that is reported once.
 
 use lh_sftp::glob::{has_magic, unescape};
 
@@ -103,7 +105,8 @@ impl FirstFlight {
         }
     }
 
-    /// Hands the listing of `path` to the directory `key`, now or when it comes. False where it was not asked for.
+    /// Hands the listing of `path` to the directory `key`, now or when it comes. False where it was not asked
+    /// for.
     pub(crate) fn take_list(&mut self, key: Key, path: &[u8], ends: &mut Ends) -> bool {
         let Some(source) = self.sources.iter_mut().flatten().find(|source| source.path == path) else {
             return false;

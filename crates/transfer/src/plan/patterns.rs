@@ -1,4 +1,5 @@
-//! Patterns of the sources, matched part by part: directories are listed here, or by a server that does it itself.
+//! Patterns of the sources, matched part by part: directories are listed here, or by a server that does it
+//! itself.
 //!
 //! Commands in, steps out: the caller carries each step out at the source's end and gives the answer back.
 
@@ -18,7 +19,8 @@ pub(crate) type Found = Vec<(Vec<u8>, Info)>;
 /// What the caller does next.
 #[derive(Debug)]
 pub(crate) enum PatternStep {
-    /// Opens a directory of which only what matches `pattern` is wanted; the answer is for [`Patterns::on_open`].
+    /// Opens a directory of which only what matches `pattern` is wanted; the answer is for
+    /// [`Patterns::on_open`].
     List {
         key: Key,
         path: Vec<u8>,
@@ -239,7 +241,8 @@ mod tests {
 
     use super::*;
 
-    /// Matches `pattern` on a server with these directories, which matches by itself or does not; returns what is found.
+    /// Matches `pattern` on a server with these directories, which matches by itself or does not; returns
+    /// what is found.
     fn matched(pattern: &str, tree: &[(&str, &[&str])], matches_there: bool) -> Vec<String> {
         let tree: BTreeMap<&str, &[&str]> = tree.iter().copied().collect();
         let missing = || Err(Fault { kind: FaultKind::NotFound, text: String::new() });

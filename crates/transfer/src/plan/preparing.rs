@@ -27,8 +27,8 @@ pub(crate) struct PrepareContext<'a> {
 }
 
 impl Prepare {
-    /// Called whenever something may have become possible. Returns the sources that are found, in the order of the command
-    /// line.
+    /// Called whenever something may have become possible. Returns the sources that are found, in the order
+    /// of the command line.
     pub(crate) fn advance(&mut self, with: &mut PrepareContext<'_>) -> Vec<Item> {
         if !self.begun {
             let ends = [&with.ends.source, &with.ends.target];
@@ -349,8 +349,8 @@ impl Prepare {
     }
 }
 
-/// Returns true for a source whose contents go into the target of [`crate::TreeSync`], not the source itself: its path ends with a slash, or
-/// it has no name of its own.
+/// Returns true for a source whose contents go into the target of [`crate::TreeSync`], not the source itself:
+/// its path ends with a slash, or it has no name of its own.
 fn names_contents(typed: &[u8], name: &[u8]) -> bool {
     typed.ends_with(b"/") || matches!(name, b"." | b"/")
 }
@@ -361,7 +361,8 @@ mod tests {
 
     use super::*;
 
-    /// Prepares an upload whose both ends are this host; returns the targets of what was found, and what was reported.
+    /// Prepares an upload whose both ends are this host; returns the targets of what was found, and what was
+    /// reported.
     fn prepared(options: &Options, sources: &[&[u8]], target: &[u8]) -> (Vec<Vec<u8>>, Vec<String>) {
         let mut plan = Plan {
             direction: Direction::Upload,

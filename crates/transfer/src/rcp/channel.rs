@@ -54,8 +54,8 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// A handler for the channel on which the remote `scp` has been started. `receive_limit` bounds, in bits per second,
-    /// what is taken from the peer.
+    /// A handler for the channel on which the remote `scp` has been started. `receive_limit` bounds, in bits
+    /// per second, what is taken from the peer.
     pub fn new(party: Box<dyn RcpRole>, report: Box<dyn Report>, receive_limit: Option<u64>) -> Self {
         Self {
             party,

@@ -1,14 +1,16 @@
 //! The protocol `scp` spoke before SFTP, and speaks with `-O`: that of rcp(1) of 4.3BSD.
 //!
-//! One side is the *source*, the other the *sink*; which is which was settled on the command line of the remote `scp`
-//! (`-f` or `-t`). They take turns: the source sends a record and waits until the sink has acknowledged it. A
-//! file costs several round trips, so SFTP is to be preferred; some devices have nothing else.
+//! One side is the *source*, the other the *sink*; which is which was settled on the command line of the
+//! remote `scp` (`-f` or `-t`). They take turns: the source sends a record and waits until the sink has
+//! acknowledged it. A file costs several round trips, so SFTP is to be preferred; some devices have nothing
+//! else.
 //!
-//! Both are state machines without sockets, as the [engine](crate::Engine) is. A client runs them on a channel
-//! ([`Handler`]), the remote side on its standard input and output ([`run`]).
+//! Both are state machines without sockets, as the [engine](crate::Engine) is. A client runs them on a
+//! channel ([`Handler`]), the remote side on its standard input and output ([`run`]).
 //!
-//! What the remote side may do to the local one has a history, and the [`Sink`] takes none of it: names that lead out of the
-//! target, names that were not asked for, directories without `-r`, sizes and lines without end.
+//! What the remote side may do to the local one has a history, and the [`Sink`] takes none of it: names that
+//! lead out of the target, names that were not asked for, directories without `-r`, sizes and lines without
+//! end.
 
 mod channel;
 mod inbox;
@@ -72,7 +74,8 @@ pub enum Event {
         /// When its data began to move.
         started: Instant,
     },
-    /// A file was not copied, or not all of it. People read of it in [`Failed`](Self::Failed); this is for accounts.
+    /// A file was not copied, or not all of it. People read of it in [`Failed`](Self::Failed); this is for
+    /// accounts.
     FileFailed {
         /// Its path at this side.
         path: Vec<u8>,
@@ -104,8 +107,8 @@ pub trait RcpRole: Send {
     /// Nothing more will come from the peer.
     fn closed(&mut self);
 
-    /// The peer takes nothing more. What a sink has not acknowledged by then is of no use to a source that has gone: its
-    /// files are complete all the same.
+    /// The peer takes nothing more. What a sink has not acknowledged by then is of no use to a source that
+    /// has gone: its files are complete all the same.
     fn refused(&mut self) {}
 
     /// Does what can be done now and sends what can be sent.

@@ -16,8 +16,9 @@ use crate::names::is_safe_name;
 
 use super::violation::{Field, Violation};
 
-/// Longest line taken from a peer: a name of [`libc::NAME_MAX`](https://man7.org/linux/man-pages/man7/path_resolution.7.html)
-/// bytes fits many times over, and OpenSSH's limit is the same.
+/// Longest line taken from a peer: a name of
+/// [`libc::NAME_MAX`](https://man7.org/linux/man-pages/man7/path_resolution.7.html) bytes fits many times
+/// over, and OpenSSH's limit is the same.
 pub(super) const LONGEST: usize = 16 * 1024;
 
 /// Bits of a mode that travel.
@@ -77,8 +78,8 @@ impl Record {
         }
     }
 
-    /// The record as it is sent, newline included. A newline in a name, which would end the line, goes as `\^J`, as
-    /// OpenSSH has it.
+    /// The record as it is sent, newline included. A newline in a name, which would end the line, goes as
+    /// `\^J`, as OpenSSH has it.
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Times(times) => {
@@ -152,7 +153,8 @@ fn number(text: &[u8], end: Option<u8>) -> Result<(u64, &[u8]), NoNumber> {
 }
 
 fn times(text: &[u8]) -> Result<Times, Violation> {
-    // `scp` has one text for two things that can be wrong with seconds, and one for all that can be with microseconds.
+    // `scp` has one text for two things that can be wrong with seconds, and one for all that can be with
+    // microseconds.
     let seconds = |text, field| {
         number(text, Some(b' ')).map_err(|why| match why {
             NoNumber::OutOfRange => Violation::Missing(field),

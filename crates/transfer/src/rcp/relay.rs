@@ -1,7 +1,7 @@
 //! One copy from a remote source to a remote sink, both at the other ends of blocking streams.
 //!
-//! What the source sends is checked before the sink gets it, as [`Sink`](super::Sink) checks it: names that lead
-//! elsewhere or were not asked for, and directories without `-r`, end the copy.
+//! What the source sends is checked before the sink gets it, as [`Sink`](super::Sink) checks it: names that
+//! lead elsewhere or were not asked for, and directories without `-r`, end the copy.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -130,8 +130,8 @@ impl<R: Read, W: Write> Peer<R, W> {
     }
 }
 
-/// Carries what `request` allows from `source` to `sink`. `tell` gets what either says went wrong, made printable.
-/// Returns whether nothing did.
+/// Carries what `request` allows from `source` to `sink`. `tell` gets what either says went wrong, made
+/// printable. Returns whether nothing did.
 ///
 /// # Errors
 /// Why the copy ended early.
@@ -237,7 +237,8 @@ impl<R: Read, W: Write, S: Read, T: Write> Relay<'_, R, W, S, T> {
 mod tests {
     use super::*;
 
-    /// What the relay made of these streams: the outcome, what the sink got, what the source was told, what was said.
+    /// What the relay made of these streams: the outcome, what the sink got, what the source was told, what
+    /// was said.
     fn relayed(
         from_source: &[u8],
         from_sink: &[u8],

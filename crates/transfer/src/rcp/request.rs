@@ -1,7 +1,8 @@
 //! Which names a source may send for what was asked of it.
 //!
-//! The remote shell expands the path, so the source decides what files there are; a source that lies would put its
-//! `.bashrc` where `*.txt` was asked for (CVE-2019-6111). So the name of each file is held against the pattern.
+//! The remote shell expands the path, so the source decides what files there are; a source that lies would
+//! put its `.bashrc` where `*.txt` was asked for (CVE-2019-6111). So the name of each file is held against
+//! the pattern.
 
 use crate::names::base_name;
 use lh_sftp::glob;
@@ -26,8 +27,9 @@ impl Request {
 
     /// What was asked for by `path`, as it stood on the command line.
     ///
-    /// With `recursive`, a path that only a shell could understand (`$DIR`, `~`, quotes) restricts nothing, as in
-    /// OpenSSH, where no recursive copy does; what a plain path or pattern says is held against it here.
+    /// With `recursive`, a path that only a shell could understand (`$DIR`, `~`, quotes) restricts nothing,
+    /// as in OpenSSH, where no recursive copy does; what a plain path or pattern says is held against it
+    /// here.
     ///
     /// # Errors
     /// Braces that stand for too much.

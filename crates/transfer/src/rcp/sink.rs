@@ -406,8 +406,8 @@ impl RcpRole for Sink {
     }
 }
 
-/// The process's file creation mask. It can only be asked for by setting it, which nothing else does meanwhile: programs that
-/// copy make their sinks before there is another thread that makes files.
+/// The process's file creation mask. It can only be asked for by setting it, which nothing else does
+/// meanwhile: programs that copy make their sinks before there is another thread that makes files.
 fn current_umask() -> u32 {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);

@@ -118,8 +118,8 @@ impl Source {
         }
     }
 
-    /// A file that was written to while it was sent: the peer has what was read, up to the size that it was told. The
-    /// protocol has no warnings, so the peer is not told; the program may.
+    /// A file that was written to while it was sent: the peer has what was read, up to the size that it was
+    /// told. The protocol has no warnings, so the peer is not told; the program may.
     fn report_changed(&mut self, sent: &Sending) {
         let after = info_of(&sent.file);
         let changed = Changed::between(&sent.before, &after, sent.sent, Precision::Exact);
@@ -368,8 +368,8 @@ impl Sending {
         Event::FileFailed { path: self.path, moved: self.sent, started: self.started, why }
     }
 
-    /// Fills the slices from the file, or with zeros once it cannot be read: the peer waits for as many bytes as it was
-    /// told, and is told behind them that they are worthless.
+    /// Fills the slices from the file, or with zeros once it cannot be read: the peer waits for as many bytes
+    /// as it was told, and is told behind them that they are worthless.
     fn read(&mut self, slices: &mut [IoSliceMut<'_>]) -> usize {
         if self.fault.is_some() {
             slices.iter_mut().for_each(|slice| slice.fill(0));

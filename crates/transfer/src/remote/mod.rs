@@ -35,8 +35,8 @@ use crate::token::Token;
 pub(crate) enum Received {
     /// The answer to an operation.
     Answer(Token, Outcome),
-    /// What `opened` asked to open was given a handle that is open already. It is being closed again, and nothing else is opened while
-    /// something is open.
+    /// What `opened` asked to open was given a handle that is open already. It is being closed again, and
+    /// nothing else is opened while something is open.
     SameHandle { opened: Token, holders: Vec<HandlePurpose> },
 }
 
@@ -113,7 +113,8 @@ impl Remote {
         self.pending.is_empty() && self.to_open.is_empty() && self.outgoing.is_empty()
     }
 
-    /// Says hello. Call once, when the channel is open. `first_flight`: the server takes what stands behind that.
+    /// Says hello. Call once, when the channel is open. `first_flight`: the server takes what stands behind
+    /// that.
     pub(crate) fn start(&mut self, first_flight: bool) {
         self.session.start(&mut self.outgoing.queue);
         self.first_flight = first_flight;
@@ -290,7 +291,8 @@ impl Remote {
             }
             match self.session.poll()? {
                 None => return Ok(None),
-                // Answers come in order: the limits are known before a file is open, which is when they matter.
+                // Answers come in order: the limits are known before a file is open, which is when they
+                // matter.
                 Some(Incoming::Version { .. }) => {
                     self.session.request_limits(&mut self.outgoing.queue);
                     self.ready = true;
@@ -395,7 +397,8 @@ impl Remote {
         self.silence.look(awaited, patience, now)
     }
 
-    /// The probe was answered, which is not awaited any more: what was asked for before it will not be answered. Returns its tokens.
+    /// The probe was answered, which is not awaited any more: what was asked for before it will not be
+    /// answered. Returns its tokens.
     pub(crate) fn give_up_older(&mut self, now: Instant) -> Vec<Token> {
         let mut tokens = Vec::new();
         for (id, awaited) in self.pending.give_up_older() {

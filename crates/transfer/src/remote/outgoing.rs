@@ -26,7 +26,8 @@ impl Outgoing {
         self.queued() == 0 && !self.mid_message
     }
 
-    /// Sends requests, as far as the channel takes them; true when nothing is left. `many`: one packet may have several.
+    /// Sends requests, as far as the channel takes them; true when nothing is left. `many`: one packet may
+    /// have several.
     pub(super) fn flush(&mut self, many: bool, out: &mut dyn Output) -> bool {
         if self.mid_message {
             return false;

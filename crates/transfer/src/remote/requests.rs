@@ -21,8 +21,8 @@ pub(super) fn has_full_attrs(session: &Session) -> bool {
     session.supports(extension::FULL_ATTRS)
 }
 
-/// The request for `op`, of which parts may be written to `encoded`. `first_flight`: what the server supports is not known yet, and it
-/// supports what a Longhaul server does. `None` for a handle of another end.
+/// The request for `op`, of which parts may be written to `encoded`. `first_flight`: what the server supports
+/// is not known yet, and it supports what a Longhaul server does. `None` for a handle of another end.
 pub(super) fn request_of<'a>(
     op: &'a Op<'_>,
     session: &Session,

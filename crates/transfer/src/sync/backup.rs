@@ -1,4 +1,5 @@
-//! Moving what is replaced or deleted to another directory of the target, under its path from the top of the target.
+//! Moving what is replaced or deleted to another directory of the target, under its path from the top of the
+//! target.
 //!
 //! Each is a series of steps at the target's end; the answer to one decides about the next.
 

@@ -1,9 +1,10 @@
-//! Deciding what differs of items that a listing does not decide: named on the command line, symbolic links, other kinds of
-//! things than the target has.
+//! Deciding what differs of items that a listing does not decide: named on the command line, symbolic links,
+//! other kinds of things than the target has.
 //!
-//! Answers in, steps out: the caller fetches each step ([`Comparisons::next_step`]), carries it out, and gives the answer to
-//! a question back ([`Comparisons::on_answer`]). What is known is compared first; what is not is asked for. An item ends with
-//! [`CompareStep::Copy`], [`CompareStep::Finished`], or one of the steps that hand it on.
+//! Answers in, steps out: the caller fetches each step ([`Comparisons::next_step`]), carries it out, and
+//! gives the answer to a question back ([`Comparisons::on_answer`]). What is known is compared first; what is
+//! not is asked for. An item ends with [`CompareStep::Copy`], [`CompareStep::Finished`], or one of the steps
+//! that hand it on.
 
 use std::collections::VecDeque;
 
@@ -63,14 +64,15 @@ pub(crate) enum CompareStep {
     Copy(Box<Item>),
     /// The item is done, or its copy has failed.
     Finished(Box<Item>),
-    /// Reports that what is there is the copy. `link`: where it leads, if it is a symbolic link that was read.
+    /// Reports that what is there is the copy. `link`: where it leads, if it is a symbolic link that was
+    /// read.
     Unchanged { source: Vec<u8>, target: Vec<u8>, info: Info, link: Option<Vec<u8>> },
     /// Reports that what is there is newer.
     Newer(Vec<u8>),
     /// Reads both files; what comes of it is for [`Comparisons::contents_compared`].
     CompareContents(Box<Item>),
-    /// Makes an unchanged file another name of an earlier one's copy, where it is to be one: for [`Comparisons::linked`].
-    /// `there` is what the target has under its name.
+    /// Makes an unchanged file another name of an earlier one's copy, where it is to be one: for
+    /// [`Comparisons::linked`]. `there` is what the target has under its name.
     Link { key: Key, item: Box<Item>, identity: (u64, u64), there: Option<(u64, u64)> },
     /// Copies this when the directory in its way is deleted with all that is in it.
     DeleteFirst(Box<Item>),

@@ -1,9 +1,9 @@
 //! Deleting what the source does not have, when everything is copied and nothing has failed.
 //!
-//! Commands in, steps out: the caller fetches each step ([`Deletions::next_step`]), carries it out at the target's end or
-//! reports it, and gives the answer back ([`Deletions::on_answer`]). A directory is listed and emptied before it is deleted; no
-//! link is followed. What was left out of the copy on purpose, and the unfinished files of copies, stay, and with them the
-//! directories that they are in.
+//! Commands in, steps out: the caller fetches each step ([`Deletions::next_step`]), carries it out at the
+//! target's end or reports it, and gives the answer back ([`Deletions::on_answer`]). A directory is listed
+//! and emptied before it is deleted; no link is followed. What was left out of the copy on purpose, and the
+//! unfinished files of copies, stay, and with them the directories that they are in.
 
 mod removal;
 
@@ -119,8 +119,8 @@ impl Deletions {
         self.stage == Stage::Done && self.removals.len() == 0
     }
 
-    /// Notes the target of something that the command line names: it is no leftover of another source. False where another source has
-    /// it already.
+    /// Notes the target of something that the command line names: it is no leftover of another source. False
+    /// where another source has it already.
     pub(crate) fn add_top(&mut self, target: &[u8]) -> bool {
         self.tops.insert(target.to_vec())
     }
@@ -136,7 +136,8 @@ impl Deletions {
         }
     }
 
-    /// A directory of the target has to go before `item` can be copied; `relative` is its path from the top of the tree.
+    /// A directory of the target has to go before `item` can be copied; `relative` is its path from the top
+    /// of the tree.
     pub(crate) fn delete_before(&mut self, item: Item, relative: Vec<u8>) {
         self.blocked.push((item, relative));
     }

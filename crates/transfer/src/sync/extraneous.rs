@@ -15,8 +15,8 @@ pub(crate) struct Extraneous {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// Returns true where an entry that the source does not have is neither left out on purpose nor the unfinished file of a copy. `relative` is
-/// the path of its directory from the top of the tree.
+/// Returns true where an entry that the source does not have is neither left out on purpose nor the
+/// unfinished file of a copy. `relative` is the path of its directory from the top of the tree.
 pub(crate) fn is_deletable(select: &Selection, relative: &[u8], entry: &Entry) -> bool {
     let path = join(relative, &entry.name);
     !matches!(&*entry.name, b"." | b"..")

@@ -46,9 +46,9 @@ impl Listings {
         Self { source: sorted(source), target: sorted(target) }
     }
 
-    /// What is to be deleted: not what the copy leaves out on purpose (`select`), and no unfinished file of a copy.
-    /// `relative` is the path of the directory from the top of the tree. `may_fold`: the target may take two names for one
-    /// that differ by case only.
+    /// What is to be deleted: not what the copy leaves out on purpose (`select`), and no unfinished file of a
+    /// copy. `relative` is the path of the directory from the top of the tree. `may_fold`: the target may
+    /// take two names for one that differ by case only.
     pub(crate) fn not_at_source(&self, select: &Selection, relative: &[u8], may_fold: bool) -> NotAtSource {
         let missing = |entry: &&Entry| self.source.binary_search_by(|one| one.name.cmp(&entry.name)).is_err();
         let mut to_delete: Vec<Entry> = self.target.iter().filter(missing).cloned().collect();
@@ -62,8 +62,8 @@ impl Listings {
         NotAtSource { to_delete, twins }
     }
 
-    /// Compares each entry of the source with what the target has, in the order of names. `leaves_links`: symbolic links are
-    /// not copied.
+    /// Compares each entry of the source with what the target has, in the order of names. `leaves_links`:
+    /// symbolic links are not copied.
     pub(crate) fn compare(self, terms: &Terms, leaves_links: bool) -> impl Iterator<Item = Compared> {
         let mut target = self.target.into_iter().peekable();
         self.source.into_iter().map(move |entry| {

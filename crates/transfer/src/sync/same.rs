@@ -2,14 +2,15 @@
 
 use crate::end::{Info, Times};
 
-/// Returns true where size and time of modification are known and equal. `full`: both ends have times in full; otherwise one of them has
-/// the 32 bits of seconds of SFTP version 3.
+/// Returns true where size and time of modification are known and equal. `full`: both ends have times in
+/// full; otherwise one of them has the 32 bits of seconds of SFTP version 3.
 pub(crate) fn is_unchanged(source: &Info, target: &Info, full: bool) -> bool {
     let (Some(ours), Some(theirs)) = (source.times, target.times) else { return false };
     source.size.is_some() && source.size == target.size && same_time(ours, theirs, full)
 }
 
-/// Returns true for one time of modification. Nanoseconds count where both have them: a zero is taken for a file system without.
+/// Returns true for one time of modification. Nanoseconds count where both have them: a zero is taken for a
+/// file system without.
 pub(crate) fn same_time(ours: Times, theirs: Times, full: bool) -> bool {
     let (ours, theirs) = (ours.modification, theirs.modification);
     let bare = |seconds: i64| if full { seconds } else { seconds.clamp(0, i64::from(u32::MAX)) };

@@ -43,7 +43,8 @@ impl CompareRules {
         match (ours.kind, theirs.kind) {
             (Kind::Special, _) | (Kind::Dir, Kind::Dir) => Verdict::Copy,
             (Kind::Dir, _) => Verdict::ClearWay,
-            // It may be a directory itself: nothing is deleted for it, and the copy says that something is in its way.
+            // It may be a directory itself: nothing is deleted for it, and the copy says that something is in
+            // its way.
             (Kind::Unknown, Kind::Dir) => Verdict::Copy,
             (_, Kind::Dir) => Verdict::ClearDirectory,
             // Within a second a link may have been made anew, and as long as it was.

@@ -199,8 +199,8 @@ fn agreeing(mode: Mode, ours: &[u8], theirs: &[u8], len: u64) -> u64 {
     }
 }
 
-/// Where to look at the first `end` bytes: all of them where they are few, else the beginning, and places that come
-/// closer together towards the end.
+/// Where to look at the first `end` bytes: all of them where they are few, else the beginning, and places
+/// that come closer together towards the end.
 pub(crate) fn samples(end: u64) -> VecDeque<(u64, u64)> {
     if end <= SAMPLE * SAMPLES {
         return (0..end).step_by(SAMPLE as usize).map(|at| (at, SAMPLE.min(end - at))).collect();

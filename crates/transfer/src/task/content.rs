@@ -1,7 +1,9 @@
-//! Sums over the content of files, for [`crate::Options::sums`]: made of the bytes as they pass, in the order of the file.
+//! Sums over the content of files, for [`crate::Options::sums`]: made of the bytes as they pass, in the order
+//! of the file.
 //!
-//! Data that pass in another order (over several channels, or asked for again) have no sum here, nor has what an earlier attempt
-//! had copied, unless the journal remembers it. The program that asked reads such a file itself.
+//! Data that pass in another order (over several channels, or asked for again) have no sum here, nor has what
+//! an earlier attempt had copied, unless the journal remembers it. The program that asked reads such a file
+//! itself.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -60,8 +62,8 @@ impl Content {
         self.sum = State::Without;
     }
 
-    /// Lends the sum to be continued by the `len` bytes at `offset`. `None` without one, or where they are not the next
-    /// bytes; if they have not been summed up before either, there will be no sum.
+    /// Lends the sum to be continued by the `len` bytes at `offset`. `None` without one, or where they are
+    /// not the next bytes; if they have not been summed up before either, there will be no sum.
     pub(crate) fn lend(&mut self, offset: u64, len: u64) -> Option<InOrder> {
         match std::mem::take(&mut self.sum) {
             State::Here(mut sum) => {

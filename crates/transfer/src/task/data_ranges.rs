@@ -1,9 +1,10 @@
 //! Where the data of sparse files are: holes are not read, not sent, and still holes in the copy.
 //!
-//! A file that takes less space on its disk than it is long is asked where its data are before the first of them moves. Nothing is sent of a
-//! hole; the copy gets its length at the end. A server that is not Longhaul gets the last byte instead: it may empty
-//! a file whose length is set. That is right only where the target holds nothing yet, which is so
-//! for a file that is new, and behind what an earlier attempt has left; elsewhere zeros are sent.
+//! A file that takes less space on its disk than it is long is asked where its data are before the first of
+//! them moves. Nothing is sent of a hole; the copy gets its length at the end. A server that is not Longhaul
+//! gets the last byte instead: it may empty a file whose length is set. That is right only where the target
+//! holds nothing yet, which is so for a file that is new, and behind what an earlier attempt has left;
+//! elsewhere zeros are sent.
 
 use std::collections::VecDeque;
 

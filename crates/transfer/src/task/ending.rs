@@ -43,10 +43,11 @@ impl File {
         }
     }
 
-    /// What CLOSE is to be preceded by: the length, and mode and times where `preserve`; `mode_mask` has the bits of the mode
-    /// that may be set. With `foreign` the target is a server that is not Longhaul: only a copy that failed is given a length
-    /// there. Servers that use Paramiko's `set_file_attr` empty a file before they set its length. A longer file is
-    /// emptied when it is opened, and the last byte of a sparse file is written.
+    /// What CLOSE is to be preceded by: the length, and mode and times where `preserve`; `mode_mask` has the
+    /// bits of the mode that may be set. With `foreign` the target is a server that is not Longhaul: only a
+    /// copy that failed is given a length there. Servers that use Paramiko's `set_file_attr` empty a file
+    /// before they set its length. A longer file is emptied when it is opened, and the last byte of a sparse
+    /// file is written.
     pub(crate) fn change_on_close(
         &self,
         direction: Direction,
@@ -62,7 +63,8 @@ impl File {
         let size = self.copied_size(direction);
         let mut change = Change::default();
         if direction == Direction::Download {
-            // Pieces may have been written behind a gap of a failed file; else only an old, longer tail counts.
+            // Pieces may have been written behind a gap of a failed file; else only an old, longer tail
+            // counts.
             let written = self.handles.old_size.map(|old| if failed { u64::MAX } else { old });
             change.size = written.filter(|&written| written > size).map(|_| size);
             if self.holes.left_out && !failed {

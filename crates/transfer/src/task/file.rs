@@ -115,7 +115,8 @@ impl File {
         self.relay.write_at = kept;
     }
 
-    /// Where the next WRITE begins, and how much may be behind that: first what has to be sent again. `None`: nothing is left.
+    /// Where the next WRITE begins, and how much may be behind that: first what has to be sent again. `None`:
+    /// nothing is left.
     pub(crate) fn next_write(&self, chunk: u64) -> Option<(u64, u64)> {
         if let Some(&(offset, len)) = self.requests.again.last().filter(|_| !self.faults.failed) {
             return Some((offset, len.into()));

@@ -1,4 +1,5 @@
-//! What follows from what the target has under the two names of a copy: whether it is complete, continued or replaced.
+//! What follows from what the target has under the two names of a copy: whether it is complete, continued or
+//! replaced.
 
 use crate::end::{AsFound, Info};
 use crate::ends::Ends;
@@ -53,7 +54,8 @@ impl FoundRules {
         }
     }
 
-    /// What follows for `file`, which was probed. `can_digest`: both ends have digests; it is asked for few files.
+    /// What follows for `file`, which was probed. `can_digest`: both ends have digests; it is asked for few
+    /// files.
     pub(crate) fn after_probe(
         self,
         file: &File,
@@ -84,8 +86,8 @@ impl FoundRules {
         }
     }
 
-    /// An earlier attempt has put this very source in its place, and what is there has its size, and its time where that was
-    /// kept.
+    /// An earlier attempt has put this very source in its place, and what is there has its size, and its time
+    /// where that was kept.
     fn is_complete(self, file: &File, leftovers: &Leftovers) -> bool {
         let (Some(tag), Some(old), Some(journal)) = (&file.place.tag, &file.place.old, &leftovers.journal)
         else {
@@ -99,8 +101,8 @@ impl FoundRules {
             && (!self.preserve || modified(old) == modified(&file.item.info))
     }
 
-    /// What is under the final name may be right: because the answer to our rename was lost, or because something else has
-    /// left a part of it there (`-Z`). False when it is not worth a comparison.
+    /// What is under the final name may be right: because the answer to our rename was lost, or because
+    /// something else has left a part of it there (`-Z`). False when it is not worth a comparison.
     fn adopts(
         self,
         file: &File,

@@ -3,7 +3,8 @@
 use crate::end::Handle;
 use crate::token::Side;
 
-/// How far requests may be ahead of what is confirmed without a gap, in a file that goes over several channels.
+/// How far requests may be ahead of what is confirmed without a gap, in a file that goes over several
+/// channels.
 pub(crate) const SPAN: u64 = 32 << 20;
 
 /// Less than this is not worth opening a file several times.
@@ -24,7 +25,8 @@ pub(crate) enum OnChannel {
 }
 
 impl OnChannel {
-    /// Returns what it becomes when it is opened now, while `open` files are; `None` where it is not to be opened.
+    /// Returns what it becomes when it is opened now, while `open` files are; `None` where it is not to be
+    /// opened.
     pub(crate) const fn opening(&self, open: usize) -> Option<Self> {
         match *self {
             Self::Unknown => Some(Self::Without),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, RwLock};
 
-/// Held for writing while a sparse file is made longer, and for reading while bytes are written to it: it must not be cut
-/// to a length that another thread has just written behind.
+/// Held for writing while a sparse file is made longer, and for reading while bytes are written to it: it
+/// must not be cut to a length that another thread has just written behind.
 pub(crate) type Growth = Arc<RwLock<()>>;
 
 /// What is known of a file's holes.

@@ -1,7 +1,8 @@
-//! Whether what is under our name at a server is ours: in a directory that others may write to, it may be another user's.
+//! Whether what is under our name at a server is ours: in a directory that others may write to, it may be
+//! another user's.
 //!
-//! A server does not say which user it runs as. A file that it has just made belongs to that user: one is made, looked at and removed,
-//! once in a copy that finds something to go on with.
+//! A server does not say which user it runs as. A file that it has just made belongs to that user: one is
+//! made, looked at and removed, once in a copy that finds something to go on with.
 
 use crate::end::{AsFound, Done, FaultKind, Op, Outcome};
 use crate::ends::Ends;
@@ -13,7 +14,8 @@ use crate::task::queues::Tasks;
 use crate::token::{OwnerStep, Side, Token};
 
 impl Tasks {
-    /// Whether what was found under our name, with these `ids`, is ours; `None` where that has to be asked first.
+    /// Whether what was found under our name, with these `ids`, is ours; `None` where that has to be asked
+    /// first.
     pub(crate) fn is_part_ours(
         &mut self,
         key: Key,

@@ -1,7 +1,9 @@
-//! What is kept of files and directories by requests of its own: owner and group, extended attributes, access control lists.
+//! What is kept of files and directories by requests of its own: owner and group, extended attributes, access
+//! control lists.
 //!
-//! In this order, because a new owner takes set-user-id bits and capabilities away; mode and times come after that. What an end
-//! cannot keep is no failure of the copy: it is reported once. Answers in, the next step out.
+//! In this order, because a new owner takes set-user-id bits and capabilities away; mode and times come after
+//! that. What an end cannot keep is no failure of the copy: it is reported once. Answers in, the next step
+//! out.
 
 use lh_sftp::extended_attrs::Xattrs;
 

@@ -1,4 +1,5 @@
-//! What the target has under the two names of a copy, the final one and that of its part file, before one is opened.
+//! What the target has under the two names of a copy, the final one and that of its part file, before one is
+//! opened.
 
 use crate::end::{AsFound, Done, FaultKind, Info, Kind, Outcome};
 

@@ -24,7 +24,8 @@ pub(crate) struct Requests {
     pub(crate) half_sent: u32,
     /// Ranges that threads are reading or writing now: both ends must stay open.
     pub(crate) lent: u32,
-    /// How often ranges were asked for again because the server had dropped them, and the last round that counts.
+    /// How often ranges were asked for again because the server had dropped them, and the last round that
+    /// counts.
     pub(crate) tries: u8,
     pub(crate) tried_in: u32,
 }

@@ -1,7 +1,7 @@
 //! Looks at a source again after it was read, to see whether it changed meanwhile ([`crate::changed`]).
 //!
-//! A file of this host is looked at when its last byte has been read. A server gets an FSTAT: behind the last READ of a
-//! small file, which costs no round trip, and before the CLOSE of a large one.
+//! A file of this host is looked at when its last byte has been read. A server gets an FSTAT: behind the last
+//! READ of a small file, which costs no round trip, and before the CLOSE of a large one.
 
 use crate::changed::{Changed, Precision};
 use crate::end::{Done, Fault, Op, Outcome};
@@ -79,8 +79,8 @@ impl Tasks {
         copying.source_after = SourceAfter::Known(changed);
     }
 
-    /// Returns why a copy is wrong that has as many bytes as its server says that there are: there are more, and not because it
-    /// grew.
+    /// Returns why a copy is wrong that has as many bytes as its server says that there are: there are more,
+    /// and not because it grew.
     pub(crate) fn size_was_wrong(&self, key: Key) -> Option<Fault> {
         let file = self.files.get(key)?;
         let State::Copying(Copying { source_after: SourceAfter::Known(changed), .. }) = file.state else {

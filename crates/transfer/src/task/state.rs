@@ -6,8 +6,8 @@
 //!              └→ Resuming ─┘                     (all of it)            (samples)
 //! ```
 //!
-//! A file that failed goes to `Closing` from any state before that. Nothing goes back behind `Closing`, and the end
-//! takes the [`File`](crate::task::File) out of the table: a file is closed once and ends once.
+//! A file that failed goes to `Closing` from any state before that. Nothing goes back behind `Closing`, and
+//! the end takes the [`File`](crate::task::File) out of the table: a file is closed once and ends once.
 
 use crate::changed::Changed;
 use crate::end::{Change, Fault};
@@ -80,7 +80,8 @@ pub(crate) struct Resuming {
 #[derive(Debug)]
 pub(crate) enum Found {
     Part,
-    /// The file with the final name, which may be our copy already; else the part file's name is still to be opened.
+    /// The file with the final name, which may be our copy already; else the part file's name is still to be
+    /// opened.
     Adopted(Probe),
     /// The file with the final name, which is open for writing.
     InPlace,

@@ -53,7 +53,8 @@ pub(crate) struct Making {
     pub(crate) created: bool,
     /// Nothing was there before: it is worked in before it is known to be made.
     pub(crate) presumed: bool,
-    /// It was presumed, and could not be made: what has failed in it so far, to be reported if it is there after all.
+    /// It was presumed, and could not be made: what has failed in it so far, to be reported if it is there
+    /// after all.
     pub(crate) doubts: Option<Vec<String>>,
     /// Why it could not be made, while the end is asked what is there.
     pub(crate) fault: Option<Fault>,
@@ -105,8 +106,8 @@ pub(crate) struct AtTarget {
 }
 
 impl Dir {
-    /// A directory that is about to be made at the target and listed at the source: two answers are awaited. `compares`: what
-    /// the target has in it is listed, too.
+    /// A directory that is about to be made at the target and listed at the source: two answers are awaited.
+    /// `compares`: what the target has in it is listed, too.
     pub(crate) fn new(item: Item, relative: Vec<u8>, compares: bool) -> Self {
         Self {
             item,

@@ -2,8 +2,8 @@
 
 use crate::end::{Done, Entry, Fault, FaultKind, Handle, Outcome, fault_of};
 
-/// READDIRs in flight for one directory at most: begins with 2, one more with each answer. OpenSSH's server sends 100
-/// entries in each answer.
+/// READDIRs in flight for one directory at most: begins with 2, one more with each answer. OpenSSH's server
+/// sends 100 entries in each answer.
 pub const MAX_LISTS: u32 = 64;
 
 /// Entries of both ends.
@@ -140,8 +140,8 @@ impl TargetList {
         Some(Listed::Nothing)
     }
 
-    /// What is to be asked for now. `wanted`: what is listed will be compared. `answers_at_once`: more requests than one
-    /// gain nothing.
+    /// What is to be asked for now. `wanted`: what is listed will be compared. `answers_at_once`: more
+    /// requests than one gain nothing.
     pub(crate) fn next_request(&mut self, wanted: bool, answers_at_once: bool) -> Option<ListRequest> {
         let handle = self.handle.clone()?;
         if self.state != ListState::Open || !wanted {

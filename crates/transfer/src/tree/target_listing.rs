@@ -1,4 +1,5 @@
-//! Lists a directory of the target beside that of the source, where only what differs is copied ([`crate::TreeSync`]).
+//! Lists a directory of the target beside that of the source, where only what differs is copied
+//! ([`crate::TreeSync`]).
 
 use crate::end::{FaultKind, Info, Kind, Op, Outcome};
 use crate::ends::Ends;
@@ -78,8 +79,8 @@ impl Tree {
                 self.waiting.comparing += entries.len();
                 comparing.target.append(&mut entries);
             }
-            // Each name of the source can be looked at; what else is there is not known, and that matters where it is to be
-            // deleted.
+            // Each name of the source can be looked at; what else is there is not known, and that matters
+            // where it is to be deleted.
             (Listed::Failed(fault), _) if lister.options.deletes() && fault.kind != FaultKind::Lost => {
                 let target = &dir.item.target;
                 lister.report.fail(wording::failed(lister.direction, FailedStep::ListTarget, target, &fault));

@@ -1,4 +1,5 @@
-//! Copies names that differ by case only last, on servers that may take them for one ([`CaseCollisions`](super::twins::Twins)).
+//! Copies names that differ by case only last, on servers that may take them for one
+//! ([`CaseCollisions`](super::twins::Twins)).
 
 use crate::end::{FaultKind, Op, Outcome};
 use crate::ends::Ends;
@@ -10,7 +11,8 @@ use crate::token::{DirStep, Side, Token};
 use crate::tree::walk::Tree;
 
 impl Tree {
-    /// Asks about the next of these names of a directory in which everything else is done. False when there is none.
+    /// Asks about the next of these names of a directory in which everything else is done. False when there
+    /// is none.
     pub(crate) fn look_at_twin(&mut self, key: Key, ends: &mut Ends) -> bool {
         let Some(dir) = self.dirs.get_mut(key) else { return false };
         let Some(entry) = dir.listing.twins.waiting.pop_front() else { return false };

@@ -1,7 +1,8 @@
 //! Names of one directory that differ by case only, on servers that may take them for one.
 //!
-//! The second of two such names waits until everything else in its directory is in its place. If something is under it
-//! then, although the directory is new, the server takes it for the first name: it is not copied, and is reported.
+//! The second of two such names waits until everything else in its directory is in its place. If something is
+//! under it then, although the directory is new, the server takes it for the first name: it is not copied,
+//! and is reported.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};

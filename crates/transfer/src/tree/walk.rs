@@ -192,8 +192,8 @@ impl Tree {
         }
     }
 
-    /// Something below a directory has failed that may not be there: then only the directory is reported. False where the
-    /// failure itself has to be.
+    /// Something below a directory has failed that may not be there: then only the directory is reported.
+    /// False where the failure itself has to be.
     pub(crate) fn reported_by_dir(&mut self, parent: Option<Key>, text: &str) -> bool {
         parent.and_then(|key| self.dirs.get_mut(key)).is_some_and(|dir| dir.doubt(text))
     }

@@ -39,8 +39,8 @@ pub struct Setup {
     pub rtt: Duration,
     /// Additional channels the server allows.
     pub channels: usize,
-    /// Each channel has a connection of its own, whose loop runs when something came on it or it is woken. How
-    /// fast each server answers is drawn from this.
+    /// Each channel has a connection of its own, whose loop runs when something came on it or it is woken.
+    /// How fast each server answers is drawn from this.
     pub separate: Option<Seeded>,
     /// Threads read and write files while the others go on: how long each takes for it is drawn from this.
     pub slow_files: Option<Seeded>,

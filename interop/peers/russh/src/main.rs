@@ -1,7 +1,7 @@
 //! SFTP by russh and russh-sftp, in both roles.
 //!
-//! `server LAB` serves holders of the lab's keys: prints its port, ends with stdin. `client PORT USER LAB` does
-//! what the tests of clients expect.
+//! `server LAB` serves holders of the lab's keys: prints its port, ends with stdin. `client PORT USER LAB`
+//! does what the tests of clients expect.
 
 mod client;
 mod server;

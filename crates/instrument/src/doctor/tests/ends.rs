@@ -267,7 +267,8 @@ fn quota_of_a_control_group_is_named_with_its_numbers() {
         assert!(found[0].change[1].contains("/sys/fs/cgroup/pod/cpu.max"), "{:?}", found[0]);
         assert!(found.iter().all(|finding| finding.cause != "processor"), "{found:#?}");
     }
-    // It was stopped in nearly each period, though for less time than it ran and waited elsewhere: seen on a fast machine.
+    // It was stopped in nearly each period, though for less time than it ran and waited elsewhere: seen on a
+    // fast machine.
     up(&mut facts).server_turns = Some(Turns { ran: 0.15, waited: 0.0 });
     up(&mut facts).server_quota = Some(Quota { throttled: 39, seconds: 2.6, ..quota.clone() });
     assert_eq!(first(&facts).0, "processor_quota");

@@ -1,4 +1,5 @@
-//! The order of the measurements in virtual time: what a healthy path costs, and what a suspicious one costs more.
+//! The order of the measurements in virtual time: what a healthy path costs, and what a suspicious one costs
+//! more.
 
 use std::time::Duration;
 

@@ -65,7 +65,8 @@ impl Engine {
         }
     }
 
-    /// Returns true when the directory that is to be made for `item` was not there, so that what goes into it need not wait.
+    /// Returns true when the directory that is to be made for `item` was not there, so that what goes into it
+    /// need not wait.
     fn presumes(&self, item: &Item) -> bool {
         self.plan.direction == Direction::Upload
             && !self.options.dry_run

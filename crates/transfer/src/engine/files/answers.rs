@@ -172,8 +172,8 @@ impl Engine {
         }
     }
 
-    /// A directory that was not a plain entry of its parent. Remote ones have no inode to know them by, so their
-    /// real path must do; one round trip per link and per source.
+    /// A directory that was not a plain entry of its parent. Remote ones have no inode to know them by, so
+    /// their real path must do; one round trip per link and per source.
     pub(in crate::engine) fn behind_link(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         if self.plan.direction == Direction::Upload || !file.item.linked {

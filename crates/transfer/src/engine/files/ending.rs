@@ -14,7 +14,8 @@ use crate::wording::FailedStep;
 use crate::{Direction, Event, wording};
 
 impl Engine {
-    /// Sets what is to be set on the target and closes both ends. `known_sum`: over a copy that is complete already.
+    /// Sets what is to be set on the target and closes both ends. `known_sum`: over a copy that is complete
+    /// already.
     pub(in crate::engine) fn close_file(&mut self, key: Key, known_sum: Option<Vec<u8>>) {
         if self.tasks.files.get(key).is_none_or(|file| file.state.is_closed()) {
             return;

@@ -39,7 +39,8 @@ impl Engine {
 
     pub(super) fn begin_ordinary_file(&mut self, id: u64, item: Item) {
         let info = item.info;
-        // A file of its own was asked for: only trees are chosen from, but for their links, which may be anything.
+        // A file of its own was asked for: only trees are chosen from, but for their links, which may be
+        // anything.
         if self.options.dry_run && info.kind == Kind::File && info.size.is_some() {
             let (source, target, size) = (item.source, item.target, info.size);
             self.report.event(Event::Planned { source, target, size });

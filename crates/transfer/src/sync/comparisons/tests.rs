@@ -35,7 +35,8 @@ fn set_up(options: &Options) -> (Comparisons, Terms) {
     (Comparisons::new(CompareRules::new(options)), terms)
 }
 
-/// Compares an item; the answers are taken from `answers` in the order of the questions. Returns the steps in words.
+/// Compares an item; the answers are taken from `answers` in the order of the questions. Returns the steps in
+/// words.
 fn trace(options: &Options, item: Item, answers: impl IntoIterator<Item = Outcome>) -> Vec<String> {
     let (mut comparisons, terms) = set_up(options);
     let mut answers = answers.into_iter();
