@@ -12,6 +12,7 @@ use std::ptr::{NonNull, null_mut};
 
 use crate::dynamic::Library;
 
+pub mod fido;
 mod interface;
 
 use interface::{EnrollFn, LoadFn, Options, Pin, SignFn, VersionFn, take, take_enrolled, text};
