@@ -10,6 +10,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/ssh", "openssh-client"),
     ("/usr/sbin/sshd", "openssh-server"),
     ("/usr/include/openssl/evp.h", "libssl-dev"),
+    ("/usr/share/doc/libfido2-1", "libfido2-1"),
     ("/usr/lib/openssh/sftp-server", "openssh-sftp-server"),
     ("/usr/lib/openssh/regress", "openssh-tests"),
     ("/usr/sbin/dropbear", "dropbear-bin"),

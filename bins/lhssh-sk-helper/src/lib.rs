@@ -1,9 +1,10 @@
-//! `lhssh-sk-helper`: loads a middleware library for FIDO security keys, executes one request with it, and
-//! ends.
+//! `lhssh-sk-helper`: loads libfido2, or another library for FIDO security keys, executes one request with
+//! it, and ends.
 //!
 //! Clients, agents and `lhssh-keygen` start it, so that a faulty library harms only this process. It reads a
 //! request on standard input and answers on standard output, in the protocol of OpenSSH's ssh-sk-helper.
 
+mod internal;
 mod serve;
 
 use std::io;

@@ -12,12 +12,20 @@ use lh_security_key::{INTERNAL, SkError, flags};
 use lh_sys::security_key::{Algorithm, Enrolled, Provider, ProviderError, Signed};
 use lh_wire::{Reader, Writer as _};
 
+use crate::internal::{Internal, SSH};
+
 const ED25519: &str = "sk-ssh-ed25519@openssh.com";
 const ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
 /// The kernel's random numbers.
 const RANDOM: &str = "/dev/urandom";
-/// Prefix of the application strings of SSH keys.
-const SSH: &[u8] = b"ssh:";
+
+/// What talks to the hardware.
+enum Backend {
+    /// libfido2.
+    Internal(Internal),
+    /// A library of the user's.
+    Library(Provider),
+}
 
 /// Executes a request.
 pub(crate) fn answer(request: Request) -> Result<Reply, SkError> {
@@ -32,16 +40,15 @@ pub(crate) fn answer(request: Request) -> Result<Reply, SkError> {
     }
 }
 
-fn open(provider: &str) -> Result<Provider, SkError> {
+fn open(provider: &str) -> Result<Backend, SkError> {
     if provider.is_empty() {
         say("No FIDO SecurityKeyProvider specified");
         return Err(SkError::Invalid);
     }
     if provider.eq_ignore_ascii_case(INTERNAL) {
-        say("internal security key support not enabled");
-        return Err(SkError::Invalid);
+        return Internal::open().map(Backend::Internal);
     }
-    Provider::open(Path::new(provider)).map_err(failed)
+    Provider::open(Path::new(provider)).map(Backend::Library).map_err(failed)
 }
 
 /// Maps a library's failure to an error for the caller, and prints its text.
@@ -78,8 +85,13 @@ fn sign(key: &SecurityKey, provider: &str, data: &[u8], pin: Option<&str>) -> Re
     if application.is_empty() {
         return Err(SkError::Argument);
     }
-    let signed =
-        open(provider)?.sign(algorithm, data, application, &key.handle, key.flags, pin).map_err(failed)?;
+    let (handle, flags) = (&key.handle, key.flags);
+    let signed = match open(provider)? {
+        Backend::Internal(fido) => fido.sign(algorithm, data, application, handle, flags, pin)?,
+        Backend::Library(library) => {
+            library.sign(algorithm, data, application, handle, flags, pin).map_err(failed)?
+        }
+    };
     let mut blob = Vec::new();
     blob.put_string(kind.as_bytes());
     put_signature(&mut blob, algorithm, &signed)?;
@@ -111,16 +123,16 @@ fn enroll(wanted: &Enrollment) -> Result<Reply, SkError> {
     }
     let algorithm = if wanted.ed25519 { Algorithm::Ed25519 } else { Algorithm::Ecdsa };
     let challenge = if wanted.challenge.is_empty() { &random()?[..] } else { &wanted.challenge };
-    let made = open(&wanted.provider)?
-        .enroll(
-            algorithm,
-            challenge,
-            &wanted.application,
-            wanted.flags,
-            wanted.pin.as_ref().map(|pin| pin.as_str()),
-            &[("device", &wanted.device), ("user", &wanted.user)],
-        )
-        .map_err(failed)?;
+    let pin = wanted.pin.as_ref().map(|pin| pin.as_str());
+    let made = match open(&wanted.provider)? {
+        Backend::Internal(fido) => fido.enroll(algorithm, challenge, wanted, pin)?,
+        Backend::Library(library) => {
+            let options = [("device", wanted.device.as_str()), ("user", &wanted.user)];
+            library
+                .enroll(algorithm, challenge, &wanted.application, wanted.flags, pin, &options)
+                .map_err(failed)?
+        }
+    };
     let key = key(algorithm, &wanted.application, made.flags, &made)?;
     Ok(Reply::Enrolled(Box::new(key), attestation(&made)))
 }
@@ -171,12 +183,15 @@ fn key(algorithm: Algorithm, application: &str, flags: u8, made: &Enrolled) -> R
 }
 
 fn residents(provider: &str, device: &str, pin: Option<&str>) -> Result<Vec<Resident>, SkError> {
-    let found = open(provider)?.residents(pin, &[("device", device)]).map_err(|error| {
-        if let ProviderError::Refused(code) = error {
-            say(&format!("Provider \"{provider}\" returned failure {code}"));
-        }
-        failed(error)
-    })?;
+    let found = match open(provider)? {
+        Backend::Internal(fido) => fido.residents(device, pin)?,
+        Backend::Library(library) => library.residents(pin, &[("device", device)]).map_err(|error| {
+            if let ProviderError::Refused(code) = error {
+                say(&format!("Provider \"{provider}\" returned failure {code}"));
+            }
+            failed(error)
+        })?,
+    };
     let mut keys = Vec::new();
     for resident in found {
         // Authenticators also hold keys of other applications.

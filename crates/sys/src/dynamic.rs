@@ -62,7 +62,6 @@ fn loader_error() -> String {
 
 /// Declares a structure with a field for each of a library's functions, and its `find`, which looks them up
 /// in a [`Library`]. The macro's user asserts that each function has the declared type in the library.
-#[cfg(all(target_os = "linux", not(target_env = "musl")))]
 macro_rules! functions {
     (
         $(#[$meta:meta])*
@@ -101,7 +100,6 @@ macro_rules! functions {
         }
     };
 }
-#[cfg(all(target_os = "linux", not(target_env = "musl")))]
 pub(crate) use functions;
 
 #[cfg(test)]

@@ -32,7 +32,7 @@
 //! | [`journal`] | systemd's journal |
 //! | [`memory`] | available memory of the machine |
 //! | [`scheduling`] | nice values and time slices |
-//! | [`security_key`] | middleware libraries for FIDO security keys |
+//! | [`security_key`] | FIDO security keys: libfido2, and middleware libraries |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`tcp_info`] | the kernel's data about a TCP connection |
 //! | [`time`] | calendar dates and times |

@@ -1,5 +1,5 @@
-//! Middleware libraries for FIDO security keys, loaded at run time through OpenSSH's C interface
-//! (`sk-api.h`), version 10.
+//! FIDO security keys: libfido2 ([`fido`]), and middleware libraries that are loaded at run time through
+//! OpenSSH's C interface (`sk-api.h`), version 10.
 //!
 //! Such a library is third-party code and may do anything to the process that loads it. Only
 //! `lhssh-sk-helper` loads one; it holds a single request and ends after it.
@@ -12,6 +12,7 @@ use std::ptr::{NonNull, null_mut};
 
 use crate::dynamic::Library;
 
+pub mod fido;
 mod interface;
 
 use interface::{EnrollFn, LoadFn, Options, Pin, SignFn, VersionFn, take, take_enrolled, text};

@@ -9,24 +9,21 @@ pub(super) struct Token {
     pub(super) lab: Lab,
     pub(super) provider: PathBuf,
     pub(super) pin: Option<&'static str>,
+    /// More variables that programs need.
+    pub(super) more: Vec<String>,
 }
 
 impl Token {
     /// Compiles the library. Skips the test and returns `None` if something is missing.
     pub(super) fn new(test: &str) -> Option<Self> {
-        let Some(cc) = find("cc").filter(|_| Path::new("/usr/include/openssl/evp.h").exists()) else {
-            skip(test, "not installed: cc, libssl-dev");
+        if !Path::new("/usr/include/openssl/evp.h").exists() {
+            skip(test, "not installed: libssl-dev");
             return None;
-        };
+        }
         let lab = Lab::new();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/security_keys/provider.c");
-        let provider = lab.path("provider.so");
-        let args = ["-Wall", "-shared", "-fPIC", "-o"].map(str::to_owned);
-        let rest = [provider.display().to_string(), source.display().to_string(), "-lcrypto".to_owned()];
-        lab.run(&cc, &[&args[..], &rest].concat()).ok("cc");
-        open_to_all(&provider);
+        let provider = compile(test, &lab, "provider", "-lcrypto")?;
         std::fs::create_dir(lab.path("store")).unwrap();
-        let token = Self { lab, provider, pin: None };
+        let token = Self { lab, provider, pin: None, more: Vec::new() };
         token.answer("");
         Some(token)
     }
@@ -60,6 +57,7 @@ impl Token {
             "SSH_ASKPASS_REQUIRE=force".to_owned(),
         ];
         variables.extend(self.pin.map(|pin| format!("LH_SK_PIN={pin}")));
+        variables.extend_from_slice(&self.more);
         variables
     }
 
@@ -110,4 +108,20 @@ impl Token {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         self.run(client, &args)
     }
+}
+
+/// Compiles a library of the tests, and links it to another. Skips the test and returns `None` if there is no
+/// compiler.
+pub(super) fn compile(test: &str, lab: &Lab, name: &str, linked: &str) -> Option<PathBuf> {
+    let Some(cc) = find("cc") else {
+        skip(test, "not installed: cc");
+        return None;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/security_keys/{name}.c"));
+    let library = lab.path(&format!("{name}.so"));
+    let args = ["-Wall", "-shared", "-fPIC", "-o"].map(str::to_owned);
+    let rest = [library.display().to_string(), source.display().to_string(), linked.to_owned()];
+    lab.run(&cc, &[&args[..], &rest].concat()).ok("cc");
+    open_to_all(&library);
+    Some(library)
 }

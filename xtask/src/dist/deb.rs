@@ -29,8 +29,8 @@ const PACKAGES: [Control; 3] = [
         name: "longhaul",
         section: "net",
         depends: "",
-        // Kerberos' library is loaded if GSSAPIAuthentication requires it.
-        recommends: "libgssapi-krb5-2",
+        // Loaded for GSSAPIAuthentication, and for security keys.
+        recommends: "libgssapi-krb5-2, libfido2-1",
         suggests: "longhaul-server, longhaul-openssh-names",
         about: "SSH client programs for moving data fast",
         description: "lhssh, lhscp, lhsftp and the programs for keys and agents, written in Rust. They take the\n\

@@ -208,10 +208,7 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
             "install -m 4711 target/release/lhssh-keysign /usr/libexec/lhssh-keysign",
         )],
     ),
-    (
-        "lhssh-sk-helper",
-        &[("Make a key in hardware:", "lhssh-keygen -t ed25519-sk -w /usr/local/lib/libsk-libfido2.so")],
-    ),
+    ("lhssh-sk-helper", &[("Make a key in hardware:", "lhssh-keygen -t ed25519-sk")]),
     (
         "lhssh-pkcs11-helper",
         &[("List the keys of a smart card:", "lhssh-keygen -D /usr/lib/x86_64-linux-gnu/opensc-pkcs11.so")],

@@ -23,17 +23,21 @@ pub(super) const LHSSH_KEYSIGN: Page = Page {
 
 pub(super) const LHSSH_SK_HELPER: Page = Page {
     name: "lhssh-sk-helper",
-    description: "lhssh-sk-helper loads a library for security keys (SecurityKeyProvider) and talks \
+    description: "lhssh-sk-helper loads libfido2, or another library for security keys \
+        (SecurityKeyProvider), and talks \
         to it for lhssh, lhssh-keygen, lhssh-add and \
                   lhssh-agent, so that no third-party library runs inside these programs. It is not \
                   run by hand.",
     parts: &[],
     exit: "0 when it has answered, else 1 or 255.",
     environment: &[("SSH_SK_HELPER", "Read by the programs that start it: the path of another helper.")],
-    files: &[(
-        "/usr/libexec/lhssh-sk-helper, /usr/lib/longhaul/lhssh-sk-helper",
-        "Where programs look for it after their own directory.",
-    )],
+    files: &[
+        (
+            "/usr/libexec/lhssh-sk-helper, /usr/lib/longhaul/lhssh-sk-helper",
+            "Where programs look for it after their own directory.",
+        ),
+        ("/dev/hidraw*", "Security keys. udev gives the user at the seat access to them."),
+    ],
     see_also: &[("lhssh-keygen", 1), ("lhssh-agent", 1), ("lhssh-add", 1), ("lhssh_config", 5)],
 };
 

@@ -10,7 +10,7 @@ pub(super) const LHSSH_KEYGEN: Page = Page {
     parts: &[],
     exit: "0 when it did what was asked, 255 or 1 when not; with -Q, 1 when one of the keys is revoked.",
     environment: &[
-        ("SSH_SK_PROVIDER", "Library for security keys, where -w names none."),
+        ("SSH_SK_PROVIDER", "Library for security keys, where -w names none; without both, libfido2."),
         ("SSH_ASKPASS, SSH_ASKPASS_REQUIRE", "As in lhssh(1)."),
     ],
     files: &[
@@ -75,7 +75,7 @@ pub(super) const LHSSH_ADD: Page = Page {
     environment: &[
         ("SSH_AUTH_SOCK", "Socket of the agent."),
         ("SSH_ASKPASS, SSH_ASKPASS_REQUIRE", "As in lhssh(1)."),
-        ("SSH_SK_PROVIDER", "Library for security keys, where -S names none."),
+        ("SSH_SK_PROVIDER", "Library for security keys, where -S names none; without both, libfido2."),
     ],
     files: &[
         ("~/.ssh/id_ed25519, ~/.ssh/id_ecdsa, ~/.ssh/id_rsa, ...", "Keys that are added when none is named."),
