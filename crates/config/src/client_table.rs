@@ -300,8 +300,8 @@ keyword_table! {
     /// Default: none
     /// Example: `KnownHostsCommand /usr/local/bin/host-keys %t %H`
     known_hosts_command: RestOfLine = "", "KnownHostsCommand", Match, Works;
-    /// Library that talks to FIDO security keys (keys whose type ends in -sk). internal means libfido2, where it
-    /// is installed.
+    /// Library that talks to FIDO security keys (keys whose type ends in -sk). internal means libfido2, where
+    /// it is installed.
     /// Example: `SecurityKeyProvider /usr/local/lib/libsk-libfido2.so`
     security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Match, Works;
     /// Signature algorithms for logging in by key; + - ^ edit the default.

@@ -24,8 +24,8 @@ pub(crate) fn find(name: &str, variable: &str) -> PathBuf {
     beside.into_iter().chain(elsewhere).find(|path| path.is_file()).unwrap_or(fallback)
 }
 
-/// Starts a helper with pipes to its standard input and output, as OpenSSH does: a shell runs a script without a
-/// `#!` line.
+/// Starts a helper with pipes to its standard input and output, as OpenSSH does: a shell runs a script
+/// without a `#!` line.
 pub(crate) fn start(path: &Path) -> io::Result<Child> {
     let mut command = Command::new(path);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());

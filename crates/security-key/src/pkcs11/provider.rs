@@ -48,8 +48,8 @@ impl Provider {
         }
     }
 
-    /// Signs `data` with the key of this blob; `algorithm` may be a certificate's name for it. Asks for the PIN
-    /// where the token wants one.
+    /// Signs `data` with the key of this blob; `algorithm` may be a certificate's name for it. Asks for the
+    /// PIN where the token wants one.
     ///
     /// # Errors
     /// See [`TokenError`]. The call blocks as long as the token does.
