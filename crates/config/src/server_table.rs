@@ -441,12 +441,12 @@ keyword_table! {
     longhaul_tickets: bool = "yes", "LonghaulTickets", Match, Works;
     /// How long a session whose connection broke waits for its client, while its programs run on; 0: it ends
     /// at once. Only clients that ask for it (Resume) can continue it. The server must offer this before it
-    /// knows the user, so an address for which it is 0 has none for any user. The second time is for
-    /// connections that end with an end of file and without a farewell, as those of clients that were killed,
-    /// but also those whose jump host or load balancer has lost the client; 0: such a session ends at once.
-    /// Without a second time, it is 15 seconds or the first time, whichever is shorter. Our own keyword.
+    /// knows the user: where it is 0 for the client's address, no Match User block can turn it on. The second
+    /// time is for connections that end with an end of file and without a farewell, as those of clients that
+    /// were killed, but also those whose jump host or load balancer has lost the client; 0: such a session
+    /// ends at once. Our own keyword.
     /// Example: `ResumeGrace 10m 2m`
-    resume_grace: ResumeGrace = "10m", "ResumeGrace", Match, Works;
+    resume_grace: ResumeGrace = "0", "ResumeGrace", Match, Works;
     /// Largest number of sessions that wait for their clients (ResumeGrace): of one user, and of all users.
     /// Beyond it, the oldest one of the user with most of them ends. Our own keyword.
     /// Example: `ResumeMaxSessions 16:500`

@@ -481,21 +481,3 @@ fn empty_items_of_algorithm_lists_are_skipped() {
         assert!(load(&home, bad, &[]).is_err(), "{bad}");
     }
 }
-
-#[test]
-fn sessions_wait_less_after_an_end_of_file() {
-    let home = Home::new();
-    for (text, grace, after_end) in [
-        ("", Some(600), 15),
-        ("ResumeGrace 0", None, 0),
-        ("ResumeGrace 6s", Some(6), 6),
-        ("ResumeGrace 12h", Some(43_200), 15),
-        ("ResumeGrace 10m 2m", Some(600), 120),
-        ("ResumeGrace 10m 0", Some(600), 0),
-        ("ResumeGrace 10m 10m", Some(600), 600),
-    ] {
-        let value = load(&home, text, &[]).expect("loads").resume_grace.value;
-        assert_eq!(value.duration().map(|grace| grace.as_secs()), grace, "{text}");
-        assert_eq!(value.after_end_of_file().as_secs(), after_end, "{text}");
-    }
-}

@@ -7,11 +7,6 @@ use crate::value::Seconds;
 use crate::value_error::{Syntax, ValueError};
 use std::time::Duration;
 
-/// Longest wait after an end of file where no second time is set, seconds. A client that is alive has seen
-/// the end as well and tries again at once, and then every second. A client that was killed does not, and its
-/// programs hold locks that its next run needs.
-const AFTER_END_OF_FILE: u64 = 15;
-
 /// `ResumeGrace`: how long sessions wait for their clients, and how long if the connection ended with an end
 /// of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,7 +23,7 @@ impl ResumeGrace {
 
     /// Returns how long a session waits if its connection ended with an end of file.
     pub fn after_end_of_file(self) -> Duration {
-        let Seconds(seconds) = self.after_end.unwrap_or(Seconds(self.grace.0.min(AFTER_END_OF_FILE)));
+        let Seconds(seconds) = self.after_end.unwrap_or(self.grace);
         Duration::from_secs(seconds)
     }
 }

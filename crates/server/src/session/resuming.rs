@@ -129,10 +129,7 @@ impl Resuming {
     pub(super) fn before_wait(&mut self, shared: &Shared, cx: &mut ControlCx<'_>) {
         if cx.is_away() && self.until.is_none() {
             let mut grace = self.session.grace;
-            // Part files that the session has open are not checked (`UploadHook`): a copy that was killed and
-            // is run again would fail until the session ends.
-            let may_block_checks = shared.settings.upload_hook.0.is_some();
-            if cx.has_peer_closed() || may_block_checks {
+            if cx.has_peer_closed() {
                 let after_end = shared.settings.resume_grace.value.after_end_of_file().as_secs();
                 grace = grace.min(u32::try_from(after_end).unwrap_or(u32::MAX));
             }
