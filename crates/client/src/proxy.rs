@@ -108,7 +108,7 @@ fn serve_hop(
     fields.put_string(b"127.0.0.1");
     fields.put_u32(65535);
     let Ok(local) = LocalFd::owned(local) else { return 255 };
-    let hop = Hop { pump: FdPump::socket(local), ends: None };
+    let hop = Hop { pump: FdPump::socket(local), ends: None, closed: false };
     if driver.control().open("direct-tcpip", &fields, &ChannelOptions::default(), Box::new(hop)).is_err() {
         return 255;
     }
@@ -122,6 +122,8 @@ struct Hop {
     pump: FdPump,
     /// Time at which the hop ends although the jump host has not closed the channel.
     ends: Option<Instant>,
+    /// The jump host has closed the channel: what it sent is still delivered, however slowly it is read.
+    closed: bool,
 }
 
 /// Longest life of a hop whose session has left it. The path may have fallen silent, and the copy of the
@@ -131,7 +133,7 @@ const HOP_AFTER_SESSION: Duration = Duration::from_secs(3);
 impl Hop {
     /// Notices that the session has ended, or goes on over another connection.
     fn look(&mut self, cx: &ChannelCx<'_>) {
-        if self.ends.is_none() && self.pump.input_ended() {
+        if !self.closed && self.ends.is_none() && self.pump.input_ended() {
             self.ends = cx.now().checked_add(HOP_AFTER_SESSION);
         }
     }
@@ -142,6 +144,9 @@ impl ChannelHandler for Hop {
         if let ChannelEvent::OpenFailed { reason, description } = &event {
             // The session's own messages follow when its stream ends.
             eprint!("{}\r\nstdio forwarding failed\r\n", open_failed(0, *reason, description));
+        }
+        if matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. }) {
+            (self.closed, self.ends) = (true, None);
         }
         self.pump.on_event(event, cx);
     }
