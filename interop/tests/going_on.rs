@@ -238,7 +238,7 @@ fn an_interrupted_copy_leaves_no_session() {
     use rustix::process::{Signal, kill_process};
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         for (program, down) in [("lhscp", false), ("lhscp", true), ("lhsftp", false)] {
-            let scene = Broken::new("", &[]);
+            let scene = Broken::new("ResumeGrace 10m\n", &[]);
             make_blob(&scene.lab.path("blob"), 8 << 20);
             let mut args = scene.copy_options(&["Resume=yes"]);
             args.extend(["-l".to_owned(), "4000".to_owned()]);
@@ -270,6 +270,20 @@ fn an_interrupted_copy_leaves_no_session() {
             assert!(!scene.server.log().contains("the session waits"), "{}", scene.server.log());
         }
     }
+}
+
+/// The server does not keep a session that its client has ended because of a forward.
+///
+/// Covers: ssh_config ExitOnForwardFailure; sshd_config ResumeGrace
+#[test]
+fn a_failed_forward_leaves_no_session() {
+    let scene = Broken::new("ResumeGrace 10m\n", &[]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let forward = format!("RemoteForward=127.0.0.1:{} 127.0.0.1:9", taken.local_addr().unwrap().port());
+    let ran = scene.run(&["ExitOnForwardFailure=yes", &forward], "sleep 60", Stdio::null());
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    eventually("the session has ended", || scene.server.log().contains("Disconnected from user "));
+    assert!(!scene.server.log().contains("the session waits"), "{}", scene.server.log());
 }
 
 /// Key exchanges in the middle of breaks, compression, and a chained cipher.
@@ -582,7 +596,7 @@ fn forwards_survive_broken_connections() {
 ///
 /// Covers: ssh_config Resume; ssh_config ControlMaster
 #[test]
-fn a_shared_connection_survives_with_its_passengers() {
+fn a_shared_connection_survives_with_its_mux_clients() {
     let scene = Broken::new("ResumeGrace 2m\n", &[(2 * MB, Break::Reset), (MB, Break::End)]);
     let path = format!("ControlPath={}", scene.lab.arg("master"));
     make_blob(&scene.lab.path("blob"), 3 << 20);

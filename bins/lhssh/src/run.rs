@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use lh_client::forward::TunnelEnd;
-use lh_client::{ClientError, LogLevel, Options, SystemEnvironment, connect};
+use lh_client::{Client, ClientError, LogLevel, Options, SystemEnvironment, connect};
 use lh_terminal::TerminalUi;
 use rustix::stdio::{stderr, stdin, stdout};
 
@@ -38,16 +38,17 @@ pub(crate) fn run(options: &Options, wanted: CommandLineSettings, ui: &mut Termi
     };
     let tunnel = match open_tunnel(options, ui) {
         Ok(tunnel) => tunnel,
-        Err(error) => return report(options, &error, ui),
+        Err(error) => return leave(&mut client, options, &error, ui),
     };
     if let Err(error) = run_local_command(options, tunnel.as_ref(), ui) {
+        client.close();
         return report(options, &error, ui);
     }
     client.mark_packets(options);
     let status = match session(options, plan, tunnel, &mut client, ui) {
         Ok(status) => status,
         // The error must be the last line, where scripts look for it.
-        Err(error) => return report(options, &error, ui),
+        Err(error) => return leave(&mut client, options, &error, ui),
     };
     if options.log_level >= LogLevel::Verbose {
         let transport = client.driver().link().transport();
@@ -59,6 +60,15 @@ pub(crate) fn run(options: &Options, wanted: CommandLineSettings, ui: &mut Termi
     }
     debug(options, ui, || format!("Exit status {status}"));
     status
+}
+
+/// Ends a connection that has logged in because of an error, and reports it. The server is told: one that
+/// keeps sessions (`ResumeGrace`) would keep this one and its forwards otherwise.
+fn leave(client: &mut Client, options: &Options, error: &ClientError, ui: &mut TerminalUi) -> u8 {
+    if !matches!(error, ClientError::Lost(_)) {
+        client.close();
+    }
+    report(options, error, ui)
 }
 
 /// Opens the device of `Tunnel`, where configured.
