@@ -196,6 +196,9 @@ impl Path {
         for name in &path.names {
             run(&["ip", "netns", "add", name])?;
         }
+        if spec.kind == Some(Kind::Netem) && !spec.jitter.is_zero() {
+            return Err("--jitter needs --link user".to_owned());
+        }
         path.kind = match spec.kind {
             Some(kind) => kind,
             None if spec.reorder > 0.0 || !spec.jitter.is_zero() => Kind::User,
@@ -237,9 +240,9 @@ impl Path {
     }
 
     /// Waits until a process at that end listens on TCP; false on timeout.
-    pub fn wait_for_listener(&self, side: Side, patience: Duration) -> bool {
+    pub fn wait_for_listener(&self, side: Side, timeout: Duration) -> bool {
         let start = Instant::now();
-        while start.elapsed() < patience {
+        while start.elapsed() < timeout {
             if netns::listens(self.netns(side)) {
                 return true;
             }

@@ -165,7 +165,7 @@ pub(crate) fn largest_segment(address: SocketAddr) -> Option<Segments> {
 struct SegmentProbe {
     address: SocketAddr,
     stream: TcpStream,
-    patience: Duration,
+    timeout: Duration,
     offered: u64,
     headers: u64,
     lost: bool,
@@ -176,9 +176,9 @@ impl SegmentProbe {
         let (stream, connect) = greet(address).ok()?;
         let info = TcpInfo::of(&stream)?;
         let offered = info.get("snd_mss")?;
-        let patience = TIMEOUT + Duration::from_secs_f64(4.0 * connect);
+        let timeout = TIMEOUT + Duration::from_secs_f64(4.0 * connect);
         let headers = info.get("pmtu")?.checked_sub(offered).filter(|bytes| *bytes < 200)?;
-        let mut probe = Self { address, stream, patience, offered, headers, lost: false };
+        let mut probe = Self { address, stream, timeout, offered, headers, lost: false };
         probe.begin_packet().ok()?;
         Some(probe)
     }
@@ -208,7 +208,7 @@ impl SegmentProbe {
     }
 
     fn acknowledged(&self) -> bool {
-        let end = Instant::now() + self.patience;
+        let end = Instant::now() + self.timeout;
         while Instant::now() < end {
             if TcpInfo::of(&self.stream).and_then(|info| info.get("unacked")) == Some(0) {
                 return true;

@@ -111,7 +111,8 @@ fn doctor_names_a_policer_of_each_connection() {
     assert!(!diagnosis["findings"].to_string().contains("Loss of"), "{diagnosis:#}");
 }
 
-/// A path that carries nothing for 0.4 s of each 2 s; it is whole again when this is dropped.
+/// A path that carries nothing for 0.4 s of each 2 s; until it is dropped; rules may stay until the path
+/// goes.
 struct Interrupted(Child);
 
 impl Interrupted {
@@ -143,5 +144,5 @@ fn doctor_names_interruptions() {
     let Some(site) = Site::start(test, &plan) else { return };
     let _interrupted = Interrupted::start(&site);
     let diagnosis = site.examine(&[], "outages");
-    first(&diagnosis, "outages", &["interrupted again and again", "stood still", "--retry-for"]);
+    first(&diagnosis, "outages", &["The path is interrupted", "stood still", "--retry-for"]);
 }

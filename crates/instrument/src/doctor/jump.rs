@@ -149,8 +149,8 @@ fn before(
     evidence.extend(cause.evidence.into_iter().map(named));
     let mut change: Vec<String> = cause.change.into_iter().map(named).collect();
     change.push(format!("measure that way by itself: longhaul doctor {}", jump_host.name));
-    // What its processor or memory lacks is no property of the way.
-    let is_of_host = ["processor", "memory"].iter().any(|kind| cause.cause.starts_with(kind));
+    // What its processor lacks is no property of the way.
+    let is_of_host = cause.cause.starts_with("processor");
     let title = if is_of_host {
         named(cause.title.clone())
     } else {

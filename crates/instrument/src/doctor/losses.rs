@@ -144,7 +144,8 @@ pub(super) fn congestion_marks(judged: &JudgedDirection<'_>) -> Option<Finding> 
                 None => format!("{end} was told of marks for {} of its segments", percent(part)),
             },
             format!(
-                "{control} takes a mark for a lost segment, and reaches about {} with so many; the round trip was {} idle and                  {} under load",
+                "{control} takes a mark for a lost segment, and reaches about {} with so many; the round trip was {} idle and \
+                 {} under load",
                 rate(sender.segment / round_trip.max(1e-6) * 1.22 / part.sqrt()),
                 time(judged.facts.round_trip()),
                 time(round_trip)

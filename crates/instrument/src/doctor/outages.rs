@@ -29,13 +29,13 @@ pub(super) fn outages(judged: &JudgedDirection<'_>) -> Option<Finding> {
     Some(Finding {
         cause: "outages",
         title: format!(
-            "The path is interrupted again and again: {name}s stood still {times}, for up to {}.",
+            "The path is interrupted: {name}s stood still {times}, for up to {}.",
             time(pauses.longest)
         ),
         evidence: vec![
             judged.measured(),
             format!("nothing arrived in {} of the time of the {name}", percent(share)),
-            format!("{} sent {:.0} segments again after these pauses", judged.direction.sender(), sender.resent),
+            format!("{} sent {:.0} segments again", judged.direction.sender(), sender.resent),
         ],
         gain: format!("about {}, the rate between the pauses", rate(flow.rate * factor)),
         change: vec![
