@@ -54,8 +54,8 @@ keyword_table! {
     /// Example: `Compression yes`
     compression: bool = "no", "Compression", Match, Works;
     /// Share one connection among several sessions. yes: this one becomes the master, which listens at
-    /// ControlPath; auto: use the master that listens there, or become it; ask and autoask: the same, but the
-    /// user confirms each use; no: use a master that is there.
+    /// ControlPath; auto: use the master that listens there, or become it; ask and autoask: like yes and
+    /// auto, but the user confirms each use; no: use a master that is there.
     /// Example: `ControlMaster auto`
     control_master: ControlMaster = "no", "ControlMaster", Match, Works;
     /// yes: let lhssh-keysign sign with the host's keys for HostbasedAuthentication. Only in the system's
@@ -169,7 +169,8 @@ keyword_table! {
     visual_host_key: bool = "no", "VisualHostKey", Match, Works;
     /// yes: after the login, add the server's other host keys to known_hosts, once it has proved that it
     /// holds them, and remove those that it no longer has; ask: ask the user first. Only if the host's key
-    /// came from a file of UserKnownHostsFile.
+    /// came from a file of UserKnownHostsFile, or the user has just confirmed it. The default is no if
+    /// UserKnownHostsFile is set, or VerifyHostKeyDNS to another value than no.
     /// Example: `UpdateHostKeys ask`
     update_host_keys: YesNoAsk = "yes", "UpdateHostKeys", Match, Works;
     /// yes: ~C in a terminal session opens a command line that adds and removes forwards.
@@ -188,7 +189,7 @@ keyword_table! {
     /// long as the connection lasts.
     /// Example: `ForwardX11Timeout 1h`
     forward_x11_timeout: Seconds = "1200", "ForwardX11Timeout", Match, Works;
-    /// Number of times to ask for a password before giving up.
+    /// Number of times to ask for a password, or for the passphrase of a key, before giving up.
     /// Example: `NumberOfPasswordPrompts 1`
     number_of_password_prompts: u32 = "3", "NumberOfPasswordPrompts", Match, Works;
     /// Number of keepalive messages (ServerAliveInterval) that may stay unanswered before the connection is
@@ -196,7 +197,7 @@ keyword_table! {
     /// Example: `ServerAliveCountMax 2`
     server_alive_count_max: u32 = "3", "ServerAliveCountMax", Match, Works;
     /// Time without data from the server after which a keepalive message asks whether it lives: seconds, or a
-    /// time such as 1m; 0: never.
+    /// time such as 1m; 0: never, but a connection that can be resumed (Resume) is asked after 15 seconds.
     /// Example: `ServerAliveInterval 15`
     server_alive_interval: Seconds = "0", "ServerAliveInterval", Match, Works;
     /// The smallest RSA key that is accepted, of hosts and of users, in bits.
@@ -381,7 +382,8 @@ keyword_table! {
     /// read the user's files on the server can use its keys.
     /// Example: `ForwardAgent yes`
     forward_agent: ForwardAgent = "no", "ForwardAgent", Match, Works;
-    /// How long connecting, identification and key exchange may take together: seconds, or a time such as 1m.
+    /// How long connecting to each address may take, and again how long identification and key exchange may
+    /// take: seconds, or a time such as 1m. With ProxyJump or ProxyCommand, one limit for all of it.
     /// Example: `ConnectTimeout 10`
     connect_timeout: SecondsOrNone = "none", "ConnectTimeout", Match, Works;
     /// Numbers of the tunnel's network devices, local or local:remote; any: the next free one.
@@ -390,8 +392,8 @@ keyword_table! {
     /// Which CNAME records CanonicalizeHostname may follow, as source:target, each a list of patterns.
     /// Example: `CanonicalizePermittedCNAMEs *.lab.example.org:*.example.org`
     canonicalize_permitted_cnames: PermittedCnames = "none", "CanonicalizePermittedCNAMEs", Match, Works;
-    /// How long the master stays in the background after its last session: yes (until ssh -O exit), no, or a
-    /// time.
+    /// How long the master stays in the background after its last session: yes (until lhssh -O exit), no, or
+    /// a time.
     /// Example: `ControlPersist 10m`
     control_persist: ControlPersist = "no", "ControlPersist", Match, Works;
     /// The character that, after a newline, begins escapes such as ~. in terminal sessions: one character, ^
@@ -402,8 +404,9 @@ keyword_table! {
     /// word is for both. none: the system's default.
     /// Example: `IPQoS ef cs1`
     ip_qos: IpQos = "ef cs0", "IPQoS", Match, Works;
-    /// Exchange keys again after this many bytes (or with K, M or G) and, as the second word, after a time.
-    /// default: as often as the cipher requires; none: at no time.
+    /// Exchange keys again after this many bytes (or with K, M or G; default: as often as the cipher
+    /// requires) and, as the second word, after this time: seconds, or a time such as 1h; none: no limit of
+    /// time.
     /// Example: `RekeyLimit 16G 1h`
     rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, Works;
     /// File mode mask (umask) of the sockets of forwards, in octal.

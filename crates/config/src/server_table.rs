@@ -251,7 +251,8 @@ keyword_table! {
     /// Example: `SecurityKeyProvider internal`
     security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Global, AcceptedWithoutEffect("signatures of security keys need no library to be checked");
     /// File of names, one a line: a certificate logs the user in if one of its principals is among them.
-    /// Takes tokens. none: one of its principals must be the user's name.
+    /// Takes tokens. none: one of its principals must be the user's name, unless
+    /// AuthorizedPrincipalsCommand is set.
     /// Example: `AuthorizedPrincipalsFile /etc/ssh/principals/%u`
     authorized_principals_file: WordOrNone = "none", "AuthorizedPrincipalsFile", Match, Works;
     /// Text after our version in the identification line; none: no text.
@@ -394,8 +395,9 @@ keyword_table! {
     /// word is for both. none: the system's default.
     /// Example: `IPQoS ef cs1`
     ip_qos: IpQos = "ef cs0", "IPQoS", Match, Works;
-    /// Exchange keys again after this many bytes (or with K, M or G) and, as the second word, after a time.
-    /// default: as often as the cipher requires; none: at no time.
+    /// Exchange keys again after this many bytes (or with K, M or G; default: as often as the cipher
+    /// requires) and, as the second word, after this time: seconds, or a time such as 1h; none: no limit of
+    /// time.
     /// Example: `RekeyLimit 16G 1h`
     rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, Works;
     /// What local forwards may connect to: host:port pairs, where * stands for any port; any or none.
@@ -408,7 +410,7 @@ keyword_table! {
     /// Variables can change what a forced command does.
     /// Example: `PermitUserEnvironment LANG,LC_*`
     permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, Works;
-    /// touch-required, verify-required (the PIN): what the signature of a security key must prove.
+    /// What the signature of a security key must prove: touch-required, verify-required (the PIN).
     /// max-pk-ok:N (0 to 255): N of a client's queries about keys that are not accepted are free, further
     /// ones count for MaxAuthTries. As in OpenSSH, a line without max-pk-ok makes the first one count. none:
     /// no option.
@@ -430,8 +432,8 @@ keyword_table! {
     /// request. Our own keyword.
     /// Example: `TransferLogOperations yes`
     transfer_log_operations: bool = "no", "TransferLogOperations", Match, Works;
-    /// Address at which counters are served over HTTP, below /metrics, in the text format of Prometheus. It
-    /// must be a loopback address unless the word public follows it. Our own keyword.
+    /// Address at which counters are served over HTTP, at the path /metrics, in the text format of
+    /// Prometheus. It must be a loopback address unless the word public follows it. Our own keyword.
     /// Example: `PrometheusListen 127.0.0.1:9122`
     prometheus_listen: PrometheusListen = "none", "PrometheusListen", Global, Works;
 
