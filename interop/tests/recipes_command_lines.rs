@@ -234,11 +234,6 @@ ssh -S m -O exit server
 ls m 2>&1
 "#,
         sees: &["Exit request sent.", "late\n4\n"],
-        differs: &[(
-            "== nodir\nbob\n0\nbob\n0\n",
-            "== nodir\n255\n255\n",
-            "what cannot be shared is a connection all the same",
-        )],
         ends: Ends::Each,
         ..RECIPE
     }
