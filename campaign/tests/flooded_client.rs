@@ -93,7 +93,7 @@ impl Drop for Client {
 fn accept<'a>(listener: &TcpListener, key: &'a PrivateKey, phase: Phase) -> Server<'a, Socket> {
     let (stream, _) = listener.accept().unwrap();
     let mut server = Server::new(Socket::of(stream).unwrap(), key, true);
-    server.wire().patience(Duration::from_secs(30)).unwrap();
+    server.wire().timeout(Duration::from_secs(30)).unwrap();
     server.identify().unwrap();
     server.send_kexinit();
     let theirs = server.receive().unwrap();

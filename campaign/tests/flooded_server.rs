@@ -60,7 +60,7 @@ fn logged_in(lab: &Lab, port: u16) -> Client<Socket> {
     sockopt::set_socket_send_buffer_size(&made, 64 << 10).unwrap();
     connect(&made, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
     let mut client = Client::new(Socket::of(made.into()).unwrap(), true);
-    client.wire().patience(Duration::from_secs(60)).unwrap();
+    client.wire().timeout(Duration::from_secs(60)).unwrap();
     client.identify().unwrap();
     exchange_keys(&mut client).unwrap();
     client.packet(&message(5, &[b"ssh-userauth"]));

@@ -84,12 +84,12 @@ impl Scene {
     }
 
     /// Runs a mux client that has no key for a login of its own.
-    pub fn ride(&self, given: &[&str]) -> Ran {
-        self.ride_with(given, Stdio::null())
+    pub fn run_mux_client(&self, given: &[&str]) -> Ran {
+        self.run_mux_client_with(given, Stdio::null())
     }
 
-    /// Like [`ride`](Self::ride), with this standard input.
-    pub fn ride_with(&self, given: &[&str], stdin: Stdio) -> Ran {
+    /// Like [`run_mux_client`](Self::ride), with this standard input.
+    pub fn run_mux_client_with(&self, given: &[&str], stdin: Stdio) -> Ran {
         let mut words = vec!["-o", "IdentityFile=/nonexistent", "-o", "IdentityAgent=none"];
         words.extend(given);
         self.lab.run_with(&self.client, &self.args(&words), stdin)

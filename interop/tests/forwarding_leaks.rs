@@ -280,11 +280,11 @@ fn a_vanished_control_socket_is_survived() {
     let mix = |master: &Path, client: &Path| {
         let scene = Scene::new(master.to_owned(), client.to_owned(), "");
         let running = scene.start_master(&[]);
-        scene.ride(&["@", "true"]).ok("while it is there");
+        scene.run_mux_client(&["@", "true"]).ok("while it is there");
         let before = held(running.0.id()).descriptors;
         std::fs::remove_file(scene.socket()).unwrap();
         // No master answers, which is reported as a failure; the master itself continues.
-        let ran = scene.ride(&["-O", "check", "@"]);
+        let ran = scene.run_mux_client(&["-O", "check", "@"]);
         assert_eq!(ran.code, 255);
         assert!(ran.err.contains("No such file or directory"), "{}", ran.err);
         // A client that would share a connection logs in by itself if there is no master.
@@ -295,7 +295,7 @@ fn a_vanished_control_socket_is_survived() {
         // A new master may take the path.
         drop(running);
         let second = scene.start_master(&[]);
-        scene.ride(&["@", "true"]).ok("with the next one");
+        scene.run_mux_client(&["@", "true"]).ok("with the next one");
         drop(second);
     };
     mix(&our("lhssh"), &our("lhssh"));

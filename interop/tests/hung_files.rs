@@ -95,17 +95,17 @@ fn string(bytes: &[u8]) -> Vec<u8> {
 
 /// What must go on while files hang: a command, a forward, and keepalives.
 fn all_else_works(scene: &Scene) {
-    let ran = scene.ride(&["@", "echo alive"]);
+    let ran = scene.run_mux_client(&["@", "echo alive"]);
     assert_eq!(ran.ok("a shell").text(), "alive\n");
     let (local, server) = (free_port(), sum_server());
     let to = format!("127.0.0.1:{local}:127.0.0.1:{server}");
-    scene.ride(&["-O", "forward", "-L", &to, "@"]).ok("forward");
+    scene.run_mux_client(&["-O", "forward", "-L", &to, "@"]).ok("forward");
     round_trip(local, 3_000_000);
     let keepalives = || scene.server.log().matches("keepalive@openssh.com").count();
     let before = keepalives();
     eventually("the server answers two more keepalives", || keepalives() >= before + 2);
     // Answers, or the master would be gone.
-    scene.ride(&["-O", "check", "@"]).ok("check");
+    scene.run_mux_client(&["-O", "check", "@"]).ok("check");
 }
 
 const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=30"];
@@ -148,7 +148,7 @@ fn a_write_that_hangs_is_carried_out_later() {
     sftp.send(6, &first);
     sftp.send(6, &second);
     eventually("the write waits for the file system", || held.waiting() > 0);
-    assert_eq!(scene.ride(&["@", "echo alive"]).ok("a shell").text(), "alive\n");
+    assert_eq!(scene.run_mux_client(&["@", "echo alive"]).ok("a shell").text(), "alive\n");
     held.release();
     for id in [1_u32, 2] {
         let status = sftp.heard();
@@ -186,5 +186,5 @@ fn a_session_with_a_hung_file_ends_with_its_connection() {
     // And the server serves others.
     std::fs::remove_file(scene.socket()).unwrap();
     let _master = scene.start_master(&[]);
-    assert_eq!(scene.ride(&["@", "echo alive"]).ok("a shell").text(), "alive\n");
+    assert_eq!(scene.run_mux_client(&["@", "echo alive"]).ok("a shell").text(), "alive\n");
 }

@@ -17,31 +17,31 @@ fn commands_subsystems_and_bulk_share_a_connection() {
         let master = scene.start_master(&[]);
         let mode = std::fs::metadata(scene.socket()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let ran = scene.ride(&["@", "echo out; echo err >&2; exit 7"]);
+        let ran = scene.run_mux_client(&["@", "echo out; echo err >&2; exit 7"]);
         assert_eq!((ran.code, ran.text().as_str(), ran.err.as_str()), (7, "out\n", "err\n"));
         let data: Vec<u8> = (0..4_000_000_u32).flat_map(u32::to_le_bytes).collect();
         std::fs::write(scene.lab.path("bulk"), &data).unwrap();
         let stdin = Stdio::from(std::fs::File::open(scene.lab.path("bulk")).unwrap());
-        let ran = scene.ride_with(&["@", "cat"], stdin).ok("bulk");
+        let ran = scene.run_mux_client_with(&["@", "cat"], stdin).ok("bulk");
         assert!(ran.out == data, "the data came back changed");
         // A session with a terminal, and one that ends by a signal.
-        let ran = scene.ride(&["-tt", "@", "test -t 0 && echo terminal"]).ok("-tt");
+        let ran = scene.run_mux_client(&["-tt", "@", "test -t 0 && echo terminal"]).ok("-tt");
         assert!(ran.text().contains("terminal"), "{}", ran.text());
-        assert_eq!(scene.ride(&["@", "kill -9 $$"]).code, 255);
+        assert_eq!(scene.run_mux_client(&["@", "kill -9 $$"]).code, 255);
         // The first message of SFTP: version 3.
         std::fs::write(scene.lab.path("init"), [0, 0, 0, 5, 1, 0, 0, 0, 3]).unwrap();
         let stdin = Stdio::from(std::fs::File::open(scene.lab.path("init")).unwrap());
-        let ran = scene.ride_with(&["-s", "@", "sftp"], stdin);
+        let ran = scene.run_mux_client_with(&["-s", "@", "sftp"], stdin);
         assert_eq!(ran.out.get(4..9), Some(&[2, 0, 0, 0, 3][..]), "{}", ran.err);
         // A reader that closes early.
         let line =
             scene.args(&["@", "yes"]).iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
         let ran = scene.lab.sh(&format!("'{}' {line} | head -n 1", scene.client.display()));
         assert_eq!(ran.text(), "y\n");
-        let ran = scene.ride(&["-O", "check", "@"]).ok("check");
+        let ran = scene.run_mux_client(&["-O", "check", "@"]).ok("check");
         assert!(ran.err.contains(&format!("Master running (pid={})", master.0.id())), "{}", ran.err);
         assert_eq!(scene.logins(), 1);
-        let ran = scene.ride(&["-O", "exit", "@"]).ok("exit");
+        let ran = scene.run_mux_client(&["-O", "exit", "@"]).ok("exit");
         assert!(ran.err.contains("Exit request sent."), "{}", ran.err);
         eventually("the socket goes with its master", || !scene.socket().exists());
     });
@@ -55,27 +55,30 @@ fn forwards_are_added_to_and_taken_from_a_master() {
         let server = sum_server();
         let (local, socks) = (free_port(), free_port());
         let to = format!("127.0.0.1:{local}:127.0.0.1:{server}");
-        scene.ride(&["-O", "forward", "-L", &to, "-D", &format!("127.0.0.1:{socks}"), "@"]).ok("forward");
+        scene
+            .run_mux_client(&["-O", "forward", "-L", &to, "-D", &format!("127.0.0.1:{socks}"), "@"])
+            .ok("forward");
         round_trip(local, 3_000_000);
         assert!(std::net::TcpStream::connect(("127.0.0.1", socks)).is_ok());
-        let ran = scene.ride(&["-O", "forward", "-R", &format!("0:127.0.0.1:{server}"), "@"]).ok("-R 0");
+        let ran =
+            scene.run_mux_client(&["-O", "forward", "-R", &format!("0:127.0.0.1:{server}"), "@"]).ok("-R 0");
         let port: u16 = ran.text().trim().parse().unwrap_or_else(|_| panic!("{} {}", ran.text(), ran.err));
         round_trip(port, 3_000_000);
-        scene.ride(&["-O", "cancel", "-L", &to, "@"]).ok("cancel");
+        scene.run_mux_client(&["-O", "cancel", "-L", &to, "@"]).ok("cancel");
         eventually("the listener is gone", || std::net::TcpStream::connect(("127.0.0.1", local)).is_err());
-        let again = scene.ride(&["-O", "cancel", "-L", &to, "@"]);
+        let again = scene.run_mux_client(&["-O", "cancel", "-L", &to, "@"]);
         assert!(again.err.contains("port not forwarded"), "{}", again.err);
         let taken = format!("127.0.0.1:{socks}:127.0.0.1:{server}");
-        let refused = scene.ride(&["-O", "forward", "-L", &taken, "@"]);
+        let refused = scene.run_mux_client(&["-O", "forward", "-L", &taken, "@"]);
         assert_eq!(refused.code, 255);
         assert!(refused.err.contains("forwarding request failed"), "{}", refused.err);
         // Standard input and output.
         let data = vec![3; 100_000];
         std::fs::write(scene.lab.path("data"), &data).unwrap();
         let stdin = Stdio::from(std::fs::File::open(scene.lab.path("data")).unwrap());
-        let ran = scene.ride_with(&["-W", &format!("127.0.0.1:{server}"), "@"], stdin).ok("-W");
+        let ran = scene.run_mux_client_with(&["-W", &format!("127.0.0.1:{server}"), "@"], stdin).ok("-W");
         assert!(ran.out.starts_with(&sum(&data)), "{} bytes", ran.out.len());
-        let refused = scene.ride(&["-W", "127.0.0.1:1", "@"]);
+        let refused = scene.run_mux_client(&["-W", "127.0.0.1:1", "@"]);
         assert_eq!(refused.code, 255, "{}", refused.err);
         assert_eq!(scene.logins(), 1);
     });
@@ -91,29 +94,29 @@ fn the_first_session_leaves_a_master_behind() {
         let ran = scene.lab.run(&scene.master, &scene.args(&first));
         assert_eq!((ran.code, ran.text().as_str()), (3, "first\n"), "{}", ran.err);
         assert!(scene.socket().exists(), "no master stayed behind");
-        let ran = scene.ride(&["@", "echo second"]).ok("second");
+        let ran = scene.run_mux_client(&["@", "echo second"]).ok("second");
         assert_eq!(ran.text(), "second\n");
         assert_eq!(scene.logins(), 1);
         // The master accepts no new client, and running sessions continue.
         let marker = scene.lab.path("go");
         let wait = format!("until [ -e '{}' ]; do sleep 0.1; done; echo third", marker.display());
         std::thread::scope(|threads| {
-            let third = threads.spawn(|| scene.ride(&["@", &wait]));
+            let third = threads.spawn(|| scene.run_mux_client(&["@", &wait]));
             eventually("the third session runs", || {
                 scene.server.log().matches("Starting session").count() == 3
             });
-            scene.ride(&["-O", "stop", "@"]).ok("stop");
+            scene.run_mux_client(&["-O", "stop", "@"]).ok("stop");
             eventually("the socket is gone", || !scene.socket().exists());
             std::fs::write(&marker, "").unwrap();
             assert_eq!(third.join().unwrap().ok("third").text(), "third\n");
         });
-        let check = scene.ride(&["-O", "check", "@"]);
+        let check = scene.run_mux_client(&["-O", "check", "@"]);
         assert_eq!(check.code, 255);
         assert!(check.err.contains("Control socket connect("), "{}", check.err);
         assert!(check.err.contains("No such file or directory"), "{}", check.err);
         // A master without its own session ends with its last mux client, as OpenSSH's does.
         let mut master = scene.start_master(&[]);
-        scene.ride(&["-O", "stop", "@"]).ok("stop");
+        scene.run_mux_client(&["-O", "stop", "@"]).ok("stop");
         assert_eq!(master.0.wait().unwrap().code(), Some(255));
         // A master with a short ControlPersist.
         let short = ["-o", "ControlMaster=auto", "-o", "ControlPersist=1", "@", "true"];
@@ -154,7 +157,7 @@ fn control_path_tokens_and_a_second_master_work() {
 fn dead_stale_and_faulty_masters_are_detected() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let socket = scene.socket();
-    let none = scene.ride(&["-O", "check", "@"]);
+    let none = scene.run_mux_client(&["-O", "check", "@"]);
     assert_eq!(none.code, 255);
     assert!(none.err.contains("No such file or directory"), "{}", none.err);
     // A killed master leaves its socket.
@@ -162,7 +165,7 @@ fn dead_stale_and_faulty_masters_are_detected() {
     master.0.kill().unwrap();
     master.0.wait().unwrap();
     assert!(socket.exists());
-    let check = scene.ride(&["-O", "check", "@"]);
+    let check = scene.run_mux_client(&["-O", "check", "@"]);
     assert_eq!(check.code, 255);
     assert!(check.err.contains("): Connection refused"), "{}", check.err);
     let ran = scene.lab.run(&scene.client, &scene.args(&["@", "echo direct"])).ok("direct");
@@ -199,7 +202,7 @@ fn a_faulty_or_killed_mux_client_ends_alone() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let master = scene.start_master(&[]);
     let descriptors = || master.descriptors();
-    scene.ride(&["@", "true"]).ok("one");
+    scene.run_mux_client(&["@", "true"]).ok("one");
     let before = descriptors();
     let hello = b"\0\0\0\x08\0\0\0\x01\0\0\0\x04";
     let session = b"\0\0\0\x2c\x10\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0\0\0\0\0";
@@ -231,7 +234,7 @@ fn a_faulty_or_killed_mux_client_ends_alone() {
     child.wait().unwrap();
     eventually("nothing of them is left", || descriptors() <= before);
     for _ in 0..50 {
-        scene.ride(&["@", "true"]).ok("many");
+        scene.run_mux_client(&["@", "true"]).ok("many");
     }
     eventually("nor of fifty more", || descriptors() <= before);
     assert_eq!(scene.logins(), 1);
@@ -248,7 +251,7 @@ fn mux_clients_that_end_without_a_word_are_no_errors() {
         let mut stream = UnixStream::connect(scene.socket()).unwrap();
         stream.read_exact(&mut [0; 1]).unwrap();
     }
-    scene.ride(&["@", "true"]).ok("the master serves on");
+    scene.run_mux_client(&["@", "true"]).ok("the master serves on");
     drop(master);
     assert_eq!(std::fs::read_to_string(scene.lab.path("master.log")).unwrap(), "");
 }
@@ -298,10 +301,10 @@ fn master_confirms_mux_clients_when_asked_to() {
         .unwrap();
     let _master = Running(child);
     eventually("the control socket is there", || UnixStream::connect(scene.socket()).is_ok());
-    assert_eq!(scene.ride(&["@", "echo in"]).ok("yes").text(), "in\n");
+    assert_eq!(scene.run_mux_client(&["@", "echo in"]).ok("yes").text(), "in\n");
     assert_eq!(scene.lab.read("asked").lines().next(), Some("Allow shared connection to 127.0.0.1? "));
     askpass("1");
-    let refused = scene.ride(&["@", "echo in"]);
+    let refused = scene.run_mux_client(&["@", "echo in"]);
     assert!(refused.err.contains("Master refused session request: Permission denied"), "{}", refused.err);
 }
 
@@ -316,8 +319,8 @@ fn mux_clients_share_the_agent_if_both_ends_want_it() {
         let look = "test -S \"$SSH_AUTH_SOCK\"";
         // This case comes first: once the agent is forwarded, a server offers it to all sessions of the
         // connection.
-        assert_eq!(scene.ride(&["-a", "@", look]).code, 1);
-        scene.ride(&["-o", &forward, "@", look]).ok("with");
+        assert_eq!(scene.run_mux_client(&["-a", "@", look]).code, 1);
+        scene.run_mux_client(&["-o", &forward, "@", look]).ok("with");
     });
 }
 
@@ -366,7 +369,7 @@ fn bulk_of_one_mux_client_does_not_slow_another() {
         });
         for number in 0..10 {
             assert_eq!(
-                scene.ride(&["@", &format!("echo {number}")]).ok("echo").text(),
+                scene.run_mux_client(&["@", &format!("echo {number}")]).ok("echo").text(),
                 format!("{number}\n")
             );
         }
@@ -414,6 +417,6 @@ fn escapes_of_a_mux_client_affect_its_session_only() {
         assert_eq!(child.wait().unwrap().code(), Some(255));
         shown("Shared connection to 127.0.0.1 closed.");
         // The master keeps running.
-        scene.ride(&["@", "true"]).ok("after");
+        scene.run_mux_client(&["@", "true"]).ok("after");
     });
 }

@@ -42,17 +42,17 @@ impl Drop for Client {
 fn sessions_run_in_proxy_mode() {
     each_mix("sharing_proxy", "", |scene| {
         let _master = scene.start_master(&[]);
-        let ran = scene.ride(&proxied(&["@", "echo out; echo err >&2; exit 7"]));
+        let ran = scene.run_mux_client(&proxied(&["@", "echo out; echo err >&2; exit 7"]));
         assert_eq!((ran.code, ran.text().as_str(), ran.err.as_str()), (7, "out\n", "err\n"));
         let data: Vec<u8> = (0..4_000_000_u32).flat_map(u32::to_le_bytes).collect();
         std::fs::write(scene.lab.path("bulk"), &data).unwrap();
         let stdin = Stdio::from(std::fs::File::open(scene.lab.path("bulk")).unwrap());
-        let ran = scene.ride_with(&proxied(&["@", "cat"]), stdin).ok("bulk");
+        let ran = scene.run_mux_client_with(&proxied(&["@", "cat"]), stdin).ok("bulk");
         assert!(ran.out == data, "the data came back changed");
-        let ran = scene.ride(&proxied(&["-tt", "@", "test -t 0 && echo terminal"])).ok("-tt");
+        let ran = scene.run_mux_client(&proxied(&["-tt", "@", "test -t 0 && echo terminal"])).ok("-tt");
         assert!(ran.text().contains("terminal"), "{}", ran.text());
         // Ordinary mux clients work beside it.
-        assert_eq!(scene.ride(&["@", "echo beside"]).ok("beside").text(), "beside\n");
+        assert_eq!(scene.run_mux_client(&["@", "echo beside"]).ok("beside").text(), "beside\n");
         assert_eq!(scene.logins(), 1);
     });
 }
@@ -135,7 +135,11 @@ fn bulk_in_proxy_mode_does_not_hold_up_others() {
         for number in 0..10 {
             let echo = format!("echo {number}");
             let words = ["@", echo.as_str()];
-            let ran = if number % 2 == 0 { scene.ride(&words) } else { scene.ride(&proxied(&words)) };
+            let ran = if number % 2 == 0 {
+                scene.run_mux_client(&words)
+            } else {
+                scene.run_mux_client(&proxied(&words))
+            };
             assert_eq!(ran.ok("echo").text(), format!("{number}\n"));
         }
         for client in [&mut up, &mut down] {
@@ -172,7 +176,7 @@ const OPEN: &[u8] = b"\x5a\0\0\0\x07session\0\0\0\x05\0\x10\0\0\0\0\x80\0";
 fn a_faulty_proxy_mode_client_ends_alone() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let master = scene.start_master(&[]);
-    scene.ride(&["@", "true"]).ok("one");
+    scene.run_mux_client(&["@", "true"]).ok("one");
     let before = master.descriptors();
     let read_frame = |stream: &mut UnixStream| {
         let mut length = [0; 4];
@@ -227,7 +231,7 @@ fn a_faulty_proxy_mode_client_ends_alone() {
     let said = scene.lab.read("master.log");
     assert!(said.contains("in proxy mode sent data beyond the window"), "{said}");
     eventually("nothing of them is left", || master.descriptors() <= before);
-    scene.ride(&["@", "true"]).ok("others go on");
+    scene.run_mux_client(&["@", "true"]).ok("others go on");
     assert_eq!(scene.logins(), 1);
 }
 
@@ -240,7 +244,7 @@ fn proxy_mode_clients_leave_nothing_behind() {
     first.extend(["@", "true"]);
     // The master is in use while such a client is connected, longer than it would otherwise stay.
     scene.lab.run(&scene.master, &scene.args(&first)).ok("master");
-    let ran = scene.ride(&proxied(&["@", "sleep 8; echo still there"])).ok("long");
+    let ran = scene.run_mux_client(&proxied(&["@", "sleep 8; echo still there"])).ok("long");
     assert_eq!(ran.text(), "still there\n");
     eventually("it goes when nobody comes", || !scene.socket().exists());
     let _master = scene.start_master(&[]);
@@ -262,12 +266,12 @@ fn master_reports_connection_and_channels() {
         let _master = scene.start_master(&[]);
         if scene.master != our("lhssh") {
             // OpenSSH has this reply since 10.1.
-            let refused = scene.ride(&["-O", "conninfo", "@"]);
+            let refused = scene.run_mux_client(&["-O", "conninfo", "@"]);
             assert_eq!(refused.code, 255);
             assert!(refused.err.contains("not supported by the master"), "{}", refused.err);
             return;
         }
-        let text = scene.ride(&["-O", "conninfo", "@"]).ok("conninfo").text();
+        let text = scene.run_mux_client(&["-O", "conninfo", "@"]).ok("conninfo").text();
         assert!(text.contains("  versions Longhaul_") && text.contains(" -> Longhaul_"), "{text}");
         assert!(text.contains("kexalgorithm mlkem768x25519-sha256"), "{text}");
         let line = |begin: &str| text.lines().any(|line| line.trim_start().starts_with(begin));
@@ -278,7 +282,7 @@ fn master_reports_connection_and_channels() {
         }
         let mut client = Client::start(scene, &["@", "echo on; exec cat"], Stdio::piped(), Stdio::piped());
         client.0.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
-        let text = scene.ride(&["-O", "channels", "@"]).ok("channels").text();
+        let text = scene.run_mux_client(&["-O", "channels", "@"]).ok("channels").text();
         assert_eq!(text, "The following connections are open:\n  #0 mux-proxy\n");
     });
 }

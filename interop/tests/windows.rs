@@ -364,13 +364,13 @@ fn all_stuck(test: &str, ours: Ours, way: Way) {
         Server::Ours(server) => server.pid(),
         Server::Theirs(_) => master.0.id(),
     };
-    let ride = |route: &Route| {
+    let run_mux_client = |route: &Route| {
         let given = words(&["-F", &lab.arg("config"), "-S", &lab.arg("ctl")]);
         route.is_program().then(|| {
             spawn(&lab, &client, "ride.err", &[&given, &route.flags, &words(&["hop"]), &route.command])
         })
     };
-    let flows: Vec<Flow> = routes.iter().map(|route| route.flow(ride(route))).collect();
+    let flows: Vec<Flow> = routes.iter().map(|route| route.flow(run_mux_client(route))).collect();
     let written = Carrier::ALL.map(|_| AtomicU64::new(0));
     std::thread::scope(|scope| {
         for (flow, written) in flows.iter().zip(&written) {
@@ -389,7 +389,7 @@ fn all_stuck(test: &str, ours: Ours, way: Way) {
         });
         for way in [Way::Up, Way::Down] {
             let beside = Route::new(&lab, Carrier::Command, way);
-            beside.flow(ride(&beside)).pass(48 * MIB);
+            beside.flow(run_mux_client(&beside)).pass(48 * MIB);
         }
         // Except for data that the kernel holds for both sockets of a forward.
         assert!(all().iter().all(|&written| written < 48 * MIB), "{:?}", all());

@@ -172,7 +172,7 @@ fn mux_clients_share_the_display_of_the_master() {
         other.extend(["-o", "ControlMaster=no", "-o", "IdentityFile=/nonexistent"]);
         let mut with = other.clone();
         with.push("-Y");
-        assert!(stage.run(&with, "xdpyinfo").ok("passenger").text().contains("64x64 pixels"));
+        assert!(stage.run(&with, "xdpyinfo").ok("mux client").text().contains("64x64 pixels"));
         assert_eq!(stage.run(&other, "echo at=$DISPLAY").ok("another").text(), "at=\n");
         stage.run(&["-S", &socket, "-O", "exit"], "").ok("exit");
     });

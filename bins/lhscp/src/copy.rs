@@ -14,7 +14,7 @@ use crate::inside::{
     NoConnection, ReusedConnection, authenticate, connect_unauthenticated, log_in, take_kept,
 };
 use crate::outcome::{FAILURE, NO_CONNECTION};
-use crate::outputs::{LocalEnds, OutputError};
+use crate::outputs::{LocalEnd, OutputError};
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::retry::{Attempts, Next};
@@ -64,9 +64,9 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
     let mut kept = None;
     for step in steps {
         arguments.outputs.copy_begins(match &step {
-            Step::Upload(_) => LocalEnds::Source,
-            Step::Download(..) => LocalEnds::Target,
-            Step::Local(_) | Step::Relay(..) => LocalEnds::Neither,
+            Step::Upload(_) => LocalEnd::Source,
+            Step::Download(..) => LocalEnd::Target,
+            Step::Local(_) | Step::Relay(..) => LocalEnd::Neither,
         });
         let ended = match step {
             Step::Local(source) => copy_locally(arguments, &source),

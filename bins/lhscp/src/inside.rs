@@ -79,7 +79,7 @@ pub(crate) struct Ended {
 }
 
 /// Runs `party` with `command` at the other end.
-pub(crate) fn run_party(
+pub(crate) fn run_role(
     connection: &mut Connection,
     command: Vec<u8>,
     party: Box<dyn RcpRole>,

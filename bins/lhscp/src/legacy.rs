@@ -16,9 +16,7 @@ use lh_terminal::TerminalUi;
 use lh_transfer::rcp::{self, Options, Outcome, Peer, RcpRole, Request, Sink, Source};
 
 use crate::command_line::{Arguments, HostAccess};
-use crate::inside::{
-    Connection, Ended, ReusedConnection, connected, log_in_silently, run_command, run_party,
-};
+use crate::inside::{Connection, Ended, ReusedConnection, connected, log_in_silently, run_command, run_role};
 use crate::outcome::{FAILURE, LOST};
 use crate::place::{Host, bytes};
 use crate::program::{Remote, ended_well, scp_command, spawn, to_host};
@@ -124,7 +122,7 @@ fn run(
                 return FAILURE;
             };
             let limit = arguments.options.bits_per_second;
-            let (outcome, ended) = run_party(&mut client, command, party, show, limit, &mut ui);
+            let (outcome, ended) = run_role(&mut client, command, party, show, limit, &mut ui);
             if ended.connected {
                 *kept = Some((host.clone(), client));
             }

@@ -119,19 +119,19 @@ impl Failed {
 
 /// Which end of a copy is on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LocalEnds {
+pub(crate) enum LocalEnd {
     Source,
     Target,
     /// Both ends are remote.
     Neither,
 }
 
-impl LocalEnds {
+impl LocalEnd {
     const ALL: [(Self, char); 3] = [(Self::Source, 's'), (Self::Target, 't'), (Self::Neither, '-')];
 }
 
 /// Files that were copied, in an unlinked file: a line of the manifest, a space, and where the sum has still
-/// to be made the end of the copy that is on this host ([`LocalEnds::ALL`]) and, in hexadecimal digits, its
+/// to be made the end of the copy that is on this host ([`LocalEnd::ALL`]) and, in hexadecimal digits, its
 /// path there.
 #[derive(Debug)]
 struct Spool {
@@ -142,7 +142,7 @@ struct Spool {
     last: HashMap<[u8; 16], u64>,
     /// A copy is the target itself, by this name.
     alone: bool,
-    here: LocalEnds,
+    here: LocalEnd,
 }
 
 impl Outputs {
@@ -185,14 +185,14 @@ impl Outputs {
             let file = spool_beside(path).map_err(OutputError::of(MANIFEST_OUT, path))?;
             let file = BufWriter::new(file);
             self.lock().copied =
-                Some(Spool { file, lines: 0, last: HashMap::new(), alone: false, here: LocalEnds::Neither });
+                Some(Spool { file, lines: 0, last: HashMap::new(), alone: false, here: LocalEnd::Neither });
         }
         self.lock().begun = true;
         Ok(())
     }
 
     /// The next copy begins.
-    pub(crate) fn copy_begins(&self, here: LocalEnds) {
+    pub(crate) fn copy_begins(&self, here: LocalEnd) {
         if let Some(spool) = &mut self.lock().copied {
             spool.here = here;
         }
@@ -273,9 +273,9 @@ impl Spool {
             CopiedKind::File(Some(sum)) => (EntryKind::File(Some(sum.clone())), None),
             CopiedKind::File(None) => {
                 let path = match self.here {
-                    LocalEnds::Source => Some(&copied.source),
-                    LocalEnds::Target => Some(&copied.target),
-                    LocalEnds::Neither => None,
+                    LocalEnd::Source => Some(&copied.source),
+                    LocalEnd::Target => Some(&copied.target),
+                    LocalEnd::Neither => None,
                 };
                 (EntryKind::File(None), path)
             }
@@ -286,7 +286,7 @@ impl Spool {
         key.copy_from_slice(&SumAlgorithm::Xxh3.sum(&path));
         let line = Entry { path, size: copied.size, modified, kind }.line();
         let letter =
-            LocalEnds::ALL.iter().find(|(here, _)| *here == self.here).map_or('-', |(_, letter)| *letter);
+            LocalEnd::ALL.iter().find(|(here, _)| *here == self.here).map_or('-', |(_, letter)| *letter);
         let read = read.map_or_else(String::new, |path| format!("{letter}{}", hex(path)));
         self.file.write_all(format!("{} {read}\n", line.trim_end()).as_bytes())?;
         self.last.insert(key, self.lines);

@@ -49,18 +49,17 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
         let _ = output.write_all(b"\x01scp: ambiguous target\n");
         return FAILURE;
     };
-    let mut report =
-        DiscardedMessages { verbose: parsed.has('v'), upload: !parsed.has('f'), account: account() };
+    let mut report = RemoteReport { verbose: parsed.has('v'), upload: !parsed.has('f'), account: account() };
     rcp::run(&mut *party, &mut input, &mut output, &mut report);
     u8::from(party.failures() > 0 || !party.is_finished())
 }
 
 /// What goes wrong is told in the protocol; only `-v` says more, on standard error.
-struct DiscardedMessages {
+struct RemoteReport {
     verbose: bool,
     /// To this side.
     upload: bool,
-    /// Where our server wants to hear of each file.
+    /// File to which our server wants a record of each copied file.
     account: Option<File>,
 }
 
@@ -71,7 +70,7 @@ fn account() -> Option<File> {
     File::options().append(true).open(format!("/proc/self/fd/{fd}")).ok()
 }
 
-impl DiscardedMessages {
+impl RemoteReport {
     fn write(&mut self, path: Vec<u8>, bytes: u64, took: Duration, fault: Option<String>) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         // Relative to where the session has started is as good as nothing in a log.
@@ -85,7 +84,7 @@ impl DiscardedMessages {
     }
 }
 
-impl rcp::Report for DiscardedMessages {
+impl rcp::Report for RemoteReport {
     fn event(&mut self, event: rcp::Event, now: Instant) {
         match event {
             rcp::Event::FileDone { path, size, started, .. } => {

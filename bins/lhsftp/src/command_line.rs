@@ -35,7 +35,7 @@ pub(crate) enum ServerAccess {
 /// The interpreted command line.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    pub(crate) way: ServerAccess,
+    pub(crate) access: ServerAccess,
     pub(crate) settings: Settings,
     pub(crate) batch: Option<Batch>,
     /// The path in the destination.
@@ -80,8 +80,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let directory = journal::directory(state, &account.home);
     if let Some(command) = parsed.value('D') {
         settings.journals = Some(Journals { directory, server: command.as_bytes().to_vec() });
-        let (way, target) = (direct(command.as_bytes())?, None);
-        return Ok(Arguments { way, settings, batch, path: None, target });
+        let (access, target) = (direct(command.as_bytes())?, None);
+        return Ok(Arguments { access, settings, batch, path: None, target });
     }
     let (word, target) = match &parsed.operands[..] {
         [word] => (word, None),
@@ -105,7 +105,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let port = port.map(|port| port.to_string()).or_else(|| parsed.text('P'));
     let known_as = format!("{user:?}@{host}:{port:?}").into_bytes();
     settings.journals = Some(Journals { directory, server: known_as });
-    let way = match parsed.value('S') {
+    let access = match parsed.value('S') {
         Some(program) => {
             ServerAccess::Program { words: other_ssh(program.to_owned(), parsed, &place, server), name }
         }
@@ -116,7 +116,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             ServerAccess::Ssh { request: Box::new(request), server, name }
         }
     };
-    Ok(Arguments { way, settings, batch, path, target })
+    Ok(Arguments { access, settings, batch, path, target })
 }
 
 fn usage() -> Stop {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(settings.copy.channels, Some(5));
         assert_eq!(got.batch, Some(Batch::Standard));
         assert_eq!((got.path.as_deref(), got.target.as_deref()), (Some(&b"/dir"[..]), Some(&b"to"[..])));
-        let ServerAccess::Ssh { request, server, name } = got.way else { panic!("over SSH") };
+        let ServerAccess::Ssh { request, server, name } = got.access else { panic!("over SSH") };
         assert_eq!((server, name.as_str()), (Server::Subsystem("sftp".into()), "Connected to h."));
         for line in [("BatchMode", "yes"), ("Port", "2222"), ("ForwardAgent", "no"), ("User", "u")] {
             let line = CommandLine::Flag(line.0, vec![line.1.to_owned()]);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn another_ssh_gets_what_it_needs() {
         let words = ["-S", "/bin/ssh", "-vC", "-i", "key", "-s", "/usr/lib/sftp-server", "sftp://u@h:22/x"];
-        let ServerAccess::Program { words, .. } = interpreted(&words).expect("fine").way else {
+        let ServerAccess::Program { words, .. } = interpreted(&words).expect("fine").access else {
             panic!("a program")
         };
         let text: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
@@ -266,7 +266,7 @@ mod tests {
             has(&["-i", "key"]) && has(&["-v"]) && has(&["-C"]) && has(&["-oPort 22"]) && has(&["-l", "u"])
         );
         assert!(text.ends_with(&["--", "h", "/usr/lib/sftp-server"]) && !has(&["-s"]));
-        let ServerAccess::Program { words, .. } = interpreted(&["-S", "x", "h"]).expect("fine").way else {
+        let ServerAccess::Program { words, .. } = interpreted(&["-S", "x", "h"]).expect("fine").access else {
             panic!()
         };
         assert!(words.ends_with(&["-s".into(), "--".into(), "h".into(), "sftp".into()]));
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_local_server_is_split_into_words() {
         let got = interpreted(&["-D", "'/my server' -el debug3"]).expect("fine");
-        let ServerAccess::Program { words, name } = got.way else { panic!("a program") };
+        let ServerAccess::Program { words, name } = got.access else { panic!("a program") };
         assert_eq!(words, ["/my server", "-el", "debug3"]);
         assert_eq!(name, "Attached to '/my server' -el debug3.");
     }

@@ -149,7 +149,7 @@ fn connect(
     catch: bool,
 ) -> Result<(Remote, String), ConnectError> {
     let signals = || if catch { Signals::collect(&[Signal::INT]).ok() } else { None };
-    match &arguments.way {
+    match &arguments.access {
         ServerAccess::Program { words, name } => {
             let conversation =
                 Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));

@@ -120,7 +120,7 @@ fn serve(options: Options, mut service: Service) -> Result<u8, StartError> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         print(&shell::announce_socket(options.syntax, socket.path(), pid));
         let log = Log::new(options.debug, options.fingerprint);
-        return run(options, socket, EndEvent::signalled(), log);
+        return run(options, socket, EndEvent::none(), log);
     }
     match lh_sys::background::split().map_err(system("fork"))? {
         Some(agent) => {
@@ -131,7 +131,7 @@ fn serve(options: Options, mut service: Service) -> Result<u8, StartError> {
         None => {
             detach()?;
             let log = Log::silent(options.fingerprint);
-            run(options, socket, EndEvent::signalled(), log)
+            run(options, socket, EndEvent::none(), log)
         }
     }
 }

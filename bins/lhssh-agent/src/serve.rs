@@ -35,7 +35,7 @@ pub(crate) struct EndEvent(Option<OwnedFd>);
 
 impl EndEvent {
     /// None: only signals end the agent.
-    pub(crate) const fn signalled() -> Self {
+    pub(crate) const fn none() -> Self {
         Self(None)
     }
 

@@ -47,8 +47,8 @@ impl Socket {
     ///
     /// # Errors
     /// The socket is gone.
-    pub fn patience(&self, patience: Duration) -> std::io::Result<()> {
-        self.0.set_read_timeout(Some(patience))
+    pub fn timeout(&self, timeout: Duration) -> std::io::Result<()> {
+        self.0.set_read_timeout(Some(timeout))
     }
 }
 

@@ -139,7 +139,7 @@ struct Row {
 /// message without the name of the failed file.
 pub fn campaign(plan: &Plan) -> Result<(), String> {
     let long = plan.rounds.is_some() || plan.duration.is_some();
-    let patience = Duration::from_secs(if long { 120 } else { 2 });
+    let timeout = Duration::from_secs(if long { 120 } else { 2 });
     let scale = if long && !plan.small { 3 } else { 1 };
     let mounts = disks::can_mount();
     if let Err(why) = &mounts {
@@ -150,7 +150,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
         println!("faults: SKIPPED OpenSSH's server: sshd is not installed");
     }
     let trees = Trees::new(&site, scale)?;
-    let mut state = State { times: BTreeMap::new(), patience };
+    let mut state = State { times: BTreeMap::new(), timeout };
     let rounds = plan.rounds.unwrap_or(if plan.duration.is_some() { u64::MAX } else { CYCLE.len() as u64 });
     let start = Instant::now();
     let mut rows = BTreeMap::<Fault, Row>::new();

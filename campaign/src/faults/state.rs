@@ -23,7 +23,7 @@ pub(crate) struct State {
     /// Durations of copies, by direction, shape and peer.
     pub(super) times: BTreeMap<(Way, Shape, Peer), Duration>,
     /// Longest duration of a stop or an outage.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// Assumed time of a copy before one was measured.
@@ -51,6 +51,6 @@ impl State {
     pub(super) fn pause(&self, random: &mut Seeded) -> Duration {
         let seconds = Duration::from_millis(500 + random.below(3000) as u64);
         let longest = random.below(4) == 0;
-        if longest { self.patience.max(seconds) } else { seconds.min(self.patience) }
+        if longest { self.timeout.max(seconds) } else { seconds.min(self.timeout) }
     }
 }

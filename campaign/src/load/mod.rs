@@ -74,7 +74,7 @@ impl Scene {
 
     fn connect(&self) -> Result<Client<Socket>, String> {
         let socket = Socket::connect(self.server.port).map_err(|error| error.to_string())?;
-        socket.patience(STUCK).map_err(|error| error.to_string())?;
+        socket.timeout(STUCK).map_err(|error| error.to_string())?;
         Ok(Client::new(socket, true))
     }
 

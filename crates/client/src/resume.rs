@@ -272,11 +272,11 @@ impl Resuming {
     }
 
     /// Handles the report of an attempt.
-    fn hear(&mut self, index: usize, cx: &mut ControlCx<'_>) {
+    fn on_report(&mut self, index: usize, cx: &mut ControlCx<'_>) {
         let Some(agreed) = &mut self.agreed else { return };
         let Some(attempt) = agreed.attempts.get_mut(index) else { return };
         let (id, now) = (attempt.id(), Instant::now());
-        match attempt.news() {
+        match attempt.next_report() {
             None => {}
             Some(AttemptReport::Reached { session_id }) => {
                 // The silent link may have answered meanwhile.
@@ -341,8 +341,8 @@ impl Resuming {
     }
 
     /// Handles the report of the second link's attempt.
-    fn hear_second(&mut self) {
-        if let Some(error) = self.agreed.as_mut().and_then(|agreed| agreed.second.hear(Instant::now())) {
+    fn on_second_report(&mut self) {
+        if let Some(error) = self.agreed.as_mut().and_then(|agreed| agreed.second.on_report(Instant::now())) {
             self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
         }
     }
@@ -407,8 +407,8 @@ impl Control for Resumed<'_> {
 
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
         match token {
-            ATTEMPTS.. => self.resuming.hear(token - ATTEMPTS, cx),
-            SECOND => self.resuming.hear_second(),
+            ATTEMPTS.. => self.resuming.on_report(token - ATTEMPTS, cx),
+            SECOND => self.resuming.on_second_report(),
             NETWORK | SLEEP => self.resuming.look_at_network(cx),
             _ => self.inner.on_ready(token, ready, cx),
         }

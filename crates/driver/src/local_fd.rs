@@ -38,7 +38,7 @@ enum IoMethod {
 #[derive(Debug, Clone)]
 pub struct LocalFd {
     fd: Arc<OwnedFd>,
-    way: IoMethod,
+    method: IoMethod,
     terminal: bool,
     growth: Arc<PipeGrowth>,
 }
@@ -56,7 +56,7 @@ impl LocalFd {
     /// The descriptor's flags cannot be changed.
     pub fn owned(fd: OwnedFd) -> io::Result<Self> {
         let kind = file_type(&fd)?;
-        let way = match kind {
+        let method = match kind {
             FileType::Socket => {
                 enlarge_socket(&fd);
                 IoMethod::Socket
@@ -68,7 +68,7 @@ impl LocalFd {
             }
         };
         let terminal = rustix::termios::isatty(&fd);
-        Ok(Self::new(fd, way, terminal, kind))
+        Ok(Self::new(fd, method, terminal, kind))
     }
 
     /// Wraps an inherited descriptor (stdin, stdout, stderr), which is probably shared with other processes.
@@ -84,7 +84,7 @@ impl LocalFd {
         let kind = file_type(fd)?;
         let terminal = rustix::termios::isatty(fd);
         let duplicate = || rustix::io::fcntl_dupfd_cloexec(fd, 3);
-        let (fd, way) = match kind {
+        let (fd, method) = match kind {
             FileType::Socket => {
                 let own = duplicate()?;
                 enlarge_socket(&own);
@@ -100,12 +100,12 @@ impl LocalFd {
             },
             _ => (duplicate()?, IoMethod::AskFirst),
         };
-        Ok(Self::new(fd, way, terminal, kind))
+        Ok(Self::new(fd, method, terminal, kind))
     }
 
-    fn new(fd: OwnedFd, way: IoMethod, terminal: bool, kind: FileType) -> Self {
+    fn new(fd: OwnedFd, method: IoMethod, terminal: bool, kind: FileType) -> Self {
         let growth = if kind == FileType::Fifo { PipeGrowth::of(&fd) } else { PipeGrowth::never() };
-        Self { fd: Arc::new(fd), way, terminal, growth: Arc::new(growth) }
+        Self { fd: Arc::new(fd), method, terminal, growth: Arc::new(growth) }
     }
 
     /// True for a terminal or the master of a pty.
@@ -116,10 +116,10 @@ impl LocalFd {
     /// Reads available bytes into the slices; 0 is the end. The end of a pty (EIO) and a reset connection
     /// count as the end too.
     pub(crate) fn read_vectored(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if self.way == IoMethod::AskFirst && !self.poll(PollFlags::IN)? {
+        if self.method == IoMethod::AskFirst && !self.poll(PollFlags::IN)? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let result = retry_on_intr(|| match self.way {
+        let result = retry_on_intr(|| match self.method {
             IoMethod::Socket => {
                 let mut control = RecvAncillaryBuffer::default();
                 rustix::net::recvmsg(&self.fd, slices, &mut control, RecvFlags::DONTWAIT).map(|got| got.bytes)
@@ -152,7 +152,7 @@ impl LocalFd {
     }
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let result = retry_on_intr(|| match self.way {
+        let result = retry_on_intr(|| match self.method {
             IoMethod::Socket => rustix::net::sendmsg(
                 &self.fd,
                 slices,
@@ -173,7 +173,7 @@ impl LocalFd {
 
     /// Signals the end of output to the peer of a socket. For other descriptors, dropping them does that.
     pub(crate) fn shutdown_write(&self) {
-        if self.way == IoMethod::Socket {
+        if self.method == IoMethod::Socket {
             // Fails only when the peer is gone and needs no signal.
             let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
         }
@@ -229,9 +229,9 @@ fn enlarge_socket(fd: &OwnedFd) {
 mod tests {
     use super::*;
 
-    fn pipe(way: IoMethod) -> (OwnedFd, LocalFd) {
+    fn pipe(method: IoMethod) -> (OwnedFd, LocalFd) {
         let (read, write) = lh_sys::fd::pipe().unwrap();
-        (read, LocalFd::new(write, way, false, FileType::Fifo))
+        (read, LocalFd::new(write, method, false, FileType::Fifo))
     }
 
     fn fill(fd: &LocalFd) -> usize {

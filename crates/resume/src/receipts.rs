@@ -77,8 +77,8 @@ impl Receipts {
     pub fn due(&self, riding: bool, now: Instant) -> Option<u64> {
         let since = self.since?;
         let waited = now.saturating_duration_since(since);
-        let patience = if riding { self.pace.time / 4 } else { self.pace.time };
-        (self.bytes >= self.pace.bytes || waited >= patience).then_some(self.received)
+        let timeout = if riding { self.pace.time / 4 } else { self.pace.time };
+        (self.bytes >= self.pace.bytes || waited >= timeout).then_some(self.received)
     }
 
     /// Returns the count to acknowledge now because of the number of received bytes, regardless of the time.

@@ -62,7 +62,7 @@ struct Attempt {
     /// Time of its start, or of its last progress.
     at: Instant,
     /// Time that it may take without progress.
-    patience: Duration,
+    timeout: Duration,
     /// The network has changed since the attempt started.
     outdated: bool,
 }
@@ -146,7 +146,7 @@ impl Reconnect {
     pub fn on_broken_beside(&mut self, id: AttemptId, now: Instant) {
         self.on_broken(now);
         self.started = Some(now);
-        self.under_way.push(Attempt { id, at: now, patience: STUCK, outdated: false });
+        self.under_way.push(Attempt { id, at: now, timeout: STUCK, outdated: false });
         self.attempts += 1;
         self.schedule(now);
     }
@@ -184,7 +184,7 @@ impl Reconnect {
     pub fn on_progress(&mut self, id: AttemptId, now: Instant) {
         if let Some(attempt) = self.under_way.iter_mut().find(|attempt| attempt.id == id) {
             // The report may be late.
-            (attempt.at, attempt.patience) = (attempt.at.max(now), STUCK);
+            (attempt.at, attempt.timeout) = (attempt.at.max(now), STUCK);
         }
     }
 
@@ -231,7 +231,7 @@ impl Reconnect {
             }
             State::Away { .. } => {}
         }
-        let stuck = self.under_way.iter().find(|attempt| attempt.at + attempt.patience <= now);
+        let stuck = self.under_way.iter().find(|attempt| attempt.at + attempt.timeout <= now);
         if let Some(attempt) = stuck {
             return Some(Action::Abandon(attempt.id));
         }
@@ -247,8 +247,8 @@ impl Reconnect {
         let id = self.number();
         self.attempts += 1;
         self.started = Some(now);
-        let patience = self.first_patience();
-        self.under_way.push(Attempt { id, at: now, patience, outdated: false });
+        let timeout = self.first_timeout();
+        self.under_way.push(Attempt { id, at: now, timeout, outdated: false });
         Some(Action::Connect(id))
     }
 
@@ -260,7 +260,7 @@ impl Reconnect {
             return Some(next);
         }
         // No attempt starts beside one that already has the time that the longest path needs.
-        (newest.patience == STUCK).then(|| next.max(newest.at + self.overlap()))
+        (newest.timeout == STUCK).then(|| next.max(newest.at + self.overlap()))
     }
 
     /// Returns the time without progress after which another attempt starts. It covers several round trips,
@@ -274,14 +274,14 @@ impl Reconnect {
     /// Returns the time that an attempt may take to the first answer. The kernel repeats the first packet of
     /// a connection after 1, 3 and 7 s, so a new attempt finds a recovered path sooner. Every sixteenth
     /// attempt gets the time that the longest path needs, in case the path has changed.
-    fn first_patience(&self) -> Duration {
+    fn first_timeout(&self) -> Duration {
         if self.attempts.is_multiple_of(16) { STUCK } else { PAUSE.max(self.round_trip * 3).min(STUCK) }
     }
 
     /// Returns the time at which to call [`poll`](Self::poll).
     pub fn next_deadline(&self) -> Option<Instant> {
         let State::Away { since, .. } = self.state else { return None };
-        let stuck = self.under_way.iter().map(|attempt| attempt.at + attempt.patience);
+        let stuck = self.under_way.iter().map(|attempt| attempt.at + attempt.timeout);
         stuck.chain(self.next_start()).chain([since + self.grace]).min()
     }
 

@@ -146,10 +146,10 @@ impl KeyOptions {
     pub(crate) fn authorise(
         &self,
         place: &str,
-        comer: &LoginOrigin<'_>,
+        origin: &LoginOrigin<'_>,
         authorities: bool,
     ) -> Result<(), (Level, String)> {
-        let LoginOrigin { user, address, name, now } = *comer;
+        let LoginOrigin { user, address, name, now } = *origin;
         if let Some(expires) = self.expires.filter(|expires| now >= *expires) {
             let when = lh_sys::time::local_text(expires);
             return Err((Level::Debug1, format!("{place}: entry expired at {when}")));
@@ -195,7 +195,7 @@ mod tests {
         KeyOptions::parse(text).unwrap()
     }
 
-    fn comer(address: &str, now: i64) -> LoginOrigin<'static> {
+    fn origin(address: &str, now: i64) -> LoginOrigin<'static> {
         LoginOrigin { user: "ada", address: address.parse().unwrap(), name: None, now }
     }
 
@@ -203,7 +203,7 @@ mod tests {
     fn where_from_and_until_when() {
         let key = options(r#"from="10.0.0.0/8,!10.1.*",expiry-time="20300102Z""#);
         let check =
-            |address, now| key.authorise("keys:3", &comer(address, now), true).map_err(|(_, text)| text);
+            |address, now| key.authorise("keys:3", &origin(address, now), true).map_err(|(_, text)| text);
         assert_eq!(check("10.2.0.1", 0), Ok(()));
         assert_eq!(
             check("10.1.0.1", 0),
@@ -213,8 +213,8 @@ mod tests {
         );
         assert!(check("10.2.0.1", 1_893_542_400).unwrap_err().starts_with("keys:3: entry expired at "));
         let certificate = KeyOptions { source_address: Some("192.0.2.0/24".into()), ..KeyOptions::default() };
-        assert!(certificate.authorise("cert", &comer("192.0.2.7", 0), false).is_ok());
-        let refused = certificate.authorise("cert", &comer("192.0.3.7", 0), false).unwrap_err().1;
+        assert!(certificate.authorise("cert", &origin("192.0.2.7", 0), false).is_ok());
+        let refused = certificate.authorise("cert", &origin("192.0.3.7", 0), false).unwrap_err().1;
         assert!(refused.contains("valid certificate but not from a permitted source address (192.0.3.7)"));
     }
 
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn options_in_the_wrong_place() {
-        let nobody = comer("10.2.0.1", 0);
+        let nobody = origin("10.2.0.1", 0);
         assert!(options("principals=\"ada\"").authorise("x", &nobody, true).is_err());
         assert!(options("cert-authority").authorise("x", &nobody, true).is_ok());
         assert!(options("cert-authority").authorise("x", &nobody, false).is_err());

@@ -203,7 +203,7 @@ impl Transfer {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn conduct() -> ConnectionUsage {
+    pub(crate) fn usage() -> ConnectionUsage {
         ConnectionUsage {
             client: "SSH-2.0-Test_1".into(),
             kex: "curve25519-sha256".into(),
@@ -267,8 +267,8 @@ pub(crate) mod tests {
     #[test]
     fn what_is_told_arrives_within_bounds() {
         let mut bytes = Vec::new();
-        conduct().write_to(&mut bytes);
-        assert_eq!(ConnectionUsage::read_from(&mut Reader::new(&bytes)).unwrap(), conduct());
+        usage().write_to(&mut bytes);
+        assert_eq!(ConnectionUsage::read_from(&mut Reader::new(&bytes)).unwrap(), usage());
         for outcome in
             [Outcome::Complete, Outcome::Abandoned, Outcome::Rejected, Outcome::Failed("no space".into())]
         {

@@ -31,7 +31,7 @@ const REST: Duration = Duration::from_secs(120);
 /// Most connections that are opened without the user's request.
 const MOST: usize = 4;
 
-/// Looks of the longest [`Limit::patience`].
+/// Looks of the longest [`Limit::timeout`].
 const LONGEST: usize = 10;
 
 /// What is seen of the first connection and its thread since the last look.
@@ -72,7 +72,7 @@ impl Limit {
 
     /// Looks in a row at which it has to hold the copy up. Loss comes in bursts, and TCP recovers from them;
     /// a thread is busy or is not.
-    const fn patience(self) -> usize {
+    const fn timeout(self) -> usize {
         match self {
             Self::Loss => LONGEST,
             Self::Core | Self::OtherEnd => 3,
@@ -161,12 +161,12 @@ impl Connections {
                 Verdict::Nothing
             }
             Phase::Resting(_) | Phase::Asked(..) => Verdict::Nothing,
-            Phase::Trying(limit, old, looks) if looks < limit.ramp() + limit.patience() => {
+            Phase::Trying(limit, old, looks) if looks < limit.ramp() + limit.timeout() => {
                 self.phase = Phase::Trying(limit, old, looks + 1);
                 Verdict::Nothing
             }
             Phase::Trying(limit, old, _) => {
-                let new = mean(self.last(limit.patience()));
+                let new = mean(self.last(limit.timeout()));
                 if new >= old * limit.worth() {
                     self.phase = Phase::Encouraged(limit);
                     Verdict::Worth(old, new)
@@ -188,7 +188,7 @@ impl Connections {
     /// The limit at the last look, if it has been the same for its whole patience.
     fn lasting(&self) -> Option<Limit> {
         let limit = (*self.limits.last()?)?;
-        let from = self.limits.len().checked_sub(limit.patience())?;
+        let from = self.limits.len().checked_sub(limit.timeout())?;
         self.limits[from..].iter().all(|other| *other == Some(limit)).then_some(limit)
     }
 
@@ -198,8 +198,8 @@ impl Connections {
             return Verdict::Nothing;
         }
         let Some(limit) = self.lasting() else { return Verdict::Nothing };
-        let Some(from) = self.rates.len().checked_sub(2 * limit.patience()) else { return Verdict::Nothing };
-        let (earlier, latest) = self.rates[from..].split_at(limit.patience());
+        let Some(from) = self.rates.len().checked_sub(2 * limit.timeout()) else { return Verdict::Nothing };
+        let (earlier, latest) = self.rates[from..].split_at(limit.timeout());
         let rate = mean(latest);
         let rising = encouraged != Some(limit) && rate > mean(earlier) * 1.1;
         if rising || rate <= 0.0 || (left as f64) < rate * limit.least_left().as_secs_f64() {
@@ -366,7 +366,7 @@ mod tests {
                 match run.look(load, rate, u64::MAX) {
                     Verdict::Nothing => {}
                     Verdict::Ask(limit, _) => {
-                        prop_assert!(reasons >= limit.patience() && Some(limit) == waiting);
+                        prop_assert!(reasons >= limit.timeout() && Some(limit) == waiting);
                         prop_assert!(not_before.is_none_or(|then| run.now >= then));
                         prop_assert!(asked < refused_at.max(1) && run.connections.have < MOST - 1);
                         asked += 1;

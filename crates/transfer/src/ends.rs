@@ -170,15 +170,15 @@ impl Ends {
         }
     }
 
-    /// Probes each channel whose server has been silent for `patience`. Returns when to look again.
-    pub(crate) fn look_for_answers(&mut self, patience: Duration, now: Instant) -> Option<Instant> {
+    /// Probes each channel whose server has been silent for `timeout`. Returns when to look again.
+    pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Option<Instant> {
         let first = [(Side::Source, 0), (Side::Target, 0)];
         let side = self.channels.side();
         let more = (1..=self.channels.count()).map(|channel| (side, channel));
         let mut next: Option<Instant> = None;
         for (side, channel) in first.into_iter().chain(more) {
             let Some(remote) = self.on_channel(side, channel) else { continue };
-            match remote.look_for_answers(patience, now) {
+            match remote.look_for_answers(timeout, now) {
                 Next::Nothing => {}
                 Next::LookAgain(at) => next = Some(next.map_or(at, |next| next.min(at))),
                 Next::Probe => {

@@ -12,7 +12,7 @@ use lh_sftp::Handle;
 use crate::to_open::{OpenCount, Opening};
 use crate::token::Token;
 
-/// What a handle was given for.
+/// An open handle: its request and path.
 #[derive(Debug)]
 pub(crate) struct HandlePurpose {
     /// Of the request that opened it.

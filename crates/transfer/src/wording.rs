@@ -34,13 +34,13 @@ pub(crate) fn in_the_way(target: &[u8], fault: &Fault) -> String {
     format!("\"{}\" is in the way of a copy and cannot be removed: {}", display_name(target), fault.text)
 }
 
-/// The line for `fault` while doing `deed` to `path`.
-pub(crate) fn failed(direction: Direction, deed: FailedStep, path: &[u8], fault: &Fault) -> String {
+/// The line for `fault` while doing `step` to `path`.
+pub(crate) fn failed(direction: Direction, step: FailedStep, path: &[u8], fault: &Fault) -> String {
     let path = display_name(path);
     let text = &fault.text;
     let source_local = direction == Direction::Upload;
     let target_local = direction == Direction::Download;
-    match deed {
+    match step {
         FailedStep::StatSource if source_local => format!("stat local \"{path}\": {text}"),
         FailedStep::StatSource => format!("stat remote \"{path}\": {text}"),
         FailedStep::OpenSource if source_local => format!("open local \"{path}\": {text}"),

@@ -143,7 +143,7 @@ fn export(link: &Link, request: &Request) -> Option<Export> {
 /// An attempt and its thread. Dropping it abandons the attempt: the thread ends by itself and claims nothing.
 pub(super) struct Attempt {
     id: AttemptId,
-    news: Receiver<AttemptReport>,
+    next_report: Receiver<AttemptReport>,
     /// Contains one byte for each report of the thread.
     wake: UnixStream,
     go: Sender<Request>,
@@ -182,15 +182,15 @@ impl Attempt {
         let (wake, waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let progress = LastProgress::default();
-        let (sender, news) = channel();
+        let (sender, next_report) = channel();
         let (go, claims) = channel();
-        let thread = Thread { news: sender, waker, claims, progress: Arc::clone(&progress), probe };
+        let thread = Thread { next_report: sender, waker, claims, progress: Arc::clone(&progress), probe };
         std::thread::Builder::new().name("reconnect".to_owned()).spawn(move || {
             if let Err(error) = thread.run(&options, &session, connect) {
                 thread.tell(AttemptReport::Failed(error));
             }
         })?;
-        Ok(Self { id, news, wake, go, claim: None, progress, indirect, process: std::process::id() })
+        Ok(Self { id, next_report, wake, go, claim: None, progress, indirect, process: std::process::id() })
     }
 
     pub(super) const fn id(&self) -> AttemptId {
@@ -203,11 +203,11 @@ impl Attempt {
     }
 
     /// Returns the next report of the thread.
-    pub(super) fn news(&self) -> Option<AttemptReport> {
+    pub(super) fn next_report(&self) -> Option<AttemptReport> {
         // The byte only wakes the loop; an error means that there is nothing to read.
         let _ = (&self.wake).read(&mut [0; 1]);
-        match self.news.try_recv() {
-            Ok(news) => Some(news),
+        match self.next_report.try_recv() {
+            Ok(next_report) => Some(next_report),
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => Some(AttemptReport::Failed(AttemptError::NoThread)),
         }
@@ -243,7 +243,7 @@ impl Attempt {
 
 /// The thread's part of an attempt.
 struct Thread {
-    news: Sender<AttemptReport>,
+    next_report: Sender<AttemptReport>,
     waker: UnixStream,
     claims: Receiver<Request>,
     progress: LastProgress,
@@ -252,8 +252,8 @@ struct Thread {
 
 impl Thread {
     /// Sends a report to the loop, which may have dropped the attempt.
-    fn tell(&self, news: AttemptReport) {
-        let _ = self.news.send(news);
+    fn tell(&self, next_report: AttemptReport) {
+        let _ = self.next_report.send(next_report);
         let _ = (&self.waker).write_all(&[0]);
     }
 

@@ -184,7 +184,7 @@ impl PathWatch {
             self.dead |= removed && self.ends.addresses.is_some_and(|(local, _)| !exists(local));
             self.ask(ANSWER, cx, now);
         }
-        concerned || changes.iter().any(is_news_for_attempts)
+        concerned || changes.iter().any(matters_to_attempts)
     }
 
     /// Sends a request that the server should answer within `least`, or within some round trips if that is
@@ -298,7 +298,7 @@ impl Ends {
 }
 
 /// True for changes after which an unreachable server may become reachable.
-fn is_news_for_attempts(change: &NetworkChange) -> bool {
+fn matters_to_attempts(change: &NetworkChange) -> bool {
     match change {
         NetworkChange::AddressAdded(address) => !address.is_loopback(),
         NetworkChange::Link { running, .. } => *running,

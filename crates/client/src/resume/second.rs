@@ -66,9 +66,9 @@ impl SecondLink {
     }
 
     /// Handles a report of the attempt. Returns why it has failed, if so.
-    pub(super) fn hear(&mut self, now: Instant) -> Option<String> {
+    pub(super) fn on_report(&mut self, now: Instant) -> Option<String> {
         let beside = self.beside.as_mut()?;
-        let error = match beside.attempt.news()? {
+        let error = match beside.attempt.next_report()? {
             AttemptReport::Reached { session_id } => {
                 beside.session_id = Some(session_id);
                 return None;

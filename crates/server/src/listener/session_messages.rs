@@ -54,7 +54,7 @@ impl Listener {
         self.read_reports(&events.startups_ready);
     }
 
-    /// News of startups: logged in, or gone. Either way they no longer count.
+    /// Handles the messages of startups: they have logged in, or are gone. Either way they no longer count.
     fn on_startups(&mut self, startups_ready: &[Pid]) {
         for pid in startups_ready {
             let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };

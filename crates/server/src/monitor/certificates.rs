@@ -38,7 +38,7 @@ pub(super) enum Refusal {
 }
 
 impl AccountContext<'_> {
-    fn comer(&self) -> LoginOrigin<'_> {
+    fn origin(&self) -> LoginOrigin<'_> {
         let origin = self.client.origin();
         LoginOrigin { user: &self.user.name, address: origin.address, name: origin.name, now: now_unix() }
     }
@@ -46,7 +46,7 @@ impl AccountContext<'_> {
     /// Returns whether the options permit this login, and logs the reason if not. `authorities`: as for
     /// [`KeyOptions::authorise`].
     pub(super) fn permitted(&self, options: &KeyOptions, place: &str, authorities: bool) -> bool {
-        match options.authorise(place, &self.comer(), authorities) {
+        match options.authorise(place, &self.origin(), authorities) {
             Ok(()) => true,
             Err((level, why)) => {
                 self.client.log.line(level, format_args!("{why}"));

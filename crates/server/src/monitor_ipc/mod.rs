@@ -179,9 +179,9 @@ impl MonitorRequest {
                 out.put_u8(11);
                 operation.write_to(&mut out);
             }
-            Self::ConnectionUsage(conduct) => {
+            Self::ConnectionUsage(usage) => {
                 out.put_u8(9);
-                conduct.write_to(&mut out);
+                usage.write_to(&mut out);
             }
             Self::Ticket { key } => {
                 out.put_u8(20);

@@ -29,7 +29,7 @@ fn every_request_arrives() {
     same(&MonitorRequest::Record(TerminalFacts { columns: 80, rows: 24, kind: "xterm".into() }));
     same(&MonitorRequest::Ticket { key: vec![3; 51] });
     same(&MonitorRequest::Resumable { handle: [7; 16], export: vec![8; 32].into() });
-    same(&MonitorRequest::ConnectionUsage(crate::usage::tests::conduct()));
+    same(&MonitorRequest::ConnectionUsage(crate::usage::tests::usage()));
     let outcome = crate::usage::Outcome::Complete;
     same(&MonitorRequest::Transfer(crate::usage::tests::transfer(b"/a\n\xff", outcome)));
     let failed = crate::usage::Outcome::Failed("No such file".into());

@@ -96,9 +96,9 @@ impl Serving {
     }
 
     /// Reports the final usage of the connection to the monitor.
-    pub(super) fn last_word(&mut self, conduct: &ConnectionUsage) {
+    pub(super) fn last_word(&mut self, usage: &ConnectionUsage) {
         if let Some(usage_reporter) = &mut self.usage_reporter {
-            usage_reporter.tell(&self.shared, conduct);
+            usage_reporter.tell(&self.shared, usage);
         }
     }
 
@@ -350,7 +350,7 @@ impl Control for Serving {
             .filter(|usage_reporter| usage_reporter.due().is_some_and(|due| due <= now))
         {
             let figures = cx.stats();
-            usage_reporter.tell(&self.shared, &usage_reporter::conduct(cx, &figures));
+            usage_reporter.tell(&self.shared, &usage_reporter::usage(cx, &figures));
         }
         if self.idle_channels.as_mut().is_some_and(|idle| idle.on_timeout(cx) > 0) {
             info!(self.shared.log, "global channel timeout: closing all channels");

@@ -13,11 +13,11 @@ use rustix::process::Signal;
 use zeroize::Zeroizing;
 
 use super::common::Address;
-use super::lasting::SharedSockets;
 use super::listed::Listed;
 use super::monitor_child::{Child, bury, end};
 use super::monitor_user::{UsageSinks, after};
 use super::monitor_wait::{Stop, WaitEnd, answer, wait};
+use super::shared_sockets::SharedSockets;
 use super::usage_log::UsageLog;
 use crate::exit_status::{
     EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_GRACE_LOGIN_BEGUN,
@@ -126,9 +126,9 @@ fn supervise(
     }
     // Ignored: a listener that has been restarted does not count us any more.
     let _ = control.write_all(AUTHENTICATED);
-    let mut books = UsageSinks { usage_log, control };
-    let mut lasting = SharedSockets { resumable: None, listed };
-    let status = after(&mut user, monitor, &mut signals, &mut books, address, &mut lasting);
+    let mut sinks = UsageSinks { usage_log, control };
+    let mut shared_sockets = SharedSockets { resumable: None, listed };
+    let status = after(&mut user, monitor, &mut signals, &mut sinks, address, &mut shared_sockets);
     // A killed process has not reported that its terminals are free.
     monitor.left(None);
     End::Session(status)
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn each_misdeed_ends_the_session_with_one_line() {
+    fn each_violation_ends_the_session_with_one_line() {
         let violation = "error: fatal: pre-authentication process PID of 127.0.0.1 port 7 was killed: forbidden system call";
         let wrong = "error: fatal: pre-authentication process of 127.0.0.1 port 7: ";
         for (case, line) in [

@@ -9,10 +9,10 @@ use lh_sys::signals::Signals;
 use rustix::process::{Signal, kill_process};
 
 use super::common::Address;
-use super::lasting::{EndReason, SharedSockets};
 use super::monitor_child::{Child, bury};
 use super::monitor_wait::{Stop, WaitEnd, answer, wait};
 use super::resumable::Resumable;
+use super::shared_sockets::{EndReason, SharedSockets};
 use super::terminal;
 use super::usage_log::UsageLog;
 use crate::exit_status::EXIT_FAILURE;
@@ -34,13 +34,13 @@ pub(super) fn after(
     user: &mut Child,
     monitor: &mut Monitor,
     signals: &mut Signals,
-    books: &mut UsageSinks<'_, '_>,
+    sinks: &mut UsageSinks<'_, '_>,
     address: &Address,
-    lasting: &mut SharedSockets,
+    shared_sockets: &mut SharedSockets,
 ) -> i32 {
     let log = &address.log;
     let stop = loop {
-        if let Err(stop) = serve_user(&mut user.ipc, monitor, signals, books, address, lasting) {
+        if let Err(stop) = serve_user(&mut user.ipc, monitor, signals, sinks, address, shared_sockets) {
             break stop;
         }
     };
@@ -63,16 +63,16 @@ pub(super) fn after(
         }
     }
     let status = bury(user.pid);
-    hear_out(&mut user.ipc, monitor, books, lasting);
+    drain_requests(&mut user.ipc, monitor, sinks, shared_sockets);
     status.and_then(|status| status.exit_status()).unwrap_or(EXIT_FAILURE)
 }
 
 /// Reads the reports that the user session process had sent before it was killed.
-fn hear_out(
+fn drain_requests(
     ipc: &mut MonitorSocket,
     monitor: &mut Monitor,
-    books: &mut UsageSinks<'_, '_>,
-    lasting: &SharedSockets,
+    sinks: &mut UsageSinks<'_, '_>,
+    shared_sockets: &SharedSockets,
 ) {
     if ipc.socket().set_nonblocking(true).is_err() {
         return;
@@ -80,11 +80,11 @@ fn hear_out(
     loop {
         while let Ok(Some(message)) = ipc.next(MAX_MONITOR_REQUEST) {
             match MonitorRequest::decode(&message) {
-                Ok(MonitorRequest::Transfer(transfer)) => books.usage_log.transfer(&transfer, books.control),
-                Ok(MonitorRequest::Operation(operation)) => books.usage_log.operation(&operation),
-                Ok(MonitorRequest::ConnectionUsage(conduct)) => {
-                    tell_moved(&conduct, monitor, lasting, books.control);
-                    books.usage_log.conduct(conduct, books.control);
+                Ok(MonitorRequest::Transfer(transfer)) => sinks.usage_log.transfer(&transfer, sinks.control),
+                Ok(MonitorRequest::Operation(operation)) => sinks.usage_log.operation(&operation),
+                Ok(MonitorRequest::ConnectionUsage(usage)) => {
+                    tell_moved(&usage, monitor, shared_sockets, sinks.control);
+                    sinks.usage_log.usage(usage, sinks.control);
                 }
                 _ => {}
             }
@@ -96,10 +96,15 @@ fn hear_out(
 }
 
 /// Reports transferred bytes to the listener, where the user has a quota.
-fn tell_moved(conduct: &ConnectionUsage, monitor: &mut Monitor, lasting: &SharedSockets, control: &File) {
-    if let Some(moved) = monitor.count_moved(conduct.bytes_in.saturating_add(conduct.bytes_out)) {
+fn tell_moved(
+    usage: &ConnectionUsage,
+    monitor: &mut Monitor,
+    shared_sockets: &SharedSockets,
+    control: &File,
+) {
+    if let Some(moved) = monitor.count_moved(usage.bytes_in.saturating_add(usage.bytes_out)) {
         // A listener that has ended counts nothing.
-        let _ = lasting.notices(control).write_all(&moved.encode());
+        let _ = shared_sockets.notices(control).write_all(&moved.encode());
     }
 }
 
@@ -132,9 +137,9 @@ fn serve_user(
     ipc: &mut MonitorSocket,
     monitor: &mut Monitor,
     signals: &mut Signals,
-    books: &mut UsageSinks<'_, '_>,
+    sinks: &mut UsageSinks<'_, '_>,
     address: &Address,
-    lasting: &mut SharedSockets,
+    shared_sockets: &mut SharedSockets,
 ) -> Result<(), Stop> {
     while let Some(message) = ipc.next(MAX_MONITOR_REQUEST)? {
         let signature = match MonitorRequest::decode(&message).map_err(MonitorSocketError::from)? {
@@ -159,7 +164,7 @@ fn serve_user(
                 continue;
             }
             MonitorRequest::Record(facts) => {
-                match monitor.record(books.usage_log.session(), &facts)? {
+                match monitor.record(sinks.usage_log.session(), &facts)? {
                     Some(file) => lh_sys::pass::send_fd(ipc.socket(), file.as_fd())?,
                     None => { ipc.socket() }.write_all(&[0])?,
                 }
@@ -170,41 +175,41 @@ fn serve_user(
                 continue;
             }
             MonitorRequest::Resumable { handle, export } => {
-                lasting.resumable = begin_resumable(ipc, handle, &export, monitor, &address.log)?;
-                if let Some(resumable) = &lasting.resumable {
-                    resumable.notify(&mut lasting.notices(books.control));
+                shared_sockets.resumable = begin_resumable(ipc, handle, &export, monitor, &address.log)?;
+                if let Some(resumable) = &shared_sockets.resumable {
+                    resumable.notify(&mut shared_sockets.notices(sinks.control));
                 }
                 continue;
             }
             MonitorRequest::Programs(programs) => {
-                if let Some(listed) = &mut lasting.listed {
+                if let Some(listed) = &mut shared_sockets.listed {
                     listed.set_programs(programs);
                 }
                 continue;
             }
             MonitorRequest::Transfer(transfer) => {
-                books.usage_log.transfer(&transfer, books.control);
+                sinks.usage_log.transfer(&transfer, sinks.control);
                 continue;
             }
             MonitorRequest::Operation(operation) => {
-                books.usage_log.operation(&operation);
+                sinks.usage_log.operation(&operation);
                 continue;
             }
-            MonitorRequest::ConnectionUsage(conduct) => {
-                tell_moved(&conduct, monitor, lasting, books.control);
-                books.usage_log.conduct(conduct, books.control);
+            MonitorRequest::ConnectionUsage(usage) => {
+                tell_moved(&usage, monitor, shared_sockets, sinks.control);
+                sinks.usage_log.usage(usage, sinks.control);
                 continue;
             }
             _ => return Err(Unexpected::Time.into()),
         };
         answer(ipc, signature, address)?;
     }
-    match wait(ipc, signals, None, Some(lasting))? {
+    match wait(ipc, signals, None, Some(shared_sockets))? {
         WaitEnd::Message => return Ok(ipc.read()?),
         WaitEnd::Signal => return Err(Stop::Signal),
         WaitEnd::SharedSockets | WaitEnd::TooLate => {}
     }
-    lasting.serve(monitor, books.control, address.known).map_err(|over| match over {
+    shared_sockets.serve(monitor, sinks.control, address.known).map_err(|over| match over {
         EndReason::Refused => Stop::Refused,
         EndReason::Dismissed => Stop::Signal,
         EndReason::Ended(uid) => Stop::Ended(uid),

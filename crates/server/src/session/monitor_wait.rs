@@ -6,7 +6,7 @@ use lh_sys::signals::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::common::Address;
-use super::lasting::SharedSockets;
+use super::shared_sockets::SharedSockets;
 use crate::log::error;
 use crate::monitor::Unexpected;
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
@@ -25,9 +25,9 @@ pub(super) fn wait(
     ipc: &MonitorSocket,
     signals: &mut Signals,
     deadline: Option<Instant>,
-    lasting: Option<&SharedSockets>,
+    shared_sockets: Option<&SharedSockets>,
 ) -> std::io::Result<WaitEnd> {
-    let deadline = [deadline, lasting.and_then(SharedSockets::deadline)].into_iter().flatten().min();
+    let deadline = [deadline, shared_sockets.and_then(SharedSockets::deadline)].into_iter().flatten().min();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -38,8 +38,8 @@ pub(super) fn wait(
             tv_nsec: left.subsec_nanos().into(),
         });
         let mut fds = vec![PollFd::new(ipc.socket(), PollFlags::IN), PollFd::new(&*signals, PollFlags::IN)];
-        if let Some(lasting) = lasting {
-            lasting.interests(&mut fds);
+        if let Some(shared_sockets) = shared_sockets {
+            shared_sockets.interests(&mut fds);
         }
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -43,8 +43,8 @@ pub(super) fn receive(monitor: &MonitorSocket) -> io::Result<Option<OwnedFd>> {
     receive_within(monitor, TIMEOUT)
 }
 
-fn receive_within(monitor: &MonitorSocket, patience: Duration) -> io::Result<Option<OwnedFd>> {
-    let deadline = Instant::now() + patience;
+fn receive_within(monitor: &MonitorSocket, timeout: Duration) -> io::Result<Option<OwnedFd>> {
+    let deadline = Instant::now() + timeout;
     loop {
         match receive_fd(monitor.socket()) {
             Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => {}

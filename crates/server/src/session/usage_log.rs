@@ -28,7 +28,7 @@ pub(super) struct UsageLog<'a> {
     began: Instant,
     who: ClientIdentity,
     authenticated: bool,
-    conduct: ConnectionUsage,
+    usage: ConnectionUsage,
     files: u64,
     counters: Counters,
     /// The first error of the log has been reported.
@@ -45,7 +45,7 @@ impl<'a> UsageLog<'a> {
             began: Instant::now(),
             who: ClientIdentity::default(),
             authenticated: false,
-            conduct: ConnectionUsage::default(),
+            usage: ConnectionUsage::default(),
             files: 0,
             counters: Counters::default(),
             complained: false,
@@ -64,8 +64,8 @@ impl<'a> UsageLog<'a> {
     }
 
     /// Stores the connection's statistics and reports to the listener.
-    pub(super) fn conduct(&mut self, conduct: ConnectionUsage, control: &File) {
-        self.conduct = conduct;
+    pub(super) fn usage(&mut self, usage: ConnectionUsage, control: &File) {
+        self.usage = usage;
         self.report(control);
     }
 
@@ -136,7 +136,7 @@ impl<'a> UsageLog<'a> {
         }
         self.counters.add(Counter::FailedAttempts, monitor.failures().into());
         let outcome = match status {
-            _ if self.authenticated && !self.conduct.end.is_empty() => self.conduct.end.as_str(),
+            _ if self.authenticated && !self.usage.end.is_empty() => self.usage.end.as_str(),
             // The process that could have reported a reason was killed.
             _ if self.authenticated => "ended",
             EXIT_GRACE | EXIT_GRACE_ATTEMPTED | EXIT_GRACE_LOGIN_BEGUN => "login timeout",
@@ -159,7 +159,7 @@ impl<'a> UsageLog<'a> {
             peak_out,
             rekeys,
             ..
-        } = &self.conduct;
+        } = &self.usage;
         let (average_in, average_out) = (per_second(*bytes_in, micros), per_second(*bytes_out, micros));
         let record = self
             .about("connection")
@@ -214,9 +214,9 @@ impl<'a> UsageLog<'a> {
         if !self.exports {
             return;
         }
-        self.counters.set(Counter::BytesIn, self.conduct.bytes_in);
-        self.counters.set(Counter::BytesOut, self.conduct.bytes_out);
-        self.counters.set(Counter::Rekeys, self.conduct.rekeys);
+        self.counters.set(Counter::BytesIn, self.usage.bytes_in);
+        self.counters.set(Counter::BytesOut, self.usage.bytes_out);
+        self.counters.set(Counter::Rekeys, self.usage.rekeys);
         let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
         let _ = rustix::net::send(control.as_fd(), &self.counters.report(), flags);
     }

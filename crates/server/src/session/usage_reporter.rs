@@ -51,14 +51,14 @@ impl UsageReporter {
     }
 
     /// Reports the connection's statistics to the monitor.
-    pub(super) fn tell(&mut self, shared: &Shared, conduct: &ConnectionUsage) {
+    pub(super) fn tell(&mut self, shared: &Shared, usage: &ConnectionUsage) {
         self.due = None;
-        self.told = (conduct.bytes_in, conduct.bytes_out);
+        self.told = (usage.bytes_in, usage.bytes_out);
         let (peak_in, peak_out) = (self.peak_in.highest(0), self.peak_out.highest(0));
         shared.account(&MonitorRequest::ConnectionUsage(ConnectionUsage {
             peak_in,
             peak_out,
-            ..conduct.clone()
+            ..usage.clone()
         }));
     }
 }
@@ -66,11 +66,11 @@ impl UsageReporter {
 /// Returns the connection's final statistics. Must be called before the driver is dropped.
 pub(super) fn at_the_end(driver: &mut Driver, end: &Result<i32, DriverError>) -> ConnectionUsage {
     let figures = driver.stats();
-    ConnectionUsage { end: words(end), ..conduct(&driver.control(), &figures) }
+    ConnectionUsage { end: words(end), ..usage(&driver.control(), &figures) }
 }
 
 /// Returns the connection's statistics, without the peaks, which the [`UsageReporter`] measures.
-pub(super) fn conduct(cx: &ControlCx<'_>, figures: &ConnectionStats) -> ConnectionUsage {
+pub(super) fn usage(cx: &ControlCx<'_>, figures: &ConnectionStats) -> ConnectionUsage {
     let both = |names: &Negotiated, pick: fn(&Negotiated) -> (&String, &String)| {
         let (to_server, to_client) = pick(names);
         if to_server == to_client { to_server.clone() } else { format!("{to_server}/{to_client}") }

@@ -195,11 +195,11 @@ fn serve(
     if end.is_ok() || matches!(end, Err(DriverError::Connection(_) | DriverError::KeepaliveTimeout)) {
         driver.finish(GOODBYE);
     }
-    let conduct = usage_reporter::at_the_end(&mut driver, &end);
+    let usage = usage_reporter::at_the_end(&mut driver, &end);
     // Drops the channels' handlers, so terminals hang up.
     drop(driver);
     shared.end_parts();
-    serving.last_word(&conduct);
+    serving.last_word(&usage);
     if matches!(
         end,
         Ok(0) | Err(DriverError::Disconnected { .. } | DriverError::Link(LinkError::Closed { .. }))

@@ -47,7 +47,7 @@ impl Placer<'_> {
         for (step, fault) in failures {
             let mut not_kept =
                 |what| self.facts.report_not_kept_at(what, &small.item.target, &fault, self.report);
-            let deed = match step {
+            let step = match step {
                 PutStep::Open => FailedStep::OpenTarget,
                 PutStep::Write => FailedStep::WriteTarget,
                 PutStep::Attributes => FailedStep::FinishTarget,
@@ -60,11 +60,11 @@ impl Placer<'_> {
                     continue;
                 }
             };
-            failed = Some((deed, fault));
+            failed = Some((step, fault));
         }
         match failed {
             None => SmallEnd::Done(small),
-            Some((deed, fault)) => SmallEnd::Failed(small, deed, fault),
+            Some((step, fault)) => SmallEnd::Failed(small, step, fault),
         }
     }
 
@@ -108,7 +108,7 @@ impl Placer<'_> {
         let done = self.made_unnamed(&small.item, made);
         match done.unwrap_or_else(|| self.write(&small, got)) {
             Ok(()) => SmallEnd::Done(small),
-            Err((deed, fault)) => SmallEnd::Failed(small, deed, fault),
+            Err((step, fault)) => SmallEnd::Failed(small, step, fault),
         }
     }
 
@@ -191,12 +191,12 @@ impl Placer<'_> {
             self.facts.report_not_kept_at(what, &item.target, &local::fault(error), self.report);
         }
         Some(filled.outcome.map_err(|(step, error)| {
-            let deed = match step {
+            let step = match step {
                 PutStep::Write if error.kind() == ErrorKind::InvalidData => FailedStep::VerifyTarget,
                 PutStep::Write => FailedStep::WriteTarget,
                 _ => FailedStep::FinishTarget,
             };
-            (deed, local::fault(error))
+            (step, local::fault(error))
         }))
     }
 

@@ -156,11 +156,11 @@ impl SmallFiles<'_> {
             outcome => {
                 // Nothing is known of any of them.
                 let fault = fault_of(outcome);
-                let deed = match self.direction {
+                let step = match self.direction {
                     Direction::Upload => FailedStep::WriteTarget,
                     _ => FailedStep::ReadSource,
                 };
-                let failed = |small| SmallEnd::Failed(small, deed, fault.clone());
+                let failed = |small| SmallEnd::Failed(small, step, fault.clone());
                 batch.files.into_iter().map(failed).collect()
             }
         };

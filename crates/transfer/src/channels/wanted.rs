@@ -55,16 +55,16 @@ impl Channels {
     /// Says that there are to be `wanted` more, and why.
     pub(crate) fn notice(&self, direction: Direction, wanted: usize, demand: Demand) -> String {
         let channels = demand.have + wanted + 1;
-        let (deed, why) = match direction {
+        let (step, why) = match direction {
             Direction::Download => ("downloading", "one takes no more requests"),
             Direction::Upload | Direction::Relay => ("uploading", "the server's window is shut"),
         };
         match (demand.channels, self.rtt) {
             (None, Some(rtt)) => {
                 let milliseconds = rtt.as_secs_f64() * 1e3;
-                format!("{deed} over {channels} channels: {why}, at a round trip of {milliseconds:.1} ms")
+                format!("{step} over {channels} channels: {why}, at a round trip of {milliseconds:.1} ms")
             }
-            _ => format!("{deed} over {channels} channels"),
+            _ => format!("{step} over {channels} channels"),
         }
     }
 }

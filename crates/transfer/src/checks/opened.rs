@@ -44,9 +44,9 @@ impl Checks<'_> {
                 handle
             }
             outcome => {
-                let deed =
+                let step =
                     if side == Side::Source { FailedStep::OpenSource } else { FailedStep::VerifyTarget };
-                return CheckNext::Failed(deed, fault_of(outcome));
+                return CheckNext::Failed(step, fault_of(outcome));
             }
         };
         match side {

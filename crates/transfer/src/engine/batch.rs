@@ -46,12 +46,12 @@ impl Engine {
                 self.report.copied(&self.plan.target, &small.item, small.size, CopiedKind::File(small.sum));
                 small.item.parent
             }
-            SmallEnd::Failed(small, deed, fault) => {
+            SmallEnd::Failed(small, step, fault) => {
                 // A lost connection is reported once.
                 if fault.kind != FaultKind::Lost {
-                    let of_source = matches!(deed, FailedStep::OpenSource | FailedStep::ReadSource);
+                    let of_source = matches!(step, FailedStep::OpenSource | FailedStep::ReadSource);
                     let path = if of_source { &small.item.source } else { &small.item.target };
-                    let text = wording::failed(self.plan.direction, deed, path, &fault);
+                    let text = wording::failed(self.plan.direction, step, path, &fault);
                     if !self.tree.reported_by_dir(small.item.parent, &text) {
                         self.report.fail(text);
                     }

@@ -96,11 +96,11 @@ impl Engine {
                     self.sync.backups.back_up(&mut self.ends, &self.plan.target, path, Replaced::ByName(key))
                 }
                 NameEvent::Made(name) => self.name_made(name),
-                NameEvent::Failed(name, deed, fault) => {
+                NameEvent::Failed(name, step, fault) => {
                     if fault.kind != FaultKind::Lost {
-                        let of_source = matches!(deed, FailedStep::StatSource | FailedStep::ReadSource);
+                        let of_source = matches!(step, FailedStep::StatSource | FailedStep::ReadSource);
                         let path = if of_source { &name.item.source } else { &name.item.target };
-                        self.report.fail(wording::failed(self.plan.direction, deed, path, &fault));
+                        self.report.fail(wording::failed(self.plan.direction, step, path, &fault));
                         self.report.missed(self.tree.path_of(&name.item));
                     }
                     self.child_finished(name.item.parent);

@@ -30,7 +30,7 @@ impl Engine {
                 self.begin_data(key);
             }
             PlaceNext::Complete(sum) => self.close_file(key, sum),
-            PlaceNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
+            PlaceNext::Failed(step, fault) => self.file_failed(key, step, &fault),
         }
     }
 
@@ -55,7 +55,7 @@ impl Engine {
                 self.check_next(key, next);
             }
             TargetNext::Emptied(why) => self.begin_emptied(key, why),
-            TargetNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
+            TargetNext::Failed(step, fault) => self.file_failed(key, step, &fault),
             TargetNext::FailedWith(text) => self.file_failed_with(key, text),
         }
     }
@@ -76,7 +76,7 @@ impl Engine {
             CheckNext::Emptied => self.begin_emptied(key, UNREADABLE),
             CheckNext::Compared { same } => self.contents_compared(key, same),
             CheckNext::Wrong => self.found_wrong(key),
-            CheckNext::Failed(deed, fault) => self.file_failed(key, deed, &fault),
+            CheckNext::Failed(step, fault) => self.file_failed(key, step, &fault),
         }
     }
 

@@ -39,7 +39,7 @@ impl Silence {
     }
 
     /// `awaited`: all requests were sent, and some answers are missing.
-    pub(crate) fn look(&mut self, awaited: bool, patience: Duration, now: Instant) -> Next {
+    pub(crate) fn look(&mut self, awaited: bool, timeout: Duration, now: Instant) -> Next {
         if !awaited {
             self.since = None;
             return Next::Nothing;
@@ -48,7 +48,7 @@ impl Silence {
             return Next::Nothing;
         }
         let since = *self.since.get_or_insert(now);
-        let at = since + patience.saturating_mul(1 << self.times.min(MOST_DOUBLED));
+        let at = since + timeout.saturating_mul(1 << self.times.min(MOST_DOUBLED));
         if now < at {
             return Next::LookAgain(at);
         }

@@ -130,7 +130,7 @@ impl Links {
                 }
                 NameAction::BackUp(key, path) => return Some(NameEvent::BackUp(key, path)),
                 NameAction::Made(name) => return Some(NameEvent::Made(name)),
-                NameAction::Failed(name, deed, fault) => return Some(NameEvent::Failed(name, deed, fault)),
+                NameAction::Failed(name, step, fault) => return Some(NameEvent::Failed(name, step, fault)),
             }
         }
         None

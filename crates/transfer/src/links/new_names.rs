@@ -288,9 +288,9 @@ impl NewNames {
         self.actions.extend(self.names.remove(key).map(NameAction::Made));
     }
 
-    fn fail(&mut self, key: Key, deed: FailedStep, outcome: Outcome) {
+    fn fail(&mut self, key: Key, step: FailedStep, outcome: Outcome) {
         let name = self.names.remove(key);
-        self.actions.extend(name.map(|name| NameAction::Failed(name, deed, fault_of(outcome))));
+        self.actions.extend(name.map(|name| NameAction::Failed(name, step, fault_of(outcome))));
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct FirstFlight {
     pub(super) sources: Vec<Option<EarlyAnswers>>,
 }
 
-/// Of a source that may be a directory.
+/// Answers that came early about a source that may be a directory.
 #[derive(Debug)]
 pub(super) struct EarlyAnswers {
     pub(super) path: Vec<u8>,

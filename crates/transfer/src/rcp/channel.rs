@@ -22,11 +22,11 @@ pub trait Report: Send {
     fn next_deadline(&self) -> Option<Instant>;
 
     /// Passes on all events of a party.
-    fn tell(&mut self, party: &mut dyn RcpRole, now: Instant) {
-        while let Some(event) = party.poll_event() {
+    fn tell(&mut self, role: &mut dyn RcpRole, now: Instant) {
+        while let Some(event) = role.poll_event() {
             self.event(event, now);
         }
-        self.progress(party.current(), now);
+        self.progress(role.current(), now);
     }
 }
 
@@ -41,7 +41,7 @@ pub struct Outcome {
 
 /// Runs a party on a channel; stops the driver, with 0, when the channel is closed.
 pub struct Handler {
-    party: Box<dyn RcpRole>,
+    role: Box<dyn RcpRole>,
     report: Box<dyn Report>,
     outcome: Arc<Mutex<Outcome>>,
     /// For a sink: what has come is only credited at this rate.
@@ -56,9 +56,9 @@ pub struct Handler {
 impl Handler {
     /// A handler for the channel on which the remote `scp` has been started. `receive_limit` bounds, in bits
     /// per second, what is taken from the peer.
-    pub fn new(party: Box<dyn RcpRole>, report: Box<dyn Report>, receive_limit: Option<u64>) -> Self {
+    pub fn new(role: Box<dyn RcpRole>, report: Box<dyn Report>, receive_limit: Option<u64>) -> Self {
         Self {
-            party,
+            role,
             report,
             outcome: Arc::default(),
             limiter: receive_limit.map(|rate| Limiter::new(rate, Instant::now())),
@@ -76,9 +76,9 @@ impl Handler {
 
     fn run(&mut self, cx: &mut ChannelCx<'_>) {
         let now = cx.now();
-        self.party.advance(cx, now);
-        self.report.tell(&mut *self.party, now);
-        let mut deadline = self.party.next_deadline();
+        self.role.advance(cx, now);
+        self.report.tell(&mut *self.role, now);
+        let mut deadline = self.role.next_deadline();
         if self.owed > 0 {
             let wait = self.limiter.as_mut().and_then(|limiter| limiter.wait(now));
             match wait {
@@ -87,9 +87,9 @@ impl Handler {
             }
         }
         self.deadline = deadline.into_iter().chain(self.report.next_deadline()).min();
-        let finished = self.party.is_finished();
+        let finished = self.role.is_finished();
         *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) =
-            Outcome { failures: self.party.failures(), finished };
+            Outcome { failures: self.role.failures(), finished };
         if finished && !std::mem::replace(&mut self.ended, true) {
             // The remote side finds the end of its input, says how it fared, and closes.
             cx.eof();
@@ -110,19 +110,19 @@ impl ChannelHandler for Handler {
                     }
                     None => cx.consumed(len),
                 }
-                self.party.received(data, cx.now());
+                self.role.received(data, cx.now());
             }
             ChannelEvent::Data { ext: Some(_), data } => {
                 self.stderr.write(&data);
                 cx.consumed(data.len());
             }
             ChannelEvent::Eof => {
-                self.party.closed();
+                self.role.closed();
                 self.run(cx);
             }
             ChannelEvent::Closed => {
-                self.party.refused();
-                self.party.closed();
+                self.role.refused();
+                self.role.closed();
                 self.run(cx);
                 cx.stop(0);
             }

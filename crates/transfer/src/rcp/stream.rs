@@ -12,19 +12,19 @@ use super::{RcpRole, Report};
 /// Read and written in one go.
 const CHUNK: usize = 256 * 1024;
 
-/// Runs `party` until it is finished, or the streams break. The two sides take turns, so that they never wait
+/// Runs `role` until it is finished, or the streams break. The two sides take turns, so that they never wait
 /// for each other.
-pub fn run(party: &mut dyn RcpRole, input: &mut dyn Read, output: &mut dyn Write, report: &mut dyn Report) {
+pub fn run(role: &mut dyn RcpRole, input: &mut dyn Read, output: &mut dyn Write, report: &mut dyn Report) {
     let mut output = Stream { output, buffer: Vec::new(), broken: false };
     let mut space = BytesMut::new();
     loop {
         let now = Instant::now();
-        party.advance(&mut output, now);
-        report.tell(party, now);
-        if party.is_finished() || output.broken {
+        role.advance(&mut output, now);
+        report.tell(role, now);
+        if role.is_finished() || output.broken {
             return;
         }
-        if let Some(at) = party.next_deadline() {
+        if let Some(at) = role.next_deadline() {
             std::thread::sleep(at.saturating_duration_since(Instant::now()));
             continue;
         }
@@ -39,13 +39,13 @@ pub fn run(party: &mut dyn RcpRole, input: &mut dyn Read, output: &mut dyn Write
         match input.read(&mut space) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => {
-                party.closed();
+                role.closed();
                 let now = Instant::now();
-                party.advance(&mut output, now);
-                report.tell(party, now);
+                role.advance(&mut output, now);
+                report.tell(role, now);
                 return;
             }
-            Ok(read) => party.received(space.split_to(read).freeze(), Instant::now()),
+            Ok(read) => role.received(space.split_to(read).freeze(), Instant::now()),
         }
     }
 }

@@ -24,9 +24,9 @@ struct Reported {
 }
 
 impl Reported {
-    fn of(party: &mut dyn RcpRole) -> Self {
+    fn of(role: &mut dyn RcpRole) -> Self {
         let mut reported = Self::default();
-        while let Some(event) = party.poll_event() {
+        while let Some(event) = role.poll_event() {
             match event {
                 Event::Failed(text) => reported.failed.push(text),
                 Event::FileDone { name, size, .. } => {

@@ -392,9 +392,9 @@ impl Remote {
     }
 
     /// See [`Silence::look`].
-    pub(crate) fn look_for_answers(&mut self, patience: Duration, now: Instant) -> Next {
+    pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Next {
         let awaited = self.ready && !self.lost() && self.outgoing.is_empty() && !self.pending.is_empty();
-        self.silence.look(awaited, patience, now)
+        self.silence.look(awaited, timeout, now)
     }
 
     /// The probe was answered, which is not awaited any more: what was asked for before it will not be

@@ -319,11 +319,11 @@ impl Deletions {
     }
 
     /// Reports what failed, unless the connection is lost: that is reported once.
-    fn report(&mut self, key: Key, deed: FailedStep, fault: Fault) {
+    fn report(&mut self, key: Key, step: FailedStep, fault: Fault) {
         if let Some(removal) = self.removals.get(key)
             && fault.kind != FaultKind::Lost
         {
-            self.steps.push_back(DeletionStep::Failed(deed, removal.path.clone(), fault));
+            self.steps.push_back(DeletionStep::Failed(step, removal.path.clone(), fault));
         }
     }
 

@@ -1,5 +1,5 @@
 //! Copies names that differ by case only last, on servers that may take them for one
-//! ([`CaseCollisions`](super::twins::Twins)).
+//! ([`CaseCollisions`](super::twins::CaseCollisions)).
 
 use crate::end::{FaultKind, Op, Outcome};
 use crate::ends::Ends;

@@ -47,7 +47,7 @@ fn ticket(scene: &mut Scene, listener: &mut UnixStream) -> (PrivateKey, Record) 
 }
 
 /// A new connection, and a listener that keeps this ticket.
-fn comer(lines: &str, key: &PrivateKey, record: &Record) -> Scene {
+fn origin(lines: &str, key: &PrivateKey, record: &Record) -> Scene {
     let (mut scene, mut listener) = with_listener(Scene::new(lines));
     scene.monitor.sign_first(1, "ssh-ed25519", &SECOND).unwrap().unwrap();
     let (id, record) = (id_of(key.public().blob()), record.encode());
@@ -78,7 +78,7 @@ fn shown(key: &PrivateKey, signer: &PrivateKey, of: (&[u8], &[u8], &str, &[u8]))
 fn a_joined_session_has_the_rights_of_the_first_and_may_not_bring_others() {
     let (mut first, mut listener) = logged_in("", "restrict,command=\"echo only\",permitopen=\"db:1\"");
     let (key, record) = ticket(&mut first, &mut listener);
-    let mut second = comer("", &key, &record);
+    let mut second = origin("", &key, &record);
     let host_key = second.monitor.signer.keys()[1].public().blob().to_vec();
     let method = shown(&key, &key, (&FIRST, &SECOND, &second.user, &host_key));
     assert_eq!(second.decide(method), Ok(Verdict::Accept));
@@ -106,7 +106,7 @@ fn a_ticket_is_worth_nothing_for_another_connection_user_or_key_and_is_used_up_b
             6 => record.local = ([127, 0, 0, 1], 8).into(),
             _ => {}
         }
-        let mut second = comer("MaxAuthTries 20", &key, &record);
+        let mut second = origin("MaxAuthTries 20", &key, &record);
         let user = second.user.clone();
         let [other, shown_key] = [0, 1].map(|at| second.monitor.signer.keys()[at].public().blob().to_vec());
         let method = match wrong {
@@ -136,7 +136,7 @@ fn tickets_can_be_turned_off_and_are_ed25519_keys() {
     }
     // A ticket that was issued when tickets were enabled.
     let (key, record) = ticket(&mut first, &mut listener);
-    let mut second = comer("LonghaulTickets no", &key, &record);
+    let mut second = origin("LonghaulTickets no", &key, &record);
     let host_key = second.monitor.signer.keys()[1].public().blob().to_vec();
     let method = shown(&key, &key, (&FIRST, &SECOND, &second.user, &host_key));
     assert!(matches!(second.decide(method), Ok(Verdict::Reject { .. })));

@@ -103,11 +103,11 @@ impl Engine {
 
     /// The connection to one end is gone. Only files that have begun are named.
     pub(in crate::engine) fn file_lost(&mut self, key: Key, reason: &str) {
-        let deed = match self.plan.direction {
+        let step = match self.plan.direction {
             Direction::Download => FailedStep::ReadSource,
             Direction::Upload | Direction::Relay => FailedStep::WriteTarget,
         };
-        self.file_failed(key, deed, &Fault { kind: FaultKind::Lost, text: reason.to_owned() });
+        self.file_failed(key, step, &Fault { kind: FaultKind::Lost, text: reason.to_owned() });
         self.move_on(key);
     }
 

@@ -11,12 +11,12 @@ use crate::wording::FailedStep;
 
 impl Engine {
     /// Ends a file with a message. Only the first of a file's failures is reported.
-    pub(in crate::engine) fn file_failed(&mut self, key: Key, deed: FailedStep, fault: &Fault) {
+    pub(in crate::engine) fn file_failed(&mut self, key: Key, step: FailedStep, fault: &Fault) {
         let Some(file) = self.tasks.files.get(key) else { return };
         let of_source =
-            matches!(deed, FailedStep::StatSource | FailedStep::OpenSource | FailedStep::ReadSource);
+            matches!(step, FailedStep::StatSource | FailedStep::OpenSource | FailedStep::ReadSource);
         let path = if of_source { &file.item.source } else { &file.item.target };
-        let text = wording::failed(self.plan.direction, deed, path, fault);
+        let text = wording::failed(self.plan.direction, step, path, fault);
         if fault.kind == FaultKind::Lost && !file.state.has_begun() {
             if let Some(file) = self.tasks.files.get_mut(key) {
                 file.faults.failed = true;

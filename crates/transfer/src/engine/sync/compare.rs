@@ -56,8 +56,8 @@ impl Engine {
                 self.sync.deletions.delete_before(*item, relative);
             }
             CompareStep::InTheWay(target, fault) => self.report.fail(wording::in_the_way(&target, &fault)),
-            CompareStep::Failed(deed, path, fault) => {
-                self.report.fail(wording::failed(self.plan.direction, deed, &path, &fault));
+            CompareStep::Failed(step, path, fault) => {
+                self.report.fail(wording::failed(self.plan.direction, step, &path, &fault));
             }
             CompareStep::NotKept(what, target, fault) => {
                 self.ends.facts.report_not_kept_at(what, &target, &fault, &mut self.report);

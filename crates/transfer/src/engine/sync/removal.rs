@@ -69,8 +69,8 @@ impl Engine {
                     false => Event::Deleted { target },
                 });
             }
-            DeletionStep::Failed(deed, path, fault) => {
-                self.report.fail(wording::failed(self.plan.direction, deed, &path, &fault));
+            DeletionStep::Failed(step, path, fault) => {
+                self.report.fail(wording::failed(self.plan.direction, step, &path, &fault));
             }
             DeletionStep::MostReached(most) => {
                 self.report.fail(format!("--max-delete {most}: there is more to delete, which stays"));

@@ -81,7 +81,7 @@ fn words(step: &CompareStep) -> String {
         CompareStep::Link { identity, there, .. } => format!("link {identity:?} {there:?}"),
         CompareStep::DeleteFirst(item) => format!("delete first {}", text(&item.target)),
         CompareStep::InTheWay(target, fault) => format!("in the way {}: {}", text(target), fault.text),
-        CompareStep::Failed(deed, path, fault) => format!("{deed:?} {}: {}", text(path), fault.text),
+        CompareStep::Failed(step, path, fault) => format!("{step:?} {}: {}", text(path), fault.text),
         CompareStep::NotKept(what, target, fault) => {
             format!("{what:?} not kept {}: {}", text(target), fault.text)
         }
