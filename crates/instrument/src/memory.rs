@@ -46,10 +46,13 @@ impl MemoryGroup {
 
     /// What has changed since `before`, which is the same group.
     fn since(&self, before: &Self) -> Self {
+        // Not every kernel counts the refusals of TCP, so a new peak at the limit counts as one.
+        let new_peak =
+            self.tcp_used > before.tcp_used && self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit);
         Self {
             reached: self.reached.saturating_sub(before.reached),
             killed: self.killed.saturating_sub(before.killed),
-            tcp_refused: self.tcp_refused.saturating_sub(before.tcp_refused),
+            tcp_refused: self.tcp_refused.saturating_sub(before.tcp_refused) + u64::from(new_peak),
             stalled: (self.stalled - before.stalled).max(0.0),
             ..self.clone()
         }
@@ -132,8 +135,10 @@ mod tests {
             let counters = format!("max 0 oom_kill 0 tcp {used} tcp_refused {refused}");
             groups(&format!("/sys/fs/cgroup/memory/x|9223372036854771712|65536|{counters};"))
         };
-        let got = between(&of_version_1(0, 0), &of_version_1(581_632, 7)).unwrap();
-        assert!(got.is_tcp_short() && got.limit.is_none(), "{got:?}");
+        for refused in [0, 7] {
+            let got = between(&of_version_1(0, 0), &of_version_1(581_632, refused)).unwrap();
+            assert!(got.is_tcp_short() && got.limit.is_none(), "{got:?}");
+        }
         assert_eq!(between(&of_version_1(0, 0), &of_version_1(60_000, 0)), None);
         // Used up at some time before, and not now.
         assert_eq!(between(&of_version_1(581_632, 7), &of_version_1(581_632, 7)), None);
