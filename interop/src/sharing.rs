@@ -88,7 +88,7 @@ impl Scene {
         self.run_mux_client_with(given, Stdio::null())
     }
 
-    /// Like [`run_mux_client`](Self::ride), with this standard input.
+    /// Like [`run_mux_client`](Self::run_mux_client), with this standard input.
     pub fn run_mux_client_with(&self, given: &[&str], stdin: Stdio) -> Ran {
         let mut words = vec!["-o", "IdentityFile=/nonexistent", "-o", "IdentityAgent=none"];
         words.extend(given);

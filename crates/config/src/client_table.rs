@@ -286,8 +286,9 @@ keyword_table! {
     /// Default: none
     /// Example: `ProxyCommand nc -X 5 -x proxy:1080 %h %p`
     proxy_command: RestOfLine = "", "ProxyCommand", Match, Works;
-    /// Jump hosts to connect through, in this order, separated by commas: [user@]host[:port]. Each uses the
-    /// configuration of its own Host blocks. none: connect directly.
+    /// Jump hosts to connect through, in this order, separated by commas: user@host:port, of which the user
+    /// and the port may be left out. Each uses the configuration of its own Host blocks. none: connect
+    /// directly.
     /// Default: none
     /// Example: `ProxyJump ada@gateway:2222`
     proxy_jump: Option<String> = "", "ProxyJump", Match, Works;

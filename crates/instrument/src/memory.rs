@@ -11,7 +11,7 @@ case ",$n," in ,,) [ -d $r/unified ] && r=$r/unified;; *,memory,*) r=$r/memory;;
 p=${p%/}; while :; do f=$r$p
 if [ -r "$f/memory.max" ]; then echo "$f|"$(cat "$f/memory.max")"|max|"$(cat "$f/memory.events")" full "$(sed -n "s/^full.*total=//p" "$f/memory.pressure")
 elif [ -r "$f/memory.limit_in_bytes" ]; then
-echo "$f|"$(cat "$f/memory.limit_in_bytes")"|"$(cat "$f/memory.kmem.tcp.limit_in_bytes")"|max "$(cat "$f/memory.failcnt")" "$(grep "^oom_kill " "$f/memory.oom_control")" tcp "$(cat "$f/memory.kmem.tcp.max_usage_in_bytes")" tcp_refused "$(cat "$f/memory.kmem.tcp.failcnt")
+echo "$f|"$(cat "$f/memory.limit_in_bytes")"|"$(cat "$f/memory.kmem.tcp.limit_in_bytes")"|max "$(cat "$f/memory.failcnt")" "$(grep "^oom_kill " "$f/memory.oom_control")" tcp "$(cat "$f/memory.kmem.tcp.max_usage_in_bytes")
 fi; [ -n "$p" ] || break; p=${p%/*}; done
 done 2>/dev/null </proc/$PPID/cgroup | tr "\n" ";"; }"#;
 
@@ -25,11 +25,9 @@ pub(crate) struct MemoryGroup {
     pub(crate) group: String,
     /// Limit of all memory, bytes.
     pub(crate) limit: Option<u64>,
-    /// Limit of the buffers of TCP alone (version 1), and the most that they ever used, bytes.
+    /// Limit of the buffers of TCP alone (version 1), and the most that they used, bytes.
     pub(crate) tcp_limit: Option<u64>,
     pub(crate) tcp_used: u64,
-    /// Times that TCP was refused memory because of its limit.
-    pub(crate) tcp_refused: u64,
     /// Times that memory had to be found because the limit was reached.
     pub(crate) reached: u64,
     /// Processes that the kernel has killed for the limit.
@@ -39,20 +37,16 @@ pub(crate) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// True where TCP was refused memory.
+    /// True where TCP's buffers used all that they may.
     pub(crate) fn is_tcp_short(&self) -> bool {
-        self.tcp_limit.is_some() && self.tcp_refused > 0
+        self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit)
     }
 
     /// What has changed since `before`, which is the same group.
     fn since(&self, before: &Self) -> Self {
-        // Not every kernel counts the refusals of TCP, so a new peak at the limit counts as one.
-        let new_peak =
-            self.tcp_used > before.tcp_used && self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit);
         Self {
             reached: self.reached.saturating_sub(before.reached),
             killed: self.killed.saturating_sub(before.killed),
-            tcp_refused: self.tcp_refused.saturating_sub(before.tcp_refused) + u64::from(new_peak),
             stalled: (self.stalled - before.stalled).max(0.0),
             ..self.clone()
         }
@@ -87,7 +81,6 @@ fn group(line: &str) -> Option<MemoryGroup> {
         limit,
         tcp_limit,
         tcp_used: value("tcp").unwrap_or(0),
-        tcp_refused: value("tcp_refused").unwrap_or(0),
         reached: value("max").unwrap_or(0) + value("high").unwrap_or(0),
         killed: value("oom_kill").unwrap_or(0),
         stalled: value("full").unwrap_or(0) as f64 / 1e6,
@@ -131,17 +124,12 @@ mod tests {
         assert_eq!(between(&after, &after), None);
         assert_eq!(between(&MemoryGroups::new(), &after), None);
 
-        let of_version_1 = |used: u64, refused: u64| {
-            let counters = format!("max 0 oom_kill 0 tcp {used} tcp_refused {refused}");
-            groups(&format!("/sys/fs/cgroup/memory/x|9223372036854771712|65536|{counters};"))
+        let of_version_1 = |used: u64| {
+            groups(&format!("/sys/fs/cgroup/memory/x|9223372036854771712|65536|max 0 oom_kill 0 tcp {used};"))
         };
-        for refused in [0, 7] {
-            let got = between(&of_version_1(0, 0), &of_version_1(581_632, refused)).unwrap();
-            assert!(got.is_tcp_short() && got.limit.is_none(), "{got:?}");
-        }
-        assert_eq!(between(&of_version_1(0, 0), &of_version_1(60_000, 0)), None);
-        // Used up at some time before, and not now.
-        assert_eq!(between(&of_version_1(581_632, 7), &of_version_1(581_632, 7)), None);
+        let got = between(&of_version_1(0), &of_version_1(581_632)).unwrap();
+        assert!(got.is_tcp_short() && got.limit.is_none(), "{got:?}");
+        assert_eq!(between(&of_version_1(0), &of_version_1(60_000)), None);
         assert!(groups("a;b|c;|1 2|nr_periods;;").is_empty());
     }
 
