@@ -1,7 +1,6 @@
 //! Memory limits of the control groups of an SSH process, and what they cost.
 
 use std::collections::HashMap;
-use std::process::Command;
 
 /// A function `w` of `sh` that prints the memory groups of the parent process that have a limit, each up to a
 /// `;`: directory, limit of all memory and of TCP's buffers, bytes, and counters. Both versions of control
@@ -52,8 +51,9 @@ impl MemoryGroup {
         }
     }
 
-    fn cost(&self) -> (u64, bool, f64, u64) {
-        (self.killed, self.is_tcp_short(), self.stalled, self.reached)
+    /// What the limit cost, the gravest first; time in milliseconds.
+    fn cost(&self) -> (u64, bool, u64, u64) {
+        (self.killed, self.is_tcp_short(), (self.stalled * 1e3) as u64, self.reached)
     }
 }
 
@@ -90,22 +90,13 @@ fn group(line: &str) -> Option<MemoryGroup> {
 /// The group whose limit cost most between two looks.
 pub(crate) fn between(before: &MemoryGroups, after: &MemoryGroups) -> Option<MemoryGroup> {
     let changed = after.values().filter_map(|now| Some(now.since(before.get(&now.group)?)));
-    let cost = |group: &MemoryGroup| {
-        let (killed, is_tcp_short, stalled, reached) = group.cost();
-        (killed, is_tcp_short, (stalled * 1e3) as u64, reached)
-    };
-    changed.filter(|group| cost(group) != (0, false, 0, 0)).max_by_key(cost)
-}
-
-/// The groups of this process.
-pub(crate) fn here() -> MemoryGroups {
-    let script = format!("{FUNCTION}\nw");
-    let done = Command::new("/bin/sh").args(["-c", &script]).stdin(std::process::Stdio::null()).output();
-    done.map(|done| groups(&String::from_utf8_lossy(&done.stdout))).unwrap_or_default()
+    changed.filter(|group| group.cost() != (0, false, 0, 0)).max_by_key(MemoryGroup::cost)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]

@@ -1,5 +1,6 @@
 //! A bulk flow in one direction, and what the ends counted meanwhile.
 
+mod groups;
 mod pauses;
 mod received_marks;
 mod sender;
@@ -16,6 +17,7 @@ use lh_metrics::Point;
 use lh_metrics::drops::{Drops, TcpCounters};
 use lh_metrics::threads::Usage;
 
+use self::groups::{functions, groups_here};
 use self::received_marks::ReceivedMarks;
 use self::sender::{looks_of_ss, mark_of_ss, sender, sender_of_ss};
 use self::stolen::{processors, processors_here, stolen};
@@ -245,8 +247,8 @@ impl Remote {
             Direction::Up => (TAKE, Data::Send(time, u64::MAX)),
             Direction::Down => (GIVE, Data::Receive(time)),
         };
-        let script = script.replace("@GROUPS@", &format!("{}\n{}", quota::FUNCTION, memory::FUNCTION));
-        let (groups, memory, busy) = (quota::here(), memory::here(), processors_here());
+        let script = script.replace("@GROUPS@", &functions());
+        let ((quotas, memory), busy) = (groups_here(), processors_here());
         let marks = ReceivedMarks::here();
         let (begun, before) = (Instant::now(), own_thread_times());
         let shown = self.run(Task {
@@ -262,8 +264,9 @@ impl Remote {
         });
         let mut flow = summarise(direction, &shown);
         flow.client_turns = turns(&before, &own_thread_times(), begun.elapsed().as_secs_f64());
-        flow.client_quota = quota::between(&groups, &quota::here());
-        flow.client_memory = memory::between(&memory, &memory::here());
+        let (quotas_after, memory_after) = groups_here();
+        flow.client_quota = quota::between(&quotas, &quotas_after);
+        flow.client_memory = memory::between(&memory, &memory_after);
         flow.client_stolen = busy.zip(processors_here()).and_then(|(before, after)| stolen(before, after));
         if direction == Direction::Down {
             flow.marked =
@@ -342,11 +345,10 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         flow.ssh_window = all.max().map(|bytes| bytes as f64);
         flow.constant_window = constant_window(&within);
     }
-    let told = match direction {
+    let text = match direction {
         Direction::Up => shown.text(),
         Direction::Down => shown.err_text(),
     };
-    let text = told;
     let told: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
     let cpu = |name| told.get(name).copied().and_then(cpu_of_stat);
     if let (Some(before), Some(after)) = (cpu("p"), cpu("q")) {
