@@ -17,6 +17,7 @@ const STEPS: &[Step] = &[
     ("peers", install_peers),
     ("format", || call(cargo().args(["fmt", "--all", "--check"])).and_then(|()| comment_width::check())),
     ("layers", layers::check),
+    ("locks", locks),
     ("msrv", msrv::check),
     ("compat", || crate::compat::run(&["--check".to_owned()])),
     ("clippy", || {
@@ -212,6 +213,16 @@ fn docs() -> Outcome {
 
 /// Checks licences, sources and duplicate versions from the lock file alone; advisories need RustSec's
 /// database.
+/// Fails where the fuzz targets' lock file does not match the manifests. It belongs to a workspace of its own, so no
+/// other command updates it, and the step that builds it comes last.
+fn locks() -> Outcome {
+    let mut metadata = cargo();
+    metadata.args(["metadata", "--locked", "--quiet", "--format-version", "1"]);
+    call(metadata.args(["--manifest-path", "fuzz/Cargo.toml"]).stdout(Stdio::null())).map_err(|error| {
+        format!("fuzz/Cargo.lock is out of date; `cd fuzz && cargo metadata` updates it ({error})")
+    })
+}
+
 fn deny() -> Outcome {
     if call(cargo().args(["deny", "--version"])).is_err() {
         println!("deny: installing cargo-deny");
