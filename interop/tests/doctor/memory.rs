@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lh_interop::{Inetd, Lab, TestUser, is_root, our, peers, script, skip};
+use lh_interop::{Lab, Lhsshd, TestUser, is_root, our, script, skip};
 
 use super::site::{Plan, Site, diagnosis, first, spec};
 
@@ -30,20 +30,21 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// A diagnosis of `sshd`, each of whose connections begins with this line of `sh`, from this machine.
-fn examine(test: &str, before: &str, cause: &str) -> Option<serde_json::Value> {
-    let [sshd] = peers(test, ["sshd"])?;
+/// A diagnosis of `lhsshd`, which begins with this line of `sh`, from this machine. A group's limit of TCP is that
+/// of the process that accepts the connection, so the whole server belongs to the group.
+fn examine(before: &str, cause: &str) -> serde_json::Value {
     let lab = Lab::new();
     // Start-up files of the shell are another cause.
     let user = TestUser::new(&lab);
     let keys = user.home.join(".ssh/authorized_keys");
-    let program = lab.path("sshd-within");
-    script(&program, &format!("{before} && exec '{}' \"$@\"", sshd.display()));
-    let server = Inetd::openssh(&lab, &program, &format!("AuthorizedKeysFile {}\n", keys.display()));
+    let program = lab.path("lhsshd-within");
+    script(&program, &format!("{before} && exec '{}' \"$@\"", our("lhsshd").display()));
+    let config = format!("AuthorizedKeysFile {}\n", keys.display());
+    let server = Lhsshd::start_program(&program, &lab, &config, &[]);
     let mut command = Command::new(our("longhaul"));
     command.args(["doctor", "--json", "--local-dir", &lab.arg(".")]);
     command.args(lab.client_options()).args(["-P", &server.port_arg()]);
-    Some(diagnosis(command.arg(format!("{}@127.0.0.1", user.name)), cause))
+    diagnosis(command.arg(format!("{}@127.0.0.1", user.name)), cause)
 }
 
 /// The line that puts a process into a new group, or `None` where there is none, which is noted.
@@ -69,7 +70,7 @@ fn within(test: &str, file: &str, bytes: u64) -> Option<(MemoryGroup, String)> {
 fn doctor_names_a_memory_limit_of_tcp() {
     let test = "doctor_names_a_memory_limit_of_tcp";
     let Some((group, line)) = within(test, "memory.kmem.tcp.limit_in_bytes", 64 << 10) else { return };
-    let Some(diagnosis) = examine(test, &line, "memory_limit") else { return };
+    let diagnosis = examine(&line, "memory_limit");
     let place = group.0.to_string_lossy().into_owned();
     first(&diagnosis, "memory_limit", &["all its TCP connections to 65.5 kB together", &place]);
 }
