@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
 /// A running child, and a descriptor that becomes readable when it ends.
 ///
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 /// (`nohup`).
 #[derive(Debug)]
 pub struct Watched {
-    child: Child,
+    pid: Pid,
     end: OwnedFd,
     ended: Option<Ended>,
 }
@@ -46,19 +46,23 @@ impl From<ExitStatus> for Ended {
 impl Watched {
     /// Takes over a child.
     pub fn new(child: Child) -> io::Result<Self> {
-        let end = end_of(Pid::from_child(&child))?;
-        Ok(Self { child, end, ended: None })
+        Self::of_pid(Pid::from_child(&child))
+    }
+
+    /// Takes over the child with this process id, which nothing has waited for.
+    pub(crate) fn of_pid(pid: Pid) -> io::Result<Self> {
+        Ok(Self { pid, end: end_of(pid)?, ended: None })
     }
 
     /// The process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// How the child ended; `None` while it runs.
     pub fn try_wait(&mut self) -> io::Result<Option<Ended>> {
         if self.ended.is_none() {
-            self.ended = self.child.try_wait()?.map(Ended::from);
+            self.ended = self.reap(WaitOptions::NOHANG)?;
         }
         Ok(self.ended)
     }
@@ -68,9 +72,15 @@ impl Watched {
         if let Some(ended) = self.ended {
             return Ok(ended);
         }
-        let ended = self.child.wait()?.into();
+        // Without the flag the call returns when the child has ended.
+        let ended = self.reap(WaitOptions::empty())?.ok_or(io::ErrorKind::WouldBlock)?;
         self.ended = Some(ended);
         Ok(ended)
+    }
+
+    fn reap(&self, options: WaitOptions) -> io::Result<Option<Ended>> {
+        let waited = rustix::io::retry_on_intr(|| waitpid(Some(self.pid), options))?;
+        Ok(waited.map(|(_, status)| ExitStatus::from_raw(status.as_raw()).into()))
     }
 
     /// Sends a signal to the child, or to its whole process group when `group` is set. Does nothing once the
@@ -79,11 +89,10 @@ impl Watched {
         if self.ended.is_some() {
             return Ok(());
         }
-        let pid = Pid::from_child(&self.child);
         if group {
-            kill_process_group(pid, signal)?
+            kill_process_group(self.pid, signal)?
         } else {
-            kill_process(pid, signal)?
+            kill_process(self.pid, signal)?
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "code between fork and exec")]
 
 mod image;
+mod watched;
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -213,12 +214,12 @@ impl Program {
         let keep: Vec<RawFd> = self.keep.iter().map(AsRawFd::as_raw_fd).collect();
         #[cfg(target_os = "linux")]
         let (ids, priority) = (self.ids, self.priority.map(Prepared::from));
-        let ignored = ignored_signals();
+        let reset = signals_to_reset();
         // SAFETY: `in_child`, `change_ids`, `First::run` and `Image::execute` make system calls only (no
         // allocation, no lock), and they read the captured values, which the fork has copied.
         unsafe {
             command.pre_exec(move || {
-                in_child(session, ignored, &keep)?;
+                in_child(session, reset, &keep)?;
                 #[cfg(target_os = "linux")]
                 if let Some(priority) = &priority {
                     priority.set();
@@ -255,15 +256,18 @@ pub fn spawn_like_execvp(command: &mut Command) -> io::Result<Child> {
     }
 }
 
-/// Bit N - 1 is set for each signal N that this process ignores, as `/proc` says; all bits where it does not.
-/// The kernel itself resets signals with handlers when a program is executed.
-fn ignored_signals() -> u64 {
+/// Bit N - 1 is set for each signal N that this process ignores or handles, as `/proc` says; all bits where it
+/// does not.
+fn signals_to_reset() -> u64 {
     let read = || -> Option<u64> {
         let mut text = [0; 4096];
         let n = File::open("/proc/self/status").ok()?.read(&mut text).ok()?;
         let text = std::str::from_utf8(text.get(..n)?).ok()?;
-        let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
-        u64::from_str_radix(mask.trim(), 16).ok()
+        let mask = |name| {
+            let mask = text.lines().find_map(|line| line.strip_prefix(name))?;
+            u64::from_str_radix(mask.trim(), 16).ok()
+        };
+        Some(mask("SigIgn:")? | mask("SigCgt:")?)
     };
     read().unwrap_or(u64::MAX)
 }
@@ -276,17 +280,19 @@ fn last_signal() -> libc::c_int {
     return 31;
 }
 
-/// Runs between fork and exec: async-signal-safe calls only.
-fn in_child(session: Session, ignored: u64, keep: &[RawFd]) -> io::Result<()> {
+/// Runs between fork and exec: async-signal-safe calls only. `reset` are the signals that get their default
+/// actions, as in [`signals_to_reset`].
+fn in_child(session: Session, reset: u64, keep: &[RawFd]) -> io::Result<()> {
     for signal in 1..=last_signal() {
         // A system call for each of 64 signals would be a tenth of a login's system calls.
-        let is_ignored = ignored & (1 << (signal - 1)) != 0;
-        if is_ignored && signal != libc::SIGKILL && signal != libc::SIGSTOP {
+        let is_set = reset & (1 << (signal - 1)) != 0;
+        if is_set && signal != libc::SIGKILL && signal != libc::SIGSTOP {
             // SAFETY: setting a default action touches no memory of ours. The C library refuses the numbers
             // that it reserves, which is fine.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
     }
+    // Not before: a process that shares its parent's memory must run no handler.
     // SAFETY: sigset_t is plain memory that sigemptyset fills; the mask is this process's own.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
@@ -421,7 +427,7 @@ mod tests {
             libc::signal(libc::SIGUSR2, libc::SIG_IGN);
             libc::signal(libc::SIGRTMAX(), libc::SIG_IGN);
         }
-        let ignored = ignored_signals();
+        let ignored = signals_to_reset();
         for signal in [libc::SIGPIPE, libc::SIGUSR2, libc::SIGRTMAX()] {
             assert_ne!(ignored & (1 << (signal - 1)), 0, "{signal}");
         }

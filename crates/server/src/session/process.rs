@@ -58,15 +58,17 @@ impl Process {
         recording: Option<Recording>,
     ) -> io::Result<Self> {
         let slave = pty.open_slave()?;
-        let child =
-            program.stdio(slave.try_clone()?, slave.try_clone()?, slave).controlling_terminal().spawn()?;
+        let child = program
+            .stdio(slave.try_clone()?, slave.try_clone()?, slave)
+            .controlling_terminal()
+            .spawn_watched()?;
         pty.close_slave();
         let master = LocalFd::owned(pty.try_clone_master()?)?;
         let mut pump = FdPump::new().input(master.clone()).output(master).eof_by_hand();
         if let Some(recording) = &recording {
             pump = pump.filter(Box::new(recording.clone()));
         }
-        Ok(Self { recording, ..Self::new(child, pump, Some(pty))? })
+        Ok(Self { recording, ..Self::new(child, pump, Some(pty)) })
     }
 
     /// Starts a program without a terminal.
@@ -92,13 +94,13 @@ impl Process {
                 theirs
             }
         };
-        let child = program.stdio(stdin_theirs.into(), stdout_theirs, stderr_theirs).new_session().spawn()?;
-        Self::new(child, pump, None)
+        let child =
+            program.stdio(stdin_theirs.into(), stdout_theirs, stderr_theirs).new_session().spawn_watched()?;
+        Ok(Self::new(child, pump, None))
     }
 
-    fn new(child: std::process::Child, pump: FdPump, pty: Option<Pty>) -> io::Result<Self> {
-        let child = Watched::new(child)?;
-        Ok(Self {
+    fn new(child: Watched, pump: FdPump, pty: Option<Pty>) -> Self {
+        Self {
             child,
             pump: Some(pump),
             pty,
@@ -108,7 +110,7 @@ impl Process {
             ended: None,
             closing: false,
             closed: false,
-        })
+        }
     }
 
     /// Returns how the program ended, if it has.
