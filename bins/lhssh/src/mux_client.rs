@@ -176,11 +176,24 @@ fn complain(options: &Options, ui: &mut TerminalUi, text: &str) {
 
 /// Runs the session over `master`. `None`: the master cannot do it, so a new connection is needed.
 fn run_over_master(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut TerminalUi) -> Option<u8> {
-    if let Err(error) = master.greet() {
-        complain(options, ui, &format!("muxclient: master hello exchange failed: {error}"));
-        return None;
-    }
-    let requested = forwards(options).and_then(|all| {
+    let null = lh_sys::fd::null().ok()?;
+    let forwards = forwards(options);
+    let opened = match (&forwards, &plan.stdio, &plan.start) {
+        // Nothing has to be known before the session may be requested.
+        (Ok(none), None, Some(start)) if none.is_empty() => {
+            let session = new_session(options, plan, start);
+            master.greet_and_open_session(session, [input(plan, &null), stdout(), stderr()]).map(Some)
+        }
+        _ => master.greet().map(|()| None),
+    };
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            complain(options, ui, &format!("muxclient: master hello exchange failed: {error}"));
+            return None;
+        }
+    };
+    let requested = forwards.and_then(|all| {
         all.into_iter().try_for_each(|(kind, forward)| {
             let port = request(&mut master, kind, &forward)?;
             if let Some(text) = port.and_then(|port| lh_client::forward::allocated(&forward, port)) {
@@ -201,26 +214,12 @@ fn run_over_master(options: &Options, plan: &Plan, mut master: MuxClient, ui: &m
         // The command line has only forwards.
         return Some(wait(options, plan, &mut master, None, ui).status());
     };
-    let null = lh_sys::fd::null().ok()?;
-    let input = input(plan, &null);
-    let session = new_session(options, plan, start);
-    match master.open_session(session, [input, stdout(), stderr()]) {
-        Ok(session) => {
-            // Not before: the master reads the modes for `pty-req` from this terminal before it answers.
-            let terminal = (plan.tty && is_terminal(stdin()) && !plan.null_input)
-                .then(|| RawMode::enter(stdin()).ok())
-                .flatten();
-            let status = wait(options, plan, &mut master, Some(session), ui).status();
-            drop(terminal);
-            if plan.tty {
-                report_unless_quiet(
-                    options,
-                    ui,
-                    &format!("Shared connection to {} closed.", options.config.host),
-                );
-            }
-            Some(status)
-        }
+    let opened = opened.unwrap_or_else(|| {
+        let session = new_session(options, plan, start);
+        master.open_session(session, [input(plan, &null), stdout(), stderr()])
+    });
+    match opened {
+        Ok(session) => Some(run_session(options, plan, &mut master, session, ui)),
         Err(error) => {
             complain(
                 options,
@@ -233,6 +232,25 @@ fn run_over_master(options: &Options, plan: &Plan, mut master: MuxClient, ui: &m
             None
         }
     }
+}
+
+fn run_session(
+    options: &Options,
+    plan: &Plan,
+    master: &mut MuxClient,
+    session: u32,
+    ui: &mut TerminalUi,
+) -> u8 {
+    // Not before: the master reads the modes for `pty-req` from this terminal before it answers.
+    let terminal = (plan.tty && is_terminal(stdin()) && !plan.null_input)
+        .then(|| RawMode::enter(stdin()).ok())
+        .flatten();
+    let status = wait(options, plan, master, Some(session), ui).status();
+    drop(terminal);
+    if plan.tty {
+        report_unless_quiet(options, ui, &format!("Shared connection to {} closed.", options.config.host));
+    }
+    status
 }
 
 fn run_stdio_over_master(

@@ -98,11 +98,44 @@ impl MuxClient {
     /// The master closes the connection (it belongs to another user), does not reply, or speaks another
     /// version.
     pub fn greet(&mut self) -> Result<(), MuxError> {
-        self.socket.set_read_timeout(Some(GREETING_TIMEOUT))?;
-        // Both are sent at once: waiting for the first reply would be most of the time that a short command
-        // takes over a master. A master of another version closes the connection at the first message.
+        let (id, greeting) = self.greeting();
+        self.socket.write_all(&greeting)?;
+        self.receive_greeting(id)
+    }
+
+    /// Like [`greet`](Self::greet) and [`open_session`](Self::open_session), without waiting in between: that
+    /// would be most of the time that a short command takes over a master.
+    ///
+    /// # Errors
+    /// The outer ones are those of [`greet`](Self::greet), the inner ones those of
+    /// [`open_session`](Self::open_session).
+    pub fn greet_and_open_session(
+        &mut self,
+        session: NewSession,
+        descriptors: [BorrowedFd<'_>; 3],
+    ) -> Result<Result<u32, MuxError>, MuxError> {
+        let (id, mut greeting) = self.greeting();
+        let session_id = self.next_id();
+        put_message(&mut greeting, &Request::NewSession(Box::new(session)).encode(session_id));
+        let sent = self.send_with_descriptors(&greeting, &descriptors);
+        // A master that does not serve this client may have closed the connection before all was sent. What it
+        // said before that tells why.
+        self.receive_greeting(id)?;
+        Ok(sent.map_err(MuxError::from).and_then(|()| self.opened(session_id)))
+    }
+
+    /// Returns the greeting, and the id that its reply has. A master of another version closes the connection at
+    /// the first of the two messages.
+    fn greeting(&mut self) -> (u32, Vec<u8>) {
         let id = self.next_id();
-        self.send(&[&wire::hello(), &Request::Alive.encode(id)])?;
+        let mut framed = Vec::new();
+        put_message(&mut framed, &wire::hello());
+        put_message(&mut framed, &Request::Alive.encode(id));
+        (id, framed)
+    }
+
+    fn receive_greeting(&mut self, id: u32) -> Result<(), MuxError> {
+        self.socket.set_read_timeout(Some(GREETING_TIMEOUT))?;
         match self.receive()? {
             Said::Hello { version: wire::VERSION, information } => self.information = information,
             Said::Hello { version, .. } => return Err(MuxError::Version(version)),
@@ -213,10 +246,19 @@ impl MuxClient {
     }
 
     fn open(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<u32, MuxError> {
-        let id = self.request(request)?;
-        for descriptor in descriptors {
-            lh_sys::pass::send_fd(&self.socket, *descriptor)?;
-        }
+        let id = self.next_id();
+        let mut framed = Vec::new();
+        put_message(&mut framed, &request.encode(id));
+        self.send_with_descriptors(&framed, descriptors)?;
+        self.opened(id)
+    }
+
+    fn send_with_descriptors(&mut self, framed: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.socket.write_all(framed)?;
+        descriptors.iter().try_for_each(|descriptor| lh_sys::pass::send_fd(&self.socket, *descriptor))
+    }
+
+    fn opened(&mut self, id: u32) -> Result<u32, MuxError> {
         match self.reply(id)? {
             Reply::SessionOpened(session) => Ok(session),
             reply => Err(unexpected(&reply)),
@@ -254,7 +296,9 @@ impl MuxClient {
 
     fn request(&mut self, request: &Request) -> Result<u32, MuxError> {
         let id = self.next_id();
-        self.send(&[&request.encode(id)])?;
+        let mut framed = Vec::new();
+        put_message(&mut framed, &request.encode(id));
+        self.socket.write_all(&framed)?;
         Ok(id)
     }
 
@@ -273,15 +317,6 @@ impl MuxClient {
         }
     }
 
-    fn send(&mut self, messages: &[&[u8]]) -> Result<(), MuxError> {
-        let mut framed = Vec::new();
-        for message in messages {
-            lh_wire::Writer::put_string(&mut framed, message);
-        }
-        self.socket.write_all(&framed)?;
-        Ok(())
-    }
-
     fn receive(&mut self) -> Result<Said, MuxError> {
         let mut length = [0; 4];
         self.socket.read_exact(&mut length)?;
@@ -295,6 +330,86 @@ impl MuxClient {
     }
 }
 
+/// Appends a message, with its length before it.
+fn put_message(framed: &mut Vec<u8>, message: &[u8]) {
+    lh_wire::Writer::put_string(framed, message);
+}
+
 fn unexpected(said: &dyn std::fmt::Debug) -> MuxError {
     MuxError::Protocol(format!("{said:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// Runs `master` on the accepted connection, and a client's greeting and request on the other end.
+    fn open_session(master: impl FnOnce(UnixStream) + Send) -> Result<Result<u32, MuxError>, MuxError> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("master");
+        let listener = UnixListener::bind(&path).unwrap();
+        std::thread::scope(|scope| {
+            let served = scope.spawn(move || master(listener.accept().unwrap().0));
+            let mut client = MuxClient::connect(&path).unwrap();
+            let null = lh_sys::fd::null().unwrap();
+            let session = NewSession { command: b"true".to_vec(), ..NewSession::default() };
+            let opened = client.greet_and_open_session(session, [null.as_fd(), null.as_fd(), null.as_fd()]);
+            served.join().unwrap();
+            opened
+        })
+    }
+
+    fn read_message(mut socket: &UnixStream) -> Vec<u8> {
+        let mut length = [0; 4];
+        socket.read_exact(&mut length).unwrap();
+        let mut message = vec![0; u32::from_be_bytes(length) as usize];
+        socket.read_exact(&mut message).unwrap();
+        message
+    }
+
+    fn say(mut socket: &UnixStream, messages: &[Vec<u8>]) {
+        let mut framed = Vec::new();
+        messages.iter().for_each(|message| put_message(&mut framed, message));
+        socket.write_all(&framed).unwrap();
+    }
+
+    #[test]
+    fn session_is_requested_without_waiting_for_the_greeting() {
+        let opened = open_session(|socket| {
+            // A client that waited would wait forever here.
+            socket.set_read_timeout(Some(GREETING_TIMEOUT)).unwrap();
+            assert_eq!(wire::read_hello(&read_message(&socket)).unwrap(), wire::VERSION);
+            assert_eq!(Request::decode(&read_message(&socket)).unwrap(), (0, Some(Request::Alive)));
+            let (id, request) = Request::decode(&read_message(&socket)).unwrap();
+            assert!(matches!(request, Some(Request::NewSession(session)) if session.command == b"true"));
+            for _ in 0..3 {
+                assert!(lh_sys::pass::wait_for_fd(&socket).unwrap().is_some());
+            }
+            let alive = Reply::Alive(12).encode(0);
+            say(&socket, &[wire::master_hello(), alive, Reply::SessionOpened(id + 6).encode(id)]);
+        });
+        assert_eq!(opened.unwrap().unwrap(), 7);
+    }
+
+    #[test]
+    fn refused_session_is_told_from_a_refused_greeting() {
+        let refused = Reply::PermissionDenied("no".to_owned()).encode(1);
+        let opened =
+            open_session(|socket| say(&socket, &[wire::master_hello(), Reply::Alive(12).encode(0), refused]));
+        assert!(matches!(opened, Ok(Err(MuxError::Denied(why))) if why == "no"));
+        assert!(matches!(open_session(drop), Err(MuxError::Io(_))));
+    }
+
+    #[test]
+    fn master_of_another_version_is_named() {
+        // It closes the connection at the client's greeting.
+        let opened = open_session(|socket| {
+            let mut hello = wire::hello();
+            hello[7] = 9;
+            say(&socket, &[hello]);
+            read_message(&socket);
+        });
+        assert!(matches!(opened, Err(MuxError::Version(9))), "{opened:?}");
+    }
 }
