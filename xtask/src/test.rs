@@ -32,23 +32,25 @@ const STEPS: &[Step] = &[
     ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
     ("unit", unit),
     ("tests", tests),
+    ("site", || crate::site::run(&[])),
     ("regress", regress),
     ("suites", suites),
     ("docs", docs),
-    ("site", || crate::site::run(&[])),
     ("packages", crate::dist::short_test),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
     ("bench", || bench::smoke().and_then(|()| crate::tables::smoke())),
-    ("explore", campaign::short_explore),
     ("load", campaign::short_load),
     ("faults", campaign::short_faults),
     ("cuts", campaign::short_cuts),
+    ("explore", campaign::short_explore),
     ("fuzz", || fuzz::run(&[])),
 ];
 
 /// Steps that mostly wait and whose results no other step reads: they run side by side, when the first of
 /// them is due.
-const BESIDE: &[&str] = &["packages", "demo", "bench", "load", "faults", "cuts"];
+///
+/// `docs` does not wait: it uses the time in which the others do.
+const BESIDE: &[&str] = &["regress", "suites", "docs", "packages", "demo", "bench", "load", "faults", "cuts"];
 
 /// Steps that run only if `--only` names them: the parts that their short form in [`STEPS`] leaves out.
 const LONG: &[Step] = &[("doctor", doctor), ("properties", properties)];
