@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::busy::Ticks;
-use crate::workspace::{Outcome, build_release, call, cargo, root, target_dir};
+use crate::workspace::{Outcome, build_release, build_without_lto, call, cargo, root, target_dir};
 use crate::{
     bench, beside, campaign, comment_width, disk, executables, fuzz, layers, minimal, miri, msrv, names,
     peers, processors, systems,
@@ -73,6 +73,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if let Some(outcome) = without_start_up_files(args) {
         return outcome;
     }
+    build_without_lto();
     let mut times = Vec::new();
     for (name, step) in STEPS.iter().chain(LONG) {
         // The full run executes the tests of `unit` in its step `tests`.
