@@ -8,8 +8,9 @@ use std::path::Path;
 
 use crate::workspace::{Outcome, target_dir};
 
-/// Directory in the target directory of the checks for other targets: the steps `processors` and `systems`. They
-/// share one, because macros and build scripts are compiled for this machine in all of them.
+/// Directory in the target directory of the checks for other targets: the steps `processors` and
+/// `systems`. They share one, because macros and build scripts are compiled for this machine in all of
+/// them.
 pub(crate) const OTHER_TARGETS: &str = "other-targets";
 
 /// Directories in the target directory that only steps before the step `tests` use.

@@ -70,9 +70,9 @@ const LONGEST: &[&str] = &[
     "ansible",
 ];
 
-/// Executables that measure, so that another one beside them would change their result. Those that measure what
-/// load does not change (memory, least durations, windows) are not among them: `flooded_client`, `hung_files`,
-/// `rate_limits` and `windows` passed at a load of 25 on two cores.
+/// Executables that measure, so that another one beside them would change their result. Those that
+/// measure what load does not change (memory, least durations, windows) are not among them:
+/// `flooded_client`, `hung_files`, `rate_limits` and `windows` passed at a load of 25 on two cores.
 const ALONE: &[&str] = &["bench", "doctor", "many_sessions", "server_abuse"];
 
 /// Name of the job that runs the tests in documentation.

@@ -214,10 +214,8 @@ fn docs() -> Outcome {
     )
 }
 
-/// Checks licences, sources and duplicate versions from the lock file alone; advisories need RustSec's
-/// database.
-/// Fails where the fuzz targets' lock file does not match the manifests. It belongs to a workspace of its own, so no
-/// other command updates it, and the step that builds it comes last.
+/// Fails where the fuzz targets' lock file does not match the manifests. It belongs to a workspace of its
+/// own, so no other command updates it, and the step that builds it comes last.
 fn locks() -> Outcome {
     let mut metadata = cargo();
     metadata.args(["metadata", "--locked", "--quiet", "--format-version", "1"]);
@@ -226,6 +224,8 @@ fn locks() -> Outcome {
     })
 }
 
+/// Checks licences, sources and duplicate versions from the lock file alone; advisories need RustSec's
+/// database.
 fn deny() -> Outcome {
     if call(cargo().args(["deny", "--version"])).is_err() {
         println!("deny: installing cargo-deny");

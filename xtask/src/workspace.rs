@@ -21,9 +21,9 @@ const LTO: &str = "CARGO_PROFILE_RELEASE_LTO";
 /// Whether release builds skip the optimisation across crates.
 static WITHOUT_LTO: AtomicBool = AtomicBool::new(false);
 
-/// Lets release builds of this process skip the optimisation across crates (LTO), unless the user sets it. Each
-/// program repeats it: of nine minutes for a clean build it took more than five. Without it the programs behave
-/// equally, and need 5 to 20 % more processor time to move data.
+/// Lets release builds of this process skip the optimisation across crates (LTO), unless the user sets
+/// it. Each program repeats it: of nine minutes for a clean build it took more than five. Without it the
+/// programs behave equally, and need 5 to 20 % more processor time to move data.
 pub(crate) fn build_without_lto() {
     WITHOUT_LTO.store(true, Ordering::Relaxed);
 }
@@ -127,9 +127,9 @@ pub(crate) fn overrides(workspace: &Path, target: &str) -> Result<Vec<String>, S
     Ok(said.concat())
 }
 
-/// Returns flags of cargo that replace the build script of the cryptography library by its result in the release
-/// build, for another optimised build; none if there is no such result. Compiling the library takes two minutes of
-/// processor time. `workspace` contains the lock file.
+/// Returns flags of cargo that replace the build script of the cryptography library by its result in the
+/// release build, for another optimised build; none if there is no such result. Compiling the library
+/// takes two minutes of processor time. `workspace` contains the lock file.
 pub(crate) fn built_library(workspace: &Path, target: &str) -> Result<Vec<String>, String> {
     let lock = workspace.join("Cargo.lock");
     let lock = std::fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
@@ -146,8 +146,8 @@ pub(crate) fn built_library(workspace: &Path, target: &str) -> Result<Vec<String
     Ok(library_flags(&printed, &aws_lc, target))
 }
 
-/// Converts the output of the library's build script to flags of cargo; none if it is of another library or if its
-/// directory is gone.
+/// Converts the output of the library's build script to flags of cargo; none if it is of another library
+/// or if its directory is gone.
 fn library_flags(printed: &str, aws_lc: &str, target: &str) -> Vec<String> {
     let pairs: Vec<(&str, &str)> = printed
         .lines()
