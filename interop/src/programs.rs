@@ -21,7 +21,7 @@ pub fn our(name: &str) -> PathBuf {
     let path = bin_dir().join(name);
     assert!(
         path.is_file(),
-        "{} is not built: run `cargo xtask test`, or `cargo build --bins` first",
+        "{} is not built: run `cargo xtask test`, or `cargo build --workspace --bins` first",
         path.display()
     );
     path

@@ -121,19 +121,19 @@ done
 echo '# changed by the administrator' >> /etc/ssh/lhsshd_config
 old=$(stat -Lc %i /proc/$server/exe)
 dpkg --install /tmp/next-longhaul.deb /tmp/next-longhaul-server.deb > /tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "upgrade"; }
+# Without systemd, the package reloads a listener that was started by hand.
+wait_for "the new program" sh -c '[ "$(grep -c "Server listening on 0.0.0.0 port 2222" /tmp/lhsshd.log)" -ge 2 ]'
+[ "$(stat -Lc %i /proc/$server/exe)" != "$old" ] || fail "the server is the old one"
 # What `systemctl restart` does.
 kill "$server"
 wait "$server" || true
 mv /tmp/lhsshd.log /tmp/lhsshd.first.log
 start_server
-[ "$(stat -Lc %i /proc/$server/exe)" != "$old" ] || fail "the server is the old one"
 [ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session after the upgrade"
 grep -q 'changed by the administrator' /etc/ssh/lhsshd_config || fail "the configuration was replaced"
 
 step "downgrade"
 dpkg --install /packages/longhaul_*.deb /packages/longhaul-server_*.deb > /tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "downgrade"; }
-# What `systemctl reload` does.
-kill -HUP "$server"
 wait_for "the new server" sh -c '[ "$(grep -c "Server listening on 0.0.0.0 port 2222" /tmp/lhsshd.log)" -ge 2 ]'
 [ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session after the downgrade"
 
@@ -191,10 +191,11 @@ hash -r
 [ "$(command -v ssh > /dev/null && ssh -V 2>&1 || echo none)" = "$theirs" ] || fail "ssh was not given back"
 
 step "remove and purge"
-kill "$server"
+dpkg --remove longhaul-server longhaul > /tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "remove"; }
+# Without systemd, the package stops a listener that was started by hand.
+wait_for "the end of the server" sh -c "! grep -q . /proc/$server/cmdline 2> /dev/null"
 wait "$server" || true
 server=
-dpkg --remove longhaul-server longhaul > /tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "remove"; }
 [ ! -e /usr/sbin/lhsshd ] || fail "lhsshd is still there"
 grep -q 'changed by the administrator' /etc/ssh/lhsshd_config || fail "removing took the configuration away"
 dpkg --purge longhaul-server longhaul > /tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "purge"; }

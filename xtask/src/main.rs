@@ -46,7 +46,8 @@ usage: cargo xtask <command>
             checksums, print MB/s (and OpenSSH's beside where installed), clean up
   test [--quick] [--only STEP[,STEP…]]
             everything CI runs; as root it installs the Debian packages it needs. --quick: the checks
-            of the sources and the tests that need no other programs, in a few minutes
+            of the sources and the tests that need no other programs, in a few minutes; `--only ?` names all steps,
+            also doctor and properties, which run only by name
   peers     install the programs of other people that the tests talk to (as root)
   compat [--check] [--uncovered]
             write the tables of docs/compat.md and docs/compat-tests.md from the code (or check that they
@@ -67,12 +68,13 @@ usage: cargo xtask <command>
   layers    check that dependencies of crates point one way, that modules form no cycles, and that
             sans-IO crates do no I/O
   fuzz [SECONDS] [--for DURATION] [--only TARGET,…] [--coverage]
-            run every fuzz target for that many seconds (default 8), or all of them for a duration
+            run every fuzz target for that many seconds (default 5), or all of them for a duration
             (10m, 2h) on all cores; --coverage prints the lines that the inputs found so far reach
-  explore [--for DURATION] [--seed N] [--only TEXT]
+  explore [--for DURATION] [--seed N] [--only TEXT] [--servers] [--clients]
             insert messages, right and slightly wrong, at every point of connections: in memory against our
             state machines, and over sockets against lhsshd and sshd, whose reactions are compared
-            (campaign/reviewed.list); with --for every single insertion over sockets (docs/security.md)
+            (campaign/reviewed.list); with --for every single insertion over sockets, or only those against
+            servers or clients (docs/security.md)
   faults [--rounds N] [--for DURATION] [--seed N] [--only TEXT] [--small]
             kill either end of copies at random moments, fill their disks, take mounts away, stop processes,
             break, reset and falsify connections: afterwards the same command must leave identical trees,

@@ -69,6 +69,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn cargo_builds_all_programs_of_users_by_default() {
+        let root = crate::workspace::root();
+        let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+        let (_, list) = manifest.split_once("\ndefault-members = [\n").unwrap();
+        let (list, _) = list.split_once(']').unwrap();
+        let mut listed: Vec<&str> = list
+            .lines()
+            .map(|line| line.trim().trim_matches(['"', ',']))
+            .filter(|line| !line.is_empty())
+            .collect();
+        let programs = fs::read_dir(root.join("bins")).unwrap().flatten();
+        let mut programs: Vec<String> =
+            programs.map(|entry| format!("bins/{}", entry.file_name().to_string_lossy())).collect();
+        programs.retain(|path| path != "bins/longhaul-multi");
+        listed.sort_unstable();
+        programs.sort();
+        assert_eq!(listed, programs);
+    }
+
+    #[test]
     fn links_follow_the_built_programs() {
         let bins = std::env::temp_dir().join(format!("longhaul-names-{}", std::process::id()));
         fs::create_dir_all(&bins).unwrap();

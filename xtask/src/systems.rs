@@ -1,5 +1,6 @@
 //! Other systems: checks that the client programs still compile for macOS and FreeBSD.
 
+use crate::disk::OTHER_TARGETS;
 use crate::workspace::{Outcome, add_library, call, cargo, overrides, root, target_dir};
 
 const TARGETS: [&str; 2] = ["x86_64-apple-darwin", "x86_64-unknown-freebsd"];
@@ -28,7 +29,7 @@ pub(crate) fn check() -> Outcome {
         check.args(["check", "--locked", "--target", target]);
         check.args(overrides(&root(), target)?);
         check.args(PROGRAMS.iter().flat_map(|program| ["-p", program]));
-        check.env("CARGO_TARGET_DIR", target_dir().join("systems")).env("RUSTFLAGS", "-Dwarnings");
+        check.env("CARGO_TARGET_DIR", target_dir().join(OTHER_TARGETS)).env("RUSTFLAGS", "-Dwarnings");
         call(&mut check)?;
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::busy::Ticks;
-use crate::workspace::{Outcome, build_release, call, cargo, root, target_dir};
+use crate::workspace::{Outcome, build_release, build_without_lto, call, cargo, root, target_dir};
 use crate::{
     bench, beside, campaign, comment_width, disk, executables, fuzz, layers, minimal, miri, msrv, names,
     peers, processors, systems,
@@ -32,23 +32,25 @@ const STEPS: &[Step] = &[
     ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
     ("unit", unit),
     ("tests", tests),
+    ("site", || crate::site::run(&[])),
     ("regress", regress),
     ("suites", suites),
     ("docs", docs),
-    ("site", || crate::site::run(&[])),
     ("packages", crate::dist::short_test),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
     ("bench", || bench::smoke().and_then(|()| crate::tables::smoke())),
-    ("explore", campaign::short_explore),
     ("load", campaign::short_load),
     ("faults", campaign::short_faults),
     ("cuts", campaign::short_cuts),
+    ("explore", campaign::short_explore),
     ("fuzz", || fuzz::run(&[])),
 ];
 
 /// Steps that mostly wait and whose results no other step reads: they run side by side, when the first of
 /// them is due.
-const BESIDE: &[&str] = &["packages", "demo", "bench", "load", "faults", "cuts"];
+///
+/// `docs` does not wait: it uses the time in which the others do.
+const BESIDE: &[&str] = &["regress", "suites", "docs", "packages", "demo", "bench", "load", "faults", "cuts"];
 
 /// Steps that run only if `--only` names them: the parts that their short form in [`STEPS`] leaves out.
 const LONG: &[Step] = &[("doctor", doctor), ("properties", properties)];
@@ -71,6 +73,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if let Some(outcome) = without_start_up_files(args) {
         return outcome;
     }
+    build_without_lto();
     let mut times = Vec::new();
     for (name, step) in STEPS.iter().chain(LONG) {
         // The full run executes the tests of `unit` in its step `tests`.
@@ -211,10 +214,8 @@ fn docs() -> Outcome {
     )
 }
 
-/// Checks licences, sources and duplicate versions from the lock file alone; advisories need RustSec's
-/// database.
-/// Fails where the fuzz targets' lock file does not match the manifests. It belongs to a workspace of its own, so no
-/// other command updates it, and the step that builds it comes last.
+/// Fails where the fuzz targets' lock file does not match the manifests. It belongs to a workspace of its
+/// own, so no other command updates it, and the step that builds it comes last.
 fn locks() -> Outcome {
     let mut metadata = cargo();
     metadata.args(["metadata", "--locked", "--quiet", "--format-version", "1"]);
@@ -223,6 +224,8 @@ fn locks() -> Outcome {
     })
 }
 
+/// Checks licences, sources and duplicate versions from the lock file alone; advisories need RustSec's
+/// database.
 fn deny() -> Outcome {
     if call(cargo().args(["deny", "--version"])).is_err() {
         println!("deny: installing cargo-deny");

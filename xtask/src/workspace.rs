@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Result of a command of this program; the error is a message for the user.
 pub(crate) type Outcome = Result<(), String>;
@@ -14,6 +15,19 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
+/// Cargo's variable for the setting `lto` of the release profile.
+const LTO: &str = "CARGO_PROFILE_RELEASE_LTO";
+
+/// Whether release builds skip the optimisation across crates.
+static WITHOUT_LTO: AtomicBool = AtomicBool::new(false);
+
+/// Lets release builds of this process skip the optimisation across crates (LTO), unless the user sets
+/// it. Each program repeats it: of nine minutes for a clean build it took more than five. Without it the
+/// programs behave equally, and need 5 to 20 % more processor time to move data.
+pub(crate) fn build_without_lto() {
+    WITHOUT_LTO.store(true, Ordering::Relaxed);
+}
+
 /// Returns a command of the cargo that called us. Unless the user sets it, incremental compilation is off:
 /// its state took half of the disk space of a full test run.
 pub(crate) fn cargo() -> Command {
@@ -21,6 +35,9 @@ pub(crate) fn cargo() -> Command {
     command.current_dir(root());
     if std::env::var_os("CARGO_INCREMENTAL").is_none() {
         command.env("CARGO_INCREMENTAL", "0");
+    }
+    if WITHOUT_LTO.load(Ordering::Relaxed) && std::env::var_os(LTO).is_none() {
+        command.env(LTO, "off");
     }
     command
 }
@@ -110,6 +127,46 @@ pub(crate) fn overrides(workspace: &Path, target: &str) -> Result<Vec<String>, S
     Ok(said.concat())
 }
 
+/// Returns flags of cargo that replace the build script of the cryptography library by its result in the
+/// release build, for another optimised build; none if there is no such result. Compiling the library
+/// takes two minutes of processor time. `workspace` contains the lock file.
+pub(crate) fn built_library(workspace: &Path, target: &str) -> Result<Vec<String>, String> {
+    let lock = workspace.join("Cargo.lock");
+    let lock = std::fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
+    let aws_lc = links_name(&lock).ok_or("the lock file names no aws-lc-sys")?;
+    let scripts = std::fs::read_dir(target_dir().join("release/build"));
+    let outputs = scripts.into_iter().flatten().flatten().filter(|entry| {
+        // The other directories have the compiled scripts.
+        entry.file_name().to_string_lossy().starts_with("aws-lc-sys-") && entry.path().join("out").is_dir()
+    });
+    let newest = outputs
+        .map(|entry| entry.path().join("output"))
+        .max_by_key(|path| std::fs::metadata(path).and_then(|facts| facts.modified()).ok());
+    let printed = newest.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    Ok(library_flags(&printed, &aws_lc, target))
+}
+
+/// Converts the output of the library's build script to flags of cargo; none if it is of another library
+/// or if its directory is gone.
+fn library_flags(printed: &str, aws_lc: &str, target: &str) -> Vec<String> {
+    let pairs: Vec<(&str, &str)> = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("cargo:")?.split_once('='))
+        .filter(|(key, _)| *key != "warning" && !key.starts_with("rerun-if-"))
+        .collect();
+    let library = format!("static={aws_lc}_crypto");
+    let is_complete = pairs.contains(&("rustc-link-lib", &library))
+        && pairs.iter().any(|(key, value)| *key == "libdir" && Path::new(value).is_dir());
+    if !is_complete {
+        return Vec::new();
+    }
+    let flags = pairs.iter().flat_map(|(key, value)| {
+        let value = if key.starts_with("rustc-") { format!("['{value}']") } else { format!("'{value}'") };
+        ["--config".to_owned(), format!("target.{target}.{aws_lc}.{key}={value}")]
+    });
+    flags.collect()
+}
+
 /// Returns cargo's name for the library that aws-lc-sys links; it contains the version of the package.
 fn links_name(lock: &str) -> Option<String> {
     let (_, entry) = lock.split_once("name = \"aws-lc-sys\"\nversion = \"")?;
@@ -120,6 +177,30 @@ fn links_name(lock: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn library_of_another_build_is_found_in_its_output() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let libdir = directory.path().display();
+        let printed = format!(
+            "cargo:warning=Compilation of 'c11.c' succeeded\ncargo:rerun-if-changed=x\nCC = None\n\
+            cargo:rustc-link-search=native={libdir}\ncargo:rustc-link-lib=static=aws_lc_1_2_3_crypto\n\
+            cargo:conf=A,B\ncargo:libdir={libdir}\n"
+        );
+        let expected = [
+            format!("rustc-link-search=['native={libdir}']"),
+            "rustc-link-lib=['static=aws_lc_1_2_3_crypto']".to_owned(),
+            "conf='A,B'".to_owned(),
+            format!("libdir='{libdir}'"),
+        ];
+        let expected =
+            expected.map(|flag| ["--config".to_owned(), format!("target.a-b.aws_lc_1_2_3.{flag}")]).concat();
+        assert_eq!(library_flags(&printed, "aws_lc_1_2_3", "a-b"), expected);
+        assert!(library_flags(&printed, "aws_lc_1_2_4", "a-b").is_empty(), "another version");
+        drop(directory);
+        assert!(library_flags(&printed, "aws_lc_1_2_3", "a-b").is_empty(), "its directory is gone");
+        assert!(library_flags("", "aws_lc_1_2_3", "a-b").is_empty());
+    }
 
     #[test]
     fn links_name_has_the_locked_version() {

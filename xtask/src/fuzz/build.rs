@@ -3,14 +3,18 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::workspace::{Outcome, call, cargo, host, root, target_dir};
+use crate::workspace::{Outcome, built_library, call, cargo, host, root, target_dir};
 
 /// Builds these targets with these flags into a separate directory below the target directory.
 pub(super) fn build(names: &[String], flags: &str, directory: &str) -> Outcome {
+    let (place, host) = (root().join("fuzz"), host()?);
+    // The flags are for the compiler of Rust, so the library in C is equal to that of the release build.
+    let library = built_library(&place, &host)?;
     call(
         cargo()
-            .current_dir(root().join("fuzz"))
-            .args(["build", "--locked", "--release", "--target", &host()?])
+            .current_dir(place)
+            .args(["build", "--locked", "--release", "--target", &host])
+            .args(library)
             .args(names.iter().flat_map(|name| ["--bin", name]))
             .env("CARGO_TARGET_DIR", target_dir().join(directory))
             .env("RUSTFLAGS", flags),
