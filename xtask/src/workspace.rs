@@ -23,7 +23,7 @@ static WITHOUT_LTO: AtomicBool = AtomicBool::new(false);
 
 /// Lets release builds of this process skip the optimisation across crates (LTO), unless the user sets
 /// it. Each program repeats it: of nine minutes for a clean build it took more than five. Without it the
-/// programs behave equally, and need 5 to 20 % more processor time to move data.
+/// programs behave equally, and need 5 to 40 % more processor time to move data.
 pub(crate) fn build_without_lto() {
     WITHOUT_LTO.store(true, Ordering::Relaxed);
 }

@@ -30,8 +30,8 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// A diagnosis of `lhsshd`, which begins with this line of `sh`, from this machine. A group's limit of TCP is that
-/// of the process that accepts the connection, so the whole server belongs to the group.
+/// A diagnosis of `lhsshd`, which begins with this line of `sh`, from this machine. A group's limit of TCP
+/// is that of the process that accepts the connection, so the whole server belongs to the group.
 fn examine(before: &str, cause: &str) -> serde_json::Value {
     let lab = Lab::new();
     // Start-up files of the shell are another cause.
