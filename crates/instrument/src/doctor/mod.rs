@@ -23,6 +23,7 @@ mod outages;
 mod packets;
 mod page;
 mod processor;
+mod refusals;
 mod swallowed;
 mod throughput;
 mod waits;

@@ -9,6 +9,7 @@ use super::super::facts::{Facts, Idle, IdleEnd, RunSettings, Shell};
 use super::super::gather::gather;
 use super::super::instruments::{Carrier, Instruments, Login, Place, Settings, Transfer};
 use super::good;
+use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
@@ -166,6 +167,10 @@ impl Instruments for Virtual {
 
     fn refused(&self) -> usize {
         0
+    }
+
+    fn logins(&self) -> (usize, Option<TurnedAway>) {
+        (self.logins, None)
     }
 
     fn pings(&mut self, _: &mut Planned, count: usize) -> Vec<f64> {
