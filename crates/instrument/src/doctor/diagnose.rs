@@ -11,6 +11,7 @@ use super::logins;
 use super::marks;
 use super::master;
 use super::memory;
+use super::neighbours;
 use super::packets;
 use super::refusals;
 use super::throughput;
@@ -46,8 +47,11 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                 let causes = causes.filter(|found| !is_throttled || !marks::explains(found.cause));
                 let of_jump_host = jump::judge(&judged);
                 let causes = causes.filter(|found| of_jump_host.is_none() || !jump::explains(found.cause));
+                let of_others = neighbours::judge(&judged);
+                let causes = causes.filter(|found| of_others.is_none() || !neighbours::explains(found.cause));
                 found.extend(causes);
                 found.extend(of_jump_host);
+                found.extend(of_others);
                 found.extend(packets::small_packets(&judged));
             }
         }

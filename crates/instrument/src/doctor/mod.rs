@@ -19,6 +19,7 @@ mod losses;
 mod marks;
 mod master;
 mod memory;
+mod neighbours;
 mod outages;
 mod packets;
 mod page;
