@@ -5,12 +5,18 @@ use std::collections::HashMap;
 /// A function `w` of `sh` that prints the memory groups of the parent process that have a limit, each up to a
 /// `;`: directory, limit of all memory and of TCP's buffers, bytes, and counters. Both versions of control
 /// groups.
-pub(crate) const FUNCTION: &str = r#"w() { while IFS=: read -r i n p; do r=/sys/fs/cgroup
+///
+/// Linux 6.18 does not count where TCP's buffers are at their limit, so what the network name space drops for
+/// lack of memory is printed, too (function `k`; the first two lines are those of `TcpExt`).
+pub(crate) const FUNCTION: &str = r#"k() { { read -r n; read -r v; } </proc/net/netstat; set -- $v
+for x in $n; do case $x in PruneCalled|RcvPruned|TCPRcvQDrop) echo "$x $1";; esac; shift; done; }
+w() { while IFS=: read -r i n p; do r=/sys/fs/cgroup
 case ",$n," in ,,) [ -d $r/unified ] && r=$r/unified;; *,memory,*) r=$r/memory;; *) continue;; esac
 p=${p%/}; while :; do f=$r$p
 if [ -r "$f/memory.max" ]; then echo "$f|"$(cat "$f/memory.max")"|max|"$(cat "$f/memory.events")" full "$(sed -n "s/^full.*total=//p" "$f/memory.pressure")
 elif [ -r "$f/memory.limit_in_bytes" ]; then
-echo "$f|"$(cat "$f/memory.limit_in_bytes")"|"$(cat "$f/memory.kmem.tcp.limit_in_bytes")"|max "$(cat "$f/memory.failcnt")" "$(grep "^oom_kill " "$f/memory.oom_control")" tcp "$(cat "$f/memory.kmem.tcp.max_usage_in_bytes")" short "$(cat "$f/memory.kmem.tcp.failcnt")
+l=$(cat "$f/memory.kmem.tcp.limit_in_bytes")
+echo "$f|"$(cat "$f/memory.limit_in_bytes")"|$l|max "$(cat "$f/memory.failcnt")" "$(grep "^oom_kill " "$f/memory.oom_control")" tcp "$(cat "$f/memory.kmem.tcp.max_usage_in_bytes")" short "$(cat "$f/memory.kmem.tcp.failcnt")" "$([ ${#l} -gt 15 ] || k)
 fi; [ -n "$p" ] || break; p=${p%/*}; done
 done 2>/dev/null </proc/$PPID/cgroup | tr "\n" ";"; }"#;
 
@@ -27,7 +33,7 @@ pub(crate) struct MemoryGroup {
     /// Limit of the buffers of TCP alone (version 1), and the most that they used since the group was made, bytes.
     pub(crate) tcp_limit: Option<u64>,
     pub(crate) tcp_used: u64,
-    /// Times that TCP's buffers were at that limit and wanted more.
+    /// Times that TCP's buffers were at that limit, or that received data were dropped for lack of memory.
     pub(crate) tcp_short: u64,
     /// Times that memory had to be found because the limit was reached.
     pub(crate) reached: u64,
@@ -38,10 +44,10 @@ pub(crate) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// True where TCP's buffers wanted more than they may use. The most that they used says nothing about that: it may
-    /// be of another day.
+    /// True where TCP's buffers wanted more than they may use. The most that they used alone may be of another day,
+    /// and data may be dropped for a buffer of one connection.
     pub(crate) fn is_tcp_short(&self) -> bool {
-        self.tcp_limit.is_some() && self.tcp_short > 0
+        self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit) && self.tcp_short > 0
     }
 
     /// What has changed since `before`, which is the same group.
@@ -85,7 +91,7 @@ fn group(line: &str) -> Option<MemoryGroup> {
         limit,
         tcp_limit,
         tcp_used: value("tcp").unwrap_or(0),
-        tcp_short: value("short").unwrap_or(0),
+        tcp_short: ["short", "PruneCalled", "RcvPruned", "TCPRcvQDrop"].into_iter().filter_map(value).sum(),
         reached: value("max").unwrap_or(0) + value("high").unwrap_or(0),
         killed: value("oom_kill").unwrap_or(0),
         stalled: value("full").unwrap_or(0) as f64 / 1e6,
@@ -122,13 +128,15 @@ mod tests {
 
         let of_version_1 = |used: u64, short: u64| {
             groups(&format!(
-                "/sys/fs/cgroup/memory/x|9223372036854771712|65536|max 0 oom_kill 0 tcp {used} short {short};"
+                "/sys/fs/cgroup/memory/x|9223372036854771712|65536|max 0 oom_kill 0 tcp {used} short 0 \
+                 PruneCalled {short} RcvPruned 0 TCPRcvQDrop 7;"
             ))
         };
         let got = between(&of_version_1(0, 0), &of_version_1(581_632, 40)).unwrap();
         assert!(got.is_tcp_short() && got.limit.is_none(), "{got:?}");
         assert_eq!(between(&of_version_1(0, 0), &of_version_1(60_000, 0)), None);
-        // The limit was reached before.
+        // The limit was reached before, and what is dropped without it is a matter of one buffer.
+        assert_eq!(between(&of_version_1(60_000, 0), &of_version_1(60_000, 40)), None);
         assert_eq!(between(&of_version_1(581_632, 40), &of_version_1(581_632, 40)), None);
         assert!(groups("a;b|c;|1 2|nr_periods;;").is_empty());
     }

@@ -141,7 +141,8 @@ fn short_of_tcp(facts: &Facts, end: &str, group: &MemoryGroup) -> Finding {
             .into_iter()
             .filter_map(of_flow)
             .chain([format!(
-                "{}: TCP may use {limit}, and wanted more {} times during a transfer",
+                "{}: TCP may use {limit}, and was short of memory {} times during a transfer (failcnt there; \
+                 PruneCalled, TCPRcvQDrop in /proc/net/netstat)",
                 group.group, group.tcp_short
             )])
             .collect(),
