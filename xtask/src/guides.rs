@@ -53,9 +53,11 @@ fn quoted(text: &str) -> Vec<&str> {
 }
 
 /// Returns whether a file may mention an example without being in a recipe's list: it uses the name by
-/// chance, or decides when the example applies.
+/// chance, decides when the example applies, or gives it as advice.
 fn outside_of_lists(path: &str) -> bool {
-    path.starts_with("crates/transfer/src/engine/") || path.ends_with("/tests.rs") || path.contains("/tests/")
+    let directories = ["crates/transfer/src/engine/", "crates/instrument/src/doctor/"];
+    let is_in = directories.iter().any(|directory| path.starts_with(directory));
+    is_in || path.ends_with("/tests.rs") || path.contains("/tests/")
 }
 
 /// A recipe: its heading, the names of its example, the files of its list.

@@ -19,7 +19,7 @@ pub fn main() -> ExitCode {
         eprintln!("lhsftp-server: cannot close this process's memory to others: {error}");
         return ExitCode::from(FAILURE);
     }
-    lh_sys::signals::ignore_sigpipe();
+    lh_sys::signals::ignore_write_signals();
     ExitCode::from(start())
 }
 

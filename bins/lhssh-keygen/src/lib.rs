@@ -41,7 +41,7 @@ use console::{Outcome, error};
 pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
-    lh_sys::signals::ignore_sigpipe();
+    lh_sys::signals::ignore_write_signals();
     let parsed = match KEYGEN.parse(std::env::args_os().skip(1)) {
         Ok(parsed) => parsed,
         Err(mut stop) => {

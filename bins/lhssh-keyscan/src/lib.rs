@@ -38,7 +38,7 @@ const THREADS: usize = 64;
 pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
-    lh_sys::signals::ignore_sigpipe();
+    lh_sys::signals::ignore_write_signals();
     ExitCode::from(start())
 }
 

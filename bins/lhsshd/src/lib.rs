@@ -38,6 +38,7 @@ pub fn main() -> ExitCode {
     if lh_sys::fd::sanitize_stdio().is_err() {
         return ExitCode::from(255);
     }
+    lh_sys::signals::ignore_write_signals();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == SESSION_FLAG) {
         return status(lh_server::session_main(arguments.get(2..).unwrap_or_default()));

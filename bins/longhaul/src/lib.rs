@@ -40,7 +40,7 @@ const FAILURE: u8 = 1;
 /// The whole program: reads the command line of the process and returns its exit status.
 pub fn main() -> ExitCode {
     let _ = lh_sys::fd::sanitize_stdio();
-    lh_sys::signals::ignore_sigpipe();
+    lh_sys::signals::ignore_write_signals();
     ExitCode::from(start())
 }
 

@@ -92,6 +92,24 @@ fn endless_files_are_not_read_into_memory() {
     fails(at, &["bench", "--hosts", "/dev/zero"], 255, "/dev/zero: longer than 16 MiB");
 }
 
+/// The kernel sends a signal besides the error, and the signal's default action ends a program.
+#[cfg(target_os = "linux")]
+#[test]
+fn limits_of_file_sizes_are_errors() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    std::fs::write(at.join("ok.json"), RUN).unwrap();
+    let line = r#"ulimit -f 1; exec "$0" "$@""#;
+    let done = Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_longhaul"), "report", "-o", "page.html", "ok.json"])
+        .current_dir(at)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert_eq!((done.status.code(), &*err), (Some(1), "longhaul: page.html: File too large\n"));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn full_disks_and_closed_pipes_end_without_a_panic() {

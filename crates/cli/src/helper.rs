@@ -18,7 +18,7 @@ const FATAL: u8 = 255;
 pub fn main<E: Display>(run: impl FnOnce() -> Result<(), E>) -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
-    lh_sys::signals::ignore_sigpipe();
+    lh_sys::signals::ignore_write_signals();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

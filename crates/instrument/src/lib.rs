@@ -7,6 +7,7 @@
 
 mod agent;
 pub mod bench;
+mod connects;
 mod disk;
 pub mod doctor;
 mod far_end;

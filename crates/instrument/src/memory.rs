@@ -5,12 +5,18 @@ use std::collections::HashMap;
 /// A function `w` of `sh` that prints the memory groups of the parent process that have a limit, each up to a
 /// `;`: directory, limit of all memory and of TCP's buffers, bytes, and counters. Both versions of control
 /// groups.
-pub(crate) const FUNCTION: &str = r#"w() { while IFS=: read -r i n p; do r=/sys/fs/cgroup
+///
+/// Linux 6.18 does not count where TCP's buffers are at their limit, so what the network name space drops for
+/// lack of memory is printed, too (function `k`; the first two lines are those of `TcpExt`).
+pub(crate) const FUNCTION: &str = r#"k() { { read -r n; read -r v; } </proc/net/netstat; set -- $v
+for x in $n; do case $x in PruneCalled|RcvPruned|TCPRcvQDrop) echo "$x $1";; esac; shift; done; }
+w() { while IFS=: read -r i n p; do r=/sys/fs/cgroup
 case ",$n," in ,,) [ -d $r/unified ] && r=$r/unified;; *,memory,*) r=$r/memory;; *) continue;; esac
 p=${p%/}; while :; do f=$r$p
 if [ -r "$f/memory.max" ]; then echo "$f|"$(cat "$f/memory.max")"|max|"$(cat "$f/memory.events")" full "$(sed -n "s/^full.*total=//p" "$f/memory.pressure")
 elif [ -r "$f/memory.limit_in_bytes" ]; then
-echo "$f|"$(cat "$f/memory.limit_in_bytes")"|"$(cat "$f/memory.kmem.tcp.limit_in_bytes")"|max "$(cat "$f/memory.failcnt")" "$(grep "^oom_kill " "$f/memory.oom_control")" tcp "$(cat "$f/memory.kmem.tcp.max_usage_in_bytes")
+l=$(cat "$f/memory.kmem.tcp.limit_in_bytes")
+echo "$f|"$(cat "$f/memory.limit_in_bytes")"|$l|max "$(cat "$f/memory.failcnt")" "$(grep "^oom_kill " "$f/memory.oom_control")" tcp "$(cat "$f/memory.kmem.tcp.max_usage_in_bytes")" short "$(cat "$f/memory.kmem.tcp.failcnt")" "$([ ${#l} -gt 15 ] || k)
 fi; [ -n "$p" ] || break; p=${p%/*}; done
 done 2>/dev/null </proc/$PPID/cgroup | tr "\n" ";"; }"#;
 
@@ -24,9 +30,11 @@ pub(crate) struct MemoryGroup {
     pub(crate) group: String,
     /// Limit of all memory, bytes.
     pub(crate) limit: Option<u64>,
-    /// Limit of the buffers of TCP alone (version 1), and the most that they used, bytes.
+    /// Limit of the buffers of TCP alone (version 1), and the most that they used since the group was made, bytes.
     pub(crate) tcp_limit: Option<u64>,
     pub(crate) tcp_used: u64,
+    /// Times that TCP's buffers were at that limit, or that received data were dropped for lack of memory.
+    pub(crate) tcp_short: u64,
     /// Times that memory had to be found because the limit was reached.
     pub(crate) reached: u64,
     /// Processes that the kernel has killed for the limit.
@@ -36,9 +44,10 @@ pub(crate) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// True where TCP's buffers used all that they may.
+    /// True where TCP's buffers wanted more than they may use. The most that they used alone may be of another day,
+    /// and data may be dropped for a buffer of one connection.
     pub(crate) fn is_tcp_short(&self) -> bool {
-        self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit)
+        self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit) && self.tcp_short > 0
     }
 
     /// What has changed since `before`, which is the same group.
@@ -46,6 +55,7 @@ impl MemoryGroup {
         Self {
             reached: self.reached.saturating_sub(before.reached),
             killed: self.killed.saturating_sub(before.killed),
+            tcp_short: self.tcp_short.saturating_sub(before.tcp_short),
             stalled: (self.stalled - before.stalled).max(0.0),
             ..self.clone()
         }
@@ -81,6 +91,7 @@ fn group(line: &str) -> Option<MemoryGroup> {
         limit,
         tcp_limit,
         tcp_used: value("tcp").unwrap_or(0),
+        tcp_short: ["short", "PruneCalled", "RcvPruned", "TCPRcvQDrop"].into_iter().filter_map(value).sum(),
         reached: value("max").unwrap_or(0) + value("high").unwrap_or(0),
         killed: value("oom_kill").unwrap_or(0),
         stalled: value("full").unwrap_or(0) as f64 / 1e6,
@@ -115,13 +126,50 @@ mod tests {
         assert_eq!(between(&after, &after), None);
         assert_eq!(between(&MemoryGroups::new(), &after), None);
 
-        let of_version_1 = |used: u64| {
-            groups(&format!("/sys/fs/cgroup/memory/x|9223372036854771712|65536|max 0 oom_kill 0 tcp {used};"))
+        let of_version_1 = |used: u64, short: u64| {
+            groups(&format!(
+                "/sys/fs/cgroup/memory/x|9223372036854771712|65536|max 0 oom_kill 0 tcp {used} short 0 \
+                 PruneCalled {short} RcvPruned 0 TCPRcvQDrop 7;"
+            ))
         };
-        let got = between(&of_version_1(0), &of_version_1(581_632)).unwrap();
+        let got = between(&of_version_1(0, 0), &of_version_1(581_632, 40)).unwrap();
         assert!(got.is_tcp_short() && got.limit.is_none(), "{got:?}");
-        assert_eq!(between(&of_version_1(0), &of_version_1(60_000)), None);
+        assert_eq!(between(&of_version_1(0, 0), &of_version_1(60_000, 0)), None);
+        // The limit was reached before, and what is dropped without it is a matter of one buffer.
+        assert_eq!(between(&of_version_1(60_000, 0), &of_version_1(60_000, 40)), None);
+        assert_eq!(between(&of_version_1(581_632, 40), &of_version_1(581_632, 40)), None);
         assert!(groups("a;b|c;|1 2|nr_periods;;").is_empty());
+    }
+
+    /// Files of version 2 as Linux 6.1 shows them for a service with `MemoryMax=64M`.
+    #[test]
+    fn version_2_is_read_from_its_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let service = directory.path().join("system.slice/ssh.service");
+        std::fs::create_dir_all(&service).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(service.join(name), text).unwrap();
+        write("memory.max", "67108864\n");
+        write("memory.events", "low 0\nhigh 0\nmax 1823\noom 3\noom_kill 2\noom_group_kill 0\n");
+        let of_some = "some avg10=41.20 avg60=12.85 avg300=3.14 total=4211807\n";
+        write(
+            "memory.pressure",
+            &format!("{of_some}full avg10=38.00 avg60=11.90 avg300=2.90 total=3950112\n"),
+        );
+        let slice = service.parent().unwrap();
+        std::fs::write(slice.join("memory.max"), "max\n").unwrap();
+        std::fs::write(slice.join("memory.events"), "low 0\nhigh 0\nmax 0\noom 0\noom_kill 2\n").unwrap();
+        let of_process = directory.path().join("cgroup");
+        std::fs::write(&of_process, "0::/system.slice/ssh.service\n").unwrap();
+        let root = directory.path().display().to_string();
+        let function = FUNCTION
+            .replace("/sys/fs/cgroup", &root)
+            .replace("/proc/$PPID/cgroup", &of_process.display().to_string());
+        let done = Command::new("/bin/sh").args(["-c", &format!("{function}\nw")]).output().unwrap();
+        let groups = groups(&String::from_utf8_lossy(&done.stdout));
+        let [group] = groups.values().collect::<Vec<_>>()[..] else { panic!("{groups:?}") };
+        assert_eq!(group.group, service.display().to_string());
+        assert_eq!((group.limit, group.tcp_limit), (Some(67_108_864), None));
+        assert_eq!((group.reached, group.killed, group.stalled), (1823, 2, 3.950_112));
     }
 
     #[test]

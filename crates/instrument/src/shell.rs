@@ -109,6 +109,11 @@ impl System {
         self.text(name)?.split_whitespace().nth(1)?.parse().ok()
     }
 
+    /// The device of the route to the other end.
+    pub(crate) fn route_device(&self) -> Option<&str> {
+        self.text("route")?.split_whitespace().skip_while(|word| *word != "dev").nth(1)
+    }
+
     /// The largest window that the route to the other end permits, bytes, where it has a limit.
     pub(crate) fn route_window(&self) -> Option<f64> {
         let mut words = self.text("route")?.split_whitespace().skip_while(|word| *word != "window");

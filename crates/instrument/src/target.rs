@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -14,6 +13,7 @@ use lh_config::enums::ControlMaster;
 use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 
+use crate::connects::Connects;
 use crate::fault::Fault;
 use crate::probe::{MOST_REFUSALS, REFUSAL_PAUSE};
 use crate::stage::{Stage, Trace};
@@ -26,8 +26,8 @@ const CONNECT_TIMEOUT: u32 = 10;
 pub struct Target {
     request: Request,
     ui: AskOnce,
-    /// Connections that the server refused before its greeting, where they are tried again.
-    refused: Option<Arc<AtomicUsize>>,
+    /// Counts of connections, where those that the server refuses before its greeting are tried again.
+    connects: Option<Arc<Connects>>,
     /// The control socket of a master whose connection is used in place of a new one.
     master: Option<PathBuf>,
 }
@@ -73,7 +73,7 @@ impl From<NoConnection> for Fault {
 impl Target {
     /// A host, with the flags and files of `request`.
     pub fn new(request: Request) -> Self {
-        Self { request, ui: AskOnce::default(), refused: None, master: None }
+        Self { request, ui: AskOnce::default(), connects: None, master: None }
     }
 
     /// The last jump host; `None` where the host is reached without one.
@@ -106,7 +106,7 @@ impl Target {
         let flag =
             |(keyword, value): &(&'static str, String)| CommandLine::Flag(keyword, vec![value.clone()]);
         request.command_line.extend(jump_host.flags.iter().map(flag));
-        Self { request, ui: self.ui.clone(), refused: self.refused.clone(), master: None }
+        Self { request, ui: self.ui.clone(), connects: self.connects.clone(), master: None }
     }
 
     /// The control socket of a master that programs with this configuration use (`ControlPath`), where there
@@ -123,14 +123,14 @@ impl Target {
         Self { master: Some(master.to_owned()), ..self.clone() }
     }
 
-    /// The same host; connections that the server refuses before its greeting are counted and tried again.
+    /// The same host; connections are counted, and tried again where the server refuses them before its greeting.
     pub(crate) fn patient(&self) -> Self {
-        Self { refused: Some(Arc::default()), ..self.clone() }
+        Self { connects: Some(Arc::default()), ..self.clone() }
     }
 
-    /// Connections that were refused so far.
-    pub(crate) fn refused(&self) -> usize {
-        self.refused.as_ref().map_or(0, |count| count.load(Ordering::Relaxed))
+    /// Counts of the connections so far, where they are counted.
+    pub(crate) fn connects(&self) -> Option<&Connects> {
+        self.connects.as_deref()
     }
 
     /// The configuration, with these keywords before all others.
@@ -158,8 +158,18 @@ impl Target {
         loop {
             let result = self.connect_once(first);
             let is_refusal = result.as_ref().is_err_and(NoConnection::is_refusal);
-            let Some(count) = self.refused.as_ref().filter(|_| is_refusal) else { return result };
-            count.fetch_add(1, Ordering::Relaxed);
+            let Some(connects) = self.connects().filter(|_| self.master.is_none()) else { return result };
+            match &result {
+                Ok(remote) => connects.on_login(remote.took(Stage::Connect)),
+                Err(failure) if failure.is_unreachable() => {
+                    connects.on_failure(lh_client::sanitise(&failure.fault.to_string()));
+                }
+                Err(_) if is_refusal => connects.on_refusal(),
+                Err(_) => {}
+            }
+            if !is_refusal {
+                return result;
+            }
             tries += 1;
             if tries > MOST_REFUSALS {
                 return result;
@@ -202,7 +212,19 @@ impl Target {
     }
 }
 
+impl Remote {
+    /// Seconds of a stage of the set-up.
+    fn took(&self, stage: Stage) -> f64 {
+        self.stages.iter().filter(|(each, _)| *each == stage).map(|(_, seconds)| seconds).sum()
+    }
+}
+
 impl NoConnection {
+    /// True where no connection to the host was made.
+    fn is_unreachable(&self) -> bool {
+        matches!(&self.fault, Fault::Connection(error) if matches!(**error, ClientError::Unreachable(_)))
+    }
+
     /// True where there was neither a login nor a failure in time.
     pub(crate) const fn is_late(&self) -> bool {
         matches!(self.fault, Fault::Late(_))

@@ -4,6 +4,7 @@
 //! unless a test says otherwise, and the user has a login shell without start-up files of its own.
 
 mod jumps;
+mod limits;
 mod logins;
 mod machines;
 mod memory;

@@ -13,6 +13,7 @@ use super::facts::{Idle, RunSettings};
 use super::idle_session::IdleSession;
 use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settings, Transfer};
 use crate::agent;
+use crate::connects::{Connects, TurnedAway};
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::far_end::FarEnd;
 use crate::fault::Fault;
@@ -151,7 +152,11 @@ impl Instruments for Connections<'_> {
     }
 
     fn refused(&self) -> usize {
-        self.target.refused()
+        self.target.connects().map_or(0, Connects::refused)
+    }
+
+    fn logins(&self) -> (usize, Option<TurnedAway>) {
+        self.target.connects().map_or((0, None), |connects| (connects.made(), connects.turned_away()))
     }
 
     fn pings(&mut self, connection: &mut Connection, count: usize) -> Vec<f64> {

@@ -11,7 +11,9 @@ use super::logins;
 use super::marks;
 use super::master;
 use super::memory;
+use super::neighbours;
 use super::packets;
+use super::refusals;
 use super::throughput;
 use super::waits;
 use crate::flow::Direction;
@@ -19,12 +21,12 @@ use crate::flow::Direction;
 /// All causes, first cause first.
 pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     if let Some(finding) =
-        black_hole(facts).or_else(|| no_login(facts).map(|found| refused(facts).unwrap_or(found)))
+        black_hole(facts).or_else(|| no_login(facts).map(|found| refusals::first(facts).unwrap_or(found)))
     {
         return vec![finding];
     }
     let mut found = Vec::new();
-    found.extend(refused(facts));
+    refusals::judge(facts, &mut found);
     let stalled = stalled(facts);
     let is_stalled = stalled.is_some();
     found.extend(stalled);
@@ -45,8 +47,11 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                 let causes = causes.filter(|found| !is_throttled || !marks::explains(found.cause));
                 let of_jump_host = jump::judge(&judged);
                 let causes = causes.filter(|found| of_jump_host.is_none() || !jump::explains(found.cause));
+                let of_others = neighbours::judge(&judged);
+                let causes = causes.filter(|found| of_others.is_none() || !neighbours::explains(found.cause));
                 found.extend(causes);
                 found.extend(of_jump_host);
+                found.extend(of_others);
                 found.extend(packets::small_packets(&judged));
             }
         }
@@ -57,7 +62,8 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         memory::judge(facts, &mut found);
         jitter::judge(facts, &mut found);
     }
-    found.extend(broken_off(facts).filter(|_| found.iter().all(|found| found.cause != "memory_limit")));
+    let is_known = found.iter().any(|found| found.cause == "memory_limit") || refusals::explains_break(facts);
+    found.extend(broken_off(facts).filter(|_| !is_known));
     waits::full_disks(facts, &mut found);
     logins::logins(facts, &mut found);
     waits::shell(facts, &mut found);
@@ -138,29 +144,6 @@ fn swallowed(facts: &Facts) -> Option<Finding> {
         gain: "connections that work".to_owned(),
         change: mtu_change(mtu),
         weight: 100.0,
-    })
-}
-
-/// Connections that the server refused, some of them or all.
-fn refused(facts: &Facts) -> Option<Finding> {
-    let refused = facts.refused;
-    (refused > 0).then_some(())?;
-    let all = refused + facts.logins.len() + usize::from(facts.reached.is_some());
-    Some(Finding {
-        cause: "refused",
-        title: match facts.no_login {
-            Some(_) => "The server closes connections of this machine before it greets.".to_owned(),
-            None => format!("The server closed {refused} of {all} connections before it greeted."),
-        },
-        evidence: vec![format!("{refused} connections, one at a time, were closed in place of a greeting")],
-        gain: "logins that do not fail by chance".to_owned(),
-        change: vec![
-            "at the server: MaxStartups, PerSourceMaxStartups and PerSourcePenalties in sshd_config (its log says which: \
-             journalctl -u ssh)"
-                .to_owned(),
-            "or fail2ban, hosts.deny, a firewall that limits new connections".to_owned(),
-        ],
-        weight: 60.0,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::flow::{Direction, Flow};
 use crate::memory::MemoryGroups;
@@ -86,6 +87,11 @@ pub(crate) struct Facts {
     pub(crate) below_policer: Option<BelowPolicer>,
     /// Why the server has no SFTP, in its words.
     pub(crate) sftp_refusal: Option<String>,
+    /// All logins of the run, and connections that were not accepted although others were.
+    pub(crate) logins_made: usize,
+    pub(crate) turned_away: Option<TurnedAway>,
+    /// Why the server opened no session beside those that had just ended, in its words.
+    pub(crate) session_refusal: Option<String>,
     /// Why the transfers broke off.
     pub(crate) broken: Option<String>,
     /// The memory groups of the server's process after the last transfer.

@@ -24,6 +24,8 @@ use crate::task::PING_COUNT;
 const MORE_FLOWS: usize = 2;
 /// Words about a connection that ended before its command.
 const CLOSED: [&str; 4] = ["closed by remote host", "Connection reset", "Connection closed", "Broken pipe"];
+/// What servers say where they permit no further session of a connection.
+const NO_SESSION: &str = "open failed";
 /// Logins that take longer than this in all are not repeated once more, seconds.
 const LONG_LOGINS: f64 = 8.0;
 
@@ -31,6 +33,8 @@ const LONG_LOGINS: f64 = 8.0;
 pub(super) fn gather<I: Instruments>(instruments: &mut I, wanted: &RunSettings) -> Result<Facts, Fault> {
     let mut facts = Facts::default();
     measure(instruments, wanted, &mut facts)?;
+    facts.refused = instruments.refused() + facts.reached.as_ref().map_or(0, |reached| reached.refused);
+    (facts.logins_made, facts.turned_away) = instruments.logins();
     facts.steps = instruments.steps();
     Ok(facts)
 }
@@ -45,7 +49,6 @@ fn measure<I: Instruments>(
     if settings.is_direct {
         instruments.begin_step("path");
         let reached = instruments.reach()?;
-        facts.refused = reached.refused;
         facts.segments = instruments.segments(&reached);
         facts.reached = Some(reached);
         // A login would wait for packets that never arrive.
@@ -72,13 +75,11 @@ fn measure<I: Instruments>(
             if failure.is_late() {
                 facts.silent_agent = instruments.silent_agent();
             }
-            facts.refused += instruments.refused();
             return Ok(());
         }
     }
     let second = instruments.prepare(Place::Server, &PLAIN, true);
     let connections = at_rest(instruments, facts, first, second)?;
-    facts.refused += instruments.refused();
     let Some(connections) = connections else { return Ok(()) };
     if let Err(why) = flows(instruments, wanted, facts, connections) {
         facts.missing.push(format!("some of the transfers: {why}"));
@@ -351,7 +352,12 @@ fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut 
         match measured {
             Some(Ok(disk)) if end == "the server" => facts.disk_there = Some(disk),
             Some(Ok(disk)) => facts.disk_here = Some(disk),
-            Some(Err(why)) => facts.missing.push(format!("the disk of {end}: {why}")),
+            Some(Err(why)) => {
+                if why.starts_with(NO_SESSION) {
+                    facts.session_refusal = Some(why.clone());
+                }
+                facts.missing.push(format!("the disk of {end}: {why}"));
+            }
             None => {}
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::at_rest::AtRest;
 use super::facts::{Idle, RunSettings};
+use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
@@ -157,6 +158,9 @@ pub(super) trait Instruments {
 
     /// Connections that the server refused before its greeting so far.
     fn refused(&self) -> usize;
+
+    /// Logins so far, and the connections that were not accepted although others were.
+    fn logins(&self) -> (usize, Option<TurnedAway>);
 
     /// Round trips of so many small messages, seconds.
     fn pings(&mut self, connection: &mut Self::Connection, count: usize) -> Vec<f64>;

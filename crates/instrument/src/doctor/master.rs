@@ -22,7 +22,10 @@ const FAST: f64 = 50e6;
 /// Measures both directions through the shared connection, where there is one.
 pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     let Some(socket) = instruments.settings().control_socket else { return };
-    instruments.begin_step("the shared connection");
+    // A master that works answers at once; each of the transfers has to fit.
+    if !budget::begin(instruments, facts, "the shared connection", 0.0) {
+        return;
+    }
     let mut connection = instruments.prepare(Place::Master, &[], false);
     match instruments.login_within(&mut connection, ANSWERS) {
         Ok(_) => {}
@@ -59,6 +62,10 @@ fn both<I: Instruments>(
     let Some(alone) = facts.flow(direction).filter(|flow| flow.is_significant()) else { return Ok(None) };
     let mut alone = alone.rate;
     let transfer = Transfer::compared(direction, facts.round_trip(), alone);
+    let name = format!("{} over the shared connection", direction.name());
+    if !budget::begin(instruments, facts, &name, transfer.time.as_secs_f64()) {
+        return Ok(None);
+    }
     let mut through = prepared_flow(instruments, connection, &transfer)?.rate;
     let full = Transfer::full(direction, facts.round_trip());
     let seconds = 2.0 * full.time.as_secs_f64();

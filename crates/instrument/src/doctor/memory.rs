@@ -141,9 +141,9 @@ fn short_of_tcp(facts: &Facts, end: &str, group: &MemoryGroup) -> Finding {
             .into_iter()
             .filter_map(of_flow)
             .chain([format!(
-                "{}: TCP used {} at most, and may use {limit}",
-                group.group,
-                size(group.tcp_used as f64)
+                "{}: TCP may use {limit}, and was short of memory {} times during a transfer (failcnt there; \
+                 PruneCalled, TCPRcvQDrop in /proc/net/netstat)",
+                group.group, group.tcp_short
             )])
             .collect(),
         gain: "as much as the path carries".to_owned(),

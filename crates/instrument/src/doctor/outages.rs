@@ -42,6 +42,9 @@ pub(super) fn outages(judged: &JudgedDirection<'_>) -> Option<Finding> {
             "look for what interrupts the path: a radio link that roams or is disturbed, a route or link that flaps (dmesg, \
              ip -s link, ip monitor route), a failover"
                 .to_owned(),
+            "or for what stops the other end again and again: a paused virtual machine, cpulimit or SIGSTOP on sshd, swapping \
+             (vmstat 1)"
+                .to_owned(),
             "copies that are cut off go on with lhscp --retry-for".to_owned(),
         ],
         weight: weight_of_factor(judged.factor().unwrap_or(1.0).max(factor)) + 0.2,

@@ -139,6 +139,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
     let memory = |group: &MemoryGroup| {
         json!({
             "limit_bytes": group.limit, "tcp_limit_bytes": group.tcp_limit, "tcp_used_bytes": group.tcp_used,
+            "tcp_limit_reached": group.tcp_short,
             "limit_reached": group.reached, "killed_processes": group.killed, "stalled_seconds": group.stalled,
         })
     };

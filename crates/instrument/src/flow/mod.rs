@@ -1,5 +1,7 @@
 //! A bulk flow in one direction, and what the ends counted meanwhile.
 
+mod constant_window;
+mod devices;
 mod groups;
 mod pauses;
 mod received_marks;
@@ -17,6 +19,8 @@ use lh_metrics::Point;
 use lh_metrics::drops::{Drops, TcpCounters};
 use lh_metrics::threads::Usage;
 
+use self::constant_window::constant_window;
+use self::devices::Devices;
 use self::groups::{functions, groups_here};
 use self::received_marks::ReceivedMarks;
 use self::sender::{looks_of_ss, mark_of_ss, sender, sender_of_ss};
@@ -28,6 +32,7 @@ use crate::shell::{SHORT, cpu_of_stat, sh};
 use crate::stats::{lowest, median};
 use crate::target::Remote;
 use crate::task::{Comparison, Data, Opens, Shown, Task};
+pub(crate) use devices::DeviceRate;
 pub(crate) use pauses::Pauses;
 pub(crate) use sender::Sender;
 pub(crate) use turns::Turns;
@@ -158,6 +163,11 @@ pub(crate) struct Flow {
     pub(crate) pauses: Pauses,
     /// Part of the packets at the receiving system that arrived with a congestion mark (ECN).
     pub(crate) marked: Option<f64>,
+    /// Bytes that this process or the server's SSH process moved in all.
+    pub(crate) moved: f64,
+    /// What the network devices of each end carried meanwhile.
+    pub(crate) client_devices: Vec<DeviceRate>,
+    pub(crate) server_devices: Vec<DeviceRate>,
     /// Why there is no result, or half of one.
     pub(crate) failure: Option<String>,
 }
@@ -201,24 +211,26 @@ impl Flow {
 const TAKE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 a() { head -n 1 /proc/stat 2>/dev/null; }
+i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
 x() { grep ^IpExt: /proc/net/netstat 2>/dev/null | tr "\n" ";"; }
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); echo ready; cat >/dev/null; h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x)
-echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "m=$m"; echo "n=$n""#;
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); D=$(i); echo ready; cat >/dev/null; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x)
+echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "m=$m"; echo "n=$n"; echo "D=$D"; echo "E=$E""#;
 
 /// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with
 /// the uptime at several moments on the way, more often while the flow starts.
 const GIVE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 a() { head -n 1 /proc/stat 2>/dev/null; }
+i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
 set -- $SSH_CONNECTION; d="sport = :$4 and dport = :$2"
 f() { ss -tinH "$d" 2>/dev/null | tr "\n" " "; }
 r() { read u x </proc/uptime && v=$(f) && [ -n "$v" ] && v="r=$u $v"; } 2>/dev/null
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); r; v0=$v; cat /dev/zero 2>/dev/null & k=$!
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); r; v0=$v; D=$(i); cat /dev/zero 2>/dev/null & k=$!
 { n=0.1; i=0; while sleep $n </dev/null >/dev/null 2>&1 && r && echo "$v" >&2; do i=$((i+1)); [ $i -lt 12 ] || n=0.3; done; } & l=$!
-read x; h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); s=$(f)
+read x; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); s=$(f)
 o=$(ss -tnH --tos "$d" 2>/dev/null | tr "\n" " ")
 { kill $k $l; wait $k $l; } 2>/dev/null
-{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "s=$s"; echo "o=$o"; echo "$v0"; } >&2"#;
+{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "s=$s"; echo "o=$o"; echo "D=$D"; echo "E=$E"; echo "$v0"; } >&2"#;
 
 impl Remote {
     /// Runs a flow for this time.
@@ -249,7 +261,7 @@ impl Remote {
         };
         let script = script.replace("@GROUPS@", &functions());
         let ((quotas, memory), busy) = (groups_here(), processors_here());
-        let marks = ReceivedMarks::here();
+        let (marks, devices) = (ReceivedMarks::here(), Devices::here());
         let (begun, before) = (Instant::now(), own_thread_times());
         let shown = self.run(Task {
             opens: opens(SessionSetup::new(Start::Exec(sh(&script)))),
@@ -263,6 +275,7 @@ impl Remote {
             comparison,
         });
         let mut flow = summarise(direction, &shown);
+        flow.client_devices = Devices::here().since(&devices, begun.elapsed().as_secs_f64());
         flow.client_turns = turns(&before, &own_thread_times(), begun.elapsed().as_secs_f64());
         let (quotas_after, memory_after) = groups_here();
         flow.client_quota = quota::between(&quotas, &quotas_after);
@@ -324,6 +337,7 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
             flow.client_cpu = Some(after.saturating_sub(before) as f64 / 1e6 / time);
         }
     }
+    flow.moved = moved(direction, shown);
     flow.client_threads = Usage::of(within.iter().copied());
     let all = || shown.local.iter().filter_map(|point| point.sample.tcp("min_rtt"));
     flow.least_rtt = lowest(all().filter(|micros| *micros > 0).map(|micros| micros as f64 / 1e6));
@@ -367,6 +381,10 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         flow.server_memory = memory::between(&before, &after);
         flow.server_groups = after;
     }
+    let devices = |name| told.get(name).copied().map(Devices::of);
+    if let (Some(before), Some(after)) = (devices("D"), devices("E")) {
+        flow.server_devices = after.since(&before, (ended - begun).max(0.1));
+    }
     let busy = |name| told.get(name).copied().and_then(processors);
     flow.server_stolen = busy("y").zip(busy("z")).and_then(|(before, after)| stolen(before, after));
     let marks = |name| told.get(name).copied().and_then(ReceivedMarks::of_netstat);
@@ -391,52 +409,18 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     flow
 }
 
+/// Bytes that SSH has moved in all.
+fn moved(direction: Direction, shown: &Shown) -> f64 {
+    let name = if direction == Direction::Up { "bytes_out" } else { "bytes_in" };
+    let mut counts = shown.local.iter().filter_map(|point| point.sample.ssh(name));
+    let first = counts.next().unwrap_or(0);
+    counts.next_back().unwrap_or(first).saturating_sub(first) as f64
+}
+
 /// Growth of a counter of microseconds per time.
 fn share(points: &[&Point], value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
     let (first, last) = (points.first()?, points.last()?);
     let time = last.seconds - first.seconds;
     (time > 0.0).then_some(())?;
     Some(value(last)?.saturating_sub(value(first)?) as f64 / 1e6 / time)
-}
-
-/// The window of the peer's channels, bytes, where the samples in which it was used up show one size from the
-/// first to the last: what TCP has not delivered yet, and the credit that is left.
-fn constant_window(points: &[&Point]) -> Option<f64> {
-    let window = |point: &&Point| {
-        let credit = point.sample.ssh("send_credit")?;
-        let under_way = point.sample.ssh("bytes_out")?.checked_sub(point.sample.tcp("bytes_acked")?)?;
-        (credit < CLOSED).then_some((under_way + credit) as f64)
-    };
-    let part = points.len().div_ceil(PARTS).max(1);
-    let largest = |points: &[&Point]| points.iter().filter_map(window).reduce(f64::max);
-    let parts: Vec<f64> = points.chunks(part).map(largest).collect::<Option<_>>()?;
-    let (least, most) = (lowest(parts.iter().copied())?, parts.iter().copied().reduce(f64::max)?);
-    (most <= 1.2 * least).then_some(most)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Points of a sender that has sent this much more than TCP has delivered, with this credit left.
-    fn under_way(windows: &[(u64, u64)]) -> Option<f64> {
-        let point = |(index, (under_way, credit)): (usize, &(u64, u64))| {
-            let acked = index as u64 * 500_000;
-            let ssh = vec![("bytes_out", acked + under_way), ("send_credit", *credit)];
-            let sample = lh_metrics::Sample { ssh, tcp: vec![("bytes_acked", acked)], ..Default::default() };
-            Point { seconds: index as f64, sample }
-        };
-        let points: Vec<Point> = windows.iter().enumerate().map(point).collect();
-        constant_window(&points.iter().collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn window_is_constant_where_its_size_never_changes() {
-        let size = 262_144;
-        assert_eq!(under_way(&[(size, 0), (size - 9000, 8000), (size, 0), (size - 5, 0)]), Some(262_144.0));
-        // It grew; it was not used up at the end; there is no sample.
-        assert_eq!(under_way(&[(size, 0), (2 * size, 0), (4 * size, 0)]), None);
-        assert_eq!(under_way(&[(size, 0), (size, 0), (size - 100_000, 100_000)]), None);
-        assert_eq!(under_way(&[]), None);
-    }
 }

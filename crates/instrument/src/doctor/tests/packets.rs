@@ -6,9 +6,37 @@ use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, Mark, OtherControl};
 use super::super::losses::losses_may_limit;
 use super::{first, good, sender, up};
-use crate::flow::{Direction, Flow, Sender};
+use crate::flow::{DeviceRate, Direction, Flow, Sender};
 use crate::probe::Segments;
 use crate::shell::System;
+
+#[test]
+fn traffic_of_other_programs_is_told_from_loss() {
+    let mut facts = good();
+    facts.here = System::from_pairs(&[("route", "10.0.0.2 dev eth0 src 10.0.0.1")]);
+    let device = |sent| DeviceRate { name: "eth0".to_owned(), received: 1e5, sent, seconds: 4.0 };
+    let planted = |facts: &mut Facts, sent| {
+        let flow = up(facts);
+        (flow.rate, flow.moved, flow.client_devices) = (3e6, 12e6, vec![device(sent)]);
+        sender(facts).resent = 3000.0;
+    };
+    planted(&mut facts, 13e6);
+    facts.up_together = Some(6e6);
+    let (cause, title) = first(&facts);
+    assert!(
+        cause == "other_traffic" && title.contains("eth0 takes 9.3 MB/s of the path on uploads"),
+        "{title}"
+    );
+    let found = diagnose(&facts);
+    assert!(found.iter().all(|found| found.cause != "loss"), "{found:?}");
+    // Nothing but the transfer itself, with what is sent again.
+    planted(&mut facts, 3.6e6);
+    assert_ne!(first(&facts).0, "other_traffic");
+    // The path has room for both.
+    planted(&mut facts, 13e6);
+    sender(&mut facts).resent = 0.0;
+    assert_ne!(first(&facts).0, "other_traffic");
+}
 
 #[test]
 fn loss_is_named_only_where_more_connections_are_faster() {

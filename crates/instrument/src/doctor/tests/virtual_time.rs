@@ -9,6 +9,7 @@ use super::super::facts::{Facts, Idle, IdleEnd, RunSettings, Shell};
 use super::super::gather::gather;
 use super::super::instruments::{Carrier, Instruments, Login, Place, Settings, Transfer};
 use super::good;
+use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
@@ -42,6 +43,8 @@ struct Virtual {
     steps: Vec<(String, f64)>,
     logins: usize,
     idle_since: Option<f64>,
+    /// The socket of a master.
+    control_socket: Option<String>,
 }
 
 impl Virtual {
@@ -61,6 +64,7 @@ impl Virtual {
             steps: Vec::new(),
             logins: 0,
             idle_since: None,
+            control_socket: None,
         }
     }
 
@@ -86,7 +90,8 @@ impl Instruments for Virtual {
     fn settings(&self) -> Settings {
         let [bulk_mark, interactive_mark] = self.marks;
         let host = "h".to_owned();
-        Settings { host, is_direct: true, bulk_mark, interactive_mark, ..Settings::default() }
+        let control_socket = self.control_socket.clone();
+        Settings { host, is_direct: true, bulk_mark, interactive_mark, control_socket, ..Settings::default() }
     }
 
     fn begin_step(&mut self, name: &str) {
@@ -166,6 +171,10 @@ impl Instruments for Virtual {
 
     fn refused(&self) -> usize {
         0
+    }
+
+    fn logins(&self) -> (usize, Option<TurnedAway>) {
+        (self.logins, None)
     }
 
     fn pings(&mut self, _: &mut Planned, count: usize) -> Vec<f64> {
@@ -272,6 +281,29 @@ fn suspicions_cost_only_their_own_repetitions() {
     let (facts, steps) = repetitions(Virtual { rate: 3e6, ..Virtual::healthy(0.08) });
     assert_eq!(steps, ["upload, again", "download, again"]);
     assert_eq!(diagnose(&facts)[0].cause, "congestion_control");
+}
+
+#[test]
+fn shared_connection_is_measured_where_there_is_time() {
+    let through_master = |planted: Virtual| {
+        let control_socket = Some("/run/user/1000/master".to_owned());
+        let (facts, seconds, steps) = Virtual { control_socket, ..planted }.run();
+        (facts, seconds, steps.into_iter().filter(|step| step.contains("shared")).collect::<Vec<_>>())
+    };
+    let of = |direction: &str| format!("{direction} over the shared connection");
+    let (facts, _, steps) = through_master(Virtual::healthy(0.02));
+    assert_eq!(steps, ["the shared connection".to_owned(), of("upload"), of("download")]);
+    assert_eq!(facts.master.unwrap().rates.len(), 2);
+    // What comes before uses the time up.
+    let suspicious = Virtual { rate: 3e6, resent: 3.0, ..Virtual::healthy(0.25) };
+    let (facts, seconds, steps) = through_master(suspicious);
+    assert!(seconds < 75.0, "{seconds} s: {:#?}", facts.steps);
+    assert!(steps.len() < 3, "{steps:?}");
+    assert!(
+        facts.missing.iter().any(|missing| missing.contains("the shared connection")),
+        "{:?}",
+        facts.missing
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, Home, Idle, IdleEnd, JumpHost, Master, SharedRate, Shell};
 use super::{first, good, sender, up};
+use crate::connects::TurnedAway;
 use crate::flow::{Direction, Flow};
 use crate::probe::Reached;
 use crate::shell::System;
@@ -141,12 +142,41 @@ fn late_sftp_is_told_from_late_commands() {
 #[test]
 fn refused_connections_are_counted() {
     let mut facts = good();
-    facts.refused = 3;
+    (facts.refused, facts.logins_made) = (3, 2);
     let (cause, title) = first(&facts);
     assert!(cause == "refused" && title.contains("3 of 5 connections"), "{title}");
     facts.no_login = Some("kex_exchange_identification: Connection closed by remote host".to_owned());
     let (cause, title) = first(&facts);
     assert!(cause == "refused" && title.contains("closes connections of this machine"), "{title}");
+}
+
+#[test]
+fn limits_of_new_connections_are_named_with_their_number() {
+    let mut facts = good();
+    let address = "10.0.0.2:22".parse().unwrap();
+    facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: Vec::new() });
+    facts.logins_made = 4;
+    let words = "connect to host 10.0.0.2 port 22: Connection timed out".to_owned();
+    facts.turned_away = Some(TurnedAway { words, failed: 3, made: 4, seconds: 9.0, late: 2 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "refused" && title.contains("not answered after 4 logins in 9.0 s"), "{title}");
+    // Transfers that broke off for this have no other cause.
+    facts.broken = Some("ssh: connect to host 10.0.0.2 port 22: Connection timed out".to_owned());
+    assert!(diagnose(&facts).iter().all(|found| found.cause != "broken_off"));
+    // A server that has ended closes what was open.
+    let end = IdleEnd::Closed("Connection reset by peer".to_owned());
+    facts.idle_session = Some(Idle { seconds: 9.0, end });
+    let found = diagnose(&facts);
+    assert!(found.iter().all(|found| found.cause != "refused"), "{found:?}");
+    assert!(found.iter().any(|found| found.cause == "broken_off"), "{found:?}");
+}
+
+#[test]
+fn limit_of_sessions_comes_before_a_full_path() {
+    let mut facts = good();
+    facts.session_refusal = Some("open failed".to_owned());
+    let (cause, title) = first(&facts);
+    assert!(cause == "session_limit" && title.contains("MaxSessions"), "{title}");
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Connections and sessions that the server, or a firewall, does not accept: limits of their number.
+
+use super::facts::{Facts, IdleEnd};
+use super::finding::Finding;
+use crate::connects::TurnedAway;
+use crate::stats::time;
+
+/// Words of a connection that was not made, by which its breaking off is known.
+const NOT_MADE: &str = "connect to host";
+
+/// All causes of this kind.
+pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
+    out.extend(refused(facts));
+    out.extend(turned_away(facts));
+    out.extend(session_limit(facts));
+}
+
+/// The cause of a login that was not possible.
+pub(super) fn first(facts: &Facts) -> Option<Finding> {
+    refused(facts).or_else(|| turned_away(facts))
+}
+
+/// True where a limit of connections explains why transfers broke off.
+pub(super) fn explains_break(facts: &Facts) -> bool {
+    facts.broken.as_ref().is_some_and(|why| why.contains(NOT_MADE)) && turned_away(facts).is_some()
+}
+
+/// Connections that the server closed before its greeting, some of them or all.
+fn refused(facts: &Facts) -> Option<Finding> {
+    let refused = facts.refused;
+    (refused > 0).then_some(())?;
+    let all = refused + facts.logins_made + usize::from(facts.reached.is_some());
+    Some(Finding {
+        cause: "refused",
+        title: match facts.no_login {
+            Some(_) => "The server closes connections of this machine before it greets.".to_owned(),
+            None => format!("The server closed {refused} of {all} connections before it greeted."),
+        },
+        evidence: vec![format!(
+            "{refused} connections were closed in place of a greeting, with four at a time at most"
+        )],
+        gain: "logins that do not fail by chance".to_owned(),
+        change: vec![
+            "at the server: MaxStartups, PerSourceMaxStartups and PerSourcePenalties in sshd_config (its log says which: \
+             journalctl -u ssh)"
+                .to_owned(),
+            "or fail2ban, hosts.deny, a firewall that limits new connections".to_owned(),
+        ],
+        weight: 60.0,
+    })
+}
+
+/// Connections that were not accepted, while others were. A server that has ended is none of that.
+fn turned_away(facts: &Facts) -> Option<Finding> {
+    let TurnedAway { words, failed, made, seconds, late } = facts.turned_away.as_ref()?;
+    facts.reached.as_ref()?;
+    if matches!(facts.idle_session.as_ref().map(|idle| &idle.end), Some(IdleEnd::Closed(_))) {
+        return None;
+    }
+    let what = if words.contains("timed out") { "not answered" } else { "refused" };
+    let after = match made {
+        0 => "before the first login".to_owned(),
+        _ => format!("after {made} logins in {}", time(*seconds)),
+    };
+    Some(Finding {
+        cause: "refused",
+        title: format!(
+            "New connections are {what} {after}, though the server runs: a firewall or the server limits them."
+        ),
+        evidence: [
+            Some(format!("{failed} connections failed, the first with: {words}")),
+            Some(format!("{} were accepted in this run", facts.logins_made)),
+            (*late > 0).then(|| format!("{late} of these were answered only after a second and more")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        gain: "logins that do not fail, and copies over several connections".to_owned(),
+        change: vec![
+            "at the server and on the way: a firewall's limit of new connections (ufw limit, iptables -S with recent, limit or \
+             hashlimit) or of open ones (connlimit), fail2ban-client status sshd"
+                .to_owned(),
+            "or share one connection: ControlMaster auto, ControlPath and ControlPersist 10m in ssh_config here".to_owned(),
+        ],
+        weight: 58.0,
+    })
+}
+
+/// A server that permits one session of a connection, or few.
+fn session_limit(facts: &Facts) -> Option<Finding> {
+    let why = facts.session_refusal.as_ref()?;
+    Some(Finding {
+        cause: "session_limit",
+        title: "The server refuses further sessions of a connection (MaxSessions).".to_owned(),
+        evidence: vec![format!(
+            "a session beside another, or just after it, was refused: {why}; over connections of their own they begin"
+        )],
+        gain: "shared connections (ControlMaster), and copies over several channels of one connection"
+            .to_owned(),
+        change: vec![
+            "at the server: MaxSessions 10 in sshd_config, which is its default".to_owned(),
+            "or a connection for each session: ControlPath none (-S none) in ssh_config here".to_owned(),
+        ],
+        weight: 0.7,
+    })
+}
