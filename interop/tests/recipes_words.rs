@@ -100,3 +100,25 @@ done
     }
     .run();
 }
+
+/// Titles of the server's processes, by which administrators find whose session one serves. The process that
+/// keeps PAM's session open is ours alone.
+#[test]
+fn server_processes_are_found_by_their_titles() {
+    Recipe {
+        client: r#"
+titles() { ps axo user,comm,args | sed -E -n '/ sshd: (.*@|.*\[priv\])|-session: .*(@|\[priv\])/s/(lh)?sshd(-session)?/sshd/gp' | tr -s ' ' | grep -v sed; }
+all="$(declare -f titles); titles; tty; ps -o comm= -p \$PPID | sed -E 's/(lh)?sshd(-session)?/sshd/'"
+ssh bob@server "$all" </dev/null
+ssh -tt bob@server "$all" </dev/null
+sftp -q -b - bob@server <<<'!eventually pgrep -f "sshd(-session)?: bob@notty" && pgrep -c -u bob sshd'
+ssh -fMN -S c bob@server
+ssh -S c bob@server 'pgrep -cxf "(lh)?sshd(-session)?: bob@notty *"'
+ssh -S c -O exit x
+"#,
+        sees: &["root sshd sshd: bob [priv]\nbob sshd sshd: bob@pts/0\n/dev/pts/0\nsshd\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
