@@ -15,8 +15,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use lh_interop::recipe::{RECIPE, Recipe};
 use lh_interop::tunnel::free_port;
-use lh_interop::{Lab, Lhsshd, assert_same_tree, bin_dir, find, is_root, make_blob, me, our, skip};
+use lh_interop::{
+    Lab, Lhsshd, assert_same_tree, bin_dir, eventually, find, is_root, make_blob, me, our, skip,
+};
 
 /// A code block: the program it needs, its first line's number, its commands, and the output that the page
 /// shows.
@@ -264,6 +267,97 @@ fn the_page_about_keys_can_be_followed() {
 #[test]
 fn the_page_about_openid_can_be_followed() {
     run_page("docs/oidc.md");
+}
+
+/// Returns the indented lines of a page that begin with `start`.
+fn indented<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
+    let found: Vec<_> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with(start))
+        .collect();
+    assert!(!found.is_empty(), "the page shows no line {start}…");
+    found
+}
+
+/// The values of the shown lines are those of another host; the fields and their order are compared.
+#[test]
+fn lines_of_the_transfer_log_are_as_the_page_shows_them() {
+    /// Returns the keys of `key=value …`, in which quoted values may have blanks.
+    fn keys(line: &str) -> Vec<String> {
+        let is_plain: Vec<&str> = line.split('"').step_by(2).collect();
+        is_plain
+            .join("")
+            .split(' ')
+            .filter_map(|field| field.split_once('=').map(|(key, _)| key.to_owned()))
+            .collect()
+    }
+    let lab = Lab::new();
+    let log = lab.arg("transfers");
+    let server = Lhsshd::start(&lab, &format!("TransferLog {log}\nTransferLogOperations yes\n"));
+    prepare(&lab, &server, free_port());
+    lab.write("data/a", "text");
+    let commands =
+        "lhssh server 'uname -a' >/dev/null; echo 'rename /data/a /data/b' | lhsftp -q -b - server";
+    let commands = commands.replace("/data", &lab.arg("data"));
+    let path = format!("{}:{}", lab.arg("bin"), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", &commands]).env("PATH", &path).env("HOME", lab.path("home"));
+    assert!(shell.output().unwrap().status.success(), "{}", server.log());
+    let printed = || fs::read_to_string(&log).unwrap_or_default();
+    let page = fs::read_to_string(root().join("docs/server.md")).unwrap();
+    for (event, what) in [("event=command ", "command="), ("event=operation ", "operation=posix-rename ")] {
+        let of_kind = |line: &&str| line.contains(event) && line.contains(what);
+        eventually("the line is in the log", || printed().lines().any(|line| of_kind(&line)));
+        let text = printed();
+        let line = text.lines().find(of_kind).unwrap();
+        let shown = indented(&page, "2026-").into_iter().find(of_kind).unwrap();
+        assert_eq!(keys(shown), keys(line), "{shown}\n{line}");
+    }
+}
+
+#[test]
+fn lines_of_a_manifest_are_as_the_page_shows_them() {
+    fn members(line: &str) -> Vec<String> {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        value.as_object().unwrap().keys().cloned().collect()
+    }
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    prepare(&lab, &server, free_port());
+    let commands = "ln -s run1.csv results/latest; rm -r results/raw results/x.tmp
+        lhscp -r --links --manifest-out manifest results server:/data/";
+    let path = format!("{}:{}", lab.arg("bin"), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", &commands.replace("/data", &lab.arg("data"))]).env("PATH", &path);
+    let ran = shell.current_dir(lab.path("work")).env("HOME", lab.path("home")).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let page = fs::read_to_string(root().join("docs/json.md")).unwrap();
+    let sorted = |lines: Vec<&str>| {
+        let mut members: Vec<_> = lines.into_iter().map(members).collect();
+        members.sort();
+        members
+    };
+    let shown = [r#"{"longhaul_manifest""#, r#"{"path":"results/"#, r#"{"end":true,"files""#];
+    let shown = sorted(shown.into_iter().flat_map(|start| indented(&page, start)).collect());
+    let printed = fs::read_to_string(lab.path("work/manifest")).unwrap();
+    assert_eq!(shown, sorted(printed.lines().collect()), "{printed}");
+}
+
+#[test]
+fn the_page_about_pam_shows_the_error_of_a_missing_library() {
+    let recipe = Recipe {
+        look: r#"
+rm $(ldconfig -p | awk '/libpam.so.0 / {print $NF}')
+/opt/longhaul/lhsshd -t -o 'UsePAM yes'
+"#,
+        ..RECIPE
+    };
+    let Some((seen, _)) = recipe.run_ours() else { return };
+    let page = fs::read_to_string(root().join("docs/pam.md")).unwrap();
+    for line in indented(&page, "UsePAM: ") {
+        assert!(seen.contains(line), "{line}\n{seen}");
+    }
 }
 
 #[test]

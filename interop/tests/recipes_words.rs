@@ -100,3 +100,65 @@ done
     }
     .run();
 }
+
+/// Titles of the server's processes, by which administrators find whose session one serves. The process that
+/// keeps PAM's session open is ours alone.
+#[test]
+fn server_processes_are_found_by_their_titles() {
+    Recipe {
+        client: r#"
+titles() { ps axo user,comm,args | sed -E -n '/ sshd: (.*@|.*\[priv\])|-session: .*(@|\[priv\])/s/(lh)?sshd(-session)?/sshd/gp' | tr -s ' ' | grep -v sed; }
+all="$(declare -f titles); titles; tty; ps -o comm= -p \$PPID | sed -E 's/(lh)?sshd(-session)?/sshd/'"
+ssh bob@server "$all" </dev/null
+ssh -tt bob@server "$all" </dev/null
+sftp -q -b - bob@server <<<'!eventually pgrep -f "sshd(-session)?: bob@notty" && pgrep -c -u bob sshd'
+ssh -fMN -S c bob@server
+ssh -S c bob@server 'pgrep -cxf "(lh)?sshd(-session)?: bob@notty *"'
+ssh -S c -O exit x
+"#,
+        sees: &["root sshd sshd: bob [priv]\nbob sshd sshd: bob@pts/0\n/dev/pts/0\nsshd\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// `-v` beside `-G` tells which blocks of the configuration apply, and `-vvv` why others do not. Ours
+/// shows a criterion's pattern, OpenSSH the text that it looks at.
+///
+/// Covers: ssh -G
+#[test]
+fn verbose_configuration_tells_which_blocks_apply() {
+    Recipe {
+        config: r#"
+Include conf.d/*.conf
+Include nothing/*
+Match host server exec "test -f yes"
+  User bob
+Match user bob !host server
+  Port 23
+Host *.example.org !inner.example.org
+  Port 22
+"#,
+        client: r#"
+touch yes
+mkdir .ssh/conf.d
+printf '%s\n' 'Host x' 'Port 24' >.ssh/conf.d/a.conf
+for host in server server.example.org inner.example.org; do
+    for flag in -v -vvv; do
+        echo "== $flag $host"
+        ssh -G $flag $host 2>&1 >/dev/null | grep -a '^debug' |
+            grep -aE 'Reading|Applying|Skipping|matched|checking match|match (not )?found|Executing' |
+            tr -d '\r' | sed -E -e "s/[\"']//g" -e '/^debug3/s/(matched !?[a-z]+) .*/\1/'
+    done
+done
+for words in 'ssh://server:6 -p 5' '-p 5 ssh://server:6' 'ssh://bob@server:6 -l me -o Port=7'; do
+    ssh -G $words 2>/dev/null | grep -E '^(user|port) '
+done
+"#,
+        sees: &["port 6\n", "include ~/.ssh/nothing/* matched no files\n"],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}

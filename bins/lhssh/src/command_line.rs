@@ -134,10 +134,12 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let mut warnings = Vec::new();
     let (mut stdio, mut control, mut terminal) = (None, None, None);
     let user = destination.user.clone().map(|user| CommandLine::Flag("User", vec![user]));
+    let port = destination.port.map(|port| CommandLine::Flag("Port", vec![port.to_string()]));
+    let named: Vec<CommandLine> = user.into_iter().chain(port).collect();
     for (index, (flag, value)) in parsed.flags.iter().enumerate() {
         if index == parsed.flags_before_operands {
-            // Flags before the destination override its user name; flags after it do not.
-            request.command_line.extend(user.clone());
+            // Flags before the destination override its user name and port; flags after it do not.
+            request.command_line.extend(named.clone());
         }
         let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
         let lines = &mut request.command_line;
@@ -258,10 +260,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     if let Some(level) = log_level(parsed) {
         assign(lines, "LogLevel", level);
     }
-    lines.extend(user);
-    if let Some(port) = destination.port {
-        lines.push(CommandLine::Flag("Port", vec![port.to_string()]));
-    }
+    lines.extend(named);
     request.command = command.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     Ok(Arguments {
         request,

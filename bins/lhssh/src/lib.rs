@@ -85,6 +85,7 @@ fn go(arguments: Arguments) -> u8 {
         ui.say(warning);
     }
     if arguments.print_config {
+        lh_client::log_configuration(&options, &mut ui);
         return print(&options.config.dump(&lh_client::default_algorithms));
     }
     if switch_forbidden {

@@ -160,10 +160,18 @@ fn version_addendum(options: &Options) -> Result<Option<String>, ClientError> {
     expanded.map(Some).map_err(|why| ClientError::Config(format!("VersionAddendum: {why}")))
 }
 
-/// Logs the parts of the configuration that have no effect.
+/// Logs which parts of the configuration apply, and which have no effect.
 fn log_notes(options: &Options, log: &mut Log<'_>) {
     for note in &options.config.notes {
-        log.say(if note.loud { LogLevel::Info } else { LogLevel::Debug1 }, &note.text);
+        log.say(note.level, &note.text);
+    }
+}
+
+/// Logs with `-v` where the configuration comes from, for a caller that does not connect.
+pub fn log_configuration(options: &Options, ui: &mut dyn UserInterface) {
+    let mut log = Log::new(ui, options.log_level, true);
+    for note in options.config.notes.iter().filter(|note| note.level > LogLevel::Info) {
+        log.say(note.level, &note.text);
     }
 }
 

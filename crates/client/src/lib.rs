@@ -58,7 +58,7 @@ mod x11;
 pub use agent_forward::AgentForward;
 pub use algorithms::default_algorithms;
 pub use client::Client;
-pub use connect::{connect, connect_unauthenticated};
+pub use connect::{connect, connect_unauthenticated, log_configuration};
 pub use destination::Destination;
 pub use error::ClientError;
 pub use forward::Forwards;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{Home, lines};
 use lh_config::client::{CommandLine, JumpHost, Request, UserFile};
-use lh_config::enums::{RequestTty, StrictHostKeyChecking, YesNoAsk};
+use lh_config::enums::{LogLevel, RequestTty, StrictHostKeyChecking, YesNoAsk};
 use lh_config::forward::{Endpoint, Forward};
 use lh_config::special::ControlPersist;
 use lh_config::{CommandFailure, ExpandError, Origin};
@@ -166,7 +166,12 @@ fn unknown_keywords_can_be_ignored_and_old_ones_are() {
     let config = home
         .with_text("h", "IgnoreUnknown Fo*,bar\nFoo 1\nBAR x\nProtocol 2\nRSAAuthentication yes\nGSSAPIAuthentication yes\n")
         .expect("loads");
-    let loud: Vec<_> = config.notes.iter().filter(|note| note.loud).map(|note| note.text.clone()).collect();
+    let loud: Vec<_> = config
+        .notes
+        .iter()
+        .filter(|note| note.level == LogLevel::Info)
+        .map(|note| note.text.clone())
+        .collect();
     // No other note, whether this build loads libraries or not.
     let loads = cfg!(all(target_os = "linux", not(target_env = "musl")));
     assert_eq!(loud.len(), if loads { 1 } else { 2 }, "{loud:?}");
@@ -177,10 +182,11 @@ fn unknown_keywords_can_be_ignored_and_old_ones_are() {
     let config = home
         .with_text("h", "Tunnel no\nRevokedHostKeys /r\nPKCS11Provider /p\nHost x\nSecurityKeyProvider /s\n")
         .expect("loads");
-    let notes: Vec<_> = config.notes.iter().map(|note| (note.loud, note.text.rsplit(": ").next())).collect();
+    let notes: Vec<_> = config.notes.iter().map(|note| (note.level, note.text.rsplit(": ").next())).collect();
     let (read, notes) = notes.split_first().expect("notes");
     assert!(
-        !read.0 && read.1.is_some_and(|text| text.starts_with("Reading configuration data ")),
+        read.0 == LogLevel::Debug1
+            && read.1.is_some_and(|text| text.starts_with("Reading configuration data ")),
         "{read:?}"
     );
     assert_eq!(notes, []);
@@ -395,7 +401,11 @@ fn algorithm_lists_edit_the_default() {
 fn none_switch_works_from_a_file() {
     let home = Home::new();
     let config = home.with_text("h", "NoneEnabled yes\nNoneSwitch yes\n").expect("loads");
-    assert!(*config.none_enabled && *config.none_switch && config.notes.iter().all(|note| !note.loud));
+    assert!(
+        *config.none_enabled
+            && *config.none_switch
+            && config.notes.iter().all(|note| note.level != LogLevel::Info)
+    );
     assert!(*home.with_options(&["NoneSwitch=yes"]).expect("loads").none_switch);
 }
 

@@ -3,6 +3,7 @@
 //! Reading blocks, so it has a thread of its own. The commands' thread asks for a line and serves the
 //! connection until a byte in a socket announces an event: a line, or a word to be completed.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -170,15 +171,34 @@ fn read_lines(reader: &ReaderEnd, mut input: Box<dyn BufRead + Send>) {
     }
 }
 
+/// The lines of text that the editor returns: several, where they were pasted at once.
+fn pasted(text: &str) -> VecDeque<Vec<u8>> {
+    let mut lines: VecDeque<_> = text.lines().map(|line| line.as_bytes().to_vec()).collect();
+    if lines.is_empty() {
+        lines.push_back(Vec::new());
+    }
+    lines
+}
+
 fn edit(editor: &mut Editor<Asker, MemHistory>) {
+    // Pasted lines that follow the one that runs.
+    let mut lines: VecDeque<Vec<u8>> = VecDeque::new();
     loop {
         let Some(Asker(reader)) = editor.helper() else { return };
         if !matches!(reader.told.recv(), Ok(ReaderMessage::Next)) {
             return;
         }
         let said = loop {
+            if let Some(line) = lines.pop_front() {
+                // Shown as if it had been typed now, so that its output has a command above it.
+                let _ = std::io::stdout().write_all(&[PROMPT.as_bytes(), &line[..], b"\n"].concat());
+                break Said::Line(line);
+            }
             match editor.readline(PROMPT) {
-                Ok(line) => break Said::Line(line.into_bytes()),
+                Ok(text) => {
+                    lines = pasted(&text);
+                    break Said::Line(lines.pop_front().unwrap_or_default());
+                }
                 // ^C gives up the line.
                 Err(ReadlineError::Interrupted) => {}
                 Err(_) => break Said::End,
@@ -222,3 +242,17 @@ impl rustyline::highlight::Highlighter for Asker {}
 impl rustyline::validate::Validator for Asker {}
 
 impl Helper for Asker {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pasted_text_is_as_many_lines() {
+        for (text, lines) in
+            [("", &[""][..]), ("ls", &["ls"]), ("pwd\nls\r\n\nlpwd\n", &["pwd", "ls", "", "lpwd"])]
+        {
+            assert_eq!(pasted(text), lines.iter().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
+        }
+    }
+}

@@ -35,6 +35,7 @@
 //! | [`security_key`] | FIDO security keys: libfido2, and middleware libraries |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`tcp_info`] | the kernel's data about a TCP connection |
+//! | [`title`] | the title of the process, for `ps` |
 //! | [`time`] | calendar dates and times |
 //! | [`tun`] | TUN devices, for tunnels and the emulated path of the benchmarks |
 //! | [`errno_text()`] | texts of system errors |
@@ -90,6 +91,8 @@ pub mod tcp_info;
 pub mod termios;
 pub mod threads;
 pub mod time;
+#[cfg(target_os = "linux")]
+pub mod title;
 pub mod tun;
 pub mod tuning;
 pub mod users;

@@ -57,6 +57,26 @@ fn lines_are_edited_completed_and_recalled() {
     assert_same_file(&lab.path("r/f 2"), &lab.path("esc"));
 }
 
+/// Terminals put marks around pasted text, so the editor gets its lines at once.
+#[test]
+fn pasted_lines_run_one_after_the_other() {
+    let lab = Lab::new();
+    prepare(&lab);
+    let server = our("lhsftp-server").to_string_lossy().into_owned();
+    let mut terminal = at_a_terminal(&lab, &["-D".to_owned(), server]);
+    terminal.expect("sftp> ");
+    terminal.send("\u{1b}[200~lpwd\nget r/f1 pasted\n!echo $((6*7))\n\u{1b}[201~\n");
+    terminal.expect("Local working directory: ");
+    terminal.expect("sftp> get r/f1 pasted\r\n");
+    terminal.expect(&format!("Fetching {} to pasted", lab.arg("r/f1")));
+    terminal.expect("sftp> !echo $((6*7))\r\n");
+    terminal.expect("42\r\n");
+    terminal.expect("sftp> ");
+    terminal.send("\u{4}");
+    assert_eq!(terminal.wait(), 0);
+    assert_same_file(&lab.path("r/f1"), &lab.path("pasted"));
+}
+
 #[test]
 fn a_tree_has_one_line_of_progress() {
     let lab = Lab::new();

@@ -41,6 +41,16 @@ fn flags_may_follow_the_host_once() {
     assert_eq!(keywords(&got), [("User".to_owned(), "you".to_owned())]);
     let got = interpreted(&["me@h", "-l", "you"]).expect("fine");
     assert_eq!(keywords(&got)[0], ("User".to_owned(), "me".to_owned()), "a flag after the host comes later");
+    for (args, port) in [
+        (&["ssh://h:6", "-p", "5"][..], "6"),
+        (&["ssh://h:6", "-l", "you", "-p", "5", "cmd"], "6"),
+        (&["-p", "5", "ssh://h:6"], "5"),
+        (&["-v", "ssh://h:6"], "6"),
+    ] {
+        let got = interpreted(args).expect("fine");
+        let first = keywords(&got).into_iter().find(|(keyword, _)| keyword == "Port");
+        assert_eq!(first, Some(("Port".to_owned(), port.to_owned())), "{args:?}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use crate::client_table::ClientSettings;
+use crate::enums::LogLevel;
 use crate::environment::{Account, Environment};
 use crate::error::ConfigError;
 use crate::expand_error::ExpandError;
@@ -30,8 +31,8 @@ pub struct ClientConfig {
 /// A note for the log: not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Whether the note is always logged (`true`) or only with `-v`.
-    pub loud: bool,
+    /// Level of the log from which on the note is logged.
+    pub level: LogLevel,
     /// Text of the note: one line.
     pub text: String,
 }

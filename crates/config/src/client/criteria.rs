@@ -1,9 +1,9 @@
 //! The criteria of `Match` in `ssh_config`.
 
 use super::config::tokens;
-use super::loader::Loader;
+use super::loader::{Loader, Place};
 use crate::cidr;
-use crate::enums::SessionType;
+use crate::enums::{LogLevel, SessionType};
 use crate::line::{BadQuotes, split_criteria};
 use crate::match_error::MatchError;
 use crate::pattern::{ListMatch, match_host, match_list, wildcard};
@@ -14,11 +14,15 @@ const VERSION: &str = concat!("Longhaul_", env!("CARGO_PKG_VERSION"));
 
 impl Loader<'_> {
     /// Returns whether the criteria match. `live` is false inside blocks that do not apply, where no command
-    /// may run.
+    /// may run. The log tells about each criterion.
     ///
     /// # Errors
     /// The reason, to print before "Bad Match condition".
-    pub(super) fn criteria(&mut self, text: &str, live: bool) -> Result<bool, MatchError> {
+    pub(super) fn criteria(&mut self, text: &str, place: &Place, live: bool) -> Result<bool, MatchError> {
+        let (text, original) = (text.trim(), &self.request.host);
+        let host = self.current_host();
+        let line = format!("checking match for '{text}' host {host} originally {original}");
+        self.note(LogLevel::Debug2, line);
         let words = split_criteria(text).map_err(|BadQuotes| MatchError::BadQuotes)?;
         let mut words = words.into_iter();
         let mut result = true;
@@ -28,6 +32,7 @@ impl Loader<'_> {
                 Some(rest) => (true, rest.to_ascii_lowercase()),
                 None => (false, word.to_ascii_lowercase()),
             };
+            let mut shown = String::new();
             let hit = match attribute.as_str() {
                 "all" => {
                     // As in OpenSSH, one attribute may precede `all`, for `canonical all`.
@@ -48,15 +53,23 @@ impl Loader<'_> {
                             !argument.is_empty() || attribute == "command" || attribute == "tagged"
                         })
                         .ok_or_else(|| MatchError::MissingArgument(attribute.clone()))?;
+                    shown = format!(" \"{argument}\"");
                     self.criterion(&attribute, &argument, live && result)?
                 }
             };
             attributes += 1;
+            let (not, mark) = (if hit == negated { "not " } else { "" }, if negated { "!" } else { "" });
+            // A command has not run where another criterion has failed before.
+            if attribute != "exec" || (live && result) {
+                self.note(LogLevel::Debug3, place.say(format!("{not}matched '{mark}{attribute}{shown}'")));
+            }
             result &= hit != negated;
         }
         if attributes == 0 {
             return Err(MatchError::NoAttributes);
         }
+        let outcome = if result { "match found" } else { "match not found" };
+        self.note(LogLevel::Debug2, outcome.to_owned());
         Ok(result)
     }
 
@@ -103,6 +116,9 @@ impl Loader<'_> {
             "exec" => {
                 let command =
                     self.current_tokens().expand_command(argument).map_err(MatchError::Unexpandable)?;
+                if live {
+                    self.debug(format!("Executing command: '{command}'"));
+                }
                 live && self.environment.run(&command).map_err(MatchError::Command)?
             }
             _ => return Err(MatchError::UnsupportedAttribute(attribute.to_owned())),

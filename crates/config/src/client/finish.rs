@@ -2,6 +2,7 @@
 
 use super::config::{ClientConfig, JumpHost};
 use super::loader::Loader;
+use crate::enums::LogLevel;
 use crate::error::ConfigError;
 use crate::names::{BAD_USER, user_is_safe};
 use crate::table::{Origin, Setting};
@@ -71,7 +72,7 @@ impl Loader<'_> {
         self.resolve_set_env()?;
         // Each of the two passes may add an equal note.
         let mut said = std::collections::HashSet::new();
-        self.notes.retain(|note| said.insert(note.text.clone()));
+        self.notes.retain(|note| note.level > LogLevel::Debug1 || said.insert(note.text.clone()));
         let s = &mut self.settings;
         if s.metrics_path.is_set() && !s.metrics.is_set() {
             s.metrics = Setting { value: true, origin: s.metrics_path.origin.clone() };

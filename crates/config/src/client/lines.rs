@@ -5,10 +5,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::config::{JumpHost, Note};
+use super::config::JumpHost;
 use super::loader::{FileContext, Loader, Place};
 use crate::algorithms::{AlgorithmKind, all_known, expanded, first_unknown};
 use crate::client_table::{CLIENT_IGNORED, CLIENT_KEYWORDS};
+use crate::enums::LogLevel;
 use crate::environment::CommandFailure;
 use crate::error::{ConfigError, errno_text};
 use crate::expand_error::ExpandError;
@@ -102,7 +103,7 @@ impl Loader<'_> {
         match lower.as_str() {
             "host" => return Ok(self.host_line(rest, place, active, context)),
             "match" => {
-                return Ok(match self.criteria(rest, !context.never) {
+                return Ok(match self.criteria(rest, place, !context.never) {
                     Ok(holds) => {
                         *active = holds && !context.never;
                         true
@@ -141,13 +142,12 @@ impl Loader<'_> {
     fn unknown(&mut self, lower: &str, place: &Place) -> bool {
         if let Some((_, loud)) = CLIENT_IGNORED.iter().find(|(name, _)| name.eq_ignore_ascii_case(lower)) {
             let kind = if *loud { "Unsupported" } else { "Deprecated" };
-            self.notes.push(Note { loud: *loud, text: place.say(format!("{kind} option \"{lower}\"")) });
+            self.note(level(*loud), place.say(format!("{kind} option \"{lower}\"")));
             return true;
         }
         let ignored = self.settings.ignore_unknown.as_deref().unwrap_or("").to_ascii_lowercase();
         if match_list(lower, &ignored, true) == ListMatch::Yes {
-            self.notes
-                .push(Note { loud: false, text: place.say(format!("Ignored unknown option \"{lower}\"")) });
+            self.debug(place.say(format!("Ignored unknown option \"{lower}\"")));
             return true;
         }
         let shown = visible(lower);
@@ -214,7 +214,16 @@ impl Loader<'_> {
             let base =
                 if context.user { self.request.account.home.join(".ssh") } else { PathBuf::from("/etc/ssh") };
             let pattern = base.join(expanded);
-            for path in glob(&pattern.to_string_lossy()) {
+            let paths = glob(&pattern.to_string_lossy());
+            if paths.is_empty() {
+                let shown = match (word.starts_with(['/', '~']), context.user) {
+                    (true, _) => word,
+                    (false, true) => format!("~/.ssh/{word}"),
+                    (false, false) => format!("/etc/ssh/{word}"),
+                };
+                self.debug(place.say(format!("include {shown} matched no files")));
+            }
+            for path in paths {
                 // As in ssh, the owner and mode of every included file count.
                 let inner = FileContext {
                     depth: context.depth + 1,
@@ -293,13 +302,18 @@ impl Loader<'_> {
                 _ => true,
             };
             let text = place.say(format!("Unsupported option \"{}\"", name.to_ascii_lowercase()));
-            self.notes.push(Note { loud, text });
+            self.note(level(loud), text);
         }
         if active && let Some(text) = keyword.shortfall(&value) {
-            self.notes.push(Note { loud: false, text: place.say(text) });
+            self.debug(place.say(text));
         }
         true
     }
+}
+
+/// Level of a note that is always logged (`true`), or only with `-v`.
+const fn level(loud: bool) -> LogLevel {
+    if loud { LogLevel::Info } else { LogLevel::Debug1 }
 }
 
 /// Returns a word as ssh's log shows it, with non-ASCII characters in octal: otherwise a byte-order mark

@@ -1,6 +1,6 @@
 //! Loads the configuration from files and the command line.
 
-use super::config::{ClientConfig, Note};
+use super::config::ClientConfig;
 use super::loader::{FileContext, Loader, Place};
 use super::{CommandLine, Request, UserFile};
 use crate::algorithms::{AlgorithmKind, all_known};
@@ -36,10 +36,7 @@ pub fn load(request: &Request, environment: &dyn Environment) -> Result<ClientCo
     let host = loader.host.clone();
     loader.check_host(&host)?;
     if *loader.settings.canonicalize_hostname != CanonicalizeHostname::No {
-        loader.notes.push(Note {
-            loud: false,
-            text: "hostname canonicalisation enabled, will re-parse configuration".to_string(),
-        });
+        loader.debug("hostname canonicalisation enabled, will re-parse configuration".to_string());
         loader.final_wanted = true;
     }
     if loader.final_wanted {

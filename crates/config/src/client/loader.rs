@@ -5,6 +5,7 @@ use std::fmt::Display;
 use super::Request;
 use super::config::Note;
 use crate::client_table::ClientSettings;
+use crate::enums::LogLevel;
 use crate::environment::Environment;
 use crate::error::{ConfigError, ConfigFault};
 use crate::names::{BAD_HOST, host_is_safe};
@@ -65,9 +66,14 @@ impl Loader<'_> {
         false
     }
 
+    /// Adds a message for the log.
+    pub(super) fn note(&mut self, level: LogLevel, text: String) {
+        self.notes.push(Note { level, text });
+    }
+
     /// Adds a debug message about the origin of a setting.
     pub(super) fn debug(&mut self, text: String) {
-        self.notes.push(Note { loud: false, text });
+        self.note(LogLevel::Debug1, text);
     }
 
     /// Refuses a host name with shell syntax, from the command line as well as from files: no network has

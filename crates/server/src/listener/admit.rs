@@ -21,6 +21,7 @@ use super::{
 use crate::arrivals::Rank;
 use crate::log::{error, verbose};
 use crate::penalties::Source;
+use crate::session::title;
 
 /// Number of CPU cores for each process that may be starting at a time. During a flood of connections half of
 /// the machine stays free for logins; starting more at once would not be faster.
@@ -270,6 +271,7 @@ impl Listener {
         if let Some(lowered) = lowered {
             program = program.arg(format!("{NICE_FLAG}{lowered}")).priority(lowered.into());
         }
+        let program = program.arg(title::room());
         let pid = program.stdio(socket, theirs.into(), stderr).new_session().start()?;
         Ok((ours.into(), pid))
     }

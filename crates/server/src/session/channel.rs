@@ -246,6 +246,7 @@ impl SessionChannel {
     /// Starts the requested program, or the one that is forced in its place.
     fn start(&mut self, wanted: &RequestedProgram, want_reply: bool, cx: &mut ChannelCx<'_>) {
         let shared = Rc::clone(&self.shared);
+        shared.programs.title.show();
         let notice = match &shared.modules.problem {
             Some(problem) => Some(format!("{}{problem}\n", shared.modules.said)),
             // With PAM, a module checks for nologin.

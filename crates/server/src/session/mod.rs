@@ -41,6 +41,7 @@ mod sftp;
 mod shared;
 mod shared_sockets;
 mod terminal;
+pub(crate) mod title;
 mod tunnel;
 mod usage_log;
 mod usage_reporter;
@@ -85,6 +86,9 @@ impl Started {
         let mut started = Self::default();
         for argument in arguments {
             let text = argument.to_str().ok_or("bad argument")?;
+            if text.starts_with(title::ROOM_FLAG) {
+                continue;
+            }
             match (text.strip_prefix(CLIENT_FLAG), text.strip_prefix(NICE_FLAG)) {
                 (Some(address), _) => started.client = Some(address.parse()?),
                 (None, Some(nice)) => started.lowered = Some(nice.parse()?),
@@ -98,6 +102,7 @@ impl Started {
 /// Runs a session process with these arguments, started by a listener or by [`inetd`]. Returns the exit
 /// status.
 pub fn main(arguments: &[OsString]) -> i32 {
+    title::begin();
     match Started::parse(arguments).and_then(|started| Ok((begin(&started)?, started))) {
         Ok(((session, connection, control), started)) => serve(session, connection, &started, control),
         Err(problem) => {
@@ -142,6 +147,7 @@ pub fn inetd(hand_over: HandOver) -> i32 {
             rustix::io::fcntl_setfd(&stdout, rustix::io::FdFlags::empty())?;
             command.arg(stdout.as_raw_fd().to_string());
         }
+        command.arg(title::room());
         Err(command.stdin(stdin).stdout(file).exec().into())
     };
     let Err(problem) = begin_again();
@@ -286,6 +292,7 @@ mod tests {
             Started::parse(&words).ok()
         };
         assert_eq!(parse(&[]), Some(Started::default()));
+        assert_eq!(parse(&["--title=   "]), Some(Started::default()));
         assert_eq!(parse(&["7"]), Some(Started { write: Some(7), ..Started::default() }));
         let client = "[2001:db8::7]:22".parse().ok();
         assert_eq!(parse(&["--client=[2001:db8::7]:22"]), Some(Started { client, ..Started::default() }));

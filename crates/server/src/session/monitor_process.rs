@@ -18,6 +18,7 @@ use super::monitor_child::{Child, bury, end};
 use super::monitor_user::{UsageSinks, after};
 use super::monitor_wait::{Stop, WaitEnd, answer, wait};
 use super::shared_sockets::SharedSockets;
+use super::title;
 use super::usage_log::UsageLog;
 use crate::exit_status::{
     EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_GRACE_LOGIN_BEGUN,
@@ -113,6 +114,7 @@ fn supervise(
     usage_log.logged_in(monitor.who());
     let (mut listed, marks) = (None, monitor.marks());
     let moved = monitor.grant(state).map_err(|problem| problem.to_string()).and_then(|grant| {
+        title::monitor(&grant.user.name);
         debug!(log, "User child is on pid {}", user.pid.as_raw_nonzero());
         listed = Listed::new(&grant.user, marks)
             .map_err(|problem| debug!(log, "the session is not listed: {problem}"))

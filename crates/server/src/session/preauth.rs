@@ -19,6 +19,7 @@ use lh_wire::msg::disconnect;
 
 use super::common::{Address, Common, Connection, Failure};
 use super::login::{MonitorClient, NoLogin, log_in};
+use super::title;
 use crate::exit_status::{EXIT_FAILURE, EXIT_GRACE};
 use crate::log::{Log, error};
 use crate::monitor_ipc::MonitorSocket;
@@ -40,6 +41,7 @@ const REPORT: &str = "LHSSHD_SANDBOX";
 
 /// Serves the connection until a user has logged in. Returns the exit status.
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
+    title::preauth();
     let socket = match monitor.try_clone() {
         Ok(socket) => socket,
         // There is no log to report it to.

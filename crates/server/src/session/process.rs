@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use rustix::termios::Winsize;
 
 use super::recording::Recording;
+use super::title::ShownTerminal;
 
 /// Poll token of the child; the pump's tokens are smaller.
 const CHILD: usize = 64;
@@ -29,6 +30,8 @@ pub(super) struct Process {
     child: Watched,
     pump: Option<FdPump>,
     pty: Option<Pty>,
+    /// The terminal in the title of this process.
+    _shown: Option<ShownTerminal>,
     /// The recording of the terminal, if there is one.
     recording: Option<Recording>,
     /// Time at which to send EOF: the output has ended, but the program has not.
@@ -55,6 +58,7 @@ impl Process {
     pub(super) fn in_terminal(
         program: Program,
         mut pty: Pty,
+        shown: Option<ShownTerminal>,
         recording: Option<Recording>,
     ) -> io::Result<Self> {
         let slave = pty.open_slave()?;
@@ -68,7 +72,7 @@ impl Process {
         if let Some(recording) = &recording {
             pump = pump.filter(Box::new(recording.clone()));
         }
-        Ok(Self { recording, ..Self::new(child, pump, Some(pty)) })
+        Ok(Self { _shown: shown, recording, ..Self::new(child, pump, Some(pty)) })
     }
 
     /// Starts a program without a terminal.
@@ -104,6 +108,7 @@ impl Process {
             child,
             pump: Some(pump),
             pty,
+            _shown: None,
             recording: None,
             eof_due: None,
             eof_said: false,

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -21,6 +22,7 @@ use super::environment::{self, UserFile, UserFileError};
 use super::parts::Parts;
 use super::sftp::mounts::Mounts;
 use super::sftp::workers::Workers;
+use super::title::UserTitle;
 use crate::key_options::KeyOptions;
 use crate::log::{Field, Log};
 use crate::monitor_ipc::{MonitorRequest, MonitorSocket};
@@ -102,6 +104,8 @@ pub(super) struct ProgramContext {
     pub(super) credentials: Option<Credentials>,
     /// Path of the forwarded agent's socket, once a session has requested it.
     pub(super) agent: RefCell<Option<PathBuf>>,
+    /// The title of this process.
+    pub(super) title: Rc<UserTitle>,
 }
 
 /// The session's access to files through SFTP.

@@ -33,6 +33,7 @@ use super::pam_holder::{Holder, Inherited};
 use super::resuming::{self, Resuming};
 use super::sftp::mounts::Mounts;
 use super::shared::{self, ClientLink, FileAccess, ModulesSession, ProgramContext, Shared};
+use super::title::{self, UserTitle};
 use super::usage_reporter;
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
@@ -80,6 +81,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
         Some(session) => match lh_sys::background::split() {
             Ok(None) => Some(session.inherit()),
             Ok(Some(child)) => {
+                title::modules(&grant.user.name);
                 drop((connection, grant));
                 let status = session.hold(child, &log);
                 // The monitor waits for this socket to close.
@@ -264,6 +266,7 @@ fn share(
         || settings.per_user_transfer_quota.value.0.is_some();
     let operations = logs && settings.transfer_log_operations.value;
     let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
+    let title = UserTitle::new(&user.name);
     Shared {
         user,
         settings,
@@ -285,6 +288,7 @@ fn share(
             auth_info,
             credentials,
             agent: RefCell::default(),
+            title,
         },
         files: FileAccess::new(mounts),
         monitor: RefCell::new(monitor),

@@ -5,7 +5,7 @@ use lh_metrics::threads::Usage;
 
 use super::super::diagnose::diagnose;
 use super::super::facts::OtherCipher;
-use super::{first, good, sender, up};
+use super::{first, good, page_text, sender, up};
 use crate::disk::{Disk, Full};
 use crate::flow::{Flow, Sender, Turns};
 use crate::quota::Quota;
@@ -34,6 +34,39 @@ fn fixed_ssh_window_is_named_with_its_size() {
     // A window that is closed at a tenth of what it allows waits for the receiver.
     up(&mut facts).rate = 4e6;
     assert_ne!(first(&facts).0, "ssh_window");
+}
+
+/// The page shows what was measured over such a path; here are other numbers.
+#[test]
+fn page_about_measuring_shows_a_finding_as_it_is_printed() {
+    let mut facts = good();
+    *up(&mut facts) = Flow { rate: 38e6, closed: 0.9, ..facts.up.clone().unwrap() };
+    facts.up_together = Some(140e6);
+    let without_numbers = |text: &str| {
+        let numbers = |word: &str| word.replace(|c: char| c.is_ascii_digit() || c == '.', "");
+        text.split_whitespace().map(numbers).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    };
+    let page = without_numbers(include_str!("../../../../../docs/measuring.md"));
+    let finding = &diagnose(&facts)[0];
+    let evidence = finding.evidence.iter().map(|line| format!("evidence {line}"));
+    let change = finding.change.iter().map(|line| format!("change {line}"));
+    let shown: Vec<_> = [finding.title.clone()]
+        .into_iter()
+        .chain(evidence)
+        .chain([format!("gain {}", finding.gain)])
+        .chain(change)
+        .collect();
+    let shown = without_numbers(&shown.join(" "));
+    assert!(page.contains(&shown), "docs/measuring.md lacks {shown:?}");
+    let printed = without_numbers(&page_text(&facts));
+    for text in [
+        "longhaul doctor:",
+        "round trip ms without load",
+        "upload MB/s; four connections MB/s; round trip then ms",
+    ] {
+        assert!(page.contains(text) && printed.contains(text), "{text:?} in {printed:?}");
+    }
+    assert!(printed.contains(&shown), "{printed:?} lacks {shown:?}");
 }
 
 #[test]

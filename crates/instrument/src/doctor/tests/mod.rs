@@ -74,6 +74,10 @@ fn sender(facts: &mut Facts) -> &mut Sender {
 }
 
 /// The first cause, which has a gain, evidence and, unless it is the path, something to change.
+fn page_text(facts: &Facts) -> String {
+    page::text(facts, &diagnose(facts), 30.0)
+}
+
 fn first(facts: &Facts) -> (&'static str, String) {
     let found = diagnose(facts);
     let text = page::text(facts, &found, 30.0);

@@ -106,7 +106,8 @@ pub(super) fn run(
         Some(terminal) => {
             let recording =
                 recording::open(shared, &terminal.kind, rustix::termios::tcgetwinsize(&terminal.pty)?)?;
-            Process::in_terminal(program, terminal.pty, recording)
+            let shown = terminal.line().map(|line| shared.programs.title.with_terminal(line));
+            Process::in_terminal(program, terminal.pty, shown, recording)
         }
         None if matches!(wanted, RequestedProgram::Subsystem(_)) => {
             Process::with_pipes(program, Errors::Discarded)
