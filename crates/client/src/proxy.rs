@@ -77,6 +77,9 @@ pub(crate) fn carry(
     match (forked, hop.take()) {
         (Ok(()), Some((link, proxy, _))) => {
             drop(link);
+            if let Some(ours) = &mut ours {
+                ours.set_carried();
+            }
             // The command now belongs to the copy, which signals it at the end.
             std::mem::forget(proxy);
         }
