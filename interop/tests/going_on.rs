@@ -692,6 +692,19 @@ fn a_silent_hop_ends_with_its_session() {
     let ran = lab.run(&our("lhssh"), &["-F", &lab.arg("config"), "far", command]);
     assert_eq!((ran.code, ran.out.len()), (6, 3_000_000), "{}", ran.err);
     assert_eq!((scene.cuts.broken(), scene.cuts.connections()), (1, 2));
+    // Up, the silent connection takes nothing of what the session has left for it.
+    let scene = Broken { cuts: Cuts::to(scene.server.port, vec![(MB, Break::Silence)]), ..scene };
+    scene.lab.know(scene.cuts.port);
+    let moved =
+        scene.lab.read("config").replace(&format!(" Port {near}\n"), &format!(" Port {}\n", scene.cuts.port));
+    scene.lab.write("config", &moved);
+    let blob = scene.lab.path("blob");
+    make_blob(&blob, 16 << 20);
+    let input = File::open(&blob).unwrap().into();
+    let ran =
+        scene.lab.run_with(&our("lhssh"), &["-F", &scene.lab.arg("config"), "far", "wc -c; exit 6"], input);
+    assert_eq!((ran.code, ran.text().trim()), (6, "16777216"), "{}", ran.err);
+    assert_eq!((scene.cuts.broken(), scene.cuts.connections()), (1, 2));
 }
 
 /// Covers: ssh_config Resume
