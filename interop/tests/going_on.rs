@@ -384,6 +384,28 @@ fn a_session_ends_when_its_time_is_over() {
     eventually("the session ends", || scene.server.log().contains("its client has not come back"));
 }
 
+/// A client that was asleep for longer than the server kept its session says why it cannot go on.
+///
+/// Covers: ssh_config Resume; sshd_config ResumeGrace
+#[test]
+fn a_client_hears_that_its_session_is_gone() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let scene = Broken::new("ResumeGrace 2s\n", &[(100_000, Break::Reset)]);
+    let go = scene.lab.arg("go");
+    let command = format!("echo started; until test -e {go}; do sleep 0.1; done; head -c 1000000 /dev/zero");
+    let mut client = scene.start(&[], &command);
+    let mut line = [0; 8];
+    client.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    kill_process(Pid::from_child(&client), Signal::STOP).unwrap();
+    scene.lab.write("go", "");
+    eventually("the session ends", || scene.server.log().contains("its client has not come back"));
+    kill_process(Pid::from_child(&client), Signal::CONT).unwrap();
+    let ended = client.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(255), "{said}");
+    assert!(said.contains("The server no longer has the session"), "{said}");
+}
+
 /// A client that is told to wait less than the server gives up, with ssh's status.
 ///
 /// Covers: ssh_config Resume

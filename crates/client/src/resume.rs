@@ -348,6 +348,11 @@ impl Resuming {
             Some(AttemptReport::Failed(error)) => {
                 agreed.attempts.retain(|other| other.id() != id);
                 self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
+                if error.failure() == Failure::Refused {
+                    self.status.clear();
+                    let text = "The server no longer has the session, which cannot go on.";
+                    self.logger.say(LogLevel::Error, text);
+                }
                 agreed.fail(id, error.failure(), now);
             }
         }
