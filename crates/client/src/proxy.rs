@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
+use lh_sys::signals;
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
+use rustix::process::Signal;
 
 use crate::options::user_shell;
 
@@ -68,6 +70,8 @@ pub(crate) fn carry(
     let forked = lh_sys::background::in_copy(|| {
         // ^C at the terminal may be for a local command (`lhsftp`), not for the connection.
         let _ = rustix::process::setsid();
+        // The thread that would act on signals exists only in the parent.
+        signals::restore_defaults(&[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT]);
         // With this end open in the copy, the parent's close would go unnoticed.
         ours = None;
         // A reader of our output must not wait for the copy to exit.
