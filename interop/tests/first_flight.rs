@@ -39,27 +39,35 @@ fn directory(lab: &Lab) {
 /// The flights: identification and KEXINIT; key exchange; login, channel, subsystem and first request; the
 /// listing.
 ///
-/// Covers: wire first-flight@longhaul
+/// Covers: wire first-flight@longhaul; sshd_config ResumeGrace
 #[test]
 fn a_listing_takes_four_flights() {
-    let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "");
-    know(&lab);
-    directory(&lab);
-    let flights = Flights::fewest(server.port, 4, |port| {
-        let ran = listing(&lab, port, &[]).ok("lhsftp");
-        assert!(ran.text().contains("found"), "{}", ran.text());
-    });
-    assert!(flights <= 4, "{flights}");
+    for config in ["ResumeGrace 0", "ResumeGrace 10m"] {
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, config);
+        know(&lab);
+        directory(&lab);
+        let flights = Flights::fewest(server.port, 4, |port| {
+            let ran = listing(&lab, port, &[]).ok("lhsftp");
+            assert!(ran.text().contains("found"), "{}", ran.text());
+        });
+        assert!(flights <= 4, "{config}: {flights}");
+    }
 }
 
 /// Up into a new directory; down from a tree whose directories must be listed.
 ///
-/// Covers: wire first-flight@longhaul
+/// Covers: wire first-flight@longhaul; sshd_config ResumeGrace
 #[test]
 fn a_tree_takes_four_flights_up_and_five_down() {
+    for config in ["ResumeGrace 0", "ResumeGrace 10m"] {
+        tree_flights(config);
+    }
+}
+
+fn tree_flights(config: &str) {
     let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "");
+    let server = Lhsshd::start(&lab, config);
     know(&lab);
     let from = lab.path("from");
     for number in 0..60 {
@@ -81,7 +89,7 @@ fn a_tree_takes_four_flights_up_and_five_down() {
             run(&lab, "lhscp", port, &[], &words).ok("lhscp");
             assert_same_tree(&from, &to);
         });
-        assert!(flights <= most, "up {up}: {flights}");
+        assert!(flights <= most, "{config}, up {up}: {flights}");
     }
 }
 

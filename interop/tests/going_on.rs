@@ -384,6 +384,28 @@ fn a_session_ends_when_its_time_is_over() {
     eventually("the session ends", || scene.server.log().contains("its client has not come back"));
 }
 
+/// A client that was asleep for longer than the server kept its session says why it cannot go on.
+///
+/// Covers: ssh_config Resume; sshd_config ResumeGrace
+#[test]
+fn a_client_hears_that_its_session_is_gone() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let scene = Broken::new("ResumeGrace 2s\n", &[(100_000, Break::Reset)]);
+    let go = scene.lab.arg("go");
+    let command = format!("echo started; until test -e {go}; do sleep 0.1; done; head -c 1000000 /dev/zero");
+    let mut client = scene.start(&[], &command);
+    let mut line = [0; 8];
+    client.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    kill_process(Pid::from_child(&client), Signal::STOP).unwrap();
+    scene.lab.write("go", "");
+    eventually("the session ends", || scene.server.log().contains("its client has not come back"));
+    kill_process(Pid::from_child(&client), Signal::CONT).unwrap();
+    let ended = client.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(255), "{said}");
+    assert!(said.contains("The server no longer has the session"), "{said}");
+}
+
 /// A client that is told to wait less than the server gives up, with ssh's status.
 ///
 /// Covers: ssh_config Resume
@@ -691,6 +713,19 @@ fn a_silent_hop_ends_with_its_session() {
     let command = "head -c 3000000 /dev/zero; exit 6";
     let ran = lab.run(&our("lhssh"), &["-F", &lab.arg("config"), "far", command]);
     assert_eq!((ran.code, ran.out.len()), (6, 3_000_000), "{}", ran.err);
+    assert_eq!((scene.cuts.broken(), scene.cuts.connections()), (1, 2));
+    // Up, the silent connection takes nothing of what the session has left for it.
+    let scene = Broken { cuts: Cuts::to(scene.server.port, vec![(MB, Break::Silence)]), ..scene };
+    scene.lab.know(scene.cuts.port);
+    let moved =
+        scene.lab.read("config").replace(&format!(" Port {near}\n"), &format!(" Port {}\n", scene.cuts.port));
+    scene.lab.write("config", &moved);
+    let blob = scene.lab.path("blob");
+    make_blob(&blob, 16 << 20);
+    let input = File::open(&blob).unwrap().into();
+    let ran =
+        scene.lab.run_with(&our("lhssh"), &["-F", &scene.lab.arg("config"), "far", "wc -c; exit 6"], input);
+    assert_eq!((ran.code, ran.text().trim()), (6, "16777216"), "{}", ran.err);
     assert_eq!((scene.cuts.broken(), scene.cuts.connections()), (1, 2));
 }
 

@@ -275,7 +275,7 @@ fn one_remote(
                 let died = unattended && client.has_died();
                 if !good && !client.has_died() {
                     // Otherwise the server would take its end for a break, and keep the session for a while.
-                    client.close();
+                    client.interrupt();
                 }
                 // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));

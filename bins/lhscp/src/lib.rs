@@ -63,7 +63,10 @@ fn start() -> u8 {
             let status = run_command(&parsed, &mut frame.record);
             frame.end(status)
         }
-        None => run_command(&parsed, &mut RunRecord::new()),
+        None => {
+            frame::take_leave(|_| ());
+            run_command(&parsed, &mut RunRecord::new())
+        }
     }
 }
 

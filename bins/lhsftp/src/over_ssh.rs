@@ -43,7 +43,18 @@ pub(crate) struct Channel {
 
 /// Time for taking leave of the server when a signal ends this program. A command of this host may be
 /// running.
-const LEAVE: Duration = Duration::from_secs(1);
+const LEAVE: Duration = Duration::from_millis(3500);
+
+/// Signals that end this program.
+const END_SIGNALS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+/// Ends this program because of a signal.
+fn end_by(number: u8) -> ! {
+    if i32::from(number) == Signal::QUIT.as_raw() {
+        signals::end_by(Signal::QUIT);
+    }
+    std::process::exit(128 + i32::from(number))
+}
 
 /// Returns a socket on which a signal that ends this program arrives as its number. Without a word of
 /// farewell the server would keep the session, for a client that may come back.
@@ -51,13 +62,16 @@ fn ending() -> Option<UnixStream> {
     let (ours, mut theirs) = UnixStream::pair().ok()?;
     ours.set_nonblocking(true).ok()?;
     let act = move |signal: Signal| {
+        // A second signal ends the program at once, but for SIGHUP: a terminal that is closed sends it twice,
+        // itself and by the shell.
+        signals::restore_defaults(&[Signal::INT, Signal::TERM, Signal::QUIT]);
         let number = u8::try_from(signal.as_raw()).unwrap_or_default();
         let _ = theirs.write_all(&[number]);
         std::thread::sleep(LEAVE);
-        std::process::exit(128 + i32::from(number));
+        end_by(number);
     };
     // Those that are collected for the running command, as that of ^C may be, do not arrive here.
-    signals::on_first(&[Signal::INT, Signal::TERM, Signal::HUP], act).ok()?;
+    signals::on_first(&END_SIGNALS, act).ok()?;
     Some(ours)
 }
 
@@ -128,8 +142,8 @@ impl Carrier for Channel {
         let (result, control) = self.connection.run(Some(self.id), connector.clone());
         let refused = control.refused;
         if let Some(number) = self.ended.get() {
-            self.connection.close();
-            std::process::exit(128 + i32::from(number));
+            self.connection.interrupt();
+            end_by(number);
         }
         if let Some(request) = refused {
             say(&format!("{request} request failed on channel 0"));

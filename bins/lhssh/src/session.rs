@@ -124,7 +124,7 @@ pub(crate) fn session(
     }
     match control.ending {
         Ending::Signal(signal) => {
-            client.close();
+            client.interrupt();
             // Without a session there is no status to return, and being ended is what service managers do.
             if signal == Signal::TERM && without_session {
                 return Ok(0);
@@ -145,7 +145,12 @@ pub(crate) fn session(
     }
     let status = result?;
     fatal()?;
-    client.close();
+    // A master may end in the middle of its clients' sessions, as `~.` ends this one.
+    if control.serves_others_only || !control.over {
+        client.interrupt()
+    } else {
+        client.close()
+    }
     if plan.tty && !control.refused && options.log_level >= LogLevel::Info {
         ui.say(&format!("Connection to {} closed.", client.host()));
     }

@@ -11,7 +11,7 @@ use lh_sys::errno_text;
 use crate::AgentForward;
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::handshake::DISCONNECT_TIMEOUT;
+use crate::handshake::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT};
 use crate::log::Logger;
 use crate::login::Needed;
 use crate::login_setup::session_proof;
@@ -175,7 +175,19 @@ impl Client {
             None => control,
         };
         let result = match &mut self.resuming {
-            Some(resuming) => self.driver.run(&mut Resumed { inner: control, resuming }),
+            Some(resuming) => {
+                resuming.begin();
+                let result = self.driver.run(&mut Resumed { inner: control, resuming });
+                if let Some(running) = resuming.end() {
+                    self.interrupt();
+                    drop(running);
+                    // The thread that has the signal ends the process.
+                    loop {
+                        std::thread::park();
+                    }
+                }
+                result
+            }
             None => self.driver.run(control),
         };
         result.map_err(|error| self.ended(&error))
@@ -243,12 +255,22 @@ impl Client {
         self.update.take()
     }
 
-    /// Sends DISCONNECT and writes queued data, for at most a short time.
+    /// Sends DISCONNECT and writes queued data, for at most a short time. A server that would keep the session
+    /// for another connection gets up to [`FAREWELL_TIMEOUT`] to receive it.
     pub fn close(&mut self) {
+        self.leave(false);
+    }
+
+    /// Like [`close`](Self::close), where sessions have not come to their end: the server may be sending.
+    pub fn interrupt(&mut self) {
+        self.leave(true);
+    }
+
+    fn leave(&mut self, may_send: bool) {
         if let Some(metrics) = &mut self.metrics {
             metrics.finish(&mut self.driver);
         }
-        self.driver.disconnect("disconnected by user", DISCONNECT_TIMEOUT);
+        self.driver.leave("disconnected by user", may_send, DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT);
     }
 }
 

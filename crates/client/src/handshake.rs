@@ -103,6 +103,9 @@ pub(crate) fn shake_hands(
 /// Time limit for sending the final DISCONNECT.
 pub(crate) const DISCONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
 
+/// Time limit for the final DISCONNECT to a server that would keep the session without it.
+pub(crate) const FAREWELL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// Function that queries DNS about a host and its key.
 type DnsLookup = fn(&str, &PublicKey, &mut Log<'_>) -> DnsVerdict;
 

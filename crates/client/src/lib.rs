@@ -19,6 +19,7 @@ mod dial;
 mod error;
 pub mod escape;
 mod failure;
+pub mod farewell;
 mod fdpass;
 pub mod forward;
 mod handshake;

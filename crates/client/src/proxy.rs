@@ -1,15 +1,17 @@
 //! Streams to a host other than a direct TCP connection: a command, or another connection.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
+use lh_sys::signals;
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
+use rustix::process::Signal;
 
 use crate::options::user_shell;
 
@@ -68,6 +70,8 @@ pub(crate) fn carry(
     let forked = lh_sys::background::in_copy(|| {
         // ^C at the terminal may be for a local command (`lhsftp`), not for the connection.
         let _ = rustix::process::setsid();
+        // The thread that would act on signals exists only in the parent.
+        signals::restore_defaults(&[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT]);
         // With this end open in the copy, the parent's close would go unnoticed.
         ours = None;
         // A reader of our output must not wait for the copy to exit.
@@ -77,6 +81,9 @@ pub(crate) fn carry(
     match (forked, hop.take()) {
         (Ok(()), Some((link, proxy, _))) => {
             drop(link);
+            if let Some(ours) = &mut ours {
+                ours.set_carried();
+            }
             // The command now belongs to the copy, which signals it at the end.
             std::mem::forget(proxy);
         }
@@ -107,8 +114,9 @@ fn serve_hop(
     // There is no originator address; OpenSSH also sends this one.
     fields.put_string(b"127.0.0.1");
     fields.put_u32(65535);
+    let Ok(watched) = local.try_clone() else { return 255 };
     let Ok(local) = LocalFd::owned(local) else { return 255 };
-    let hop = Hop { pump: FdPump::socket(local), ends: None, closed: false };
+    let hop = Hop { pump: FdPump::socket(local), watched, ends: None, closed: false };
     if driver.control().open("direct-tcpip", &fields, &ChannelOptions::default(), Box::new(hop)).is_err() {
         return 255;
     }
@@ -120,11 +128,16 @@ fn serve_hop(
 /// The channel through a jump host: a pump that reports why the target could not be reached.
 struct Hop {
     pump: FdPump,
+    /// The session's end of the stream, of which the pump reads nothing while the path takes nothing.
+    watched: OwnedFd,
     /// Time at which the hop ends although the jump host has not closed the channel.
     ends: Option<Instant>,
     /// The jump host has closed the channel: what it sent is still delivered, however slowly it is read.
     closed: bool,
 }
+
+/// Poll token of the session's end; the pump's own are small.
+const LEFT: usize = usize::MAX;
 
 /// Longest life of a hop whose session has left it. The path may have fallen silent, and the copy of the
 /// process holds the standard error that a reader waits for.
@@ -133,7 +146,13 @@ const HOP_AFTER_SESSION: Duration = Duration::from_secs(3);
 impl Hop {
     /// Notices that the session has ended, or goes on over another connection.
     fn look(&mut self, cx: &ChannelCx<'_>) {
-        if !self.closed && self.ends.is_none() && self.pump.input_ended() {
+        if self.pump.input_ended() {
+            self.on_left(cx);
+        }
+    }
+
+    fn on_left(&mut self, cx: &ChannelCx<'_>) {
+        if !self.closed && self.ends.is_none() {
             self.ends = cx.now().checked_add(HOP_AFTER_SESSION);
         }
     }
@@ -162,9 +181,15 @@ impl ChannelHandler for Hop {
 
     fn interests<'a>(&'a self, out: &mut lh_driver::Interests<'a>) {
         self.pump.interests(out);
+        if !self.closed && self.ends.is_none() {
+            out.add_hangup(LEFT, self.watched.as_fd());
+        }
     }
 
     fn on_ready(&mut self, token: usize, ready: lh_driver::Ready, cx: &mut ChannelCx<'_>) {
+        if token == LEFT {
+            return self.on_left(cx);
+        }
         self.pump.on_ready(token, ready, cx);
         self.look(cx);
     }

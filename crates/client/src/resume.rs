@@ -6,20 +6,21 @@
 //! reports a change of the network, the path is checked at once.
 
 mod attempt;
+mod control;
 mod path;
 mod quiet;
 mod second;
 mod status;
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use lh_config::special::Resume;
 use lh_crypto::PublicKey;
-use lh_driver::{Control, ControlCx, ControlEvent, Interest, Interests, Link, Ready};
+use lh_driver::{ControlCx, Link};
 use lh_resume::message::Session;
 use lh_resume::{Action, AttemptId, ClientSecret, Failure, NAME, Reconnect};
 
+use crate::farewell::Running;
 use crate::log::{LogTarget, Logger};
 use crate::options::{Options, Purpose};
 use crate::proxy::ProxyCommand;
@@ -27,15 +28,10 @@ use crate::service_quality::mark_packets;
 use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
 use attempt::{Attempt, AttemptReport, ProofError, failure_to_go_on, host_key, refusal};
+pub(crate) use control::Resumed;
 use path::{PathState, PathWatch};
 use second::{SecondLink, Step};
 use status::Status;
-
-/// Poll tokens. The program's own are small; attempts use `ATTEMPTS` and the numbers above it.
-const SECOND: usize = usize::MAX - 10;
-const NETWORK: usize = usize::MAX - 9;
-const SLEEP: usize = usize::MAX - 8;
-const ATTEMPTS: usize = usize::MAX - 7;
 
 /// Time without a link before the user at a terminal is told.
 const NOTICE_DELAY: Duration = Duration::from_millis(500);
@@ -50,6 +46,10 @@ pub(crate) struct Resuming {
     agreed: Option<Agreed>,
     /// The `ProxyCommand` of the present link.
     proxy: Option<ProxyCommand>,
+    /// The loop's registration for the case that a signal ends the process.
+    running: Option<Running>,
+    /// Such a signal has come.
+    is_leaving: bool,
 }
 
 struct Agreed {
@@ -123,7 +123,20 @@ impl Resuming {
             logger,
             agreed: None,
             proxy: None,
+            running: None,
+            is_leaving: false,
         })
+    }
+
+    /// Records that the loop begins to run.
+    pub(crate) fn begin(&mut self) {
+        self.running = Running::begin();
+    }
+
+    /// Records that the loop has ended. Returns the registration when a signal ends the process: drop it when
+    /// the server has been told.
+    pub(crate) fn end(&mut self) -> Option<Running> {
+        self.running.take().filter(|_| self.is_leaving)
     }
 
     /// Performs all due actions.
@@ -335,6 +348,11 @@ impl Resuming {
             Some(AttemptReport::Failed(error)) => {
                 agreed.attempts.retain(|other| other.id() != id);
                 self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
+                if error.failure() == Failure::Refused {
+                    self.status.clear();
+                    let text = "The server no longer has the session, which cannot go on.";
+                    self.logger.say(LogLevel::Error, text);
+                }
                 agreed.fail(id, error.failure(), now);
             }
         }
@@ -367,66 +385,5 @@ impl Resuming {
         // A deadline in the past would wake the loop without end.
         let status = Some(status).filter(|status| *status > Instant::now());
         [reconnect, status].into_iter().flatten().min()
-    }
-}
-
-/// The program's control, combined with the resumption of its session.
-pub(crate) struct Resumed<'a> {
-    pub(crate) inner: &'a mut dyn Control,
-    pub(crate) resuming: &'a mut Resuming,
-}
-
-impl Control for Resumed<'_> {
-    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
-        if let ControlEvent::Pong(content) = &event
-            && let Some(agreed) = &mut self.resuming.agreed
-            && agreed.second.on_pong(content, Instant::now())
-        {
-            return;
-        }
-        self.inner.on_event(event, cx);
-    }
-
-    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
-        if let Some(agreed) = &self.resuming.agreed {
-            for (index, attempt) in agreed.attempts.iter().enumerate() {
-                out.add(ATTEMPTS + index, attempt.wake().as_fd(), Interest::READ);
-            }
-            if let Some(attempt) = agreed.second.attempt() {
-                out.add(SECOND, attempt.wake().as_fd(), Interest::READ);
-            }
-            if let Some(changes) = agreed.path.changes() {
-                out.add(NETWORK, changes, Interest::READ);
-            }
-            if let Some(sleeps) = agreed.path.sleeps() {
-                out.add(SLEEP, sleeps, Interest::READ);
-            }
-        }
-        self.inner.interests(out);
-    }
-
-    fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
-        match token {
-            ATTEMPTS.. => self.resuming.on_report(token - ATTEMPTS, cx),
-            SECOND => self.resuming.on_second_report(),
-            NETWORK | SLEEP => self.resuming.look_at_network(cx),
-            _ => self.inner.on_ready(token, ready, cx),
-        }
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        [self.resuming.next_deadline(), self.inner.next_deadline()].into_iter().flatten().min()
-    }
-
-    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
-        // [`Resuming`] acts before each wait, so only the inner control's deadline is handled here.
-        if self.inner.next_deadline().is_some_and(|deadline| deadline <= cx.now()) {
-            self.inner.on_timeout(cx);
-        }
-    }
-
-    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
-        self.inner.before_wait(cx);
-        self.resuming.turn(cx);
     }
 }

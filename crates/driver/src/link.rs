@@ -1,5 +1,7 @@
 //! Link: a transport with its descriptors.
 
+mod leave;
+
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use lh_sys::socket::PEER_CLOSED;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::ids::{HandlerId, SourceId};
@@ -77,6 +78,13 @@ impl<'a> Interests<'a> {
         }
     }
 
+    /// Adds an interest in the other end's close of the socket `fd`, or of its sending direction, also while
+    /// data before that are not read. Leave it out once it has been reported.
+    pub fn add_hangup(&mut self, token: usize, fd: BorrowedFd<'a>) {
+        self.owners.push((self.owner, token, Interest::default()));
+        self.fds.push(PollFd::from_borrowed_fd(fd, PEER_CLOSED));
+    }
+
     /// Waits until a descriptor is ready or `timeout` (`None`: no limit) has passed, and appends the ready
     /// ones. A signal ends the wait early, with no descriptor ready.
     pub(crate) fn wait(
@@ -114,7 +122,7 @@ impl<'a> Interests<'a> {
                 Ready {
                     readable: flags.contains(PollFlags::IN) || (over && interest.read),
                     writable: flags.contains(PollFlags::OUT) || (over && interest.write),
-                    hangup: flags.intersects(PollFlags::HUP | PollFlags::ERR),
+                    hangup: flags.intersects(PollFlags::HUP | PollFlags::ERR | PEER_CLOSED),
                 },
             ));
         }

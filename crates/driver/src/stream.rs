@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lh_sys::fd::set_nonblocking;
 use lh_sys::socket::PEER_CLOSED;
+use lh_sys::tcp_info::TcpInfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Limit of unsent bytes in the kernel before the path is measured.
@@ -17,6 +18,8 @@ pub struct Stream {
     read: OwnedFd,
     /// `None` when one descriptor serves both directions.
     write: Option<OwnedFd>,
+    /// Another process passes on what is written, and lives longer than this one.
+    is_carried: bool,
 }
 
 impl Stream {
@@ -32,7 +35,7 @@ impl Stream {
             let _ = lh_sys::socket::set_nodelay(&socket, true);
             let _ = lh_sys::socket::set_unsent_limit(&socket, FIRST_UNSENT);
         }
-        Ok(Self { read: socket, write: None })
+        Ok(Self { read: socket, write: None, is_carried: false })
     }
 
     /// Wraps two pipes, as with ProxyCommand: `read` supplies the peer's bytes, `write` takes ours. Both
@@ -43,7 +46,13 @@ impl Stream {
     pub fn pipes(read: OwnedFd, write: OwnedFd) -> io::Result<Self> {
         set_nonblocking(&read, true)?;
         set_nonblocking(&write, true)?;
-        Ok(Self { read, write: Some(write) })
+        Ok(Self { read, write: Some(write), is_carried: false })
+    }
+
+    /// Records that another process passes on what is written to this socket, also when this process has
+    /// ended.
+    pub const fn set_carried(&mut self) {
+        self.is_carried = true;
     }
 
     /// Limits the bytes that wait in the kernel without having been sent once. Has no effect on other than
@@ -73,6 +82,55 @@ impl Stream {
     /// Writes as many bytes as the descriptor takes.
     pub(crate) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| rustix::io::writev(self.write_fd(), slices))?)
+    }
+
+    /// Tells the peer that no more bytes follow: ends the sending direction of a socket, or closes the pipe.
+    /// Nothing may be written afterwards.
+    pub(crate) fn end_writing(&mut self) {
+        if self.write.take().is_none() {
+            // A socket that has failed already has nothing to end.
+            let _ = rustix::net::shutdown(&self.read, rustix::net::Shutdown::Write);
+        }
+    }
+
+    /// Reads and drops available bytes, not more than some MiB; returns whether that was the end.
+    pub(crate) fn discard(&self) -> bool {
+        let mut buffer = [0; 64 << 10];
+        for _ in 0..64 {
+            match self.read(&mut buffer) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Ok(0) | Err(_) => return true,
+            }
+        }
+        false
+    }
+
+    /// Waits until there are bytes to read, or space to write if `write`, for at most `timeout`.
+    pub(crate) fn wait_either(&self, write: bool, timeout: Duration) {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::OUT, write);
+        let mut fds =
+            [PollFd::new(&self.read, PollFlags::IN), PollFd::from_borrowed_fd(self.write_fd(), flags)];
+        // An error shows at the next read or write.
+        let _ = poll(&mut fds, Timespec::try_from(timeout).ok().as_ref());
+    }
+
+    /// Returns true when a close of the socket now destroys nothing on its way to the peer: it is a TCP
+    /// connection on which little is unacknowledged, so that everything has left this machine, or another
+    /// process [carries](Self::set_carried) the bytes on. False for other local sockets and for pipes, behind
+    /// which a thread or a command still has to pass the bytes on.
+    pub(crate) fn delivers_by_itself(&self) -> bool {
+        /// The smallest first window of TCP, segments (RFC 6928).
+        const AT_ONCE: u64 = 10;
+        if self.is_carried {
+            return true;
+        }
+        let info = TcpInfo::of(&self.read).filter(|_| self.write.is_none());
+        info.is_some_and(|info| {
+            let few = |name, most| info.get(name).is_some_and(|count| count <= most);
+            few("unacked", AT_ONCE) && few("notsent_bytes", 0)
+        })
     }
 
     /// Waits without reading, and for space to write if `write`. Returns true if the peer has closed its end;

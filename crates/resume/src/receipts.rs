@@ -10,14 +10,25 @@ use std::time::{Duration, Instant};
 pub struct Pace {
     /// Received bytes after which an acknowledgement is sent at once.
     pub bytes: usize,
-    /// Time after which an acknowledgement is sent by itself. After a quarter of it, an acknowledgement is
-    /// sent together with other output.
+    /// Time after which an acknowledgement is sent by itself, unless [little](Self::AT_REST) was received.
+    /// After a quarter of it, an acknowledgement is sent together with other output.
     pub time: Duration,
 }
 
 impl Pace {
     /// One packet of 40 bytes for 256 KiB is 0.02 % of the data.
     pub const BYTES: usize = 256 * 1024;
+
+    /// Time after which an acknowledgement of little data is sent by itself: less than [`Self::LITTLE`] and
+    /// fewer than [`Self::FEW`] messages. The sender loses nothing by keeping these, and what follows mostly
+    /// carries the acknowledgement: a login and a small copy cost no packet for it.
+    pub const AT_REST: Duration = Duration::from_secs(1);
+
+    /// Received bytes from which they are not little.
+    pub const LITTLE: usize = 16 * 1024;
+
+    /// Received messages from which they are not few.
+    pub const FEW: u64 = 64;
 
     /// Shortest time: a short path must not cost a packet for each keystroke.
     const LEAST: Duration = Duration::from_millis(200);
@@ -77,7 +88,7 @@ impl Receipts {
     pub fn due(&self, riding: bool, now: Instant) -> Option<u64> {
         let since = self.since?;
         let waited = now.saturating_duration_since(since);
-        let timeout = if riding { self.pace.time / 4 } else { self.pace.time };
+        let timeout = if riding { self.pace.time / 4 } else { self.timeout() };
         (self.bytes >= self.pace.bytes || waited >= timeout).then_some(self.received)
     }
 
@@ -88,7 +99,13 @@ impl Receipts {
 
     /// Returns the time at which an acknowledgement is due without other output.
     pub fn deadline(&self) -> Option<Instant> {
-        self.since.and_then(|since| since.checked_add(self.pace.time))
+        self.since.and_then(|since| since.checked_add(self.timeout()))
+    }
+
+    /// Returns the time after which an acknowledgement is sent by itself.
+    fn timeout(&self) -> Duration {
+        let little = self.bytes < Pace::LITTLE && self.unacknowledged() < Pace::FEW;
+        if little { self.pace.time.max(Pace::AT_REST) } else { self.pace.time }
     }
 
     /// Records that the peer was sent `count`: by an acknowledgement, or when a session resumes.
@@ -138,6 +155,19 @@ mod tests {
         assert_eq!(receipts.due(false, after(999)), None);
         assert_eq!(receipts.due(false, after(1000)), Some(1));
         assert_eq!(receipts.deadline(), Some(after(1000)));
+    }
+
+    #[test]
+    fn little_waits_longer_than_more() {
+        let now = Instant::now();
+        let after = |ms| now + Duration::from_millis(ms);
+        for (messages, len, deadline) in [(1, 40, 1000), (63, 40, 1000), (64, 40, 200), (1, 16 << 10, 200)] {
+            let mut receipts = Receipts::new(Pace::default());
+            (0..messages).for_each(|_| receipts.on_message(len, now));
+            assert_eq!(receipts.deadline(), Some(after(deadline)), "{messages} of {len}");
+            assert_eq!(receipts.due(true, after(50)), Some(messages));
+            assert_eq!(receipts.due(false, after(deadline - 1)), None);
+        }
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl World {
                 }
             }
             if !moved {
-                self.now += PACE.time;
+                self.now += PACE.time.max(Pace::AT_REST);
                 self.timers();
                 let wire = &self.links[self.client_link];
                 if wire.up_left == 0 || wire.down_left == 0 || self.client_link != self.server_link {

@@ -151,6 +151,49 @@ pub fn has_come() -> bool {
     CAME.load(Ordering::SeqCst) != 0
 }
 
+/// Returns true when one of `signals`, which this thread blocks, has arrived and was not collected yet.
+pub fn are_pending(signals: &[Signal]) -> bool {
+    // SAFETY: sigset_t is plain memory that sigpending fills.
+    let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `pending` is ours to write to.
+    if unsafe { libc::sigpending(&mut pending) } != 0 {
+        return false;
+    }
+    // SAFETY: the call above has initialised the set.
+    signals.iter().any(|signal| unsafe { libc::sigismember(&pending, signal.as_raw()) } == 1)
+}
+
+/// Gives `signals` their default actions again, unless this process ignores them: after [`on_first`], a
+/// second signal ends the process at once.
+pub fn restore_defaults(signals: &[Signal]) {
+    for signal in signals {
+        // SAFETY: sigaction is plain memory; the default action installs no handler.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal.as_raw(), std::ptr::null(), &mut action) == 0;
+            if known && action.sa_sigaction != libc::SIG_IGN {
+                action.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal.as_raw(), &action, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// Ends this process by `signal`, as if it had not been handled.
+pub fn end_by(signal: Signal) -> ! {
+    restore_defaults(&[signal]);
+    // SAFETY: sigset_t is plain memory that sigemptyset fills and sigaddset changes; raise(3) takes any
+    // number.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal.as_raw());
+        libc::raise(signal.as_raw());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+    }
+    std::process::exit(128 + signal.as_raw())
+}
+
 /// Sets the handler of a signal and returns the previous action. `None` if this process ignores the signal,
 /// or the kernel refuses.
 fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Option<libc::sigaction> {

@@ -542,7 +542,7 @@ impl World {
                 if self.is_done() {
                     return self.check();
                 }
-                self.clock.advance(PACE.time);
+                self.clock.advance(PACE.time.max(Pace::AT_REST));
             }
         }
         panic!("the session does not come to rest: {}", self.state());
