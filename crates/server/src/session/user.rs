@@ -276,6 +276,7 @@ fn share(
             endpoints: Cell::new(address.known.then_some((address.peer, address.local))),
             socket: RefCell::new(socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd()))),
         },
+        is_away: Cell::default(),
         modules: ModulesSession { decide, problem, said, environment },
         has_begun: Cell::default(),
         programs: ProgramContext {
