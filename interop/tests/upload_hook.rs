@@ -168,10 +168,11 @@ fn lhscp_uploads_appear_when_accepted() {
     eventually("both rejections are in the transfer log", || rejected() == expected);
 }
 
-/// Covers: sshd_config UploadHook (several connections, resume)
+/// Covers: sshd_config UploadHook (several connections, resume); sshd_config ResumeGrace
 #[test]
 fn hook_sees_the_whole_file_of_several_channels() {
-    let Some(scene) = scene("hook_sees_the_whole_file_of_several_channels", "") else { return };
+    let config = "ResumeGrace 10m";
+    let Some(scene) = scene("hook_sees_the_whole_file_of_several_channels", config) else { return };
     let lab = &scene.lab;
     make_blob(&lab.path("big"), 40_000_000);
     lhscp(&scene, &["-j", "4", "big"]).ok("four channels");
@@ -193,7 +194,7 @@ fn hook_sees_the_whole_file_of_several_channels() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(asked(lab).is_empty() && !lab.path("up/again").exists());
-    // The server may not have closed the file yet.
+    // The server may not have given up the file yet; the first session waits for its client.
     eventually("the copy is resumed", || lhscp(&scene, &["again"]).code == 0);
     assert_eq!(asked(lab), ["again no"]);
     assert_same_file(&lab.path("again"), &lab.path("up/again"));

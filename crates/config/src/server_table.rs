@@ -54,8 +54,7 @@ keyword_table! {
     /// Example: `MaxSessions 0`
     max_sessions: u32 = "10", "MaxSessions", Match, Works;
     /// Time without data from the client after which a message asks whether it lives: seconds, or a time such
-    /// as 1m; 0: never. If it is not set, clients that may resume their sessions (ResumeGrace) are asked
-    /// after 20 seconds.
+    /// as 1m; 0: never.
     /// Example: `ClientAliveInterval 30`
     client_alive_interval: Seconds = "0", "ClientAliveInterval", Match, Works;
     /// Number of messages of ClientAliveInterval that may stay unanswered before the connection ends; 0: it

@@ -17,6 +17,7 @@ mod options;
 mod poll;
 pub(crate) mod priority;
 mod reports;
+mod reserve;
 mod restart;
 mod room;
 mod session_messages;

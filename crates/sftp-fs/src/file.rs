@@ -11,7 +11,7 @@ use lh_sftp::fs::{DirEntry, Directory, File, copy_through_memory};
 use lh_sftp::{Attrs, StatVfs};
 
 use crate::extended_attrs::{data_ranges, set_xattrs_of_open, xattrs_of_open};
-use crate::open_file;
+use crate::{open_file, parts};
 
 pub(crate) struct LocalFile {
     fd: OwnedFd,
@@ -82,6 +82,16 @@ impl File for LocalFile {
             Err(Errno::WOULDBLOCK) => Ok(false),
             done => Ok(done.map(|()| true)?),
         }
+    }
+
+    fn unlock(&mut self) {
+        if self.locked {
+            let _ = fs::flock(&self.fd, FlockOperation::NonBlockingUnlock);
+        }
+    }
+
+    fn lock_again(&mut self) -> io::Result<()> {
+        if self.locked { parts::lock_shared(&self.fd) } else { Ok(()) }
     }
 
     fn identity(&mut self) -> io::Result<(u64, u64)> {

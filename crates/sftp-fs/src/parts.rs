@@ -24,7 +24,7 @@ const SAFE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCT
 pub(crate) fn open(path: &Path, flags: OpenFlags, how: OFlags, permissions: Mode) -> io::Result<OwnedFd> {
     // Truncation must not destroy another file's content, so it waits until the file is identified.
     let file = fs::open(path, how.difference(OFlags::TRUNC) | SAFE, permissions)?;
-    lock(&file, FlockOperation::NonBlockingLockShared)?;
+    lock_shared(&file)?;
     expect_alone(&file, path)?;
     if flags.contains(OpenFlags::TRUNC) {
         fs::ftruncate(&file, 0)?;
@@ -41,6 +41,14 @@ pub(crate) fn claim(path: &Path) -> io::Result<OwnedFd> {
     lock(&file, FlockOperation::NonBlockingLockExclusive)?;
     expect_alone(&file, path)?;
     Ok(file)
+}
+
+/// Locks a part file as its writer.
+///
+/// # Errors
+/// [`Errno::TXTBSY`] if it is claimed; errors of flock(2).
+pub(crate) fn lock_shared(file: &OwnedFd) -> io::Result<()> {
+    lock(file, FlockOperation::NonBlockingLockShared)
 }
 
 fn lock(file: &OwnedFd, how: FlockOperation) -> io::Result<()> {
@@ -95,6 +103,21 @@ mod tests {
         assert_eq!(claimed(&path).unwrap_err(), Errno::TXTBSY);
         drop(claim);
         assert!(writer(&path, BOTH).is_ok());
+    }
+
+    #[test]
+    fn a_writer_that_waits_keeps_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut host = LocalFs::new(dir.path());
+        let mut file = host.open_part(b".x.lhpart", BOTH, None).unwrap();
+        assert!(host.claim_part(b".x.lhpart").is_err());
+        file.unlock();
+        let claim = host.claim_part(b".x.lhpart").unwrap();
+        let error = file.lock_again().unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::TXTBSY));
+        drop(claim);
+        file.lock_again().unwrap();
+        assert!(host.claim_part(b".x.lhpart").is_err());
     }
 
     #[test]

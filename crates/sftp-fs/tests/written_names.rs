@@ -231,3 +231,28 @@ fn a_bounded_number_of_closed_parts_is_known() {
         assert_eq!(status.code, code, "{n}");
     }
 }
+
+/// A session that waited for its client goes on with its part files, but those that another session has gone
+/// on with.
+#[test]
+fn a_client_that_comes_back_writes_only_its_own_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = b".g.0123456789ab.lhpart";
+    let (mut first, mut second) = (Peer::new(dir.path()), Peer::new(dir.path()));
+    let (handle, left) = (write(&mut first, PART, b"first"), write(&mut first, other, b"first"));
+    first.server.on_client_away();
+    let keep = OpenFlags(OpenFlags::WRITE.0 | OpenFlags::CREAT.0);
+    let again = second.open(PART, keep);
+    second.ok(&Request::Write { handle: &again, offset: 5, data: b" second" });
+    second.ok(&Request::Close { handle: &again });
+    second.ok(&Request::Rename { old: PART, new: b"f" });
+    first.server.on_client_back();
+    let status = first.status(&Request::Write { handle: &handle, offset: 0, data: b"FIRST" });
+    assert_eq!(status.code, StatusCode::FAILURE);
+    assert_eq!(status.message, "another session has gone on with the file");
+    assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"first second");
+    first.ok(&Request::Write { handle: &left, offset: 5, data: b" again" });
+    first.ok(&Request::Close { handle: &left });
+    first.ok(&Request::Rename { old: other, new: b"g" });
+    assert_eq!(fs::read(dir.path().join("g")).unwrap(), b"first again");
+}

@@ -121,6 +121,14 @@ pub trait File: Send {
     fn try_lock(&mut self) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Gives up the lock of a file that [`FileSystem::open_part`] has opened, while the session waits for its
+    /// client: another session may go on with the file.
+    fn unlock(&mut self) {}
+    /// Locks the file as before [`unlock`](Self::unlock). Fails if another session has claimed it
+    /// ([`FileSystem::claim_part`]).
+    fn lock_again(&mut self) -> io::Result<()> {
+        Ok(())
+    }
     /// Returns the identity of the file on this host: device and inode.
     fn identity(&mut self) -> io::Result<(u64, u64)>;
     /// Returns the descriptor, if there is one that the kernel can copy from and to.

@@ -108,7 +108,9 @@ impl Listener {
             // The session may have begun to wait after this connection did.
             if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
                 debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
-            } else if is(Offence::may_be_a_lost_resumption) && self.connected.excuse(running.source) {
+            } else if is(Offence::may_be_a_lost_resumption)
+                && self.connected.excuse(running.source, Instant::now())
+            {
                 debug!(self.log, "{}: no penalty: a session there may have lost its path", running.address);
             } else {
                 self.punish(&running, offence);

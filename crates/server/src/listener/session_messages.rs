@@ -156,7 +156,7 @@ impl Listener {
         match &notice {
             Notice::Connected(address) => {
                 let block = self.hand_over.config.per_source_net_block_size.value;
-                self.connected.begin(owner, Source::of(*address, block));
+                self.connected.begin(owner, Source::of(*address, block), Instant::now());
             }
             Notice::Waits { .. } => self.connected.end(owner),
             Notice::GoesOn(_) | Notice::Keeps { .. } => {}

@@ -4,23 +4,16 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lh_config::server_values::NetBlockSize;
 use lh_resume::{Handle, Limits, Waiting};
 use lh_session_list::Id;
 use rustix::process::Pid;
 
+use super::reserve::Reserve;
 use crate::penalties::Source;
 use crate::resuming::Notice;
-
-/// Number of connections that the client of a waiting session may lose before the login. A client makes 120
-/// in the first two minutes of an outage, one a second.
-const RESERVE: u32 = 128;
-
-/// Time after which the client may lose one more connection. In a long outage a client makes one attempt in
-/// this time.
-const RENEWAL: Duration = Duration::from_secs(5);
 
 /// The process that reports for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,31 +24,6 @@ pub(super) enum Owner {
     Adopted(Id),
 }
 
-/// The number of connections that may end without a login and without a penalty.
-#[derive(Debug, Clone, Copy)]
-struct Reserve {
-    source: Source,
-    left: u32,
-    /// Time up to which renewals have been added to `left`.
-    at: Instant,
-}
-
-impl Reserve {
-    /// Takes one connection from the reserve; returns false when it is empty.
-    fn take(&mut self, now: Instant) -> bool {
-        while self.left < RESERVE && self.at + RENEWAL <= now {
-            self.left += 1;
-            self.at += RENEWAL;
-        }
-        if self.left == RESERVE {
-            self.at = now;
-        }
-        let any = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        any
-    }
-}
-
 /// The waiting sessions. See the module documentation.
 #[derive(Debug)]
 pub(super) struct WaitingSessions {
@@ -64,7 +32,7 @@ pub(super) struct WaitingSessions {
     /// Bytes that each session keeps for its client.
     kept: HashMap<Handle, u64>,
     most_kept: u64,
-    reserves: HashMap<Handle, Reserve>,
+    reserves: HashMap<Handle, (Source, Reserve)>,
     block: NetBlockSize,
 }
 
@@ -92,7 +60,7 @@ impl WaitingSessions {
     /// Takes a connection from `source` out of the reserve of a session that waits for a client there; its
     /// end before the login is then no offence. False: there is no such session, or its reserve is empty.
     pub(super) fn excuse(&mut self, source: Source, now: Instant) -> bool {
-        self.reserves.values_mut().any(|reserve| reserve.source == source && reserve.take(now))
+        self.reserves.values_mut().any(|(of, reserve)| *of == source && reserve.take(now))
     }
 
     /// Returns the sessions, those first that have the least time left.
@@ -165,8 +133,7 @@ impl WaitingSessions {
     /// Begins a session's reserve. A repeated notice does not refill it.
     fn note_address(&mut self, handle: Handle, address: IpAddr, now: Instant) {
         let source = Source::of(address, self.block);
-        let reserve = Reserve { source, left: RESERVE, at: now };
-        self.reserves.entry(handle).or_insert(reserve);
+        self.reserves.entry(handle).or_insert((source, Reserve::new(now)));
     }
 
     /// Removes the sessions of a process that has ended.
@@ -187,6 +154,9 @@ impl WaitingSessions {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::super::reserve::RESERVE;
     use super::*;
     use crate::penalties::{Consequence, Offence, Table};
 

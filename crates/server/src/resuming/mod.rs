@@ -22,10 +22,6 @@ pub(crate) use claimant::{Claimant, Claimed};
 pub(crate) use messages::{FromClaimant, FromUser, Login, Moved, ToClaimant, ToUser};
 pub(crate) use notice::{CONNECTED, END, GOES_ON, KEEPS, Notice, WAITS};
 
-/// Silence after which the server considers a session's path broken, unless the configuration says otherwise.
-#[cfg(test)]
-pub(crate) const SILENCE_NOTICED: Duration = Duration::from_secs(80);
-
 /// Longest wait of one process for the other.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 

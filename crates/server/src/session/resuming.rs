@@ -24,17 +24,11 @@ use crate::resuming::{FromUser, Moved, TIMEOUT, ToUser};
 /// Poll token of the socket to the monitor.
 const MONITOR: usize = 0;
 
-/// Silence after which the server probes a client that may resume, where `ClientAliveInterval` is not set. It
-/// is longer than the client's own interval, so that a working path carries no additional probes.
-const KEEPALIVE: Duration = Duration::from_secs(20);
-
-/// Returns interval and count of keepalives to the client. A resumable session has defaults: without
-/// keepalives, a dead path would keep it connected to a lost client for hours.
-pub(super) fn keepalive(settings: &ServerSettings, is_resumable: bool) -> Option<(Duration, u32)> {
-    let interval = match settings.client_alive_interval.value.duration() {
-        None if is_resumable && !settings.client_alive_interval.is_set() => KEEPALIVE,
-        interval => interval?,
-    };
+/// Returns interval and count of keepalives to the client. A resumable session has none of its own: a client
+/// that sleeps is silent, and its session must not end sooner than one that ends with its connection. A client
+/// that comes back takes over the session even while the old connection seems to be alive.
+pub(super) fn keepalive(settings: &ServerSettings) -> Option<(Duration, u32)> {
+    let interval = settings.client_alive_interval.value.duration()?;
     Some((interval, settings.client_alive_count_max.value))
 }
 
@@ -252,13 +246,12 @@ impl Resuming {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resuming::SILENCE_NOTICED;
     use lh_driver::{Keepalive, KeepaliveAction};
 
     /// Simulates silence; returns after how many seconds the path counts as broken.
-    fn broken_after(lines: &str, is_resumable: bool) -> Option<u64> {
+    fn broken_after(lines: &str) -> Option<u64> {
         let start = Instant::now();
-        let (interval, count_max) = keepalive(&crate::testing::settings(lines), is_resumable)?;
+        let (interval, count_max) = keepalive(&crate::testing::settings(lines))?;
         let mut keepalive = Keepalive::new(interval, count_max, start);
         (0..7200).find(|second| {
             keepalive.on_timeout(start + Duration::from_secs(*second)) == KeepaliveAction::Dead
@@ -280,14 +273,12 @@ mod tests {
     }
 
     #[test]
-    fn silent_paths_of_resumable_sessions_are_noticed() {
-        assert_eq!(broken_after("", true), Some(SILENCE_NOTICED.as_secs()));
-        assert_eq!(broken_after("ClientAliveCountMax 1", true), Some(40));
-        assert_eq!(broken_after("ClientAliveInterval 5", true), Some(20));
-        // Other sessions follow the configuration, and so does a configured zero.
-        assert_eq!(broken_after("", false), None);
-        assert_eq!(broken_after("ClientAliveInterval 0", true), None);
-        assert_eq!(broken_after("ClientAliveCountMax 0", true), None);
-        assert_eq!(broken_after("ClientAliveInterval 5", false), Some(20));
+    fn only_configured_probes_make_silence_a_break() {
+        assert_eq!(broken_after(""), None);
+        assert_eq!(broken_after("ResumeGrace 10m"), None);
+        assert_eq!(broken_after("ClientAliveCountMax 1"), None);
+        assert_eq!(broken_after("ClientAliveInterval 5"), Some(20));
+        assert_eq!(broken_after("ClientAliveInterval 0"), None);
+        assert_eq!(broken_after("ClientAliveInterval 5\nClientAliveCountMax 0"), None);
     }
 }

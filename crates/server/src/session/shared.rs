@@ -39,6 +39,8 @@ pub(super) struct Shared {
     /// The log for lines about requests, with a rate limit.
     pub(super) requests_log: Log,
     pub(super) client: ClientLink,
+    /// The session has lost its connection, and waits for its client.
+    pub(super) is_away: Cell<bool>,
     pub(super) modules: ModulesSession,
     /// A program or subsystem was requested. As in sshd, only the first one shows the messages of PAM's
     /// modules.

@@ -173,7 +173,6 @@ fn serve(
     let negotiated =
         link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
     let session = resuming.as_ref().map(|resuming| resuming.session().clone());
-    let is_resumable = session.is_some();
     // Before any thread is started.
     let signals = match Signals::collect(&[Signal::TERM]) {
         Ok(signals) => Some(signals),
@@ -186,7 +185,7 @@ fn serve(
     let mut driver = Driver::new(link, channels(&shared.settings));
     driver.control().survive_breaks(session);
     driver.set_workers(Workers::configured(shared.settings.disable_mt_aes.value));
-    if let Some((interval, count_max)) = resuming::keepalive(&shared.settings, is_resumable) {
+    if let Some((interval, count_max)) = resuming::keepalive(&shared.settings) {
         driver.set_keepalive(interval, count_max);
     }
     driver.control().keep_first(FirstFlight::WINDOW);
@@ -280,6 +279,7 @@ fn share(
             endpoints: Cell::new(address.known.then_some((address.peer, address.local))),
             socket: RefCell::new(socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd()))),
         },
+        is_away: Cell::default(),
         modules: ModulesSession { decide, problem, said, environment },
         has_begun: Cell::default(),
         programs: ProgramContext {

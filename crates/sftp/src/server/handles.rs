@@ -167,7 +167,7 @@ impl Handles {
         }
     }
 
-    fn files(&mut self) -> impl Iterator<Item = &mut OpenFile> {
+    pub(super) fn files(&mut self) -> impl Iterator<Item = &mut OpenFile> {
         self.slots.iter_mut().filter_map(|slot| match &mut slot.open {
             Some(Open::File(file)) => Some(file),
             Some(Open::Dir(_)) | None => None,

@@ -4,6 +4,7 @@
 //! and calls [`Server::poll`] after input and when more can be sent. `poll` returns how many input bytes have
 //! been used, so that the owner gives no credit to the client while replies cannot be sent.
 
+mod absence;
 mod batch;
 mod check;
 mod closing;

@@ -8,6 +8,7 @@
 //! are served in order in any case. While it is away, received data is kept without returning window, so the
 //! client's window bounds the memory.
 
+mod absence;
 pub(super) mod mounts;
 mod own_thread;
 mod records;
@@ -56,6 +57,9 @@ pub(super) struct Sftp {
     thread: Option<OwnThread>,
     /// A thread has the engine; its visit has not returned.
     away: bool,
+    /// The engine knows that the client is away. While uploads are checked, it then serves nothing.
+    is_paused: bool,
+    begun: Instant,
     /// Data received while the engine is away.
     waiting: Vec<Bytes>,
     /// Replies of a thread that the channel has not taken yet.
@@ -109,6 +113,8 @@ impl Sftp {
             server: None,
             thread: None,
             away: false,
+            is_paused: false,
+            begun: Instant::now(),
             waiting: Vec::new(),
             replies: Backlog::new(REPLIES),
             mailbox: None,
@@ -144,7 +150,8 @@ impl Sftp {
 
     /// Serves the requests that can be served now.
     fn serve(&mut self, cx: &mut ChannelCx<'_>) {
-        if self.ended {
+        self.follow_client();
+        if self.ended || (self.is_paused && self.stop_hook.is_some()) {
             return;
         }
         if self.replies.rest().len() > UNSENT {
@@ -400,6 +407,15 @@ impl ChannelHandler for Sftp {
 
     fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
         self.take_back(cx);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        // A time that has passed: at once.
+        self.has_news_of_client().then_some(self.begun)
+    }
+
+    fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
+        self.serve(cx);
     }
 
     fn finished(&self) -> bool {

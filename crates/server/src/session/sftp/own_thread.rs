@@ -16,6 +16,8 @@ use super::workers::Address;
 enum Order {
     /// Serve requests as long as the replies have room.
     Serve { input: Vec<Bytes>, replies: Backlog },
+    /// The client is away, or back.
+    Follow { is_away: bool },
     /// Record the open files, close them, and end.
     Close,
 }
@@ -65,11 +67,25 @@ impl OwnThread {
         let _ = self.orders.send(Order::Serve { input, replies });
     }
 
+    /// Reports that the client is away, or back.
+    pub(super) fn follow(&self, is_away: bool) {
+        let _ = self.orders.send(Order::Follow { is_away });
+    }
+
     /// Closes all files, once. The thread's last visit follows when all are recorded.
     pub(super) fn close(&mut self) {
         if !std::mem::replace(&mut self.closing, true) {
             let _ = self.orders.send(Order::Close);
         }
+    }
+}
+
+/// Tells an engine that its client is away, or back.
+pub(super) fn follow(server: &mut Server, is_away: bool) {
+    if is_away {
+        server.on_client_away();
+    } else {
+        server.on_client_back();
     }
 }
 
@@ -80,6 +96,10 @@ fn serve(mut server: Box<Server>, orders: &Receiver<Order>, address: &Address<Vi
                 input.into_iter().for_each(|data| server.input(data));
                 let result = server.poll(&mut replies);
                 Visit { server: None, replies, idle: server.is_idle(), result: Some(result), closed: false }
+            }
+            Order::Follow { is_away } => {
+                follow(&mut server, is_away);
+                continue;
             }
             Order::Close => {
                 let files = server.close();

@@ -1,0 +1,186 @@
+//! What sessions that wait for their clients (`ResumeGrace`) keep, and what they give to another session of
+//! the same user: ports and sockets of remote forwards, part files of copies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lh_interop::tunnel::{Pair, Tunnel, free_port, round_trip, round_trip_unix, sum_server};
+use lh_interop::{
+    Lab, Lhsshd, TestUser, assert_same_tree, eventually, is_root, make_blob, me, our, peers, skip,
+};
+use lh_testkit::leftovers;
+
+const CONFIG: &str = "ResumeGrace 10m\n";
+
+/// The number of lines in the log with this text.
+fn count(server: &Lhsshd, text: &str) -> usize {
+    server.log().matches(text).count()
+}
+
+const WAITS: &str = "the session waits for";
+const GIVEN: &str = "another session of the user asks for a port or socket";
+
+fn kill(tunnel: Tunnel) {
+    let pid = rustix::process::Pid::from_raw(tunnel.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    // Waits for its end.
+    drop(tunnel);
+}
+
+/// A tunnel that is killed and started again at once gets its port and its socket, from OpenSSH's client too.
+///
+/// Covers: sshd_config ResumeGrace; ssh_config ExitOnForwardFailure
+#[test]
+fn a_tunnel_that_is_started_again_gets_its_port() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, CONFIG);
+    let (port, sums, socket) = (free_port(), sum_server(), lab.path("socket"));
+    let forwards = [format!("{port}:127.0.0.1:{sums}"), format!("{}:127.0.0.1:{sums}", lab.arg("socket"))];
+    let args = ["-o", "ExitOnForwardFailure=yes", "-R", &forwards[0], "-R", &forwards[1]];
+    let pair = Pair::new(&lab, our("lhssh"), server.port);
+    let works = |tunnel: &Tunnel| {
+        tunnel.wait_for_port(port);
+        tunnel.wait_for_path(&socket);
+        round_trip(port, 1000);
+        round_trip_unix(&socket, 1000);
+    };
+    let mut tunnel = pair.tunnel(&args);
+    works(&tunnel);
+    for round in 1..=5 {
+        kill(tunnel);
+        // At once, before or after the server has noticed.
+        tunnel = pair.tunnel(&args);
+        eventually("the old session is gone", || count(&server, GIVEN) == round);
+        works(&tunnel);
+    }
+    let Some([ssh]) = peers("a_tunnel_that_is_started_again_gets_its_port", ["ssh"]) else { return };
+    kill(tunnel);
+    let tunnel = Pair::new(&lab, ssh, server.port).tunnel(&args);
+    eventually("the old session is gone", || count(&server, GIVEN) == 6);
+    works(&tunnel);
+}
+
+/// Neither a session that has a connection nor one that waits and has another port loses anything.
+///
+/// Covers: sshd_config ResumeGrace
+#[test]
+fn a_connected_session_keeps_its_port() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, CONFIG);
+    let (port, other, sums) = (free_port(), free_port(), sum_server());
+    let pair = Pair::new(&lab, our("lhssh"), server.port);
+    let tunnel = |port: u16| {
+        let forward = format!("{port}:127.0.0.1:{sums}");
+        pair.tunnel(&["-o", "ExitOnForwardFailure=yes", "-R", &forward])
+    };
+    let waits = tunnel(other);
+    waits.wait_for_port(other);
+    kill(waits);
+    eventually("it waits", || count(&server, WAITS) == 1);
+    let keeps = tunnel(port);
+    keeps.wait_for_port(port);
+    let refused = tunnel(port);
+    refused.wait_for_line("Error: remote port forwarding failed");
+    round_trip(port, 1000);
+    assert_eq!(count(&server, GIVEN), 0, "{}", server.log());
+}
+
+/// Another user's waiting session keeps its port.
+///
+/// Covers: sshd_config ResumeGrace
+#[test]
+fn another_users_session_keeps_its_port() {
+    if !is_root() {
+        return skip("another_users_session_keeps_its_port", "only root serves several users");
+    }
+    let lab = Lab::new();
+    let keys = format!("AuthorizedKeysFile .ssh/authorized_keys {}\n", lab.arg("authorized_keys"));
+    let server = Lhsshd::start(&lab, &(CONFIG.to_owned() + &keys));
+    let user = TestUser::new(&lab);
+    let port = free_port();
+    let forward = format!("{port}:127.0.0.1:1");
+    let start = |user: &str| {
+        let mut args = lab.client_options();
+        args.extend(["-p", &server.port_arg(), "-N", "-o", "ExitOnForwardFailure=yes"].map(str::to_owned));
+        args.extend(["-R".to_owned(), forward.clone(), format!("{user}@127.0.0.1")]);
+        Tunnel::start(&lab, &our("lhssh"), &args)
+    };
+    let theirs = start(&user.name);
+    theirs.wait_for_port(port);
+    kill(theirs);
+    eventually("it waits", || count(&server, WAITS) == 1);
+    start(&me()).wait_for_line("Error: remote port forwarding failed");
+    assert_eq!(count(&server, GIVEN), 0, "{}", server.log());
+}
+
+struct Copy<'a> {
+    lab: &'a Lab,
+    port: u16,
+}
+
+impl Copy<'_> {
+    fn start(&self, words: &[&str]) -> Child {
+        Command::new(our("lhscp"))
+            .args(self.lab.client_options())
+            .args(["-P", &self.port.to_string(), "-q"])
+            .args(words)
+            .env("HOME", self.lab.path("home"))
+            .env_remove("SSH_AUTH_SOCK")
+            .env_remove("XDG_STATE_HOME")
+            .current_dir(self.lab.dir())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+fn bytes_below(root: &Path) -> u64 {
+    let Ok(meta) = fs::symlink_metadata(root) else { return 0 };
+    if !meta.is_dir() {
+        return meta.len();
+    }
+    fs::read_dir(root).into_iter().flatten().flatten().map(|entry| bytes_below(&entry.path())).sum()
+}
+
+/// Copies that are killed at any moment and run again at once beside the sessions that wait.
+///
+/// Covers: lhscp -r; sshd_config ResumeGrace
+#[test]
+fn copies_that_are_killed_go_on_beside_sessions_that_wait() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, CONFIG);
+    fs::create_dir(lab.path("tree")).unwrap();
+    for n in 0..60_usize {
+        make_blob(&lab.path("tree").join(format!("small {n}")), 1 + n * 977);
+    }
+    for n in 0..3_usize {
+        make_blob(&lab.path("tree").join(format!("large {n}")), 3_000_000 + n * 1_000_001);
+    }
+    let copy = Copy { lab: &lab, port: server.port };
+    let (tree, there) = (lab.arg("tree"), format!("127.0.0.1:{}", lab.arg("there")));
+    let total = bytes_below(&lab.path("tree"));
+    let mut random = 20_261_127_u64;
+    for round in 0..30 {
+        fs::create_dir(lab.path("there")).unwrap();
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // A few are killed while they log in, or are faster than this process.
+        let at = (random >> 33) % total;
+        let mut child = copy.start(&["-r", &tree, &there]);
+        while bytes_below(&lab.path("there")) < at && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let again = copy.start(&["-r", &tree, &there]).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&again.stderr);
+        assert!(again.status.success(), "round {round}: {said}");
+        assert_same_tree(&lab.path("tree"), &lab.path("there/tree"));
+        assert_eq!(leftovers(lab.dir()), Vec::<PathBuf>::new(), "round {round}");
+        fs::remove_dir_all(lab.path("there")).unwrap();
+    }
+    assert!(count(&server, WAITS) >= 5, "{}", server.log());
+}
