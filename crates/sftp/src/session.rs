@@ -12,8 +12,9 @@ use lh_wire::{Reader, WireError, Writer};
 
 use crate::chunks::Chunks;
 use crate::link_order::{Known, LinkOrder};
-use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_MESSAGE_ACCEPTED, SAFE_DATA, VERSION};
+use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_MESSAGE_ACCEPTED, SAFE_DATA, SAFE_MESSAGE, VERSION};
 use crate::reply::Data;
+use crate::write_header::{WriteHeader, write_size};
 use crate::{Limits, PacketType, Reply, ReplyBody, Request, extension};
 
 /// A message from the server.
@@ -255,6 +256,17 @@ impl Session {
         self.data_len(self.limits.max_write)
     }
 
+    /// Like [`Session::write_len`], with a handle of `handle_len` bytes: the whole message is no longer than
+    /// the server takes, which is [`SAFE_MESSAGE`] bytes where it has not announced how long that is.
+    pub fn write_len_with(&self, handle_len: usize) -> u32 {
+        let most = match self.limits.max_packet {
+            0 => SAFE_MESSAGE,
+            packet => usize::try_from(packet).unwrap_or(usize::MAX),
+        };
+        let room = most.saturating_sub(write_size(handle_len, 0)).max(1);
+        self.write_len().min(u32::try_from(room).unwrap_or(u32::MAX))
+    }
+
     fn data_len(&self, limit: u64) -> u32 {
         let by_packet = match self.limits.max_packet {
             0 => u64::MAX,
@@ -397,49 +409,5 @@ impl Session {
             .take(80)
             .collect();
         SessionError::ShellOutput { length, text: text.trim_end_matches('?').to_owned() }
-    }
-}
-
-/// The header of a WRITE request: all bytes before the data.
-#[derive(Debug, Clone)]
-pub struct WriteHeader {
-    id: u32,
-    /// All bytes of the header. [`WriteHeader::bytes`] fills in the two lengths.
-    bytes: Vec<u8>,
-}
-
-impl WriteHeader {
-    fn new(id: u32, handle: &[u8], offset: u64) -> Self {
-        let mut bytes = Vec::with_capacity(25 + handle.len());
-        bytes.put_u32(0);
-        bytes.put_u8(PacketType::WRITE.0);
-        bytes.put_u32(id);
-        bytes.put_string(handle);
-        bytes.put_u64(offset);
-        bytes.put_u32(0);
-        Self { id, bytes }
-    }
-
-    /// Returns the id of the request.
-    pub const fn id(&self) -> u32 {
-        self.id
-    }
-
-    /// Returns the size of the header in bytes.
-    pub fn size(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Returns the header for `data_len` bytes of data, which must follow it in the stream.
-    pub fn bytes(&mut self, data_len: usize) -> &[u8] {
-        let data_len = u32::try_from(data_len).unwrap_or(u32::MAX);
-        let behind = u32::try_from(self.bytes.len() - 4).unwrap_or(u32::MAX);
-        if let Some(slot) = self.bytes.first_chunk_mut::<4>() {
-            *slot = behind.saturating_add(data_len).to_be_bytes();
-        }
-        if let Some(slot) = self.bytes.last_chunk_mut::<4>() {
-            *slot = data_len.to_be_bytes();
-        }
-        &self.bytes
     }
 }

@@ -8,11 +8,12 @@ use lh_sftp::link_order::{Known, LinkOrder};
 
 use crate::changed::Precision;
 use crate::channels::data_channels::DataChannels;
-use crate::end::{Op, Outcome};
+use crate::end::{Handle, Op, Outcome};
 use crate::file_work::{FileWork, Job, SlowOp};
 use crate::flow::{Next, Servers, most_on_a_channel};
 use crate::remote::Remote;
 use crate::target_facts::TargetFacts;
+use crate::task::File;
 use crate::token::{Side, Token};
 use crate::{Direction, local};
 
@@ -223,6 +224,16 @@ impl Ends {
             Side::Source => remote.session().read_len(),
             Side::Target => remote.session().write_len(),
         })
+    }
+
+    /// Bytes of the next WRITE of `file` to the target on channel number `channel`, `most` at most: a long
+    /// handle leaves less room in the message.
+    pub(crate) fn write_bytes(&mut self, channel: usize, file: &File, most: u64) -> u64 {
+        let Some(Handle::Remote(handle)) = file.handles.on_channel(Side::Target, channel) else {
+            return most;
+        };
+        let remote = self.on_channel(Side::Target, channel);
+        remote.map_or(most, |remote| most.min(remote.session().write_len_with(handle.len()).into()))
     }
 
     /// Adds an answer that has come, or is known without asking.
