@@ -81,6 +81,8 @@ pub struct Session {
     next_id: u32,
     limits_ids: HashSet<u32>,
     gives_handles_twice: bool,
+    /// READDIR has returned a link as a link, which leads to something.
+    has_listed_links: bool,
     /// Order in which the server reads the strings of SYMLINK.
     links: Known,
     /// Whether the server's identification begins with one of [`TAKE_MANY_REQUESTS`]. `None` if it is
@@ -110,6 +112,7 @@ impl Session {
             next_id: 0,
             limits_ids: HashSet::new(),
             gives_handles_twice: false,
+            has_listed_links: false,
             links: Known::UNKNOWN,
             takes_many: None,
             failed: None,
@@ -235,6 +238,20 @@ impl Session {
     /// at a time, for all users of this session.
     pub const fn note_handles_given_twice(&mut self) {
         self.gives_handles_twice = true;
+    }
+
+    /// Returns true if READDIR is known to return the attributes of a link itself, as LSTAT does. With some
+    /// servers (pysftpserver, the example server of Paramiko) they are those of what it leads to.
+    pub fn lists_links(&self) -> bool {
+        self.has_listed_links
+            || self.supports(extension::PUT_FILES)
+            || self.supports(extension::LIMITS)
+            || (self.takes_many == Some(true) && !self.is_run_by_another_program())
+    }
+
+    /// Records that READDIR has returned a link as a link that leads to something.
+    pub const fn note_listed_links(&mut self) {
+        self.has_listed_links = true;
     }
 
     /// Records that the server refuses to have more than `most` files and directories open. This applies to

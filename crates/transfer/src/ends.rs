@@ -92,11 +92,18 @@ impl Ends {
         }
     }
 
+    /// Has links told from what they lead to in all listings of servers.
+    pub(crate) fn tell_links(&mut self) {
+        for remote in [&mut self.source, &mut self.target].into_iter().flatten() {
+            remote.tell_links();
+        }
+    }
+
     /// Uses a session that is open already.
     pub(crate) fn adopt(&mut self, side: Side, session: lh_sftp::Session) {
         self.opened[side as usize] = true;
         if let Some(remote) = self.remote(side) {
-            *remote = Remote::with_session(session);
+            remote.adopt(session);
         }
     }
 
