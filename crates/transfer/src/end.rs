@@ -288,6 +288,8 @@ pub(crate) enum FaultKind {
     Lost,
     /// Another copy writes it.
     Busy,
+    /// The server has answered later requests, and this one not.
+    Unanswered,
     Other,
 }
 
@@ -302,6 +304,12 @@ pub(crate) struct Fault {
 impl Fault {
     pub(crate) fn other(text: impl Into<String>) -> Self {
         Self { kind: FaultKind::Other, text: text.into() }
+    }
+
+    /// The server did not answer in `seconds` seconds, and has answered later requests.
+    pub(crate) fn unanswered(seconds: u64) -> Self {
+        let text = format!("the server did not answer in {seconds} s");
+        Self { kind: FaultKind::Unanswered, text }
     }
 
     /// Returns true where the disk is full, so that another name on it would not help.
