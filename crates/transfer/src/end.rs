@@ -147,6 +147,8 @@ pub(crate) enum Op<'a> {
     /// → `Opened`. Made with `mode` if it does not exist, never cut. A server is asked for a handle that
     /// reads, too.
     OpenWrite { path: &'a [u8], mode: u32 },
+    /// Like `OpenWrite`; a file is opened for reading, too, where that is permitted. Local only.
+    OpenContinued { path: &'a [u8], mode: u32 },
     /// Like `OpenWrite`, where reading is not allowed: some servers cut the file. Remote only.
     OpenWriteOnly { path: &'a [u8], mode: u32 },
     /// → `Opened`: what is there goes. Remote only.

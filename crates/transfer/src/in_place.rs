@@ -184,6 +184,7 @@ impl Targets<'_> {
             (true, Access::WriteOnly) => Op::OpenWriteOnly { path, mode },
             (true, Access::Emptied) => Op::OpenEmptied { path, mode },
             (true, Access::ReadWrite) if item.emptied => Op::OpenEmptied { path, mode },
+            (false, _) if self.options.resume => Op::OpenContinued { path, mode },
             _ => Op::OpenWrite { path, mode },
         };
         self.ends.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
@@ -244,8 +245,8 @@ impl Targets<'_> {
             return next;
         }
         let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
-        // It may have been cut when it was opened, or be something else.
-        let check = (kept > 0 && self.direction == Direction::Upload).then_some(kept);
+        // It may have been cut when it was opened, or be something else: a file of this host, too.
+        let check = (kept > 0).then_some(kept);
         TargetNext::Opened { asked: Some(asked), check }
     }
 
@@ -339,8 +340,9 @@ mod tests {
             let (_, outcome) = host.ends.next_answer().expect("an answer");
             let next = host.targets(Direction::Download).opened(key, outcome);
             assert_eq!(matches!(next, TargetNext::FailedWith(_)), fails, "{there}");
-            let opened = matches!(next, TargetNext::Opened { check: None, .. });
-            assert_eq!(opened, there == 40, "{there}");
+            let checked = (kept > 0).then_some(kept);
+            let opened = matches!(next, TargetNext::Opened { check, .. } if check == checked);
+            assert_eq!(opened, there == 40, "what is kept is compared first: {there}");
             assert_eq!(host.file().taken.kept, kept, "{there}");
             assert_eq!(host.file().faults.failed, there == 100, "what is complete is left alone");
         }
