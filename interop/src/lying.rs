@@ -44,6 +44,9 @@ const TOGETHER: usize = 1024;
 /// Largest number of requests handled as one batch with [`Lie::DropsMany`].
 const FEW_TOGETHER: usize = 12;
 
+/// Longest message with [`Lie::LongestHandles`], its length field included.
+const LONGEST: usize = 34_000;
+
 /// Bytes of the id in an encoded reply, after its length and type.
 const ID: std::ops::Range<usize> = 5..9;
 
@@ -59,11 +62,14 @@ pub fn serve(words: impl Iterator<Item = String>) {
     let requests = requests();
     let mut out = std::io::stdout().lock();
     while let Some(batch) = next_batch(&requests) {
+        if server.lies(Lie::LongestHandles) && batch.iter().any(|request| 4 + request.len() > LONGEST) {
+            return;
+        }
         let mut replies = Vec::new();
         for (at, request) in batch.iter().enumerate() {
             let dropped = (server.lies(Lie::DropsRequests) && at >= TOGETHER)
                 || (server.lies(Lie::DropsMany) && at >= FEW_TOGETHER);
-            if !dropped {
+            if !dropped && !server.ignores(request) {
                 replies.push(server.answer(request));
             }
         }
@@ -128,6 +134,12 @@ struct Server {
     written: usize,
 }
 
+/// Flags of an OPEN that reads.
+const READS: u32 = 1;
+
+/// Flags of an OPEN that writes what it makes or empties.
+const MAKES_EMPTY: u32 = 2 | 8 | 16;
+
 /// Replies of a session with [`Lie::EndsEarly`].
 const MOST_REPLIES: u64 = 60;
 
@@ -137,6 +149,16 @@ const DISK: usize = 200_000;
 impl Server {
     fn lies(&self, lie: Lie) -> bool {
         self.lies.contains(&lie)
+    }
+
+    /// The request gets no reply.
+    fn ignores(&self, message: &[u8]) -> bool {
+        let mut fields = Fields(message);
+        if !self.lies(Lie::IgnoresOddOpens) || fields.byte() != OPEN {
+            return false;
+        }
+        let (_, _, flags) = (fields.int(), fields.string(), fields.int());
+        !matches!(flags, READS | MAKES_EMPTY)
     }
 
     /// The session ends behind this reply.

@@ -17,7 +17,7 @@ fn over_pipes(lies: &[Lie]) {
 }
 
 /// The faults of this file.
-const LIES: [Lie; 24] = [
+const LIES: [Lie; 26] = [
     Lie::FullDisk,
     Lie::IdleRename,
     Lie::NoPosixRename,
@@ -35,6 +35,7 @@ const LIES: [Lie; 24] = [
     Lie::DataForWrite,
     Lie::ExtendedForStatus,
     Lie::LongHandles,
+    Lie::LongestHandles,
     Lie::EmptyHandles,
     Lie::NoRealPath,
     Lie::TwoRealPaths,
@@ -42,6 +43,7 @@ const LIES: [Lie; 24] = [
     Lie::BadNames,
     Lie::NoExtensions,
     Lie::BareReplies,
+    Lie::ListsLinkTargets,
 ];
 
 /// The copy is right, or there is a word about it and the status is not 0.
@@ -90,7 +92,13 @@ fn full_disks_failing_closes_and_ends_are_reported() {
 
 #[test]
 fn odd_handles_and_paths_corrupt_nothing() {
-    over_pipes(&[Lie::LongHandles, Lie::EmptyHandles, Lie::NoRealPath, Lie::TwoRealPaths]);
+    over_pipes(&[
+        Lie::LongHandles,
+        Lie::LongestHandles,
+        Lie::EmptyHandles,
+        Lie::NoRealPath,
+        Lie::TwoRealPaths,
+    ]);
 }
 
 /// Covers: lhscp -3
@@ -261,5 +269,25 @@ fn what_is_continued_is_not_read_through_the_handle_that_writes() {
         assert_eq!(ran.code, 0, "{lies:?}: {}", ran.err);
         assert!(fs::read(lab.path("target")).unwrap() == whole, "{lies:?}: {}", ran.err);
         assert!(!ran.err.contains("READ of a handle that writes"), "{lies:?}: {}", ran.err);
+    }
+}
+
+/// A server that answers OPEN only with the flags that scp uses: files are opened so, and only the first waits.
+#[test]
+fn files_are_opened_as_scp_does_where_nothing_else_is_answered() {
+    for flags in [&[][..], &["--in-place"], &["-p", "--verify"]] {
+        let lab = Lab::new();
+        make_sources(&lab);
+        let server = liar(&lab, &[Lie::IgnoresOddOpens]);
+        // A longer file is in the way of the first.
+        fs::create_dir_all(lab.path("to/mixed")).unwrap();
+        make_blob(&lab.path("to/mixed/file0"), 700_000);
+        let (from, to) = (lab.arg("mixed"), format!("h:{}", lab.arg("to")));
+        let tuned = ["-r", "-v", "-X", "answer-timeout=1", "-D", &server];
+        let ran = lab.run(&our("lhscp"), &[&tuned[..], flags, &[&from, &to]].concat());
+        let what = format!("{flags:?}: {} {}", ran.code, ran.err);
+        assert_eq!((ran.code, wrong(&lab.path("mixed"), &lab.path("to/mixed"))), (0, Vec::new()), "{what}");
+        // Those that were asked for together with the first, and no more.
+        assert_eq!(ran.err.matches("the server has not answered").count(), 1, "{what}");
     }
 }

@@ -36,11 +36,13 @@ pub mod server;
 mod session;
 mod sum;
 pub mod whole;
+mod write_header;
 
 pub use attrs::{Attrs, Limits, StatVfs, mode};
 pub use protocol::{OpenFlags, PacketType, StatusCode, extension};
 pub use refusal::REPLACED;
 pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
 pub use request::{BadRequest, BadRequestKind, Request};
-pub use session::{Incoming, Session, SessionError, WriteHeader};
+pub use session::{Incoming, Session, SessionError};
 pub use sum::{PieceSum, ReadBack, RunningSum, SumStep};
+pub use write_header::WriteHeader;

@@ -23,6 +23,9 @@ pub const MAX_DATA: usize = MAX_MESSAGE - 1024;
 /// `limits@openssh.com`. Several of them drop or corrupt larger ones.
 pub const SAFE_DATA: usize = 32 * 1024;
 
+/// Number of bytes of a message, its length field included, that every server takes (draft section 3).
+pub const SAFE_MESSAGE: usize = 34_000;
+
 /// The longest handle the draft allows (section 6.2).
 pub const MAX_HANDLE: usize = 256;
 

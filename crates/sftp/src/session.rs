@@ -12,8 +12,9 @@ use lh_wire::{Reader, WireError, Writer};
 
 use crate::chunks::Chunks;
 use crate::link_order::{Known, LinkOrder};
-use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_MESSAGE_ACCEPTED, SAFE_DATA, VERSION};
+use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_MESSAGE_ACCEPTED, SAFE_DATA, SAFE_MESSAGE, VERSION};
 use crate::reply::Data;
+use crate::write_header::{WriteHeader, write_size};
 use crate::{Limits, PacketType, Reply, ReplyBody, Request, extension};
 
 /// A message from the server.
@@ -80,6 +81,8 @@ pub struct Session {
     next_id: u32,
     limits_ids: HashSet<u32>,
     gives_handles_twice: bool,
+    /// READDIR has returned a link as a link, which leads to something.
+    has_listed_links: bool,
     /// Order in which the server reads the strings of SYMLINK.
     links: Known,
     /// Whether the server's identification begins with one of [`TAKE_MANY_REQUESTS`]. `None` if it is
@@ -109,6 +112,7 @@ impl Session {
             next_id: 0,
             limits_ids: HashSet::new(),
             gives_handles_twice: false,
+            has_listed_links: false,
             links: Known::UNKNOWN,
             takes_many: None,
             failed: None,
@@ -236,6 +240,20 @@ impl Session {
         self.gives_handles_twice = true;
     }
 
+    /// Returns true if READDIR is known to return the attributes of a link itself, as LSTAT does. With some
+    /// servers (pysftpserver, the example server of Paramiko) they are those of what it leads to.
+    pub fn lists_links(&self) -> bool {
+        self.has_listed_links
+            || self.supports(extension::PUT_FILES)
+            || self.supports(extension::LIMITS)
+            || (self.takes_many == Some(true) && !self.is_run_by_another_program())
+    }
+
+    /// Records that READDIR has returned a link as a link that leads to something.
+    pub const fn note_listed_links(&mut self) {
+        self.has_listed_links = true;
+    }
+
     /// Records that the server refuses to have more than `most` files and directories open. This applies to
     /// all users of this session.
     pub const fn note_most_handles(&mut self, most: u64) {
@@ -253,6 +271,17 @@ impl Session {
     /// Returns the number of bytes to put into one WRITE, by the rules of [`Session::read_len`].
     pub fn write_len(&self) -> u32 {
         self.data_len(self.limits.max_write)
+    }
+
+    /// Like [`Session::write_len`], with a handle of `handle_len` bytes: the whole message is no longer than
+    /// the server takes, which is [`SAFE_MESSAGE`] bytes where it has not announced how long that is.
+    pub fn write_len_with(&self, handle_len: usize) -> u32 {
+        let most = match self.limits.max_packet {
+            0 => SAFE_MESSAGE,
+            packet => usize::try_from(packet).unwrap_or(usize::MAX),
+        };
+        let room = most.saturating_sub(write_size(handle_len, 0)).max(1);
+        self.write_len().min(u32::try_from(room).unwrap_or(u32::MAX))
     }
 
     fn data_len(&self, limit: u64) -> u32 {
@@ -397,49 +426,5 @@ impl Session {
             .take(80)
             .collect();
         SessionError::ShellOutput { length, text: text.trim_end_matches('?').to_owned() }
-    }
-}
-
-/// The header of a WRITE request: all bytes before the data.
-#[derive(Debug, Clone)]
-pub struct WriteHeader {
-    id: u32,
-    /// All bytes of the header. [`WriteHeader::bytes`] fills in the two lengths.
-    bytes: Vec<u8>,
-}
-
-impl WriteHeader {
-    fn new(id: u32, handle: &[u8], offset: u64) -> Self {
-        let mut bytes = Vec::with_capacity(25 + handle.len());
-        bytes.put_u32(0);
-        bytes.put_u8(PacketType::WRITE.0);
-        bytes.put_u32(id);
-        bytes.put_string(handle);
-        bytes.put_u64(offset);
-        bytes.put_u32(0);
-        Self { id, bytes }
-    }
-
-    /// Returns the id of the request.
-    pub const fn id(&self) -> u32 {
-        self.id
-    }
-
-    /// Returns the size of the header in bytes.
-    pub fn size(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Returns the header for `data_len` bytes of data, which must follow it in the stream.
-    pub fn bytes(&mut self, data_len: usize) -> &[u8] {
-        let data_len = u32::try_from(data_len).unwrap_or(u32::MAX);
-        let behind = u32::try_from(self.bytes.len() - 4).unwrap_or(u32::MAX);
-        if let Some(slot) = self.bytes.first_chunk_mut::<4>() {
-            *slot = behind.saturating_add(data_len).to_be_bytes();
-        }
-        if let Some(slot) = self.bytes.last_chunk_mut::<4>() {
-            *slot = data_len.to_be_bytes();
-        }
-        &self.bytes
     }
 }

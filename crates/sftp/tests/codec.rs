@@ -233,6 +233,28 @@ fn data_lengths_follow_the_limits() {
     assert_eq!((small.read_len(), small.write_len()), (32_768, 34_000 - 1024));
 }
 
+#[test]
+fn whole_writes_fit_however_long_the_handle_is() {
+    let limits = |max_packet| Limits { max_packet, max_read: 0, max_write: max_packet, max_handles: 0 };
+    for (mut session, most) in [
+        (greeted(&[]), 34_000),
+        (with_limits(limits(262_144)), 262_144),
+        (with_limits(limits(40_000)), 40_000),
+    ] {
+        assert_eq!(session.write_len_with(256), session.write_len(), "{most}");
+        for handle in [0, 1000, 1300, 4096] {
+            let len = session.write_len_with(handle) as usize;
+            let whole = session.write_header(&vec![b'h'; handle], 0).size() + len;
+            assert!(whole <= most && len > 28_000, "{most} {handle}: {whole}");
+        }
+        // The rest of the message is counted once, not reserved twice.
+        let whole = session.write_header(&[b'h'; 4096], 0).size() + session.write_len_with(4096) as usize;
+        assert_eq!(whole, most);
+    }
+    let tiny = with_limits(Limits { max_packet: 30, max_read: 0, max_write: 20, max_handles: 0 });
+    assert_eq!(tiny.write_len_with(300), 1);
+}
+
 /// OpenSSH's sshd and Longhaul's may run any SFTP server; theirs announce extensions.
 #[test]
 fn identification_counts_only_for_the_sftp_server_itself() {

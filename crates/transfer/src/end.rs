@@ -147,6 +147,8 @@ pub(crate) enum Op<'a> {
     /// → `Opened`. Made with `mode` if it does not exist, never cut. A server is asked for a handle that
     /// reads, too.
     OpenWrite { path: &'a [u8], mode: u32 },
+    /// Like `OpenWrite`; a file is opened for reading, too, where that is permitted. Local only.
+    OpenContinued { path: &'a [u8], mode: u32 },
     /// Like `OpenWrite`, where reading is not allowed: some servers cut the file. Remote only.
     OpenWriteOnly { path: &'a [u8], mode: u32 },
     /// → `Opened`: what is there goes. Remote only.
@@ -288,6 +290,8 @@ pub(crate) enum FaultKind {
     Lost,
     /// Another copy writes it.
     Busy,
+    /// The server has answered later requests, and this one not.
+    Unanswered,
     Other,
 }
 
@@ -302,6 +306,12 @@ pub(crate) struct Fault {
 impl Fault {
     pub(crate) fn other(text: impl Into<String>) -> Self {
         Self { kind: FaultKind::Other, text: text.into() }
+    }
+
+    /// The server did not answer in `seconds` seconds, and has answered later requests.
+    pub(crate) fn unanswered(seconds: u64) -> Self {
+        let text = format!("the server did not answer in {seconds} s");
+        Self { kind: FaultKind::Unanswered, text }
     }
 
     /// Returns true where the disk is full, so that another name on it would not help.

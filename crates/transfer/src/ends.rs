@@ -8,11 +8,12 @@ use lh_sftp::link_order::{Known, LinkOrder};
 
 use crate::changed::Precision;
 use crate::channels::data_channels::DataChannels;
-use crate::end::{Op, Outcome};
+use crate::end::{Handle, Op, Outcome};
 use crate::file_work::{FileWork, Job, SlowOp};
 use crate::flow::{Next, Servers, most_on_a_channel};
 use crate::remote::Remote;
 use crate::target_facts::TargetFacts;
+use crate::task::File;
 use crate::token::{Side, Token};
 use crate::{Direction, local};
 
@@ -91,11 +92,18 @@ impl Ends {
         }
     }
 
+    /// Has links told from what they lead to in all listings of servers.
+    pub(crate) fn tell_links(&mut self) {
+        for remote in [&mut self.source, &mut self.target].into_iter().flatten() {
+            remote.tell_links();
+        }
+    }
+
     /// Uses a session that is open already.
     pub(crate) fn adopt(&mut self, side: Side, session: lh_sftp::Session) {
         self.opened[side as usize] = true;
         if let Some(remote) = self.remote(side) {
-            *remote = Remote::with_session(session);
+            remote.adopt(session);
         }
     }
 
@@ -223,6 +231,16 @@ impl Ends {
             Side::Source => remote.session().read_len(),
             Side::Target => remote.session().write_len(),
         })
+    }
+
+    /// Bytes of the next WRITE of `file` to the target on channel number `channel`, `most` at most: a long
+    /// handle leaves less room in the message.
+    pub(crate) fn write_bytes(&mut self, channel: usize, file: &File, most: u64) -> u64 {
+        let Some(Handle::Remote(handle)) = file.handles.on_channel(Side::Target, channel) else {
+            return most;
+        };
+        let remote = self.on_channel(Side::Target, channel);
+        remote.map_or(most, |remote| most.min(remote.session().write_len_with(handle.len()).into()))
     }
 
     /// Adds an answer that has come, or is known without asking.

@@ -10,6 +10,7 @@ use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of};
 use crate::ends::Ends;
 use crate::report::Reporter;
 use crate::table::{Key, Table};
+use crate::target_facts::UncommonOpens;
 use crate::task::handles::{LEAST_LEFT, SPAN};
 use crate::task::queues::Tasks;
 use crate::task::state::{Access, Opening, State, Target};
@@ -23,6 +24,9 @@ pub(crate) const UNREADABLE: &str = "the server does not let it be read";
 
 /// Why a file is not continued that holds less than before when it is open for writing.
 pub(crate) const EMPTIES: &str = "the server empties a file that is opened once more";
+
+/// Why a file is not continued on a server that answers no OPEN for that.
+pub(crate) const IGNORES: &str = "the server does not answer when it is to be opened as it is";
 
 /// The targets of the files on their way.
 #[derive(Debug)]
@@ -62,7 +66,15 @@ impl Targets<'_> {
         if self.ask_for_old_size(key) || self.open_to_compare(key) {
             return TargetNext::Wait;
         }
-        self.open_for(key, Access::ReadWrite)
+        self.open_for(key, self.first_access())
+    }
+
+    /// How what is not continued is opened first.
+    fn first_access(&self) -> Access {
+        match self.ends.facts.uncommon_opens {
+            UncommonOpens::Ignored => Access::Emptied,
+            _ => Access::ReadWrite,
+        }
     }
 
     /// Opens for reading what is to be continued on a server other than ours. Returns false where there is
@@ -150,7 +162,7 @@ impl Targets<'_> {
         }
         // OPEN alone is timed as one round trip.
         file.started = self.now;
-        self.open_for(key, Access::ReadWrite)
+        self.open_for(key, self.first_access())
     }
 
     fn open_for(&mut self, key: Key, access: Access) -> TargetNext {
@@ -170,7 +182,9 @@ impl Targets<'_> {
         let (path, mode) = (&item.target[..], item.info.mode.unwrap_or(0o666) & 0o777);
         let op = match (self.ends.target.is_some(), access) {
             (true, Access::WriteOnly) => Op::OpenWriteOnly { path, mode },
+            (true, Access::Emptied) => Op::OpenEmptied { path, mode },
             (true, Access::ReadWrite) if item.emptied => Op::OpenEmptied { path, mode },
+            (false, _) if self.options.resume => Op::OpenContinued { path, mode },
             _ => Op::OpenWrite { path, mode },
         };
         self.ends.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
@@ -180,12 +194,29 @@ impl Targets<'_> {
     /// Takes the answer to OPEN.
     pub(crate) fn opened(&mut self, key: Key, outcome: Outcome) -> TargetNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
+        let scp_like =
+            file.item.emptied || matches!(file.state, State::Opening(Opening::InPlace(Access::Emptied)));
+        if !scp_like {
+            self.ends.facts.uncommon_opens.note(&outcome);
+        }
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
                 let fault = fault_of(outcome);
                 let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
-                let first = !matches!(file.state, State::Opening(Opening::InPlace(Access::WriteOnly)));
+                if fault.kind == FaultKind::Unanswered && !scp_like && !file.faults.failed {
+                    match self.ends.facts.uncommon_opens {
+                        UncommonOpens::Ignored if file.taken.kept > 0 => {
+                            return TargetNext::Emptied(IGNORES);
+                        }
+                        UncommonOpens::Ignored => return self.open_for(key, Access::Emptied),
+                        _ => {}
+                    }
+                }
+                let first = !matches!(
+                    file.state,
+                    State::Opening(Opening::InPlace(Access::WriteOnly | Access::Emptied))
+                );
                 if self.ends.target.is_some() && !final_ && !file.faults.failed && first {
                     // What may be written may not be allowed to be read.
                     return self.open_for(key, Access::WriteOnly);
@@ -214,8 +245,8 @@ impl Targets<'_> {
             return next;
         }
         let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
-        // It may have been cut when it was opened, or be something else.
-        let check = (kept > 0 && self.direction == Direction::Upload).then_some(kept);
+        // It may have been cut when it was opened, or be something else: a file of this host, too.
+        let check = (kept > 0).then_some(kept);
         TargetNext::Opened { asked: Some(asked), check }
     }
 
@@ -309,8 +340,9 @@ mod tests {
             let (_, outcome) = host.ends.next_answer().expect("an answer");
             let next = host.targets(Direction::Download).opened(key, outcome);
             assert_eq!(matches!(next, TargetNext::FailedWith(_)), fails, "{there}");
-            let opened = matches!(next, TargetNext::Opened { check: None, .. });
-            assert_eq!(opened, there == 40, "{there}");
+            let checked = (kept > 0).then_some(kept);
+            let opened = matches!(next, TargetNext::Opened { check, .. } if check == checked);
+            assert_eq!(opened, there == 40, "what is kept is compared first: {there}");
             assert_eq!(host.file().taken.kept, kept, "{there}");
             assert_eq!(host.file().faults.failed, there == 100, "what is complete is left alone");
         }

@@ -49,6 +49,16 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             let info = info(&rustix::fs::fstat(&fd)?);
             Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
         }
+        Op::OpenContinued { path, mode } => {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(path, flags, mode_of(mode & 0o777 | 0o200));
+            let Ok(fd) = opened else { return perform(Op::OpenWrite { path, mode }) };
+            let info = info(&rustix::fs::fstat(&fd)?);
+            match info.kind {
+                Kind::File => Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info))),
+                _ => perform(Op::OpenWrite { path, mode }),
+            }
+        }
         Op::RealPath(path) => {
             let name = real_path(path)?.into();
             Ok(Done::Listed(Some(vec![Entry { name, info: Info::UNKNOWN }])))

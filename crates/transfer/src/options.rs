@@ -259,6 +259,11 @@ impl Options {
         self.tree_sync.is_some() || (self.keep.links && item.parent.is_some())
     }
 
+    /// Links are treated otherwise than what they lead to.
+    pub(crate) const fn tells_links(&self) -> bool {
+        self.keep.links || !self.follow_links || self.tree_sync.is_some()
+    }
+
     /// Times say nothing: files of one size are read.
     pub(crate) fn compares_contents(&self) -> bool {
         self.tree_sync.as_ref().is_some_and(|options| options.checksum)

@@ -18,6 +18,8 @@ pub(crate) struct Reporter {
     pub(crate) summary: Summary,
     /// Failures since the connection was lost.
     losses: usize,
+    /// Failures of copies that are complete but for their mode or times.
+    attribute_failures: u64,
     /// The user has stopped the copy: what fails from now on is not reported.
     pub(crate) cancelled: bool,
     /// See [`crate::Options::report_missed`].
@@ -34,6 +36,7 @@ impl Reporter {
             events: VecDeque::new(),
             summary: Summary::default(),
             losses: 0,
+            attribute_failures: 0,
             cancelled: false,
             report_missed: options.report_missed,
             report_copied: options.sums.is_some(),
@@ -63,6 +66,17 @@ impl Reporter {
         if !self.cancelled && self.losses <= LOSSES_TOLD {
             self.event(Event::Failed { text });
         }
+    }
+
+    /// The mode or the times of something could not be set, which is at the target otherwise.
+    pub(crate) fn fail_attributes(&mut self, text: String) {
+        self.attribute_failures += 1;
+        self.fail(text);
+    }
+
+    /// Returns true where something of the source may be missing at the target.
+    pub(crate) const fn may_lack_something(&self) -> bool {
+        self.summary.failures > self.attribute_failures
     }
 
     /// How many files the connection's loss for `reason` cost beyond those that were named.

@@ -2,7 +2,7 @@
 
 use lh_sftp_fs::LocalFs;
 
-use crate::end::Fault;
+use crate::end::{Fault, FaultKind, Outcome};
 use crate::names::display_name;
 use crate::report::Reporter;
 use crate::table::Key;
@@ -15,6 +15,8 @@ pub(crate) struct TargetFacts {
     not_kept: Vec<NotKept>,
     /// The ends have been asked for more than version 3 has.
     pub(crate) asked_for_more: bool,
+    /// Whether OPEN is answered with flags that not every server knows.
+    pub(crate) uncommon_opens: UncommonOpens,
     /// The target's server permits no rename: every file is written under its final name.
     pub(crate) renames_barred: bool,
     pub(crate) us: TargetUser,
@@ -51,6 +53,28 @@ impl TargetFacts {
         let path = display_name(target);
         let text = format!("{kind} are not kept everywhere, first: \"{path}\": {}", fault.text);
         self.report_not_kept(what, &text, report);
+    }
+}
+
+/// Whether a server answers OPEN with flags that not every server knows: for reading and writing, for a new
+/// file alone, or without emptying what is there. Servers exist that answer only what scp asks for, and never
+/// the others (node-sftp-server).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum UncommonOpens {
+    #[default]
+    Unknown,
+    Answered,
+    /// The first was not answered: files are opened as scp opens them.
+    Ignored,
+}
+
+impl UncommonOpens {
+    /// Takes in what came of such an OPEN.
+    pub(crate) fn note(&mut self, outcome: &Outcome) {
+        let ignored = matches!(outcome, Err(fault) if fault.kind == FaultKind::Unanswered);
+        if *self == Self::Unknown {
+            *self = if ignored { Self::Ignored } else { Self::Answered };
+        }
     }
 }
 

@@ -237,3 +237,28 @@ fn without_a_journal_digests_do_and_a_stock_server_is_not_trusted() {
         }
     }
 }
+
+/// What is asked to be continued may be the beginning of another file.
+#[test]
+fn only_what_begins_as_the_source_does_is_resumed() {
+    let resume = Options { resume: true, ..Options::default() };
+    for direction in [Direction::Upload, Direction::Download] {
+        for mut setup in [Setup::default(), stock(&[])] {
+            let temp = TempTree::new();
+            let source = temp.file("from", 300_000);
+            let whole = fs::read(&source).expect("a file");
+            let plan = plan(direction, &source, &temp.join("to"));
+            for (at, resumed) in [(None, true), (Some(100_000), false), (Some(199_000), false)] {
+                let mut part = whole[..200_000].to_vec();
+                part[at.unwrap_or(0)] ^= u8::from(at.is_some());
+                fs::write(temp.join("to"), &part).expect("a file");
+                let ended = copy_with(plan.clone(), resume.clone(), temp.path(), &mut setup).well();
+                let copied = fs::read(temp.join("to")).expect("a file");
+                assert!(copied == whole, "{direction:?} {at:?}");
+                let told = ended.skipped.iter().any(|text| text.contains("does not begin as its source"));
+                assert_eq!(!told, resumed, "{direction:?} {at:?} {ended:?}");
+                assert_eq!(ended.summary.bytes < 200_000, resumed, "{direction:?} {at:?}");
+            }
+        }
+    }
+}

@@ -3,10 +3,10 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use common::syncing::{DIRECTIONS, inodes_of, options, plan, servers, sync_with};
+use common::syncing::{DIRECTIONS, inodes_of, options, plan, servers, set_time, sync_with};
 use common::{Ended, Faults, Setup, TempTree, bytes_of, copy_with, same_tree, stock};
 use lh_transfer::{Direction, Keep, Options, Plan, Rule, Selection, TreeSync};
 
@@ -74,6 +74,41 @@ fn nothing_is_deleted_after_an_error() {
             assert_eq!(ended.summary.deleted, 0);
             assert!(ended.skipped.iter().any(|text| text.contains("nothing is deleted")), "{ended:?}");
             assert!(temp.join("to/from/x").exists() && temp.join("to/from/sub/y").exists());
+        }
+    }
+}
+
+/// Everything has arrived: what the source does not have is not needed any more.
+#[test]
+fn refused_modes_and_times_do_not_stop_deletions() {
+    for (operations, path) in [
+        (&["setstat"][..], "to/from/sub"),
+        (&["setstat", "fsetstat"], "to/from/sub/old"),
+        (&["setstat", "fsetstat"], "lhpart"),
+    ] {
+        for direction in [Direction::Upload, Direction::Relay] {
+            let temp = TempTree::new();
+            temp.file("from/sub/b", 300_000);
+            for name in ["from/sub/old", "to/from/sub/old", "to/from/x", "to/from/sub/y"] {
+                temp.file(name, 10);
+            }
+            let same_time = [temp.join("from/sub/old"), temp.join("to/from/sub/old")];
+            same_time.iter().for_each(|file| set_time(file, 1_000_000));
+            let mode = fs::Permissions::from_mode(0o640);
+            fs::set_permissions(temp.join("from/sub/old"), mode).expect("a mode");
+            let faults = Faults::hook(move |what, on, _| {
+                let of_it = on.ends_with(path.as_bytes()) && operations.contains(&what);
+                if of_it { Err(rustix::io::Errno::PERM.into()) } else { Ok(()) }
+            });
+            let ended = sync_with(direction, &temp, deleting(), &mut Setup { faults, ..stock(&[]) });
+            let what = format!("{direction:?} {operations:?} {path}: {ended:?}");
+            // What the server says of EPERM. A directory is tried once more when something in it was deleted.
+            let told = |text: &String| text.contains("setstat") && text.ends_with("Permission denied");
+            assert!(!ended.failures.is_empty() && ended.failures.iter().all(told), "{what}");
+            assert_eq!(ended.summary.deleted, 2, "{what}");
+            assert!(!temp.join("to/from/x").exists() && !temp.join("to/from/sub/y").exists(), "{what}");
+            let copied = fs::read(temp.join("to/from/sub/b")).expect("it has arrived");
+            assert_eq!(copied, fs::read(temp.join("from/sub/b")).expect("a file"), "{what}");
         }
     }
 }

@@ -99,6 +99,7 @@ impl Files {
         let handle = match () {
             () if lies.contains(&Lie::EmptyHandles) => String::new(),
             () if lies.contains(&Lie::LongHandles) => format!("{number:0300}"),
+            () if lies.contains(&Lie::LongestHandles) => format!("{number:02000}"),
             () => number.to_string(),
         };
         self.open.insert(0, Open { handle: handle.clone(), path: path.to_vec(), what });
@@ -157,7 +158,9 @@ impl Files {
         let mut names = Vec::new();
         for entry in fs::read_dir(at(path))? {
             let entry = entry?;
-            names.push((entry.file_name().as_bytes().to_vec(), Attrs::of(&entry.metadata()?)));
+            let target = fs::metadata(entry.path()).ok().filter(|_| lies.contains(&Lie::ListsLinkTargets));
+            let meta = target.map_or_else(|| entry.metadata(), Ok)?;
+            names.push((entry.file_name().as_bytes().to_vec(), Attrs::of(&meta)));
         }
         names.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(self.add(path, What::Dir(Some(names)), lies))

@@ -112,6 +112,9 @@ pub enum Lie {
     ExtendedForStatus,
     /// Handles are 300 bytes long.
     LongHandles,
+    /// Handles are 2,000 bytes long, and messages of more than 34,000 bytes end the session, as a server may
+    /// that serves no more than the draft obliges it to.
+    LongestHandles,
     /// All handles are empty.
     EmptyHandles,
     /// REALPATH returns no name.
@@ -127,11 +130,15 @@ pub enum Lie {
     /// STATUS has a code and nothing behind it, and NAME has no attributes where it answers READLINK, as in
     /// pysftpserver.
     BareReplies,
+    /// READDIR returns the attributes of what links lead to, as in pysftpserver and Paramiko's example.
+    ListsLinkTargets,
+    /// OPEN is not answered unless it only reads, or writes what it makes or empties, as in node-sftp-server.
+    IgnoresOddOpens,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 60] = [
+    pub const ALL: [Self; 63] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -185,6 +192,7 @@ impl Lie {
         Self::DataForWrite,
         Self::ExtendedForStatus,
         Self::LongHandles,
+        Self::LongestHandles,
         Self::EmptyHandles,
         Self::NoRealPath,
         Self::TwoRealPaths,
@@ -192,6 +200,8 @@ impl Lie {
         Self::BadNames,
         Self::NoExtensions,
         Self::BareReplies,
+        Self::ListsLinkTargets,
+        Self::IgnoresOddOpens,
     ];
 
     /// The fault's name on a command line.

@@ -54,6 +54,7 @@ impl DataRequests<'_> {
             self.tasks.drop_sending(at);
             return Step::Blocked;
         };
+        let chunk = self.ends.write_bytes(channel, file, chunk);
         let Some((offset, left)) = file.next_write(chunk) else {
             if channel > 0 {
                 return Step::Blocked;
@@ -167,7 +168,7 @@ impl DataRequests<'_> {
         if let Some(step) = self.go_on_with_write(0, out) {
             return step;
         }
-        let chunk = self.request_bytes(Side::Target) as usize;
+        let chunk = self.request_bytes(Side::Target);
         let mut at = 0;
         while let Some(&key) = self.tasks.writing.get(at) {
             let Some(file) = self.tasks.files.get_mut(key) else { return Step::Blocked };
@@ -179,7 +180,10 @@ impl DataRequests<'_> {
             file.write_behind_holes();
             let next = file.relay.write_at;
             match file.relay.held.remove(&next) {
-                Some(pieces) => return self.send_pieces(key, pieces, chunk, out),
+                Some(pieces) => {
+                    let chunk = self.ends.write_bytes(0, file, chunk) as usize;
+                    return self.send_pieces(key, pieces, chunk, out);
+                }
                 // The next bytes have not come yet.
                 None => at += 1,
             }

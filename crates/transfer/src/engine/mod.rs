@@ -107,8 +107,12 @@ impl Engine {
         if let Some(journal) = &mut journal {
             journal.note_command(&options.journal_command);
         }
+        let mut ends = Ends::new(plan.direction);
+        if options.tells_links() {
+            ends.tell_links();
+        }
         Self {
-            ends: Ends::new(plan.direction),
+            ends,
             prepare: Prepare::new(&plan),
             tasks: Tasks::default(),
             tree: Tree::new(options.select.expected()),

@@ -150,7 +150,7 @@ impl Engine {
         if self.report.is_over() {
             return self.stop_deletions();
         }
-        if self.report.summary.failures > 0 {
+        if self.report.may_lack_something() {
             self.report.skip("there were errors: nothing is deleted".to_owned());
             return self.stop_deletions();
         }

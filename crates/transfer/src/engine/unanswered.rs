@@ -29,8 +29,7 @@ impl Engine {
         self.report.event(Event::Notice { text: format!("{text}: going on with {most} at a time") });
         for token in dropped {
             if !self.asked_again(token) {
-                let fault = Fault::other(format!("the server did not answer in {seconds} s"));
-                self.ends.answer((token, Err(fault)));
+                self.ends.answer((token, Err(Fault::unanswered(seconds))));
             }
         }
     }

@@ -103,6 +103,7 @@ impl PartFiles<'_> {
     fn on_opened(&mut self, key: Key, outcome: Outcome) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         let State::Opening(Opening::Part(opening)) = file.state else { return PlaceNext::Wait };
+        self.ends.facts.uncommon_opens.note(&outcome);
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
@@ -112,7 +113,8 @@ impl PartFiles<'_> {
                     return PlaceNext::Failed(FailedStep::OpenTarget, fault);
                 }
                 let busy = fault.kind == FaultKind::Busy;
-                if !opening.random && (busy || opening.left_over || opening.removed) {
+                let ignored = fault.kind == FaultKind::Unanswered;
+                if !opening.random && !ignored && (busy || opening.left_over || opening.removed) {
                     if opening.left_over
                         && !busy
                         && let Some(part) = &file.place.part

@@ -33,6 +33,7 @@ use crate::names::display_name;
 use crate::report::Reporter;
 use crate::sync::backup::Backups;
 use crate::table::{Key, Table};
+use crate::target_facts::UncommonOpens;
 use crate::task::place::{part_name, tag_of};
 use crate::task::probe::{OpeningPart, Probe};
 use crate::task::queues::Tasks;
@@ -100,7 +101,9 @@ impl PartFiles<'_> {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
             return PlaceNext::Wait;
         };
-        if !self.options.atomic || file.item.in_place || self.ends.facts.renames_barred {
+        let facts = &self.ends.facts;
+        let barred = facts.renames_barred || facts.uncommon_opens == UncommonOpens::Ignored;
+        if !self.options.atomic || file.item.in_place || barred {
             return PlaceNext::InPlace;
         }
         let target = file.item.target.clone();

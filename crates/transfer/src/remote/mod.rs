@@ -2,16 +2,20 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`dropped`] | requests that are not answered |
+//! | [`listed`] | what is asked about entries of listings |
 //! | [`outgoing`] | requests that wait to be sent |
 //! | [`pending`] | requests that wait for their answers |
 //! | [`requests`] | the request for each operation |
 
+mod dropped;
+mod listed;
 mod outgoing;
 mod pending;
 mod requests;
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use lh_sftp::link_order::LinkOrder;
@@ -22,8 +26,9 @@ use lh_wire::Output;
 
 use crate::answers::{Shape, outcome};
 use crate::end::{Done, Fault, FaultKind, Handle, Op, Outcome};
-use crate::flow::{Next, Silence};
+use crate::flow::Silence;
 use crate::handles::{HandlePurpose, Handles};
+use crate::remote::listed::Listed;
 use crate::remote::outgoing::Outgoing;
 use crate::remote::pending::{Awaited, Pending, What};
 use crate::remote::requests::{Asked, has_full_attrs, opening_of, remote, request_of};
@@ -69,6 +74,7 @@ pub(crate) struct Remote {
     /// The other end of the copy is remote, too.
     both_remote: bool,
     silence: Silence,
+    listed: Listed,
 }
 
 impl Remote {
@@ -85,6 +91,7 @@ impl Remote {
             to_open: ToOpen::default(),
             both_remote: false,
             silence: Silence::default(),
+            listed: Listed::default(),
         }
     }
 
@@ -143,6 +150,17 @@ impl Remote {
         self.session.set_link_order(order);
     }
 
+    /// Has links told from what they lead to in all listings.
+    pub(crate) const fn tell_links(&mut self) {
+        self.listed.wanted = true;
+    }
+
+    /// Like [`Remote::with_session`], for the same copy as before.
+    pub(crate) fn adopt(&mut self, session: Session) {
+        let listed = std::mem::take(&mut self.listed);
+        *self = Self { listed, ..Self::with_session(session) };
+    }
+
     /// Tells the session the server's identification line.
     pub(crate) fn set_server(&mut self, identification: Option<&str>) {
         self.session.set_server(identification);
@@ -173,8 +191,10 @@ impl Remote {
             }
             (None, Op::Close(Handle::Remote(handle))) => {
                 self.handles.closing(handle, id, &token);
+                self.listed.closed(handle);
                 What::Closes
             }
+            (None, Op::ListMore(Handle::Remote(handle))) if self.listed.asked(id, handle) => What::Lists,
             _ => What::Other,
         };
         self.pending.push(id, Awaited { token, shape, what });
@@ -332,8 +352,35 @@ impl Remote {
                 self.open_waiting();
             }
             What::Opens => return self.opened(id, awaited, code, outcome),
+            What::Lists => return self.listed(id, token, outcome),
+            What::Looks(look) => {
+                let listing = self.listed.looked(look, outcome);
+                if self.listed.lists_links {
+                    self.session.note_listed_links();
+                }
+                self.look_at_more();
+                return listing.map(|(token, outcome)| Received::Answer(token, outcome));
+            }
         }
         Some(Received::Answer(token, outcome))
+    }
+
+    /// What the answer to a READDIR means; `None` where its entries are to be looked at.
+    fn listed(&mut self, id: u32, token: Token, outcome: Outcome) -> Option<Received> {
+        let answer = self.listed.look_at(id, token, outcome, self.session.lists_links());
+        self.look_at_more();
+        answer.map(|outcome| Received::Answer(token, outcome))
+    }
+
+    /// Asks about entries of listings, as many as may be.
+    fn look_at_more(&mut self) {
+        while let Some((path, look)) = self.listed.next_look() {
+            let path = &path[..];
+            let request = if look.follows { Request::Stat { path } } else { Request::Lstat { path } };
+            let id = self.session.request(&request, &mut self.outgoing.queue);
+            let what = What::Looks(look);
+            self.pending.push(id, Awaited { token: Token::Nothing, shape: Shape::Plain, what });
+        }
     }
 
     /// What the answer to a request to open something means; `None` where it is to be opened later.
@@ -347,6 +394,9 @@ impl Remote {
             ) => {
                 if let Some(refused_at) = opening.refused_at {
                     self.session.note_most_handles(most_handles(refused_at) as u64);
+                }
+                if !opening.is_file() {
+                    self.listed.opened(handle, &opening.path);
                 }
                 let holders = self.handles.given(handle, id, token, opening);
                 self.to_open.opened(self.handles.open());
@@ -382,44 +432,5 @@ impl Remote {
         self.handles.closed(id);
         self.open_waiting();
         Some(Received::Answer(token, outcome))
-    }
-
-    /// What was taken for dropped is answered after all. Nothing waits for that any more.
-    fn too_late(&mut self, body: ReplyBody) {
-        if let ReplyBody::Handle(handle) = body {
-            self.perform(Op::Close(Handle::Remote(handle)), Token::Nothing);
-        }
-    }
-
-    /// See [`Silence::look`].
-    pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Next {
-        let awaited = self.ready && !self.lost() && self.outgoing.is_empty() && !self.pending.is_empty();
-        self.silence.look(awaited, timeout, now)
-    }
-
-    /// The probe was answered, which is not awaited any more: what was asked for before it will not be
-    /// answered. Returns its tokens.
-    pub(crate) fn give_up_older(&mut self, now: Instant) -> Vec<Token> {
-        let mut tokens = Vec::new();
-        for (id, awaited) in self.pending.give_up_older() {
-            match awaited.what {
-                What::Opens => drop(self.handles.answered(id)),
-                What::Closes => self.handles.closed(id),
-                What::Other => {}
-            }
-            tokens.push(awaited.token);
-        }
-        self.silence.probed(!tokens.is_empty(), now);
-        self.open_waiting();
-        tokens
-    }
-
-    /// Ends the session and returns the tokens that will never be answered.
-    pub(crate) fn fail(&mut self, reason: &str) -> Vec<Token> {
-        self.lost.get_or_insert_with(|| reason.to_owned());
-        self.outgoing = Outgoing::default();
-        let awaited = self.pending.take_all().map(|awaited| awaited.token);
-        let closed = self.early_closes.drain(..).map(|(_, token, _)| token);
-        awaited.chain(closed).chain(self.to_open.take_all().map(|waiting| waiting.token)).collect()
     }
 }

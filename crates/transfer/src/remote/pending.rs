@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use crate::answers::Shape;
+use crate::remote::listed::Look;
 use crate::token::Token;
 
 /// A request that waits for its answer.
@@ -13,11 +14,14 @@ pub(super) struct Awaited {
     pub(super) what: What,
 }
 
-/// What a request does to handles.
+/// What a request does to handles, or what its answer is for besides its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Opens,
     Closes,
+    /// A READDIR whose entries may have to be looked at.
+    Lists,
+    Looks(Look),
     Other,
 }
 

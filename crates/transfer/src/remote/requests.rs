@@ -34,6 +34,7 @@ pub(super) fn request_of<'a>(
         Op::Stat(path) => Request::Stat { path },
         Op::OpenRead(_)
         | Op::OpenWrite { .. }
+        | Op::OpenContinued { .. }
         | Op::OpenWriteOnly { .. }
         | Op::OpenEmptied { .. }
         | Op::OpenExisting(_)

@@ -58,6 +58,8 @@ pub(crate) enum Access {
     Compared,
     /// The end refused to open it for reading too.
     WriteOnly,
+    /// As scp opens it: what is there goes.
+    Emptied,
 }
 
 /// State of an open target before any data were copied.

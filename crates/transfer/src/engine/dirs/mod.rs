@@ -136,7 +136,7 @@ impl Engine {
                 {
                     let target = dir.item.target.clone();
                     let relative = dir.relative.clone();
-                    self.report.fail(wording::failed(
+                    self.report.fail_attributes(wording::failed(
                         self.plan.direction,
                         FailedStep::FinishDir,
                         &target,

@@ -83,7 +83,7 @@ impl Engine {
             }
         }
         if let Some(flaw) = flaw {
-            self.report.fail(flaw);
+            self.report.fail_attributes(flaw);
         }
         if let Some(changed) = changed {
             let text = wording::source_changed(&item.source, changed);

@@ -12,6 +12,7 @@ use crate::task::File;
 use crate::task::state::State;
 use crate::token::{FileStep, Side, Token};
 use crate::tree::Dir;
+use crate::wording::FailedStep;
 use crate::{Event, wording};
 
 impl Engine {
@@ -57,7 +58,11 @@ impl Engine {
             }
             CompareStep::InTheWay(target, fault) => self.report.fail(wording::in_the_way(&target, &fault)),
             CompareStep::Failed(step, path, fault) => {
-                self.report.fail(wording::failed(self.plan.direction, step, &path, &fault));
+                let text = wording::failed(self.plan.direction, step, &path, &fault);
+                match step {
+                    FailedStep::FinishTarget => self.report.fail_attributes(text),
+                    _ => self.report.fail(text),
+                }
             }
             CompareStep::NotKept(what, target, fault) => {
                 self.ends.facts.report_not_kept_at(what, &target, &fault, &mut self.report);

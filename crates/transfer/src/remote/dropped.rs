@@ -1,0 +1,61 @@
+//! Requests that a server has dropped ([`crate::flow`]), and the end of a session.
+
+use std::time::{Duration, Instant};
+
+use lh_sftp::ReplyBody;
+
+use crate::end::{Handle, Op};
+use crate::flow::Next;
+use crate::remote::Remote;
+use crate::remote::outgoing::Outgoing;
+use crate::remote::pending::What;
+use crate::token::Token;
+
+impl Remote {
+    /// What was taken for dropped is answered after all. Nothing waits for that any more.
+    pub(super) fn too_late(&mut self, body: ReplyBody) {
+        if let ReplyBody::Handle(handle) = body {
+            self.perform(Op::Close(Handle::Remote(handle)), Token::Nothing);
+        }
+    }
+
+    /// See [`Silence::look`].
+    pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Next {
+        let awaited = self.ready && !self.lost() && self.outgoing.is_empty() && !self.pending.is_empty();
+        self.silence.look(awaited, timeout, now)
+    }
+
+    /// The probe was answered, which is not awaited any more: what was asked for before it will not be
+    /// answered. Returns its tokens.
+    pub(crate) fn give_up_older(&mut self, now: Instant) -> Vec<Token> {
+        let mut tokens = Vec::new();
+        for (id, awaited) in self.pending.give_up_older() {
+            match awaited.what {
+                What::Opens => drop(self.handles.answered(id)),
+                What::Closes => self.handles.closed(id),
+                What::Lists => self.listed.forget(id),
+                What::Looks(look) => tokens.extend(self.listed.give_up(look)),
+                What::Other => {}
+            }
+            tokens.push(awaited.token);
+        }
+        self.silence.probed(!tokens.is_empty(), now);
+        self.open_waiting();
+        self.look_at_more();
+        tokens
+    }
+
+    /// Ends the session and returns the tokens that will never be answered.
+    pub(crate) fn fail(&mut self, reason: &str) -> Vec<Token> {
+        self.lost.get_or_insert_with(|| reason.to_owned());
+        self.outgoing = Outgoing::default();
+        let awaited = self.pending.take_all().map(|awaited| awaited.token);
+        let closed = self.early_closes.drain(..).map(|(_, token, _)| token);
+        let listed = self.listed.take_all();
+        awaited
+            .chain(closed)
+            .chain(listed)
+            .chain(self.to_open.take_all().map(|waiting| waiting.token))
+            .collect()
+    }
+}
