@@ -45,4 +45,4 @@ pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
 pub use request::{BadRequest, BadRequestKind, Request};
 pub use session::{Incoming, Session, SessionError};
 pub use sum::{PieceSum, ReadBack, RunningSum, SumStep};
-pub use write_header::WriteHeader;
+pub use write_header::{WriteHeader, write_size};

@@ -5,7 +5,7 @@ use lh_wire::Writer;
 use crate::PacketType;
 
 /// Returns the size of a whole WRITE with a handle of `handle_len` bytes, its length field included.
-pub(crate) const fn write_size(handle_len: usize, data_len: usize) -> usize {
+pub const fn write_size(handle_len: usize, data_len: usize) -> usize {
     // Length, type, id, length of the handle; offset, length of the data.
     (4 + 1 + 4 + 4) + handle_len + (8 + 4) + data_len
 }

@@ -21,13 +21,13 @@ use std::io::IoSliceMut;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use bytes::Bytes;
-use lh_sftp::{PieceSum, WriteHeader};
+use lh_sftp::{PieceSum, WriteHeader, write_size};
 use lh_wire::Output;
 
 use crate::channels::reopening::Reopening;
 use crate::channels::spread::stops_to_reopen;
 use crate::channels::unfinished::{Rest, Unfinished};
-use crate::end::Fault;
+use crate::end::{Fault, Handle};
 use crate::ends::Ends;
 use crate::file_work::{NewWrite, SendWork};
 use crate::flow::Flow;
@@ -44,7 +44,7 @@ use pieces::{continue_write, gather, take_front};
 /// WRITEs up to this size are put together in one packet with the requests around them.
 const SMALL_WRITE: u64 = 16 * 1024;
 
-/// With a window smaller than this the header goes alone.
+/// With a window smaller than this, or than a header and a byte, the header goes alone.
 const LEAST_ROOM: usize = 1024;
 
 /// What is asked for first of a file whose size says nothing.
@@ -140,7 +140,11 @@ impl DataRequests<'_> {
         let Some(file) = self.tasks.files.get(key).filter(|_| budget > 0) else {
             return Break(Step::Blocked);
         };
-        if budget < LEAST_ROOM && file.requests.to_eof {
+        let least = match file.handles.on_channel(Side::Target, channel) {
+            Some(Handle::Remote(handle)) => LEAST_ROOM.max(write_size(handle.len(), 1)),
+            _ => LEAST_ROOM,
+        };
+        if budget < least && file.requests.to_eof {
             // How much there is shows only when it is read.
             return Continue(self.queue_small_write(key, offset, SMALL_WRITE));
         }
@@ -155,7 +159,7 @@ impl DataRequests<'_> {
         remote.expect(header.id(), Token::File(key, FileStep::Write { offset, len: want as u32 }));
         self.count_write(key, offset, want);
         self.set_mid_write(channel, key, true);
-        if budget < LEAST_ROOM {
+        if budget < least {
             write.head = header.bytes(want).to_vec();
             self.put_back(channel, write);
             return Break(Step::Done);
