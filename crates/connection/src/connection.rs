@@ -34,6 +34,8 @@ pub struct Connection {
     pub(crate) free: BTreeSet<u32>,
     pub(crate) count: usize,
     pub(crate) growth_left: u64,
+    /// See [`Self::hold_windows`].
+    hold: Option<u64>,
     pub(crate) round_trip: Option<Duration>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) asked: VecDeque<String>,
@@ -70,6 +72,7 @@ impl Connection {
             free: BTreeSet::new(),
             count: 0,
             growth_left: config.growth_budget,
+            hold: None,
             round_trip: None,
             events: VecDeque::new(),
             asked: VecDeque::new(),
@@ -266,7 +269,7 @@ impl Connection {
         if channel.phase != Phase::Open || channel.local == Half::Closed || channel.remote != Half::Open {
             return;
         }
-        let bytes = channel.receive.credit(now, self.round_trip, &mut self.growth_left);
+        let bytes = channel.receive.credit(now, self.round_trip, &mut self.growth_left, self.hold);
         if bytes > 0 {
             let mut payload = [0; 9];
             put_head(&mut payload, msg::ChannelWindowAdjust::NUMBER, &[channel.remote_id, bytes]);
@@ -289,6 +292,19 @@ impl Connection {
         if let Some(channel) = self.get_mut(id) {
             channel.receive.set_cap(cap);
         }
+    }
+
+    /// Limits what each peer's channel may have left of its window, bytes, from the next credit on; `None` lifts the
+    /// limit. A window that is larger is not taken back: it runs out. What is left of windows is what can wait in
+    /// the queues between the two ends, in front of the bytes of other channels. At least four packets.
+    pub fn hold_windows(&mut self, most: Option<u32>) {
+        self.hold = most.map(u64::from);
+    }
+
+    /// True while [`hold_windows`](Self::hold_windows) limits what peers have left. Then a call of
+    /// [`consumed`](Self::consumed), with 0 where nothing has been, is due after data has arrived.
+    pub const fn holds_windows(&self) -> bool {
+        self.hold.is_some()
     }
 
     /// Records a measured round trip (TCP_INFO, a ping). Only a value smaller than the known one counts.

@@ -136,8 +136,29 @@ impl ReceiveWindow {
     /// so that a big window does not cost an adjust every three packets. It is also due after a fraction of a
     /// round trip, and when less than half of the window is left. In the latter case at least one packet must
     /// be pending, unless the sink is empty and nothing larger will come.
-    pub(crate) fn credit(&mut self, now: Instant, round_trip: Option<Duration>, budget: &mut u64) -> u32 {
-        let pending = self.consumed - self.credited;
+    ///
+    /// `hold`: with this many bytes left to the peer it gets no credit ([`Connection::hold_windows`]); the rest is
+    /// kept back, and due again when more has arrived and been consumed.
+    ///
+    /// [`Connection::hold_windows`]: crate::Connection::hold_windows
+    pub(crate) fn credit(
+        &mut self,
+        now: Instant,
+        round_trip: Option<Duration>,
+        budget: &mut u64,
+        hold: Option<u64>,
+    ) -> u32 {
+        let mut pending = self.consumed - self.credited;
+        if let Some(hold) = hold {
+            let room = hold.saturating_sub(self.left());
+            if room < pending {
+                // Few credits for a window that is smaller than its size says, but early enough.
+                if room < hold / 4 {
+                    return 0;
+                }
+                pending = room;
+            }
+        }
         let many = pending > (3 * self.max_packet).max(self.size / 64);
         let long = pending >= self.max_packet
             && self.last_credit.zip(round_trip).is_some_and(|(last, round_trip)| {

@@ -56,6 +56,9 @@ impl Side {
                         assert!(!self.eof_got && !self.closed);
                         self.held += data.len();
                         self.got.extend_from_slice(&data);
+                        if let Some(channel) = self.channel.filter(|_| self.connection.holds_windows()) {
+                            self.connection.consumed(channel, 0, now, &mut self.out);
+                        }
                     }
                     Event::Eof { .. } => self.eof_got = true,
                     Event::Closed { .. } => self.closed = true,
@@ -75,6 +78,7 @@ enum Operation {
     Eof { side: usize },
     Close { side: usize },
     Pass { millis: u64 },
+    Hold { side: usize, most: Option<u32> },
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -84,6 +88,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         8 => (side.clone(), 0..3000usize).prop_map(|(side, bytes)| Operation::Consume { side, bytes }),
         8 => (side.clone(), 0..40usize).prop_map(|(side, messages)| Operation::Deliver { side, messages }),
         4 => (0..50u64).prop_map(|millis| Operation::Pass { millis }),
+        1 => (side.clone(), prop::option::of(800..4000u32))
+            .prop_map(|(side, most)| Operation::Hold { side, most }),
         1 => side.clone().prop_map(|side| Operation::Eof { side }),
         1 => side.prop_map(|side| Operation::Close { side }),
     ]
@@ -142,6 +148,7 @@ proptest! {
                     side.connection.close(channel, &mut side.out);
                 }
                 Operation::Pass { millis } => now += Duration::from_millis(millis),
+                Operation::Hold { side, most } => sides[side].connection.hold_windows(most),
             }
             exchange(&mut sides);
             for (side, options) in sides.iter().zip(&options) {
@@ -253,6 +260,69 @@ fn receiving_continues_beyond_4_gib() {
         credited = sink.credit;
     }
     assert!(credited <= total + u64::from(options.window.cap));
+}
+
+/// Receives `packets` packets of 32 KiB where the window permits, and passes them on at once. Returns the most that
+/// the peer had left.
+fn receive(
+    connection: &mut Connection,
+    id: ChannelId,
+    sink: &mut Lender,
+    allowed: &mut u64,
+    packets: usize,
+) -> u64 {
+    let size = 32 << 10;
+    let packet = Bytes::from(msg::ChannelData::new(id.number(), &vec![0; size]).to_payload());
+    let now = Instant::now();
+    let mut most = 0;
+    for _ in 0..packets {
+        assert!(*allowed >= size as u64, "the peer waits for credit that is not due");
+        *allowed -= size as u64;
+        connection.handle(packet.clone(), now, sink).unwrap();
+        connection.poll_event();
+        connection.consumed(id, size, now, sink);
+        *allowed += std::mem::take(&mut sink.credit);
+        most = most.max(*allowed);
+    }
+    most
+}
+
+#[test]
+fn a_held_window_runs_out_to_its_limit_and_comes_back() {
+    let hold = 256 << 10;
+    let window = WindowPolicy { initial: 2 << 20, cap: 2 << 20 };
+    let options = ChannelOptions { window, max_packet: 32 << 10 };
+    let (mut connection, id, mut sink) = opened(&options, 0, Config::default());
+    let mut allowed = u64::from(window.initial);
+    receive(&mut connection, id, &mut sink, &mut allowed, 100);
+    connection.hold_windows(Some(hold));
+    receive(&mut connection, id, &mut sink, &mut allowed, 100);
+    assert!(receive(&mut connection, id, &mut sink, &mut allowed, 1000) <= u64::from(hold));
+    connection.hold_windows(None);
+    assert!(receive(&mut connection, id, &mut sink, &mut allowed, 100) > 1 << 20);
+}
+
+#[test]
+fn credit_that_was_kept_back_is_due_without_consumption() {
+    let hold = 256 << 10;
+    let window = WindowPolicy { initial: 2 << 20, cap: 2 << 20 };
+    let options = ChannelOptions { window, max_packet: 32 << 10 };
+    let (mut connection, id, mut sink) = opened(&options, 0, Config::default());
+    let mut allowed = u64::from(window.initial);
+    connection.hold_windows(Some(hold));
+    receive(&mut connection, id, &mut sink, &mut allowed, 100);
+    // A handler that waits for a message of a megabyte before it consumes anything.
+    let size = 32 << 10;
+    let packet = Bytes::from(msg::ChannelData::new(id.number(), &vec![0; size]).to_payload());
+    let now = Instant::now();
+    for received in 0..(1 << 20) / size {
+        assert!(allowed >= size as u64, "stuck after {received} packets");
+        allowed -= size as u64;
+        connection.handle(packet.clone(), now, &mut sink).unwrap();
+        connection.poll_event();
+        connection.consumed(id, 0, now, &mut sink);
+        allowed += std::mem::take(&mut sink.credit);
+    }
 }
 
 #[test]

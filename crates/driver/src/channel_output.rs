@@ -62,7 +62,7 @@ impl ChannelCx<'_> {
     fn spend(&mut self, sent: usize) {
         if let Some(slot) = self.core.slots.get_mut(self.slot).and_then(Option::as_mut) {
             slot.share = slot.share.saturating_sub(sent);
-            slot.sent += sent;
+            slot.moved += sent;
         }
     }
 

@@ -8,6 +8,7 @@ use lh_connection::{ChannelId, Connection};
 use lh_wire::PacketSink;
 
 use crate::Link;
+use crate::hold::Hold;
 use crate::ids::{HandlerId, SourceId};
 use crate::mix::Mix;
 use crate::resumption::Resumption;
@@ -30,8 +31,8 @@ pub(crate) struct Slot<H: ?Sized> {
     pub(crate) in_batch: bool,
     /// Bytes left of this turn's share.
     pub(crate) share: usize,
-    /// Bytes sent since the last observation of [`Mix`].
-    pub(crate) sent: usize,
+    /// Bytes sent and received since the last observation of [`Mix`].
+    pub(crate) moved: usize,
 }
 
 /// All state of a driver except the control. `H` and `S` are the traits of its handlers and sources, which
@@ -57,6 +58,7 @@ pub(crate) struct Core<H: ?Sized, S: ?Sized> {
     pub(crate) congested: bool,
     pub(crate) stop: Option<i32>,
     mix: Mix,
+    hold: Hold,
     /// Completed key exchanges.
     pub(crate) rekeys: u64,
     /// Present where the connection can go on over another link.
@@ -81,6 +83,7 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
             congested: false,
             stop: None,
             mix: Mix::default(),
+            hold: Hold::default(),
             rekeys: 0,
             resumption: None,
         }
@@ -111,7 +114,7 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
             wants_write: false,
             in_batch: false,
             share: SHARE_PER_TURN,
-            sent: 0,
+            moved: 0,
         };
         let index = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -133,13 +136,19 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
         }
     }
 
-    /// Measures the path, and what the channels send. Called once a turn.
+    /// Measures the path, and what the channels send and receive. Called once a turn.
     pub(crate) fn measure(&mut self) {
         if self.mix.is_due(self.now) {
-            let sent = self.slots.iter_mut().flatten().map(|slot| std::mem::take(&mut slot.sent));
-            self.mix.observe(self.now, sent);
+            let moved = self.slots.iter_mut().flatten().map(|slot| std::mem::take(&mut slot.moved));
+            self.mix.observe(self.now, moved);
         }
-        self.link.measure(self.now, self.mix.is_mixed(self.now));
+        let mixed = self.mix.is_mixed(self.now);
+        self.link.measure(self.now, mixed);
+        let read = self.link.transport_ref().bytes_in();
+        let round_trip = self.connection.round_trip();
+        let unread = || rustix::io::ioctl_fionread(self.link.stream().read_fd()).unwrap_or(0);
+        let limit = self.hold.look(self.now, read, mixed, round_trip, unread);
+        self.connection.hold_windows(limit);
     }
 
     /// Bytes that bulk producers may queue now.

@@ -359,13 +359,24 @@ impl Core {
                 slot.wants_write = false;
             }
         }
-        if let Some(slot) = &mut self.slots[index]
-            && !slot.in_batch
-        {
-            slot.in_batch = true;
-            self.batch.push(index);
+        let mut data_arrived = false;
+        if let Some(slot) = &mut self.slots[index] {
+            if let ChannelEvent::Data { data, .. } = &event {
+                slot.moved += data.len();
+                data_arrived = true;
+            }
+            if !slot.in_batch {
+                slot.in_batch = true;
+                self.batch.push(index);
+            }
         }
         self.call(index, |handler, cx| handler.on_event(event, cx));
+        if data_arrived && self.connection.holds_windows() {
+            // Credit that was kept back is due though the handler may consume nothing before more arrives.
+            let now = self.now;
+            let (connection, sink) = self.speak();
+            connection.consumed(channel, 0, now, sink);
+        }
     }
 
     /// Calls a handler, unless a call of it is already in progress.

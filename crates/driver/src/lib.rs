@@ -33,6 +33,7 @@ mod error;
 mod event;
 mod facts;
 mod handler;
+mod hold;
 mod idle;
 mod idle_timer;
 mod ids;

@@ -1,7 +1,9 @@
 //! Detection of interactive channels beside bulk.
 //!
-//! A character that is typed waits behind all that is queued when it is sent. While some channel sends a
-//! little and another one sends much, short queues are worth more than the last percents of throughput.
+//! A character that is typed waits behind all that is queued when it is sent. While some channel moves a
+//! little and another one much, in any direction, short queues are worth more than the last percents of
+//! throughput. Bytes sent and received count together: a copy sends much and receives short answers on one
+//! channel, which is bulk.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ const MUCH: usize = 64 << 10;
 /// Time for which interactive traffic is remembered: a person pauses between words.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// Observes what the channels of a connection send.
+/// Observes what the channels of a connection send and receive.
 #[derive(Debug, Default)]
 pub(crate) struct Mix {
     start: Option<Instant>,
@@ -28,11 +30,11 @@ impl Mix {
         now.saturating_duration_since(start) >= SPAN
     }
 
-    /// Evaluates the bytes that each channel has sent since the last observation.
-    pub(crate) fn observe(&mut self, now: Instant, sent: impl Iterator<Item = usize>) {
+    /// Evaluates the bytes that each channel has moved since the last observation.
+    pub(crate) fn observe(&mut self, now: Instant, moved: impl Iterator<Item = usize>) {
         self.start = Some(now);
         let (mut little, mut much) = (false, false);
-        for bytes in sent {
+        for bytes in moved {
             little |= (1..=LITTLE).contains(&bytes);
             much |= bytes >= MUCH;
         }
