@@ -27,7 +27,7 @@ use lh_wire::Output;
 use crate::channels::reopening::Reopening;
 use crate::channels::spread::stops_to_reopen;
 use crate::channels::unfinished::{Rest, Unfinished};
-use crate::end::Fault;
+use crate::end::{Fault, Handle};
 use crate::ends::Ends;
 use crate::file_work::{NewWrite, SendWork};
 use crate::flow::Flow;
@@ -46,6 +46,9 @@ const SMALL_WRITE: u64 = 16 * 1024;
 
 /// With a window smaller than this the header goes alone.
 const LEAST_ROOM: usize = 1024;
+
+/// Space for the header of a WRITE but for its handle, and for some data.
+const HEADER_ROOM: usize = 64;
 
 /// What is asked for first of a file whose size says nothing.
 const FIRST_OF_UNSIZED: u64 = 4096;
@@ -140,22 +143,27 @@ impl DataRequests<'_> {
         let Some(file) = self.tasks.files.get(key).filter(|_| budget > 0) else {
             return Break(Step::Blocked);
         };
-        if budget < LEAST_ROOM && file.requests.to_eof {
+        let Some(target) = file.handles.on_channel(Side::Target, channel) else {
+            return Break(Step::Blocked);
+        };
+        let handle_len = if let Handle::Remote(handle) = target { handle.len() } else { 0 };
+        // The header goes into the same reservation as the first of the data.
+        let least_room = LEAST_ROOM.max(HEADER_ROOM + handle_len);
+        if budget < least_room && file.requests.to_eof {
             // How much there is shows only when it is read.
             return Continue(self.queue_small_write(key, offset, SMALL_WRITE));
         }
         let Some(remote) = self.ends.on_channel(Side::Target, channel) else { return Break(Step::Blocked) };
-        let (Some(_), Some(target)) = (&file.handles.source, file.handles.on_channel(Side::Target, channel))
-        else {
+        if file.handles.source.is_none() {
             return Break(Step::Blocked);
-        };
+        }
         let Some(mut header) = remote.write_header(target, offset) else { return Break(Step::Blocked) };
         let sum = file.sums.ours.is_some().then(|| PieceSum::new(offset));
         let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File, sum };
         remote.expect(header.id(), Token::File(key, FileStep::Write { offset, len: want as u32 }));
         self.count_write(key, offset, want);
         self.set_mid_write(channel, key, true);
-        if budget < LEAST_ROOM {
+        if budget < least_room {
             write.head = header.bytes(want).to_vec();
             self.put_back(channel, write);
             return Break(Step::Done);
