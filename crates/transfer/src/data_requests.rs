@@ -47,6 +47,9 @@ const SMALL_WRITE: u64 = 16 * 1024;
 /// With a window smaller than this, or than a header and a byte, the header goes alone.
 const LEAST_ROOM: usize = 1024;
 
+/// Space for the header of a WRITE but for its handle, and for some data.
+const HEADER_ROOM: usize = 64;
+
 /// What is asked for first of a file whose size says nothing.
 const FIRST_OF_UNSIZED: u64 = 4096;
 
@@ -149,10 +152,9 @@ impl DataRequests<'_> {
             return Continue(self.queue_small_write(key, offset, SMALL_WRITE));
         }
         let Some(remote) = self.ends.on_channel(Side::Target, channel) else { return Break(Step::Blocked) };
-        let (Some(_), Some(target)) = (&file.handles.source, file.handles.on_channel(Side::Target, channel))
-        else {
+        if file.handles.source.is_none() {
             return Break(Step::Blocked);
-        };
+        }
         let Some(mut header) = remote.write_header(target, offset) else { return Break(Step::Blocked) };
         let sum = file.sums.ours.is_some().then(|| PieceSum::new(offset));
         let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File, sum };
