@@ -272,7 +272,8 @@ fn what_is_continued_is_not_read_through_the_handle_that_writes() {
     }
 }
 
-/// A server that answers OPEN only with the flags that scp uses: files are opened so, and only the first waits.
+/// A server that answers OPEN only with the flags that scp uses: files are opened so, and only the first
+/// waits.
 #[test]
 fn files_are_opened_as_scp_does_where_nothing_else_is_answered() {
     for flags in [&[][..], &["--in-place"], &["-p", "--verify"]] {

@@ -294,9 +294,10 @@ impl Connection {
         }
     }
 
-    /// Limits what each peer's channel may have left of its window, bytes, from the next credit on; `None` lifts the
-    /// limit. A window that is larger is not taken back: it runs out. What is left of windows is what can wait in
-    /// the queues between the two ends, in front of the bytes of other channels. At least four packets.
+    /// Limits what each peer's channel may have left of its window, bytes, from the next credit on; `None`
+    /// lifts the limit. A window that is larger is not taken back: it runs out. What is left of windows is
+    /// what can wait in the queues between the two ends, in front of the bytes of other channels. At least
+    /// four packets.
     pub fn hold_windows(&mut self, most: Option<u32>) {
         self.hold = most.map(u64::from);
     }

@@ -137,8 +137,8 @@ impl ReceiveWindow {
     /// round trip, and when less than half of the window is left. In the latter case at least one packet must
     /// be pending, unless the sink is empty and nothing larger will come.
     ///
-    /// `hold`: with this many bytes left to the peer it gets no credit ([`Connection::hold_windows`]); the rest is
-    /// kept back, and due again when more has arrived and been consumed.
+    /// `hold`: with this many bytes left to the peer it gets no credit ([`Connection::hold_windows`]); the
+    /// rest is kept back, and due again when more has arrived and been consumed.
     ///
     /// [`Connection::hold_windows`]: crate::Connection::hold_windows
     pub(crate) fn credit(

@@ -262,8 +262,8 @@ fn receiving_continues_beyond_4_gib() {
     assert!(credited <= total + u64::from(options.window.cap));
 }
 
-/// Receives `packets` packets of 32 KiB where the window permits, and passes them on at once. Returns the most that
-/// the peer had left.
+/// Receives `packets` packets of 32 KiB where the window permits, and passes them on at once. Returns the
+/// most that the peer had left.
 fn receive(
     connection: &mut Connection,
     id: ChannelId,

@@ -211,8 +211,8 @@ impl Driver {
     }
 
     /// Like [`disconnect`](Self::disconnect). Where the peer would keep the session for another link
-    /// (`resume@longhaul`), waits until the message has arrived, for at most `resumable`. `may_send`: the peer may be sending
-    /// data ([`Link::leave`]).
+    /// (`resume@longhaul`), waits until the message has arrived, for at most `resumable`. `may_send`: the
+    /// peer may be sending data ([`Link::leave`]).
     pub fn leave(&mut self, text: &str, may_send: bool, bound: Duration, resumable: Duration) {
         if self.core.resumption.as_ref().is_some_and(|state| state.session.is_some()) {
             self.core.link.leave(disconnect::BY_APPLICATION, text, may_send, resumable);

@@ -1,9 +1,9 @@
 //! Limit for what the peer may have on its way while interactive channels share the connection with bulk.
 //!
-//! Where the path is faster than this process, bytes wait in this socket, and a keystroke among them waits for
-//! all before it. The kernel lets that queue grow to what this process takes from it in some round trips, which
-//! are longer the longer the queue is: on one machine it holds a millisecond and more. TCP's window does not
-//! limit it, but the windows of the channels do.
+//! Where the path is faster than this process, bytes wait in this socket, and a keystroke among them waits
+//! for all before it. The kernel lets that queue grow to what this process takes from it in some round trips,
+//! which are longer the longer the queue is: on one machine it holds a millisecond and more. TCP's window
+//! does not limit it, but the windows of the channels do.
 //!
 //! On a longer path the windows must cover the bytes on their way, whose delay is more than that of the
 //! queue, so only short paths get a limit. And only where such a queue has been seen: the sender pauses more
@@ -11,8 +11,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Time that all queues between the two ends may hold beside two round trips. With half of it the sender waits
-/// more often than it sends.
+/// Time that all queues between the two ends may hold beside two round trips. With half of it the sender
+/// waits more often than it sends.
 const HOLD: Duration = Duration::from_micros(250);
 /// Round trip from which a path gets no limit.
 const LONG: Duration = Duration::from_micros(500);
@@ -34,9 +34,9 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Evaluates the number of bytes read from the socket so far and returns the limit of each channel's window,
-    /// bytes. `mixed`: interactive channels share the connection with bulk. `round_trip` is that to the peer.
-    /// `unread` returns the bytes that wait in the socket.
+    /// Evaluates the number of bytes read from the socket so far and returns the limit of each channel's
+    /// window, bytes. `mixed`: interactive channels share the connection with bulk. `round_trip` is that to
+    /// the peer. `unread` returns the bytes that wait in the socket.
     pub(crate) fn look(
         &mut self,
         now: Instant,

@@ -1,10 +1,11 @@
-//! Connections of a run, counted: those that were refused before the server's greeting, and those that nothing
-//! accepted although others were.
+//! Connections of a run, counted: those that were refused before the server's greeting, and those that
+//! nothing accepted although others were.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time of TCP's handshake from which its first packet was sent again, besides round trips (RFC 6298 section 2).
+/// Time of TCP's handshake from which its first packet was sent again, besides round trips (RFC 6298 section
+/// 2).
 const SENT_AGAIN: Duration = Duration::from_millis(900);
 
 /// The counts, shared by all connections of a run.

@@ -30,7 +30,8 @@ pub(crate) struct MemoryGroup {
     pub(crate) group: String,
     /// Limit of all memory, bytes.
     pub(crate) limit: Option<u64>,
-    /// Limit of the buffers of TCP alone (version 1), and the most that they used since the group was made, bytes.
+    /// Limit of the buffers of TCP alone (version 1), and the most that they used since the group was made,
+    /// bytes.
     pub(crate) tcp_limit: Option<u64>,
     pub(crate) tcp_used: u64,
     /// Times that TCP's buffers were at that limit, or that received data were dropped for lack of memory.
@@ -44,8 +45,8 @@ pub(crate) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// True where TCP's buffers wanted more than they may use. The most that they used alone may be of another day,
-    /// and data may be dropped for a buffer of one connection.
+    /// True where TCP's buffers wanted more than they may use. The most that they used alone may be of
+    /// another day, and data may be dropped for a buffer of one connection.
     pub(crate) fn is_tcp_short(&self) -> bool {
         self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit) && self.tcp_short > 0
     }

@@ -123,7 +123,8 @@ impl Target {
         Self { master: Some(master.to_owned()), ..self.clone() }
     }
 
-    /// The same host; connections are counted, and tried again where the server refuses them before its greeting.
+    /// The same host; connections are counted, and tried again where the server refuses them before its
+    /// greeting.
     pub(crate) fn patient(&self) -> Self {
         Self { connects: Some(Arc::default()), ..self.clone() }
     }

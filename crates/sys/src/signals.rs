@@ -211,11 +211,12 @@ fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Option<l
     }
 }
 
-/// Makes writes that are not possible fail instead of ending the process: to a closed pipe or socket (`EPIPE`),
-/// and beyond the limit of file sizes (`ulimit -f`, `EFBIG`).
+/// Makes writes that are not possible fail instead of ending the process: to a closed pipe or socket
+/// (`EPIPE`), and beyond the limit of file sizes (`ulimit -f`, `EFBIG`).
 ///
-/// Rust programs start with the first setting, but a program started by exec from another one may not. Programs that
-/// this process starts have the default action for the limit again: it has a handler here, which exec resets.
+/// Rust programs start with the first setting, but a program started by exec from another one may not.
+/// Programs that this process starts have the default action for the limit again: it has a handler here,
+/// which exec resets.
 pub fn ignore_write_signals() {
     extern "C" fn do_nothing(_: libc::c_int) {}
     // SAFETY: ignoring a signal installs no handler.

@@ -256,8 +256,8 @@ pub fn spawn_like_execvp(command: &mut Command) -> io::Result<Child> {
     }
 }
 
-/// Bit N - 1 is set for each signal N that this process ignores or handles, as `/proc` says; all bits where it
-/// does not.
+/// Bit N - 1 is set for each signal N that this process ignores or handles, as `/proc` says; all bits where
+/// it does not.
 fn signals_to_reset() -> u64 {
     let read = || -> Option<u64> {
         let mut text = [0; 4096];

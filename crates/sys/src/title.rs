@@ -9,7 +9,8 @@ use std::sync::Mutex;
 static ARGUMENTS: Mutex<Option<Range<usize>>> = Mutex::new(None);
 
 /// Names the process (`ps -o comm`, at most 15 bytes), and finds the memory for [`set`]. To be called by the
-/// main thread, before the process changes its root directory, because it reads `/proc`. Without `/proc`, [`set`] has no effect.
+/// main thread, before the process changes its root directory, because it reads `/proc`. Without `/proc`,
+/// [`set`] has no effect.
 pub fn prepare(name: &str) {
     if let Ok(name) = CString::new(name) {
         // Ignored: the name is only shown.
@@ -31,7 +32,8 @@ pub fn set(title: &str) {
         let byte = if at + 1 == place.end { 0 } else { title.as_bytes().get(offset).copied().unwrap_or(0) };
         // SAFETY: the kernel has mapped the range for the arguments, writable, and it stays mapped as long as
         // the process lives. The standard library's copy of `argv` points to its strings and reads them only
-        // in `std::env::args`, one NUL-terminated string each: the last byte of the range is NUL at all times.
+        // in `std::env::args`, one NUL-terminated string each: the last byte of the range is NUL at all
+        // times.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write_volatile(byte) };
     }
 }

@@ -21,7 +21,7 @@ use std::io::IoSliceMut;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use bytes::Bytes;
-use lh_sftp::{PieceSum, WriteHeader, write_size};
+use lh_sftp::{PieceSum, WriteHeader};
 use lh_wire::Output;
 
 use crate::channels::reopening::Reopening;
@@ -44,7 +44,7 @@ use pieces::{continue_write, gather, take_front};
 /// WRITEs up to this size are put together in one packet with the requests around them.
 const SMALL_WRITE: u64 = 16 * 1024;
 
-/// With a window smaller than this, or than a header and a byte, the header goes alone.
+/// With a window smaller than this the header goes alone.
 const LEAST_ROOM: usize = 1024;
 
 /// Space for the header of a WRITE but for its handle, and for some data.
@@ -143,11 +143,13 @@ impl DataRequests<'_> {
         let Some(file) = self.tasks.files.get(key).filter(|_| budget > 0) else {
             return Break(Step::Blocked);
         };
-        let least = match file.handles.on_channel(Side::Target, channel) {
-            Some(Handle::Remote(handle)) => LEAST_ROOM.max(write_size(handle.len(), 1)),
-            _ => LEAST_ROOM,
+        let Some(target) = file.handles.on_channel(Side::Target, channel) else {
+            return Break(Step::Blocked);
         };
-        if budget < least && file.requests.to_eof {
+        let handle_len = if let Handle::Remote(handle) = target { handle.len() } else { 0 };
+        // The header goes into the same reservation as the first of the data.
+        let least_room = LEAST_ROOM.max(HEADER_ROOM + handle_len);
+        if budget < least_room && file.requests.to_eof {
             // How much there is shows only when it is read.
             return Continue(self.queue_small_write(key, offset, SMALL_WRITE));
         }
@@ -161,7 +163,7 @@ impl DataRequests<'_> {
         remote.expect(header.id(), Token::File(key, FileStep::Write { offset, len: want as u32 }));
         self.count_write(key, offset, want);
         self.set_mid_write(channel, key, true);
-        if budget < least {
+        if budget < least_room {
             write.head = header.bytes(want).to_vec();
             self.put_back(channel, write);
             return Break(Step::Done);

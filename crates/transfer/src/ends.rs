@@ -13,7 +13,6 @@ use crate::file_work::{FileWork, Job, SlowOp};
 use crate::flow::{Next, Servers, most_on_a_channel};
 use crate::remote::Remote;
 use crate::target_facts::TargetFacts;
-use crate::task::File;
 use crate::token::{Side, Token};
 use crate::{Direction, local};
 
@@ -233,10 +232,10 @@ impl Ends {
         })
     }
 
-    /// Bytes of the next WRITE of `file` to the target on channel number `channel`, `most` at most: a long
+    /// Bytes of the next WRITE to `target` on channel number `channel`, `most` at most: a long
     /// handle leaves less room in the message.
-    pub(crate) fn write_bytes(&mut self, channel: usize, file: &File, most: u64) -> u64 {
-        let Some(Handle::Remote(handle)) = file.handles.on_channel(Side::Target, channel) else {
+    pub(crate) fn write_bytes(&mut self, channel: usize, target: Option<&Handle>, most: u64) -> u64 {
+        let Some(Handle::Remote(handle)) = target else {
             return most;
         };
         let remote = self.on_channel(Side::Target, channel);

@@ -118,14 +118,14 @@ impl MuxClient {
         let session_id = self.next_id();
         put_message(&mut greeting, &Request::NewSession(Box::new(session)).encode(session_id));
         let sent = self.send_with_descriptors(&greeting, &descriptors);
-        // A master that does not serve this client may have closed the connection before all was sent. What it
-        // said before that tells why.
+        // A master that does not serve this client may have closed the connection before all was sent. What
+        // it said before that tells why.
         self.receive_greeting(id)?;
         Ok(sent.map_err(MuxError::from).and_then(|()| self.opened(session_id)))
     }
 
-    /// Returns the greeting, and the id that its reply has. A master of another version closes the connection at
-    /// the first of the two messages.
+    /// Returns the greeting, and the id that its reply has. A master of another version closes the connection
+    /// at the first of the two messages.
     fn greeting(&mut self) -> (u32, Vec<u8>) {
         let id = self.next_id();
         let mut framed = Vec::new();

@@ -2,8 +2,12 @@
 
 use lh_metrics::Point;
 
-use super::{CLOSED, PARTS};
 use crate::stats::lowest;
+
+/// Send credit below which the peer's window counts as closed, bytes: one packet.
+pub(super) const CLOSED: u64 = 32_768;
+/// Parts of a flow whose windows are compared.
+const PARTS: usize = 3;
 
 /// The window of the peer's channels, bytes, where the samples in which it was used up show one size from the
 /// first to the last: what TCP has not delivered yet, and the credit that is left.

@@ -19,7 +19,7 @@ use lh_metrics::Point;
 use lh_metrics::drops::{Drops, TcpCounters};
 use lh_metrics::threads::Usage;
 
-use self::constant_window::constant_window;
+use self::constant_window::{CLOSED, constant_window};
 use self::devices::Devices;
 use self::groups::{functions, groups_here};
 use self::received_marks::ReceivedMarks;
@@ -96,10 +96,6 @@ pub(crate) const WARM_UP: f64 = 0.3;
 pub(crate) const MANY_REKEYS: u64 = 3;
 /// Pauses of a flow that count: at least this long, seconds, and this many round trips.
 const PAUSE: (f64, f64) = (0.25, 4.0);
-/// Send credit below which the peer's window counts as closed, bytes: one packet.
-const CLOSED: u64 = 32_768;
-/// Parts of a flow whose windows are compared.
-const PARTS: usize = 3;
 
 /// The bit of `options` in `struct tcp_info` (`TCPI_OPT_WSCALE`).
 const WINDOW_SCALING: u64 = 4;

@@ -2,9 +2,9 @@
 //! clients may lose before the server notices that the path is broken.
 //!
 //! A client often notices first: the server does when it has something to send, or by `ClientAliveInterval`.
-//! The connections that the client loses until then are no offence, up to a number for each source. A login or
-//! a resumption resets it. Once the server has noticed, the session waits and
-//! has a reserve of its own ([`WaitingSessions`](super::waiting::WaitingSessions)).
+//! The connections that the client loses until then are no offence, up to a number for each source. A login
+//! or a resumption resets it. Once the server has noticed, the session waits and has a reserve of its own
+//! ([`WaitingSessions`](super::waiting::WaitingSessions)).
 
 use std::collections::HashMap;
 use std::time::Instant;

@@ -25,8 +25,8 @@ use crate::resuming::{FromUser, Moved, TIMEOUT, ToUser};
 const MONITOR: usize = 0;
 
 /// Returns interval and count of keepalives to the client. A resumable session has none of its own: a client
-/// that sleeps is silent, and its session must not end sooner than one that ends with its connection. A client
-/// that comes back takes over the session even while the old connection seems to be alive.
+/// that sleeps is silent, and its session must not end sooner than one that ends with its connection. A
+/// client that comes back takes over the session even while the old connection seems to be alive.
 pub(super) fn keepalive(settings: &ServerSettings) -> Option<(Duration, u32)> {
     let interval = settings.client_alive_interval.value.duration()?;
     Some((interval, settings.client_alive_count_max.value))

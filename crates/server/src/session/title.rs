@@ -1,5 +1,5 @@
-//! Titles of session processes, in which administrators see with `ps` whose session a process serves. They have
-//! the form of OpenSSH's: `lhsshd-session: bob [priv]`, `lhsshd-session: bob@pts/0`.
+//! Titles of session processes, in which administrators see with `ps` whose session a process serves. They
+//! have the form of OpenSSH's: `lhsshd-session: bob [priv]`, `lhsshd-session: bob@pts/0`.
 
 use std::cell::RefCell;
 use std::rc::Rc;

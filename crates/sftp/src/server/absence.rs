@@ -1,9 +1,9 @@
 //! Part files of a session that waits for its client, which may resume it over another connection.
 //!
 //! The client may also have been killed, and its copy may have been started again. So a waiting session keeps
-//! no part file from another session: it has no locks on them. When it goes on, it takes them again, but those
-//! that another session has gone on with. These files fail from then on, because they may have their final
-//! names already.
+//! no part file from another session: it has no locks on them. When it goes on, it takes them again, but
+//! those that another session has gone on with. These files fail from then on, because they may have their
+//! final names already.
 
 use std::io::{self, IoSlice, IoSliceMut};
 

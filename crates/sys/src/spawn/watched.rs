@@ -1,8 +1,9 @@
 //! Starting a program that the caller watches, without copying this process first.
 //!
-//! A fork copies the page tables, and afterwards each page that either process writes: about 200 µs of 700 for
-//! a shell that a session starts. Here the new process shares the memory of this one, whose thread waits until
-//! the program is executed, as in the C library's `posix_spawn`, which lacks the steps of [`super::in_child`].
+//! A fork copies the page tables, and afterwards each page that either process writes: about 200 µs of 700
+//! for a shell that a session starts. Here the new process shares the memory of this one, whose thread waits
+//! until the program is executed, as in the C library's `posix_spawn`, which lacks the steps of
+//! [`super::in_child`].
 
 #[cfg(target_os = "linux")]
 use std::ffi::{CString, c_int, c_void};
@@ -27,8 +28,8 @@ use crate::child::Watched;
 const STACK: usize = 64 << 10;
 
 impl Program {
-    /// Like [`spawn`](Self::spawn), for a caller that watches the program. Of several ways to start it this is
-    /// the cheapest.
+    /// Like [`spawn`](Self::spawn), for a caller that watches the program. Of several ways to start it this
+    /// is the cheapest.
     ///
     /// # Errors
     /// Those of [`spawn`](Self::spawn).

@@ -54,7 +54,7 @@ impl DataRequests<'_> {
             self.tasks.drop_sending(at);
             return Step::Blocked;
         };
-        let chunk = self.ends.write_bytes(channel, file, chunk);
+        let chunk = self.ends.write_bytes(channel, file.handles.on_channel(Side::Target, channel), chunk);
         let Some((offset, left)) = file.next_write(chunk) else {
             if channel > 0 {
                 return Step::Blocked;
@@ -181,7 +181,7 @@ impl DataRequests<'_> {
             let next = file.relay.write_at;
             match file.relay.held.remove(&next) {
                 Some(pieces) => {
-                    let chunk = self.ends.write_bytes(0, file, chunk) as usize;
+                    let chunk = self.ends.write_bytes(0, file.handles.target.as_ref(), chunk) as usize;
                     return self.send_pieces(key, pieces, chunk, out);
                 }
                 // The next bytes have not come yet.

@@ -7,34 +7,26 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use lh_driver::{Accepted, Bound, ControlCx, Listening, SourceId, UnixListener, listen_tcp};
+use lh_driver::{Accepted, Bound, ControlCx, Listening, UnixListener, listen_tcp};
 use lh_sys::errno_text;
 use lh_wire::Writer as _;
 
 use super::offers::{Offer, Offers};
+use super::permits;
 use super::replies::{Replies, Slot};
 use super::requests::Listen;
+use super::state::{Forwards, Listener};
 use super::taking::Taking;
-use super::{Forwards, forwarded, permits};
+use super::towards_client::forwarded;
 use crate::log::{error, info, verbose};
 
 /// Largest number of listeners per connection. Each may be several sockets.
 const MAX_LISTENERS: usize = 256;
 
-/// A listener that the client has requested.
-pub(super) struct Listener {
-    what: Listen,
-    /// The listener's port, where the client requested any free one.
-    port: u16,
-    sources: Vec<SourceId>,
-    /// How other sessions of the user find the listener while this one waits.
-    offers: Vec<Offer>,
-}
-
 impl Forwards {
     /// Handles a global request. Returns false when it is not about forwarding. The answer goes to `replies`,
     /// now or later.
-    pub(in crate::session) fn request(
+    pub(crate) fn request(
         this: &Rc<RefCell<Self>>,
         name: &str,
         want_reply: bool,
@@ -87,7 +79,7 @@ impl Forwards {
     }
 
     /// Offers the listeners to other sessions of the user while the session has no connection ([`Offers`]).
-    pub(in crate::session) fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
+    pub(crate) fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         if cx.is_away() == self.is_away {
             return;
         }

@@ -11,60 +11,26 @@ mod offers;
 mod permits;
 mod replies;
 mod requests;
+mod state;
 mod taking;
+mod towards_client;
 
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Duration;
 
-use lh_config::enums::TcpKeepAlive;
-use lh_driver::{
-    Accepted, ChannelId, ChannelOptions, ControlCx, Family, FdPump, LocalFd, Resolver, SourceId, Target, dial,
-};
+use lh_driver::{ChannelId, ChannelOptions, ControlCx, FdPump, LocalFd, Target, dial};
 use lh_sys::errno_text;
 use lh_wire::msg::open_failure;
 
 pub(super) use replies::Replies;
+pub(super) use state::Forwards;
+pub(super) use towards_client::{forwarded, idle_limit};
 
-use super::shared::Shared;
 use crate::log::{error, info};
-use listeners::Listener;
 use requests::{direct_streamlocal, direct_tcpip};
-
-/// The forwards of one connection.
-pub(super) struct Forwards {
-    shared: Rc<Shared>,
-    resolver: Resolver,
-    family: Family,
-    listeners: Vec<Listener>,
-    /// Number of requested listeners whose names are being looked up, or whose ports another session has.
-    pending: usize,
-    /// While the session waits: its listeners are offered to other sessions of the user.
-    offers: Option<SourceId>,
-    /// The session waits: it has no connection.
-    is_away: bool,
-}
+use towards_client::keep_alive;
 
 impl Forwards {
-    pub(super) fn new(shared: Rc<Shared>) -> Self {
-        use lh_config::enums::AddressFamily;
-        let family = match shared.settings.address_family.value {
-            AddressFamily::Any => Family::Any,
-            AddressFamily::Inet => Family::Inet,
-            AddressFamily::Inet6 => Family::Inet6,
-        };
-        Self {
-            shared,
-            resolver: Resolver::new(),
-            family,
-            listeners: Vec::new(),
-            pending: 0,
-            offers: None,
-            is_away: false,
-        }
-    }
-
     /// Opens a channel to a destination. Returns false when the channel type is not about forwarding.
     pub(super) fn open(&self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) -> bool {
         match kind {
@@ -130,56 +96,4 @@ impl Forwards {
             }
         });
     }
-}
-
-/// Opens a channel to the client for a connection that a listener has accepted.
-pub(super) fn forwarded(
-    shared: &Rc<Shared>,
-    kind: &'static str,
-    fields: &[u8],
-    accepted: Accepted,
-    cx: &mut ControlCx<'_>,
-) {
-    let opened = accepted.and_then(|(socket, _)| open_towards_client(shared, kind, fields, socket, cx));
-    if let Err(problem) = opened {
-        error!(shared.requests_log, "accept: {}", errno_text(&problem));
-    }
-}
-
-fn open_towards_client(
-    shared: &Rc<Shared>,
-    kind: &'static str,
-    fields: &[u8],
-    socket: OwnedFd,
-    cx: &mut ControlCx<'_>,
-) -> std::io::Result<()> {
-    keep_alive(shared, &socket);
-    let log = shared.requests_log.clone();
-    let pump = FdPump::socket(LocalFd::owned(socket)?).idle_limit(idle_limit(shared, kind)).on_outcome(
-        move |outcome, cx| {
-            if let Err((_, text)) = outcome {
-                info!(log, "channel {}: open failed: {text}", cx.id());
-            }
-        },
-    );
-    cx.open(kind, fields, &ChannelOptions::default(), Box::new(pump)).map_err(std::io::Error::other)?;
-    Ok(())
-}
-
-/// `TCPKeepAlive all`: enables the kernel's keepalive on a forwarded connection too.
-fn keep_alive(shared: &Shared, socket: &OwnedFd) {
-    if shared.settings.tcp_keep_alive.value == TcpKeepAlive::All {
-        let _ = lh_sys::socket::set_keepalive(socket, true);
-    }
-}
-
-/// Returns the `ChannelTimeout` of a channel type.
-pub(super) fn idle_limit(shared: &Shared, kind: &str) -> Option<Duration> {
-    // Channel types with other names in `ChannelTimeout`.
-    let kind = match kind {
-        "x11" => "x11-connection",
-        "tun@openssh.com" => "tun-connection",
-        kind => kind,
-    };
-    shared.settings.channel_timeout.value.of(kind)
 }
