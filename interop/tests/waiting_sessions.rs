@@ -20,6 +20,7 @@ fn count(server: &Lhsshd, text: &str) -> usize {
 }
 
 const WAITS: &str = "the session waits for";
+const GIVEN_ALONE: &str = " to another session of the user";
 const GIVEN: &str = "another session of the user asks for a port or socket";
 
 fn kill(tunnel: Tunnel) {
@@ -29,7 +30,7 @@ fn kill(tunnel: Tunnel) {
     drop(tunnel);
 }
 
-/// A tunnel that is killed and started again at once gets its port and its socket, from OpenSSH's client too.
+/// A tunnel that is killed and started again gets its port and its socket, from OpenSSH's client too.
 ///
 /// Covers: sshd_config ResumeGrace; ssh_config ExitOnForwardFailure
 #[test]
@@ -50,16 +51,54 @@ fn a_tunnel_that_is_started_again_gets_its_port() {
     works(&tunnel);
     for round in 1..=5 {
         kill(tunnel);
-        // At once, before or after the server has noticed.
+        eventually("the server has noticed", || count(&server, WAITS) == round);
         tunnel = pair.tunnel(&args);
         eventually("the old session is gone", || count(&server, GIVEN) == round);
         works(&tunnel);
     }
     let Some([ssh]) = peers("a_tunnel_that_is_started_again_gets_its_port", ["ssh"]) else { return };
     kill(tunnel);
+    eventually("the server has noticed", || count(&server, WAITS) == 6);
     let tunnel = Pair::new(&lab, ssh, server.port).tunnel(&args);
     eventually("the old session is gone", || count(&server, GIVEN) == 6);
     works(&tunnel);
+}
+
+/// A session that has run a program is not ended for its port. It gives the port alone, after a pause in which its
+/// client may come back.
+///
+/// Covers: sshd_config ResumeGrace
+#[test]
+fn a_session_with_a_program_loses_its_port_alone() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, CONFIG);
+    let (port, sums, pid) = (free_port(), sum_server(), lab.path("pid"));
+    let forward = format!("{port}:127.0.0.1:{sums}");
+    let pair = Pair::new(&lab, our("lhssh"), server.port);
+    let mut args = pair.args(&["-R", &forward]);
+    args.push(format!("echo $$ > {}; exec sleep 1000", lab.arg("pid")));
+    let working = Tunnel::start(&lab, &our("lhssh"), &args);
+    working.wait_for_port(port);
+    eventually("the program runs", || fs::read(&pid).is_ok_and(|text| text.ends_with(b"\n")));
+    let pid = fs::read_to_string(&pid).unwrap();
+    let program = PathBuf::from(format!("/proc/{}", pid.trim()));
+    kill(working);
+    eventually("it waits", || count(&server, WAITS) == 1);
+    let mut tunnel = None;
+    eventually("the port is given", || {
+        let next = pair.tunnel(&["-v", "-o", "ExitOnForwardFailure=yes", "-R", &forward]);
+        let is_known = || {
+            ["remote forward success", "remote port forwarding failed"].map(|text| next.said().contains(text))
+        };
+        eventually("the answer", || is_known().contains(&true));
+        let got = is_known()[0];
+        tunnel = Some(next);
+        got
+    });
+    round_trip(port, 1000);
+    assert_eq!((count(&server, GIVEN), count(&server, GIVEN_ALONE)), (0, 1), "{}", server.log());
+    assert!(program.exists(), "{}", server.log());
+    drop(tunnel);
 }
 
 /// Neither a session that has a connection nor one that waits and has another port loses anything.

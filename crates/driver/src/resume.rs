@@ -156,7 +156,8 @@ impl ControlCx<'_> {
     /// The session still has no link. If the error [is final](ResumeError::is_final), it can never get
     /// another one.
     pub fn resume(&mut self, mut link: Link, received: u64) -> Result<(), ResumeError> {
-        if !self.is_away() {
+        let is_given_up = self.core.resumption.as_ref().is_some_and(|state| state.given_up);
+        if !self.is_away() || is_given_up {
             return Err(ResumeError::NotResumable);
         }
         link.transport().resume_from(self.core.link.transport(), received)?;

@@ -246,6 +246,8 @@ fn a_client_that_comes_back_writes_only_its_own_parts() {
     second.ok(&Request::Write { handle: &again, offset: 5, data: b" second" });
     second.ok(&Request::Close { handle: &again });
     second.ok(&Request::Rename { old: PART, new: b"f" });
+    // Another file of the same size is not the one that the first session has open.
+    write(&mut second, PART, b"first second");
     first.server.on_client_back();
     let status = first.status(&Request::Write { handle: &handle, offset: 0, data: b"FIRST" });
     assert_eq!(status.code, StatusCode::FAILURE);

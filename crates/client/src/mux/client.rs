@@ -36,6 +36,14 @@ pub enum MuxError {
     Failed(String),
 }
 
+impl MuxError {
+    /// True if the master did not answer in time; it may still do what it was asked.
+    pub fn is_timeout(&self) -> bool {
+        // A socket's time limit is reported as the first of the two on Linux.
+        matches!(self, Self::Io(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut))
+    }
+}
+
 /// Why no master is reachable at a path.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -117,7 +125,9 @@ impl MuxClient {
         let (id, mut greeting) = self.greeting();
         let session_id = self.next_id();
         put_message(&mut greeting, &Request::NewSession(Box::new(session)).encode(session_id));
+        self.socket.set_write_timeout(Some(GREETING_TIMEOUT))?;
         let sent = self.send_with_descriptors(&greeting, &descriptors);
+        self.socket.set_write_timeout(None)?;
         // A master that does not serve this client may have closed the connection before all was sent. What
         // it said before that tells why.
         self.receive_greeting(id)?;

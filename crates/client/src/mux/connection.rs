@@ -149,6 +149,11 @@ impl Connection {
         else {
             return;
         };
+        // A client that has given up while this process was stopped has made its own connection, or has failed. The
+        // next read finds its end.
+        if descriptor_count(&request) > 0 && self.has_client_ended() {
+            return;
+        }
         let asked = self.question(&request).zip(self.master.permission.clone());
         let Some((question, permission)) = asked else {
             return self.perform(id, request, got, cx);
@@ -157,6 +162,10 @@ impl Connection {
             Ok((wake, answer)) => self.state = State::Asking { id, request, got, wake, answer },
             Err(_) => self.denied(id),
         }
+    }
+
+    fn has_client_ended(&self) -> bool {
+        matches!(recv(self.line.socket(), &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK), Ok((0, _)))
     }
 
     fn denied(&self, id: u32) {

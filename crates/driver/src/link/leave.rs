@@ -10,6 +10,10 @@ use super::Link;
 /// Time between checks for a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Longest wait on a link that carries nothing any more, where this end cannot see that all has arrived: pipes to a
+/// ProxyCommand, and connections through a thread of this process.
+const QUIET_BOUND: Duration = Duration::from_millis(500);
+
 /// Signals that end the wait. Not SIGHUP: a terminal that is closed sends it twice, itself and by the shell.
 const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
 
@@ -26,6 +30,8 @@ impl Link {
         if self.lost {
             return;
         }
+        // Behind a quiet link only the peer's close is waited for, which some proxies do not pass on.
+        let bound = if may_send { bound } else { bound.min(QUIET_BOUND) };
         let deadline = Instant::now() + bound;
         let was_quiet = !may_send && self.transport.queued_bytes() == 0 && self.stream.delivers_by_itself();
         self.transport.disconnect(reason, text);

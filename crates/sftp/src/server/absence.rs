@@ -10,7 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use super::log::LogLevel;
 use super::state::Server;
 use super::upload_check::is_part;
-use super::written::Written;
+use super::written::is_same;
 use crate::fs::{File, FileSystem};
 use crate::refusal::refused;
 use crate::{Attrs, StatVfs};
@@ -37,10 +37,11 @@ impl Server {
     }
 }
 
-/// Locks a part file again. Fails if its name refers to another file.
+/// Locks a part file again. Fails if its name refers to another file. One that looks alike is another one: this
+/// file may have been published meanwhile, and a check of uploads must not be followed by a change.
 fn take_again(fs: &mut dyn FileSystem, file: &mut dyn File, path: &[u8]) -> io::Result<()> {
     file.lock_again()?;
-    Written { attrs: file.attrs()?, is_part: true }.expect_at(fs, path)
+    if is_same(&file.attrs()?, &fs.attrs(path, false)?) { Ok(()) } else { Err(refused(TAKEN)) }
 }
 
 /// A file that another session has gone on with.

@@ -80,6 +80,7 @@ impl Forwards {
 
     /// Offers the listeners to other sessions of the user while the session has no connection ([`Offers`]).
     pub(crate) fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
+        self.give_up_taken(cx);
         if cx.is_away() == self.is_away {
             return;
         }
@@ -88,10 +89,46 @@ impl Forwards {
             cx.remove_source(source);
         }
         if self.is_away {
-            let offers = self.listeners.iter().flat_map(|listener| &listener.offers);
-            let offers = Offers::new(offers, Rc::clone(&self.shared));
-            self.offers = offers.map(|offers| cx.add_source(Box::new(offers)));
+            let offers: Vec<_> =
+                self.listeners.iter().flat_map(|listener| &listener.offers).cloned().collect();
+            if !offers.is_empty() {
+                let (shared, taken) = (Rc::clone(&self.shared), Rc::clone(&self.taken));
+                let offers = Offers::new(offers, shared, taken, cx.now());
+                self.offers = Some(cx.add_source(Box::new(offers)));
+            }
+        } else {
+            for name in self.lost.drain(..) {
+                cx.debug_message(true, &format!("another session listens on {name} now"));
+            }
         }
+    }
+
+    /// Closes the listeners that other sessions have asked for.
+    fn give_up_taken(&mut self, cx: &mut ControlCx<'_>) {
+        for offer in self.taken.take() {
+            while let Some(index) =
+                self.listeners.iter().position(|listener| listener.offers.contains(&offer))
+            {
+                let listener = self.listeners.swap_remove(index);
+                let name = match &listener.what {
+                    Listen::Tcp { .. } => format!("port {}", listener.port),
+                    Listen::Unix(path) => path.display().to_string(),
+                };
+                let user = &self.shared.user.name;
+                info!(
+                    self.shared.log,
+                    "session of user {user} waits for its client, and gives {name} to another session of the user"
+                );
+                self.lost.push(name);
+                listener.sources.into_iter().for_each(|source| cx.remove_source(source));
+            }
+        }
+    }
+
+    /// Adds a listener. While the session waits, the next turn offers it too.
+    fn add(&mut self, listener: Listener) {
+        self.listeners.push(listener);
+        self.is_away = false;
     }
 
     /// Returns whether a session of the user may wait and have the port.
@@ -151,18 +188,18 @@ impl Forwards {
             })
         };
         let bound = listen_tcp(&addresses);
-        let used = used(&bound);
-        if used.is_empty() || !this.borrow().may_be_offered() {
+        let offers: Vec<_> = used(&bound).into_iter().map(Offer::of_address).collect();
+        let asked = if this.borrow().may_be_offered() { Taking::ask(&offers) } else { Vec::new() };
+        if asked.is_empty() {
             let allocated = this.borrow_mut().listen_tcp(&host, port, bound, cx);
             return replies.answer(slot, answer(allocated), cx);
         }
         drop(bound);
         this.borrow_mut().pending += 1;
         let (this, replies) = (Rc::clone(this), replies.clone());
-        let offers = used.into_iter().map(Offer::of_address).collect();
-        Taking::begin(offers, cx, move |last, cx| {
+        Taking::begin(asked, cx, move |last, cx| {
             let bound = listen_tcp(&addresses);
-            if !last && !self::used(&bound).is_empty() {
+            if !last && !used(&bound).is_empty() {
                 return false;
             }
             this.borrow_mut().pending -= 1;
@@ -204,7 +241,7 @@ impl Forwards {
             sources.push(cx.add_source(Box::new(Listening::tcp(socket, accepted))));
         }
         let what = Listen::Tcp { host: host.to_owned(), port };
-        self.listeners.push(Listener { what, port: allocated, sources, offers });
+        self.add(Listener { what, port: allocated, sources, offers });
         Some(allocated)
     }
 
@@ -217,13 +254,14 @@ impl Forwards {
     ) {
         let bound = this.borrow().bind_unix(&path);
         let offer = Offer::of_path(&path).filter(|_| is_used(&bound) && this.borrow().may_be_offered());
-        let Some(offer) = offer else {
+        let asked = Taking::ask(offer.as_slice());
+        if asked.is_empty() {
             let answer = this.borrow_mut().listen_unix(path, bound, cx).then(Vec::new);
             return replies.answer(slot, answer, cx);
-        };
+        }
         this.borrow_mut().pending += 1;
         let (this, replies) = (Rc::clone(this), replies.clone());
-        Taking::begin(vec![offer], cx, move |last, cx| {
+        Taking::begin(asked, cx, move |last, cx| {
             let bound = this.borrow().bind_unix(&path);
             if !last && is_used(&bound) {
                 return false;
@@ -269,7 +307,7 @@ impl Forwards {
         };
         let offers = Offer::of_path(&path).into_iter().collect();
         let sources = vec![cx.add_source(Box::new(Listening::unix(listener, accepted)))];
-        self.listeners.push(Listener { what: Listen::Unix(path), port: 0, sources, offers });
+        self.add(Listener { what: Listen::Unix(path), port: 0, sources, offers });
         true
     }
 

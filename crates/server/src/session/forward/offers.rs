@@ -1,9 +1,12 @@
 //! Ports and sockets of a session that waits for its client: another session of the same user gets them.
 //!
 //! A tunnel that was killed and is started again asks for the port that its old session still has. While a
-//! session waits, it listens at an abstract Unix address for each of its listeners, and ends when another
-//! process of its user connects there. It does not while it has a connection.
+//! session waits, it listens at an abstract Unix address for each of its listeners. When another process of
+//! its user connects there, a session that is nothing but a tunnel (`-N`) ends. One that has run a program
+//! goes on without that listener, and offers it only after a pause: its client may be about to come back.
+//! Nothing is offered while there is a connection.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
@@ -12,6 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{self, UnixListener, UnixStream};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use lh_driver::{ControlCx, Interest, Interests, Ready, Source};
 
@@ -20,6 +24,9 @@ use crate::session::shared::Shared;
 
 /// Connections accepted in one turn of the loop. Other users' processes may connect as well.
 const PER_TURN: usize = 16;
+
+/// Time for which the client of a session with programs is waited for before its listeners are offered.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// The name under which a session of this process's user offers a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,49 +89,85 @@ fn is_own(socket: &UnixStream) -> bool {
 /// The offers of a waiting session. See the module documentation.
 pub(super) struct Offers {
     shared: Rc<Shared>,
-    listening: Vec<UnixListener>,
+    offers: Vec<Offer>,
+    /// The time from which they are offered, while that is in the future.
+    from: Option<Instant>,
+    listening: Vec<(Offer, UnixListener)>,
     /// Connections of the session that gets the listeners. They are closed with this process's end.
     taken_by: Vec<UnixStream>,
+    /// Offers that other sessions have asked for.
+    taken: Taken,
 }
 
+/// Offers whose listeners the session gives up.
+pub(super) type Taken = Rc<RefCell<Vec<Offer>>>;
+
 impl Offers {
-    /// Begins to offer these listeners; `None` where none can be offered.
-    pub(super) fn new<'a>(offers: impl Iterator<Item = &'a Offer>, shared: Rc<Shared>) -> Option<Self> {
-        let listen = |offer: &Offer| {
-            let problem = |problem: &io::Error| {
-                debug!(shared.log, "{} is not offered to other sessions: {problem}", offer.0);
-            };
-            offer.listen().inspect_err(problem).ok()
-        };
-        let listening: Vec<_> = offers.filter_map(listen).collect();
-        (!listening.is_empty()).then_some(Self { shared, listening, taken_by: Vec::new() })
+    /// Begins to offer these listeners, at once or after a pause.
+    pub(super) fn new(offers: Vec<Offer>, shared: Rc<Shared>, taken: Taken, now: Instant) -> Self {
+        let from = shared.has_begun.get().then(|| now + PAUSE);
+        let mut this = Self { shared, offers, from, listening: Vec::new(), taken_by: Vec::new(), taken };
+        if this.from.is_none() {
+            this.listen();
+        }
+        this
+    }
+
+    fn listen(&mut self) {
+        for offer in std::mem::take(&mut self.offers) {
+            match offer.listen() {
+                Ok(listening) => self.listening.push((offer, listening)),
+                Err(problem) => {
+                    debug!(self.shared.log, "{} is not offered to other sessions: {problem}", offer.0);
+                }
+            }
+        }
+    }
+
+    /// Another session of the user asks for the listener of `offer`.
+    fn on_asked(&mut self, offer: Offer, socket: UnixStream, cx: &mut ControlCx<'_>) {
+        if self.shared.has_begun.get() {
+            self.taken.borrow_mut().push(offer);
+            return;
+        }
+        if self.taken_by.is_empty() {
+            let user = &self.shared.user.name;
+            info!(
+                self.shared.log,
+                "session of user {user} ends: it waits for its client, and another session of the user asks \
+                 for a port or socket that it listens on"
+            );
+            cx.give_up();
+        }
+        self.taken_by.push(socket);
     }
 }
 
 impl Source for Offers {
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
-        for (token, listening) in self.listening.iter().enumerate() {
+        for (token, (_, listening)) in self.listening.iter().enumerate() {
             out.add(token, listening.as_fd(), Interest::READ);
         }
     }
 
     fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
-        let Some(listening) = self.listening.get(token) else { return };
         for _ in 0..PER_TURN {
+            let Some((offer, listening)) = self.listening.get(token) else { return };
             let Ok((socket, _)) = listening.accept() else { return };
-            if !is_own(&socket) || !cx.is_away() {
-                continue;
+            if is_own(&socket) && cx.is_away() {
+                self.on_asked(offer.clone(), socket, cx);
             }
-            if self.taken_by.is_empty() {
-                let user = &self.shared.user.name;
-                info!(
-                    self.shared.log,
-                    "session of user {user} ends: it waits for its client, and another session of the user \
-                     asks for a port or socket that it listens on"
-                );
-                cx.give_up();
-            }
-            self.taken_by.push(socket);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.from
+    }
+
+    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        if self.from.is_some_and(|from| from <= cx.now()) {
+            self.from = None;
+            self.listen();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use lh_driver::{Family, Resolver, SourceId};
 
-use super::offers::Offer;
+use super::offers::{Offer, Taken};
 use super::requests::Listen;
 use crate::session::shared::Shared;
 
@@ -18,8 +18,12 @@ pub(crate) struct Forwards {
     pub(super) pending: usize,
     /// While the session waits: its listeners are offered to other sessions of the user.
     pub(super) offers: Option<SourceId>,
-    /// The session waits: it has no connection.
+    /// Offers that other sessions have asked for since the last turn.
+    pub(super) taken: Taken,
+    /// The session waits, and its listeners are offered or will be.
     pub(super) is_away: bool,
+    /// What the client does not know yet: names of listeners that other sessions have got.
+    pub(super) lost: Vec<String>,
 }
 
 impl Forwards {
@@ -37,7 +41,9 @@ impl Forwards {
             listeners: Vec::new(),
             pending: 0,
             offers: None,
+            taken: Taken::default(),
             is_away: false,
+            lost: Vec::new(),
         }
     }
 }

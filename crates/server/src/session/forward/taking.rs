@@ -1,4 +1,4 @@
-//! Tries again to listen where a waiting session of the same user may have the port or socket.
+//! Tries again to listen where a waiting session of the same user has the port or socket.
 
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -10,10 +10,6 @@ use super::offers::Offer;
 /// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// How long a session is looked for that has the port. The process of a client that has just been killed may
-/// not have noticed it yet.
-const LOOK: Duration = Duration::from_millis(250);
-
 /// Longest wait for the end of a session that was asked.
 const END: Duration = Duration::from_secs(5);
 
@@ -22,8 +18,8 @@ type Attempt = Box<dyn FnMut(bool, &mut ControlCx<'_>) -> bool>;
 
 /// A request to listen that waits for another session's end. See the module documentation.
 pub(super) struct Taking {
-    offers: Vec<Offer>,
-    asked: Vec<(Offer, UnixStream)>,
+    /// Connections to the sessions that have been asked.
+    _asked: Vec<UnixStream>,
     next: Instant,
     until: Instant,
     attempt: Attempt,
@@ -31,30 +27,22 @@ pub(super) struct Taking {
 }
 
 impl Taking {
-    /// Begins to ask for `offers`. `attempt` is called from the loop until it is done.
+    /// Asks the sessions that offer the listeners. Returns no connections where none does: then the request is
+    /// to be refused at once, because clients run commands beside it and expect the refusal before their ends.
+    pub(super) fn ask(offers: &[Offer]) -> Vec<UnixStream> {
+        offers.iter().filter_map(Offer::ask).collect()
+    }
+
+    /// Waits for the listeners of sessions that have been asked. `attempt` is called from the loop until it is
+    /// done.
     pub(super) fn begin(
-        offers: Vec<Offer>,
+        asked: Vec<UnixStream>,
         cx: &mut ControlCx<'_>,
         attempt: impl FnMut(bool, &mut ControlCx<'_>) -> bool + 'static,
     ) {
         let (now, attempt) = (cx.now(), Box::new(attempt));
-        let mut taking =
-            Self { offers, asked: Vec::new(), next: now, until: now + LOOK, attempt, is_done: false };
-        taking.ask(now);
-        taking.next = now + PAUSE;
+        let taking = Self { _asked: asked, next: now + PAUSE, until: now + END, attempt, is_done: false };
         cx.add_source(Box::new(taking));
-    }
-
-    /// Asks the sessions that have not been asked.
-    fn ask(&mut self, now: Instant) {
-        for offer in &self.offers {
-            if !self.asked.iter().any(|(asked, _)| asked == offer)
-                && let Some(socket) = offer.ask()
-            {
-                self.asked.push((offer.clone(), socket));
-                self.until = now + END;
-            }
-        }
     }
 }
 
@@ -68,7 +56,6 @@ impl Source for Taking {
         if self.is_done || now < self.next {
             return;
         }
-        self.ask(now);
         self.is_done = (self.attempt)(now >= self.until, cx);
         self.next = now + PAUSE;
     }
