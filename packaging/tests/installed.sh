@@ -137,6 +137,24 @@ dpkg --install /packages/longhaul_*.deb /packages/longhaul-server_*.deb > /tmp/d
 wait_for "the new server" sh -c '[ "$(grep -c "Server listening on 0.0.0.0 port 2222" /tmp/lhsshd.log)" -ge 2 ]'
 [ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session after the downgrade"
 
+step "a stale file with the process id of another of our programs"
+cp /run/lhsshd.pid /tmp/lhsshd.pid
+lhssh-agent -D -a /tmp/agent > /dev/null &
+agent=$!
+wait_for "the agent" test -S /tmp/agent
+# Signals for a process that is stopped stay pending, so none can be missed.
+kill -STOP "$agent"
+wait_for "the stopped agent" grep -q '^State:.T' /proc/$agent/status
+echo "$agent" > /run/lhsshd.pid
+DPKG_MAINTSCRIPT_PACKAGE=longhaul-server /var/lib/dpkg/info/longhaul-server.postinst configure 1 || fail "postinst"
+/var/lib/dpkg/info/longhaul-server.prerm remove || fail "prerm"
+grep -q '^ShdPnd:.0*$' /proc/$agent/status || fail "the agent got a signal"
+kill -CONT "$agent"
+kill "$agent"
+wait "$agent" || true
+rm -f /tmp/agent
+cp /tmp/lhsshd.pid /run/lhsshd.pid
+
 step "all sessions are still there"
 while read -r pid name expected; do
     kill -0 "$pid" 2> /dev/null || fail "the session $name has ended"

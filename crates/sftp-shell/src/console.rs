@@ -46,7 +46,10 @@ pub struct Completions {
 
 /// A message to the reader.
 enum ReaderMessage {
-    Next,
+    /// Asks for a line; `forget` drops the pasted lines that have not run.
+    Next {
+        forget: bool,
+    },
     Completions(Completions),
 }
 
@@ -122,10 +125,11 @@ impl Console {
         Ok(Self { tell, said, terminal })
     }
 
-    /// Asks for the next line; it comes as [`Said`].
-    pub fn ask(&self) {
+    /// Asks for the next line; it comes as [`Said`]. Where the last one was interrupted, those that were pasted
+    /// with it do not run.
+    pub fn ask(&self, interrupted: bool) {
         // A reader that has ended has sent `Said::End`.
-        let _ = self.tell.send(ReaderMessage::Next);
+        let _ = self.tell.send(ReaderMessage::Next { forget: interrupted });
     }
 
     /// Returns the next event, if there is one.
@@ -153,7 +157,7 @@ impl Drop for Console {
 }
 
 fn read_lines(reader: &ReaderEnd, mut input: Box<dyn BufRead + Send>) {
-    while let Ok(ReaderMessage::Next) = reader.told.recv() {
+    while let Ok(ReaderMessage::Next { .. }) = reader.told.recv() {
         let mut line = Vec::new();
         let said = match input.read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => Said::End,
@@ -185,8 +189,9 @@ fn edit(editor: &mut Editor<Asker, MemHistory>) {
     let mut lines: VecDeque<Vec<u8>> = VecDeque::new();
     loop {
         let Some(Asker(reader)) = editor.helper() else { return };
-        if !matches!(reader.told.recv(), Ok(ReaderMessage::Next)) {
-            return;
+        let Ok(ReaderMessage::Next { forget }) = reader.told.recv() else { return };
+        if forget {
+            lines.clear();
         }
         let said = loop {
             if let Some(line) = lines.pop_front() {

@@ -56,7 +56,7 @@ impl Shell {
     /// Carries out the lines of the console until its end; returns the exit status.
     pub fn run(&mut self, console: &Console) -> u8 {
         loop {
-            console.ask();
+            console.ask(self.remote.interrupted());
             let line = loop {
                 match console.take() {
                     Some(Said::Line(line)) => break line,

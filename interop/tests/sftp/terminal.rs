@@ -77,6 +77,27 @@ fn pasted_lines_run_one_after_the_other() {
     assert_same_file(&lab.path("r/f1"), &lab.path("pasted"));
 }
 
+/// What was pasted behind an interrupted line may depend on it, as `rm` behind `get` does.
+#[test]
+fn an_interrupted_line_drops_those_pasted_with_it() {
+    let lab = Lab::new();
+    prepare(&lab);
+    let server = our("lhsftp-server").to_string_lossy().into_owned();
+    let mut terminal = at_a_terminal(&lab, &["-D".to_owned(), server]);
+    terminal.expect("sftp> ");
+    terminal.send("\u{1b}[200~!echo $((6*7)); exec cat\n!echo $((7*8)) > next\n\u{1b}[201~\n");
+    terminal.expect("42\r\n");
+    terminal.send("\u{3}");
+    terminal.expect("Interrupt");
+    terminal.expect("sftp> ");
+    terminal.send("!echo $((8*9))\n");
+    terminal.expect("72\r\n");
+    terminal.expect("sftp> ");
+    terminal.send("\u{4}");
+    assert_eq!(terminal.wait(), 0);
+    assert!(!lab.path("next").exists(), "the second line ran");
+}
+
 #[test]
 fn a_tree_has_one_line_of_progress() {
     let lab = Lab::new();
