@@ -13,7 +13,7 @@ use lh_config::enums::ControlMaster;
 use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 
-use crate::connects::Connects;
+use crate::connects::{Connects, is_not_accepted};
 use crate::fault::Fault;
 use crate::probe::{MOST_REFUSALS, REFUSAL_PAUSE};
 use crate::stage::{Stage, Trace};
@@ -159,11 +159,14 @@ impl Target {
         loop {
             let result = self.connect_once(first);
             let is_refusal = result.as_ref().is_err_and(NoConnection::is_refusal);
-            let Some(connects) = self.connects().filter(|_| self.master.is_none()) else { return result };
+            let Some((connects, begun)) = self.connects().zip(begun).filter(|_| self.master.is_none()) else {
+                return result;
+            };
             match &result {
                 Ok(remote) => connects.on_login(remote.took(Stage::Connect)),
-                Err(failure) if failure.is_unreachable() => {
-                    connects.on_failure(lh_client::sanitise(&failure.fault.to_string()));
+            let begun = self.connects().map(Connects::begin);
+                Err(failure) if failure.is_not_accepted() => {
+                    connects.on_failure(lh_client::sanitise(&failure.fault.to_string()), begun);
                 }
                 Err(_) if is_refusal => connects.on_refusal(),
                 Err(_) => {}
@@ -221,9 +224,10 @@ impl Remote {
 }
 
 impl NoConnection {
-    /// True where no connection to the host was made.
-    fn is_unreachable(&self) -> bool {
-        matches!(&self.fault, Fault::Connection(error) if matches!(**error, ClientError::Unreachable(_)))
+    /// True where something has refused the connection, or nothing has answered.
+    fn is_not_accepted(&self) -> bool {
+        let Fault::Connection(error) = &self.fault else { return false };
+        matches!(&**error, ClientError::Unreachable(words) if is_not_accepted(words))
     }
 
     /// True where there was neither a login nor a failure in time.
