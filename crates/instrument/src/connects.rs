@@ -19,6 +19,17 @@ struct Counts {
     late: usize,
     first: Option<Instant>,
     turned_away: Option<TurnedAway>,
+    last_failure: Option<Instant>,
+}
+
+/// What ends the message about a connection that was not accepted. A name that does not resolve and a network
+/// without a route are faults of another kind.
+const NOT_ACCEPTED: [&str; 3] =
+    [": Connection refused", ": Connection reset by peer", ": Connection timed out"];
+
+/// True for a message about a connection that was not accepted.
+pub(crate) fn is_not_accepted(words: &str) -> bool {
+    NOT_ACCEPTED.iter().any(|end| words.trim_end().ends_with(end))
 }
 
 /// Connections that were not accepted.
@@ -33,6 +44,16 @@ pub(crate) struct TurnedAway {
     pub(crate) seconds: f64,
     /// Logins whose TCP handshake took a second and more.
     pub(crate) late: usize,
+    /// A single outage does not explain them: one began after another one had failed, or a login was completed
+    /// beside one.
+    pub(crate) is_repeated: bool,
+}
+
+/// The beginning of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    at: Instant,
+    made: usize,
 }
 
 impl Connects {
@@ -54,13 +75,22 @@ impl Connects {
         });
     }
 
+    /// A connection begins.
+    pub(crate) fn begin(&self) -> Begun {
+        self.with(|counts| Begun { at: Instant::now(), made: counts.made })
+    }
+
     /// A connection was not accepted.
-    pub(crate) fn on_failure(&self, words: String) {
+    pub(crate) fn on_failure(&self, words: String, begun: Begun) {
         self.with(|counts| {
             let seconds = counts.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
             let made = counts.made;
-            let first = || TurnedAway { words, failed: 0, made, seconds, late: 0 };
-            counts.turned_away.get_or_insert_with(first).failed += 1;
+            let is_repeated = made > begun.made || counts.last_failure.is_some_and(|last| last <= begun.at);
+            let first = || TurnedAway { words, made, seconds, ..TurnedAway::default() };
+            let turned_away = counts.turned_away.get_or_insert_with(first);
+            turned_away.failed += 1;
+            turned_away.is_repeated |= is_repeated;
+            counts.last_failure = Some(Instant::now());
         });
     }
 
@@ -90,11 +120,41 @@ mod tests {
         connects.on_login(0.01);
         connects.on_login(3.0);
         assert_eq!(connects.turned_away(), None);
-        connects.on_failure("refused".to_owned());
-        connects.on_failure("timed out".to_owned());
+        let at_a_time = [connects.begin(), connects.begin()];
+        connects.on_failure("refused".to_owned(), at_a_time[0]);
+        connects.on_failure("timed out".to_owned(), at_a_time[1]);
+        assert!(!connects.turned_away().unwrap().is_repeated);
         connects.on_login(0.01);
         let got = connects.turned_away().unwrap();
         assert_eq!((got.words.as_str(), got.failed, got.made, got.late), ("refused", 2, 2, 1));
         assert_eq!((connects.made(), connects.refused()), (3, 0));
+    }
+
+    #[test]
+    fn failures_apart_and_those_beside_a_login_are_repeated() {
+        let apart = Connects::default();
+        apart.on_failure("timed out".to_owned(), apart.begin());
+        apart.on_failure("timed out".to_owned(), apart.begin());
+        assert!(apart.turned_away().unwrap().is_repeated);
+        let beside = Connects::default();
+        let begun = beside.begin();
+        beside.on_login(0.01);
+        beside.on_failure("timed out".to_owned(), begun);
+        assert!(beside.turned_away().unwrap().is_repeated);
+    }
+
+    #[test]
+    fn names_and_routes_are_no_limit_of_connections() {
+        let to = "ssh: connect to host h port 22";
+        for end in ["Connection refused", "Connection reset by peer", "Connection timed out"] {
+            assert!(is_not_accepted(&format!("{to}: {end}")), "{end}");
+        }
+        for words in [
+            "ssh: Could not resolve hostname h: Temporary failure in name resolution".to_owned(),
+            format!("{to}: No route to host"),
+            format!("{to}: Network is unreachable"),
+        ] {
+            assert!(!is_not_accepted(&words), "{words}");
+        }
     }
 }

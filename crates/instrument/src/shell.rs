@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -39,7 +40,10 @@ echo "system=$(uname -sr)"
 echo "shell=$SHELL"
 echo "cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)"
 echo "load=$(cat /proc/loadavg 2>/dev/null)"
-echo "route=$(ip -o route get "${{SSH_CONNECTION%% *}}" 2>/dev/null)"
+route=$(ip -o route get "${{SSH_CONNECTION%% *}}" 2>/dev/null)
+echo "route=$route"
+set -- $route; while [ $# -gt 1 ] && [ "$1" != dev ]; do shift; done
+[ -e "/sys/class/net/$2/tun_flags" ] || echo "speed=$(cat "/sys/class/net/$2/speed" 2>/dev/null)"
 echo "memory=$(w)"
 cd /proc/sys/net/ipv4 2>/dev/null && for name in {}; do
 echo "$name=$(cat $name 2>/dev/null)"
@@ -87,7 +91,13 @@ impl System {
         let ip = |to: IpAddr| Command::new("ip").args(["-o", "route", "get", &to.to_string()]).output().ok();
         let route = to.and_then(ip).map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned());
         let route = route.map(|route| ("route".to_owned(), route));
-        Self { values: values.chain(route).collect(), noise: None }
+        let mut system = Self { values: values.chain(route).collect(), noise: None };
+        let device = system.route_device().map(|name| format!("/sys/class/net/{name}"));
+        // TUN devices report 10 Mb/s whatever they carry.
+        let device = device.filter(|device| !Path::new(&format!("{device}/tun_flags")).exists());
+        let speed = device.and_then(|device| std::fs::read_to_string(format!("{device}/speed")).ok());
+        system.values.extend(speed.map(|speed| ("speed".to_owned(), speed.trim().to_owned())));
+        system
     }
 
     /// True where the script of [`system_script`] has run: a forced command may answer something else.
@@ -112,6 +122,12 @@ impl System {
     /// The device of the route to the other end.
     pub(crate) fn route_device(&self) -> Option<&str> {
         self.text("route")?.split_whitespace().skip_while(|word| *word != "dev").nth(1)
+    }
+
+    /// Speed of that device, bytes/s, where its driver knows one.
+    pub(crate) fn route_speed(&self) -> Option<f64> {
+        let megabits: f64 = self.text("speed")?.parse().ok()?;
+        (megabits > 0.0).then_some(megabits * 125_000.0)
     }
 
     /// The largest window that the route to the other end permits, bytes, where it has a limit.
@@ -242,6 +258,19 @@ mod tests {
     #[test]
     fn quotes_reach_the_inner_shell() {
         assert_eq!(sh("echo 'a'"), br"exec /bin/sh -c 'echo '\''a'\'''");
+    }
+
+    #[test]
+    fn speed_of_a_device_is_one_that_its_driver_knows() {
+        let speed = |text| System::from_pairs(&[("speed", text)]).route_speed();
+        assert_eq!(speed("1000"), Some(125e6));
+        assert_eq!([speed("-1"), speed("0"), speed("")], [None; 3]);
+        // Of loopback there is none, and the script says nothing else.
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(system_script()).env("SSH_CONNECTION", "127.0.0.1 1 127.0.0.1 22");
+        let done = command.output().expect("a shell");
+        let told = System::parse(&String::from_utf8_lossy(&done.stdout));
+        assert!(told.is_told() && told.route_speed().is_none() && done.stderr.is_empty(), "{done:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use lh_config::enums::ControlMaster;
 use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 
-use crate::connects::Connects;
+use crate::connects::{Connects, is_not_accepted};
 use crate::fault::Fault;
 use crate::probe::{MOST_REFUSALS, REFUSAL_PAUSE};
 use crate::stage::{Stage, Trace};
@@ -141,9 +141,14 @@ impl Target {
         request.command_line.splice(0..0, lines);
         // A measurement writes no files of its own, and runs no command here.
         // It tries weak algorithms on purpose, so it does not warn of them.
-        for (keyword, value) in
-            [("Metrics", "no"), ("ControlMaster", "no"), ("ControlPath", "none"), ("WarnWeakCrypto", "no")]
-        {
+        // Its commands end with it: a server that may be asked to go on would keep them for a while.
+        for (keyword, value) in [
+            ("Metrics", "no"),
+            ("ControlMaster", "no"),
+            ("ControlPath", "none"),
+            ("WarnWeakCrypto", "no"),
+            ("Resume", "no"),
+        ] {
             request.command_line.insert(0, CommandLine::Option(format!("{keyword}={value}")));
         }
         let timeout = CommandLine::Option(format!("ConnectTimeout={CONNECT_TIMEOUT}"));
@@ -157,13 +162,16 @@ impl Target {
     pub(crate) fn connect(&self, first: &[(&str, &str)]) -> Result<Remote, NoConnection> {
         let mut tries = 0;
         loop {
+            let begun = self.connects().map(Connects::begin);
             let result = self.connect_once(first);
             let is_refusal = result.as_ref().is_err_and(NoConnection::is_refusal);
-            let Some(connects) = self.connects().filter(|_| self.master.is_none()) else { return result };
+            let Some((connects, begun)) = self.connects().zip(begun).filter(|_| self.master.is_none()) else {
+                return result;
+            };
             match &result {
                 Ok(remote) => connects.on_login(remote.took(Stage::Connect)),
-                Err(failure) if failure.is_unreachable() => {
-                    connects.on_failure(lh_client::sanitise(&failure.fault.to_string()));
+                Err(failure) if failure.is_not_accepted() => {
+                    connects.on_failure(lh_client::sanitise(&failure.fault.to_string()), begun);
                 }
                 Err(_) if is_refusal => connects.on_refusal(),
                 Err(_) => {}
@@ -221,9 +229,10 @@ impl Remote {
 }
 
 impl NoConnection {
-    /// True where no connection to the host was made.
-    fn is_unreachable(&self) -> bool {
-        matches!(&self.fault, Fault::Connection(error) if matches!(**error, ClientError::Unreachable(_)))
+    /// True where something has refused the connection, or nothing has answered.
+    fn is_not_accepted(&self) -> bool {
+        let Fault::Connection(error) = &self.fault else { return false };
+        matches!(&**error, ClientError::Unreachable(words) if is_not_accepted(words))
     }
 
     /// True where there was neither a login nor a failure in time.
@@ -325,5 +334,19 @@ impl UserInterface for AskOnce {
 
     fn notify(&mut self, text: &str) -> Option<Notice> {
         self.terminal.notify(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_leave_nothing_behind_to_go_on_with() {
+        let mut request = Request::new("h", lh_client::local_account().expect("an account"));
+        request.user_file = lh_config::client::UserFile::None;
+        request.command_line.push(CommandLine::Option("Resume=yes".to_owned()));
+        let options = Target::new(request).options(&[]).expect("options");
+        assert_eq!(*options.config.resume, lh_config::special::Resume::No);
     }
 }

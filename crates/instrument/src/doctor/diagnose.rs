@@ -48,10 +48,11 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                 let of_jump_host = jump::judge(&judged);
                 let causes = causes.filter(|found| of_jump_host.is_none() || !jump::explains(found.cause));
                 let of_others = neighbours::judge(&judged);
-                let causes = causes.filter(|found| of_others.is_none() || !neighbours::explains(found.cause));
+                let causes = causes
+                    .filter(|found| !of_others.as_ref().is_some_and(|others| others.explains(found.cause)));
                 found.extend(causes);
                 found.extend(of_jump_host);
-                found.extend(of_others);
+                found.extend(of_others.map(|others| others.finding));
                 found.extend(packets::small_packets(&judged));
             }
         }

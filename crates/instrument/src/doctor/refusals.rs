@@ -3,10 +3,16 @@
 use super::facts::{Facts, IdleEnd};
 use super::finding::Finding;
 use crate::connects::TurnedAway;
+use crate::flow::Direction;
 use crate::stats::time;
 
 /// Words of a connection that was not made, by which its breaking off is known.
 const NOT_MADE: &str = "connect to host";
+
+/// Connections that were not accepted, for a verdict: a server that is started again refuses one by chance.
+const LEAST: usize = 2;
+/// Time without progress of a transfer from which the path was interrupted, seconds.
+const STANDSTILL: f64 = 1.0;
 
 /// All causes of this kind.
 pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
@@ -50,14 +56,29 @@ fn refused(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// Connections that were not accepted, while others were. A server that has ended is none of that.
+/// True where an interruption of the path may be why connections were not answered in time.
+fn may_be_outage(facts: &Facts, turned_away: &TurnedAway) -> bool {
+    let flows = Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));
+    let stood_still = flows.map(|flow| flow.pauses.longest).any(|longest| longest >= STANDSTILL);
+    let is_alive = facts.logins_made > turned_away.made
+        || facts.idle_session.as_ref().is_some_and(|idle| idle.end == IdleEnd::Answered);
+    stood_still || !is_alive || !turned_away.is_repeated
+}
+
+/// Connections that were not accepted, while others were. A server that has ended is none of that, nor is an
+/// outage.
 fn turned_away(facts: &Facts) -> Option<Finding> {
-    let TurnedAway { words, failed, made, seconds, late } = facts.turned_away.as_ref()?;
+    let turned_away = facts.turned_away.as_ref()?;
+    let TurnedAway { words, failed, made, seconds, late, .. } = turned_away;
     facts.reached.as_ref()?;
     if matches!(facts.idle_session.as_ref().map(|idle| &idle.end), Some(IdleEnd::Closed(_))) {
         return None;
     }
-    let what = if words.contains("timed out") { "not answered" } else { "refused" };
+    let is_silent = words.contains("timed out");
+    if *failed < LEAST || (is_silent && may_be_outage(facts, turned_away)) {
+        return None;
+    }
+    let what = if is_silent { "not answered" } else { "refused" };
     let after = match made {
         0 => "before the first login".to_owned(),
         _ => format!("after {made} logins in {}", time(*seconds)),

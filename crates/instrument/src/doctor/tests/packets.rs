@@ -10,32 +10,72 @@ use crate::flow::{DeviceRate, Direction, Flow, Sender};
 use crate::probe::Segments;
 use crate::shell::System;
 
-#[test]
-fn traffic_of_other_programs_is_told_from_loss() {
+const ROUTE: (&str, &str) = ("route", "10.0.0.2 dev eth0 src 10.0.0.1");
+
+/// A transfer of 3 MB/s that loses packets, while the device carries this many bytes/s.
+fn beside_others(sent: f64) -> Facts {
     let mut facts = good();
-    facts.here = System::from_pairs(&[("route", "10.0.0.2 dev eth0 src 10.0.0.1")]);
-    let device = |sent| DeviceRate { name: "eth0".to_owned(), received: 1e5, sent, seconds: 4.0 };
-    let planted = |facts: &mut Facts, sent| {
-        let flow = up(facts);
-        (flow.rate, flow.moved, flow.client_devices) = (3e6, 12e6, vec![device(sent)]);
-        sender(facts).resent = 3000.0;
-    };
-    planted(&mut facts, 13e6);
+    // A device of 100 Mb/s.
+    facts.here = System::from_pairs(&[ROUTE, ("speed", "100")]);
+    let device = DeviceRate { name: "eth0".to_owned(), received: 1e5, sent, seconds: 4.0 };
+    let flow = up(&mut facts);
+    (flow.rate, flow.moved, flow.client_devices) = (3e6, 12e6, vec![device]);
+    sender(&mut facts).resent = 3000.0;
     facts.up_together = Some(6e6);
+    facts
+}
+
+fn names_others(facts: &Facts) -> bool {
+    diagnose(facts).iter().any(|found| found.cause == "other_traffic")
+}
+
+#[test]
+fn traffic_of_other_programs_fills_a_device() {
+    let mut facts = beside_others(12e6);
     let (cause, title) = first(&facts);
     assert!(
-        cause == "other_traffic" && title.contains("eth0 takes 9.3 MB/s of the path on uploads"),
+        cause == "other_traffic" && title.contains("eth0 may leave too little on uploads: it takes 8.3 MB/s"),
         "{title}"
     );
-    let found = diagnose(&facts);
-    assert!(found.iter().all(|found| found.cause != "loss"), "{found:?}");
+    // What else is there stays in the report.
+    assert!(diagnose(&facts).iter().any(|found| found.cause == "loss"));
     // Nothing but the transfer itself, with what is sent again.
-    planted(&mut facts, 3.6e6);
-    assert_ne!(first(&facts).0, "other_traffic");
+    assert!(!names_others(&beside_others(3.6e6)));
     // The path has room for both.
-    planted(&mut facts, 13e6);
     sender(&mut facts).resent = 0.0;
-    assert_ne!(first(&facts).0, "other_traffic");
+    assert!(!names_others(&facts));
+}
+
+#[test]
+fn busy_device_with_room_is_no_cause() {
+    // A server of files for others, whose client has a line that loses packets.
+    let mut facts = beside_others(100e6);
+    for speed in ["1000", "-1", "", "10000", "10"] {
+        facts.here = System::from_pairs(&[ROUTE, ("speed", speed)]);
+        assert!(!names_others(&facts) && first(&facts).0 == "loss", "{speed}: {facts:?}");
+    }
+    // The gain that it promises is bounded where the device is full, and what the path loses stays.
+    facts.here = System::from_pairs(&[ROUTE, ("speed", "900")]);
+    let others = diagnose(&facts).into_iter().find(|found| found.cause == "other_traffic").unwrap();
+    assert!(others.weight < 1.6 && others.gain.contains("3.0 times"), "{others:?}");
+    facts.up_together = Some(12e6);
+    assert_eq!(first(&facts).0, "loss");
+}
+
+#[test]
+fn traffic_that_passes_both_ends_shares_the_path() {
+    let mut facts = beside_others(13e6);
+    facts.here = System::from_pairs(&[ROUTE]);
+    facts.there = System::from_pairs(&[("route", "10.0.0.1 dev ens3 src 10.0.0.2")]);
+    let at_server =
+        |received| vec![DeviceRate { name: "ens3".to_owned(), received, sent: 1e5, seconds: 4.0 }];
+    up(&mut facts).server_devices = at_server(12e6);
+    facts.up_together = Some(12e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "other_traffic" && title.contains("it takes 9.3 MB/s"), "{title}");
+    // Each end has traffic of its own.
+    up(&mut facts).server_devices = at_server(60e6);
+    assert!(!names_others(&facts));
 }
 
 #[test]

@@ -157,7 +157,9 @@ fn limits_of_new_connections_are_named_with_their_number() {
     facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: Vec::new() });
     facts.logins_made = 4;
     let words = "connect to host 10.0.0.2 port 22: Connection timed out".to_owned();
-    facts.turned_away = Some(TurnedAway { words, failed: 3, made: 4, seconds: 9.0, late: 2 });
+    let turned_away = TurnedAway { words, failed: 3, made: 4, seconds: 9.0, late: 2, is_repeated: true };
+    facts.turned_away = Some(turned_away);
+    facts.idle_session = Some(Idle { seconds: 9.0, end: IdleEnd::Answered });
     let (cause, title) = first(&facts);
     assert!(cause == "refused" && title.contains("not answered after 4 logins in 9.0 s"), "{title}");
     // Transfers that broke off for this have no other cause.
@@ -169,6 +171,38 @@ fn limits_of_new_connections_are_named_with_their_number() {
     let found = diagnose(&facts);
     assert!(found.iter().all(|found| found.cause != "refused"), "{found:?}");
     assert!(found.iter().any(|found| found.cause == "broken_off"), "{found:?}");
+}
+
+#[test]
+fn an_outage_is_no_limit_of_new_connections() {
+    let mut facts = good();
+    let address = "10.0.0.2:22".parse().unwrap();
+    facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: Vec::new() });
+    facts.logins_made = 4;
+    facts.idle_session = Some(Idle { seconds: 9.0, end: IdleEnd::Answered });
+    let refused = "ssh: connect to host 10.0.0.2 port 22: Connection refused".to_owned();
+    let many = TurnedAway { words: refused, failed: 2, made: 4, is_repeated: true, ..TurnedAway::default() };
+    let silent = TurnedAway { words: many.words.replace("refused", "timed out"), ..many.clone() };
+    let causes = |facts: &mut Facts, turned_away: TurnedAway| {
+        facts.broken = Some(turned_away.words.clone());
+        facts.turned_away = Some(turned_away);
+        diagnose(facts).into_iter().map(|found| found.cause).collect::<Vec<_>>()
+    };
+    for limit in [&many, &silent] {
+        let found = causes(&mut facts, limit.clone());
+        assert!(found.contains(&"refused") && !found.contains(&"broken_off"), "{found:?}");
+        // One failure.
+        let found = causes(&mut facts, TurnedAway { failed: 1, ..limit.clone() });
+        assert!(!found.contains(&"refused") && found.contains(&"broken_off"), "{found:?}");
+    }
+    // All of them at a time, a transfer that stood still meanwhile, and nothing that works after it.
+    let at_a_time = TurnedAway { is_repeated: false, ..silent.clone() };
+    assert!(!causes(&mut facts, at_a_time).contains(&"refused"));
+    up(&mut facts).pauses.longest = 1.5;
+    assert!(!causes(&mut facts, silent.clone()).contains(&"refused"));
+    up(&mut facts).pauses.longest = 0.0;
+    facts.idle_session = None;
+    assert!(!causes(&mut facts, silent).contains(&"refused"));
 }
 
 #[test]
