@@ -2,6 +2,7 @@
 //! intact, or there is a message and the exit status is not 0.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use lh_interop::lying::Lie;
@@ -283,11 +284,16 @@ fn files_are_opened_as_scp_does_where_nothing_else_is_answered() {
         // A longer file is in the way of the first.
         fs::create_dir_all(lab.path("to/mixed")).unwrap();
         make_blob(&lab.path("to/mixed/file0"), 700_000);
+        let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+        let before = inode(&lab.path("to/mixed/file0"));
         let (from, to) = (lab.arg("mixed"), format!("h:{}", lab.arg("to")));
         let tuned = ["-r", "-v", "-X", "answer-timeout=1", "-D", &server];
         let ran = lab.run(&our("lhscp"), &[&tuned[..], flags, &[&from, &to]].concat());
         let what = format!("{flags:?}: {} {}", ran.code, ran.err);
         assert_eq!((ran.code, wrong(&lab.path("mixed"), &lab.path("to/mixed"))), (0, Vec::new()), "{what}");
+        // What was there is replaced when its copy is complete.
+        let replaced = inode(&lab.path("to/mixed/file0")) != before;
+        assert_eq!(replaced, !flags.contains(&"--in-place"), "{what}");
         // Those that were asked for together with the first, and no more.
         assert_eq!(ran.err.matches("the server has not answered").count(), 1, "{what}");
     }

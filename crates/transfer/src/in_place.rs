@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of};
 use crate::ends::Ends;
+use crate::item::Item;
 use crate::report::Reporter;
 use crate::table::{Key, Table};
 use crate::target_facts::UncommonOpens;
@@ -55,6 +56,8 @@ pub(crate) enum TargetNext {
     Compare(u64),
     /// It cannot be continued, for this reason: it is opened once more, empty.
     Emptied(&'static str),
+    /// Nothing of what is there can be relied on: it stays as it is until the copy is complete.
+    Anew,
     Failed(FailedStep, Fault),
     /// It fails with this message.
     FailedWith(String),
@@ -63,10 +66,27 @@ pub(crate) enum TargetNext {
 impl Targets<'_> {
     /// Opens it, or asks first what has to be known for that.
     pub(crate) fn open(&mut self, key: Key) -> TargetNext {
+        if let Some(item) = self.tasks.files.get(key).map(|file| &file.item)
+            && self.is_not_continued(item)
+        {
+            return TargetNext::FailedWith(wording::not_written_over(item));
+        }
         if self.ask_for_old_size(key) || self.open_to_compare(key) {
             return TargetNext::Wait;
         }
         self.open_for(key, self.first_access())
+    }
+
+    /// What was to be continued is something else, and could be replaced only by being written over.
+    fn is_not_continued(&self, item: &Item) -> bool {
+        let replaces = self.options.resume && self.direction == Direction::Download;
+        replaces
+            && item.fresh
+            && !item.again
+            && matches!(
+                local::perform(Op::Stat(&item.target)),
+                Ok(Done::Info(Info { kind: Kind::File, size: Some(1..), .. }))
+            )
     }
 
     /// How what is not continued is opened first.
@@ -244,7 +264,18 @@ impl Targets<'_> {
             self.tasks.leave_target_alone(key);
             return next;
         }
-        let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
+        let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
+        let kept = file.taken.kept;
+        if let Some(there @ 1..) = there {
+            // Nothing is cut off before more than that has come.
+            file.handles.least = there;
+            if kept > 0 || self.options.atomic {
+                file.handles.old_size = None;
+            }
+            if kept == 0 && self.options.atomic {
+                return TargetNext::Anew;
+            }
+        }
         // It may have been cut when it was opened, or be something else: a file of this host, too.
         let check = (kept > 0).then_some(kept);
         TargetNext::Opened { asked: Some(asked), check }
@@ -282,7 +313,6 @@ impl Targets<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::item::Item;
     use crate::task::File;
 
     use super::*;

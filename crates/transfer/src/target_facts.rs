@@ -64,7 +64,7 @@ pub(crate) enum UncommonOpens {
     #[default]
     Unknown,
     Answered,
-    /// The first was not answered: files are opened as scp opens them.
+    /// The first was not answered: files are opened as scp opens them, under a part file's name as before.
     Ignored,
 }
 

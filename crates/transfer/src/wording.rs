@@ -103,6 +103,12 @@ pub(crate) fn not_resumable(direction: Direction, item: &Item) -> String {
     }
 }
 
+/// What was to be resumed is something else, and cannot be replaced without being written over.
+pub(crate) fn not_written_over(item: &Item) -> String {
+    let target = display_name(&item.target);
+    format!("\"{target}\" cannot be continued, and is left as it is: copying all of it would write over it")
+}
+
 /// A copy that was to be resumed is as long as its source.
 pub(crate) fn complete(direction: Direction, item: &Item) -> String {
     if direction == Direction::Upload {

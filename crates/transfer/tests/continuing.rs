@@ -241,7 +241,7 @@ fn without_a_journal_digests_do_and_a_stock_server_is_not_trusted() {
 /// What is asked to be continued may be the beginning of another file.
 #[test]
 fn only_what_begins_as_the_source_does_is_resumed() {
-    let resume = Options { resume: true, ..Options::default() };
+    let resume = Options { resume: true, atomic: true, ..Options::default() };
     for direction in [Direction::Upload, Direction::Download] {
         for mut setup in [Setup::default(), stock(&[])] {
             let temp = TempTree::new();
@@ -260,5 +260,45 @@ fn only_what_begins_as_the_source_does_is_resumed() {
                 assert_eq!(ended.summary.bytes < 200_000, resumed, "{direction:?} {at:?}");
             }
         }
+    }
+}
+
+/// Asks for the rest of a local file, of which one byte is another one where `wrong`: it is left as it is.
+fn fails_and_changes_nothing(options: &Options, wrong: bool, setup: &mut Setup) {
+    let temp = TempTree::new();
+    let source = temp.file("from", 300_000);
+    let mut part = fs::read(&source).expect("a file")[..260_000].to_vec();
+    part[199_000] ^= u8::from(wrong);
+    fs::write(temp.join("to"), &part).expect("a file");
+    let plan = plan(Direction::Download, &source, &temp.join("to"));
+    let ended = copy_with(plan, options.clone(), temp.path(), setup);
+    assert!(!ended.failures.is_empty(), "{ended:?}");
+    assert!(fs::read(temp.join("to")).expect("a file") == part, "{ended:?}");
+}
+
+/// The local file of a download that was to be continued is no shorter and no different when the source
+/// fails.
+#[test]
+fn what_is_to_be_resumed_is_left_alone_when_its_source_fails() {
+    let resume = Options { resume: true, atomic: true, ..Options::default() };
+    for ours in [true, false] {
+        let faulty = |from: u64| {
+            let faults = Faults::hook(move |what, path, offset| match what {
+                "read" if path.ends_with(b"from") && offset >= from => Err(Errno::IO.into()),
+                _ => Ok(()),
+            });
+            Setup { faults, ..if ours { Setup::default() } else { stock(&[]) } }
+        };
+        // It cannot be compared; it is right, or something else, and the source cannot be read behind it.
+        fails_and_changes_nothing(&resume, false, &mut faulty(0));
+        fails_and_changes_nothing(&resume, false, &mut faulty(260_000));
+        fails_and_changes_nothing(&resume, true, &mut faulty(260_000));
+        for cut_after in [4_000, 20_000, 60_000] {
+            let mut cut = Setup { cut_after: Some(cut_after), ..faulty(u64::MAX) };
+            fails_and_changes_nothing(&resume, true, &mut cut);
+        }
+        // Without part files all of it would be written over.
+        let in_place = Options { atomic: false, ..resume.clone() };
+        fails_and_changes_nothing(&in_place, true, &mut faulty(u64::MAX));
     }
 }

@@ -23,7 +23,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::end::{Done, Fault, FaultKind, Op, Outcome};
+use crate::end::{Done, Fault, FaultKind, Op, Outcome, fault_of};
 use crate::ends::Ends;
 use crate::report::Reporter;
 use crate::table::Key;
@@ -36,6 +36,9 @@ use crate::task::state::{Access, Found, Opening, Resuming, State, Target, Verify
 use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::wording::FailedStep;
 use crate::{Direction, Event, Options};
+
+/// Why a source that ends too early cannot be compared.
+const ENDS_EARLY: &str = "it ends before the size that it was said to have";
 
 /// The comparisons of the files on their way.
 #[derive(Debug)]
@@ -65,6 +68,9 @@ pub(crate) enum CheckNext {
     Reopen,
     /// The target cannot be read: it is opened once more, empty.
     Emptied,
+    /// The file of this host that was to be continued is the beginning of something else: it stays as it is
+    /// until the copy is complete.
+    Anew,
     /// The contents of both ends, which are all that was asked for, are the same, or not.
     Compared {
         same: bool,
@@ -158,6 +164,7 @@ impl Checks<'_> {
         if file.faults.failed {
             return CheckNext::Wait;
         }
+        let continues_final = file.state.continues_final();
         let Some(check) = file.state.check_mut() else { return CheckNext::Wait };
         let bytes = match outcome {
             Ok(Done::Digests(digests)) => digests,
@@ -172,6 +179,15 @@ impl Checks<'_> {
                     return CheckNext::Wait;
                 }
                 check.take_part(side, offset)
+            }
+            // Nothing is known of what the target has then: it stays as it is.
+            outcome if side == Side::Source && continues_final => {
+                self.tasks.leave_target_alone(key);
+                let fault = match fault_of(outcome) {
+                    Fault { kind: FaultKind::Eof, .. } => Fault::other(ENDS_EARLY),
+                    fault => fault,
+                };
+                return CheckNext::Failed(FailedStep::ReadSource, fault);
             }
             // An end that cannot say is no proof.
             outcome => {
@@ -229,6 +245,15 @@ impl Checks<'_> {
                 file.state = State::Opened(Target::InPlace);
                 if check.unreadable && file.item.redone == 0 {
                     return CheckNext::Emptied;
+                }
+                if self.direction == Direction::Download {
+                    if anew || check.differs {
+                        file.resume_at(0);
+                        self.report_kept(key);
+                        return CheckNext::Anew;
+                    }
+                    // From now on it grows.
+                    file.handles.old_size = Some(file.handles.least);
                 }
             }
             Found::ToContinue => {

@@ -141,9 +141,26 @@ fn a_target_that_cannot_be_read_where_it_is_written_is_emptied() {
         let step = CheckStep::Range(Side::Target, 0);
         assert!(matches!(host.checks().on_answer(key, step, refused), CheckNext::Wait));
         let step = CheckStep::Range(Side::Source, 0);
-        let next = host.checks().on_answer(key, step, Err(EOF));
+        let next = host.checks().on_answer(key, step, Ok(Done::Digests(Vec::new())));
         assert_eq!(matches!(next, CheckNext::Emptied), emptied, "{next:?}");
-        assert!(emptied || matches!(next, CheckNext::Data), "{next:?}");
+        assert!(emptied || matches!(next, CheckNext::Anew), "{next:?}");
+    }
+}
+
+#[test]
+fn a_source_that_cannot_be_read_says_nothing_of_what_is_continued() {
+    for of in [Found::InPlace, Found::ToContinue] {
+        for fault in [EOF, Fault::other("Failure")] {
+            let mut host = Host::new(Options { resume: true, ..Options::default() }, |_| {});
+            host.open();
+            let key = host.key;
+            host.file().handles.old_size = Some(SIZE);
+            let of = if matches!(of, Found::InPlace) { Found::InPlace } else { Found::ToContinue };
+            assert!(matches!(host.checks().begin(key, of, 100, 100, false), CheckNext::Wait));
+            let next = host.checks().on_answer(key, CheckStep::Range(Side::Source, 0), Err(fault));
+            let CheckNext::Failed(FailedStep::ReadSource, fault) = next else { panic!("{next:?}") };
+            assert!(!fault.text.is_empty() && host.file().handles.old_size.is_none());
+        }
     }
 }
 

@@ -11,6 +11,9 @@ use crate::task::owner;
 use crate::task::state::Found;
 use crate::token::{CheckStep, OwnerStep, PlaceStep, Side};
 
+/// Why a file is copied anew that was to be continued.
+const DIFFERS: &str = "it does not begin as its source does";
+
 impl Engine {
     /// Does what follows from an answer about the names of a file.
     pub(super) fn place_next(&mut self, key: Key, next: PlaceNext) {
@@ -54,6 +57,7 @@ impl Engine {
                 let next = self.checks().begin(key, Found::ToContinue, kept, kept, false);
                 self.check_next(key, next);
             }
+            TargetNext::Anew => self.copy_again(key, DIFFERS),
             TargetNext::Emptied(why) => self.begin_emptied(key, why),
             TargetNext::Failed(step, fault) => self.file_failed(key, step, &fault),
             TargetNext::FailedWith(text) => self.file_failed_with(key, text),
@@ -73,6 +77,7 @@ impl Engine {
                 let next = self.targets().open_compared(key);
                 self.target_next(key, next);
             }
+            CheckNext::Anew => self.copy_again(key, DIFFERS),
             CheckNext::Emptied => self.begin_emptied(key, UNREADABLE),
             CheckNext::Compared { same } => self.contents_compared(key, same),
             CheckNext::Wrong => self.found_wrong(key),

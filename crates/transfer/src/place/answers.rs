@@ -3,6 +3,7 @@
 use crate::end::{AsFound, Change, Done, FaultKind, Op, Outcome, fault_of, path_of};
 use crate::place::{PartFiles, PlaceNext};
 use crate::table::Key;
+use crate::target_facts::UncommonOpens;
 use crate::task::place::{part_name, random_tag};
 use crate::task::probe::{AtTarget, OpeningPart, Probe, Replacing};
 use crate::task::state::{Found, Opening, State, Target};
@@ -103,7 +104,9 @@ impl PartFiles<'_> {
     fn on_opened(&mut self, key: Key, outcome: Outcome) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         let State::Opening(Opening::Part(opening)) = file.state else { return PlaceNext::Wait };
-        self.ends.facts.uncommon_opens.note(&outcome);
+        if !opening.emptied {
+            self.ends.facts.uncommon_opens.note(&outcome);
+        }
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
@@ -114,6 +117,14 @@ impl PartFiles<'_> {
                 }
                 let busy = fault.kind == FaultKind::Busy;
                 let ignored = fault.kind == FaultKind::Unanswered;
+                if ignored && self.ends.facts.uncommon_opens == UncommonOpens::Ignored {
+                    if !opening.emptied && !file.faults.failed {
+                        // As scp opens it now.
+                        return self.open_part(key, AsFound::Fresh, OpeningPart::default());
+                    }
+                    // What has the final name would be emptied, too.
+                    return PlaceNext::Failed(FailedStep::OpenTarget, fault);
+                }
                 if !opening.random && !ignored && (busy || opening.left_over || opening.removed) {
                     if opening.left_over
                         && !busy

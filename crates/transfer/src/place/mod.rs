@@ -34,7 +34,7 @@ use crate::report::Reporter;
 use crate::sync::backup::Backups;
 use crate::table::{Key, Table};
 use crate::target_facts::UncommonOpens;
-use crate::task::place::{part_name, tag_of};
+use crate::task::place::{part_name, random_tag, tag_of};
 use crate::task::probe::{OpeningPart, Probe};
 use crate::task::queues::Tasks;
 use crate::task::state::{Found, Opening, State};
@@ -101,9 +101,7 @@ impl PartFiles<'_> {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
             return PlaceNext::Wait;
         };
-        let facts = &self.ends.facts;
-        let barred = facts.renames_barred || facts.uncommon_opens == UncommonOpens::Ignored;
-        if !self.options.atomic || file.item.in_place || barred {
+        if !self.options.atomic || file.item.in_place || self.ends.facts.renames_barred {
             return PlaceNext::InPlace;
         }
         let target = file.item.target.clone();
@@ -168,8 +166,13 @@ impl PartFiles<'_> {
         self.ends.start(Side::Target, Op::RealPath(&file.item.target), token);
     }
 
-    fn open_part(&mut self, key: Key, as_found: AsFound, opening: OpeningPart) -> PlaceNext {
+    fn open_part(&mut self, key: Key, as_found: AsFound, mut opening: OpeningPart) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
+        if file.place.part.is_some() && self.ends.facts.uncommon_opens == UncommonOpens::Ignored {
+            // Whatever has the name would be emptied: it is one that nothing else can know.
+            file.place.part = Some(part_name(&file.item.target, &random_tag()));
+            opening = OpeningPart { random: true, emptied: true, ..OpeningPart::default() };
+        }
         let Some(part) = &file.place.part else { return PlaceNext::InPlace };
         file.state = State::Opening(Opening::Part(opening));
         match &mut self.leftovers.journal {
@@ -184,7 +187,10 @@ impl PartFiles<'_> {
         file.place.asked_at = Some(self.now);
         file.outstanding += 1;
         let mode = file.place.old.as_ref().and_then(|old| old.mode).or(file.item.info.mode).unwrap_or(0o666);
-        let op = Op::OpenPart { path: part, mode, as_found };
+        let op = match opening.emptied {
+            true => Op::OpenEmptied { path: part, mode },
+            false => Op::OpenPart { path: part, mode, as_found },
+        };
         self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Open)));
         PlaceNext::Wait
     }

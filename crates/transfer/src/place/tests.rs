@@ -182,3 +182,26 @@ fn a_lost_end_is_reported_by_what_was_to_be_opened() {
     let next = host.names().on_answer(key, PlaceStep::Owner, Ok(Done::Ok));
     assert!(matches!(next, PlaceNext::Wait), "{next:?}");
 }
+
+#[test]
+fn an_open_without_answer_changes_nothing_under_the_final_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let target = dir.path().join("f");
+    fs::write(&target, b"old").expect("a file");
+    let mut host = Host::new(&target, atomic());
+    let key = host.key;
+    host.file().place.part = Some(b"part".to_vec());
+    host.file().state = State::Opening(Opening::Part(OpeningPart::default()));
+    let unanswered = || Err(Fault::unanswered(60));
+    // As scp opens files, under a name that nothing else has.
+    let next = host.names().on_answer(key, PlaceStep::Open, unanswered());
+    assert!(matches!(next, PlaceNext::Wait), "{next:?}");
+    assert_eq!(host.ends.facts.uncommon_opens, UncommonOpens::Ignored);
+    let State::Opening(Opening::Part(opening)) = host.file().state else { panic!("it is opened") };
+    assert!(opening.emptied && opening.random);
+    let part = host.file().place.part.clone().expect("a name");
+    assert!(is_part_name(part.rsplit(|&byte| byte == b'/').next().expect("a name")));
+    let next = host.names().on_answer(key, PlaceStep::Open, unanswered());
+    assert!(matches!(next, PlaceNext::Failed(FailedStep::OpenTarget, _)), "{next:?}");
+    assert_eq!(fs::read(&target).expect("a file"), b"old");
+}

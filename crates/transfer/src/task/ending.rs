@@ -65,6 +65,7 @@ impl File {
         if direction == Direction::Download {
             // Pieces may have been written behind a gap of a failed file; else only an old, longer tail
             // counts.
+            let size = if failed { size.max(self.handles.least) } else { size };
             let written = self.handles.old_size.map(|old| if failed { u64::MAX } else { old });
             change.size = written.filter(|&written| written > size).map(|_| size);
             if self.holes.left_out && !failed {
@@ -241,6 +242,13 @@ mod tests {
         file.handles.old_size = Some(200);
         assert_eq!(file.change_on_close(Direction::Download, false, 0o777, false).size, Some(40));
         file.faults.failed = true;
+        assert_eq!(file.change_on_close(Direction::Download, false, 0o777, false).size, Some(40));
+        file.handles.least = 70;
+        assert_eq!(
+            file.change_on_close(Direction::Download, false, 0o777, false).size,
+            Some(70),
+            "continued"
+        );
         let change = file.change_on_close(Direction::Upload, true, 0o777, false);
         assert_eq!((change.size, change.mode), (Some(40), None));
         file.state = State::Opened(Target::Part);

@@ -53,6 +53,8 @@ pub(crate) struct Handles {
     pub(crate) target: Option<Handle>,
     /// Size of the target when it was opened, where that is known (local); `None` also for what has no size.
     pub(crate) old_size: Option<u64>,
+    /// Bytes that the target had when it was opened to be continued: a failure leaves it no shorter.
+    pub(crate) least: u64,
     pub(crate) plain: Plain,
     /// By number of the additional channel, less one; empty while there is none.
     pub(crate) on_channels: Vec<OnChannel>,

@@ -78,7 +78,8 @@ impl Probe {
         let found = self.found.filter(|_| as_found == AsFound::Kept).map(|found| found.size);
         let removed = as_found == AsFound::Fresh && self.left_over;
         // A server does not say whether another copy writes it, which would rename what has its name then.
-        OpeningPart { found, left_over: self.left_over, removed, random: removed && remote }
+        let random = removed && remote;
+        OpeningPart { found, left_over: self.left_over, removed, random, emptied: false }
     }
 
     /// Takes in what the end says of the part file's name.
@@ -104,6 +105,8 @@ pub(crate) struct OpeningPart {
     pub(crate) removed: bool,
     /// Its name is one that nothing else can know.
     pub(crate) random: bool,
+    /// As scp opens files: the server answers nothing else.
+    pub(crate) emptied: bool,
 }
 
 #[cfg(test)]

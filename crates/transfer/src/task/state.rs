@@ -247,6 +247,11 @@ impl State {
         }
     }
 
+    /// What is compared is under its final name, and is to be continued there.
+    pub(crate) const fn continues_final(&self) -> bool {
+        matches!(self, Self::Resuming(Resuming { of: Found::InPlace | Found::ToContinue, .. }))
+    }
+
     /// What is known of the names at the target, until one of them is opened.
     pub(crate) const fn probe(&self) -> Option<&Probe> {
         match self {
