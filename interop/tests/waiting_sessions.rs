@@ -64,8 +64,8 @@ fn a_tunnel_that_is_started_again_gets_its_port() {
     works(&tunnel);
 }
 
-/// A session that has run a program is not ended for its port. It gives the port alone, after a pause in which its
-/// client may come back.
+/// A session that has run a program is not ended for its port. It gives the port alone, after a pause in
+/// which its client may come back.
 ///
 /// Covers: sshd_config ResumeGrace
 #[test]

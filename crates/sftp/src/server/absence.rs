@@ -37,8 +37,8 @@ impl Server {
     }
 }
 
-/// Locks a part file again. Fails if its name refers to another file. One that looks alike is another one: this
-/// file may have been published meanwhile, and a check of uploads must not be followed by a change.
+/// Locks a part file again. Fails if its name refers to another file. One that looks alike is another one:
+/// this file may have been published meanwhile, and a check of uploads must not be followed by a change.
 fn take_again(fs: &mut dyn FileSystem, file: &mut dyn File, path: &[u8]) -> io::Result<()> {
     file.lock_again()?;
     if is_same(&file.attrs()?, &fs.attrs(path, false)?) { Ok(()) } else { Err(refused(TAKEN)) }
