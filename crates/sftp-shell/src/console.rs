@@ -125,8 +125,8 @@ impl Console {
         Ok(Self { tell, said, terminal })
     }
 
-    /// Asks for the next line; it comes as [`Said`]. Where the last one was interrupted, those that were pasted
-    /// with it do not run.
+    /// Asks for the next line; it comes as [`Said`]. Where the last one was interrupted, those that were
+    /// pasted with it do not run.
     pub fn ask(&self, interrupted: bool) {
         // A reader that has ended has sent `Said::End`.
         let _ = self.tell.send(ReaderMessage::Next { forget: interrupted });

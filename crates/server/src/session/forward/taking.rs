@@ -27,14 +27,15 @@ pub(super) struct Taking {
 }
 
 impl Taking {
-    /// Asks the sessions that offer the listeners. Returns no connections where none does: then the request is
-    /// to be refused at once, because clients run commands beside it and expect the refusal before their ends.
+    /// Asks the sessions that offer the listeners. Returns no connections where none does: then the request
+    /// is to be refused at once, because clients run commands beside it and expect the refusal before their
+    /// ends.
     pub(super) fn ask(offers: &[Offer]) -> Vec<UnixStream> {
         offers.iter().filter_map(Offer::ask).collect()
     }
 
-    /// Waits for the listeners of sessions that have been asked. `attempt` is called from the loop until it is
-    /// done.
+    /// Waits for the listeners of sessions that have been asked. `attempt` is called from the loop until it
+    /// is done.
     pub(super) fn begin(
         asked: Vec<UnixStream>,
         cx: &mut ControlCx<'_>,
