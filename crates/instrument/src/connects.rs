@@ -44,8 +44,8 @@ pub(crate) struct TurnedAway {
     pub(crate) seconds: f64,
     /// Logins whose TCP handshake took a second and more.
     pub(crate) late: usize,
-    /// A single outage does not explain them: one began after another one had failed, or a login was completed
-    /// beside one.
+    /// A single outage does not explain them: one began after another one had failed, or a login was
+    /// completed beside one.
     pub(crate) is_repeated: bool,
 }
 

@@ -10,8 +10,8 @@ use super::Link;
 /// Time between checks for a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Longest wait on a link that carries nothing any more, where this end cannot see that all has arrived: pipes to a
-/// ProxyCommand, and connections through a thread of this process.
+/// Longest wait on a link that carries nothing any more, where this end cannot see that all has arrived:
+/// pipes to a ProxyCommand, and connections through a thread of this process.
 const QUIET_BOUND: Duration = Duration::from_millis(500);
 
 /// Signals that end the wait. Not SIGHUP: a terminal that is closed sends it twice, itself and by the shell.
