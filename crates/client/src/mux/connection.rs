@@ -149,8 +149,8 @@ impl Connection {
         else {
             return;
         };
-        // A client that has given up while this process was stopped has made its own connection, or has failed. The
-        // next read finds its end.
+        // A client that has given up while this process was stopped has made its own connection, or has
+        // failed. The next read finds its end.
         if descriptor_count(&request) > 0 && self.has_client_ended() {
             return;
         }
