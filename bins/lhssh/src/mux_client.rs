@@ -190,8 +190,8 @@ fn run_over_master(options: &Options, plan: &Plan, mut master: MuxClient, ui: &m
         Ok(opened) => opened,
         Err(error) => {
             complain(options, ui, &format!("muxclient: master hello exchange failed: {error}"));
-            // The master may be stopped, and run the requested session when it goes on. A new connection would
-            // run it a second time.
+            // The master may be stopped, and run the requested session when it goes on. A new connection
+            // would run it a second time.
             let may_run =
                 error.is_timeout() && forwards.is_ok_and(|all| all.is_empty()) && plan.stdio.is_none();
             return may_run.then_some(FAILURE);
