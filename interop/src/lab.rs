@@ -10,6 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use crate::programs::{find, our};
+use crate::waiting::end_sessions;
 
 /// Time limit of one command, in seconds. A bound against hanging, not an expectation.
 const LIMIT_S: u32 = 600;
@@ -303,6 +304,12 @@ impl Lab {
     }
 }
 
+impl Drop for Lab {
+    fn drop(&mut self) {
+        end_sessions(self.dir.path());
+    }
+}
+
 impl Default for Lab {
     fn default() -> Self {
         Self::new()
@@ -354,6 +361,7 @@ impl TestUser {
 
 impl Drop for TestUser {
     fn drop(&mut self) {
+        end_sessions(self.home.parent().unwrap_or(&self.home));
         let _ = Command::new("userdel").args(["-f", &self.name]).stdin(Stdio::null()).output();
     }
 }

@@ -30,6 +30,7 @@ mod server;
 pub mod sharing;
 pub mod slow_home;
 pub mod tunnel;
+mod waiting;
 mod x11;
 
 pub use agent::Agent;

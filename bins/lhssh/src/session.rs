@@ -34,6 +34,7 @@ pub(crate) fn session(
 ) -> Result<u8, ClientError> {
     let local = |error: std::io::Error| ClientError::Local(error.to_string());
     let logger = ui.logger(options.log_level).with_places(&options.config.log_verbose);
+    client.log_to(logger.clone());
     // Runs `xauth`, which signals can still interrupt, because they are not blocked yet.
     let x11 = if client.is_relayed() && *options.config.forward_x11 {
         logger.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");

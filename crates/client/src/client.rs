@@ -222,6 +222,13 @@ impl Client {
         &self.host
     }
 
+    /// Logs what becomes of a connection that breaks with `logger`, not to standard error.
+    pub fn log_to(&mut self, logger: Logger) {
+        if let Some(resuming) = &mut self.resuming {
+            resuming.log_to(logger);
+        }
+    }
+
     /// Evaluates `ForwardAgent` for the sessions of this connection.
     pub fn agent_forward(&mut self, options: &Options, logger: Logger) -> AgentForward {
         let link = self.driver.link();

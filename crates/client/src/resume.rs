@@ -128,6 +128,10 @@ impl Resuming {
         })
     }
 
+    pub(crate) fn log_to(&mut self, logger: Logger) {
+        self.logger = logger;
+    }
+
     /// Records that the loop begins to run.
     pub(crate) fn begin(&mut self) {
         self.running = Running::begin();
