@@ -25,7 +25,15 @@ pub(crate) fn end_sessions(dir: &Path) {
     };
     let deadline = Instant::now() + LIMIT;
     let mut signal = Signal::TERM;
-    while sessions().map(|pid| kill_process(pid, signal)).count() > 0 && Instant::now() < deadline {
+    loop {
+        let left: Vec<Pid> = sessions().collect();
+        if left.is_empty() || Instant::now() >= deadline {
+            return;
+        }
+        for pid in left {
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, signal);
+        }
         std::thread::sleep(Duration::from_millis(20));
         if Instant::now() + LIMIT / 2 > deadline {
             signal = Signal::KILL;
