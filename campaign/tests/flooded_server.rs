@@ -272,7 +272,8 @@ fn a_client_that_floods_and_half_closes_is_ended() {
     request.put_bool(true);
     let mut peaks = Peaks::of(&server);
     flood_with(&mut client, &request, &mut peaks);
-    client.wire().stream().unwrap().shutdown(std::net::Shutdown::Write).unwrap();
+    // Where the flood took long, the server has ended the connection already.
+    let _ = client.wire().stream().unwrap().shutdown(std::net::Shutdown::Write);
     eventually("all processes of the connection end", || process::below(server.pid()).is_empty());
     assert!(server.log().contains("Timeout, client not responding from user"), "{}", server.log());
     drop(client);
