@@ -82,7 +82,7 @@ fn a_killed_sftp_copy_is_resumed_and_then_named() {
 
 /// Covers: sftp -a
 #[test]
-fn reput_and_reget_resume_in_place() {
+fn reput_and_reget_resume() {
     let lab = Lab::new();
     make_blob(&lab.path("blob"), SIZE);
     let server = Lhsshd::start(&lab, "");
@@ -94,7 +94,11 @@ fn reput_and_reget_resume_in_place() {
         let line = format!("{verb} {} {}\n", lab.arg("blob"), target.display());
         run(&lab, server.port, &line).ok(verb);
         assert_same_file(&lab.path("blob"), &target);
-        assert_eq!(inode, std::os::unix::fs::MetadataExt::ino(&fs::metadata(&target).unwrap()), "{verb}");
+        // A short local file is copied anew, and replaced when that is complete.
+        if !verb.contains("get") {
+            let after = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&target).unwrap());
+            assert_eq!(inode, after, "{verb}");
+        }
         fs::remove_file(&target).unwrap();
         // Without an existing file it is an ordinary copy.
         run(&lab, server.port, &line).ok(verb);
