@@ -32,7 +32,7 @@ pub fn our(name: &str) -> PathBuf {
 /// that. `env` executes the program in its own process, so the process id is the program's.
 pub fn with_default_signals(program: &Path) -> Command {
     let mut command = Command::new("env");
-    command.arg("--default-signal=TERM,INT,HUP").arg(program);
+    command.arg("--default-signal=TERM,INT,HUP,QUIT").arg(program);
     command
 }
 
