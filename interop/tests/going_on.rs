@@ -9,7 +9,7 @@ use lh_interop::cuts::{Break, Cuts};
 use lh_interop::tunnel::free_port;
 use lh_interop::{
     Inetd, Lab, Lhsshd, Ran, Terminal, TestUser, assert_same_file, assert_same_tree, eventually, is_root,
-    make_blob, make_tree, me, our, peers, skip,
+    make_blob, make_tree, me, our, peers, skip, with_default_signals,
 };
 
 const MB: u64 = 1 << 20;
@@ -251,7 +251,7 @@ fn an_interrupted_copy_leaves_no_session() {
                 (_, false) => args.extend([blob, scene.remote("copy")]),
                 (_, true) => args.extend([scene.remote("blob"), copy]),
             }
-            let mut command = Command::new(our(program));
+            let mut command = with_default_signals(&our(program));
             command.args(&args).env("HOME", scene.lab.path("home")).env_remove("SSH_AUTH_SOCK");
             command.env_remove("XDG_STATE_HOME").stdin(Stdio::null()).stdout(Stdio::null());
             let child = command.stderr(Stdio::null()).spawn().unwrap();
