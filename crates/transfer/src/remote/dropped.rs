@@ -19,7 +19,7 @@ impl Remote {
         }
     }
 
-    /// See [`Silence::look`](crate::flow::silence::Silence::look).
+    /// Asks for answers that the server has dropped: see `look` of `flow/silence.rs`.
     pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Next {
         let awaited = self.ready && !self.lost() && self.outgoing.is_empty() && !self.pending.is_empty();
         self.silence.look(awaited, timeout, now)
