@@ -263,7 +263,7 @@ impl Client {
     }
 
     /// Sends DISCONNECT and writes queued data, for at most a short time. A server that would keep the
-    /// session for another connection gets up to [`FAREWELL_TIMEOUT`] to receive it.
+    /// session for another connection gets up to `FAREWELL_TIMEOUT` to receive it.
     pub fn close(&mut self) {
         self.leave(false);
     }
