@@ -29,11 +29,7 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
     // Current servers do not offer finite-field exchange by default.
     let kex = with.kex.as_ref().map_or_else(String::new, |kex| format!("KexAlgorithms {kex}\n"));
     let suite = with.suite.as_ref().map(CipherSuite::server_lines).unwrap_or_default();
-    let resume = match with.resume {
-        Some(true) => "ResumeGrace 10m\n",
-        Some(false) => "ResumeGrace 0\n",
-        None => "",
-    };
+    let resume = if with.resume { "ResumeGrace 10m\n" } else { "" };
     bench.lab.write(
         &name,
         &format!(
@@ -63,8 +59,8 @@ pub(crate) fn client_options(bench: &Bench, with: &Variation) -> Vec<String> {
     if let Some(kex) = &with.kex {
         add(format!("KexAlgorithms={kex}"));
     }
-    if let Some(resume) = with.resume {
-        add(format!("Resume={}", if resume { "yes" } else { "no" }));
+    if with.resume {
+        add("Resume=yes".to_owned());
     }
     if let Some(suite) = &with.suite {
         options.extend(suite.options());
