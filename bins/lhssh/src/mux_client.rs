@@ -178,13 +178,15 @@ fn complain(options: &Options, ui: &mut TerminalUi, text: &str) {
 fn run_over_master(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut TerminalUi) -> Option<u8> {
     let null = lh_sys::fd::null().ok()?;
     let forwards = forwards(options);
-    let opened = match (&forwards, &plan.stdio, &plan.start) {
-        // Nothing has to be known before the session may be requested.
-        (Ok(none), None, Some(start)) if none.is_empty() => {
+    // Nothing has to be known before the session may be requested.
+    let at_once =
+        plan.start.as_ref().filter(|_| plan.stdio.is_none() && forwards.as_ref().is_ok_and(Vec::is_empty));
+    let opened = match at_once {
+        Some(start) => {
             let session = new_session(options, plan, start);
             master.greet_and_open_session(session, [input(plan, &null), stdout(), stderr()]).map(Some)
         }
-        _ => master.greet().map(|()| None),
+        None => master.greet().map(|()| None),
     };
     let opened = match opened {
         Ok(opened) => opened,
@@ -192,9 +194,7 @@ fn run_over_master(options: &Options, plan: &Plan, mut master: MuxClient, ui: &m
             complain(options, ui, &format!("muxclient: master hello exchange failed: {error}"));
             // The master may be stopped, and run the requested session when it goes on. A new connection
             // would run it a second time.
-            let may_run =
-                error.is_timeout() && forwards.is_ok_and(|all| all.is_empty()) && plan.stdio.is_none();
-            return may_run.then_some(FAILURE);
+            return (at_once.is_some() && error.is_timeout()).then_some(FAILURE);
         }
     };
     let requested = forwards.and_then(|all| {

@@ -256,9 +256,7 @@ impl MuxClient {
     }
 
     fn open(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<u32, MuxError> {
-        let id = self.next_id();
-        let mut framed = Vec::new();
-        put_message(&mut framed, &request.encode(id));
+        let (id, framed) = self.framed(request);
         self.send_with_descriptors(&framed, descriptors)?;
         self.opened(id)
     }
@@ -305,11 +303,17 @@ impl MuxClient {
     }
 
     fn request(&mut self, request: &Request) -> Result<u32, MuxError> {
+        let (id, framed) = self.framed(request);
+        self.socket.write_all(&framed)?;
+        Ok(id)
+    }
+
+    /// Returns a request as it is sent, and the id that its reply has.
+    fn framed(&mut self, request: &Request) -> (u32, Vec<u8>) {
         let id = self.next_id();
         let mut framed = Vec::new();
         put_message(&mut framed, &request.encode(id));
-        self.socket.write_all(&framed)?;
-        Ok(id)
+        (id, framed)
     }
 
     const fn next_id(&mut self) -> u32 {
