@@ -141,14 +141,14 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
         if self.mix.is_due(self.now) {
             let moved = self.slots.iter_mut().flatten().map(|slot| std::mem::take(&mut slot.moved));
             self.mix.observe(self.now, moved);
+            let mixed = self.mix.is_mixed(self.now);
+            let read = self.link.transport_ref().bytes_in();
+            let round_trip = self.connection.round_trip();
+            let unread = || rustix::io::ioctl_fionread(self.link.stream().read_fd()).unwrap_or(0);
+            let limit = self.hold.look(self.now, read, mixed, round_trip, unread);
+            self.connection.hold_windows(limit);
         }
-        let mixed = self.mix.is_mixed(self.now);
-        self.link.measure(self.now, mixed);
-        let read = self.link.transport_ref().bytes_in();
-        let round_trip = self.connection.round_trip();
-        let unread = || rustix::io::ioctl_fionread(self.link.stream().read_fd()).unwrap_or(0);
-        let limit = self.hold.look(self.now, read, mixed, round_trip, unread);
-        self.connection.hold_windows(limit);
+        self.link.measure(self.now, self.mix.is_mixed(self.now));
     }
 
     /// Bytes that bulk producers may queue now.

@@ -18,9 +18,6 @@ const HOLD: Duration = Duration::from_micros(250);
 const LONG: Duration = Duration::from_micros(500);
 /// Least limit, bytes.
 const LEAST: u32 = 256 << 10;
-/// Length of one measurement.
-const SPAN: Duration = Duration::from_millis(50);
-
 /// Measures the rate at which bytes are received, and derives the limit.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
@@ -28,15 +25,15 @@ pub(crate) struct Hold {
     /// Highest rate of recent spans, bytes/s. While there is a limit it does not fall: the limit itself may
     /// be the reason for a lower rate, and would then get ever smaller.
     rate: u64,
-    limit: Option<u32>,
     /// A queue has been seen since interactive channels have shared the connection with bulk.
     queued: bool,
 }
 
 impl Hold {
     /// Evaluates the number of bytes read from the socket so far and returns the limit of each channel's
-    /// window, bytes. `mixed`: interactive channels share the connection with bulk. `round_trip` is that to
-    /// the peer. `unread` returns the bytes that wait in the socket.
+    /// window, bytes. To be called after each observation of [`Mix`](crate::mix::Mix). `mixed`: interactive
+    /// channels share the connection with bulk. `round_trip` is that to the peer. `unread` returns the bytes
+    /// that wait in the socket.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -47,9 +44,6 @@ impl Hold {
     ) -> Option<u32> {
         let (start, before) = *self.start.get_or_insert((now, read));
         let span = now.saturating_duration_since(start);
-        if span < SPAN {
-            return self.limit;
-        }
         self.start = Some((now, read));
         let moved = u128::from(read.saturating_sub(before));
         let rate = u64::try_from(moved * 1_000_000 / span.as_micros().max(1)).unwrap_or(u64::MAX);
@@ -57,11 +51,10 @@ impl Hold {
         self.rate = rate.max(floor);
         let short = round_trip.filter(|&time| mixed && time < LONG);
         self.queued = short.is_some() && (self.queued || unread() > u64::from(LEAST));
-        self.limit = short.filter(|_| self.queued).map(|time| {
+        short.filter(|_| self.queued).map(|time| {
             let bytes = u128::from(self.rate) * (2 * time + HOLD).as_micros() / 1_000_000;
             u32::try_from(bytes).unwrap_or(u32::MAX).max(LEAST)
-        });
-        self.limit
+        })
     }
 }
 
@@ -69,6 +62,8 @@ impl Hold {
 mod tests {
     use super::*;
 
+    /// Length of an observation.
+    const SPAN: Duration = Duration::from_millis(50);
     const NEAR: Option<Duration> = Some(Duration::from_micros(25));
 
     /// Evaluates spans with these rates; returns the last limit.
