@@ -21,7 +21,7 @@ use std::io::IoSliceMut;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use bytes::Bytes;
-use lh_sftp::{PieceSum, WriteHeader};
+use lh_sftp::{PieceSum, WriteHeader, write_size};
 use lh_wire::Output;
 
 use crate::channels::reopening::Reopening;
@@ -44,11 +44,8 @@ use pieces::{continue_write, gather, take_front};
 /// WRITEs up to this size are put together in one packet with the requests around them.
 const SMALL_WRITE: u64 = 16 * 1024;
 
-/// With a window smaller than this the header goes alone.
+/// With a window smaller than this, or than a WRITE with one byte of data, the header goes alone.
 const LEAST_ROOM: usize = 1024;
-
-/// Space for the header of a WRITE but for its handle, and for some data.
-const HEADER_ROOM: usize = 64;
 
 /// What is asked for first of a file whose size says nothing.
 const FIRST_OF_UNSIZED: u64 = 4096;
@@ -148,7 +145,7 @@ impl DataRequests<'_> {
         };
         let handle_len = if let Handle::Remote(handle) = target { handle.len() } else { 0 };
         // The header goes into the same reservation as the first of the data.
-        let least_room = LEAST_ROOM.max(HEADER_ROOM + handle_len);
+        let least_room = LEAST_ROOM.max(write_size(handle_len, 1));
         if budget < least_room && file.requests.to_eof {
             // How much there is shows only when it is read.
             return Continue(self.queue_small_write(key, offset, SMALL_WRITE));

@@ -314,6 +314,12 @@ impl Fault {
         Self { kind: FaultKind::Unanswered, text }
     }
 
+    /// Returns true where the server refused, or did not answer, for a reason that another way of writing the
+    /// file may not have.
+    pub(crate) fn may_be_the_way(&self) -> bool {
+        matches!(self.kind, FaultKind::Other | FaultKind::Unanswered) && !self.is_full()
+    }
+
     /// Returns true where the disk is full, so that another name on it would not help.
     pub(crate) fn is_full(&self) -> bool {
         ["No space left on device", "Disk quota exceeded"].contains(&self.text.as_str())

@@ -3,7 +3,7 @@
 use lh_sftp::{ReadBack, extension};
 
 use crate::channels::reopening::{Reopening, SecondOpen};
-use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::end::{Done, Fault, Kind, Op, Outcome};
 use crate::ends::Ends;
 use crate::remote::Remote;
 use crate::table::Key;
@@ -176,10 +176,7 @@ impl Spread<'_> {
     pub(crate) fn opened(&mut self, key: Key, channel: usize, outcome: Outcome, read_back: ReadBack) {
         let open = if outcome.is_err() { self.count_open() } else { 0 };
         let first = self.tasks.files.get(key).and_then(|file| file.handles.on_channels.get(channel - 1));
-        let refused = |fault: &Fault| {
-            matches!(fault.kind, FaultKind::Other | FaultKind::Unanswered) && !fault.is_full()
-        };
-        let doubtful = outcome.as_ref().is_err_and(refused)
+        let doubtful = outcome.as_ref().is_err_and(Fault::may_be_the_way)
             && matches!(first, Some(OnChannel::Without))
             && self.ends.channels.standing(channel).is_some()
             && open > 1;

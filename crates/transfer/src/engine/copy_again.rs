@@ -1,7 +1,7 @@
 //! Files whose written part is worth nothing are copied once more from their start.
 
 use crate::Event;
-use crate::end::{Done, Fault, FaultKind, Outcome};
+use crate::end::{Done, Fault, Outcome};
 use crate::engine::Engine;
 use crate::in_place::EMPTIES;
 use crate::names::display_name;
@@ -32,8 +32,7 @@ impl Engine {
     /// from its start to its end alone: there a part file is not continued, and one channel has to do.
     pub(super) fn write_refused(&mut self, key: Key, fault: &Fault) {
         let foreign = self.ends.is_foreign(Side::Target);
-        let refused = matches!(fault.kind, FaultKind::Other | FaultKind::Unanswered);
-        let may_be_order = foreign && refused && !fault.is_full() && !fault.is_forbidden();
+        let may_be_order = foreign && fault.may_be_the_way() && !fault.is_forbidden();
         let out_of_order = |file: &File| {
             let several = file.handles.on_channels.iter().any(|one| matches!(one, OnChannel::Open(_)));
             // What stood under the final name before is not emptied for a guess.
