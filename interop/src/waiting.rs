@@ -1,6 +1,6 @@
 //! The end of sessions that outlive their tests.
 //!
-//! Sessions whose clients were killed wait for them for ten minutes (`ResumeGrace`), also after their server
+//! Sessions whose clients were killed wait for them (`ResumeGrace`) for minutes, also after their server
 //! has been stopped. Their users' ids would be given to the next test's users meanwhile.
 
 use std::fs;
