@@ -328,7 +328,7 @@ fn silence_is_noticed_without_keepalives() {
 #[test]
 fn sessions_end_with_their_connection_unless_both_ends_want_otherwise() {
     let plan = [(100_000, Break::Reset); 3];
-    for (config, options) in [("", &["Resume=yes"][..]), ("ResumeGrace 2m\n", &["Resume=no"]), ("", &[])] {
+    for (config, options) in [("ResumeGrace 0\n", &["Resume=yes"][..]), ("", &["Resume=no"])] {
         let scene = Broken::new(config, &plan);
         let ran = scene.run(options, "head -c 1000000 /dev/zero", Stdio::null());
         assert_eq!(ran.code, 255, "{config} {options:?}");
@@ -337,16 +337,17 @@ fn sessions_end_with_their_connection_unless_both_ends_want_otherwise() {
     }
 }
 
-/// The server's offer is enough.
+/// Both ends by default.
 ///
 /// Covers: ssh_config Resume; sshd_config ResumeGrace
 #[test]
-fn sessions_go_on_where_the_server_offers_it() {
-    let scene = Broken::new("ResumeGrace 2m\n", &[(100_000, Break::Reset)]);
+fn sessions_go_on_by_default() {
+    let scene = Broken::new("", &[(100_000, Break::Reset)]);
     let ran = scene.run(&[], "head -c 1000000 /dev/zero | tr '\\0' x", Stdio::null()).ok("lhssh");
     assert_eq!(ran.out.len(), 1_000_000);
     assert!(ran.out.iter().all(|&byte| byte == b'x'));
     assert_eq!(scene.cuts.connections(), 2);
+    assert!(scene.server.log().contains("the session waits for 600 seconds"), "{}", scene.server.log());
 }
 
 /// A `Match` block takes it away again.
@@ -696,7 +697,7 @@ fn sessions_behind_jump_hosts_and_commands_survive() {
 /// Covers: ssh_config Resume; ssh_config ProxyJump
 #[test]
 fn a_silent_hop_ends_with_its_session() {
-    let scene = Broken::new("ResumeGrace 10m\n", &[(MB, Break::Silence)]);
+    let scene = Broken::new("", &[(MB, Break::Silence)]);
     let lab = &scene.lab;
     let (near, far) = (scene.cuts.port, scene.server.port);
     lab.write(

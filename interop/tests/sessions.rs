@@ -145,7 +145,7 @@ fn clients_hear_that_their_session_is_ended() {
 #[test]
 fn sessions_say_what_runs_in_them() {
     let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "");
+    let server = Lhsshd::start(&lab, "ResumeGrace 0\n");
     let own = server.pid();
     let forwards = Client::start(&lab, server.port, &me(), &[], &["-N", "127.0.0.1"]);
     let session = session_when(&lab, own, "forwards", |one| one["resumable"] == false);

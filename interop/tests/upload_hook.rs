@@ -236,7 +236,7 @@ fn waiting_hook_holds_up_only_its_file() {
 /// Covers: sshd_config UploadHook (the session ends)
 #[test]
 fn hook_ends_with_its_session() {
-    let Some(scene) = scene("hook_ends_with_its_session", "") else { return };
+    let Some(scene) = scene("hook_ends_with_its_session", "ResumeGrace 0") else { return };
     let lab = &scene.lab;
     lab.write("good", "fine");
     kill_while_the_hook_waits(&scene, "good");
@@ -251,7 +251,7 @@ fn hook_ends_with_its_session() {
 #[test]
 fn hook_runs_where_a_file_system_can_hang() {
     let test = "hook_runs_where_a_file_system_can_hang";
-    let Some(scene) = scene(test, "") else { return };
+    let Some(scene) = scene(test, "ResumeGrace 0") else { return };
     let lab = &scene.lab;
     let _held = match HeldFs::mount(&lab.path("held"), b"content") {
         Ok(held) => held,

@@ -53,7 +53,7 @@ impl Contestant {
     /// True when the contestant supports the variation. Only Longhaul takes part without encryption, and with
     /// sessions that outlive their connections.
     fn can(&self, with: &Variation) -> bool {
-        (!with.resume || self.role() == Role::Ours)
+        (with.resume.is_none() || self.role() == Role::Ours)
             && with.suite.is_none_or(|suite| {
                 suite.cipher.encrypts() || (self.role() == Role::Ours && suite.is_negotiable())
             })

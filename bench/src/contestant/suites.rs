@@ -29,7 +29,11 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
     // Current servers do not offer finite-field exchange by default.
     let kex = with.kex.as_ref().map_or_else(String::new, |kex| format!("KexAlgorithms {kex}\n"));
     let suite = with.suite.as_ref().map(CipherSuite::server_lines).unwrap_or_default();
-    let resume = if with.resume { "ResumeGrace 10m\n" } else { "" };
+    let resume = match with.resume {
+        Some(true) => "ResumeGrace 10m\n",
+        Some(false) => "ResumeGrace 0\n",
+        None => "",
+    };
     bench.lab.write(
         &name,
         &format!(
@@ -59,8 +63,8 @@ pub(crate) fn client_options(bench: &Bench, with: &Variation) -> Vec<String> {
     if let Some(kex) = &with.kex {
         add(format!("KexAlgorithms={kex}"));
     }
-    if with.resume {
-        add("Resume=yes".to_owned());
+    if let Some(resume) = with.resume {
+        add(format!("Resume={}", if resume { "yes" } else { "no" }));
     }
     if let Some(suite) = &with.suite {
         options.extend(suite.options());

@@ -39,8 +39,9 @@ pub(crate) struct Variation {
     pub(crate) kex: Option<String>,
     /// Key type of host and user; `None` is the first one.
     pub(crate) key: Option<&'static str>,
-    /// Sessions outlive their connections (`Resume`, `ResumeGrace`); only between Longhaul's programs.
-    pub(crate) resume: bool,
+    /// Whether sessions outlive their connections (`Resume`, `ResumeGrace`), between Longhaul's programs;
+    /// `None`: what is their default.
+    pub(crate) resume: Option<bool>,
 }
 
 impl Variation {

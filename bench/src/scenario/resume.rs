@@ -50,7 +50,7 @@ fn pair<'a>(
 ) -> Vec<Entry<'a>> {
     let settings = [("longhaul, Resume yes", Role::Ours, true), (WITHOUT_RESUME, Role::Peer, false)];
     let entry = |(name, role, resume): (&'static str, Role, bool)| {
-        let with = Variation { resume, ..with.clone() };
+        let with = Variation { resume: Some(resume), ..with.clone() };
         let (server, client) = (field.ours().server(bench, &with)?, field.ours().client(bench, &with, task)?);
         Some(Entry::new(name, role, move || Ok(judge(&job::run(bench, Some(&server), &client)?))))
     };

@@ -447,7 +447,7 @@ keyword_table! {
     /// were killed, but also those whose jump host or load balancer has lost the client; 0: such a session
     /// ends at once. Our own keyword.
     /// Example: `ResumeGrace 10m 2m`
-    resume_grace: ResumeGrace = "0", "ResumeGrace", Match, Works;
+    resume_grace: ResumeGrace = "10m", "ResumeGrace", Match, Works;
     /// Largest number of sessions that wait for their clients (ResumeGrace): of one user, and of all users.
     /// Beyond it, the oldest one of the user with most of them ends. Our own keyword.
     /// Example: `ResumeMaxSessions 16:500`
