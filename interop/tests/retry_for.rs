@@ -175,6 +175,54 @@ fn when_the_time_is_over_what_is_left_is_said() {
     assert!(said.contains("left behind: the unfinished file") && said.contains(".lhpart"), "{said}");
 }
 
+/// A server that is gone for good, with the session that it would keep: attempts to resume the session count
+/// like those to log in, also with the old protocol and with additional logins.
+///
+/// Covers: lhscp --retries; sshd_config ResumeGrace; ssh_config Resume
+#[test]
+fn a_server_that_is_gone_ends_a_copy_after_its_retries() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 48 << 20);
+    let target = remote(&lab, "copy");
+    for (flags, attempts) in [
+        (&["--retries", "1"][..], 1),
+        (&["--retries", "0"], 0),
+        (&["--retries", "1", "-O"], 1),
+        (&["--retries", "1", "-j3"], 1),
+    ] {
+        let server = Lhsshd::start(&lab, "ResumeGrace 10m\nLonghaulTickets no\n");
+        let mut command = Command::new(our("lhscp"));
+        command.args(lab.client_options()).args(flags).args(["-l", "100000", "-P"]);
+        command.arg(server.port.to_string()).args(["blob", &target]).current_dir(lab.dir());
+        command.env("HOME", lab.path("home")).env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        if flags.contains(&"-O") {
+            eventually("a part of the copy", || lab.path("copy").metadata().is_ok_and(|meta| meta.len() > 0));
+        } else {
+            eventually("a part of the copy", || some_is_there(&lab));
+        }
+        let sessions = lh_interop::process::below(server.pid());
+        drop(server);
+        for pid in sessions {
+            let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+        }
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        let expected = if flags.contains(&"-O") { 1 } else { 255 };
+        assert_eq!(done.status.code(), Some(expected), "{flags:?}: {said}");
+        assert_eq!(
+            said.matches("connection lost; connecting again in").count(),
+            attempts,
+            "{flags:?}: {said}"
+        );
+        assert_eq!(said.matches("(the last attempt)").count(), attempts, "{flags:?}: {said}");
+        for part in leftovers(lab.dir()).into_iter().chain([lab.path("copy")]) {
+            let _ = fs::remove_file(part);
+        }
+    }
+}
+
 /// Covers: lhscp --retry-for
 #[test]
 fn a_signal_ends_the_pause_between_attempts() {

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use lh_sys::threads;
 use lh_terminal::TerminalUi;
@@ -17,9 +17,9 @@ use crate::outcome::{FAILURE, NO_CONNECTION};
 use crate::outputs::{LocalEnd, OutputError};
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
-use crate::retry::{Attempts, Next};
-use crate::show::{Show, conclude, say};
-use crate::{direct, durable, legacy, limits, pipes};
+use crate::retry::{Attempts, Next, locked};
+use crate::show::{Show, conclude, say, shows_meter};
+use crate::{direct, durable, legacy, limits, pipes, resumption};
 
 /// One step of the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -243,7 +243,7 @@ fn one_remote(
     // A server that never spoke SFTP will not do so at the next attempt: only what has begun is taken up
     // again.
     let mut has_begun = false;
-    let mut attempts = Attempts::new(arguments.retry_limit);
+    let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.json)));
     let journal = durable::options(arguments, &plan, &[host]).journal;
     loop {
         let job = match new_job(plan.clone(), arguments, &[host], record) {
@@ -265,6 +265,8 @@ fn one_remote(
         // Whether another attempt may do better.
         let (summary, may_go_on) = match client {
             Ok(mut client) => {
+                locked(&attempts).begin_job();
+                resumption::limit(&mut client, Arc::clone(&attempts), Some(&job), shows_meter(arguments));
                 let caught = JobSignals::begin(&job);
                 // Logins, earlier attempts and the pauses between them are not what limits this one.
                 let start = limits::Start::now();
@@ -306,7 +308,7 @@ fn one_remote(
         let goes_on = summary.lost && may_go_on && arguments.resume && arguments.options.atomic;
         let next = match (stopped, goes_on) {
             (true, _) => Next::Interrupted,
-            (false, true) => attempts.again(&summary, arguments.json),
+            (false, true) => Attempts::again(&attempts, &summary),
             (false, false) => Next::GiveUp,
         };
         match next {

@@ -1,6 +1,6 @@
 //! Connections of this process's own, and what runs on their channels.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lh_client::Start;
 use lh_config::client::Request;
@@ -11,7 +11,9 @@ use lh_transfer::rcp::{self, Outcome, RcpRole};
 
 use crate::command_line::Arguments;
 use crate::place::Host;
-use crate::show::{Show, say};
+use crate::resumption;
+use crate::retry::Attempts;
+use crate::show::{Show, say, shows_meter};
 
 /// Connects and logs in; says why when it cannot, and that there is nothing behind it.
 pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
@@ -20,7 +22,10 @@ pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) ->
 
 /// Connects and logs in; says why when it cannot.
 pub(crate) fn log_in_silently(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
-    Connection::log_in(&arguments.request(host), ui)
+    let mut connection = Connection::log_in(&arguments.request(host), ui)?;
+    let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.json)));
+    resumption::limit(&mut connection, attempts, None, shows_meter(arguments));
+    Some(connection)
 }
 
 /// Connection of the last step, for the next one.

@@ -24,6 +24,7 @@ mod pipes;
 mod program;
 mod record;
 mod remote_side;
+mod resumption;
 mod retry;
 mod retry_limit;
 mod show;

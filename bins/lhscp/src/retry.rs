@@ -2,6 +2,7 @@
 //! progress.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lh_sys::signals::Signals;
@@ -30,7 +31,7 @@ pub(crate) enum Next {
     Interrupted,
 }
 
-/// Attempts of one copy.
+/// Attempts of one copy, whichever of its connections makes them: to resume a session, or to log in anew.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     retry_limit: RetryLimit,
@@ -41,24 +42,63 @@ pub(crate) struct Attempts {
     progress: Instant,
     /// The most files that an attempt had complete, those of earlier ones included.
     files: u64,
+    /// Bytes that the present job had copied when it was noted last.
+    bytes: u64,
+    /// Attempts are reported to programs, too (`--json`).
+    tells_programs: bool,
+    /// It is enough: neither the session nor another login is tried again.
+    is_over: bool,
 }
 
 impl Attempts {
-    pub(crate) fn new(retry_limit: RetryLimit) -> Self {
+    pub(crate) fn new(retry_limit: RetryLimit, tells_programs: bool) -> Self {
         let left = match retry_limit {
             RetryLimit::Times(times) => times,
             RetryLimit::For(_) => 0,
         };
-        Self { retry_limit, left, pause: Duration::from_secs(1), progress: Instant::now(), files: 0 }
+        Self {
+            retry_limit,
+            left,
+            pause: Duration::from_secs(1),
+            progress: Instant::now(),
+            files: 0,
+            bytes: 0,
+            tells_programs,
+            is_over: false,
+        }
+    }
+
+    /// Another job begins, whose bytes count from 0.
+    pub(crate) const fn begin_job(&mut self) {
+        self.bytes = 0;
     }
 
     /// The connection is lost, or could not be made. Waits, and says so. An attempt that got something done
-    /// makes up for those before it.
-    pub(crate) fn again(&mut self, summary: &Summary, tells_programs: bool) -> Next {
-        self.note(summary);
+    /// makes up for those before it. `attempts` is not locked while it waits.
+    pub(crate) fn again(attempts: &Mutex<Self>, summary: &Summary) -> Next {
+        // Who reads that there is a pause may end it at once.
+        let signals = Signals::collect(&STOP).ok();
+        let pause = {
+            let mut attempts = locked(attempts);
+            attempts.note(summary);
+            attempts.announce()
+        };
+        let Some(pause) = pause else {
+            // A signal of this moment ends the program as any other.
+            signals.into_iter().for_each(Signals::release);
+            return Next::GiveUp;
+        };
+        if wait(pause, signals) { Next::Again } else { Next::Interrupted }
+    }
+
+    /// Says that another attempt follows, and returns the pause before it; `None` when it is enough.
+    pub(crate) fn announce(&mut self) -> Option<Duration> {
         let (text, left, seconds_left) = match self.retry_limit {
             RetryLimit::Times(_) => {
-                let Some(left) = self.left.checked_sub(1) else { return Next::GiveUp };
+                let Some(left) = self.left.checked_sub(1).filter(|_| !self.is_over) else {
+                    self.is_over = true;
+                    return None;
+                };
                 self.left = left;
                 let text = match left {
                     0 => "the last attempt".to_owned(),
@@ -67,10 +107,12 @@ impl Attempts {
                 (text, Some(left), None)
             }
             RetryLimit::For(time) => {
-                let left = time.saturating_sub(self.progress.elapsed());
+                let left = self.time_left(time);
                 if left.is_zero() {
-                    say(&format!("no progress for {}: giving up", in_words(time)));
-                    return Next::GiveUp;
+                    if !std::mem::replace(&mut self.is_over, true) {
+                        say(&format!("no progress for {}: giving up", in_words(time)));
+                    }
+                    return None;
                 }
                 self.pause = self.pause.min(left);
                 (format!("for another {}", in_words(left)), None, Some(left.as_secs()))
@@ -81,22 +123,50 @@ impl Attempts {
             RetryLimit::For(_) => jittered(self.pause, RandomState::new().build_hasher().finish()),
         };
         let seconds = pause.as_secs_f64().round() as u64;
-        // Who reads that there is a pause may end it at once.
-        let signals = Signals::collect(&STOP).ok();
         say(&format!("connection lost; connecting again in {seconds} s ({text})"));
-        if tells_programs {
+        if self.tells_programs {
             print(&events::retry(seconds, left.map(u64::from), seconds_left));
         }
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        if wait(pause, signals) { Next::Again } else { Next::Interrupted }
+        Some(pause)
     }
 
-    fn note(&mut self, summary: &Summary) {
-        if summary.bytes > 0 || summary.files > self.files {
-            let files = self.files.max(summary.files);
-            *self = Self { files, ..Self::new(self.retry_limit) };
+    /// What is left of the time of `--retry-for`.
+    fn time_left(&self, time: Duration) -> Duration {
+        if self.is_over { Duration::ZERO } else { time.saturating_sub(self.progress.elapsed()) }
+    }
+
+    /// Records what the present job has copied.
+    pub(crate) fn note(&mut self, summary: &Summary) {
+        if !self.is_over && (summary.bytes > self.bytes || summary.files > self.files) {
+            let (files, bytes) = (self.files.max(summary.files), self.bytes.max(summary.bytes));
+            *self = Self { files, bytes, ..Self::new(self.retry_limit, self.tells_programs) };
         }
     }
+
+    /// A session without a job goes on, which counts as progress.
+    pub(crate) fn on_resumed(&mut self) {
+        *self = Self::new(self.retry_limit, self.tells_programs);
+    }
+
+    /// True when no attempt may follow.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_late = matches!(self.retry_limit, RetryLimit::For(time) if self.time_left(time).is_zero());
+        self.is_over || is_late
+    }
+
+    /// When `--retry-for` ends the copy.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.retry_limit {
+            RetryLimit::Times(_) => None,
+            RetryLimit::For(time) => self.progress.checked_add(time),
+        }
+    }
+}
+
+/// Locks the attempts that the connections of a copy share.
+pub(crate) fn locked(attempts: &Mutex<Attempts>) -> MutexGuard<'_, Attempts> {
+    attempts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Between three quarters of `pause` and all of it: clients that lost one server at once shall not come back
@@ -145,27 +215,34 @@ mod tests {
 
     #[test]
     fn progress_earns_new_attempts() {
-        let mut attempts = Attempts::new(RetryLimit::Times(2));
+        let mut attempts = Attempts::new(RetryLimit::Times(2), false);
         attempts.left = 0;
-        assert_eq!(attempts.again(&Summary::default(), false), Next::GiveUp);
         attempts.pause = Duration::from_secs(32);
         attempts.note(&Summary { bytes: 1, ..Summary::default() });
         assert_eq!((attempts.left, attempts.pause), (2, Duration::from_secs(1)));
+        // The same bytes are no progress, those of another job are.
+        attempts.left = 0;
+        attempts.note(&Summary { bytes: 1, ..Summary::default() });
+        assert_eq!(attempts.left, 0);
+        attempts.begin_job();
+        attempts.note(&Summary { bytes: 1, ..Summary::default() });
+        assert_eq!(attempts.left, 2);
         let moved = Summary { files: 1, ..Summary::default() };
-        assert_eq!(Attempts::new(RetryLimit::Times(0)).again(&moved, false), Next::GiveUp);
+        let none = Mutex::new(Attempts::new(RetryLimit::Times(0), false));
+        assert_eq!(Attempts::again(&none, &moved), Next::GiveUp);
     }
 
     #[test]
     fn files_of_earlier_attempts_are_no_progress() {
-        let mut attempts = Attempts::new(RetryLimit::For(Duration::from_secs(60)));
+        let mut attempts = Attempts::new(RetryLimit::For(Duration::from_secs(60)), false);
         let there = Summary { files: 5, ..Summary::default() };
         attempts.note(&there);
         let before = attempts.progress;
         attempts.pause = Duration::from_secs(32);
         attempts.note(&there);
         assert_eq!((attempts.progress, attempts.pause), (before, Duration::from_secs(32)));
-        let mut late = Attempts::new(RetryLimit::For(Duration::ZERO));
-        assert_eq!(late.again(&Summary::default(), false), Next::GiveUp);
+        let late = Mutex::new(Attempts::new(RetryLimit::For(Duration::ZERO), false));
+        assert_eq!(Attempts::again(&late, &Summary::default()), Next::GiveUp);
     }
 
     #[test]

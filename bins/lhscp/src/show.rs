@@ -72,6 +72,11 @@ impl Show {
     }
 }
 
+/// True when the progress meter is shown.
+pub(crate) fn shows_meter(arguments: &Arguments) -> bool {
+    !arguments.json && Display::new(arguments.quiet).enabled()
+}
+
 /// Writes to standard output. A reader that has gone away is no reason to end the copy.
 pub(crate) fn print(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());

@@ -20,7 +20,7 @@ use crate::options::Options;
 use crate::pending::Pending;
 use crate::proxy::ProxyCommand;
 use crate::resumable;
-use crate::resume::{Resumed, Resuming};
+use crate::resume::{ResumeLimit, Resumed, Resuming};
 use crate::service_quality::mark_packets;
 use crate::session::{SessionChannel, SessionSetup};
 use crate::ui::UserInterface;
@@ -226,6 +226,14 @@ impl Client {
     pub fn log_to(&mut self, logger: Logger) {
         if let Some(resuming) = &mut self.resuming {
             resuming.log_to(logger);
+        }
+    }
+
+    /// Limits for how long the session is kept when its connection breaks, until another limit replaces this
+    /// one. Without effect where the session ends with its connection.
+    pub fn limit_resumption(&mut self, limit: Box<dyn ResumeLimit>) {
+        if let Some(resuming) = &mut self.resuming {
+            resuming.limit_by(limit);
         }
     }
 

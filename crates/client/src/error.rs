@@ -7,6 +7,9 @@ pub enum ClientError {
     /// The host could not be reached, or its name has no address.
     #[error("{0}")]
     Unreachable(String),
+    /// The host was reached and refused the connection: nothing listens on the port.
+    #[error("{0}")]
+    Refused(String),
     /// The connection ended, or the peer broke the protocol, before the session ran.
     #[error("{0}")]
     Lost(String),

@@ -62,7 +62,9 @@ pub(crate) fn directly(options: &Options, log: &mut Log<'_>) -> Result<Reached, 
     // The defaults come from HPN-SSH, whose usual port is not 22.
     let asked_for = config.fallback.is_set() || config.fallback_port.is_set();
     match dial_port(options, port, log) {
-        Err(ClientError::Unreachable(text)) if asked_for && *config.fallback && other != port => {
+        Err(ClientError::Unreachable(text) | ClientError::Refused(text))
+            if asked_for && *config.fallback && other != port =>
+        {
             log.info(&text);
             log.info(&format!("Falling back to port {other}."));
             let reached = dial_port(options, other, log)?;
@@ -112,7 +114,12 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
         .map_err(|error| {
             // The reason has already been logged; OpenSSH's message has only this word.
             let why = UnusableSource::of(&error).map_or_else(|| errno_text(&error), |_| "failure".to_owned());
-            ClientError::Unreachable(format!("ssh: connect to host {host} port {port}: {why}"))
+            let text = format!("ssh: connect to host {host} port {port}: {why}");
+            if error.kind() == std::io::ErrorKind::ConnectionRefused {
+                ClientError::Refused(text)
+            } else {
+                ClientError::Unreachable(text)
+            }
         })?;
     log.progress(Progress::Connected);
     log.debug(|| "Connection established.".to_owned());

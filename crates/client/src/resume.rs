@@ -7,6 +7,7 @@
 
 mod attempt;
 mod control;
+mod limit;
 mod path;
 mod quiet;
 mod second;
@@ -29,6 +30,8 @@ use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
 use attempt::{Attempt, AttemptReport, ProofError, failure_to_go_on, host_key, refusal};
 pub(crate) use control::Resumed;
+use limit::Limit;
+pub use limit::{AttemptFailure, ResumeLimit};
 use path::{PathState, PathWatch};
 use second::{SecondLink, Step};
 use status::Status;
@@ -46,6 +49,7 @@ pub(crate) struct Resuming {
     agreed: Option<Agreed>,
     /// The `ProxyCommand` of the present link.
     proxy: Option<ProxyCommand>,
+    limit: Limit,
     /// The loop's registration for the case that a signal ends the process.
     running: Option<Running>,
     /// Such a signal has come.
@@ -123,6 +127,7 @@ impl Resuming {
             logger,
             agreed: None,
             proxy: None,
+            limit: Limit::default(),
             running: None,
             is_leaving: false,
         })
@@ -130,6 +135,11 @@ impl Resuming {
 
     pub(crate) fn log_to(&mut self, logger: Logger) {
         self.logger = logger;
+    }
+
+    /// Limits for how long the session is kept without a link.
+    pub(crate) fn limit_by(&mut self, limit: Box<dyn ResumeLimit>) {
+        self.limit = Limit::new(limit);
     }
 
     /// Records that the loop begins to run.
@@ -191,6 +201,12 @@ impl Resuming {
                 agreed.reconnect.on_broken(now);
                 agreed.on_lost(now);
             }
+        }
+        if agreed.away.is_some() && self.limit.is_over(now) {
+            agreed.attempts.clear();
+            self.status.clear();
+            cx.give_up();
+            return;
         }
         let (lost, kept) =
             std::mem::take(&mut agreed.attempts).into_iter().partition(Attempt::is_lost_by_fork);
@@ -336,6 +352,7 @@ impl Resuming {
                 });
                 if let Err((failure, why)) = resumed {
                     self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
+                    self.limit.on_failed(AttemptFailure::Ended, failure, now);
                     return agreed.fail(id, failure, now);
                 }
                 // The host has proved the session's secret, so this key is also the server's.
@@ -345,6 +362,7 @@ impl Resuming {
                 agreed.reconnect.on_resumed(now);
                 agreed.path.on_new_link(cx);
                 agreed.second.on_new_link();
+                self.limit.on_resumed(now);
                 self.proxy = proxy;
                 self.status.clear();
                 self.logger.say(LogLevel::Verbose, "connection resumed");
@@ -352,12 +370,14 @@ impl Resuming {
             Some(AttemptReport::Failed(error)) => {
                 agreed.attempts.retain(|other| other.id() != id);
                 self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
-                if error.failure() == Failure::Refused {
+                let failure = self.limit.meaning(&error);
+                self.limit.on_failed(error.for_limit(), failure, now);
+                if failure == Failure::Refused {
                     self.status.clear();
                     let text = "The server no longer has the session, which cannot go on.";
-                    self.logger.say(LogLevel::Error, text);
+                    self.logger.say(self.limit.level_of_end(), text);
                 }
-                agreed.fail(id, error.failure(), now);
+                agreed.fail(id, failure, now);
             }
         }
     }
@@ -388,6 +408,6 @@ impl Resuming {
         let status = self.status.next_deadline().unwrap_or(told);
         // A deadline in the past would wake the loop without end.
         let status = Some(status).filter(|status| *status > Instant::now());
-        [reconnect, status].into_iter().flatten().min()
+        [reconnect, status, self.limit.next_deadline()].into_iter().flatten().min()
     }
 }

@@ -232,7 +232,11 @@ impl NoConnection {
     /// True where something has refused the connection, or nothing has answered.
     fn is_not_accepted(&self) -> bool {
         let Fault::Connection(error) = &self.fault else { return false };
-        matches!(&**error, ClientError::Unreachable(words) if is_not_accepted(words))
+        match &**error {
+            ClientError::Refused(_) => true,
+            ClientError::Unreachable(words) => is_not_accepted(words),
+            _ => false,
+        }
     }
 
     /// True where there was neither a login nor a failure in time.
@@ -252,7 +256,7 @@ impl NoConnection {
 
 fn of_client(error: ClientError, trace: &Trace) -> NoConnection {
     let is_path = match &error {
-        ClientError::Unreachable(_) => true,
+        ClientError::Unreachable(_) | ClientError::Refused(_) => true,
         // Ends without a common algorithm have understood each other.
         ClientError::Lost(words) => !words.contains("Unable to negotiate"),
         _ => false,

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use lh_client::{
     LogLevel, Options as ClientOptions, SessionSetup, Start, Ticket, answer_by_default, connect,
 };
+use lh_config::special::Resume;
 use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_terminal::TerminalUi;
 use lh_transfer::{AdditionalConnections, Job, Load, Side};
@@ -108,6 +109,8 @@ impl Connector {
         // The user is not prompted, and the first connection has already shown all messages.
         options.config.settings.batch_mode.force(true);
         options.log_level = LogLevel::Quiet;
+        // When one breaks, the others take over its work; the copy's end must not wait for it.
+        options.config.settings.resume.force(Resume::No);
         Arc::new_cyclic(|me| Self {
             job: job.clone(),
             side,

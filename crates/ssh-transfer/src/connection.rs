@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lh_client::{
     AgentForward, Client, ClientError, LogLevel, Logger, NEWKEYS, Options as ClientOptions, SessionChannel,
@@ -49,7 +50,7 @@ impl NoConnection {
         // The peer ended the connection for a lasting reason.
         let lasting = ["Unable to negotiate", "Too many authentication failures"];
         match error {
-            ClientError::Unreachable(_) => Self::Unreachable,
+            ClientError::Unreachable(_) | ClientError::Refused(_) => Self::Unreachable,
             ClientError::Lost(text) if !lasting.iter().any(|part| text.contains(part)) => Self::Unreachable,
             _ => Self::Refused,
         }
@@ -143,6 +144,11 @@ impl Connection {
     /// Replaces the kernel's counters by `measure` for deciding on additional connections.
     pub fn measured_by(&mut self, measure: Measure) {
         self.measure = Some(measure);
+    }
+
+    /// Returns the time that an attempt to connect may take (`ConnectTimeout`).
+    pub fn connect_timeout(&self) -> Option<Duration> {
+        self.options.config.connect_timeout.duration()
     }
 
     /// Returns the session requests for `start`, and for the agent if it is forwarded.

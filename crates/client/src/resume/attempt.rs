@@ -18,6 +18,7 @@ use lh_transport::{Event, ResumeError};
 use lh_wire::msg::{Ping, ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
 
+use super::limit::AttemptFailure;
 use crate::error::ClientError;
 use crate::log::Log;
 use crate::options::Options;
@@ -81,6 +82,14 @@ pub(super) enum AttemptError {
 }
 
 impl AttemptError {
+    /// Returns the meaning of this error for a limit of the program.
+    pub(super) const fn for_limit(&self) -> AttemptFailure {
+        match self {
+            Self::Connect { error: ClientError::Unreachable(_), .. } => AttemptFailure::NoAnswer,
+            _ => AttemptFailure::Ended,
+        }
+    }
+
     /// Returns the meaning of this error for the session.
     pub(super) const fn failure(&self) -> Failure {
         match self {
@@ -316,7 +325,10 @@ const fn failure_of(error: &ClientError) -> Failure {
         // `Denied` comes from a jump host: there is no login on the server itself.
         ClientError::HostKey(_) | ClientError::Denied(_) => Failure::Elsewhere,
         ClientError::Config(_) => Failure::Refused,
-        ClientError::Unreachable(_) | ClientError::Lost(_) | ClientError::Local(_) => Failure::Path,
+        ClientError::Unreachable(_)
+        | ClientError::Refused(_)
+        | ClientError::Lost(_)
+        | ClientError::Local(_) => Failure::Path,
     }
 }
 

@@ -1,0 +1,166 @@
+//! The limits of `--retries` and `--retry-for` for sessions that are resumed (`Resume`): an attempt to resume
+//! counts like one to log in.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lh_client::{AttemptFailure, ResumeLimit};
+use lh_transfer::Job;
+
+use crate::inside::Connection;
+use crate::retry::{Attempts, locked};
+use crate::show::print;
+
+/// Time without an answer after which the first attempt counts: a key exchange over the longest path takes
+/// less.
+const FIRST_SILENCE: Duration = Duration::from_secs(10);
+
+/// Time without an answer after which a later attempt counts, without `ConnectTimeout`: that after which the
+/// kernel gives up a connection, about.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// Limits the attempts to resume the session of `connection` by those of the copy. `job`: what is copied
+/// makes up for earlier attempts; without a job a session that goes on does.
+/// `meter`: the progress meter is shown, whose line messages must not continue.
+pub(crate) fn limit(
+    connection: &mut Connection,
+    attempts: Arc<Mutex<Attempts>>,
+    job: Option<&Job>,
+    meter: bool,
+) {
+    let silence = connection.connect_timeout().unwrap_or(SILENCE);
+    let limit = Limit { attempts, job: job.cloned(), meter, silence, away: None };
+    connection.limit_resumption(Box::new(limit));
+}
+
+struct Limit {
+    attempts: Arc<Mutex<Attempts>>,
+    job: Option<Job>,
+    meter: bool,
+    silence: Duration,
+    away: Option<Away>,
+}
+
+/// A session without a connection.
+#[derive(Clone, Copy)]
+struct Away {
+    /// Failures before this time belong to an attempt that was counted.
+    next: Instant,
+    /// Without an answer until this time, an attempt has failed.
+    silent_until: Instant,
+}
+
+impl Limit {
+    /// Counts an attempt that has failed.
+    fn count(&mut self, now: Instant) {
+        let mut attempts = locked(&self.attempts);
+        // The end is reported when the session has ended.
+        if attempts.is_over() {
+            return;
+        }
+        if self.meter {
+            print("\n");
+        }
+        if let Some(pause) = attempts.announce() {
+            let next = now + pause;
+            self.away = Some(Away { next, silent_until: next + self.silence });
+        }
+    }
+}
+
+impl ResumeLimit for Limit {
+    fn on_lost(&mut self, now: Instant) {
+        if let Some(job) = &self.job {
+            let summary = job.summary();
+            locked(&self.attempts).note(&summary);
+        }
+        self.away = Some(Away { next: now, silent_until: now + FIRST_SILENCE.min(self.silence) });
+    }
+
+    fn on_failed(&mut self, failure: AttemptFailure, now: Instant) {
+        // A network that is down comes back: it counts by its time.
+        if failure == AttemptFailure::Ended && self.away.is_some_and(|away| away.next <= now) {
+            self.count(now);
+        }
+    }
+
+    fn on_resumed(&mut self, _now: Instant) {
+        self.away = None;
+        if self.job.is_none() {
+            locked(&self.attempts).on_resumed();
+        }
+    }
+
+    fn is_over(&mut self, now: Instant) -> bool {
+        if self.away.is_some_and(|away| away.silent_until <= now) {
+            self.count(now);
+        }
+        locked(&self.attempts).is_over()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let silent_until = self.away.map(|away| away.silent_until);
+        silent_until.into_iter().chain(locked(&self.attempts).deadline()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retry_limit::RetryLimit;
+
+    fn away(retry_limit: RetryLimit, now: Instant) -> Limit {
+        let attempts = Arc::new(Mutex::new(Attempts::new(retry_limit, false)));
+        let mut limit = Limit { attempts, job: None, meter: false, silence: SILENCE, away: None };
+        limit.on_lost(now);
+        limit
+    }
+
+    /// Times in seconds after the loss at which the session is given up, where attempts fail every quarter of
+    /// a second.
+    fn end(times: u32, failure: AttemptFailure) -> f64 {
+        let start = Instant::now();
+        let mut limit = away(RetryLimit::Times(times), start);
+        let mut after = Duration::ZERO;
+        while !limit.is_over(start + after) {
+            after += Duration::from_millis(250);
+            limit.on_failed(failure, start + after);
+        }
+        after.as_secs_f64()
+    }
+
+    #[test]
+    fn refused_attempts_count_like_logins() {
+        // Pauses of 1, 2 and 4 s, and up to a quarter of a second each until the next failure.
+        assert!((7.25..8.25).contains(&end(3, AttemptFailure::Ended)));
+        assert!(end(0, AttemptFailure::Ended) <= 0.25);
+    }
+
+    #[test]
+    fn silent_attempts_count_by_their_time() {
+        assert_eq!(end(0, AttemptFailure::NoAnswer), 10.0);
+        assert_eq!(end(3, AttemptFailure::NoAnswer), 10.0 + 121.0 + 122.0 + 124.0);
+    }
+
+    #[test]
+    fn a_session_that_goes_on_has_all_attempts_again() {
+        let now = Instant::now();
+        let mut limit = away(RetryLimit::Times(1), now);
+        limit.on_failed(AttemptFailure::Ended, now);
+        limit.on_resumed(now);
+        assert_eq!(limit.next_deadline(), None);
+        limit.on_lost(now);
+        limit.on_failed(AttemptFailure::Ended, now);
+        assert!(!limit.is_over(now));
+        limit.on_failed(AttemptFailure::Ended, now + Duration::from_secs(1));
+        assert!(limit.is_over(now + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn the_time_without_progress_ends_a_session() {
+        let now = Instant::now();
+        let mut limit = away(RetryLimit::For(Duration::from_secs(3600)), now);
+        assert!(!limit.is_over(now) && limit.next_deadline().is_some_and(|at| at <= now + FIRST_SILENCE));
+        assert!(away(RetryLimit::For(Duration::ZERO), now).is_over(now));
+    }
+}
