@@ -17,9 +17,12 @@ struct Far {
 
 impl Far {
     fn new() -> Self {
+        Self::with(Traits { delay: Duration::from_millis(40), rate: Some(2 << 20), shared: false })
+    }
+
+    fn with(traits: Traits) -> Self {
         let lab = Lab::new();
         let server = Lhsshd::start(&lab, "ResumeGrace 10m\n");
-        let traits = Traits { delay: Duration::from_millis(40), rate: Some(2 << 20), shared: false };
         let path = Path::to(server.port, traits);
         lab.know(path.port);
         lab.know(server.port);
@@ -85,6 +88,70 @@ fn an_interrupted_session_does_not_wait() {
         let (status, said) = far.end(child, signal);
         assert_eq!((status.code(), said.as_str()), (Some(255), ""), "{command}");
         far.none_waits(1, command);
+    }
+}
+
+/// When the server has let the user in, and the client does not know it yet: over a path of 600 ms.
+///
+/// Covers: sshd_config ResumeGrace
+#[test]
+fn an_interrupted_login_does_not_wait() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let far = Far::with(Traits { delay: Duration::from_millis(300), rate: None, shared: false });
+    let lab = &far.lab;
+    make_blob(&lab.path("blob"), 1000);
+    let (manifest, copied) = (lab.arg("manifest"), lab.arg("copied"));
+    let local = [lab.client_options(), vec!["--manifest-out".into(), manifest.clone(), lab.arg("blob")]];
+    let to = format!("scp://{}@127.0.0.1:{}/{copied}", me(), far.server.port);
+    lab.run(&our("lhscp"), &[local.concat(), vec![to]].concat()).ok("lhscp");
+    lab.write("batch", &format!("put {} {}\n", lab.arg("blob"), lab.arg("copy")));
+    let port = far.path.port.to_string();
+    let at = format!("{}@127.0.0.1", me());
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
+    let mut sessions = 1;
+    for (program, words, signal) in [
+        ("lhssh", words(&["-p", &port, &at, "cat"]), Signal::INT),
+        ("lhssh", words(&["-p", &port, "-N", &at]), Signal::TERM),
+        ("lhssh", words(&["-p", &port, "-W", "127.0.0.1:9", &at]), Signal::HUP),
+        ("lhscp", words(&[&lab.arg("blob"), &far.remote("copy")]), Signal::INT),
+        ("lhscp", words(&["-O", &lab.arg("blob"), &far.remote("copy")]), Signal::TERM),
+        ("lhsftp", words(&["-P", &port, "-b", &lab.arg("batch"), &at]), Signal::INT),
+        ("longhaul", words(&["verify", &manifest, &far.remote("copied")]), Signal::INT),
+    ] {
+        let logins = || far.server.log().matches("Accepted publickey").count();
+        let before = logins();
+        let child = far.start(program, &words);
+        eventually("the server has let the user in", || logins() > before);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.signal(), Some(signal.as_raw()), "{program} {words:?}: {said}");
+        sessions += 1;
+        far.none_waits(sessions, program);
+    }
+}
+
+/// While a command of this host runs between the login and the session.
+///
+/// Covers: ssh_config LocalCommand; sshd_config ResumeGrace
+#[test]
+fn an_interrupted_local_command_leaves_no_session() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let far = Far::new();
+    for (sessions, signal) in [Signal::INT, Signal::TERM, Signal::HUP].into_iter().enumerate() {
+        let begun = far.lab.path(&format!("begun{sessions}"));
+        let command =
+            format!("LocalCommand=echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", begun.display());
+        let options = ["-o", "PermitLocalCommand=yes", "-o", &command].map(str::to_owned);
+        let mut child = far.lhssh(&options, "cat");
+        eventually("the command runs", || begun.exists());
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        // It does not wait for the command, which has its standard error.
+        let status = child.wait();
+        let command: i32 = std::fs::read_to_string(&begun).unwrap().trim().parse().unwrap();
+        let _ = kill_process(Pid::from_raw(command).unwrap(), Signal::KILL);
+        assert_eq!(status.unwrap().signal(), Some(signal.as_raw()));
+        far.none_waits(sessions + 1, "LocalCommand");
     }
 }
 
@@ -177,6 +244,30 @@ fn an_interrupted_session_behind_a_proxy_does_not_wait() {
             far.none_waits(2, command);
         }
     }
+}
+
+/// As under `nohup`, and with OpenSSH.
+///
+/// Covers: ssh -N (signals)
+#[test]
+fn a_signal_that_is_ignored_ends_no_session() {
+    use std::io::Write as _;
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let mut command = with_default_signals("/bin/sh".as_ref());
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(our("lhssh")).args(lab.client_options());
+    command.args(["-p", &server.port.to_string(), &format!("{}@127.0.0.1", me()), "echo there >&2; cat"]);
+    command.env("HOME", lab.path("home")).env_remove("SSH_AUTH_SOCK");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(lab.path("err")).unwrap());
+    let mut child = command.spawn().unwrap();
+    eventually("the session runs", || lab.path("err").metadata().is_ok_and(|meta| meta.len() > 0));
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    child.stdin.take().unwrap().write_all(b"all of it").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), &ended.stdout[..]), (Some(0), &b"all of it"[..]));
 }
 
 /// A master that is told to end, in the middle of its session's upload.

@@ -1,8 +1,9 @@
 //! Which connections a command line needs, and the copies that run over them.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 
 use lh_sys::threads;
 use lh_terminal::TerminalUi;
@@ -11,7 +12,8 @@ use lh_transfer::{Direction, Job, Plan, Side, Summary};
 use crate::command_line::{Arguments, HostAccess, Mode};
 use crate::durable::{INTERRUPTED, JobSignals};
 use crate::inside::{
-    NoConnection, ReusedConnection, authenticate, connect_unauthenticated, log_in, take_kept,
+    NoConnection, ReusedConnection, announce_login, authenticate, await_login, connect_unauthenticated,
+    log_in, take_kept,
 };
 use crate::outcome::{FAILURE, NO_CONNECTION};
 use crate::outputs::{LocalEnd, OutputError};
@@ -352,18 +354,25 @@ fn relay(
         Ok(job) => job,
         Err(status) => return status,
     };
+    let (announces, awaits) = match UnixStream::pair() {
+        Ok(pair) => pair,
+        Err(error) => {
+            say(&lh_sys::errno_text(&error));
+            job.forget();
+            return FAILURE;
+        }
+    };
     let mut ui = TerminalUi::default();
     let Some(mut client) = log_in(arguments, source, &mut ui) else {
         job.forget();
         return NO_CONNECTION;
     };
-    let (connected, both_connected) = mpsc::channel();
     let (start, status) = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             // Only one of the two may ask for a password at a time: this one starts when the other is done.
             let mut ui = TerminalUi::default();
             let client = log_in(arguments, target, &mut ui);
-            let _ = connected.send(client.is_some());
+            announce_login(announces, client.is_some());
             let before = threads::own_cpu();
             if let Some(mut client) = client {
                 client.carry_out(&job, Side::Target, Some(1), &mut ui);
@@ -371,7 +380,7 @@ fn relay(
             }
             threads::own_cpu().saturating_sub(before)
         });
-        let both = both_connected.recv().unwrap_or(false);
+        let both = await_login(&mut client, awaits);
         let mut start = limits::Start::now();
         if !both {
             return (start, NO_CONNECTION);

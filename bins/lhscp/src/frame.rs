@@ -3,30 +3,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lh_ssh_transfer::take_leave;
 use lh_sys::signals;
-use rustix::process::Signal;
 
 use crate::durable::INTERRUPTED;
 use crate::record::RunRecord;
 use crate::retry::STOP;
 use crate::{events, show};
-
-/// Signals that end the program, wherever nothing else waits for them.
-const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
-
-/// From now on a signal that nothing else waits for ends the program as it would without this, but first the
-/// servers that keep sessions hear of it, and `and_then` is called. A second one ends it at once, but for
-/// SIGHUP: a terminal that is closed sends it twice, itself and by the shell.
-pub(crate) fn take_leave(and_then: impl FnOnce(Signal) + Send + 'static) {
-    lh_client::farewell::prepare();
-    // Without such a thread a signal ends the program as it ends any other.
-    let _ = signals::on_first(&ENDING, move |signal| {
-        signals::restore_defaults(&[Signal::INT, Signal::TERM, Signal::QUIT]);
-        lh_client::farewell::leave_all();
-        and_then(signal);
-        signals::end_by(signal);
-    });
-}
 
 /// The last event is written, or about to be.
 static ENDED: AtomicBool = AtomicBool::new(false);

@@ -1,5 +1,8 @@
 //! Connections of this process's own, and what runs on their channels.
 
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lh_client::Start;
@@ -65,6 +68,20 @@ pub(crate) fn connect_unauthenticated(
 /// Logs in; says why when it cannot.
 pub(crate) fn authenticate(connection: &mut Connection, ui: &mut TerminalUi) -> Result<(), NoConnection> {
     connection.try_authenticate(ui).inspect_err(|_| say("Connection closed"))
+}
+
+/// Tells the thread of one connection, by [`await_login`], whether the other connection has logged in.
+pub(crate) fn announce_login(mut to: UnixStream, has_logged_in: bool) {
+    // An error means that the other thread has ended.
+    let _ = to.write_all(&[u8::from(has_logged_in)]);
+}
+
+/// Waits for the login of the other connection, during which a signal ends the session of this one. False
+/// where there is none.
+pub(crate) fn await_login(connection: &mut Connection, mut from: UnixStream) -> bool {
+    connection.wait_for(from.as_fd());
+    let mut answer = [0];
+    from.read_exact(&mut answer).is_ok() && answer == [1]
 }
 
 /// Says that there is nothing, as the last word behind the reason.

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
 use std::time::Instant;
 
 use lh_driver::{FdPump, LocalFd};
@@ -16,7 +16,10 @@ use lh_terminal::TerminalUi;
 use lh_transfer::rcp::{self, Options, Outcome, Peer, RcpRole, Request, Sink, Source};
 
 use crate::command_line::{Arguments, HostAccess};
-use crate::inside::{Connection, Ended, ReusedConnection, connected, log_in_silently, run_command, run_role};
+use crate::inside::{
+    Connection, Ended, ReusedConnection, announce_login, await_login, connected, log_in_silently,
+    run_command, run_role,
+};
 use crate::outcome::{FAILURE, LOST};
 use crate::place::{Host, bytes};
 use crate::program::{Remote, ended_well, scp_command, spawn, to_host};
@@ -247,19 +250,19 @@ fn relay_inside(
     let (second, target_ends) = pipes()?;
     let mut ui = TerminalUi::default();
     let Some(mut client) = log_in_silently(arguments, source.0, &mut ui) else { return Ok(false) };
-    let (connected, both_connected) = mpsc::channel();
+    let (announces, awaits) = UnixStream::pair()?;
     std::thread::scope(|scope| {
         let other = scope.spawn(move || {
             // Only one of the two may ask for a password at a time: this one starts when the other is done.
             let mut ui = TerminalUi::default();
             let client = log_in_silently(arguments, target.0, &mut ui);
-            let _ = connected.send(client.is_some());
+            announce_login(announces, client.is_some());
             let Some(mut client) = client else { return Ok(false) };
             let ended = pumped(&mut client, target.1, second, &mut ui);
             client.close();
             ended.map(|ended| ended.well)
         });
-        if !both_connected.recv().unwrap_or(false) {
+        if !await_login(&mut client, awaits) {
             client.close();
             return Ok(false);
         }

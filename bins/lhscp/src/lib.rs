@@ -65,7 +65,7 @@ fn start() -> u8 {
             frame.end(status)
         }
         None => {
-            frame::take_leave(|_| ());
+            lh_ssh_transfer::take_leave(|_| ());
             run_command(&parsed, &mut RunRecord::new())
         }
     }

@@ -125,6 +125,7 @@ pub(crate) fn open(
     if let Some(socket) = self::ending() {
         let _ = ending.set(socket);
     }
+    connection.signals_are_handled();
     Ok(Channel { connection, start, channels, id, next, ended })
 }
 

@@ -1,5 +1,7 @@
 //! Connecting, running the session, and reporting its result.
 
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
@@ -40,7 +42,7 @@ pub(crate) fn run(options: &Options, wanted: CommandLineSettings, ui: &mut Termi
         Ok(tunnel) => tunnel,
         Err(error) => return leave(&mut client, options, &error, ui),
     };
-    if let Err(error) = run_local_command(options, tunnel.as_ref(), ui) {
+    if let Err(error) = run_local_command(options, tunnel.as_ref(), &mut client, ui) {
         client.close();
         return report(options, &error, ui);
     }
@@ -99,6 +101,7 @@ fn open_tunnel(options: &Options, ui: &mut TerminalUi) -> Result<Option<TunnelEn
 fn run_local_command(
     options: &Options,
     tunnel: Option<&TunnelEnd>,
+    client: &mut Client,
     ui: &mut TerminalUi,
 ) -> Result<(), LocalCommandError> {
     let config = &options.config;
@@ -110,7 +113,7 @@ fn run_local_command(
     let tokens = config.tokens(&SystemEnvironment).with('T', device);
     let command = tokens.expand_command(command)?;
     let shell = lh_client::user_shell();
-    if let Err(error) = run_in_shell(&shell, &command)
+    if let Err(error) = run_in_shell(&shell, &command, client)
         && options.log_level >= LogLevel::Error
     {
         let why = lh_sys::errno_text(&error);
@@ -120,11 +123,21 @@ fn run_local_command(
 }
 
 /// Runs a command in a shell on our own standard descriptors, and waits for it. It receives signals
-/// that this process blocks.
-fn run_in_shell(shell: &Path, command: &str) -> std::io::Result<()> {
+/// that this process blocks. One that ends this process meanwhile ends the session.
+fn run_in_shell(shell: &Path, command: &str, client: &mut Client) -> std::io::Result<()> {
     let [input, output, error] = [stdin(), stdout(), stderr()]
         .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(std::io::Error::from));
     let mut child =
         lh_sys::spawn::Program::new(shell).arg("-c").arg(command).stdio(input?, output?, error?).spawn()?;
-    child.wait().map(|_| ())
+    let (done, ended) = UnixStream::pair()?;
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(move || {
+            let result = child.wait();
+            // Readable for the other thread, at the end of the file.
+            drop(ended);
+            result
+        });
+        client.wait_for(done.as_fd());
+        waits.join().map_or_else(|_| Err(std::io::Error::other("no status")), |result| result.map(drop))
+    })
 }

@@ -35,15 +35,15 @@ pub(crate) fn session(
     let local = |error: std::io::Error| ClientError::Local(error.to_string());
     let logger = ui.logger(options.log_level).with_places(&options.config.log_verbose);
     client.log_to(logger.clone());
-    // Runs `xauth`, which signals can still interrupt, because they are not blocked yet.
     let x11 = if client.is_relayed() && *options.config.forward_x11 {
         logger.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");
         X11Forward::none(logger.clone())
     } else {
         X11Forward::new(&options.config, logger.clone())
     };
-    let signals = Signals::collect(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::WINCH])
-        .map_err(local)?;
+    let signals = lh_sys::signals::not_ignored(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM]);
+    let signals = Signals::collect(&[&signals[..], &[Signal::WINCH]].concat()).map_err(local)?;
+    client.signals_are_collected();
     let terminal: Terminal = Rc::new(RefCell::new(None));
     let forwards = Forwards::new(&options.config, logger.clone());
     let mut control = Session {

@@ -1,16 +1,19 @@
 //! A connection to a host: its login, its sessions, its event loop and its end.
 
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 
 use lh_config::client_table::ClientSettings;
 use lh_driver::{
     ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, LinkError, WindowPolicy,
 };
 use lh_sys::errno_text;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::AgentForward;
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
+use crate::farewell::Watch;
 use crate::handshake::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT};
 use crate::log::Logger;
 use crate::login::Needed;
@@ -48,6 +51,8 @@ pub struct Client {
     relayed: bool,
     /// The session's resumption (`Resume`), where the server has offered it.
     resuming: Option<Resuming>,
+    /// Watches for signals between the login and the loop, where the server keeps the session.
+    watch: Option<Watch>,
 }
 
 impl Client {
@@ -70,6 +75,7 @@ impl Client {
             pending: Some(Box::new(pending)),
             relayed: false,
             resuming: None,
+            watch: None,
             _proxy: proxy,
         }
     }
@@ -88,6 +94,7 @@ impl Client {
             pending: None,
             relayed: true,
             resuming: None,
+            watch: None,
             _proxy: None,
         }
     }
@@ -99,10 +106,12 @@ impl Client {
     pub fn log_in(&mut self, ui: &mut dyn UserInterface) -> Result<(), ClientError> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         self.driver.send_early_data();
-        self.needed = Some(pending.log_in(self.driver.link(), &mut pending.options.log(ui))?);
+        let (needed, watch) = pending.log_in(self.driver.link(), &mut pending.options.log(ui))?;
+        self.needed = Some(needed);
         self.driver.logged_in();
         self.resuming = Resuming::new(&pending.options, self.driver.link(), pending.connect_again);
         if self.resuming.is_some() {
+            self.watch = watch;
             self.driver.control().survive_breaks(None);
             if pending.options.config.server_alive_interval.duration().is_none() {
                 let (interval, count) = resumable::KEEPALIVE;
@@ -177,6 +186,8 @@ impl Client {
         let result = match &mut self.resuming {
             Some(resuming) => {
                 resuming.begin();
+                // Now the loop watches, or the program does; what is pending takes effect.
+                self.watch = None;
                 let result = self.driver.run(&mut Resumed { inner: control, resuming });
                 if let Some(running) = resuming.end() {
                     self.interrupt();
@@ -268,6 +279,31 @@ impl Client {
     /// passes it the control's events. `None` when this connection must not learn any keys.
     pub const fn take_host_key_update(&mut self) -> Option<HostKeyUpdate> {
         self.update.take()
+    }
+
+    /// Waits until `done` is readable, for a program that does something else after the login before it runs
+    /// the loop. A signal that ends the process meanwhile ends the session, where the server would keep it:
+    /// the server is told.
+    pub fn wait_for(&mut self, done: BorrowedFd<'_>) {
+        match &mut self.watch {
+            Some(watch) => watch.wait_for(done, self.driver.link()),
+            None => {
+                let mut fds = [PollFd::from_borrowed_fd(done, PollFlags::IN)];
+                while poll(&mut fds, None).is_err() {}
+            }
+        }
+    }
+
+    /// Ends the collection of signals that began with the login, because the caller collects them now, and
+    /// has blocked them.
+    pub fn signals_are_collected(&mut self) {
+        self.watch.take().into_iter().for_each(Watch::leave_blocked);
+    }
+
+    /// Ends the collection of signals that began with the login, because the caller handles them now. Those
+    /// that are pending take effect.
+    pub fn signals_are_handled(&mut self) {
+        self.watch = None;
     }
 
     /// Sends DISCONNECT and writes queued data, for at most a short time. A server that would keep the

@@ -204,7 +204,8 @@ fn through_hop(
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
     let ConnectedLink { mut link, proxy, pending, .. } = connect_link(&hop_options, depth + 1, None, log)?;
-    let needed = pending.log_in(&mut link, log)?;
+    // A session at a jump host is never resumable, so nothing watches for signals.
+    let (needed, _) = pending.log_in(&mut link, log)?;
     let workers = Workers::configured(*hop_options.config.disable_mt_aes);
     let hop_channels = channels(&hop_options.config);
     let target = (options.config.host.as_str(), options.config.port());

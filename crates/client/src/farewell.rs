@@ -9,9 +9,28 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::handshake::FAREWELL_TIMEOUT;
+use lh_driver::{Link, LinkError};
+use lh_sys::signals::{self, Signals};
+use lh_transport::Event;
+use lh_wire::msg::disconnect;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use crate::handshake::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT};
+
+/// Signals that end a process, and that it may handle.
+pub(crate) const END_SIGNALS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+/// Time for the link's own waits between two looks at the signals.
+const BRIEF: Duration = Duration::from_millis(1);
+
+/// Time between two attempts to write what the kernel does not take.
+const BLOCKED: Duration = Duration::from_millis(50);
+
+/// Time between two looks at the link's own deadlines.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// Time beside [`FAREWELL_TIMEOUT`] until the loops have noticed.
 const NOTICE: Duration = Duration::from_millis(500);
@@ -41,6 +60,104 @@ pub fn leave_all() {
     let _ = (&sessions.notify).write_all(&[0]);
     let running = sessions.running.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = sessions.left.wait_timeout_while(running, FAREWELL_TIMEOUT + NOTICE, |running| *running > 0);
+}
+
+/// Notices that a signal ends the process while a thread waits that runs no loop: for the end of the login,
+/// with which the server has a session, and between the login and the loop.
+pub(crate) enum Watch {
+    /// In a program that has called [`prepare`].
+    Prepared(Running),
+    /// In others: collects the signals, which are blocked meanwhile. Released on drop.
+    Collected(Option<Signals>),
+}
+
+impl Watch {
+    /// Begins to watch for signals. `None` without descriptors.
+    pub(crate) fn begin() -> Option<Self> {
+        let collect = || Signals::collect(&signals::not_ignored(&END_SIGNALS)).ok();
+        Running::begin()
+            .map(Self::Prepared)
+            .or_else(|| collect().map(|signals| Self::Collected(Some(signals))))
+    }
+
+    /// Leaves the signals blocked, for a caller that collects them itself.
+    pub(crate) fn leave_blocked(mut self) {
+        if let Self::Collected(signals) = &mut self {
+            drop(signals.take());
+        }
+    }
+
+    fn end(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Prepared(running) => Some(running.end()),
+            Self::Collected(signals) => signals.as_ref().map(AsFd::as_fd),
+        }
+    }
+
+    /// Returns the link's next event. A signal that ends the process ends the session: the server is told,
+    /// and this does not return.
+    pub(crate) fn next_event(&mut self, link: &mut Link) -> Result<Event, LinkError> {
+        loop {
+            match link.next_event(Some(Instant::now() + BRIEF)) {
+                Err(LinkError::TimedOut) => {}
+                result => return result,
+            }
+            let wait = if link.transport_ref().queued_bytes() > 0 { BLOCKED } else { IDLE };
+            if self.has_come(link.stream().read_fd(), Some(wait)) {
+                self.leave(link);
+            }
+        }
+    }
+
+    /// Waits until `done` is readable, as [`next_event`](Self::next_event) waits for the server.
+    pub(crate) fn wait_for(&mut self, done: BorrowedFd<'_>, link: &mut Link) {
+        if self.has_come(done, None) {
+            self.leave(link);
+        }
+    }
+
+    /// Waits until `other` is readable, the time is over or a signal has come; true for the last.
+    fn has_come(&self, other: BorrowedFd<'_>, time: Option<Duration>) -> bool {
+        let mut fds = vec![PollFd::from_borrowed_fd(other, PollFlags::IN)];
+        fds.extend(self.end().map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN)));
+        let time = time.and_then(|time| Timespec::try_from(time).ok());
+        // An error (EINTR) is like the end of the time for a caller with one; others wait on.
+        while poll(&mut fds, time.as_ref()).is_err() && time.is_none() {}
+        fds.get(1).is_some_and(|end| !end.revents().is_empty())
+    }
+
+    /// Tells the server, and ends the process by the signal.
+    fn leave(&mut self, link: &mut Link) -> ! {
+        // The first signal is taken before: those that are pending end the wait for the server.
+        let signal = match self {
+            Self::Collected(Some(signals)) => signals.take().ok().flatten(),
+            _ => None,
+        };
+        // The server may not listen, because it checks a password.
+        link.leave(disconnect::BY_APPLICATION, "disconnected by user", true, DISCONNECT_TIMEOUT);
+        match signal {
+            Some(signal) => signals::end_by(signal),
+            None => self.park(),
+        }
+    }
+
+    /// Waits for ever: the thread that has the signal ends the process.
+    fn park(&mut self) -> ! {
+        *self = Self::Collected(None);
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Self::Collected(signals) = self
+            && let Some(signals) = signals.take()
+        {
+            signals.release();
+        }
+    }
 }
 
 /// A resumable session whose loop runs.

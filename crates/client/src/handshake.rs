@@ -7,11 +7,12 @@ use lh_auth::FirstFlight;
 use lh_crypto::PublicKey;
 use lh_driver::{Link, LinkError};
 use lh_transport::{AcceptedHostKey, Event, Negotiated};
-use lh_wire::PacketSink;
-use lh_wire::msg::disconnect;
+use lh_wire::msg::{UserauthSuccess, disconnect};
+use lh_wire::{Message as _, PacketSink};
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, disconnected, link_failed};
+use crate::farewell::Watch;
 use crate::host_certificate;
 use crate::hostkey::{self, Dns, Policy, Strict, Verdict};
 use crate::known::{KnownFiles, check_not_revoked, remember, remember_address};
@@ -272,6 +273,16 @@ pub(crate) struct LinkPackets<'l> {
     pub(crate) flight: Option<FirstFlight>,
     /// Packets that arrived before the login asked for them.
     pub(crate) early: std::collections::VecDeque<Bytes>,
+    /// Watches for signals from the answer on with which the server has a session that it would keep.
+    pub(crate) watch: Option<Watch>,
+}
+
+impl LinkPackets<'_> {
+    /// Watches for signals, if the server may keep a session of this link.
+    fn watch(&mut self) -> Option<Watch> {
+        let may_keep = self.link.transport_ref().message_counts().is_some();
+        self.watch.take().or_else(|| may_keep.then(Watch::begin).flatten())
+    }
 }
 
 impl Packets for LinkPackets<'_> {
@@ -283,9 +294,19 @@ impl Packets for LinkPackets<'_> {
         if let Some(payload) = self.early.pop_front() {
             return Ok(payload);
         }
+        // Only during the wait, in which queued requests are sent, too: at a prompt a signal takes effect, and
+        // the server has no session.
+        let mut watch = self.watch();
         loop {
-            match self.link.next_event(None).map_err(|error| link_failed(&error, self.peer))? {
-                Event::Packet(payload) => return Ok(payload),
+            let event = match &mut watch {
+                Some(watch) => watch.next_event(self.link),
+                None => self.link.next_event(None),
+            };
+            match event.map_err(|error| link_failed(&error, self.peer))? {
+                Event::Packet(payload) => {
+                    self.watch = watch.filter(|_| payload.first() == Some(&UserauthSuccess::NUMBER));
+                    return Ok(payload);
+                }
                 // A rekey during login: the transport reports the key only if it differs.
                 Event::HostKey { .. } => return Err(ClientError::HostKey(KEY_CHANGED_AT_REKEY.to_owned())),
                 event => side_event(event, self.peer, log)?,

@@ -8,6 +8,7 @@ use lh_driver::{Link, LinkError};
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
+use crate::farewell::Watch;
 use crate::handshake::{DISCONNECT_TIMEOUT, LinkPackets};
 use crate::log::Log;
 use crate::login::{Needed, log_in};
@@ -38,8 +39,12 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// Logs in, then switches encryption as `NoneSwitch` asks. Returns whether this login and those at the
-    /// jump hosts have needed the user.
-    pub(crate) fn log_in(&self, link: &mut Link, log: &mut Log<'_>) -> Result<Needed, ClientError> {
+    /// jump hosts have needed the user, and what watches for signals if the server keeps the session.
+    pub(crate) fn log_in(
+        &self,
+        link: &mut Link,
+        log: &mut Log<'_>,
+    ) -> Result<(Needed, Option<Watch>), ClientError> {
         let Self { options, peer, address, untrusted, flight, resumes, needed, connect_again: _ } = self;
         let config = &options.config;
         let mut login = login_config(options, *address, *untrusted)?;
@@ -53,13 +58,21 @@ impl Pending {
             keep_messages(link.transport());
         }
         let host_key = link.transport_ref().host_key().unwrap_or_default().to_vec();
-        let packets = &mut LinkPackets { link, peer, host_bound, flight: *flight, early: Default::default() };
+        let packets = &mut LinkPackets {
+            link,
+            peer,
+            host_bound,
+            flight: *flight,
+            early: Default::default(),
+            watch: None,
+        };
         let result = match &options.ticket {
             Some(ticket) => {
                 crate::ticket::join(packets, machine, ticket, &host_key, log).map(|()| Needed::Nobody)
             }
             None => log_in(packets, machine, &login, log),
         };
+        let watch = packets.watch.take();
         let own = match result {
             Ok(own) => own,
             Err(error) => {
@@ -79,7 +92,7 @@ impl Pending {
             unencrypted::switch(link, wanted, peer, config.connect_timeout.duration(), log)?;
         }
         link.transport().release_early();
-        Ok(own.and(*needed))
+        Ok((own.and(*needed), watch))
     }
 }
 

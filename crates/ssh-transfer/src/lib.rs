@@ -7,6 +7,7 @@
 
 mod additional;
 mod connection;
+mod leave;
 mod load;
 mod piped;
 pub mod place;
@@ -14,6 +15,7 @@ mod pump_until_closed;
 
 pub use additional::Connector;
 pub use connection::{Connection, Copying, NoConnection};
+pub use leave::take_leave;
 pub use load::Measure;
 pub use piped::SubsystemError;
 pub use pump_until_closed::PumpUntilClosed;

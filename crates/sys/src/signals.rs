@@ -163,6 +163,20 @@ pub fn are_pending(signals: &[Signal]) -> bool {
     signals.iter().any(|signal| unsafe { libc::sigismember(&pending, signal.as_raw()) } == 1)
 }
 
+/// Returns those of `signals` that this process does not ignore (`nohup`). A signal that is collected arrives
+/// although it is ignored.
+pub fn not_ignored(signals: &[Signal]) -> Vec<Signal> {
+    let is_ignored = |signal: &Signal| {
+        // SAFETY: sigaction is plain memory; without a new action the call only reads.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal.as_raw(), std::ptr::null(), &mut action) == 0;
+            known && action.sa_sigaction == libc::SIG_IGN
+        }
+    };
+    signals.iter().copied().filter(|signal| !is_ignored(signal)).collect()
+}
+
 /// Gives `signals` their default actions again, unless this process ignores them: after [`on_first`], a
 /// second signal ends the process at once.
 pub fn restore_defaults(signals: &[Signal]) {

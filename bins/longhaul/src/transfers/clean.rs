@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use lh_cli::copying::Connecting;
 use lh_client::local_account;
 use lh_sftp::{ReplyBody, Request, StatusCode};
-use lh_ssh_transfer::Connection;
 use lh_ssh_transfer::place::{Host, Place};
+use lh_ssh_transfer::{Connection, take_leave};
 use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 use lh_transfer::journal::{self, Saved, SavedPart};
@@ -84,6 +84,7 @@ fn remove_there(origin: &Origin, host: &Host, parts: &[&SavedPart]) -> Result<bo
     let connecting = Connecting::new(&origin.parsed, 'B', &account);
     let request = connecting.request(&host.name, host.port, host.user.as_deref(), account);
     let mut ui = TerminalUi::default();
+    take_leave(|_| ());
     let mut connection = Connection::log_in(&request, &mut ui)
         .ok_or_else(|| Fault::Refused(format!("no connection to {}", host.name)))?;
     let (done, ended) =

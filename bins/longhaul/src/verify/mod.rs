@@ -15,8 +15,8 @@ use std::path::Path;
 use lh_cli::copying::Connecting;
 use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_client::local_account;
-use lh_ssh_transfer::Connection;
 use lh_ssh_transfer::place::{Host, Place};
+use lh_ssh_transfer::{Connection, take_leave};
 use lh_terminal::TerminalUi;
 use lh_transfer::display_name;
 
@@ -107,6 +107,7 @@ fn check_remote(
     connecting.warnings.iter().for_each(|warning| eprintln!("{warning}"));
     let request = connecting.request(&host.name, host.port, host.user.as_deref(), account);
     let mut ui = TerminalUi::default();
+    take_leave(|_| ());
     let mut connection = Connection::log_in(&request, &mut ui).ok_or(Fault::Closed)?;
     let work = |stream| check_over(stream, path, manifests, known, findings);
     let (done, ended) = connection.run_sftp(work).map_err(Fault::system("SFTP"))?;
