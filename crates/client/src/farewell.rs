@@ -68,7 +68,7 @@ pub(crate) enum Watch {
     /// In a program that has called [`prepare`].
     Prepared(Running),
     /// In others: collects the signals, which are blocked meanwhile. Released on drop.
-    Collected(Option<Signals>),
+    Collected(Option<Box<Signals>>),
 }
 
 impl Watch {
@@ -77,7 +77,7 @@ impl Watch {
         let collect = || Signals::collect(&signals::not_ignored(&END_SIGNALS)).ok();
         Running::begin()
             .map(Self::Prepared)
-            .or_else(|| collect().map(|signals| Self::Collected(Some(signals))))
+            .or_else(|| collect().map(|signals| Self::Collected(Some(Box::new(signals)))))
     }
 
     /// Leaves the signals blocked, for a caller that collects them itself.
@@ -90,7 +90,7 @@ impl Watch {
     fn end(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Prepared(running) => Some(running.end()),
-            Self::Collected(signals) => signals.as_ref().map(AsFd::as_fd),
+            Self::Collected(signals) => signals.as_ref().map(|signals| signals.as_fd()),
         }
     }
 
