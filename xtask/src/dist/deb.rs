@@ -221,7 +221,9 @@ fn control_files(
     }
     for script in ["preinst", "postinst", "prerm", "postrm"] {
         if let Ok(text) = parts.file(&format!("debian/{}.{script}", control.name)) {
-            files.push(Item::script(format!("DEBIAN/{script}"), text.replace("@DIVERTED@", &diverted())));
+            let text = text.replace("@DIVERTED@", &diverted());
+            let text = text.replace("@LISTENER@\n", &parts.file("listener.sh")?);
+            files.push(Item::script(format!("DEBIAN/{script}"), text));
         }
     }
     Ok(files)

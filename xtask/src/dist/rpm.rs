@@ -44,7 +44,9 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
     let spec = spec
         .replace("@VERSION@", source.version())
         .replace("@TREE@", &tree.display().to_string())
-        .replace("@NAMES@", names.trim_end());
+        .replace("@NAMES@", names.trim_end())
+        // rpm would read a single one as the start of a macro.
+        .replace("@LISTENER@\n", &parts.file("listener.sh")?.replace('%', "%%"));
     let file = top.join("longhaul.spec");
     super::source::write(&file, &spec)?;
     let mut build = Command::new("rpmbuild");
