@@ -63,6 +63,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/rpmbuild", "rpm"),
     ("/usr/bin/rpmlint", "rpmlint"),
     ("/usr/sbin/apparmor_parser", "apparmor"),
+    ("/usr/sbin/logrotate", "logrotate"),
     ("/usr/bin/chromium-headless-shell", "chromium-headless-shell"),
     ("/usr/bin/xauth", "xauth"),
     ("/usr/bin/Xvfb", "xvfb"),

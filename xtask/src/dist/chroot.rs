@@ -1,9 +1,11 @@
-//! Tests the Debian packages in new Debian systems, one without OpenSSH and one with it.
+//! Tests the packages in new Debian systems: the `.deb` files without OpenSSH and with it, the `.rpm` files with
+//! `rpm`, and the `.deb` files where systemd runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::configs;
 use super::container;
 use super::make::make;
 use super::source::{Source, failed, output};
@@ -13,8 +15,36 @@ use crate::workspace::{Outcome, call, target_dir};
 /// Debian packages of a bare system: the dependencies of our packages.
 const BARE: &str = "libpam-modules,libpam-runtime,init-system-helpers,passwd";
 
-/// The test systems, with their additional packages.
-const SYSTEMS: [(&str, &str); 2] = [("bare", ""), ("with-openssh", ",openssh-client,openssh-server")];
+/// A system in which packages are installed.
+struct System {
+    name: &'static str,
+    /// Debian packages in addition to [`BARE`].
+    more: &'static str,
+    /// Kind of the packages that are installed.
+    extension: &'static str,
+    /// Script of `packaging/tests` that installs them.
+    script: &'static str,
+}
+
+/// Name of the system that systemd is booted in.
+const SYSTEMD: &str = "systemd";
+
+const SYSTEMS: [System; 4] = [
+    System { name: "bare", more: "", extension: "deb", script: "installed.sh" },
+    System {
+        name: "with-openssh",
+        more: ",openssh-client,openssh-server",
+        extension: "deb",
+        script: "installed.sh",
+    },
+    System { name: "rpm", more: ",rpm", extension: "rpm", script: "installed_rpm.sh" },
+    System {
+        name: SYSTEMD,
+        more: ",systemd-sysv,libpam-systemd,dbus",
+        extension: "deb",
+        script: "installed_systemd.sh",
+    },
+];
 
 /// `cargo xtask dist --test`
 pub(super) fn test(source: &Source) -> Outcome {
@@ -29,9 +59,8 @@ pub(super) fn test(source: &Source) -> Outcome {
     }
     make(source)?;
     check(source)?;
-    for (name, more) in SYSTEMS {
-        let system = system(name, &format!("{BARE}{more}"))?;
-        install(source, name, &system)?;
+    for system in &SYSTEMS {
+        install(source, system, &archive(system.name, &format!("{BARE}{}", system.more))?)?;
     }
     for platform in ["x86_64-linux", "x86_64-linux-static"] {
         home(source, platform)?;
@@ -48,7 +77,7 @@ fn packages(source: &Source, extension: &str) -> Result<Vec<PathBuf>, String> {
     if found.len() == 3 { Ok(found) } else { Err(format!("{} .{extension} files, not 3", found.len())) }
 }
 
-/// Checks the packages with lintian, systemd, AppArmor's parser and rpmlint.
+/// Checks the packages with lintian, systemd, AppArmor's parser, logrotate and rpmlint.
 fn check(source: &Source) -> Outcome {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error", "--tag-display-limit", "0"]);
@@ -59,6 +88,7 @@ fn check(source: &Source) -> Outcome {
     }
     units::verify(root.path())?;
     units::parse_profile(root.path())?;
+    configs::check(root.path())?;
     let rpms = packages(source, "rpm")?;
     if lh_interop::find("rpmlint").is_some() {
         let config = source.root.join("packaging/rpm/rpmlint.toml");
@@ -74,7 +104,7 @@ fn check(source: &Source) -> Outcome {
 }
 
 /// Returns the archive of a new system, and creates it if it is missing.
-fn system(name: &str, include: &str) -> Result<PathBuf, String> {
+fn archive(name: &str, include: &str) -> Result<PathBuf, String> {
     let directory = target_dir().join("dist-test");
     fs::create_dir_all(&directory).map_err(failed(&directory))?;
     let file = directory.join(format!("{name}.tar"));
@@ -97,35 +127,69 @@ fn system(name: &str, include: &str) -> Result<PathBuf, String> {
 }
 
 /// Installs, uses and removes the packages in a new system, in separate namespaces.
-fn install(source: &Source, name: &str, system: &Path) -> Outcome {
+fn install(source: &Source, system: &System, archive: &Path) -> Outcome {
     let root =
         tempfile::Builder::new().prefix("longhaul-system-").tempdir().map_err(|error| error.to_string())?;
     call(
         Command::new("tar")
             .arg("--extract")
             .arg("--file")
-            .arg(system)
+            .arg(archive)
             .arg("--directory")
             .arg(root.path())
             .args(["--exclude=./dev/*", "--numeric-owner"]),
     )?;
     let to = root.path().join("packages");
     fs::create_dir(&to).map_err(failed(&to))?;
-    for package in packages(source, "deb")? {
-        let target = to.join(package.file_name().unwrap_or_default());
-        fs::copy(&package, &target).map_err(failed(&package))?;
+    let tests = source.root.join("packaging/tests");
+    let scripts = ["common.sh", "debian.sh", system.script].map(|name| tests.join(name));
+    for file in packages(source, system.extension)?.iter().chain(&scripts) {
+        let target = to.join(file.file_name().unwrap_or_default());
+        fs::copy(file, &target).map_err(failed(file))?;
     }
-    let script = source.root.join("packaging/tests/installed.sh");
-    fs::copy(&script, to.join("installed.sh")).map_err(failed(&script))?;
+    fs::write(to.join("page"), shown_commands(source)?).map_err(failed(&to))?;
+    if system.extension == "rpm" {
+        super::rpm::make_next(source, &to.join("next"))?;
+    }
+    if system.name == SYSTEMD {
+        return boot(&tests.join("boot_systemd.sh"), root.path(), system.script);
+    }
     // The network, processes and mounts of this machine are not visible inside.
     let inside = "ip link set lo up && mount -t proc proc \"$0/proc\" && mount -t tmpfs -o mode=755 dev \"$0/dev\" \
          && mkdir \"$0/dev/pts\" && mount -t devpts -o newinstance,ptmxmode=0666 devpts \"$0/dev/pts\" \
          && ln -s pts/ptmx \"$0/dev/ptmx\" && ln -s /proc/self/fd \"$0/dev/fd\" \
          && for node in null:3 zero:5 full:7 random:8 urandom:9; do \
             mknod -m 666 \"$0/dev/${node%:*}\" c 1 \"${node#*:}\"; done \
-         && exec chroot \"$0\" sh /packages/installed.sh \"$1\"";
+         && exec chroot \"$0\" sh \"/packages/$1\" \"$2\"";
     let namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"];
-    call(Command::new("unshare").args(namespaces).args(["sh", "-ec", inside]).arg(root.path()).arg(name))
+    let mut command = Command::new("unshare");
+    command.args(namespaces).args(["sh", "-ec", inside]).arg(root.path());
+    call(command.args([system.script, system.name]))
+}
+
+/// Boots systemd in the new system, which runs the script.
+fn boot(with: &Path, root: &Path, script: &str) -> Outcome {
+    let status = Command::new("sh").arg(with).arg(root).arg(script).status();
+    match status.map_err(|error| format!("sh: {error}"))?.code() {
+        Some(0) => Ok(()),
+        Some(77) => {
+            println!(
+                "SKIPPED dist: systemd cannot be booted here, so the services of the packages do not run"
+            );
+            Ok(())
+        }
+        code => Err(format!("{script}: status {code:?}")),
+    }
+}
+
+/// Returns the commands of the page about installing, which the tests of the packages run as they are shown.
+fn shown_commands(source: &Source) -> Result<String, String> {
+    let page = source.root.join("docs/install.md");
+    let text = fs::read_to_string(&page).map_err(failed(&page))?;
+    Ok(text
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .fold(String::new(), |all, line| all + line + "\n"))
 }
 
 /// Installs the home directory archive into a home directory and removes it.

@@ -4,6 +4,7 @@
 mod bill;
 mod build;
 mod chroot;
+mod configs;
 mod container;
 mod deb;
 mod dependencies;

@@ -1,12 +1,28 @@
 //! RPM packages, created with `rpmbuild`.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use super::layout::{Parts, System};
-use super::source::{Source, output};
+use super::source::{Source, failed, output};
 use super::tree::{Item, What, settle, write};
 use crate::workspace::Outcome;
+
+/// Name of the description that all packages are created from.
+const SPEC: &str = "longhaul.spec";
+
+/// Directories that are removed with the package, if they are empty then.
+const DIRECTORIES: [&str; 7] = [
+    super::layout::LIB,
+    "usr/share/fish",
+    "usr/share/fish/vendor_completions.d",
+    "usr/share/licenses/longhaul",
+    "usr/share/longhaul",
+    "usr/share/zsh",
+    "usr/share/zsh/site-functions",
+];
 
 /// Creates all packages from one description.
 pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
@@ -16,7 +32,7 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
     client.push(Item::text("usr/share/licenses/longhaul/THIRD-PARTY-LICENCES.txt", parts.licences.as_str()));
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let path = source.root.join(licence);
-        let text = std::fs::read(&path).map_err(super::source::failed(&path))?;
+        let text = fs::read(&path).map_err(failed(&path))?;
         client.push(Item::text(format!("usr/share/licenses/longhaul/{licence}"), text));
     }
     client.push(Item::text("usr/share/longhaul/longhaul.fc", parts.file("selinux/longhaul.fc")?));
@@ -47,13 +63,27 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
         .replace("@NAMES@", names.trim_end())
         // rpm would read a single one as the start of a macro.
         .replace("@LISTENER@\n", &parts.file("listener.sh")?.replace('%', "%%"));
-    let file = top.join("longhaul.spec");
-    super::source::write(&file, &spec)?;
+    super::source::write(&top.join(SPEC), &spec)?;
+    build(source, &top, SPEC, &source.out)
+}
+
+/// Creates all packages again in the directory `to`, from the files of the last [`make`], with a newer version.
+pub(super) fn make_next(source: &Source, to: &Path) -> Outcome {
+    const NEXT: &str = "next.spec";
+    let top = source.scratch_path("rpm");
+    let spec = fs::read_to_string(top.join(SPEC)).map_err(failed(&top.join(SPEC)))?;
+    let version = format!("Version: {}", source.version());
+    super::source::write(&top.join(NEXT), &spec.replacen(&version, &format!("{version}+next"), 1))?;
+    build(source, &top, NEXT, to)
+}
+
+/// Runs `rpmbuild` for a description in the directory `top`; the packages are created in `out`.
+fn build(source: &Source, top: &Path, spec: &str, out: &Path) -> Outcome {
     let mut build = Command::new("rpmbuild");
     build.args(["-bb", "--quiet", "--target", "x86_64"]);
     for (name, value) in [
         ("_topdir", top.display().to_string()),
-        ("_rpmdir", source.out.display().to_string()),
+        ("_rpmdir", out.display().to_string()),
         ("_build_name_fmt", "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm".to_owned()),
         ("_buildhost", "longhaul".to_owned()),
         ("_dbpath", top.join("db").display().to_string()),
@@ -64,7 +94,7 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
     ] {
         build.arg("--define").arg(format!("{name} {value}"));
     }
-    output(build.arg(&file).env("SOURCE_DATE_EPOCH", source.epoch.to_string())).map(drop)
+    output(build.arg(top.join(spec)).env("SOURCE_DATE_EPOCH", source.epoch.to_string())).map(drop)
 }
 
 /// Returns the `%files` list of a package.
@@ -79,8 +109,11 @@ fn files(items: &[Item]) -> String {
             _ => format!("/{path}\n"),
         });
     }
-    if items.iter().any(|item| item.path.starts_with(super::layout::LIB)) {
-        lines.push(format!("%dir /{}\n%dir /usr/share/longhaul\n", super::layout::LIB));
+    // Other packages that have them too may not be installed.
+    for directory in DIRECTORIES {
+        if items.iter().any(|item| item.path.starts_with(&format!("{directory}/"))) {
+            lines.push(format!("%dir /{directory}\n"));
+        }
     }
     lines.sort();
     lines.dedup();

@@ -43,9 +43,14 @@ impl Source {
         env!("CARGO_PKG_VERSION")
     }
 
+    /// Returns the path of a directory for intermediate files.
+    pub(super) fn scratch_path(&self, name: &str) -> PathBuf {
+        self.build.join("scratch").join(name)
+    }
+
     /// Returns an empty directory for intermediate files.
     pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, String> {
-        let directory = self.build.join("scratch").join(name);
+        let directory = self.scratch_path(name);
         if directory.exists() {
             fs::remove_dir_all(&directory).map_err(failed(&directory))?;
         }
