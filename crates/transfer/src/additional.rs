@@ -34,7 +34,7 @@ const MOST: usize = 4;
 /// Looks of the longest [`Limit::timeout`].
 const LONGEST: usize = 10;
 
-/// What is seen of the first connection and its thread since the last look.
+/// Load of the first connection and its thread since the last look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Load {
     /// The part of a core that its thread has used.
@@ -45,7 +45,7 @@ pub struct Load {
     pub lost: f64,
 }
 
-/// What one connection is held up by.
+/// What limits one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
     /// The thread of this end.
@@ -57,7 +57,7 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    /// Of a copy that has this load at this rate, bytes/s.
+    /// Returns the limit of a copy with this load and rate (bytes/s).
     fn of(load: Load, rate: f64) -> Option<Self> {
         if load.lost >= LOSS {
             Some(Self::Loss)
@@ -87,7 +87,7 @@ impl Limit {
         }
     }
 
-    /// What the rate has to become times as high for a connection to have been worth it.
+    /// Factor by which the rate must rise for an additional connection to be worth keeping.
     const fn worth(self) -> f64 {
         match self {
             Self::Loss => 1.2,
@@ -115,7 +115,7 @@ enum Phase {
     Asked(Limit, f64),
     /// It is there, since this many looks.
     Trying(Limit, f64, usize),
-    /// Not before then.
+    /// No further connection is asked for before this time.
     Resting(Instant),
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Connections {
     refused: bool,
 }
 
-/// What a look has come to.
+/// Result of a look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Verdict {
     Nothing,

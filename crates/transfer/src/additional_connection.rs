@@ -25,7 +25,7 @@ pub trait AdditionalConnections: Send + Sync {
     /// [`Job::another_failed`](crate::Job::another_failed) is called when it is done.
     fn another(&self, channels: usize, cx: &mut ControlCx<'_>) -> bool;
 
-    /// What has been seen of the first connection since the last call. Called on the thread of its loop.
+    /// Returns the load of the first connection since the last call. Called on the thread of its loop.
     fn load(&self) -> Load;
 }
 

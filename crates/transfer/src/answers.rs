@@ -1,4 +1,4 @@
-//! What the answers of a server mean.
+//! Translates a server's replies into outcomes of operations.
 
 use bytes::Bytes;
 use lh_sftp::batch::{self, Listing, PutFailure};
@@ -8,7 +8,7 @@ use lh_sftp::{Handle as RemoteHandle, Name, ReplyBody, Status, StatusCode, batch
 use crate::end::{Done, Entry, Fault, FaultKind, Got, Handle, Info, Outcome};
 use crate::names::display_name;
 
-/// What an EXTENDED_REPLY holds.
+/// The form of reply that a request expects in EXTENDED_REPLY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// The caller sees it from the answer.
@@ -24,10 +24,10 @@ pub(crate) enum Shape {
     Xattrs,
 }
 
-/// What an answer means for the operation that it answers.
+/// Returns the outcome of the operation that `body` answers.
 pub(crate) fn outcome(body: ReplyBody, shape: Shape) -> Outcome {
     match body {
-        // Of a request that is answered by a STATUS alone, another reply confirms nothing.
+        // A request that expects STATUS alone is not confirmed by any other reply.
         body if shape == Shape::Status && !matches!(body, ReplyBody::Status(_)) => {
             Err(Fault::other("Bad message"))
         }

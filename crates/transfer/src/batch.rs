@@ -34,7 +34,7 @@ use crate::{Direction, Options};
 /// Bytes from which on a message is sent: what every server takes, less one small file.
 const FULL: usize = GET_BUDGET - SMALL_FILE as usize - 4096;
 
-/// What is asked for of a file whose size says nothing (0, as files in /proc have it).
+/// Bytes to request of a file whose size is unknown (0, as for files in /proc).
 const UNSIZED: u32 = 4096;
 
 /// One file of a batch.
@@ -43,7 +43,7 @@ pub(crate) struct Small {
     pub(crate) id: u64,
     pub(crate) item: Item,
     pub(crate) size: u64,
-    /// Of its content, for [`crate::Options::sums`].
+    /// Digest of the content, for [`crate::Options::sums`].
     pub(crate) sum: Option<Vec<u8>>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Batch {
 /// The batch that is being put together, and those under way.
 #[derive(Debug)]
 pub(crate) struct Batches {
-    /// Whether the server takes them; `None`: not looked at yet.
+    /// Whether the server supports batches; `None`: not looked up yet.
     offered: Option<bool>,
     message: Vec<u8>,
     files: Vec<Small>,
@@ -223,7 +223,7 @@ fn permits(options: &Options) -> bool {
         && !options.adopt_partial
         && !options.resume
         && !options.sync
-        // What is written in place is not compared by the other end.
+        // The server does not compare files that it writes in place.
         && (options.atomic || options.verify != Verify::Always)
         && options.bits_per_second.is_none()
 }
@@ -247,12 +247,12 @@ fn may_get(item: &Item, options: &Options) -> Option<u64> {
     (!several && !item.alone && !options.has_holes_to_keep(item)).then_some(size)
 }
 
-/// What is asked for of a file of `size` bytes.
+/// Returns the number of bytes to request of a file of `size` bytes.
 const fn asked_len(size: u64) -> u32 {
     if size == 0 { UNSIZED } else { size as u32 }
 }
 
-/// What the server does with files that are put there.
+/// Returns the flags of PUT_FILES: how the server treats the files.
 fn put_flags(options: &Options) -> u32 {
     let keep = options.keep;
     let set = |on: bool, flag: u32| if on { flag } else { 0 };

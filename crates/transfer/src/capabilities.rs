@@ -1,5 +1,5 @@
-//! What is asked of servers once, when they have sent their versions: more attributes, and whether they
-//! permit renames.
+//! Queries that each server gets once, after the versions: for more attributes, and whether it permits
+//! renames.
 
 use lh_sftp::extension;
 

@@ -1,4 +1,4 @@
-//! Whether a source changed while it was read: what its end says of it before and after, compared.
+//! Detects a source that changed while it was read, by its attributes before and after.
 //!
 //! A copy holds what was read. Where its source was written to in the meantime, that is not what the source
 //! holds now, and perhaps never was: users get a warning, as from `cp` and `tar`.
@@ -18,7 +18,7 @@ pub(crate) enum Changed {
     Replaced,
 }
 
-/// How far the attributes of an end can be compared.
+/// Resolution of an end's times and other attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Precision {
     /// Every difference says something: this host, or a Longhaul server.

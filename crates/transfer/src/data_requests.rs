@@ -47,10 +47,10 @@ const SMALL_WRITE: u64 = 16 * 1024;
 /// With a window smaller than this, or than a WRITE with one byte of data, the header goes alone.
 const LEAST_ROOM: usize = 1024;
 
-/// What is asked for first of a file whose size says nothing.
+/// Bytes of the first request to a file whose size is unknown.
 const FIRST_OF_UNSIZED: u64 = 4096;
 
-/// What a step with the data of files has come to.
+/// Result of one step with the data of files.
 #[allow(clippy::large_enum_variant, reason = "it is returned once and taken apart at once")]
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -147,7 +147,7 @@ impl DataRequests<'_> {
         // The header goes into the same reservation as the first of the data.
         let least_room = LEAST_ROOM.max(write_size(handle_len, 1));
         if budget < least_room && file.requests.to_eof {
-            // How much there is shows only when it is read.
+            // The amount of data is known only after reading them.
             return Continue(self.queue_small_write(key, offset, SMALL_WRITE));
         }
         let Some(remote) = self.ends.on_channel(Side::Target, channel) else { return Break(Step::Blocked) };

@@ -64,7 +64,7 @@ impl Info {
         pipe_there: false,
     };
 
-    /// Nothing can be written there through a server.
+    /// The fault of a path that no server can write to.
     pub(crate) fn refused_there(&self) -> Option<Fault> {
         self.pipe_there.then(|| Fault::other("is a named pipe, which an SFTP server cannot write to"))
     }
@@ -151,7 +151,7 @@ pub(crate) enum Op<'a> {
     OpenContinued { path: &'a [u8], mode: u32 },
     /// Like `OpenWrite`, where reading is not allowed: some servers cut the file. Remote only.
     OpenWriteOnly { path: &'a [u8], mode: u32 },
-    /// → `Opened`: what is there goes. Remote only.
+    /// → `Opened`: an existing file is emptied. Remote only.
     OpenEmptied { path: &'a [u8], mode: u32 },
     /// → `Opened`, for writing and reading. Remote only.
     OpenExisting(&'a [u8]),
@@ -276,7 +276,7 @@ pub(crate) struct Got {
     /// The file ends behind `data`.
     pub(crate) whole: bool,
     pub(crate) data: Bytes,
-    /// Of the kinds asked for; `None`: not asked for, or to be asked for separately.
+    /// Attributes of the requested kinds; `None`: not requested, or to be requested separately.
     pub(crate) xattrs: Option<Xattrs>,
 }
 
@@ -339,7 +339,7 @@ impl Fault {
 
     /// Another user or program has put something else under the name of a file that is copied.
     pub(crate) fn replaced() -> Self {
-        // As of a name that is gone: nothing else can be tried.
+        // Treated like a name that is gone: no other way is left to try.
         Self { kind: FaultKind::NotFound, text: lh_sftp::REPLACED.to_owned() }
     }
 

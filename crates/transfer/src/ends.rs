@@ -19,12 +19,12 @@ use crate::{Direction, local};
 /// Queued request bytes from which on nothing new is begun.
 pub(crate) const QUEUE_LIMIT: usize = 128 * 1024;
 
-/// How many handles a server has that has not said so, where its identification tells that it bears many
-/// requests.
+/// Handles that a server is presumed to have if it has not told its limit, and its identification says that
+/// it accepts many requests.
 const HANDLES_PRESUMED: usize = 128;
 
-/// How many handles any other server has that has not said so. Maverick Synergy answers requests for more
-/// than 50 with "permission denied".
+/// Handles that any other server is presumed to have. Maverick Synergy answers requests for more than 50 with
+/// "permission denied".
 const HANDLES_UNKNOWN: usize = 48;
 
 /// Both ends; one without a [`Remote`] is this host.
@@ -91,7 +91,7 @@ impl Ends {
         }
     }
 
-    /// Has links told from what they lead to in all listings of servers.
+    /// Makes all listings of servers tell links from their targets.
     pub(crate) fn tell_links(&mut self) {
         for remote in [&mut self.source, &mut self.target].into_iter().flatten() {
             remote.tell_links();
@@ -144,7 +144,7 @@ impl Ends {
         self.get(self.channels.side()).map(|remote| (0, remote)).into_iter().chain(self.channels.usable())
     }
 
-    /// How many channels are in use.
+    /// Number of channels in use.
     pub(crate) fn channels_up(&self) -> usize {
         1 + self.channels.usable().count()
     }
@@ -198,7 +198,7 @@ impl Ends {
         next
     }
 
-    /// What the servers bear together.
+    /// Returns the properties that all servers of the copy have in common.
     pub(crate) fn servers(&self) -> Servers {
         Servers {
             told_limits: self.remotes().all(|remote| remote.session().has_told_limits()),
@@ -209,7 +209,7 @@ impl Ends {
         }
     }
 
-    /// How many handles the server of `side` has for us.
+    /// Number of handles that the server of `side` grants us.
     pub(crate) fn handles(&self, side: Side) -> Option<usize> {
         let session = self.get(side)?.session();
         Some(match session.limits().max_handles {
@@ -312,7 +312,7 @@ impl Ends {
         self.target.as_ref().map_or(here, |target| target.session().link_order())
     }
 
-    /// How exactly the source's end tells that a file has changed.
+    /// Resolution with which the source's end reports changes of a file.
     pub(crate) fn source_precision(&self) -> Precision {
         if self.is_foreign(Side::Source) { Precision::Later } else { Precision::Exact }
     }

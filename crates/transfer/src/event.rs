@@ -106,7 +106,7 @@ pub struct Copied {
     pub size: u64,
     /// When the source was modified: seconds since 1970, nanoseconds; as exactly as the source's end has it.
     pub modified: Option<(i64, u32)>,
-    /// What it is.
+    /// Kind of the item.
     pub kind: CopiedKind,
 }
 
@@ -131,7 +131,7 @@ pub struct Totals {
     pub bytes: u64,
     /// Bytes of the files that have been opened so far.
     pub bytes_found: u64,
-    /// Of `bytes`, those that were there before.
+    /// Bytes of `bytes` that the target already had.
     pub kept: u64,
     /// Files being opened, copied or closed.
     pub in_flight: usize,
@@ -141,14 +141,14 @@ pub struct Totals {
     pub all_opened: bool,
 }
 
-/// Where the time of a copy went.
+/// Time of a copy, by what it waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waits {
     /// Reading and writing files of this host.
     pub disk: std::time::Duration,
     /// There was something to send that could not be sent: the peer's window, or the path behind it.
     pub window: std::time::Duration,
-    /// As much as may be in flight was in flight, or everything had been asked for.
+    /// Waiting for replies, with as much in flight as allowed, or with everything requested.
     pub answers: std::time::Duration,
 }
 

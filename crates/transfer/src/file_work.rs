@@ -26,7 +26,7 @@ use crate::token::Token;
 pub struct SendWork {
     pub(crate) channel: usize,
     pub(crate) write: Unfinished,
-    /// Of a WRITE of which nothing is sent yet.
+    /// Header of a WRITE that is not sent yet.
     pub(crate) header: Option<WriteHeader>,
     pub(crate) source: Handle,
     /// The WRITE must have the length that it was begun with, as far as the file has: the file's length is
@@ -36,7 +36,7 @@ pub struct SendWork {
     pub(crate) content: Option<InOrder>,
 }
 
-/// What became of a [`SendWork`].
+/// Result of a [`SendWork`].
 #[derive(Debug)]
 pub struct Sent {
     pub(crate) channel: usize,
@@ -65,7 +65,7 @@ pub(crate) enum SendOutcome {
 /// A WRITE as it was planned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewWrite {
-    /// Of the request.
+    /// Id of the request.
     pub(crate) id: u32,
     pub(crate) offset: u64,
     pub(crate) want: usize,
@@ -151,7 +151,7 @@ fn go_on(write: &mut Unfinished, out: &mut dyn Output, fill: &mut Fill<'_>) -> S
 #[derive(Debug)]
 pub struct FileWork(pub(crate) Job);
 
-/// What became of a [`FileWork`].
+/// Result of a [`FileWork`].
 #[derive(Debug)]
 pub struct FileWorkDone(pub(crate) JobDone);
 
@@ -176,16 +176,16 @@ pub(crate) struct WriteWork {
     pub(crate) offset: u64,
     pub(crate) data: lh_sftp::Data,
     pub(crate) target: Option<Handle>,
-    /// Of a file in which zeros are left out.
+    /// Growth of a file in which runs of zeros become holes.
     pub(crate) growth: Option<Growth>,
     /// Zeros are left out of these bytes: the file has nothing there.
     pub(crate) sparse: bool,
-    /// What was written is summed up, and this part of it read back.
+    /// Part of the written data that is read back, if they are summed up.
     pub(crate) sum: Option<ReadBack>,
     pub(crate) content: Option<InOrder>,
 }
 
-/// What became of a [`WriteWork`].
+/// Result of a [`WriteWork`].
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) key: Key,
@@ -213,7 +213,7 @@ pub(crate) enum SlowOp {
         len: u32,
     },
     Sync(Handle),
-    /// Behind a [`SlowOp::Sync`] of the same file.
+    /// Closes the file after its [`SlowOp::Sync`].
     Close(Handle),
 }
 

@@ -15,7 +15,7 @@ use crate::token::Token;
 /// An open handle: its request and path.
 #[derive(Debug)]
 pub(crate) struct HandlePurpose {
-    /// Of the request that opened it.
+    /// Token of the request that opened it.
     pub(crate) token: Token,
     /// Its path; empty for directories.
     pub(crate) path: Vec<u8>,
@@ -32,7 +32,7 @@ pub(crate) struct Handles {
     /// By the id of the request.
     opening: VecDeque<(u32, Opening)>,
     closing: HashMap<u32, Handle>,
-    /// Of those held.
+    /// Number of handles held.
     open: OpenCount,
 }
 
@@ -47,12 +47,12 @@ impl Handles {
         self.held.is_empty() && self.opening.is_empty()
     }
 
-    /// What is open, as far as the server has said.
+    /// Number of open files and directories, by the server's replies.
     pub(crate) const fn open(&self) -> OpenCount {
         self.open
     }
 
-    /// What is open or being opened.
+    /// Number of files and directories that are open or being opened.
     pub(crate) fn open_or_opening(&self) -> OpenCount {
         let files = self.opening.iter().filter(|(_, opening)| opening.is_file()).count();
         OpenCount { all: self.open.all + self.opening.len(), files: self.open.files + files }

@@ -41,13 +41,13 @@ pub(crate) struct Targets<'a> {
     pub(crate) now: Instant,
 }
 
-/// What follows for a file.
+/// Next step for a file.
 #[derive(Debug)]
 pub(crate) enum TargetNext {
     /// Nothing before another answer has come.
     Wait,
-    /// It is open, which was `asked` for then, where that is a measure of the path. The first `check` bytes
-    /// of it are to be compared before the data follow.
+    /// The target is open. `asked`: when it was requested, if that measures the path. The first `check` bytes
+    /// are to be compared before data follow.
     Opened {
         asked: Option<Instant>,
         check: Option<u64>,
@@ -77,7 +77,7 @@ impl Targets<'_> {
         self.open_for(key, self.first_access())
     }
 
-    /// What was to be continued is something else, and could be replaced only by being written over.
+    /// Returns true if the existing file is another one and could be replaced only by overwriting it.
     fn is_not_continued(&self, item: &Item) -> bool {
         let replaces = self.options.resume && self.direction == Direction::Download;
         replaces
@@ -89,7 +89,7 @@ impl Targets<'_> {
             )
     }
 
-    /// How what is not continued is opened first.
+    /// Returns how a target that is not continued is opened first.
     fn first_access(&self) -> Access {
         match self.ends.facts.uncommon_opens {
             UncommonOpens::Ignored => Access::Emptied,
@@ -130,7 +130,7 @@ impl Targets<'_> {
         }
     }
 
-    /// What is to be continued is compared: opens it for writing.
+    /// Opens a compared target for writing, to continue it.
     pub(crate) fn open_compared(&mut self, key: Key) -> TargetNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
         if let Some(handle) = file.handles.target.take() {

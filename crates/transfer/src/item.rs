@@ -1,4 +1,4 @@
-//! What is to be copied: a name on both ends, and what is known of it.
+//! An item to copy: its names at both ends, and the facts about it.
 
 use crate::end::Info;
 use crate::table::Key;
@@ -18,26 +18,26 @@ pub(crate) struct Item {
     pub(crate) again: bool,
     /// The target's end permits no rename: it is written under its final name.
     pub(crate) in_place: bool,
-    /// Not in a batch: one that it was in may still be worked on.
+    /// Not in a batch: an earlier batch may still be working on it.
     pub(crate) alone: bool,
-    /// What is there of it is not continued: it may be wrong.
+    /// An existing copy is not continued, because it may be wrong.
     pub(crate) fresh: bool,
     /// What is there goes when it is opened: the server did not cut what is longer than the copy, or
     /// something else was written to it.
     pub(crate) emptied: bool,
-    /// How often it was begun again because its handle was another file's, too.
+    /// Number of restarts because its handle was also another file's.
     pub(crate) redone: u8,
     /// Other names of it wait for its copy.
     pub(crate) leads: bool,
-    /// What the target has under its name; looked at only by [`crate::TreeSync`].
+    /// Entry of the target under its name; looked up only by [`crate::TreeSync`].
     pub(crate) there: TargetEntry,
-    /// It was compared with that, and is to be copied.
+    /// It was compared with `there`, and is to be copied.
     pub(crate) compared: bool,
-    /// What is there is to be moved away before the copy gets its name, and whether it has been.
+    /// The existing file goes to the backups before the copy gets its name; true once it has been moved.
     pub(crate) backed_up: Option<bool>,
 }
 
-/// What is known of a name at the target.
+/// The target's entry under a name, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TargetEntry {
     Unknown,

@@ -1,4 +1,4 @@
-//! What unfinished copies leave: the journal, and files under names of ours.
+//! Leftovers of unfinished copies: the journal, and files under part names.
 
 use crate::end::{FaultKind, Op, Outcome};
 use crate::ends::Ends;
@@ -18,7 +18,7 @@ const NOTE_BYTES: std::ops::RangeInclusive<u64> = 256 * 1024..=32 << 20;
 /// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Leftovers {
-    /// What is done and how far the rest has come, where that is to survive this process.
+    /// Progress that survives this process; `None` without a journal.
     pub(crate) journal: Option<Journal>,
     /// Files of ours that are being removed, by their paths.
     pub(crate) removing: Table<Vec<u8>>,
@@ -103,7 +103,7 @@ impl Leftovers {
         }
     }
 
-    /// How many bytes from the start are known to be under this name.
+    /// Number of bytes from the start that the journal records under this name.
     pub(crate) fn noted(&self, part: &[u8]) -> u64 {
         self.journal.as_ref().map_or(0, |journal| journal.upto(part))
     }

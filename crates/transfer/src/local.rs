@@ -36,7 +36,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
     match op {
         Op::Stat(path) => Ok(Done::Info(info(&rustix::fs::stat(path)?))),
         Op::OpenRead(path) => {
-            // Not to hang on a FIFO that took the file's place since it was looked at.
+            // O_NONBLOCK: a FIFO may have replaced the file since it was looked at, and its open would hang.
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             let fd = rustix::fs::open(path, flags, Mode::empty())?;
             let info = info(&rustix::fs::fstat(&fd)?);

@@ -22,9 +22,9 @@ const LONGEST_LINE: u64 = 256 * 1024;
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// What all sums were made with.
+    /// Algorithm of all digests.
     pub algorithm: SumAlgorithm,
-    /// Where the copy is: a local path, or as on the command line of `lhscp`.
+    /// Destination of the copy: a local path, or in the form of `lhscp`'s command line.
     pub destination: Vec<u8>,
     /// The run that made the copy.
     pub run: String,
@@ -43,7 +43,7 @@ pub struct Entry {
     pub size: u64,
     /// Time of modification of the source: nanoseconds since 1970.
     pub modified: Option<i128>,
-    /// What it is.
+    /// Kind of the entry.
     pub kind: EntryKind,
 }
 
@@ -63,7 +63,7 @@ pub struct End {
     pub files: u64,
     /// Their bytes together, without links.
     pub bytes: u64,
-    /// How the copy ended, as `lhscp --json` says it.
+    /// Outcome of the copy, in the words of `lhscp --json`.
     pub outcome: String,
 }
 
@@ -90,7 +90,7 @@ pub enum ManifestError {
     Line {
         /// Its number; the header is line 1.
         number: u64,
-        /// What is wrong.
+        /// The fault.
         error: LineError,
     },
     /// The last line is missing.
@@ -101,12 +101,12 @@ pub enum ManifestError {
     WrongCount {
         /// Lines for files.
         found: u64,
-        /// What the last line says.
+        /// Number in the last line.
         stated: u64,
     },
 }
 
-/// What is wrong with a line.
+/// Fault of a line.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// It cannot be read.

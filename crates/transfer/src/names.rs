@@ -28,7 +28,7 @@ pub fn base_name(path: &[u8]) -> &[u8] {
     path.iter().rposition(|&byte| byte == b'/').map_or(path, |slash| &path[slash + 1..])
 }
 
-/// What has to be done to a remote path before a server understands it.
+/// How a remote path must be resolved before the server understands it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RemotePath {
     /// Nothing: relative paths start at the login directory.

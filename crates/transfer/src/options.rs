@@ -30,7 +30,7 @@ impl Direction {
     }
 }
 
-/// What follows the reason when one source is copied in shards to a target that is not a directory.
+/// Follows the reason in the message about shards of one source to a target that is not a directory.
 pub const SHARDS_NEED_THE_TARGET: &str =
     "; with --shard the target must exist, unless the source is DIRECTORY/.";
 
@@ -41,7 +41,7 @@ pub struct Plan {
     pub direction: Direction,
     /// Paths as the user gave them, the host part removed. Remote ones may hold glob patterns and `~`.
     pub sources: Vec<Vec<u8>>,
-    /// Where to: a directory to put the sources into, or the name of the copy.
+    /// Target: a directory to put the sources into, or the name of the copy.
     pub target: Vec<u8>,
     /// The target must be a directory. For several sources a remote one is made when it is missing, as `scp`
     /// does; for one source (a shard of it) it has to exist.
@@ -54,15 +54,15 @@ pub enum Verify {
     /// No.
     #[default]
     Off,
-    /// Where the server sums up what it reads or writes (a Longhaul server), at no further transfer; of what
-    /// is written samples are read back.
+    /// Only where the server sums up the data that it reads or writes (a Longhaul server), which costs no
+    /// further transfer; samples of the written data are read back.
     WhenCheap,
     /// Always, and all that was written is read back.
     Always,
 }
 
 impl Verify {
-    /// What is read back of the pieces of a file that both ends sum up.
+    /// Returns how much of the pieces that both ends sum up is read back.
     pub(crate) const fn read_back(self) -> ReadBack {
         match self {
             Self::Always => ReadBack::Whole,
@@ -93,7 +93,7 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// What is kept by requests of its own, for each file.
+    /// Returns true if anything is kept that needs requests of its own for each file.
     pub(crate) const fn asks_for_each(self) -> bool {
         self.xattrs || self.acls || self.owner || self.group
     }
@@ -171,7 +171,7 @@ pub struct Options {
     /// an earlier attempt are continued when they are known to be right: by digests, or by the journal and
     /// samples. With [`Options::resume`] only where nothing is there under the final name.
     pub atomic: bool,
-    /// Where the journal of this copy is kept (see [`crate::journal`]). Only with [`Options::atomic`].
+    /// Path of the journal of this copy (see [`crate::journal`]). Only with [`Options::atomic`].
     pub journal: Option<std::path::PathBuf>,
     /// How the copy was started, for the journal: the directory, the program, its arguments. Nothing where it
     /// is not one command.
@@ -183,7 +183,7 @@ pub struct Options {
     pub answer_timeout: Duration,
     /// Compare what was written with what was sent.
     pub verify: Verify,
-    /// What of a tree is copied. Of one source, all shards need [`Plan::target_must_be_dir`].
+    /// Selects the items of a tree to copy. Shards of one source need [`Plan::target_must_be_dir`].
     pub select: Selection,
     /// Copy only what differs. Sources go into the target, which is a directory and made when it is missing;
     /// the contents of a source whose path ends with a slash or a dot do.

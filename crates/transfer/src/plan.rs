@@ -1,4 +1,4 @@
-//! What the command line names, until it is known what is there.
+//! The items of the command line, until they have been looked up.
 
 pub(crate) mod first_flight;
 pub(crate) mod patterns;
@@ -12,7 +12,7 @@ use crate::plan::patterns::{Found, Patterns};
 /// State of the preparation.
 #[derive(Debug)]
 pub(crate) struct Prepare {
-    /// What was asked before it was known to be right.
+    /// Requests sent before it was known that they are right.
     pub(crate) first_flight: FirstFlight,
     begun: bool,
     /// The target could not be made, and was looked at once more.
@@ -38,7 +38,7 @@ enum Target {
 
 #[derive(Debug)]
 struct Source {
-    /// As typed, `~` resolved.
+    /// Path as typed, with `~` resolved.
     path: Vec<u8>,
     state: SourceState,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Preserving<'a> {
 /// The file or directory whose attributes are to be kept.
 struct Subject<'a> {
     item: &'a Item,
-    /// What its copy is called now.
+    /// Current name of the copy.
     written: Vec<u8>,
     /// None while no data are copied.
     preserved: Option<&'a mut Preserved>,

@@ -1,4 +1,4 @@
-//! How far a copy is, and what it has waited for.
+//! Progress of a copy, and the time that it has waited.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::Waits;
 #[derive(Debug)]
 pub(crate) struct Progress {
     next_file_id: u64,
-    /// Of these ids, how many went to what is no file to copy.
+    /// Number of ids that went to items that are not files.
     pub(crate) not_files: u64,
     /// Bytes of all files that have been opened.
     pub(crate) bytes_found: u64,
@@ -69,7 +69,7 @@ impl Progress {
     }
 }
 
-/// What a copy waits for when it can do nothing.
+/// Cause of a wait in which the copy can do nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
     Window,

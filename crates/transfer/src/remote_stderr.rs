@@ -1,4 +1,4 @@
-//! What the remote side writes to its standard error.
+//! Standard error of the remote side.
 
 use std::io::{IsTerminal, Write};
 

@@ -79,7 +79,7 @@ impl Reporter {
         self.summary.failures > self.attribute_failures
     }
 
-    /// How many files the connection's loss for `reason` cost beyond those that were named.
+    /// Reports the files that failed with the connection for `reason`, beyond those named one by one.
     pub(crate) fn report_more_losses(&mut self, reason: &str) {
         if self.losses > LOSSES_TOLD && !self.cancelled {
             let text = format!("{} more files are not copied: {reason}", self.losses - LOSSES_TOLD);

@@ -16,7 +16,7 @@ pub(crate) struct SeenNames {
 }
 
 impl SeenNames {
-    /// How often it was begun again.
+    /// Number of restarts of the listing.
     pub(crate) const fn round(&self) -> u8 {
         self.round
     }

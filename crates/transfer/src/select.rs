@@ -21,7 +21,7 @@ pub struct Selection {
 /// `--include` or `--exclude`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What it matches is copied; otherwise it is left out.
+    /// True if matching items are copied; false if they are left out.
     pub include: bool,
     pattern: Vec<u8>,
     /// The pattern has several parts, or a slash in front: it is about the path from the top of the tree.
@@ -63,7 +63,7 @@ fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 fn path_matches(pattern: &[&[u8]], path: &[&[u8]]) -> bool {
-    // What is reachable after each part of the path, so that several `**` cannot take for ever.
+    // The set of positions reachable after each part of the path: several `**` cannot take exponential time.
     let mut reached = vec![false; pattern.len() + 1];
     reached[0] = true;
     let skip = |reached: &mut Vec<bool>| {
@@ -148,7 +148,7 @@ impl Manifest {
 pub struct Shard {
     /// Which share, from 0 on.
     pub number: u32,
-    /// Of how many.
+    /// Total number of shards.
     pub of: u32,
 }
 
@@ -170,7 +170,7 @@ pub enum BadShard {
     OtherTotal {
         /// n of the flag, or what `JOB_COMPLETIONS` says.
         wanted: u32,
-        /// What the scheduler says, in words for the message.
+        /// Values of the scheduler, in words for the message.
         found: String,
     },
     /// Neither `i/n`, `auto` nor `auto/n`.
@@ -265,7 +265,7 @@ impl Shard {
         Ok(Self { number: index, of })
     }
 
-    /// What a job array of Slurm, Grid Engine or LSF says, through `variable`.
+    /// Reads the shard from a job array of Slurm, Grid Engine or LSF, through `variable`.
     fn of_array(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| variable(name)?.parse::<u32>().ok();
         if let (Some(id), Some(of)) = (number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_COUNT")) {

@@ -1,4 +1,4 @@
-//! What was learnt of the target's end while copying.
+//! Facts about the target's end, learnt while copying.
 
 use lh_sftp_fs::LocalFs;
 
@@ -11,11 +11,11 @@ use crate::table::Key;
 #[derive(Debug, Default)]
 pub(crate) struct TargetFacts {
     pub(crate) small_files: SmallFiles,
-    /// What was reported not to be kept.
+    /// Attributes that were reported as not kept.
     not_kept: Vec<NotKept>,
     /// The ends have been asked for more than version 3 has.
     pub(crate) asked_for_more: bool,
-    /// Whether OPEN is answered with flags that not every server knows.
+    /// Whether the server answers OPEN with less common flags.
     pub(crate) uncommon_opens: UncommonOpens,
     /// The target's server permits no rename: every file is written under its final name.
     pub(crate) renames_barred: bool,
@@ -78,7 +78,7 @@ impl UncommonOpens {
     }
 }
 
-/// What is known of the directory that small files are written to.
+/// Facts about the directory that small files are written to.
 #[derive(Debug)]
 pub(crate) struct SmallFiles {
     /// Files cannot be without a name there.
@@ -105,7 +105,7 @@ pub(crate) enum TargetUser {
     Known(Option<u32>),
 }
 
-/// What an end does not keep; each is reported once.
+/// Attributes that an end does not keep; each is reported once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotKept {
     Owner,

@@ -24,10 +24,10 @@ const FEWEST_HANDLES: usize = 8;
 /// Something that is to be opened, or is being opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// Of a file; empty for directories.
+    /// Path of a file; empty for directories.
     pub(crate) path: Vec<u8>,
     pub(crate) how: OpenRequest,
-    /// How many were open when it was refused.
+    /// Number of open files when the server refused it.
     pub(crate) refused_at: Option<usize>,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Opening {
 pub(crate) enum OpenRequest {
     File(OpenFlags, Attrs),
     Dir,
-    /// Of what matches the pattern.
+    /// A listing for the entries that match the pattern.
     Listing(Vec<u8>),
 }
 
 impl Opening {
-    /// What `request` is to open; `None` where it opens nothing.
+    /// Returns the object that `request` opens; `None` if it opens nothing.
     pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
         let (path, how) = match *request {
             Request::Open { path, flags, attrs } => (path, OpenRequest::File(flags, attrs)),
@@ -68,7 +68,7 @@ impl Opening {
     }
 }
 
-/// What waits to be opened.
+/// Requests that wait to be sent.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) token: Token,
@@ -76,7 +76,7 @@ pub(crate) struct Waiting {
     pub(crate) opening: Opening,
 }
 
-/// How much is open or being opened.
+/// Number of files and directories that are open or being opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct OpenCount {
     /// Files and directories.
@@ -88,7 +88,7 @@ pub(crate) struct OpenCount {
 #[derive(Debug, Default)]
 pub(crate) struct ToOpen {
     waiting: VecDeque<Waiting>,
-    /// How much was open at once, at most.
+    /// Largest number open at once.
     most_open: OpenCount,
 }
 
@@ -157,7 +157,7 @@ impl ToOpen {
     }
 }
 
-/// How many handles a server has that has refused an OPEN while `open` were open, and granted it with fewer.
+/// Returns the handle limit of a server that refused an OPEN with `open` files open, and granted it later.
 pub(crate) fn most_handles(open: usize) -> usize {
     (open - open / 8).max(FEWEST_HANDLES)
 }

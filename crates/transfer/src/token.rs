@@ -5,9 +5,9 @@ use crate::table::Key;
 /// One of the two ends of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Where files come from.
+    /// The end that files come from.
     Source,
-    /// Where they go.
+    /// The end that files go to.
     Target,
 }
 
@@ -24,13 +24,13 @@ pub(crate) enum Token {
     /// Something is moved out of the way of a copy.
     Backup(Key),
     Preserve(AttributeSubject, PreserveStep),
-    /// Whether the target's server permits renames.
+    /// Query whether the target's server permits renames.
     Renames,
     /// Which user the target's server runs as.
     TargetUser(OwnerStep),
-    /// Something of ours was to be removed.
+    /// Removal of a file of ours.
     Removed(Key),
-    /// Whether the server answers at all on this channel.
+    /// Query whether the server answers at all on this channel.
     Probe(Side, usize),
     /// The answer does not matter.
     Nothing,
@@ -55,17 +55,17 @@ pub(crate) enum PrepareStep {
     TargetStat,
     TargetMkdir,
     SourcePath(usize),
-    /// Of a path without magic.
+    /// STAT of a path without wildcards.
     SourceStat(usize),
-    /// Of the path as it was typed, backslashes and all.
+    /// STAT of the path as it was typed, backslashes included.
     SourceStatTyped(usize),
     /// Its path without symlinks, and what is in it if it is a directory.
     SourceReal(usize),
     SourceList(usize),
-    /// Whether there is something below the target that a source would replace.
+    /// Query for an entry below the target that a source would replace.
     BelowTarget(usize),
     GlobOpen(Key),
-    /// Of the listing that was begun so often before.
+    /// Further part of the listing; the number counts its restarts.
     GlobList(Key, u8),
     GlobStat(Key),
 }
@@ -74,15 +74,15 @@ pub(crate) enum PrepareStep {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum DirStep {
     Mkdir,
-    /// Making it failed: is there one already?
+    /// Creating the directory failed: query whether it exists.
     Check,
     List,
-    /// Of the listing that was begun so often before.
+    /// Further part of the listing; the number counts its restarts.
     ListMore(u8),
     Finish,
-    /// Is there something under a name that differs from another one by case only?
+    /// Query for a name that differs from another one by case only.
     Twin,
-    /// The listing of the target, and its parts; begun so often before.
+    /// The target's listing, and its further parts with the number of restarts.
     TargetList,
     TargetMore(u8),
 }
@@ -91,26 +91,26 @@ pub(crate) enum DirStep {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FileStep {
     Stat,
-    /// How long the copy is that is to be resumed.
+    /// Length of the copy to be resumed.
     TargetStat,
-    /// It is a directory behind a symlink: which?
+    /// Real path of a directory behind a symlink.
     RealPath,
     OpenSource,
-    /// How long the file is that the copy is written over.
+    /// Length of the file that is overwritten.
     OldSize,
-    /// Opening for reading what is to be continued, to compare it.
+    /// Opening the file to be continued for reading, to compare it.
     OpenContinued,
     OpenTarget,
-    /// How long it is then, where OPEN may have emptied it.
+    /// Length after OPEN, which may have emptied it.
     SizeContinued,
-    /// Whether the target is a plain file, for additional channels.
+    /// Query whether the target is a plain file, for additional channels.
     IsPlain,
     OpenOnChannel {
         channel: usize,
     },
-    /// How long it is then, where OPEN may have emptied it.
+    /// Length after OPEN, which may have emptied it.
     SizeReopened,
-    /// Of a source; that of a target says whether everything was written.
+    /// CLOSE of a source; CLOSE of a target reports whether everything was written.
     CloseOnChannel,
     Read {
         offset: u64,
@@ -121,25 +121,25 @@ pub(crate) enum FileStep {
         len: u32,
     },
     Attributes,
-    /// Setting them by the path: the server does not take them on the handle.
+    /// Setting attributes by path: the server does not support that on the handle.
     AttributesByPath,
-    /// The server takes them in no way: asking for the size, which may be right.
+    /// The server cannot set attributes: query for the size, which may be right.
     SizeCheck,
-    /// What was there before may have been longer.
+    /// Size after CLOSE: the file may have been longer before.
     SizeAfter,
-    /// Opening an end to compare what it has: nothing is copied yet.
+    /// Opening an end to compare its content, before anything is copied.
     Contents(Side),
     /// Opening an end to read it back.
     Proof(Side),
     Sync,
-    /// Where its holes are.
+    /// Data ranges of the source.
     Ranges,
     CloseTarget,
     /// Cutting a file that was closed before its failure was known.
     Repair,
-    /// What the source is like when it has been read.
+    /// Attributes of the source after reading it.
     SourceAfter,
-    /// Where the file grows, and comparing what is there.
+    /// The file's names, and comparing an existing file.
     Place(PlaceStep),
     Check(CheckStep),
 }
@@ -147,34 +147,34 @@ pub(crate) enum FileStep {
 /// Which question about the place of a file an answer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PlaceStep {
-    /// What is under the final name? `followed`: of where the link leads that was there.
+    /// Entry under the final name. `followed`: under the path that a link there leads to.
     Target {
         followed: bool,
     },
-    /// May the link there be followed?
+    /// Query whether the link there may be followed.
     BehindLink,
-    /// Where does it lead?
+    /// Target of the link.
     Link,
-    /// What is under our name?
+    /// Entry under the part file's name.
     Part {
         followed: bool,
     },
     Open,
-    /// Opening for reading what is under the final name, to compare it.
+    /// Opening the file with the final name for reading, to compare it.
     Adopt,
-    /// Opening it for writing, because it is the beginning of the copy.
+    /// Opening that file for writing, because it is the beginning of the copy.
     Continue,
-    /// How long it is then, where OPEN may have emptied it.
+    /// Length after OPEN, which may have emptied it.
     ContinuedSize,
     /// Who owns the part file.
     Owner,
-    /// Giving it to the owner of what it replaces.
+    /// Changing the part file's owner to that of the file it replaces.
     Give,
-    /// The rename; with what it replaces out of the way.
+    /// The rename; then, if the target must go first, removal and second rename.
     Rename,
     RemoveOld,
     RenameNew,
-    /// Moving away what it replaces.
+    /// Moving the replaced file to the backups.
     Backup,
     /// Removing a copy that failed for good.
     Discard,
@@ -190,34 +190,34 @@ pub(crate) enum OwnerStep {
 /// Which question an answer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CheckStep {
-    /// About the range that begins here, of this end's file.
+    /// Bytes of the range at this offset, of this end's file.
     Range(Side, u64),
     SumBegun,
     Sum,
-    /// Of one of several handles.
+    /// The sum of one of several handles.
     ChannelSum,
 }
 
 /// Which question an answer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NameStep {
-    /// What is it like? Listings of this host do not say.
+    /// Attributes, which listings of this host do not contain.
     Look,
-    /// Where does the link lead?
+    /// Target of the link.
     Read,
     Make,
-    /// Making it under a name of ours: there is something under the final one.
+    /// Creating it under a temporary name, because the final name exists.
     MakeBeside,
     Replace,
     /// Making a symbolic link on a server whose order of SYMLINK's strings is not known.
     Trial,
-    /// Moving away what is there.
+    /// Moving the existing file to the backups.
     BackUp,
-    /// Its times and its owner.
+    /// Setting its times and owner.
     Finish,
 }
 
-/// What the attributes belong to.
+/// The object that attributes belong to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AttributeSubject {
     File(Key),
@@ -241,19 +241,19 @@ pub(crate) enum PreserveStep {
 /// Which question about an item an answer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SyncStep {
-    /// What the source is, links followed.
+    /// Attributes of the source, links followed.
     Source,
-    /// What the target has under the name.
+    /// Attributes of the target's entry.
     Target,
-    /// Where the two symbolic links lead.
+    /// Targets of the two symbolic links.
     SourceLink,
     TargetLink,
-    /// What stands in the way is removed.
+    /// Removal of the entry that blocks the name.
     Cleared,
-    /// The extended attributes of a file that is unchanged, at both ends.
+    /// Extended attributes of an unchanged file, at both ends.
     SourceXattrs,
     TargetXattrs,
-    /// Attributes of a file that is unchanged.
+    /// Corrections of an unchanged file's attributes.
     Owner,
     Xattrs,
     Attributes,
@@ -280,8 +280,8 @@ impl SyncStep {
 pub(crate) enum RemovalStep {
     List,
     ListMore,
-    /// Of the thing itself.
+    /// Deletion of the entry itself.
     Delete,
-    /// The times of the directory that it was in.
+    /// Restoring the times of its parent directory.
     Restore,
 }

@@ -7,7 +7,7 @@
 use crate::Engine;
 use crate::channels::Turn;
 
-/// What the connections were last woken for.
+/// Reasons of the last wake-ups.
 #[derive(Debug, Default)]
 pub struct Wakes {
     turn: Option<Turn>,

@@ -6,7 +6,7 @@ use crate::end::Fault;
 use crate::item::Item;
 use crate::names::display_name;
 
-/// What was being done when it failed. Paths are the source's or the target's, as the name says.
+/// The step that failed. Paths are the source's or the target's, as the name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailedStep {
     StatSource,
@@ -103,7 +103,7 @@ pub(crate) fn not_resumable(direction: Direction, item: &Item) -> String {
     }
 }
 
-/// What was to be resumed is something else, and cannot be replaced without being written over.
+/// Message for a file that is not the one to be resumed, and could only be replaced by overwriting it.
 pub(crate) fn not_written_over(item: &Item) -> String {
     let target = display_name(&item.target);
     format!("\"{target}\" cannot be continued, and is left as it is: copying all of it would write over it")

@@ -1,5 +1,4 @@
-//! What became of small files: those that came whole go onto this host, without a name until they are
-//! complete, or under another one.
+//! Places the small files of a batch on this host, unnamed or under a temporary name until they are complete.
 
 use std::io::ErrorKind;
 
@@ -19,7 +18,7 @@ use crate::task::preserve::Preserved;
 use crate::wording::{FailedStep, shrank};
 use crate::{Options, local};
 
-/// How a small file has ended.
+/// How the copy of a small file ended.
 #[derive(Debug)]
 pub(crate) enum SmallEnd {
     Done(Small),
@@ -28,7 +27,7 @@ pub(crate) enum SmallEnd {
     Alone(Small),
 }
 
-/// What small files are placed with.
+/// The parts of the engine that placing small files uses.
 #[derive(Debug)]
 pub(crate) struct Placer<'a> {
     pub(crate) options: &'a Options,

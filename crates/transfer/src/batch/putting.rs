@@ -14,7 +14,7 @@ use crate::{Options, local};
 /// Files up to this size go in batches: of larger ones few fit into a message, so little is saved.
 pub(super) const SMALL_FILE: u64 = 64 * 1024;
 
-/// What became of a file that was to be put into a message.
+/// Result of adding a file to a message.
 #[derive(Debug)]
 pub(crate) enum Put {
     /// All of it is in the message: nothing of it needs to be open any more.
@@ -36,7 +36,7 @@ pub(super) fn put(file: &File, options: &Options, full: bool, message: &mut Vec<
         0 => None,
         kinds => match local::xattrs_of_open(source, kinds) {
             Ok(xattrs) => Some(xattrs),
-            // What there is to say of it is said there.
+            // The copy of the single file reports the failure.
             Err(_) => return Put::Alone,
         },
     };

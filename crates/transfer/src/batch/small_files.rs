@@ -30,11 +30,11 @@ pub(crate) struct SmallFiles<'a> {
     pub(crate) progress: &'a mut Progress,
     pub(crate) leftovers: &'a Leftovers,
     pub(crate) report: &'a mut Reporter,
-    /// What goes into a directory that is being made goes behind the order to make it.
+    /// The server handles requests in order: files may follow the MKDIR of their directory at once.
     pub(crate) ordered: bool,
 }
 
-/// What has become of a file that was opened.
+/// Result of an OPEN of a small file.
 #[derive(Debug)]
 pub(crate) enum Taken {
     /// It goes in a batch, and is open no more.
@@ -45,7 +45,7 @@ pub(crate) enum Taken {
     Failed(Fault),
 }
 
-/// How the files of a batch have ended that was sent then.
+/// Outcomes of the files of a batch, and when it was sent.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) files: Vec<SmallEnd>,

@@ -20,7 +20,7 @@ pub(crate) struct DataChannels {
     /// The end that they lead to.
     side: Side,
     all: Vec<AdditionalChannel>,
-    /// What is half sent on the first channel, which has the number 0.
+    /// The half-sent WRITE of the first channel, which has the number 0.
     first_unfinished: Option<Unfinished>,
 }
 
@@ -49,7 +49,7 @@ impl DataChannels {
         self.all.push(AdditionalChannel { remote, unfinished: None });
     }
 
-    /// How many there are, those that are gone included.
+    /// Number of channels ever opened, closed ones included.
     pub(crate) const fn count(&self) -> usize {
         self.all.len()
     }

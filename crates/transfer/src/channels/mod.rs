@@ -20,7 +20,7 @@ use crate::additional::Connections;
 use crate::channels::reopening::Reopening;
 use crate::table::Key;
 
-/// What a channel has to do; see [`crate::Engine`].
+/// Work of a channel in its next turn; see [`crate::Engine`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) front: Option<Key>,
@@ -32,7 +32,7 @@ pub(crate) struct Turn {
     pub(crate) reopens: bool,
 }
 
-/// What decides about the additional channels and connections of a copy.
+/// State that decides about additional channels and connections of a copy.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     /// Asked for, and neither open nor refused yet.

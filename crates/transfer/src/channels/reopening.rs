@@ -10,7 +10,7 @@
 
 use crate::table::Key;
 
-/// Whether the server leaves a file as it is that OPEN opens once more to write to it.
+/// Whether a second OPEN for writing leaves the file's content as it is.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reopening {
     #[default]
@@ -22,7 +22,7 @@ pub(crate) enum Reopening {
     Never,
 }
 
-/// What the answer to the second OPEN was.
+/// Result of the second OPEN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecondOpen {
     Opened,

@@ -9,9 +9,9 @@ use crate::table::Key;
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     pub(crate) key: Key,
-    /// What is left of the header.
+    /// Rest of the header that is not sent yet.
     pub(crate) head: Vec<u8>,
-    /// Where in the file the next byte goes.
+    /// Offset in the file of the next byte to send.
     pub(crate) offset: u64,
     pub(crate) left: usize,
     pub(crate) rest: Rest,
@@ -19,7 +19,7 @@ pub(crate) struct Unfinished {
     pub(crate) sum: Option<PieceSum>,
 }
 
-/// Where the rest of a WRITE comes from.
+/// Source of the rest of a half-sent WRITE.
 #[derive(Debug)]
 pub(crate) enum Rest {
     File,

@@ -1,4 +1,4 @@
-//! How many channels a copy is worth.
+//! Decides how many channels a copy gets.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const LEAST_RTT: Duration = Duration::from_millis(2);
 /// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
 const MOST: usize = 10;
 
-/// What is to be known of a copy that channels could share.
+/// Facts about a copy that decide whether more channels help.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand {
     /// Additional channels that there are, those that are gone included.
@@ -25,7 +25,7 @@ pub(crate) struct Demand {
 }
 
 impl Channels {
-    /// How many more channels would help now. They count as asked for.
+    /// Returns how many more channels would help now, and counts them as asked for.
     pub(crate) fn ask_for_more(&mut self, demand: Demand) -> usize {
         if self.asked > 0 {
             return 0;

@@ -1,4 +1,4 @@
-//! Is what is there already right, and is what was written what was sent?
+//! Checks that the target's data equal the source's: before a copy continues, and after it was written.
 //!
 //! **Before**: the bytes that an earlier attempt has left are compared with the source before the copy goes
 //! on behind them. Where the server has digests (`check-file`), all of them are, block by block, without a

@@ -24,7 +24,7 @@ impl Checks<'_> {
             return CheckNext::Wait;
         }
         if file.handles.target.is_none() {
-            // What cannot be read is replaced.
+            // A file that cannot be read is replaced.
             return CheckNext::Compared { same: false };
         }
         let end = file.requests.size;

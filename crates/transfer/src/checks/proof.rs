@@ -72,7 +72,7 @@ impl Checks<'_> {
         };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
-            // What was written and closed is not there.
+            // The file was written and closed, and is gone.
             Err(fault) if fault.kind == FaultKind::NotFound => {
                 return CheckNext::Failed(FailedStep::WriteTarget, fault);
             }
@@ -88,7 +88,7 @@ impl Checks<'_> {
             if self.direction == Direction::Relay { file.relay.write_at } else { file.requests.next };
         match info.size {
             Some(size) if size > wanted && !file.item.emptied => {
-                // What is known to be too long is worth nothing under any name.
+                // A file that is too long is worthless under either name.
                 file.faults.failed = true;
                 file.faults.too_long = true;
                 file.place.corrupt = true;

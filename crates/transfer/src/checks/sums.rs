@@ -25,7 +25,7 @@ impl Checks<'_> {
             return;
         }
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        // What is written in place may not be readable; then nothing could be said about it.
+        // A file that is written in place may not be readable, and then it has no digest.
         if file.place.growing().is_none() {
             return;
         }

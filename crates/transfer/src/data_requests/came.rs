@@ -1,4 +1,4 @@
-//! What has come of the requests for file data, and of the work on files that was handed out.
+//! Handles replies to requests for file data, and results of file work that was handed out.
 
 use super::DataRequests;
 use crate::Direction;

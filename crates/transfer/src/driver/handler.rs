@@ -25,9 +25,9 @@ pub struct JobHandler {
     pub(super) number: Option<usize>,
     /// Which of the connections to this end.
     pub(super) connection: usize,
-    /// Rung by the others; in one handler of each connection.
+    /// Notified by other connections; in one handler of each connection.
     pub(super) waker: Option<Arc<Waker>>,
-    /// How additional channels are opened, if they may be.
+    /// How additional channels are opened; `None`: none may be.
     pub(super) as_session: Option<AsSession>,
     /// Makes additional connections, where they are allowed.
     pub(super) additional: Option<Arc<dyn AdditionalConnections>>,
@@ -74,7 +74,7 @@ impl Job {
     }
 }
 
-/// What a handler waits for, beside its channel.
+/// Poll tokens of a handler's event sources beside its channel.
 const WAKE: usize = 0;
 const SIGNALS: usize = 1;
 const WAKER: usize = 2;
@@ -101,12 +101,12 @@ impl JobHandler {
         }
         let mut guard = self.job.lock();
         if guard.over.contains(&self.connection) {
-            // What is left of it are channels that are being closed.
+            // Only channels that are being closed remain of the connection.
             (self.closed, self.signals) = (true, None);
             return;
         }
         if guard.channels.len() > 1 || self.connection > 0 {
-            // What came on one makes it possible to send data on all.
+            // Data from one channel may permit all of them to send.
             guard = self.job.advance_all(guard, self.side, self.connection, cx, now);
         } else if self.number == Some(0) {
             guard = self.job.advance_first(guard, self.side, cx, now);

@@ -82,7 +82,7 @@ struct Shared {
     signals: Mutex<Option<Arc<Signals>>>,
     /// Writing ends; a byte wakes the handler of that side.
     wake: [UnixStream; 2],
-    /// Of each connection to the same end, the first one's first.
+    /// Wakers of all connections to one end, the first connection's first.
     wakers: Mutex<Vec<Arc<Waker>>>,
 }
 

@@ -11,11 +11,11 @@ use crate::task::handles::OnChannel;
 use crate::token::Side;
 use crate::wording::FailedStep;
 
-/// How often a file is copied again. Once is enough unless channels are opened meanwhile.
+/// Limit of repeated copies of one file. One suffices unless channels are opened meanwhile.
 const MOST_REDONE: u8 = 5;
 
 impl Engine {
-    /// What is written of a file is worth nothing, because of `why`: it is copied from its start once more.
+    /// Copies a file from its start again, because its target is worthless for the reason `why`.
     pub(super) fn copy_again(&mut self, key: Key, why: &str) {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         if file.item.redone >= MOST_REDONE {
@@ -35,7 +35,7 @@ impl Engine {
         let may_be_order = foreign && fault.may_be_the_way() && !fault.is_forbidden();
         let out_of_order = |file: &File| {
             let several = file.handles.on_channels.iter().any(|one| matches!(one, OnChannel::Open(_)));
-            // What stood under the final name before is not emptied for a guess.
+            // The previous content of the final name is not emptied on a guess.
             let may_empty = file.place.part.is_some() || file.taken.kept == 0;
             let continued = file.place.continued || file.taken.kept > 0;
             may_empty && file.item.redone == 0 && (continued || several)
@@ -54,7 +54,7 @@ impl Engine {
         self.copy_again(key, &fault.text);
     }
 
-    /// What is there cannot be continued, because of `why`. The file is opened once more, empty.
+    /// Opens a target again and empties it, because it cannot be continued for the reason `why`.
     pub(super) fn begin_emptied(&mut self, key: Key, why: &str) {
         if let Some(file) = self.tasks.files.get(key) {
             let path = display_name(&file.item.target);

@@ -1,4 +1,4 @@
-//! Whether the copy has come to its end, and what the journal keeps of it.
+//! Detects the end of the copy, and decides what the journal keeps.
 
 use crate::engine::Engine;
 

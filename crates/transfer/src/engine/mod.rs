@@ -278,7 +278,7 @@ impl Engine {
             }
             self.handle_answers();
             let remote = self.ends.remote(side)?;
-            // What a full queue had held up can go on once the queue is gone.
+            // Work that waited for the full queue can continue once the queue is empty.
             if remote.queued() == 0 || !remote.flush(out) {
                 break;
             }
@@ -343,7 +343,7 @@ impl Engine {
         self.tasks.current()
     }
 
-    /// How far the whole copy has come.
+    /// Progress of the whole copy.
     pub fn totals(&self) -> Totals {
         let waiting = self.tree.waiting_files();
         let kept = self.report.summary.kept + self.tasks.kept();
@@ -360,7 +360,7 @@ impl Engine {
         }
     }
 
-    /// What the copy has been waiting for, so far.
+    /// Time that the copy has waited so far, by cause.
     pub const fn waits(&self) -> Waits {
         self.progress.waits
     }

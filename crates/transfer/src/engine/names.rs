@@ -88,7 +88,7 @@ impl Engine {
         Vec::new()
     }
 
-    /// Has names made, and reports those that are made or failed.
+    /// Starts links, and reports those that are made or failed.
     pub(super) fn make_names(&mut self) {
         while let Some(event) = self.links.next_event(&mut self.ends) {
             match event {

@@ -1,4 +1,4 @@
-//! What the command line's paths mean: [`Prepare`] finds out, and the sources that it hands on are copied.
+//! Resolves the command line's paths by [`Prepare`], and starts the copies of the sources that it returns.
 
 use crate::end::Outcome;
 use crate::engine::Engine;

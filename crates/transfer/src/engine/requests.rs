@@ -1,4 +1,4 @@
-//! How much may be asked for or sent now, and counting it.
+//! Decides how much may be requested or sent now, and counts it.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ impl Engine {
         self.flow.max_open(self.ends.fewest_handles()).min(worth)
     }
 
-    /// What a question about a file has taken that was asked of the end `side` then.
+    /// Records the round trip of a query about a file, sent to the end `side` at `asked`.
     pub(in crate::engine) fn note_round_trip(&mut self, side: Side, asked: Instant) {
         if self.ends.get(side).is_none() {
             // An end that is here says nothing about the path.

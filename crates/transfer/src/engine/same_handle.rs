@@ -36,7 +36,7 @@ impl Engine {
         }
         for holder in holders {
             match holder.token {
-                // What was read of it came before the handle was given again.
+                // Its data were read before the handle was given again.
                 Token::File(..) if holder.gone && in_order => {}
                 Token::File(..) if holder.gone => {
                     let path = display_name(&holder.path);
@@ -62,7 +62,7 @@ impl Engine {
         self.open_again(side, opened);
     }
 
-    /// What asked for the handle asks once more, or begins again.
+    /// Repeats the request that `opened` belongs to, or restarts its file or directory.
     fn open_again(&mut self, side: Side, opened: Token) {
         match opened {
             Token::File(key, step) => {

@@ -1,4 +1,4 @@
-//! What becomes of requests that a server has dropped ([`crate::flow`]).
+//! Repeats requests that a server has dropped ([`crate::flow`]).
 //!
 //! What is read or written at an offset is asked for or sent again, fewer at a time. Anything else might have
 //! been done, and fails with a message that names its file.
@@ -9,7 +9,7 @@ use crate::task::state::State;
 use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::{Direction, Event};
 
-/// How often parts of one file are asked for again.
+/// Limit of repetitions for parts of one file.
 const MOST_TRIES: u8 = 4;
 
 impl Engine {
@@ -34,7 +34,7 @@ impl Engine {
         }
     }
 
-    /// Asks for the same bytes, or sends them, once more. False where that cannot be.
+    /// Repeats a READ or WRITE. Returns false if the bytes are no longer available.
     fn asked_again(&mut self, token: Token) -> bool {
         let direction = self.plan.direction;
         let Token::File(key, step) = token else { return matches!(token, Token::Nothing) };
@@ -43,7 +43,7 @@ impl Engine {
         };
         let can = match step {
             FileStep::Read { .. } => true,
-            // What goes from one remote end to the other is not kept. Small files are closed behind their
+            // Data from one remote end to the other are not kept. Small files are closed right after their
             // WRITEs.
             FileStep::Write { .. } => {
                 direction == Direction::Upload && matches!(file.state, State::Copying(_))
@@ -70,12 +70,12 @@ impl Engine {
         }
     }
 
-    /// What will not be answered there can be done on another channel. True when that is settled.
+    /// Moves an unanswered request to another channel. Returns true if that settles it.
     pub(in crate::engine) fn taken_over(&mut self, token: &Token) -> bool {
         match *token {
             Token::File(key, FileStep::Read { offset, len } | FileStep::Write { offset, len }) => {
                 let Some(file) = self.tasks.files.get_mut(key) else { return true };
-                // Of what was asked twice, the sums of the two ends may differ.
+                // Data that were requested twice may be in one end's sum twice.
                 file.sums.lose();
                 let requests = if matches!(token, Token::File(_, FileStep::Read { .. })) {
                     &mut file.requests.reads

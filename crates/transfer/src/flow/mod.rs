@@ -84,7 +84,7 @@ impl Limits {
     };
 }
 
-/// What is known of all servers of a copy.
+/// Properties that all servers of a copy have in common.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Servers {
     /// They have sent their limits.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How much may be sent in one go after a pause, as time at the full rate.
+/// Largest burst after a pause, as time at the full rate.
 const BURST: Duration = Duration::from_millis(100);
 
 /// Lets a number of bytes per second pass on average. May run into debt by one request: a request is sent

@@ -1,4 +1,4 @@
-//! How much to ask a server for at a time: what the path holds, and some more.
+//! Decides how much to request of a server at a time: the capacity of the path, and a reserve.
 //!
 //! What was asked for and has not come is on its way, or waits in the server. A server that produces faster
 //! than the path carries keeps the rest: OpenSSH's copies all it keeps for each piece that is added, and with
@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What may be asked for beyond one and a half times what the path holds, bytes.
+/// Bytes that may be requested beyond one and a half times the path's capacity.
 const BESIDES: u64 = 4 << 20;
 
 /// Measurements of which the largest counts: a pause of the other end says nothing about the path.

@@ -1,4 +1,4 @@
-//! How much to have in flight where the path is short.
+//! Decides how much to have in flight on a short path.
 //!
 //! What is in flight when an end dies is sent again. On a long path that is the price of keeping it full; on
 //! a short one a few files keep both ends busy, and more of them would only be lost. So there a small part of
@@ -15,10 +15,10 @@ const LONG: Duration = Duration::from_millis(4);
 /// their time. One about a file counts once.
 const ENOUGH: u32 = 32;
 
-/// What an answer about a batch weighs.
+/// Weight of an answer about a batch.
 const WEIGHT_OF_BATCH: u32 = 4;
 
-/// What a batch may take on a short path: there is work in it.
+/// Time that a batch may take on a short path: the server has to work for it.
 const WORK: Duration = Duration::from_millis(10);
 
 /// Denominator of the part of the bytes, or files, that may be in flight.
@@ -30,16 +30,16 @@ const LEAST_BYTES: u64 = 128 * 1024;
 /// Files that may always be open, where they go one by one.
 const LEAST_FILES: usize = 16;
 
-/// What is known of the path.
+/// Measurements of the path.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct ShortPath {
-    /// What the connection is said to take, before anything has been answered.
+    /// Round trip that the kernel reports, used until requests have been answered.
     expected: Option<Duration>,
     /// The quickest answer about one file.
     question: Option<Duration>,
     /// The quickest answer about a batch.
     batch: Option<Duration>,
-    /// How much weight the answers have together.
+    /// Sum of the answers' weights.
     weight: u32,
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The patience doubles with each time that requests were dropped, up to this many times.
 const MOST_DOUBLED: u32 = 4;
 
-/// What to do now.
+/// Next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Nothing is awaited, or the probe's answer.
@@ -19,14 +19,14 @@ pub(crate) enum Next {
     Probe,
 }
 
-/// How long one channel has been silent.
+/// Silence of one channel.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     /// When the last answer came, or the first request that waits was sent.
     since: Option<Instant>,
     /// A probe is on its way.
     probing: bool,
-    /// How often requests were found to be dropped.
+    /// Number of times that requests were found to be dropped.
     times: u32,
 }
 

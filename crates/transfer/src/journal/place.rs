@@ -1,4 +1,4 @@
-//! Where journals are.
+//! Paths of journals.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

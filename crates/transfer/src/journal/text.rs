@@ -18,7 +18,7 @@ pub(super) fn escaped(name: &[u8]) -> String {
     out
 }
 
-/// What [`escaped`] made; `None` for anything else.
+/// Reverses [`escaped`]; `None` for anything else.
 pub(super) fn unescaped(word: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -54,12 +54,12 @@ pub(super) fn put_hex(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
 }
 
-/// What [`hex`] made of a tag.
+/// Reverses [`hex`] for a tag.
 pub(super) fn tag(word: &[u8]) -> Option<Tag> {
     unhex(word)?.try_into().ok()
 }
 
-/// What [`hex`] made.
+/// Reverses [`hex`].
 pub(crate) fn unhex(word: &[u8]) -> Option<Vec<u8>> {
     word.chunks(2).map(byte_of).collect()
 }

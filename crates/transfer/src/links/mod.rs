@@ -22,7 +22,7 @@ pub(crate) struct Links {
     pub(crate) shared: SharedFiles,
 }
 
-/// What the caller does next about a name.
+/// Next action of the caller about a name.
 #[derive(Debug)]
 pub(crate) enum NameEvent {
     /// Moves what is there to the directory of backups; the answer is for [`NameStep::BackUp`].
@@ -32,7 +32,7 @@ pub(crate) enum NameEvent {
     Failed(Name, FailedStep, Fault),
 }
 
-/// What becomes of a file that is known to have several names.
+/// Action for a file that is known to have several names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LinkAction {
     /// It is the first name: it is copied, and the others wait for that.

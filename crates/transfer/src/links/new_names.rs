@@ -32,14 +32,14 @@ pub(crate) enum What {
     Hard(Original),
 }
 
-/// What a symbolic link keeps of its source.
+/// Attributes of its source that a symbolic link keeps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Kept {
     pub(crate) times: bool,
     pub(crate) ids: bool,
 }
 
-/// What the caller does next. The answer to a step with a key is for the [`NameStep`] that is named.
+/// Next action of the caller. The answer to a step with a key is for the named [`NameStep`].
 #[derive(Debug)]
 pub(crate) enum NameAction {
     /// Looks at the source: [`NameStep::Look`].

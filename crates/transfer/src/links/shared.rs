@@ -18,7 +18,7 @@ pub(crate) struct Original {
     pub(crate) sum: Option<Vec<u8>>,
 }
 
-/// What becomes of a name whose file the target has unchanged.
+/// Action for a name whose file is unchanged at the target.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UnchangedName {
     /// It stays as it is.
@@ -118,7 +118,7 @@ impl SharedFiles {
         };
         shared.left = shared.left.saturating_sub(1);
         let met = shared.left == 0;
-        // What is not known to be another file is taken for the same one.
+        // Without evidence of another file it counts as this one.
         let same = shared.unchanged.is_some_and(|first| first.is_none() || there.is_none() || first == there);
         let FirstCopy::Complete(original) = &shared.copy else { return UnchangedName::Waits };
         let original = original.clone();

@@ -15,7 +15,7 @@ use crate::end::{AsFound, Done, Fault, Handle, Outcome};
 /// anew. Fails with [`FaultKind::Busy`](crate::end::FaultKind::Busy) where another copy has it locked: that
 /// one gives it its final name.
 pub(super) fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
-    // Not to hang on a pipe.
+    // O_NONBLOCK: opening a pipe would hang.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let make = || {
         let mode = mode_of(mode & 0o777 | 0o200);

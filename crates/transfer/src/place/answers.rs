@@ -119,10 +119,10 @@ impl PartFiles<'_> {
                 let ignored = fault.kind == FaultKind::Unanswered;
                 if ignored && self.ends.facts.uncommon_opens == UncommonOpens::Ignored {
                     if !opening.emptied && !file.faults.failed {
-                        // As scp opens it now.
+                        // Opens like scp from now on.
                         return self.open_part(key, AsFound::Fresh, OpeningPart::default());
                     }
-                    // What has the final name would be emptied, too.
+                    // Opening like scp would empty the file with the final name as well.
                     return PlaceNext::Failed(FailedStep::OpenTarget, fault);
                 }
                 if !opening.random && !ignored && (busy || opening.left_over || opening.removed) {
@@ -130,7 +130,7 @@ impl PartFiles<'_> {
                         && !busy
                         && let Some(part) = &file.place.part
                     {
-                        // Not to be written to by us any more: out of the way.
+                        // This copy must not write to the part file any more: removes it.
                         self.ends.start(Side::Target, Op::Remove(part), Token::Nothing);
                     }
                     // Another name, which nothing can go on with later. The journal notes it: what is left of

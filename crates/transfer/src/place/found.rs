@@ -1,4 +1,4 @@
-//! What is there already, under our name or the final one: whether to go on with it.
+//! Decides whether a copy continues an existing file, under its part name or its final name.
 
 use crate::end::{AsFound, Done, Op, Outcome};
 use crate::place::{PartFiles, PlaceNext};
@@ -90,8 +90,7 @@ impl PartFiles<'_> {
         self.keep_complete(key)
     }
 
-    /// What is under the final name is something else, or cannot be continued: it stays until the copy is
-    /// complete.
+    /// Leaves an unsuitable file under its final name until the copy is complete.
     fn reject(&mut self, key: Key) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
         if let Some(handle) = file.handles.target.take() {
@@ -121,7 +120,7 @@ impl PartFiles<'_> {
         PlaceNext::Wait
     }
 
-    /// What its length is then.
+    /// Handles the length after OPEN of a file to continue.
     pub(super) fn on_continued_size(&mut self, key: Key, outcome: &Outcome) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
             return PlaceNext::Wait;

@@ -1,4 +1,4 @@
-//! Under which name a file grows, and its way to the final one.
+//! The name under which a file grows, and its way to the final name.
 //!
 //! A file appears under its final name when it is complete: until then it has a name of ours beside it, which
 //! says of which source in which state it is a copy. So what an attempt that was cut off has left is found
@@ -15,7 +15,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`answers`] | what the target's end says |
-//! | [`found`] | what is there already: whether to go on with it |
+//! | [`found`] | whether an existing file is continued |
 //! | [`finish`] | the final name, and the notes in the journal |
 
 mod answers;
@@ -64,7 +64,7 @@ pub(crate) enum PlaceNext {
     Wait,
     /// It is written under its final name.
     InPlace,
-    /// The first `found` bytes of what is there are compared, of which the journal vouches for `known`.
+    /// The first `found` bytes of the existing file are compared; the journal vouches for `known` of them.
     /// `whole`: all of them, where there are no digests.
     Check {
         of: Found,

@@ -44,7 +44,7 @@ pub(crate) fn look_below_target(plan: &Plan, options: &Options, ends: &mut Ends)
     }
 }
 
-/// What was asked before it was known to be needed.
+/// Requests sent before it was known that they are needed.
 #[derive(Debug, Default)]
 pub(crate) struct FirstFlight {
     /// Paths of the target at which there is nothing.

@@ -16,7 +16,7 @@ use crate::tree::MAX_LISTS;
 /// Paths, and what is known of each.
 pub(crate) type Found = Vec<(Vec<u8>, Info)>;
 
-/// What the caller does next.
+/// Next action of the caller.
 #[derive(Debug)]
 pub(crate) enum PatternStep {
     /// Opens a directory of which only what matches `pattern` is wanted; the answer is for
@@ -149,7 +149,7 @@ impl Patterns {
                 task.handle = handle;
                 self.take(key, entries);
             }
-            // Not a directory, or not for us: nothing matches there, as glob(3) has it.
+            // Not a directory, or not readable: nothing matches there, like in glob(3).
             _ => task.listed = true,
         }
         self.list_more(key);

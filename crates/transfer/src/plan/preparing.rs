@@ -15,7 +15,7 @@ use crate::token::{PrepareStep, Side, Token};
 use crate::wording::FailedStep;
 use crate::{Direction, Options, Plan, SHARDS_NEED_THE_TARGET, wording};
 
-/// What the preparation works with.
+/// The parts of the engine that the preparation uses.
 #[derive(Debug)]
 pub(crate) struct PrepareContext<'a> {
     /// Its target becomes the path that is copied to.
@@ -151,7 +151,7 @@ impl Prepare {
                 }
             },
             PrepareStep::SourcePath(at) => match path_of(outcome) {
-                // What the server expands is literal, though the rest may hold a pattern: as OpenSSH has it.
+                // Like in OpenSSH, the part that the server expands is literal; the rest may be a pattern.
                 Ok(path) => self.find_source(with, at, path),
                 Err(mut fault) => {
                     fault.text = format!("expand: {}", fault.text);
@@ -201,11 +201,11 @@ impl Prepare {
             Ok(Done::Info(info)) => (true, info.kind == Kind::Dir),
             Ok(_) => (true, false),
             Err(fault) if fault.kind == FaultKind::Lost => return self.target = Target::Failed,
-            // What cannot be seen may still be written to: OPEN shows it.
+            // A path that cannot be looked at may still be writable: OPEN decides.
             Err(_) => (false, false),
         };
         self.note_absent(with.plan.target.clone(), &outcome);
-        // What an attempt that was cut off has made does not change what the command means.
+        // A directory that an interrupted attempt created must not change the meaning of the command.
         let (exists, dir) = match &mut with.journal {
             // A directory to put things into means the same before and after.
             _ if with.plan.target_must_be_dir => (exists, dir),
@@ -218,9 +218,9 @@ impl Prepare {
         };
         self.target = Target::Known { path: with.plan.target.clone(), exists, dir };
         if with.plan.target_must_be_dir && !dir {
-            // Of a copy that is repeated the first run and the others have the same target.
+            // When a copy is repeated, the first run and later ones must find the same target.
             let made = with.options.tree_sync.is_some() && !exists;
-            // Of one source in shards, each has to find the same target.
+            // All shards of one source must find the same target.
             let shard = with.plan.sources.len() == 1 && with.options.select.shard.is_some();
             if !made && (with.plan.direction == Direction::Download || shard) {
                 let reason = match outcome {

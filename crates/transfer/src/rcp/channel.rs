@@ -1,4 +1,4 @@
-//! A party on a channel of the readiness loop, with the remote `scp` at its other end.
+//! Runs a role of the old protocol on a channel of the readiness loop; the remote `scp` is its peer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub trait Report: Send {
     /// When [`progress`](Self::progress) wants to be called although nothing happens.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// Passes on all events of a party.
+    /// Passes on all events of a role.
     fn tell(&mut self, role: &mut dyn RcpRole, now: Instant) {
         while let Some(event) = role.poll_event() {
             self.event(event, now);
@@ -35,11 +35,11 @@ pub trait Report: Send {
 pub struct Outcome {
     /// Things that went wrong.
     pub failures: u64,
-    /// The party came to its end, whether or not something went wrong before.
+    /// The role has ended, with or without failures.
     pub finished: bool,
 }
 
-/// Runs a party on a channel; stops the driver, with 0, when the channel is closed.
+/// Runs a role on a channel; stops the driver, with 0, when the channel is closed.
 pub struct Handler {
     role: Box<dyn RcpRole>,
     report: Box<dyn Report>,
@@ -69,7 +69,7 @@ impl Handler {
         }
     }
 
-    /// Where the outcome can be read when the driver has stopped.
+    /// Returns the outcome, which is set when the driver has stopped.
     pub fn outcome(&self) -> Arc<Mutex<Outcome>> {
         Arc::clone(&self.outcome)
     }

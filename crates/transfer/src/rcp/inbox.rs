@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::record::LONGEST;
 use super::violation::Violation;
 
-/// What the peer says to a record.
+/// The peer's answer to a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Fine,
@@ -15,7 +15,7 @@ pub(super) enum Answer {
     Fatal(Vec<u8>),
 }
 
-/// What has come and was not looked at. A piece of file data is not copied, only what stands between.
+/// Received data that are not handled yet. File data are not copied, only the records between them.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pieces: std::collections::VecDeque<Bytes>,
@@ -95,7 +95,7 @@ impl Inbox {
             return Some(match line.split_first() {
                 Some((1, text)) => Answer::Failed(text.to_vec()),
                 Some((2, text)) => Answer::Fatal(text.to_vec()),
-                // Not of this protocol: a shell's message, most likely.
+                // Not part of the protocol: most likely a shell's message.
                 _ => Answer::Fatal(line.to_vec()),
             });
         }

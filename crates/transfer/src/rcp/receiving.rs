@@ -25,13 +25,13 @@ pub(super) struct Receiving {
     pub(super) name: Vec<u8>,
     pub(super) path: Vec<u8>,
     pub(super) file: File,
-    /// What was there before was something else than a file, which cannot be cut to length.
+    /// The existing target was not a plain file and cannot be cut to length.
     pub(super) special: bool,
     pub(super) mode: Option<u32>,
     pub(super) times: Option<Times>,
     pub(super) size: u64,
     pub(super) left: u64,
-    /// Not written yet.
+    /// Data that are not written yet.
     pub(super) pieces: VecDeque<Bytes>,
     pub(super) held: usize,
     pub(super) started: Instant,
@@ -104,7 +104,7 @@ impl Receiving {
     }
 }
 
-/// As the kernel takes them.
+/// Converts times to the kernel's form.
 pub(super) fn timestamps(times: Times) -> Timestamps {
     let spec = |(seconds, nanoseconds): (i64, u32)| Timespec {
         tv_sec: seconds,

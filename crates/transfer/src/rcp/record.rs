@@ -134,7 +134,7 @@ impl NoNumber {
     }
 }
 
-/// Digits up to `end`, at least one; what is behind it.
+/// Parses digits up to `end`, at least one; returns the number and the text after `end`.
 fn number(text: &[u8], end: Option<u8>) -> Result<(u64, &[u8]), NoNumber> {
     let len = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(len);
@@ -207,7 +207,7 @@ pub(crate) fn fuzz(line: &[u8]) {
         let text = record.encode();
         let again = Record::parse(text.strip_suffix(b"\n").unwrap_or(&text));
         match (record, again) {
-            // What is sent has whole seconds.
+            // On the wire, times have whole seconds.
             (Record::Times(_), Ok(Record::Times(_))) => {}
             (record, again) => assert_eq!(again, Ok(record)),
         }

@@ -33,7 +33,7 @@ pub enum RelayError {
     /// The source sends a name that leads elsewhere (CVE-2019-6111).
     #[error("error: unexpected filename: {}", display_name(.0))]
     Name(Vec<u8>),
-    /// What the source sent instead of a first record: the words of a shell.
+    /// Text before the first record: a shell's message.
     #[error("{}", display_name(.0))]
     Shell(Vec<u8>),
     /// A side gives up, in its own words.

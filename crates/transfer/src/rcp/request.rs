@@ -15,7 +15,7 @@ const MOST_PATTERNS: usize = 4096;
 #[error("could not expand pattern")]
 pub struct TooManyAlternatives;
 
-/// What may come.
+/// Names that the source may send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request(Option<Vec<Vec<u8>>>);
 
@@ -43,7 +43,7 @@ impl Request {
         Ok(Self(Some(patterns.iter().map(|pattern| base_name(pattern).to_vec()).collect())))
     }
 
-    /// Whether a file or directory of this name may be among what was asked for.
+    /// Returns true if the request covers a file or directory of this name.
     pub fn allows(&self, name: &[u8]) -> bool {
         self.0.as_ref().is_none_or(|patterns| {
             patterns.iter().any(|pattern| pattern == name || glob::matches(pattern, name))
@@ -76,7 +76,7 @@ fn expand_braces(pattern: &[u8]) -> Option<Vec<Vec<u8>>> {
 /// A pair of braces with at least one comma between them.
 struct Brace {
     start: usize,
-    /// Behind the closing one.
+    /// Index after the closing brace.
     end: usize,
     choices: Vec<std::ops::Range<usize>>,
 }

@@ -28,7 +28,7 @@ pub struct Sink {
     request: Request,
     /// Bits that a mode loses unless modes are kept.
     umask: u32,
-    /// Where things go: the target, then the directories that are being received, the innermost last.
+    /// Targets: the command's, then each directory that is being received, the innermost last.
     levels: Vec<Level>,
     /// For the next file or directory.
     times: Option<Times>,
@@ -53,7 +53,7 @@ enum State {
 
 struct Level {
     path: Vec<u8>,
-    /// What is received goes into it; otherwise it is the name of what is received.
+    /// True if received items go into it; false if it is the name of the received item.
     is_dir: bool,
     mode: Option<u32>,
     times: Option<Times>,
@@ -222,7 +222,7 @@ impl Sink {
         self.levels.len() > 1 || self.request.allows(name)
     }
 
-    /// Where something of this name goes.
+    /// Returns the local path of a received name.
     fn place(&self, name: &[u8]) -> Vec<u8> {
         match self.levels.last() {
             Some(level) if level.is_dir => join(&level.path, name),

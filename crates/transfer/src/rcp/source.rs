@@ -32,7 +32,7 @@ const UNASKED: usize = 64 * 1024;
 /// Sends files and directories to a [`Sink`](super::Sink).
 pub struct Source {
     options: Options,
-    /// What the command line names, still to be sent.
+    /// Paths of the command line that are still to be sent.
     paths: VecDeque<Vec<u8>>,
     /// Directories that are open, the innermost last.
     dirs: Vec<(Vec<u8>, ReadDir)>,
@@ -135,7 +135,7 @@ impl Source {
         self.state = State::Finished;
     }
 
-    /// What is being sent does not arrive.
+    /// Fails the file that is being sent.
     fn give_up(&mut self, why: &str) {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Data(sent) | State::Trailer(Some(sent)) => {
@@ -240,7 +240,7 @@ impl Source {
 
     /// Opens what is to be sent; says why when it cannot be.
     fn open(&mut self, path: Vec<u8>) -> Option<Item> {
-        // Not to hang on a FIFO.
+        // O_NONBLOCK: opening a FIFO would hang.
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
         let opened = std::fs::OpenOptions::new()
             .read(true)

@@ -1,5 +1,5 @@
-//! A party on two streams that block: the remote side's standard input and output, or the pipes of a program
-//! that leads there.
+//! Runs a role of the old protocol on two blocking streams: the remote side's standard input and output, or
+//! the pipes of a program that leads there.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::Instant;

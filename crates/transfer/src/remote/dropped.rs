@@ -12,7 +12,7 @@ use crate::remote::pending::What;
 use crate::token::Token;
 
 impl Remote {
-    /// What was taken for dropped is answered after all. Nothing waits for that any more.
+    /// Handles the late answer to a request that counted as dropped. Nothing waits for it any more.
     pub(super) fn too_late(&mut self, body: ReplyBody) {
         if let ReplyBody::Handle(handle) = body {
             self.perform(Op::Close(Handle::Remote(handle)), Token::Nothing);

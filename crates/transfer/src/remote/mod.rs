@@ -40,8 +40,8 @@ use crate::token::Token;
 pub(crate) enum Received {
     /// The answer to an operation.
     Answer(Token, Outcome),
-    /// What `opened` asked to open was given a handle that is open already. It is being closed again, and
-    /// nothing else is opened while something is open.
+    /// The server gave `opened` a handle that is already open. It is being closed again, and nothing else is
+    /// opened while something is open.
     SameHandle { opened: Token, holders: Vec<HandlePurpose> },
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Remote {
     handles: Handles,
     /// Answers to CLOSEs that came before those to OPENs that were sent earlier.
     early_closes: VecDeque<(u32, Token, Outcome)>,
-    /// What is to be opened when less is open.
+    /// Requests that wait until fewer files are open.
     to_open: ToOpen,
     /// The other end of the copy is remote, too.
     both_remote: bool,
@@ -150,7 +150,7 @@ impl Remote {
         self.session.set_link_order(order);
     }
 
-    /// Has links told from what they lead to in all listings.
+    /// Makes all listings tell links from their targets.
     pub(crate) const fn tell_links(&mut self) {
         self.listed.wanted = true;
     }
@@ -291,7 +291,7 @@ impl Remote {
 
     /// Sends what is queued, as far as the channel takes it; true when nothing is left.
     pub(crate) fn flush(&mut self, out: &mut dyn Output) -> bool {
-        // What waits for an answer that nothing brings.
+        // No further reply may come that would open the waiting ones.
         self.open_waiting();
         let many = self.session.takes_many_in_a_packet() || self.takes_first_flight();
         self.outgoing.flush(many, out)
@@ -334,7 +334,7 @@ impl Remote {
         }
     }
 
-    /// What an answer means; `None` when it is kept for later.
+    /// Returns the meaning of an answer; `None` if it is kept for later.
     fn came(&mut self, id: u32, awaited: Awaited, body: ReplyBody) -> Option<Received> {
         self.pending.answered(id);
         let Awaited { token, shape, what } = awaited;
@@ -343,7 +343,7 @@ impl Remote {
         match what {
             What::Other => {}
             What::Closes if self.handles.opening_before(id) => {
-                // What this handle was good for may be in doubt when they are answered.
+                // The validity of this handle may be in doubt when they are answered.
                 self.early_closes.push_back((id, token, outcome));
                 return None;
             }
@@ -365,7 +365,7 @@ impl Remote {
         Some(Received::Answer(token, outcome))
     }
 
-    /// What the answer to a READDIR means; `None` where its entries are to be looked at.
+    /// Returns the meaning of an answer to READDIR; `None` if its entries must be looked at first.
     fn listed(&mut self, id: u32, token: Token, outcome: Outcome) -> Option<Received> {
         let answer = self.listed.look_at(id, token, outcome, self.session.lists_links());
         self.look_at_more();
@@ -383,7 +383,7 @@ impl Remote {
         }
     }
 
-    /// What the answer to a request to open something means; `None` where it is to be opened later.
+    /// Returns the meaning of an answer to a request that opens; `None` if it is to be opened later.
     fn opened(&mut self, id: u32, awaited: Awaited, code: StatusCode, outcome: Outcome) -> Option<Received> {
         let Awaited { token, shape, .. } = awaited;
         let opening = self.handles.answered(id);

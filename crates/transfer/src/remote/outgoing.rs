@@ -9,7 +9,7 @@ pub(super) struct Outgoing {
     /// Requests in order; the first `sent` bytes are gone.
     pub(super) queue: Vec<u8>,
     sent: usize,
-    /// Where the request ends that is half sent, in `queue`.
+    /// End of the half-sent request in `queue`.
     request_end: usize,
     /// Part of a WRITE is sent; only its rest may follow.
     pub(super) mid_message: bool,

@@ -14,7 +14,7 @@ pub(super) struct Awaited {
     pub(super) what: What,
 }
 
-/// What a request does to handles, or what its answer is for besides its token.
+/// Effect of a request on handles, or further uses of its answer besides its token's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Opens,
@@ -56,7 +56,7 @@ impl Pending {
         self.awaited.is_empty()
     }
 
-    /// How many answers are awaited; a few more when they come out of order.
+    /// Number of awaited answers; slightly more when they come out of order.
     pub(super) fn len(&self) -> usize {
         self.awaited.len()
     }

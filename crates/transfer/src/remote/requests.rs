@@ -7,7 +7,7 @@ use crate::answers::Shape;
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Fault, Handle, Op, Outcome};
 use crate::to_open::{OpenRequest, Opening};
 
-/// How an operation is carried out.
+/// How an operation becomes requests.
 #[allow(clippy::large_enum_variant, reason = "it is returned once and taken apart at once")]
 #[derive(Debug)]
 pub(super) enum Asked<'a> {
@@ -147,9 +147,9 @@ const fn is_answered_by_status(op: &Op<'_>) -> bool {
     )
 }
 
-/// How a file is opened: its path, the flags, and what it is made with.
+/// Returns path, flags and attributes of an OPEN.
 fn open_of<'a>(op: &Op<'a>) -> Option<(&'a [u8], OpenFlags, Attrs)> {
-    // Without READ some servers cut what is there (Erlang/OTP's).
+    // Without READ some servers (Erlang/OTP's) truncate the existing file.
     let both = OpenFlags::READ | OpenFlags::WRITE;
     Some(match *op {
         Op::OpenRead(path) => (path, OpenFlags::READ, Attrs::NONE),
@@ -178,7 +178,7 @@ fn open_of<'a>(op: &Op<'a>) -> Option<(&'a [u8], OpenFlags, Attrs)> {
     })
 }
 
-/// What `op` is to open, and the shape of its answer.
+/// Returns the object that `op` opens, and the form of the reply.
 pub(super) fn opening_of(op: &Op<'_>, session: &Session) -> Option<(Opening, Shape)> {
     Some(match *op {
         Op::List { path, pattern } if session.supports(extension::LIST_DIR) => {

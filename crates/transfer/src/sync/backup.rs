@@ -12,7 +12,7 @@ use crate::token::{FileStep, NameStep, PlaceStep, RemovalStep, Side, SyncStep, T
 /// Mode of directories made for backups: what was private stays so.
 const MODE: u32 = 0o700;
 
-/// What continues when something has been moved away.
+/// The work that continues when the old file has been moved away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replaced {
     ByFile(Key),
@@ -33,7 +33,7 @@ impl Replaced {
     }
 }
 
-/// What is to be done at the target's end.
+/// Operation at the target's end.
 #[derive(Debug, PartialEq, Eq)]
 enum BackupStep {
     Rename {
@@ -69,7 +69,7 @@ impl Backup {
     }
 }
 
-/// What is being moved away. `top` is the target of the copy in each call.
+/// Files that are being moved away. `top` is the target of the copy in each call.
 #[derive(Debug)]
 pub(crate) struct Backups {
     /// See [`crate::TreeSync::backup_dir`].
@@ -109,7 +109,7 @@ impl Backups {
         ends.start(Side::Target, Op::RenameNew { old: &backup, new: from }, Token::Nothing);
     }
 
-    /// Where `from` is moved to.
+    /// Returns the backup path of `from`.
     fn path_of(&self, top: &[u8], from: &[u8]) -> Vec<u8> {
         let root = self.root(top).unwrap_or_default();
         let below = from.strip_prefix(top).unwrap_or(from);
@@ -124,9 +124,9 @@ impl Backups {
         (self.under_way.insert(Backup { from, to, whose, missing: None, making: false }), step)
     }
 
-    /// What follows the answer to the last step of `key`.
+    /// Handles the answer to the last step of `key`.
     fn on_answer(&mut self, top: &[u8], key: Key, answer: Result<(), Fault>) -> Option<BackupStep> {
-        // Of an absolute path the last directory is made, not those above it.
+        // For an absolute path only the last directory is created, not its parents.
         let relative = self.directory.as_deref().is_some_and(|path| !path.starts_with(b"/"));
         let exists = if relative { top.len() + 1 } else { self.root(top).unwrap_or_default().len() };
         let backup = self.under_way.get_mut(key)?;

@@ -22,7 +22,7 @@ use crate::wording::FailedStep;
 /// Items that are compared at a time: each asks its questions at once, and keeps its names in memory.
 const MOST_COMPARED: usize = 1024;
 
-/// What is asked of an end, about a path.
+/// Query to an end, about a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Stat,
@@ -51,12 +51,12 @@ impl Request {
     }
 }
 
-/// What the caller does next.
+/// Next action of the caller.
 #[derive(Debug)]
 pub(crate) enum CompareStep {
     /// Asks the end that `step` is about; the answer is for [`Comparisons::on_answer`].
     Ask { key: Key, step: SyncStep, path: Vec<u8>, request: Request },
-    /// Moves what is there to the directory of backups; the answer is for [`SyncStep::Cleared`].
+    /// Moves the existing file to the backups; the answer is for [`SyncStep::Cleared`].
     BackUp(Key, Vec<u8>),
     /// Something in the directory is made or removed.
     Touch(Option<Key>),
@@ -67,7 +67,7 @@ pub(crate) enum CompareStep {
     /// Reports that what is there is the copy. `link`: where it leads, if it is a symbolic link that was
     /// read.
     Unchanged { source: Vec<u8>, target: Vec<u8>, info: Info, link: Option<Vec<u8>> },
-    /// Reports that what is there is newer.
+    /// Reports that the target's file is newer.
     Newer(Vec<u8>),
     /// Reads both files; what comes of it is for [`Comparisons::contents_compared`].
     CompareContents(Box<Item>),
@@ -92,7 +92,7 @@ struct Compare {
     asked: u8,
     /// It has failed, and the failure was reported.
     failed: bool,
-    /// Where the links lead.
+    /// Targets of the links at both ends.
     links: [Option<Vec<u8>>; 2],
     /// The extended attributes at both ends.
     xattrs: [Option<Xattrs>; 2],
@@ -293,7 +293,7 @@ impl Comparisons {
         }
     }
 
-    /// What is there is the copy: only its attributes may differ.
+    /// The target equals the source; only its attributes may differ.
     fn unchanged(&mut self, key: Key, terms: &Terms) {
         let Some(Compare { item, links: [link, _], .. }) = self.items.get(key) else { return };
         let TargetEntry::Found(_) = item.there else { return self.copy(key) };
@@ -384,7 +384,7 @@ impl Compare {
                 return Some(CompareStep::Failed(FailedStep::StatSource, source, fault_of(outcome)));
             }
             (SyncStep::Target, Ok(Done::Info(info))) => self.item.there = TargetEntry::Found(info),
-            // What cannot be seen may still be written to: that shows it.
+            // A target that cannot be looked at may still be writable: OPEN decides.
             (SyncStep::Target, _) | (SyncStep::Cleared, Ok(_)) => self.item.there = TargetEntry::Nothing,
             (SyncStep::SourceLink, outcome) => self.links[0] = path_of(outcome).ok(),
             (SyncStep::TargetLink, outcome) => self.links[1] = path_of(outcome).ok(),

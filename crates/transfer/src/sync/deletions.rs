@@ -23,7 +23,7 @@ use crate::wording::FailedStep;
 /// Deletions under way at a time.
 const AT_A_TIME: usize = 64;
 
-/// What the caller does next.
+/// Next action of the caller.
 #[derive(Debug)]
 pub(crate) enum DeletionStep {
     /// Opens a directory itself, no link to one; the answer is for [`RemovalStep::List`].
@@ -52,7 +52,7 @@ pub(crate) enum DeletionStep {
     DoNotCopy(Item),
 }
 
-/// How far deleting is.
+/// Stage of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Something may still be copied.
@@ -62,7 +62,7 @@ enum Stage {
     Done,
 }
 
-/// What is to be deleted, and what is being deleted.
+/// Pending and running deletions.
 #[derive(Debug)]
 pub(crate) struct Deletions {
     /// Deletions at most.

@@ -1,11 +1,11 @@
-//! What the target has and the source has not.
+//! Entries of the target that the source does not have.
 
 use crate::end::{Entry, Kind, Times};
 use crate::names::{display_name, is_safe_name, join};
 use crate::select::Selection;
 use crate::task::place::is_part_name;
 
-/// What a directory of the target has and the source has not.
+/// Entries of a target directory that the source does not have.
 #[derive(Debug)]
 pub(crate) struct Extraneous {
     /// The directory, its path from the top of the tree, and its times.

@@ -14,7 +14,7 @@ pub(crate) struct Listings {
     target: Vec<Entry>,
 }
 
-/// What is to be done about an entry of the source.
+/// Verdict on an entry of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryVerdict {
     /// It is no file, directory or link that is copied.
@@ -33,7 +33,7 @@ pub(crate) struct Compared {
     pub(crate) verdict: EntryVerdict,
 }
 
-/// What the target has and the source has not.
+/// Entries of the target that the source does not have.
 #[derive(Debug, Default)]
 pub(crate) struct NotAtSource {
     pub(crate) to_delete: Vec<Entry>,

@@ -1,4 +1,4 @@
-//! What is remembered of a copy of what differs ([`crate::TreeSync`]).
+//! State of a copy that copies only differences ([`crate::TreeSync`]).
 
 pub(crate) mod backup;
 pub(crate) mod comparisons;

@@ -1,4 +1,4 @@
-//! Whether two files are taken for the same by what is known of them without reading them.
+//! Decides by attributes alone whether two files count as equal.
 
 use crate::end::{Info, Times};
 

@@ -1,4 +1,4 @@
-//! Whether a file is unchanged by what is known of it, and which of its attributes are to be mended.
+//! Decides by attributes whether a file is unchanged, and which of its attributes must be corrected.
 
 use crate::Options;
 use crate::end::{Change, Info, Kind};
@@ -7,7 +7,7 @@ use crate::options::Keep;
 use crate::sync::same::{is_unchanged, same_time};
 use crate::target_facts::NotKept;
 
-/// What counts when two files are compared by what is known of them.
+/// Attributes that count in a comparison of two files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     keep: Keep,
@@ -55,7 +55,7 @@ impl Terms {
                 (user != u32::MAX && user != their_user) || (group != u32::MAX && group != their_group)
             })
         };
-        // Where giving it away has failed once, it will fail again.
+        // If the server refused one change of owner, it will refuse others.
         let owner = wanted.filter(|ids| differs(*ids) && !self.owner_refused);
         let mask =
             if keep.owner && (owner.is_some() || !wanted.is_some_and(differs)) { 0o7777 } else { 0o777 };
@@ -66,7 +66,7 @@ impl Terms {
         {
             change.mode = Some(ours & mask);
         }
-        // What was compared by its contents may have another time.
+        // A file that was compared by its content may have another time.
         if self.preserve
             && let (Some(ours), Some(theirs)) = (info.times, there.times)
             && !same_time(ours, theirs, self.times_are_full)

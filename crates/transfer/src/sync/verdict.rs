@@ -1,15 +1,15 @@
-//! What follows for an item from what both ends have under its name.
+//! Decides about an item by the entries that both ends have under its name.
 
 use crate::Options;
 use crate::end::{Info, Kind};
 use crate::sync::same::{has_exact_time, is_newer, is_unchanged};
 
-/// What the options say of comparing.
+/// Options of comparisons.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CompareRules {
     pub(crate) keeps_links: bool,
     pub(crate) keeps_hard_links: bool,
-    /// Copies are made beside what is there, and moved over it.
+    /// Copies are made beside the existing file, and replace it by a rename.
     atomic: bool,
     pub(crate) dry_run: bool,
     keeps_newer: bool,
@@ -19,7 +19,7 @@ pub(crate) struct CompareRules {
     pub(crate) deletes: bool,
     /// Reports of copies say where links lead.
     reports_links: bool,
-    /// What is replaced is moved away.
+    /// Replaced files are moved to the backups.
     pub(crate) backs_up: bool,
 }
 
@@ -38,7 +38,7 @@ impl CompareRules {
         }
     }
 
-    /// What follows from what both ends have. `full`: both have times in full.
+    /// Compares the entries of both ends. `full`: both have times in full resolution.
     pub(crate) fn verdict(self, ours: &Info, theirs: &Info, full: bool) -> Verdict {
         match (ours.kind, theirs.kind) {
             (Kind::Special, _) | (Kind::Dir, Kind::Dir) => Verdict::Copy,
@@ -58,7 +58,7 @@ impl CompareRules {
             }
             (Kind::Symlink, Kind::Symlink) => Verdict::CompareLinks,
             (Kind::Symlink, _) | (_, Kind::Symlink) if self.backs_up => Verdict::ClearWay,
-            // A link is made beside what is there, and moved over it.
+            // A link is made beside the existing file, and replaces it by a rename.
             (Kind::Symlink, _) => Verdict::Copy,
             (_, Kind::Symlink) if self.atomic => Verdict::Copy,
             (_, Kind::Symlink | Kind::Special) => Verdict::ClearWay,
@@ -75,11 +75,11 @@ impl CompareRules {
     }
 }
 
-/// What is to be done about an item of which both ends are known.
+/// Verdict on an item whose entries at both ends are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Copy,
-    /// What is there goes first; it is no directory.
+    /// The existing entry, which is no directory, is removed first.
     ClearWay,
     ClearDirectory,
     Unchanged,

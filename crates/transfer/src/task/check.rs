@@ -23,7 +23,7 @@ const DIGESTS_IN_FLIGHT: usize = 8;
 
 const SAMPLES_IN_FLIGHT: usize = 64;
 
-/// How the two ends are compared.
+/// Method of comparing the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Digests,
@@ -36,16 +36,16 @@ pub(crate) struct Check {
     pub(crate) mode: Mode,
     todo: PendingRanges,
     asked: VecDeque<Range>,
-    /// All before this agrees.
+    /// All bytes before this offset agree.
     good: u64,
-    /// Where it ends when all agree.
+    /// End of the comparison if all bytes agree.
     end: u64,
     pub(crate) differs: bool,
     /// The target did not give back what it has: it is no better known than before.
     pub(crate) unreadable: bool,
 }
 
-/// What a comparison asks next.
+/// Next request of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextRange {
     Ask {
@@ -54,7 +54,7 @@ pub(crate) enum NextRange {
     },
     /// Nothing before more answers have come.
     Wait,
-    /// All is compared that has to be.
+    /// The comparison is complete.
     End,
 }
 
@@ -99,7 +99,7 @@ impl Check {
             .unwrap_or_default()
     }
 
-    /// What is missing of the range at `offset` from an end: from where on, and how much.
+    /// Returns offset and length of the bytes that an end has not returned yet of the range at `offset`.
     pub(crate) fn missing(&self, side: Side, offset: u64) -> Option<(u64, u64)> {
         let range = self.asked.iter().find(|range| range.offset == offset)?;
         let got = range.parts[side as usize].len() as u64;
@@ -163,7 +163,7 @@ struct Range {
     offset: u64,
     len: u64,
     answers: [Option<Vec<u8>>; 2],
-    /// What has come of the bytes of each end: a server may give less than it was asked for.
+    /// Bytes received from each end: a server may return fewer than requested.
     parts: [Vec<u8>; 2],
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn digests_of(fields: &[u8]) -> Option<Vec<u8>> {
     (reader.string().ok()? == b"sha256").then(|| reader.rest().to_vec())
 }
 
-/// How many of the `len` bytes of a range are shown to be the same by these answers.
+/// Returns how many of the `len` bytes of a range these answers show to be equal.
 fn agreeing(mode: Mode, ours: &[u8], theirs: &[u8], len: u64) -> u64 {
     match mode {
         Mode::Samples => {

@@ -22,7 +22,7 @@ pub(crate) struct Content {
 
 #[derive(Debug, Default)]
 enum State {
-    /// Not wanted, or lost.
+    /// Not requested, or lost.
     #[default]
     Without,
     Here(InOrder),

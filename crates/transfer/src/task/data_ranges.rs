@@ -1,4 +1,4 @@
-//! Where the data of sparse files are: holes are not read, not sent, and still holes in the copy.
+//! Data ranges of sparse files: holes are not read or sent, and remain holes in the copy.
 //!
 //! A file that takes less space on its disk than it is long is asked where its data are before the first of
 //! them moves. Nothing is sent of a hole; the copy gets its length at the end. A server that is not Longhaul
@@ -68,7 +68,7 @@ impl Tasks {
                     None => {}
                 }
             }
-            // What is not known is copied as it reads.
+            // An unknown layout is copied like plain data.
             _ => file.holes.data = None,
         }
         true
@@ -99,7 +99,7 @@ mod tests {
             panic!("the file is not opened");
         };
         for (storage, resume, asks) in [(4096, false, true), (SIZE, false, false), (4096, true, false)] {
-            // What a file system has of holes does not matter here.
+            // The file system's handling of holes does not matter here.
             info.storage = Some(storage);
             let mut tasks = Tasks::default();
             let mut file = File::new(0, Item::top(name.clone(), Vec::new(), info), Instant::now());

@@ -1,4 +1,4 @@
-//! What has to be done to end one file: decided from what is known of it alone.
+//! Decides how a file ends, by the facts about this file alone.
 
 use crate::Direction;
 use crate::end::Change;
@@ -8,7 +8,7 @@ use crate::task::File;
 use crate::task::file::Faults;
 use crate::task::proof::ProofStage;
 
-/// What becomes of a part file when all is written and closed.
+/// Fate of a part file after all data are written and it is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PartEnd {
     /// There is none, or what is under its name is not known well enough to be touched.
@@ -21,10 +21,10 @@ pub(crate) enum PartEnd {
     Keep { part: Vec<u8>, good: u64 },
 }
 
-/// How copies are to be read back.
+/// Which copies are read back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Proofs {
-    /// All copies, not only those of which the sums were lost.
+    /// All copies, not only those whose sums were lost.
     pub(crate) always: bool,
     /// Both ends have digests.
     pub(crate) digests: bool,
@@ -86,7 +86,7 @@ impl File {
         change
     }
 
-    /// What is to be copied once more, because this copy turned out wrong or cannot get its name.
+    /// Returns the item to copy again, because this copy is wrong or cannot get its name.
     pub(crate) fn copied_again(&self) -> Option<Item> {
         let Faults { undone, too_long, .. } = self.faults;
         let again = (self.place.corrupt && !self.item.again)
@@ -105,7 +105,7 @@ impl File {
         Some(item)
     }
 
-    /// What becomes of the part file.
+    /// Returns the fate of the part file.
     pub(crate) fn part_end(&self) -> PartEnd {
         let Some(part) = self.place.growing().map(<[u8]>::to_vec) else { return PartEnd::Nothing };
         let good = self.taken.good_end();
@@ -113,7 +113,7 @@ impl File {
         if !self.faults.failed {
             PartEnd::Rename(part)
         } else if !self.state.is_examined() && !self.faults.tainted {
-            // Nothing is known about what is there, which is no reason to throw it away.
+            // Without knowledge about the existing file there is no reason to discard it.
             PartEnd::Nothing
         } else if self.place.corrupt || self.faults.tainted || good == 0 || tag.is_none() {
             PartEnd::Discard(part)

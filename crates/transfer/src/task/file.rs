@@ -1,4 +1,4 @@
-//! What is known of one file on its way.
+//! State of one file during its copy.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -28,16 +28,16 @@ pub(crate) struct File {
     pub(crate) requests: Requests,
     pub(crate) taken: ConfirmedRanges,
     pub(crate) relay: Relay,
-    /// Where its data and its holes are.
+    /// Data ranges and holes.
     pub(crate) holes: Holes,
     pub(crate) sums: Sums,
-    /// Under which name the file grows.
+    /// The name under which the file grows.
     pub(crate) place: Place,
     pub(crate) queued: Queued,
     pub(crate) faults: Faults,
 }
 
-/// Where a file waits for its turn.
+/// The queue in which a file waits for its turn.
 #[derive(Debug, Default)]
 pub(crate) struct Queued {
     pub(crate) sending: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Queued {
     pub(crate) ahead: u64,
 }
 
-/// What is wrong with a copy.
+/// Faults of a copy.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// It is not completed.
@@ -63,7 +63,7 @@ pub(crate) struct Faults {
 #[derive(Debug, Default)]
 pub(crate) struct Relay {
     pub(crate) held: BTreeMap<u64, Vec<Bytes>>,
-    /// Where the next WRITE goes.
+    /// Offset of the next WRITE.
     pub(crate) write_at: u64,
 }
 
@@ -115,8 +115,8 @@ impl File {
         self.relay.write_at = kept;
     }
 
-    /// Where the next WRITE begins, and how much may be behind that: first what has to be sent again. `None`:
-    /// nothing is left.
+    /// Returns offset and maximum length of the next WRITE; ranges to be repeated come first. `None`: nothing
+    /// is left.
     pub(crate) fn next_write(&self, chunk: u64) -> Option<(u64, u64)> {
         if let Some(&(offset, len)) = self.requests.again.last().filter(|_| !self.faults.failed) {
             return Some((offset, len.into()));
@@ -125,7 +125,7 @@ impl File {
         (!self.faults.failed && !self.requests.complete && left > 0).then_some((self.requests.next, left))
     }
 
-    /// All that was asked for is on the target, or has been given to it.
+    /// All requested data are on the target, or have been passed to it.
     pub(crate) fn data_sent(&self) -> bool {
         self.requests.all_moved() && self.relay.held.is_empty()
     }
@@ -137,7 +137,7 @@ impl File {
 }
 
 impl File {
-    /// Where the data end that begin at the cursor.
+    /// Returns the end of the data range at the cursor.
     pub(crate) fn data_end(&self) -> u64 {
         let left = |data: &&VecDeque<(u64, u64)>| data.iter().position(|&(_, to)| to > self.requests.next);
         match self.holes.data.as_ref().and_then(|data| data.get(left(&data)?)) {
@@ -177,7 +177,7 @@ impl File {
 }
 
 impl File {
-    /// Where requests have to stop for now.
+    /// Returns the offset up to which data may be requested now.
     pub(crate) fn request_end(&self, chunk: u64) -> u64 {
         if self.handles.on_channels.is_empty() || self.requests.to_eof || self.place.growing().is_some() {
             return self.requests.size;

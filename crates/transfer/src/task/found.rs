@@ -1,5 +1,4 @@
-//! What follows from what the target has under the two names of a copy: whether it is complete, continued or
-//! replaced.
+//! Decides whether a file is complete, continued or replaced, by the target's entries under its two names.
 
 use crate::end::{AsFound, Info};
 use crate::ends::Ends;
@@ -8,7 +7,7 @@ use crate::task::File;
 use crate::task::probe::Probe;
 use crate::{Direction, Options};
 
-/// What decides besides what is there.
+/// Rules of the decision that do not depend on the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FoundRules {
     /// The target is on a server.
@@ -21,16 +20,16 @@ pub(crate) struct FoundRules {
     preserve: bool,
     /// A complete copy is worth nothing without a sum of it.
     needs_sum: bool,
-    /// What something else has left is continued.
+    /// A partial file of another program is continued.
     adopts_partial: bool,
 }
 
-/// What is to be done when both names are known.
+/// Next step once both names are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterProbe {
     /// Writes under the final name.
     InPlace,
-    /// What is there is the copy.
+    /// The existing file is the complete copy.
     KeepComplete,
     /// Asks for our name, too.
     LookAtPart,
@@ -54,8 +53,8 @@ impl FoundRules {
         }
     }
 
-    /// What follows for `file`, which was probed. `can_digest`: both ends have digests; it is asked for few
-    /// files.
+    /// Returns the next step for `file`, which was probed. `can_digest`: both ends support digests, which are
+    /// requested for few files.
     pub(crate) fn after_probe(
         self,
         file: &File,
@@ -125,7 +124,7 @@ impl FoundRules {
     }
 }
 
-/// Whether what the target has of this very source may become a part of the copy.
+/// Returns true if existing data of this very source may become part of the copy.
 fn may_continue(file: &File) -> bool {
     file.place.tag.is_some() && !file.item.fresh
 }
@@ -163,7 +162,7 @@ mod tests {
         file
     }
 
-    /// What is left by an attempt that has noted so much of the part file.
+    /// Data of an earlier attempt that has recorded this much of the part file.
     fn noted(file: &File, dir: &tempfile::TempDir, bytes: u64) -> Leftovers {
         let mut journal = Journal::open(&dir.path().join("journal"), true, None).expect("a journal");
         let part = file.place.part.as_deref().expect("a name");

@@ -3,14 +3,14 @@
 use crate::end::Handle;
 use crate::token::Side;
 
-/// How far requests may be ahead of what is confirmed without a gap, in a file that goes over several
+/// Limit of how far requests may be ahead of the data confirmed without a gap, in a file that uses several
 /// channels.
 pub(crate) const SPAN: u64 = 32 << 20;
 
 /// Less than this is not worth opening a file several times.
 pub(crate) const LEAST_LEFT: u64 = 8 << 20;
 
-/// What is known of a file on one of the additional channels.
+/// State of a file on one of the additional channels.
 #[derive(Debug, Default)]
 pub(crate) enum OnChannel {
     #[default]
@@ -36,7 +36,7 @@ impl OnChannel {
     }
 }
 
-/// Whether a file may go over several channels.
+/// Whether the target is a plain file, so that it may use several channels.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plain {
     #[default]
@@ -46,7 +46,7 @@ pub(crate) enum Plain {
     Yes,
 }
 
-/// What is open of a file.
+/// Open handles of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     pub(crate) source: Option<Handle>,

@@ -1,4 +1,4 @@
-//! Where the data of a sparse file are, and which holes were passed over.
+//! Data ranges of a sparse file, and the holes that were skipped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, RwLock};
@@ -7,10 +7,10 @@ use std::sync::{Arc, RwLock};
 /// must not be cut to a length that another thread has just written behind.
 pub(crate) type Growth = Arc<RwLock<()>>;
 
-/// What is known of a file's holes.
+/// Holes of a file, as far as known.
 #[derive(Debug)]
 pub(crate) struct Holes {
-    /// Where data are, from the next request on; `None`: everywhere.
+    /// Data ranges from the next request on; `None`: everywhere.
     pub(crate) data: Option<VecDeque<(u64, u64)>>,
     /// Relay: those that were passed over and that writing has not come to, from start to end.
     pub(crate) passed: BTreeMap<u64, u64>,

@@ -1,5 +1,5 @@
-//! Whether what is under our name at a server is ours: in a directory that others may write to, it may be
-//! another user's.
+//! Decides whether a file under a part name at a server is ours: in a directory that others may write to, it
+//! may be another user's.
 //!
 //! A server does not say which user it runs as. A file that it has just made belongs to that user: one is
 //! made, looked at and removed, once in a copy that finds something to go on with.
@@ -14,8 +14,8 @@ use crate::task::queues::Tasks;
 use crate::token::{OwnerStep, Side, Token};
 
 impl Tasks {
-    /// Whether what was found under our name, with these `ids`, is ours; `None` where that has to be asked
-    /// first.
+    /// Returns whether the file found under the part name, with these `ids`, is ours; `None` if the server
+    /// must be asked first.
     pub(crate) fn is_part_ours(
         &mut self,
         key: Key,

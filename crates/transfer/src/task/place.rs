@@ -25,9 +25,9 @@ pub(crate) struct Place {
     pub(crate) lock: Option<OwnedFd>,
     /// The plain file that is to be replaced.
     pub(crate) old: Option<Info>,
-    /// What is there grew in an earlier attempt.
+    /// The part file is from an earlier attempt.
     pub(crate) continued: bool,
-    /// Up to where the journal knows.
+    /// Bytes from the start that the journal records.
     pub(crate) noted: u64,
     /// When the first question was asked, until it is answered.
     pub(crate) asked_at: Option<Instant>,
@@ -39,7 +39,7 @@ pub(crate) struct Place {
     pub(crate) kept: bool,
     /// It cannot be given its final name.
     pub(crate) barred: bool,
-    /// What was written is not what was sent.
+    /// The written data differ from the sent data.
     pub(crate) corrupt: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What is kept of files and directories by requests of its own: owner and group, extended attributes, access
-//! control lists.
+//! Attributes of files and directories that need requests of their own: owner and group, extended
+//! attributes, access control lists.
 //!
 //! In this order, because a new owner takes set-user-id bits and capabilities away; mode and times come after
 //! that. What an end cannot keep is no failure of the copy: it is reported once. Answers in, the next step
@@ -33,7 +33,7 @@ impl Preserved {
     }
 }
 
-/// What the options say is to be kept, and what the ends can.
+/// Attributes that the options ask for and the ends support.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PreserveRules {
     keep: Keep,
@@ -41,7 +41,7 @@ pub(crate) struct PreserveRules {
     have_xattrs: bool,
 }
 
-/// What is to be done next.
+/// Next request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PreserveRequest {
     /// Gives the copy this user and group; the answer is for the step.
@@ -54,7 +54,7 @@ pub(crate) enum PreserveRequest {
     Done { owned: bool },
 }
 
-/// What is not kept, and is to be reported.
+/// Attribute that is not kept, to be reported.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotPreserved {
     /// A server has no extended attributes.
@@ -63,7 +63,7 @@ pub(crate) enum NotPreserved {
     Refused(NotKept, Fault),
 }
 
-/// What follows from an answer.
+/// Next step after an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PreserveNext {
     pub(crate) request: PreserveRequest,

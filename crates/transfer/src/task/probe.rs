@@ -1,9 +1,9 @@
-//! What the target has under the two names of a copy, the final one and that of its part file, before one is
-//! opened.
+//! Looks up the target's entries under the two names of a copy, the final one and its part file's, before
+//! one of them is opened.
 
 use crate::end::{AsFound, Done, FaultKind, Info, Kind, Outcome};
 
-/// A part file that is there already.
+/// A part file that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundPart {
     pub(crate) size: u64,
@@ -20,29 +20,29 @@ pub(crate) struct Probe {
     pub(crate) part_unasked: bool,
     /// The final name was a symbolic link: these are the names where it leads.
     pub(crate) followed: bool,
-    /// What has the final name can only be written in place.
+    /// The entry with the final name can only be written in place.
     pub(crate) in_place: bool,
-    /// What has the final name is not our copy, nor the beginning of it.
+    /// The entry with the final name is neither our copy nor its beginning.
     pub(crate) rejected: bool,
     pub(crate) found: Option<FoundPart>,
     /// Something has the part file's name, and may be nothing to continue.
     pub(crate) left_over: bool,
 }
 
-/// What follows from an answer about the final name.
+/// Result of the answer about the final name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtTarget {
     /// A plain file, which will be replaced.
     Replaced(Info),
     /// A symbolic link: the file that it leads to is replaced.
     Link,
-    /// Nothing is there, or what is there is replaced without a look at it.
+    /// Nothing exists there, or it is replaced without a look at it.
     Free,
     /// It is written in place.
     InPlace,
 }
 
-/// How the final name may be given to a copy.
+/// Entries that a copy may replace under its final name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replacing {
     /// Also what has several names: the others keep what they have.
@@ -73,7 +73,7 @@ impl Probe {
         there
     }
 
-    /// How our name is opened. `remote`: the target is on a server.
+    /// Returns how the part file is opened. `remote`: the target is on a server.
     pub(crate) fn opening(&self, as_found: AsFound, remote: bool) -> OpeningPart {
         let found = self.found.filter(|_| as_found == AsFound::Kept).map(|found| found.size);
         let removed = as_found == AsFound::Fresh && self.left_over;
@@ -97,13 +97,13 @@ impl Probe {
 /// Opening a part file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct OpeningPart {
-    /// Bytes that are there and may be continued.
+    /// Length of existing data that may be continued.
     pub(crate) found: Option<u64>,
-    /// Something has its name.
+    /// An entry has the part file's name.
     pub(crate) left_over: bool,
-    /// That was to be removed.
+    /// That entry was to be removed.
     pub(crate) removed: bool,
-    /// Its name is one that nothing else can know.
+    /// The part file's name is random, and so not known to others.
     pub(crate) random: bool,
     /// As scp opens files: the server answers nothing else.
     pub(crate) emptied: bool,

@@ -1,4 +1,4 @@
-//! Which bytes of a file have been asked for or sent, and which have to be again.
+//! The bytes of a file that were requested or sent, and those to be repeated.
 
 /// READs and WRITEs of one file.
 #[derive(Debug, Default)]
@@ -7,7 +7,7 @@ pub(crate) struct Requests {
     pub(crate) size: u64,
     /// The size says nothing (0, as files in /proc have it, or unknown): the file is read to its end.
     pub(crate) to_eof: bool,
-    /// Where the next new request starts.
+    /// Offset of the next new request.
     pub(crate) next: u64,
     /// Ranges that short answers left out, or that have no answer: offset and length.
     pub(crate) again: Vec<(u64, u32)>,
@@ -53,7 +53,7 @@ impl Requests {
         self.reads + self.writes
     }
 
-    /// All that was asked for has come, or has been sent.
+    /// All requested data have arrived, or have been sent.
     pub(crate) const fn all_moved(&self) -> bool {
         self.complete && self.half_sent == 0 && self.lent == 0 && self.again.is_empty() && self.reads == 0
     }

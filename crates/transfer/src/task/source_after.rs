@@ -1,8 +1,8 @@
-//! What is known of the source of one file after it was read.
+//! Attributes of a file's source after reading it.
 
 use crate::changed::Changed;
 
-/// What is known of the source of one file after it was read.
+/// Attributes of a file's source after reading it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SourceAfter {
     #[default]

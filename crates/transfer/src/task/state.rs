@@ -1,4 +1,4 @@
-//! Where a file is between the first look at it and its end. Each state owns what is needed in it alone.
+//! States of a file, from the first look at it to its end. Each state owns the data that it alone needs.
 //!
 //! ```text
 //! Comparing ─┐ (its contents at both ends; it may not be copied at all)
@@ -42,7 +42,7 @@ pub(crate) enum State {
     Cutting(Closed),
 }
 
-/// Under which name a target is opened.
+/// How a target is opened, and under which name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Opening {
     /// Under its final name.
@@ -54,11 +54,11 @@ pub(crate) enum Opening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     ReadWrite,
-    /// Like `ReadWrite`; what is there was compared before.
+    /// Like `ReadWrite`; the existing file was compared before.
     Compared,
     /// The end refused to open it for reading too.
     WriteOnly,
-    /// As scp opens it: what is there goes.
+    /// Like scp: an existing file is emptied.
     Emptied,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Resuming {
     pub(crate) of: Found,
 }
 
-/// What is compared with the source before it is continued.
+/// The existing file that is compared with the source before it is continued.
 #[derive(Debug)]
 pub(crate) enum Found {
     Part,
@@ -91,16 +91,16 @@ pub(crate) enum Found {
     ToContinue,
 }
 
-/// What is asked about a file while its data move.
+/// Queries about a file while its data move.
 #[derive(Debug, Default)]
 pub(crate) struct Copying {
-    /// What is to be kept besides.
+    /// Attributes that need requests of their own.
     pub(crate) preserved: Preserved,
     /// Whether the source changed while it was read.
     pub(crate) source_after: SourceAfter,
 }
 
-/// What is known of a copy when its data have moved, up to its end.
+/// Facts about a copy whose data have moved, up to its end.
 #[derive(Debug, Default)]
 pub(crate) struct Closed {
     /// Bytes of the copy.
@@ -109,11 +109,11 @@ pub(crate) struct Closed {
     pub(crate) sum: Option<Vec<u8>>,
     /// How the source changed while it was read.
     pub(crate) changed: Option<Changed>,
-    /// What was at the target before is compared, or there was nothing.
+    /// The target's previous content was compared, or there was none.
     pub(crate) examined: bool,
     /// The target is no plain file: a device does not give back what it was given.
     pub(crate) special: bool,
-    /// What is wrong was cut off, or removed, or will never be.
+    /// The wrong part was cut off or removed, or cannot be.
     pub(crate) cut: bool,
     /// Message for users about a copy that has its final name but not all of its attributes.
     pub(crate) flaw: Option<String>,
@@ -197,7 +197,7 @@ impl State {
         matches!(self, Self::Copying(_)) || self.closed().is_some_and(|closed| closed.examined)
     }
 
-    /// What is known of a copy that is closed.
+    /// Facts about a copy that is closed.
     pub(crate) const fn closed(&self) -> Option<&Closed> {
         match self {
             Self::Closing(Closing { closed, .. })
@@ -218,7 +218,7 @@ impl State {
         }
     }
 
-    /// What is known of a copy that ends; `None` before CLOSE.
+    /// Facts about a copy that ends; `None` before CLOSE.
     pub(crate) fn into_closed(mut self) -> Option<Closed> {
         self.closed_mut().map(std::mem::take)
     }
@@ -247,12 +247,12 @@ impl State {
         }
     }
 
-    /// What is compared is under its final name, and is to be continued there.
+    /// Returns true if the compared file has its final name and is to be continued there.
     pub(crate) const fn continues_final(&self) -> bool {
         matches!(self, Self::Resuming(Resuming { of: Found::InPlace | Found::ToContinue, .. }))
     }
 
-    /// What is known of the names at the target, until one of them is opened.
+    /// Entries under the names at the target, until one of them is opened.
     pub(crate) const fn probe(&self) -> Option<&Probe> {
         match self {
             Self::Probing(probe) => Some(probe),
@@ -267,7 +267,7 @@ impl State {
         }
     }
 
-    /// What is asked while the data move.
+    /// Queries while the data move.
     pub(crate) const fn copying_mut(&mut self) -> Option<&mut Copying> {
         match self {
             Self::Copying(copying) => Some(copying),

@@ -11,7 +11,7 @@ pub(crate) struct Sums {
     pub(crate) content: Content,
     /// Over what was copied, while both ends sum up.
     pub(crate) ours: Option<RunningSum>,
-    /// What the server has summed up on handles that are closed.
+    /// Sum of the server over handles that are closed.
     pub(crate) theirs: RunningSum,
     /// Both ends summed up, and a part of that is lost.
     pub(crate) lost: bool,

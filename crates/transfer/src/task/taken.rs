@@ -9,7 +9,7 @@ pub(crate) struct ConfirmedRanges {
     pub(crate) kept: u64,
     /// Bytes that have been taken since.
     pub(crate) confirmed: u64,
-    /// All bytes before this have been taken.
+    /// All bytes before this offset have been taken.
     pub(crate) prefix: u64,
     /// Ranges behind `prefix` that have been taken, from start to end.
     pub(crate) islands: BTreeMap<u64, u64>,
@@ -42,7 +42,7 @@ impl ConfirmedRanges {
         }
     }
 
-    /// How much of the target is known to be right.
+    /// Returns the length of the target that is known to be right.
     pub(crate) fn good_end(&self) -> u64 {
         self.prefix.min(self.real_end)
     }

@@ -1,4 +1,4 @@
-//! What is in a directory: listed a part at a time, sorted into files and directories.
+//! Listings of directories: read in parts, and sorted into files and directories.
 
 use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome, fault_of};
 use crate::ends::Ends;
@@ -12,7 +12,7 @@ use crate::tree::walk::{ENTRIES_HELD, Tree};
 use crate::wording::FailedStep;
 use crate::{Direction, Options, Selection, wording};
 
-/// What a listing needs besides the tree.
+/// The parts of the engine that a listing uses besides the tree.
 #[derive(Debug)]
 pub(crate) struct ListingContext<'a> {
     pub(crate) direction: Direction,
@@ -176,7 +176,7 @@ impl Tree {
             }
             return;
         }
-        // Where one is open at a time, what waits is opened when this one is closed.
+        // If only one may be open at a time, waiting ones are opened when this one is closed.
         let alone = ends.source.as_ref().is_some_and(|source| source.one_at_a_time());
         let few = alone || dir.waiting() == 0 || self.waiting.files + self.waiting.subdirs < ENTRIES_HELD;
         // A local answer comes at once: more requests gain nothing.

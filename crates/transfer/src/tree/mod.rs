@@ -39,7 +39,7 @@ pub(crate) struct Dir {
     /// Files and directories below that are started and not finished.
     pub(crate) children: usize,
     pub(crate) at_target: AtTarget,
-    /// What is to be kept besides mode and times.
+    /// Attributes that need requests of their own.
     pub(crate) preserved: Preserved,
     /// Something in the target was made or removed.
     pub(crate) touched: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Making {
     /// It was presumed, and could not be made: what has failed in it so far, to be reported if it is there
     /// after all.
     pub(crate) doubts: Option<Vec<String>>,
-    /// Why it could not be made, while the end is asked what is there.
+    /// Why the directory could not be created, while the end is asked for the existing entry.
     pub(crate) fault: Option<Fault>,
     /// That fault is reported.
     pub(crate) reported: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Listing {
     pub(crate) complete: bool,
     pub(crate) in_flight: u32,
     pub(crate) allowed: u32,
-    /// What was listed of another make of server, until all is.
+    /// Names listed so far, for servers that are not Longhaul's.
     pub(crate) seen: SeenNames,
     /// Names that differ from another one by case only, and the one that is being looked at: they go last.
     pub(crate) twins: CaseCollisions,
@@ -94,13 +94,13 @@ impl Default for Listing {
     }
 }
 
-/// What the target has in a directory, where both ends are compared.
+/// The target's entries in a directory, if both ends are compared.
 #[derive(Debug)]
 pub(crate) struct AtTarget {
     /// Entries of both ends that wait to be compared, until both are listed.
     pub(crate) comparing: Option<Box<Comparing>>,
     pub(crate) list: TargetList,
-    /// What is under names that wait to be started, and what is known of those that are not here.
+    /// Entries under names that are not started yet; `there_else` holds for all other names.
     pub(crate) there: HashMap<Box<[u8]>, Info>,
     pub(crate) there_else: TargetEntry,
 }

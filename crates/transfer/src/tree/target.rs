@@ -19,14 +19,14 @@ impl Comparing {
     }
 }
 
-/// How far the target's listing is. Answers in, requests out.
+/// State of the target's listing. Answers in, requests out.
 #[derive(Debug, Default)]
 pub(crate) struct TargetList {
     state: ListState,
     handle: Option<Handle>,
     in_flight: u32,
     allowed: u32,
-    /// How often it was begun again.
+    /// Number of restarts.
     round: u8,
 }
 
@@ -41,7 +41,7 @@ enum ListState {
     Failed,
 }
 
-/// What an answer says.
+/// Result of an answer.
 #[derive(Debug)]
 pub(crate) enum Listed {
     Entries(Vec<Entry>),
@@ -50,7 +50,7 @@ pub(crate) enum Listed {
     Nothing,
 }
 
-/// What is to be asked for next.
+/// Next request.
 #[derive(Debug)]
 pub(crate) enum ListRequest {
     /// This many more parts, of the listing's `round`.

@@ -103,7 +103,7 @@ impl Tree {
         }
     }
 
-    /// What both ends have in a directory, once both have listed it.
+    /// Returns both ends' listings of a directory, once both are complete.
     pub(crate) fn take_listings(&mut self, key: Key) -> Option<Listings> {
         let dir = self.dirs.get_mut(key)?;
         let whole = dir.listing.complete && dir.listing.in_flight == 0;

@@ -17,7 +17,7 @@ const FILES_WAITING: usize = 512;
 /// Entries of all directories held back; beyond that only directories with nothing to go on with are listed.
 pub(crate) const ENTRIES_HELD: usize = 8 * 1024;
 
-/// How many directories may be open at a time on each end.
+/// Limits of open directories at each end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TreeLimits {
     pub(crate) open_dirs: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Tree {
     pub(crate) waiting: Waiting,
     /// Directories being made or listed for the first time.
     pub(crate) starting_dirs: usize,
-    /// What the command line names and is not started.
+    /// Items of the command line that are not started.
     pub(crate) top: VecDeque<Item>,
     /// Paths of the manifest that no listing has had yet.
     pub(crate) expected: HashSet<Vec<u8>>,

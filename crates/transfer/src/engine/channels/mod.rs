@@ -34,7 +34,7 @@ impl Engine {
         self.options.chooses_channels()
     }
 
-    /// How many more channels would help now. Each is to be answered by [`Engine::open_channel`] or
+    /// Returns how many more channels would help now. Answer each with [`Engine::open_channel`] or
     /// [`Engine::channel_refused`].
     pub fn channels_wanted(&mut self) -> usize {
         let front = self.tasks.sending.front().and_then(|&key| self.tasks.files.get(key));
@@ -61,7 +61,7 @@ impl Engine {
         wanted
     }
 
-    /// What channels that have nothing to do may be waiting for to change.
+    /// Returns state that idle channels wait on: a change means that they may have work.
     pub(crate) fn turn(&self) -> Turn {
         let chunk = self.flow.request_bytes(self.ends.request_bytes(self.ends.channels.side()));
         let front = self.tasks.sending.front().copied();
@@ -95,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// Bytes came on an additional channel.
+    /// Receives bytes of an additional channel.
     pub fn channel_received(&mut self, channel: usize, data: Bytes, now: Instant) {
         self.channel_take_in(channel, data, now);
         self.do_file_work();

@@ -1,4 +1,4 @@
-//! How a file ends: attributes, CLOSE, its final name, and the report of it.
+//! Ends a file: attributes, CLOSE, its final name, and the report.
 
 use crate::end::{Fault, FaultKind};
 use crate::engine::Engine;

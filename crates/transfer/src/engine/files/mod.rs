@@ -23,7 +23,7 @@ impl Engine {
     /// Copies it without comparing it with what the target has.
     pub(super) fn copy_item(&mut self, item: Item) {
         match (item.info.kind, item.info.mode) {
-            // What the command line names gets its path looked up first, see `behind_link`.
+            // A path of the command line is looked up first, see `behind_link`.
             (Kind::Dir, Some(_)) if !item.linked && self.options.recursive => self.begin_dir(item, None),
             (Kind::Symlink, _) if self.options.keep.links && item.parent.is_some() => self.begin_link(item),
             _ => self.begin_file(item),

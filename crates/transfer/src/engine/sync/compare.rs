@@ -74,7 +74,7 @@ impl Engine {
     fn compare_contents(&mut self, item: Item) {
         let (source, target) = (item.source.clone(), item.target.clone());
         let id = self.progress.new_file_id();
-        // Not a file to copy; if it is one after all, it gets another id.
+        // Not counted as a file. If it is copied after all, it gets another id.
         self.progress.not_files += 1;
         let size = item.info.size.unwrap_or(0);
         let mut file = File::new(id, item, self.progress.now);

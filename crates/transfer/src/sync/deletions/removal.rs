@@ -14,7 +14,7 @@ pub(super) struct Pending {
     pub(super) parent: Parent,
 }
 
-/// What goes on when something is deleted.
+/// The work that continues after a deletion.
 #[derive(Debug)]
 pub(super) enum Parent {
     /// The directory that it is in: extraneous too, or one that stays.
