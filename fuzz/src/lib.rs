@@ -113,7 +113,7 @@ impl FileSystem for Guarded {
         self.files.real_path(path)
     }
     fn rename(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()> {
-        // What a server is asked about its renames: neither name exists.
+        // The client's probe whether renames are permitted: neither name exists.
         if !old.starts_with(b".nothing.") {
             self.check(old);
             self.check(new);

@@ -168,7 +168,7 @@ fn sftp_tells_of_sources_that_grow() {
             assert!(ran.err.contains(told), "{command}: {}", ran.err);
             let copy = fs::read(lab.path("copy")).unwrap();
             assert!(copy.starts_with(&whole) && held.content().starts_with(&copy), "{command}");
-            // Nothing is told of a source that stays as it is.
+            // An unchanged source causes no message.
             let ran = sftp(&lab, port, command).ok(command);
             assert!(!ran.err.contains("changed"), "{command}: {}", ran.err);
             assert!(fs::read(lab.path("copy")).unwrap() == held.content(), "{command}");

@@ -132,7 +132,7 @@ ssh -q -S c -O exit server
 
 /// The server's clock is set forward and back by days and years: sessions, connections that have not logged
 /// in yet and penalties of addresses go on, because every deadline counts on the monotonic clock. Only ours:
-/// the sandbox of Debian's `sshd` does not bear a preloaded library.
+/// the sandbox of Debian's `sshd` does not permit a preloaded library.
 ///
 /// Covers: sshd_config LoginGraceTime; sshd_config ClientAliveInterval; sshd_config PerSourcePenalties (a clock that is stepped)
 #[test]

@@ -135,7 +135,7 @@ fn missing() -> Vec<&'static str> {
 /// Installs missing peers. Only root can install Debian's packages; for others the error names the command.
 pub(crate) fn install() -> Outcome {
     let debian = install_from_debian();
-    // What npm cannot get costs no other peer.
+    // A failure of npm must not prevent the other peers.
     let npm = if lh_interop::find("npm").is_some() { install_from_npm() } else { Ok(()) };
     if lh_interop::find("mvn").is_some() {
         install_from_maven()?;

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     pub(crate) sources: Vec<Place>,
     pub(crate) target: Place,
     pub(crate) options: Options,
-    /// Whether an interrupted copy leaves something to go on with: not with `--no-resume`.
+    /// Whether an interrupted copy can be resumed: not with `--no-resume`.
     pub(crate) resume: bool,
     /// `--pace`: bytes per second.
     pub(crate) pace: Option<u64>,
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     pub(crate) via: HostAccess,
     /// `-R`: the first of two remote hosts copies to the second by itself.
     pub(crate) direct: bool,
-    /// `-T`: take what comes, whatever was asked for.
+    /// `-T`: accept all names, including those that were not requested.
     pub(crate) unchecked_names: bool,
     /// The flags that a program like ssh(1) is to be given too.
     pub(crate) ssh_words: Vec<OsString>,
@@ -199,12 +199,12 @@ impl Arguments {
         limit.into_iter().chain(self.pace).min()
     }
 
-    /// What is wrong with the flags and no reason to stop. Another program that connects says it itself.
+    /// Warnings about the flags. A program of `-S` prints its own.
     pub(crate) fn warnings(&self) -> &[String] {
         if self.via == HostAccess::Inside { &self.connecting.warnings } else { &[] }
     }
 
-    /// The request for the configuration of `host`, for connecting again: nobody is asked anything.
+    /// The request for the configuration of `host`, for connecting again: without prompts.
     pub(crate) fn request_again(&self, host: &Host) -> Request {
         let mut request = self.request(host);
         request.command_line.insert(0, CommandLine::Flag("BatchMode", vec!["yes".to_owned()]));

@@ -184,7 +184,7 @@ fn check_directory(target: &OsStr) -> Result<(), NoDirectory> {
     Err(NoDirectory { target: bytes(target), error })
 }
 
-/// As `scp` does it: with cp(1).
+/// Copies by cp(1), like `scp`.
 fn copy_locally(arguments: &Arguments, source: &OsStr) -> u8 {
     let Place::Local(target) = &arguments.target else { return FAILURE };
     let mut command = Command::new("cp");
@@ -253,7 +253,7 @@ fn one_remote(
             Err(status) => return status,
         };
         if let Ok(connection) = &mut client {
-            // What it asks first goes out with the login.
+            // The copy's first requests go out together with the login.
             connection.open(&job, side, arguments.options.channels);
             if let Err(why) = authenticate(connection, &mut ui) {
                 client = Err(why);
@@ -397,7 +397,7 @@ fn relay(
     if status == 0 { exit_status(job.summary()) } else { status }
 }
 
-/// What the verdict about a copy rests on.
+/// Returns the measurements that the verdict about a copy uses.
 fn measured(arguments: &Arguments, direction: Direction, job: &Job) -> limits::Copy {
     let rate_limit = arguments.rate_limit();
     limits::Copy { direction, rate_limit, bytes: job.summary().bytes, waits: job.waits() }

@@ -25,7 +25,7 @@ pub(crate) fn options(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Op
         options.journal = journal_path(arguments, plan, hosts);
         options.journal_command = command();
     }
-    // What comes is paced by asking for no more; so is what another program sends for us.
+    // The copy itself paces downloads, and data that another program sends; the kernel paces our uploads.
     if plan.direction == Direction::Download || arguments.via != HostAccess::Inside {
         let pace = arguments.pace.map(|bytes| bytes.saturating_mul(8));
         options.bits_per_second = options.bits_per_second.into_iter().chain(pace).min();
@@ -38,7 +38,7 @@ fn command() -> Vec<Vec<u8>> {
     let (Ok(directory), Ok(program)) = (std::env::current_dir(), std::env::current_exe()) else {
         return Vec::new();
     };
-    // Where one file is several programs, the name chooses: a link of that name is beside it.
+    // One file may be all programs (`longhaul-multi`): the link `lhscp` beside it selects this one.
     let named = Some(program.with_file_name("lhscp")).filter(|path| path.is_file());
     let program = named.unwrap_or(program);
     let mut words = vec![bytes(directory.as_os_str()), bytes(program.as_os_str())];

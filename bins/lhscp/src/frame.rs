@@ -14,7 +14,7 @@ use crate::{events, show};
 /// The last event is written, or about to be.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// What a command does, between its first and its last event.
+/// State of a command between its first and its last event.
 pub(crate) struct Frame {
     pub(crate) record: RunRecord,
 }

@@ -23,7 +23,7 @@ pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) ->
     or_closed(log_in_silently(arguments, host, ui))
 }
 
-/// Connects and logs in; says why when it cannot.
+/// Connects and logs in; the log names the failure.
 pub(crate) fn log_in_silently(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
     let mut connection = Connection::log_in(&arguments.request(host), ui)?;
     let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.json)));
@@ -92,7 +92,7 @@ fn or_closed<T>(got: Option<T>) -> Option<T> {
     got
 }
 
-/// How a remote `scp` ended.
+/// Result of a remote `scp`.
 pub(crate) struct Ended {
     /// The connection is still good.
     pub(crate) connected: bool,
@@ -100,7 +100,7 @@ pub(crate) struct Ended {
     pub(crate) well: bool,
 }
 
-/// Runs `party` with `command` at the other end.
+/// Runs a role of the old protocol with `command` at the other end.
 pub(crate) fn run_role(
     connection: &mut Connection,
     command: Vec<u8>,

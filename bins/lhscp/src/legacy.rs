@@ -72,8 +72,8 @@ pub(crate) fn download(
     status
 }
 
-/// Whether a connection that cannot be made is told with words of this program, behind the reason. As with
-/// scp, only the side that sends does so: the other finds the end of its input before anything came.
+/// Whether a failed connection gets a message of this program after the reason. Like in scp, only the sending
+/// side prints one: the other side finds the end of its input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lost {
     Told,
@@ -135,7 +135,7 @@ fn run(
     u8::from(outcome.failures > 0 || !outcome.finished || !well)
 }
 
-/// What may come for `source`; `None` when that cannot be told, which is said.
+/// Returns the names that may be received for `source`; `None`, with a message, if they cannot be known.
 fn request(arguments: &Arguments, source: &[u8]) -> Option<Request> {
     if arguments.unchecked_names {
         return Some(Request::anything());
@@ -197,7 +197,7 @@ fn carry<R: Read, W: Write>(
         let recursive = arguments.options.recursive;
         rcp::relay(&mut from, &mut to, request, recursive, &mut |text| eprintln!("{text}"))
     };
-    // The sink finds the end of its input; what it still says is for nobody, but must have a place to go to.
+    // The sink finds the end of its input. Its last output is read and dropped, or it could not exit.
     drop((source, target.1));
     let _ = io::copy(&mut target.0, &mut io::sink());
     match result {

@@ -1,13 +1,18 @@
 //! `lhscp`: files and directories between hosts, with the command line, the messages and the exit statuses of
 //! scp(1).
 //!
-//! The copy itself is `lh_transfer`, for SFTP and for the old protocol; here are the words of the command
-//! line ([`lh_ssh_transfer::place`], `command_line`), who is connected to whom (`copy`), the ways to get
-//! there (`inside` this process, `pipes` to another program, `direct` from host to host), the old protocol
-//! over each of them (`legacy`), its remote side (`remote_side`), copies that survive (`durable`), what a
-//! person sees (`show`) and what a program does (`events`, from the first to the last: `frame`), what limited
-//! a copy (`limits`), what the whole command did (`record`), and the files that it leaves for programs
-//! (`outputs`).
+//! `lh_transfer` makes the copy, by SFTP or by the old protocol. This crate has:
+//!
+//! | module | what |
+//! |---|---|
+//! | `command_line`, [`lh_ssh_transfer::place`] | the words of the command line |
+//! | `copy` | which hosts are connected to each other |
+//! | `inside`, `pipes`, `direct` | connections: in this process, by another program, from host to host |
+//! | `legacy`, `remote_side` | the old protocol over each of them, and its remote side |
+//! | `durable` | options of copies that can be resumed by a later command |
+//! | `show`, `events`, `frame` | output for people and for programs |
+//! | `limits`, `record` | what limited a copy, and totals of the whole command |
+//! | `outputs` | files for programs: manifest, list of failures |
 
 mod command_line;
 mod copy;

@@ -1,5 +1,4 @@
-//! What held a copy up, and what would help: from what the kernel counted for this process and its
-//! connection.
+//! Finds what limited a copy, and advice, from the kernel's counters of this process and its connection.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use lh_sys::tcp_info::TcpInfo;
 use lh_sys::time::process_cpu;
 use lh_transfer::{Direction, Waits};
 
-/// What is counted when data can flow, behind the login, to be compared at the end.
+/// Counters after the login, when data can flow; compared with those at the end.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     at: Instant,
@@ -26,13 +25,13 @@ pub(crate) struct Start {
 pub(crate) struct Verdict {
     /// One word for programs.
     pub(crate) name: &'static str,
-    /// What it is, for people.
+    /// The limit, for people.
     pub(crate) what: String,
-    /// What would help.
+    /// Advice against the limit.
     pub(crate) advice: String,
 }
 
-/// What the kernel counted of the connection.
+/// The kernel's counters of the connection.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Path {
     /// Smallest round trip.
@@ -41,11 +40,11 @@ pub(crate) struct Path {
     pub(crate) segment: f64,
     /// Segments with data that were sent.
     pub(crate) sent: f64,
-    /// How many of these were sent again.
+    /// Segments of these that were retransmitted.
     pub(crate) sent_again: f64,
     /// Segments with data that were received.
     pub(crate) received: f64,
-    /// How many of these came after a gap: an earlier one was lost, or overtaken.
+    /// Segments of these that arrived after a gap: an earlier one was lost or overtaken.
     pub(crate) after_gaps: f64,
     /// Time in which TCP had data to send, and the part of it in which the receiver's window was closed.
     pub(crate) busy: Option<[Duration; 2]>,
@@ -60,7 +59,7 @@ const SHORT_PATH: f64 = 1e6;
 /// After each loss about a round trip's worth of segments comes after a gap.
 const GAP: f64 = 16.0;
 impl Path {
-    /// Of a socket, while it is open.
+    /// Reads the counters of an open socket.
     pub(crate) fn of(socket: impl AsFd) -> Self {
         let round_trip = lh_sys::socket::round_trip(&socket);
         let info = TcpInfo::of(&socket);
@@ -105,7 +104,7 @@ impl Start {
         Self { at: Instant::now(), cpu: process_cpu(), threads: threads::own(), ended: Duration::ZERO }
     }
 
-    /// A thread that took part has ended, and used so much CPU time.
+    /// Records the CPU time of a thread of the copy that has ended.
     pub(crate) fn thread_ended(&mut self, cpu: Duration) {
         self.ended = self.ended.max(cpu);
     }
@@ -124,7 +123,7 @@ impl Start {
         self.at.elapsed()
     }
 
-    /// What limited the copy that has ended just now.
+    /// Returns the limit of the copy that has just ended.
     pub(crate) fn verdict(&self, copy: &Copy, path: &Path) -> Verdict {
         judge(copy, path, self.elapsed(), self.busiest())
     }
@@ -140,7 +139,7 @@ fn share(part: Duration, whole: Duration) -> f64 {
     part.as_secs_f64() / whole.as_secs_f64().max(1e-9)
 }
 
-/// What is known of a copy.
+/// Measurements of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copy {
     /// Which way it went.
@@ -149,7 +148,7 @@ pub(crate) struct Copy {
     pub(crate) rate_limit: Option<u64>,
     /// Bytes that went over the connection.
     pub(crate) bytes: u64,
-    /// Where the time went.
+    /// Time by what the copy waited for.
     pub(crate) waits: Waits,
 }
 
@@ -377,7 +376,7 @@ mod tests {
         assert_eq!(judged(up, bbr.clone(), part(30)).name, "server");
         let got = judged(up, Path { sent_again: 5000.0, ..bbr }, part(30));
         assert_eq!((got.name, got.advice.contains("bbr")), ("loss", false), "{got:?}");
-        // On loopback the same loss bears a hundred times the rate.
+        // On loopback the same loss permits a hundred times the rate.
         let loopback = Path { round_trip: Some(Duration::from_micros(50)), segment: 65_483.0, ..lossy() };
         assert_eq!(judged(up, loopback, part(30)).name, "server");
         // A handful of segments is chance.

@@ -1,7 +1,7 @@
 //! The ways in which a command ends: their names for programs, and the exit statuses. docs/copying.md has the
 //! table, and a test holds it against this module.
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Everything was copied, and verified where that was to be done.
@@ -42,7 +42,7 @@ impl Outcome {
         }
     }
 
-    /// What an exit status says of a command. `moved`: something was copied. `lost`: a connection was lost.
+    /// Translates an exit status. `moved`: something was copied. `lost`: a connection was lost.
     pub(crate) const fn of(status: u8, moved: bool, lost: bool) -> Self {
         if status == Self::Complete.status() {
             Self::Complete
@@ -58,7 +58,7 @@ impl Outcome {
     }
 }
 
-/// What `scp -O` says when its connection has gone.
+/// Message of `scp -O` about a lost connection.
 pub(crate) const LOST: &str = "lost connection";
 
 /// Exit status when something was not copied.

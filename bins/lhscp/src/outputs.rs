@@ -22,7 +22,7 @@ use lh_ssh_transfer::place::{Place, bytes};
 const MANIFEST_OUT: &str = "--manifest-out";
 const FAILED_OUT: &str = "--failed-out";
 
-/// What the command line asks for.
+/// Output files that the command line asks for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputSettings {
     pub(crate) manifest: Option<PathBuf>,
@@ -60,12 +60,12 @@ struct State {
     begun: bool,
     copied: Option<Spool>,
     failed: Failed,
-    /// Of the copy that goes on.
+    /// Failures of the running copy.
     failing: Failed,
     error: Option<io::Error>,
 }
 
-/// What the files say of the command.
+/// Facts about the command that the files contain.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) id: &'a str,
@@ -78,7 +78,7 @@ pub(crate) struct Run<'a> {
     pub(crate) shard: Option<Shard>,
 }
 
-/// What has not been copied.
+/// Items that were not copied.
 #[derive(Debug, Default)]
 struct Failed {
     /// Paths from the top of their trees.
@@ -98,7 +98,7 @@ impl Failed {
         self.named |= other.named;
     }
 
-    /// As `--manifest` takes it.
+    /// Returns the list in the form that `--manifest` reads.
     fn text(&self) -> Vec<u8> {
         let lines = |path: &Vec<u8>| !path.contains(&b'\n') && !path.ends_with(b"\r");
         let with_lines = self.paths.iter().all(lines);
@@ -159,7 +159,7 @@ impl Outputs {
         self.wanted.manifest.is_some().then_some(self.wanted.algorithm)
     }
 
-    /// True where what failed is to be listed.
+    /// Returns true if failed items are listed (`--failed-out`).
     pub(crate) const fn list_failed(&self) -> bool {
         self.wanted.failed.is_some()
     }

@@ -71,7 +71,7 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     conclude(arguments, &start, &summary, verdict, record);
     for mut end in ends {
         drop(end.stdin.take());
-        // The last answers are nobody's any more, but a server that cannot deliver them would end badly.
+        // The last answers are not needed, but a server that cannot deliver them would exit with a failure.
         let _ = lh_sys::fd::set_nonblocking(&end.stdout, false);
         let _ = std::io::copy(&mut end.stdout, &mut std::io::sink());
         drop(end.stdout);

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus};
 use crate::command_line::{Arguments, HostAccess};
 use crate::place::Host;
 
-/// What is run on the host.
+/// The program to run on the host.
 pub(crate) enum Remote<'a> {
     /// The SFTP subsystem.
     Sftp,

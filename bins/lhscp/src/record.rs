@@ -1,4 +1,4 @@
-//! What a whole command did: the numbers of its copies together, for the last event of `--json`.
+//! Totals of a whole command over its copies, for the last event of `--json`.
 //!
 //! A command line can need several copies, one after the other, and a copy several attempts. Each attempt
 //! adds its numbers here, and the program writes the last event in one place, whichever way it ends.
@@ -12,8 +12,9 @@ use lh_transfer::Summary;
 use crate::limits::Verdict;
 use crate::outcome::Outcome;
 
-/// What the display of a copy sees, shared with the record because the copy owns its display. The highest
-/// rate is told of every copy, the rest only of those by scp's old protocol, which have no [`Summary`].
+/// Counts of a copy's display, shared with the record because the copy owns its display. The highest
+/// rate comes from every copy, the other counts only from those by scp's old protocol: these have no
+/// [`Summary`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen(Arc<SeenCounts>);
 
@@ -31,7 +32,7 @@ impl Seen {
         self.0.peak.fetch_max(rate as u64, Ordering::Relaxed);
     }
 
-    /// A file of so many bytes was copied.
+    /// Records a copied file of this size.
     pub(crate) fn file(&self, bytes: u64) {
         self.0.files.fetch_add(1, Ordering::Relaxed);
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -52,11 +53,11 @@ pub(crate) struct RunRecord {
     pub(crate) start: String,
     started: Instant,
     copies: Arc<Mutex<Copies>>,
-    /// What the displays of the copies see.
+    /// Counts that the displays of the copies see.
     pub(crate) seen: Seen,
 }
 
-/// What is known of the copies so far.
+/// Totals of the copies so far.
 #[derive(Debug, Default)]
 struct Copies {
     /// All copies that have ended.
@@ -152,13 +153,13 @@ impl RunRecord {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// What limited the command, and what would help; empty where no copy was judged.
+    /// Returns the limit of the command, and advice; empty if no copy was judged.
     pub(crate) fn limit(&self) -> (&'static str, String) {
         let judged = |(_, verdict): &(Duration, Verdict)| (verdict.name, verdict.advice.clone());
         self.copies().verdict.as_ref().map(judged).unwrap_or_default()
     }
 
-    /// How the command ended.
+    /// Returns the result of the command.
     pub(crate) fn outcome(&self, status: u8) -> Outcome {
         let total = self.total();
         let moved = total.files + total.directories > 0 || total.bytes > 0;

@@ -1,6 +1,6 @@
 //! `-t` and `-f`: the remote side of the old protocol, on standard input and output.
 //!
-//! Started by the `scp -O` of somebody else, by WinSCP, by what is built into network equipment.
+//! Started by the `scp -O` of another host, by WinSCP, or by network equipment.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -54,7 +54,7 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
     u8::from(party.failures() > 0 || !party.is_finished())
 }
 
-/// What goes wrong is told in the protocol; only `-v` says more, on standard error.
+/// Failures travel in the protocol; only `-v` adds messages, on standard error.
 struct RemoteReport {
     verbose: bool,
     /// To this side.
@@ -63,7 +63,7 @@ struct RemoteReport {
     account: Option<File>,
 }
 
-/// What the server that started us has opened for it. Anew, so that the records of several copies come behind
+/// Opens the file that the server passed for records. O_APPEND, so that the records of several copies follow
 /// each other.
 fn account() -> Option<File> {
     let fd: u32 = std::env::var(copied::VARIABLE).ok()?.parse().ok()?;

@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Signals that end a pause, and the copy.
 pub(crate) const STOP: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// What comes next.
+/// Next step after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Another attempt, now.
@@ -35,7 +35,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Attempts {
     retry_limit: RetryLimit,
-    /// Of [`RetryLimit::Times`].
+    /// Attempts left of [`RetryLimit::Times`].
     left: u32,
     pause: Duration,
     /// When something was copied last, or the first attempt began.

@@ -1,13 +1,13 @@
-//! What the command line says about connections that are lost.
+//! Flags about lost connections.
 
 use std::time::Duration;
 
-/// How long it goes on without a connection.
+/// When to give up connecting again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetryLimit {
-    /// So many attempts in a row, for a copy that had begun (`--retries`).
+    /// After this many attempts in a row, for a copy that has begun (`--retries`).
     Times(u32),
-    /// So long without progress, from the first attempt on (`--retry-for`).
+    /// After this time without progress, counted from the first attempt (`--retry-for`).
     For(Duration),
 }
 

@@ -1,4 +1,4 @@
-//! What a person sees: a line per file, and messages.
+//! Output for people: a line per file, and messages.
 
 use std::io::Write as _;
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub(crate) struct Show {
     /// When data could flow, behind the login.
     started: Option<Instant>,
     totals: Totals,
-    /// Of all files together.
+    /// Progress of all files together.
     meter: Meter,
     next_json: Instant,
     seen: Seen,
@@ -192,7 +192,7 @@ pub(crate) fn conclude(
     record.judged(start.elapsed(), verdict);
 }
 
-/// What `--sync` did.
+/// Returns the summary of `--sync`.
 fn differences(summary: &Summary) -> String {
     format!("{} copied, {} unchanged, {} deleted", summary.files, summary.unchanged, summary.deleted)
 }

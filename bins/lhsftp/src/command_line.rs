@@ -15,7 +15,7 @@ use lh_transfer::{Options, Verify, journal};
 use crate::over_ssh::Server;
 use crate::place::{Place, PlaceError};
 
-/// Where a batch comes from.
+/// Source of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Batch {
     File(PathBuf),
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     pub(crate) batch: Option<Batch>,
     /// The path in the destination.
     pub(crate) path: Option<Vec<u8>>,
-    /// Where a file that the destination names is fetched to.
+    /// Local target of a file that the destination names.
     pub(crate) target: Option<Vec<u8>>,
 }
 
@@ -131,7 +131,7 @@ fn no_place(error: &PlaceError) -> Stop {
     }
 }
 
-/// As OpenSSH's `sftp` ends before it has a connection.
+/// Ends like OpenSSH's `sftp` before it has a connection.
 fn fatal(text: &str) -> Stop {
     Stop { out: String::new(), err: format!("{text}\r\n"), status: NO_CONNECTION }
 }

@@ -58,7 +58,7 @@ fn print(stop: &Stop) -> u8 {
     stop.print()
 }
 
-/// Where commands come from.
+/// Source of commands.
 enum Input {
     Terminal,
     File(File),

@@ -22,7 +22,7 @@ pub(crate) struct Place {
     pub(crate) host: String,
     /// Only the URI form names one.
     pub(crate) port: Option<u16>,
-    /// Where to start, or what to fetch.
+    /// Directory to start in, or file to fetch.
     pub(crate) path: Option<Vec<u8>>,
 }
 
@@ -76,7 +76,7 @@ fn checked(
     Ok(Place { user: user.map(str::to_owned), host: host.to_owned(), port, path })
 }
 
-/// Where the host part ends: the first colon outside of brackets.
+/// Returns the end of the host part: the first colon outside of brackets.
 fn colon(bytes: &[u8]) -> Option<usize> {
     let host = bytes.iter().rposition(|&byte| byte == b'@').map_or(0, |at| at + 1);
     // A user name holds no colon before the at sign; one after a colon belongs to the path.

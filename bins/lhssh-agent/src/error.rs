@@ -92,7 +92,7 @@ pub(crate) enum SocketError {
 #[derive(Debug, thiserror::Error)]
 #[error("{task} \"{named}\": {why}")]
 pub(crate) struct LibraryRefused {
-    /// What fails thereby.
+    /// The task that fails.
     pub(crate) task: &'static str,
     /// The path, as the client gives it.
     pub(crate) named: String,

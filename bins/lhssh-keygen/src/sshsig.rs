@@ -24,7 +24,7 @@ const HEADER: &str = "-----BEGIN SSH SIGNATURE-----";
 /// Upper limit of a key revocation list, bytes.
 const MAX_REVOKED: u64 = 128 << 20;
 
-/// What is done with a signature, which decides about its options.
+/// Operation on a signature; it decides which options are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     Sign,

@@ -131,7 +131,7 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
     let to_stderr = debug > 0 || parsed.has('e') || parsed.has('E');
     let log_level = if parsed.has('q') { Some(Level::Quiet) } else { lh_server::debug_level(debug) };
     let log_target = match to_stderr {
-        // What is the journal's either way goes there with fields.
+        // Standard error that leads to the journal gets lines with fields.
         _ if !parsed.has('E') && lh_sys::service::stderr_is_journal() => LogTarget::Journal,
         true => LogTarget::Stderr,
         false => LogTarget::Syslog,

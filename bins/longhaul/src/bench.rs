@@ -80,7 +80,7 @@ fn run_one(parsed: &Parsed, host: &str) -> Result<u8, Fault> {
     let out = if parsed.has_long("json") { format!("{}\n", results.json()) } else { text(&results) };
     let printed = print(&out);
     let written = page_file.map_or(Ok(()), |file| file.write(&page(std::slice::from_ref(&results))));
-    // What was measured is lost only where neither can be written.
+    // The results are lost only if neither file can be written.
     let status =
         [printed, written].into_iter().filter_map(Result::err).map(|fault| fault.report(FAILURE)).max();
     Ok(status.unwrap_or_else(|| if stop() { INTERRUPTED } else { 0 }))
@@ -94,7 +94,7 @@ struct PageFile<'a> {
 
 fn open_page(parsed: &Parsed) -> Result<Option<PageFile<'_>>, Fault> {
     let Some(path) = parsed.long_value("html").map(Path::new) else { return Ok(None) };
-    // What is in it stays until there is a new page.
+    // The old page stays until the new one is complete.
     let file =
         File::options().write(true).create(true).truncate(false).open(path).map_err(Fault::file(path))?;
     Ok(Some(PageFile { path, file }))
@@ -244,7 +244,7 @@ fn command_there(parsed: &Parsed, to: &str) -> String {
     command
 }
 
-/// Has the first host measure the path to the second one, with the `longhaul` that is installed there.
+/// Makes the first host measure the path to the second one, with the `longhaul` installed there.
 fn from_there(parsed: &Parsed, from: &str, to: &str) -> Result<Results, Fault> {
     let plan = plan(parsed, from)?;
     let lhssh = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("lhssh")));

@@ -37,7 +37,7 @@ pub(crate) fn endpoint(parsed: &Parsed, word: &str) -> Result<(String, u16), Fau
     Ok((options.config.host.clone(), options.config.port()))
 }
 
-/// What the command line asks for, and warnings about it.
+/// Returns the request of the command line, and warnings about it.
 fn request(parsed: &Parsed, word: &str) -> Result<(Request, Vec<String>), Fault> {
     let account = local_account()?;
     let connecting = Connecting::new(parsed, 'B', &account);

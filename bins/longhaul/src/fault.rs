@@ -64,7 +64,7 @@ pub(crate) enum Fault {
     Refused(String),
 }
 
-/// What is wrong with the content of a file.
+/// Fault in the content of a file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Content {
     /// Not UTF-8.
@@ -141,6 +141,6 @@ impl Fault {
 /// A message of the program.
 pub(crate) fn say(text: &str) {
     use std::io::Write as _;
-    // Standard error may be a pipe that nobody reads.
+    // Standard error may be a pipe without a reader.
     let _ = writeln!(io::stderr(), "{}: {text}", LONGHAUL.called());
 }

@@ -130,7 +130,7 @@ fn user(found: &Found) -> String {
     display_name(found.session.user.as_bytes())
 }
 
-/// What runs, in words.
+/// Describes the programs of a session.
 fn runs(programs: Programs) -> String {
     let Programs { shells, commands, subsystems } = programs;
     let kinds = [(shells, "shell"), (commands, "command"), (subsystems, "subsystem")];

@@ -32,7 +32,7 @@ pub(crate) struct Summary {
     pub(crate) cpu: [Option<f64>; 2],
     /// Names of the congestion control of the client and of the server.
     pub(crate) congestion_control: [Option<String>; 2],
-    /// Whether an end has a sample.
+    /// True if an end has a sample.
     pub(crate) has_samples: bool,
     /// When the connection was interrupted, in a sentence.
     pub(crate) outage: Option<String>,

@@ -27,7 +27,7 @@ const FILLED: f64 = 0.4;
 /// Cores above which a process has certainly used more than one: the clocks of record and kernel differ a
 /// little.
 const ONE_CORE: f64 = 1.05;
-/// What helps against a busy processor.
+/// Advice against a busy processor.
 const CIPHER: &str = "A cipher that the processor has instructions for (aes128-gcm@openssh.com) needs least.";
 
 /// Measured facts about one connection.

@@ -127,7 +127,7 @@ fn full_disks_and_closed_pipes_end_without_a_panic() {
         let err = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(full), "{words:?}: {err}");
         assert!(err.contains("standard output: No space left on device"), "{words:?}: {err}");
-        // A reader that has gone away has enough.
+        // A reader that closes the pipe, as `head` does, is no failure.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let done = command(at, words).stdout(writer).output().unwrap();

@@ -37,7 +37,7 @@ pub(crate) fn is_not_accepted(words: &str) -> bool {
 pub(crate) struct TurnedAway {
     /// Why the first one was not, in the system's words.
     pub(crate) words: String,
-    /// How many there were.
+    /// Number of refused connections.
     pub(crate) failed: usize,
     /// Logins before the first of them, and the seconds since the first login.
     pub(crate) made: usize,

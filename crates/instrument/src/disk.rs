@@ -19,9 +19,9 @@ const DISK_SIZES: [u64; 3] = [2, 16, 128];
 /// Time limit of one size at the server.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What programs of a server say where a disk is full, or the user's part of it.
+/// Messages of a server's programs about a full disk, or an exceeded quota.
 const NO_SPACE: [&str; 3] = ["No space left on device", "quota exceeded", "Quota exceeded"];
-/// What they say where a file is larger than the process may write. The signal SIGXFSZ ends most of them.
+/// Their messages about a file above the size limit. The signal SIGXFSZ ends most of them.
 const TOO_LARGE: [&str; 2] = ["File too large", "File size limit exceeded"];
 
 /// A disk that was written to.
@@ -46,7 +46,7 @@ pub(crate) struct Full {
     pub(crate) said: String,
     /// Bytes that are free for the user, where the system tells.
     pub(crate) free: Option<f64>,
-    /// Not the disk, but a limit of the process or file system for the size of one file is what stopped it.
+    /// True if a size limit for one file stopped the writer, not a full disk.
     pub(crate) is_of_file: bool,
     /// That limit of the process, bytes, where the system tells.
     pub(crate) limit: Option<f64>,

@@ -38,7 +38,7 @@ socat TCP-LISTEN:$p,bind="[$a]",reuseaddr,fork SYSTEM:'read t w; if [ "$t" = "$T
 k=$!; echo "ready $a $p socat"; cat >/dev/null; kill $k
 else echo "the server has neither python3 nor perl, nor socat with --tcp-port" >&2; exit 1; fi"#;
 
-/// How a forward to it is asked for.
+/// Kind of forward that reaches it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ForwardMethod {
     Local,

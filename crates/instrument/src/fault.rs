@@ -21,7 +21,7 @@ pub enum Fault {
     NoServer {
         /// Host and port.
         place: String,
-        /// What is there instead.
+        /// What listens at the port instead.
         fault: NoServer,
     },
     /// The server runs no commands for this user.
@@ -44,7 +44,7 @@ pub enum Fault {
     /// Something else that this machine or a connection of its does not do.
     #[error("{what}: {}", errno_text(error))]
     System {
-        /// What is not done.
+        /// The action that failed.
         what: String,
         /// Why.
         error: io::Error,
@@ -58,7 +58,7 @@ pub enum Fault {
     /// A fault, and what was being measured.
     #[error("{what}: {fault}")]
     During {
-        /// What was being measured.
+        /// The measurement that failed.
         what: String,
         /// The fault.
         fault: Box<Self>,
@@ -88,7 +88,7 @@ impl Fault {
     }
 }
 
-/// What is at a port in place of an SSH server.
+/// Listener at a port that is no SSH server.
 #[derive(Debug, thiserror::Error)]
 pub enum NoServer {
     /// The name has no address.

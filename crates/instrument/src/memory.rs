@@ -51,7 +51,7 @@ impl MemoryGroup {
         self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit) && self.tcp_short > 0
     }
 
-    /// What has changed since `before`, which is the same group.
+    /// Returns the difference from `before`, an earlier state of the same group.
     fn since(&self, before: &Self) -> Self {
         Self {
             reached: self.reached.saturating_sub(before.reached),
@@ -62,7 +62,7 @@ impl MemoryGroup {
         }
     }
 
-    /// What the limit cost, the gravest first; time in milliseconds.
+    /// Effects of the limit, the gravest first; time in milliseconds.
     fn cost(&self) -> (u64, bool, u64, u64) {
         (self.killed, self.is_tcp_short(), (self.stalled * 1e3) as u64, self.reached)
     }

@@ -36,7 +36,7 @@ pub(crate) struct Reached {
     pub(crate) tried: Vec<(IpAddr, f64)>,
 }
 
-/// What servers say in place of a greeting where they have too many connections, or too many of this machine.
+/// Texts of servers in place of a greeting if they have too many connections, or too many of this machine.
 const REFUSALS: [&str; 2] = ["Exceeded MaxStartups", "Not allowed at this time"];
 
 /// Resolves the name, connects and reads the greeting.
@@ -109,7 +109,7 @@ fn has_greeting(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"SSH-"))
 }
 
-/// What a server is that has not greeted: it speaks another protocol, where it has said something.
+/// Classifies a server that has not greeted: it speaks another protocol, if it has said something.
 fn no_greeting(said: &[u8], silent: NoServer) -> NoServer {
     let said = String::from_utf8_lossy(said);
     match said.lines().find(|line| !line.trim().is_empty()) {
@@ -199,7 +199,7 @@ impl SegmentProbe {
             self.begin_packet().ok()?;
             self.lost = false;
         }
-        // What was sent before must not share a packet with the probe.
+        // Earlier data must not share a packet with the probe.
         self.acknowledged();
         self.stream.write_all(&vec![0; usize::try_from(size).ok()?]).ok()?;
         let arrived = self.acknowledged();

@@ -1,4 +1,4 @@
-//! Commands for the server's shell, and what it tells of its system.
+//! Commands for the server's shell, and facts about its system.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -54,7 +54,7 @@ done
     )
 }
 
-/// What the server's shell tells of its system.
+/// Facts about the server's system, from its shell.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct System {
     values: HashMap<String, String>,
@@ -194,7 +194,7 @@ impl Remote {
         shown.received >= size
     }
 
-    /// What the server's shell tells of its system.
+    /// Returns facts about the server's system, from its shell.
     ///
     /// # Errors
     /// The server runs no commands for this user.

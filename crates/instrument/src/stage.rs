@@ -56,7 +56,7 @@ impl Stage {
         }
     }
 
-    /// What is waited for in it, for people.
+    /// Name of what the stage waits for, for people.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Configuration => "reading this machine's configuration of SSH",

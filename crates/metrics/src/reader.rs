@@ -137,7 +137,7 @@ pub struct LineReader {
     kept: Vec<Kept>,
 }
 
-/// The samples of a run that are kept: each of so many, and the last one.
+/// The samples of a run that are kept: every nth, and the last one.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     each: usize,

@@ -298,7 +298,7 @@ impl Listener {
                     }
                 }
             }
-            // What has been read since says nothing any more.
+            // Reaping may have removed startups that the events name.
             if !has_reaped {
                 self.handle_messages(&events);
             }

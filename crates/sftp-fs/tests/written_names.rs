@@ -251,7 +251,7 @@ fn a_client_that_comes_back_writes_only_its_own_parts() {
     first.server.on_client_back();
     let status = first.status(&Request::Write { handle: &handle, offset: 0, data: b"FIRST" });
     assert_eq!(status.code, StatusCode::FAILURE);
-    assert_eq!(status.message, "another session has gone on with the file");
+    assert_eq!(status.message, "another session has continued the file");
     assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"first second");
     first.ok(&Request::Write { handle: &left, offset: 5, data: b" again" });
     first.ok(&Request::Close { handle: &left });

@@ -21,7 +21,7 @@ pub enum Side {
     Remote,
 }
 
-/// What the word before the cursor is.
+/// Kind of the word before the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Typing {
     /// The name of a command.
@@ -89,7 +89,7 @@ pub fn complete(line: &str, remote: &mut Remote, directory: &[u8]) -> Completion
         Typing::Command(word) => {
             let typed = String::from_utf8_lossy(&word.pattern).to_ascii_lowercase();
             let names = COMMANDS.iter().map(|entry| entry.name).filter(|name| name.starts_with(&typed));
-            // What is the only possibility is finished with a blank.
+            // A single candidate is completed with a blank.
             let names: Vec<&str> = names.filter(|name| name.len() > 1).collect();
             let end = if names.len() == 1 { " " } else { "" };
             let found = names.iter().map(|name| ((*name).to_owned(), format!("{name}{end}"))).collect();
@@ -127,7 +127,7 @@ pub fn complete(line: &str, remote: &mut Remote, directory: &[u8]) -> Completion
     }
 }
 
-/// What an entry of a directory is.
+/// Kind of a directory's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// A directory; of this host also a link to one.

@@ -38,7 +38,7 @@ pub enum Said {
 /// Completions of a word.
 #[derive(Debug, Default)]
 pub struct Completions {
-    /// Where the word starts in the line, in bytes.
+    /// Start of the word in the line, bytes.
     pub start: usize,
     /// Each completion: the text that is shown, and the text that replaces the word.
     pub found: Vec<(String, String)>,

@@ -1,6 +1,6 @@
-//! How much a listing asks of each entry.
+//! Detail of a listing's entries.
 
-/// What a directory's listing has to contain of each entry.
+/// Attributes that a directory's listing must have of each entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// Names only.

@@ -22,14 +22,15 @@ pub struct Match {
     pub attrs: Attrs,
 }
 
-/// What to look for: a directory to start at, and components.
+/// Splits a pattern into a directory to start at, and components.
 fn parts(pattern: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
     let start = if pattern.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
     (start, pattern.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect())
 }
 
-/// What of the server matches `pattern`, sorted by name, each path once. A pattern without magic matches what
-/// it names; one with a slash at its end matches directories, and links to them.
+/// Returns the paths of the server that match `pattern`, sorted by name, each once. A pattern without
+/// wildcards matches the path that it names; one with a slash at its end matches directories, and links to
+/// them.
 ///
 /// # Errors
 /// The connection is gone, or a listing has no bounds. Directories that cannot be read hold nothing that
@@ -108,12 +109,12 @@ pub fn each_match(
     });
     match listing {
         Err(fault @ (Fault::Lost | Fault::Refused(_) | Fault::Unread(_))) => Err(fault),
-        // What cannot be opened holds nothing that matches.
+        // A directory that cannot be opened has no matches.
         Ok(()) | Err(Fault::Status(_)) => Ok(()),
     }
 }
 
-/// The directory and the last part of a pattern that has magic in that part alone.
+/// Splits a pattern with wildcards only in its last part into directory and last part.
 pub fn last_part(pattern: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     if pattern.ends_with(b"/") {
         return None;
@@ -124,7 +125,7 @@ pub fn last_part(pattern: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     literal.then(|| (parts.iter().fold(start, |path, part| join(&path, &unescape(part))), last))
 }
 
-/// What of this host matches `pattern`, sorted by name; the plain name when nothing does.
+/// Returns the local paths that match `pattern`, sorted by name; the plain name if none does.
 pub fn local(pattern: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let (start, parts) = parts(pattern);

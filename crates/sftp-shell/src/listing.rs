@@ -1,4 +1,4 @@
-//! What `ls` and `df` print.
+//! Output of `ls` and `df`.
 
 use lh_cli::progress::{display_width, printable};
 use lh_sftp::server::long_name;
@@ -9,11 +9,11 @@ use crate::command::{ListFlags, Order};
 /// One line, or one cell, of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// As it is to be shown; not yet made harmless.
+    /// Name to show, not escaped yet.
     pub name: Vec<u8>,
     /// The server's line for `ls -l`, if it sent one.
     pub long_name: Option<Vec<u8>>,
-    /// What is known of it.
+    /// Attributes, as far as known.
     pub attrs: Attrs,
 }
 
@@ -109,7 +109,7 @@ pub fn scaled(bytes: u64) -> String {
     if value >= 99.95 { format!("{value:.0}{unit}") } else { format!("{value:.1}{unit}") }
 }
 
-/// What `df` prints.
+/// Returns the output of `df`.
 pub fn disk(stat: &StatVfs, human: bool, inodes: bool) -> Vec<String> {
     let percent = |used: u64, all: u64| match all {
         0 => "ERR".to_owned(),

@@ -9,7 +9,7 @@ use crate::shell::{Failed, Shell};
 use crate::words::escaped;
 use crate::{FAILURE, NO_CONNECTION, print, say, say_lost};
 
-/// What follows a line.
+/// Next action after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     GoOn,

@@ -27,7 +27,7 @@ pub struct Settings {
     pub verbose: bool,
     /// `-r`: directories are copied.
     pub recursive: bool,
-    /// Where the journals of copies are, for resuming interrupted ones.
+    /// Directory of journals, for resuming interrupted copies.
     pub journals: Option<Journals>,
     /// Other options of copies (`-B`, `-l`, `-R`, `-X`).
     pub copy: Options,

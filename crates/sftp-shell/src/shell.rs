@@ -12,7 +12,7 @@ pub(crate) enum Failed {
     Lost,
 }
 
-/// How a command went.
+/// Result of a command.
 pub(crate) type Outcome = Result<(), Failed>;
 
 impl From<Fault> for Failed {
@@ -28,7 +28,7 @@ impl From<Fault> for Failed {
 pub struct Shell {
     pub(crate) remote: Remote,
     pub(crate) settings: Settings,
-    /// Where the session started; absolute.
+    /// Directory in which the session started; absolute.
     pub(crate) home: Vec<u8>,
     /// The remote working directory; absolute.
     pub(crate) directory: Vec<u8>,

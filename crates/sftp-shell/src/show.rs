@@ -1,4 +1,4 @@
-//! What the user sees of a copy: names, progress and messages.
+//! Display of a copy: names, progress and messages.
 //!
 //! A copy of one file has a line of progress. A copy of several files has one line for all of them, as with
 //! `lhscp`.

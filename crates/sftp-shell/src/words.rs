@@ -13,7 +13,7 @@ pub struct Unterminated;
 pub struct Word {
     /// The word as a pattern.
     pub pattern: Vec<u8>,
-    /// Where it starts in the line, quotes included.
+    /// Start in the line, quotes included.
     pub start: usize,
     /// The quote it is still inside of at its end.
     pub open_quote: Option<u8>,

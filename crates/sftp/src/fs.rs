@@ -122,7 +122,7 @@ pub trait File: Send {
         Err(io::ErrorKind::Unsupported.into())
     }
     /// Gives up the lock of a file that [`FileSystem::open_part`] has opened, while the session waits for its
-    /// client: another session may go on with the file.
+    /// client: another session may continue the file.
     fn unlock(&mut self) {}
     /// Locks the file as before [`unlock`](Self::unlock). Fails if another session has claimed it
     /// ([`FileSystem::claim_part`]).

@@ -6,7 +6,7 @@
 //! opens. Nothing else can be sent on the channel meanwhile. Should the file turn out shorter than its WRITE
 //! has promised, zeros complete the message, and the file is cut to what was real.
 //!
-//! What follows for the file is the caller's decision: it is told by [`Step`].
+//! [`Step`] tells the caller, which decides the next step of the file.
 //!
 //! | module | what |
 //! |---|---|
@@ -106,7 +106,7 @@ impl DataRequests<'_> {
                 if !failed {
                     return Break(self.hand_out(channel, write, None).map_or(Step::Blocked, Step::Read));
                 }
-                // Another part has failed: what this one still promises is worth nothing.
+                // Another part of the file has failed, so this part is worthless.
                 if let Some(file) = self.tasks.files.get_mut(key) {
                     file.taken.real_end = file.taken.real_end.min(write.offset);
                 }

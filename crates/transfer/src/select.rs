@@ -216,7 +216,7 @@ impl Shard {
     /// environment.
     ///
     /// # Errors
-    /// It is none of them, or the scheduler does not say which share this process has of so many.
+    /// The text is no shard, or the scheduler does not say which share of how many this process has.
     pub fn of_flag(text: &str) -> Result<Self, BadShard> {
         let variable = |name: &str| std::env::var(name).ok();
         if text == "auto" {

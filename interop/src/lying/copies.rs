@@ -28,7 +28,7 @@ pub fn expected(lie: Lie) -> (Expected, Expected) {
         Lie::OutOfOrder | Lie::DropsRequests | Lie::CutsWriteOnly | Lie::ShortReads => (Right, Right),
         // Only an upload sends requests larger than the server handles.
         Lie::LimitsNotKept => (RightOrTold, Right),
-        // What is neither read nor written at an offset is not asked for again.
+        // Only READs and WRITEs are sent again.
         Lie::DropsMany => (RightOrTold, RightOrTold),
         Lie::NoFsetstat | Lie::NoRemove | Lie::NoRename => (Right, Right),
         Lie::NoSetstat => (DataRight, Right),
@@ -126,7 +126,7 @@ pub fn wrong(from: &Path, to: &Path) -> Vec<PathBuf> {
 
 /// One copy of one tree.
 pub struct Case<'a> {
-    /// Where the trees are.
+    /// Directory of the trees.
     pub lab: &'a Lab,
     /// The fault of the server.
     pub lie: Lie,

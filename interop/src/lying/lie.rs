@@ -11,9 +11,9 @@ pub enum Lie {
     ShortWrites,
     /// Replies that are ready together are sent in reverse order.
     OutOfOrder,
-    /// Of requests that arrive together, those beyond 1024 get no reply.
+    /// If more than 1024 requests arrive together, those beyond get no reply.
     DropsRequests,
-    /// Of requests that arrive together, those beyond 12 get no reply.
+    /// If more than 12 requests arrive together, those beyond get no reply.
     DropsMany,
     /// OPEN truncates if and only if it is for writing only; SETSTAT ignores sizes.
     CutsWriteOnly,
@@ -108,7 +108,7 @@ pub enum Lie {
     MoreData,
     /// WRITEs are answered with DATA, and store nothing.
     DataForWrite,
-    /// What is answered with a STATUS of success is answered with EXTENDED_REPLY, and not done.
+    /// Requests are not carried out; EXTENDED_REPLY takes the place of a STATUS of success.
     ExtendedForStatus,
     /// Handles are 300 bytes long.
     LongHandles,

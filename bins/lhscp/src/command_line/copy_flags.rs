@@ -1,4 +1,4 @@
-//! What is copied and how: the flags that say something about the copy itself.
+//! Flags about the copy itself: which items are copied, and how.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) fn copy_options(parsed: &Parsed) -> Options {
     }
 }
 
-/// What is kept besides data, times and modes.
+/// Returns the attributes that are kept besides data, times and modes.
 fn keep(parsed: &Parsed) -> Keep {
     let wants = |flag| parsed.has_long("preserve") || parsed.has_long(flag);
     Keep {
@@ -101,7 +101,7 @@ pub(super) fn tree_sync(parsed: &Parsed) -> Result<Option<TreeSync>, Stop> {
     }))
 }
 
-/// What `--sync` compares, it compares by SFTP, and with all sources of a target in view.
+/// Refuses `--sync` where it cannot compare: it needs SFTP, and all sources of a target at once.
 pub(super) fn check_sync(mode: Mode, direct: bool, sources: &[Place], target: &Place) -> Result<(), Stop> {
     let hosts: Vec<Option<&Host>> = sources.iter().map(Place::host).collect();
     let why = match (mode, &hosts[..]) {
@@ -116,7 +116,7 @@ pub(super) fn check_sync(mode: Mode, direct: bool, sources: &[Place], target: &P
     Err(SCP.error(why))
 }
 
-/// What of trees is copied.
+/// Returns the rules that select items of a tree.
 pub(super) fn selection(parsed: &Parsed) -> Result<Selection, Stop> {
     let rules = parsed.long.iter().filter(|(flag, _)| matches!(*flag, "include" | "exclude"));
     let rules = rules.map(|(flag, pattern)| {
@@ -174,7 +174,7 @@ pub(super) fn pace(parsed: &Parsed) -> Result<Option<u64>, Stop> {
     rate.map(Some).ok_or_else(|| SCP.usage_error(&format!("bad rate \"{text}\": bits per second, as 800M")))
 }
 
-/// How long it goes on after a connection that broke.
+/// Returns how long the copy continues after a broken connection.
 pub(super) fn retry_limit(parsed: &Parsed, mode: Mode) -> Result<RetryLimit, Stop> {
     let retries = parsed.long_text("retries");
     let Some(time) = parsed.long_text("retry-for") else {

@@ -55,7 +55,7 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     }
 }
 
-/// Where `lhscp` keeps the journals of this user.
+/// Returns the directory of this user's journals of `lhscp`.
 fn directory() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
     Some(journal::directory(std::env::var_os("XDG_STATE_HOME").map(PathBuf::from), &home))

@@ -1,4 +1,4 @@
-//! What a journal's command says: from where, to where, and how to reach that.
+//! Source, target and access of a copy, read from the command in its journal.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -14,7 +14,7 @@ const SHOWN: usize = 3;
 
 /// The command of a copy, understood.
 pub(super) struct Origin {
-    /// Where it was started.
+    /// Working directory of the command.
     pub(super) directory: PathBuf,
     pub(super) program: OsString,
     pub(super) arguments: Vec<OsString>,

@@ -29,8 +29,8 @@ impl Known {
         self.paths.contains(&key(path))
     }
 
-    /// Where files that are not in the manifest are looked for: a tree that was copied into a directory has
-    /// others beside it, which are none of the copy's.
+    /// Returns the directory in which extra files are searched for. A tree that was copied into a directory
+    /// has neighbours there, which are no part of the copy.
     pub(super) fn top(&self) -> Vec<u8> {
         self.first.clone().unwrap_or_default()
     }

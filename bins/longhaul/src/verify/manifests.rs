@@ -72,7 +72,7 @@ impl Manifests {
         self.files.iter().filter_map(|(_, header)| header.shard)
     }
 
-    /// Where the first one says that the copy is.
+    /// Returns the copy's destination according to the first manifest.
     pub(super) fn destination(&self) -> Vec<u8> {
         self.files.first().map(|(_, header)| header.destination.clone()).unwrap_or_default()
     }

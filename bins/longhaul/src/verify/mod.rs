@@ -64,7 +64,7 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
         fault.to_string()
     });
     let status = findings.finish(failed.as_deref());
-    // What was found is worth nothing where it cannot be written.
+    // A report that could not be written is a failure of the program.
     findings.unwritten().map_or(status, |fault| fault.report(CANNOT))
 }
 

@@ -49,7 +49,7 @@ pub(super) fn root(sftp: &mut Sftp, typed: &[u8]) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Whether something is of this kind, where the server says.
+/// Returns whether the entry is of this kind; `None` if the server does not say.
 fn is(attrs: &Attrs, kind: u32) -> Option<bool> {
     let bits = attrs.permissions.map(|bits| bits & mode::TYPE)?;
     (bits != 0).then_some(bits == kind)
@@ -66,18 +66,18 @@ struct Task {
 struct Reading {
     handle: Handle,
     sum: ContentSum,
-    /// All before this has been summed.
+    /// All bytes before this offset have been summed.
     at: u64,
-    /// All before this has been asked for.
+    /// All bytes before this offset have been requested.
     asked: u64,
-    /// What short answers left out.
+    /// Ranges that short answers left out.
     again: Vec<(u64, u32)>,
-    /// What came before its turn.
+    /// Data that arrived before their turn.
     held: BTreeMap<u64, Data>,
     in_flight: u32,
 }
 
-/// What a request is about.
+/// Subject of a request.
 enum RequestSubject {
     Stat,
     Link,

@@ -1,4 +1,4 @@
-//! What is found, told to people or programs, and counted.
+//! Reports the findings, as text or JSON, and counts them.
 
 use std::cell::RefCell;
 
@@ -15,7 +15,7 @@ const DIFFERENT: u8 = 1;
 /// Exit status where that is not known: mistakes on the command line, an unreadable manifest, no connection.
 pub(super) const CANNOT: u8 = 2;
 
-/// What is wrong with a file.
+/// Fault of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
     /// It is not there.

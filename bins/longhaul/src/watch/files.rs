@@ -77,7 +77,7 @@ impl Files {
             let age = Some(now.duration_since(since).as_secs_f64());
             all.push(Watched { name, connection, unread: None, age });
         }
-        // What runs, or else the one that ran last.
+        // All that still run, or else the one that ended last.
         let is_new = |each: &Watched| each.age.is_some_and(|age| age < OLD);
         if all.iter().any(is_new) {
             all.retain(is_new);

@@ -28,7 +28,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const FAILURE: u8 = 1;
 const CANNOT: u8 = 255;
 
-/// Where samples come from.
+/// Source of the samples.
 enum Source {
     Files(Files),
     Process(ByProcess),
@@ -36,7 +36,7 @@ enum Source {
 }
 
 impl Source {
-    /// What the operand means: a process that exists, a file of metrics, or a host.
+    /// Interprets the operand: a running process, a file of metrics, or a host.
     fn of(parsed: &Parsed, word: &str) -> Result<Self, Fault> {
         if word.parse::<i64>().is_ok() {
             let number = word.parse().ok().filter(|number| *number > 0);
@@ -66,7 +66,7 @@ impl Source {
         }
     }
 
-    /// What is waited for while there is nothing to show.
+    /// Says what the display waits for while there is nothing to show.
     fn waits_for(&self) -> String {
         match self {
             Self::Files(files) => format!("waiting for samples in {}", files.name()),

@@ -18,7 +18,7 @@ use crate::pairs::Connection;
 /// `ESTABLISHED` of `tcp_info.state`.
 const ESTABLISHED: u64 = 1;
 
-/// What was sampled of each connection, by a key that stays.
+/// Samples of each connection, by a key that does not change.
 struct History {
     begun: Instant,
     runs: HashMap<String, Run>,

@@ -59,7 +59,7 @@ fn waits(watched: &Watched) -> String {
     }
     let recent = recent(&watched.connection);
     let sum = summary(&recent);
-    // What arrives in a moment is no backlog.
+    // Data that will arrive in a moment are no backlog.
     let behind = BEHIND.max((sum.average * 0.1) as u64);
     if let Some(unread) = watched.unread.filter(|unread| *unread > behind) {
         return format!(
@@ -113,7 +113,7 @@ fn tcp(run: &Run) -> Option<String> {
     Some(text)
 }
 
-/// What waits in queues, and in which windows there is space.
+/// Describes queues, and the space in windows.
 fn queues(watched: &Watched) -> Option<String> {
     let last = watched.connection.local.as_ref()?.points.last()?;
     let mut words = Vec::new();

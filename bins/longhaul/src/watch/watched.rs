@@ -7,7 +7,7 @@ pub(super) const KEPT: usize = 120;
 
 /// One connection as it is now.
 pub(super) struct Watched {
-    /// What it is: process, addresses, or the host of its record.
+    /// Name: process, addresses, or the host of the record.
     pub(super) name: String,
     /// The latest samples of its ends.
     pub(super) connection: Connection,

@@ -1,4 +1,4 @@
-//! What is measured in each round.
+//! The measurements of a round.
 
 use super::child::{Client, Job};
 use super::setup::Setup;
@@ -67,7 +67,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// What is measured, for people.
+    /// Name of the measurement, for people.
     pub(super) fn what(&self) -> String {
         match self {
             Self::Stream(suite, direction) => format!("{} {}", suite.name(), direction.name()),
@@ -89,7 +89,7 @@ pub(super) struct Cells {
     pub(super) main: usize,
 }
 
-/// What a quick run leaves to a long one.
+/// Note about measurements that a quick run omits.
 pub(super) const LEFT_TO_LONG_RUN: &str = "left to a run without --quick: further ciphers and MACs, host keys, user keys, \
      forwards, keystrokes, small files, ceilings, disks";
 

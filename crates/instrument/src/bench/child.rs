@@ -66,7 +66,7 @@ impl Client {
     }
 }
 
-/// What a client is asked to do.
+/// Task of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Job {
     Login,
@@ -199,7 +199,7 @@ impl Job {
     }
 }
 
-/// What jobs need: command lines, directories and times.
+/// Common settings of jobs: command lines, directories and times.
 pub(super) struct Bench<'a> {
     pub(super) plan: &'a Plan,
     /// A directory of this machine.

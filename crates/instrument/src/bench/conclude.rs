@@ -1,4 +1,4 @@
-//! What the rows say, in words; and where they say nothing.
+//! Conclusions from the rows, in words; none where the rows do not permit one.
 
 use serde_json::{Value, json};
 

@@ -262,7 +262,7 @@ fn whole(figure: &str) -> String {
     figure.replace(' ', "\u{a0}").replace("\u{a0}±", " ±")
 }
 
-/// What a figure is beside that of the first run: how many times better, or why that cannot be told.
+/// Compares a figure with the first run's: how many times better, or why that cannot be told.
 fn against(row: &Row, first: &Row) -> String {
     let ratio = Ratio::of(row, first).filter(|_| row.unit == first.unit);
     ratio.map_or_else(String::new, |ratio| {

@@ -85,7 +85,7 @@ impl Typed {
         let mut byte = [0];
         let begun = Instant::now();
         self.child.stdin.as_mut()?.write_all(b"x").ok()?;
-        // What `echo ready` has left on the line comes first.
+        // Skips the rest of `echo ready`.
         while byte != *b"x" {
             self.child.stdout.as_mut()?.read_exact(&mut byte).ok()?;
         }

@@ -89,7 +89,7 @@ pub(super) fn is_slow([up, down]: [f64; 2], middle: f64) -> bool {
     up.min(down) < middle / 2.0
 }
 
-/// How many paths are much slower than the others.
+/// Number of paths that are much slower than the others.
 pub(super) fn summary(pairs: &[Pair]) -> String {
     if pairs.iter().all(|pair| pair.rates().is_none()) {
         return format!("None of {} paths was measured.", pairs.len());

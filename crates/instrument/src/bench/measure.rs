@@ -205,7 +205,7 @@ fn rounds(
         tell(&format!("round {round}: {step} of {}: {}", cells.len(), cell.what()));
         let before = Instant::now();
         let done = run.cell(cell, bench);
-        // A client ends by the same signal.
+        // The signal may have ended the client too, which is no failure then.
         if stop() {
             break;
         }
@@ -219,7 +219,7 @@ fn rounds(
     run.rows.use_warm_up();
 }
 
-/// How long a cell takes, on a path whose logins take `login`.
+/// Estimates the duration of a cell, on a path whose logins take `login`.
 fn guess(cell: &Cell, slice: Duration, login: Duration) -> Duration {
     match cell {
         Cell::Latency => login + Duration::from_millis(200),

@@ -1,4 +1,4 @@
-//! What a run sets up at both ends before its first round.
+//! Preparations at both ends before the first round of a run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

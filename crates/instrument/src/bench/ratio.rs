@@ -17,7 +17,7 @@ const TAIL: f64 = 20.0;
 /// Values of a row that are looked at. Runs of minutes have fewer; a file may say anything.
 const MOST_VALUES: usize = 30;
 
-/// What follows from the values of two rows.
+/// Verdict about the values of two rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// One is better.
@@ -51,7 +51,7 @@ impl Verdict {
     }
 }
 
-/// How many times better one row is than another.
+/// Ratio of two rows, as how many times better the first is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ratio {
     /// Ratio of the medians; above 1 where the first row is better.

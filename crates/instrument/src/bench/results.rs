@@ -43,7 +43,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// How many rounds there were, for people.
+    /// Number of rounds, for people.
     pub(super) fn rounds_in_words(&self) -> String {
         match self.rounds {
             0 => "less than a round".to_owned(),
@@ -52,7 +52,7 @@ impl Results {
         }
     }
 
-    /// What `--json` prints where nothing was measured.
+    /// Output of `--json` when nothing was measured.
     pub fn failure(host: &str, why: &str) -> Value {
         json!({ "longhaul_bench": VERSION, "host": host, "error": why })
     }

@@ -11,7 +11,7 @@ pub(crate) const NOISY: f64 = 0.3;
 /// Values for a conclusion.
 pub(crate) const LEAST_VALUES: usize = 3;
 
-/// What a row counts.
+/// Unit of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     BytesPerSecond,

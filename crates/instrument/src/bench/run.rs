@@ -1,4 +1,4 @@
-//! What each cell of the tables measures.
+//! Runs the measurement of each cell of the tables.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ impl Run<'_> {
 
     /// Notes once what was not measured.
     pub(super) fn miss(&mut self, why: &str) {
-        // What the server offers instead is long, and no help here.
+        // The list of the server's algorithms is long, and no help here.
         let why = why.split(" Their offer:").next().unwrap_or_default().trim().replace('\n', "; ");
         if !self.missing.contains(&why) {
             self.missing.push(why);

@@ -1,4 +1,4 @@
-//! What a cipher does on this machine without a network.
+//! Speed of a cipher on this machine, without a network.
 
 use std::time::{Duration, Instant};
 

@@ -16,7 +16,7 @@ pub(super) struct Setup {
     pub(super) keywords: Vec<(&'static str, String)>,
 }
 
-/// What a set-up tries.
+/// Algorithms that a set-up measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     KeyExchange,

@@ -1,4 +1,4 @@
-//! What is measured on an idle connection: the start of shells and of SFTP, files of the home directory, a
+//! Measurements on an idle connection: the start of shells and of SFTP, files of the home directory, a
 //! lookup.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ const MOST_RUNS: usize = 4;
 /// A shell that takes longer than this beyond a round trip has its start-up files traced, seconds.
 pub(super) const SLOW_SHELL: f64 = 0.3;
 
-/// What an idle connection has shown.
+/// Results of an idle connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AtRest {
     pub(super) shell: Shell,

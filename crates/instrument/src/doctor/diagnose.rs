@@ -36,14 +36,14 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                 let judged = JudgedDirection { facts, direction, flow };
                 let is_throttled = marks::is_throttled(facts, direction);
                 let policer = packets::policer(&judged);
-                // What each connection loses to it is no loss by chance.
+                // Losses that a policer causes are not random.
                 let is_policed = policer.is_some();
                 let causes = throughput::causes(&judged).into_iter();
                 let causes = causes
                     .filter(|found| !is_policed || !["loss", "congestion_control"].contains(&found.cause));
                 let causes = causes.chain(policer);
                 let causes = causes.chain(packets::reordering(&judged)).chain(packets::duplicates(&judged));
-                // What packets with a mark meet is no property of the path for others.
+                // A limit for packets with a mark says nothing about packets without it.
                 let causes = causes.filter(|found| !is_throttled || !marks::explains(found.cause));
                 let of_jump_host = jump::judge(&judged);
                 let causes = causes.filter(|found| of_jump_host.is_none() || !jump::explains(found.cause));

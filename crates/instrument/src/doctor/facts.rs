@@ -1,4 +1,4 @@
-//! What a run of the doctor has measured, and its settings.
+//! Measurements of a run of the doctor, and its settings.
 
 use std::path::PathBuf;
 
@@ -104,7 +104,7 @@ pub(crate) struct Facts {
     pub(crate) silent_agent: Option<String>,
     /// The login failed: why.
     pub(crate) no_login: Option<String>,
-    /// What was not measured, and why.
+    /// Measurements that were not made, and why.
     pub(crate) missing: Vec<String>,
     /// Names of the steps of the measurement, each with its seconds.
     pub(crate) steps: Vec<(String, f64)>,
@@ -170,7 +170,7 @@ pub(crate) struct SharedRate {
     pub(crate) alone: f64,
 }
 
-/// What became of a session over which nothing was sent.
+/// Result of a session over which nothing was sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Idle {
     /// Time without traffic, seconds.
@@ -189,7 +189,7 @@ pub(crate) enum IdleEnd {
     Forgotten,
 }
 
-/// What came of asking the server for another cipher.
+/// Result of asking the server for another cipher.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OtherCipher {
     /// The rate of an upload with it, bytes/s.
@@ -198,7 +198,7 @@ pub(crate) enum OtherCipher {
     Refused { name: String },
 }
 
-/// What came of asking the system for another congestion control.
+/// Result of asking the system for another congestion control.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OtherControl {
     /// The rate of an upload with it, bytes/s.
@@ -215,7 +215,7 @@ pub(crate) struct Mark {
     pub(crate) service: Option<u8>,
     /// The sessions that carry it.
     pub(crate) used_for: &'static str,
-    /// What the transfers without it were.
+    /// Name of the transfers without it.
     pub(crate) others: &'static str,
     pub(crate) with: Vec<f64>,
     pub(crate) without: Vec<f64>,
@@ -237,7 +237,7 @@ pub(crate) struct Home {
     pub(crate) keys_bytes: Option<f64>,
 }
 
-/// How long a login shell takes.
+/// Time of a login shell.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Shell {
     /// Seconds from the request for a shell with a terminal to its end, of several runs.

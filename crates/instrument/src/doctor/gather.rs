@@ -24,7 +24,7 @@ use crate::task::PING_COUNT;
 const MORE_FLOWS: usize = 2;
 /// Words about a connection that ended before its command.
 const CLOSED: [&str; 4] = ["closed by remote host", "Connection reset", "Connection closed", "Broken pipe"];
-/// What servers say where they permit no further session of a connection.
+/// Message of servers that permit no further session of a connection.
 const NO_SESSION: &str = "open failed";
 /// Logins that take longer than this in all are not repeated once more, seconds.
 const LONG_LOGINS: f64 = 8.0;
@@ -282,7 +282,7 @@ fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Res
     let rekeys_often = facts.up.as_ref().is_some_and(|flow| flow.rekeys >= MANY_REKEYS);
     if rekeys_often && budget::begin(instruments, facts, "fewer key exchanges", time) {
         let other = one_flow(instruments, Place::Server, &[("RekeyLimit", "default none")], &full);
-        // The server's limit counts as before.
+        // A run that exchanged keys as often shows nothing: the server's own limit applies.
         let is_fewer = |flow: &Flow| flow.is_significant() && flow.rekeys < MANY_REKEYS;
         facts.without_rekeys = other.ok().filter(is_fewer).map(|flow| flow.rate);
     }

@@ -36,7 +36,7 @@ pub(super) enum Place {
     Master,
 }
 
-/// What the configuration says of the host.
+/// Configuration of the host.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings {
     pub(super) host: String,
@@ -53,7 +53,7 @@ pub(super) struct Settings {
     pub(super) control_socket: Option<String>,
 }
 
-/// What a login has shown.
+/// Results of a login.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Login {
     /// Seconds of each stage, with a session and a command after it where these were asked for.
@@ -67,7 +67,7 @@ pub(super) struct Login {
     pub(super) mac: String,
 }
 
-/// What carries a transfer.
+/// Connection or channel that carries a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
     Command,
@@ -162,7 +162,7 @@ pub(super) trait Instruments {
     /// Logins so far, and the connections that were not accepted although others were.
     fn logins(&self) -> (usize, Option<TurnedAway>);
 
-    /// Round trips of so many small messages, seconds.
+    /// Returns the round trips of `count` small messages, seconds.
     fn pings(&mut self, connection: &mut Self::Connection, count: usize) -> Vec<f64>;
 
     fn system(&mut self, connection: &mut Self::Connection) -> Result<System, Fault>;

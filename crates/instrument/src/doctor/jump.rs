@@ -149,7 +149,7 @@ fn before(
     evidence.extend(cause.evidence.into_iter().map(named));
     let mut change: Vec<String> = cause.change.into_iter().map(named).collect();
     change.push(format!("measure that way by itself: longhaul doctor {}", jump_host.name));
-    // What its processor lacks is no property of the way.
+    // A busy processor of the jump host is no property of the path.
     let is_of_host = cause.cause.starts_with("processor");
     let title = if is_of_host {
         named(cause.title.clone())

@@ -170,7 +170,7 @@ struct Known {
 /// Bytes of a file of authorized keys that takes time to search.
 const MANY_KEYS_BYTES: f64 = 1e6;
 
-/// What is known to take most of a stage's time.
+/// Returns the known cause of most of a stage's time.
 fn known_cause(facts: &Facts, stage: Stage, excess: f64) -> Option<Known> {
     let explains = |seconds: &f64| *seconds > 0.5 * excess;
     if stage == Stage::Connect

@@ -40,7 +40,7 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
     }
     let control = sender.congestion_control.as_deref();
     let round_trip = sender.loaded_rtt.unwrap_or_else(|| judged.facts.round_trip());
-    // Where several connections are no faster, the segments were lost in a full queue: the path is full.
+    // If several connections are no faster, the segments were lost in a full queue: the path is full.
     let tried = judged.facts.other_control.as_ref().filter(|_| judged.direction == Direction::Up);
     let other = match tried {
         Some(OtherControl::Measured { rate, .. }) => rate / judged.flow.rate.max(1.0),
@@ -167,14 +167,14 @@ const IN_A_ROW: f64 = 4.0;
 /// Part of the time with losses up to which their times can be told apart.
 const APART: f64 = 0.3;
 
-/// How often segments were lost, and how many at a time, where they were lost in bursts.
+/// Returns frequency and size of losses that came in bursts.
 fn bursts(course: &Drops) -> Option<(usize, f64)> {
     let times = course.returned + 1;
     let each = (course.first + course.later) / times as f64;
     (course.returned > 0 && course.spread < APART && each >= IN_A_ROW).then_some((times, each))
 }
 
-/// How to have selective acknowledgements, where the ends have not agreed on them.
+/// Advice on selective acknowledgements, if the ends have not agreed on them.
 fn selective_acks(judged: &JudgedDirection<'_>) -> Vec<String> {
     if judged.flow.acknowledges_selectively != Some(false) {
         return Vec::new();

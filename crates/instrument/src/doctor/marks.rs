@@ -203,7 +203,7 @@ impl Kind {
     }
 }
 
-/// What the comparison of downloads begins with.
+/// First results of the comparison of downloads.
 struct Downloads<C> {
     usual: Download,
     others: Vec<(Kind, C)>,

@@ -1,4 +1,4 @@
-//! What limits the path to a host now: measurements of half a minute, and the causes that they show.
+//! Finds what limits the path to a host: measurements of half a minute, and the causes that they show.
 
 mod at_rest;
 mod budget;

@@ -37,7 +37,7 @@ impl OtherTraffic {
     }
 }
 
-/// What other programs send in the direction of the transfer, at one end.
+/// Traffic of other programs in the direction of the transfer, at one end.
 struct OfOthers<'a> {
     device: &'a str,
     /// All that the device carried, and the part of others, bytes/s.
@@ -63,7 +63,7 @@ fn of_others<'a>(
     let all = if is_sender { device.sent } else { device.received };
     let own = judged.flow.moved / device.seconds.max(0.1);
     let others = all - own * (OVERHEAD + judged.flow.loss().unwrap_or(0.0));
-    // What the server has sent at the end of a download may be in a queue, and never counted here.
+    // Data sent at the end of a download may still be in a queue, and are never counted here.
     let least = if is_sender && judged.direction == Direction::Down { 2.0 * MUCH } else { MUCH };
     (others >= least * judged.flow.rate).then_some(OfOthers {
         device: name,

@@ -44,18 +44,18 @@ pub(super) fn reordering(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// Part of the segments that arrive twice from which it is told.
+/// Part of the segments that must arrive twice for a finding.
 const DUPLICATED: f64 = 0.002;
 
 /// The path delivers packets twice.
 pub(super) fn duplicates(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.flow.sender.as_ref().filter(|sender| sender.segments >= LEAST_SEGMENTS)?;
     let part = sender.duplicated() / sender.segments;
-    // What was sent again in vain is no copy of the path's.
+    // Retransmissions in vain are not duplicates that the path made.
     if part < DUPLICATED || sender.duplicated() < LEAST_RESENT || sender.spurious < 2.0 * sender.resent {
         return None;
     }
-    // So few of them were sent again that nearly all are copies.
+    // So few segments were retransmitted that nearly all duplicates are the path's.
     let twice = sender.spurious / sender.segments;
     let (name, receiver) = (judged.direction.name(), judged.direction.receiver());
     Some(Finding {

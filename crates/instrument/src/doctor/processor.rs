@@ -36,7 +36,7 @@ impl JudgedDirection<'_> {
         let is_full = self.fills_path();
         let taken = [self.stolen_processor(), self.shared_processor()];
         let [stolen, shared] = taken.map(|found| found.filter(|_| !is_full));
-        // What is taken most counts, of these two.
+        // The heavier of the two findings counts.
         let weight = |found: &Option<Finding>| found.as_ref().map_or(0.0, |found| found.weight);
         if weight(&stolen) >= weight(&shared) && stolen.is_some() {
             return stolen;
@@ -198,7 +198,7 @@ impl JudgedDirection<'_> {
 
     /// Other programs use the processor.
     fn shared_processor(&self) -> Option<Finding> {
-        // Where both ends are kept busy, the one that waits longer is the slower one.
+        // If both ends are kept busy, the one that waits longer is the slower one.
         let is_kept = |turns: &Turns| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH;
         let (client, server) =
             (self.flow.client_turns.filter(is_kept), self.flow.server_turns.filter(is_kept));
@@ -232,9 +232,9 @@ impl JudgedDirection<'_> {
     }
 }
 
-/// How much of a core the SSH process of an end needs at once.
+/// Processor time that the SSH process of an end needs, as a share of a core.
 struct Load {
-    /// Of its busiest thread, or, where its threads are not known, of all of them.
+    /// Share of its busiest thread, or of all threads where they are not known one by one.
     share: f64,
     /// Name of that thread, where several take part.
     thread: Option<String>,

@@ -22,7 +22,7 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     // The window that the server waits for is the proxy's, whose system is not known; so are the buffers and
     // losses of a way that ends before the server.
     let ends_early = judged.facts.answered_on_the_way().is_some();
-    // Where the server's connection ends at a relay, its counters are those of the way to that.
+    // If the server's connection ends at a relay, its counters describe the way to the relay.
     let is_relayed = judged.facts.relayed_at_server().is_some();
     let windows = windows.filter(|_| !judged.facts.is_proxied && !ends_early && !is_relayed);
     let is_unseen = ends_early || (is_relayed && judged.direction == Direction::Down);
@@ -150,7 +150,7 @@ fn rekeying(judged: &JudgedDirection<'_>) -> Option<Finding> {
 fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let idle = judged.facts.round_trip();
     let loaded = judged.sender()?.loaded_rtt?;
-    // Where round trips vary without load, too, the usual one counts.
+    // If round trips vary without load as well, the usual one counts.
     let idle = jitter::spread(judged.facts).map_or(idle, |spread| idle.max(spread.usual));
     let extra = loaded - idle;
     if extra < BLOAT || extra < idle {
@@ -249,7 +249,7 @@ fn relay(judged: &JudgedDirection<'_>, (of_tcp, of_ssh): (f64, f64), factor: f64
     }
 }
 
-/// Loss from which it is told also where it is no limit, part of the segments.
+/// Part of the segments that must be lost for a finding even if loss is not the limit.
 const MUCH_LOST: f64 = 0.01;
 
 /// Part of the segments that was lost after the start, where it is much.
@@ -311,7 +311,7 @@ fn path(judged: &JudgedDirection<'_>) -> Option<Finding> {
         .collect(),
         gain: "none without a faster path".to_owned(),
         change: Vec::new(),
-        // The slower direction of an asymmetric line is told first.
+        // The slower direction of an asymmetric line comes first.
         weight: if asymmetry.is_some_and(|times| times <= 1.0 / ASYMMETRIC) { -0.1 } else { 0.0 },
     })
 }

@@ -29,7 +29,7 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
         return;
     }
     let excess = interactive - 2.0 * round_trip;
-    // What the home directory takes is a finding of its own.
+    // A slow home directory has its own finding.
     let of_home = home::part_of_shell(facts);
     if of_home > 0.0 && excess - of_home < SLOW {
         return;
@@ -80,7 +80,7 @@ pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
     }
     let Some(took) = lowest(facts.sftp.iter().copied()) else { return };
     let command = facts.shell.as_ref().and_then(|shell| lowest(shell.command.iter().copied()));
-    // What delays each command is a finding of its own.
+    // A delay of each command has its own finding.
     let excess = took - needed.max(command.unwrap_or(0.0));
     if excess < SLOW {
         return;
@@ -235,7 +235,7 @@ pub(super) fn disks(facts: &Facts, out: &mut Vec<Finding>) {
     }
 }
 
-/// What a copy does with a disk.
+/// How a copy uses a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DiskUse {
     Writing,

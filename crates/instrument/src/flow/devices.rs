@@ -1,4 +1,4 @@
-//! What network devices have carried (`/proc/net/dev`, proc(5)): the traffic of all programs.
+//! Counters of network devices (`/proc/net/dev`, proc(5)): the traffic of all programs.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Devices(HashMap<String, [u64; 2]>);
 
-/// What a device carried during a transfer, bytes/s.
+/// Traffic of a device during a transfer, bytes/s.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DeviceRate {
     pub(crate) name: String,
@@ -33,7 +33,7 @@ impl Devices {
         Self::of(&std::fs::read_to_string("/proc/net/dev").unwrap_or_default())
     }
 
-    /// The rates since `before`, which was so many seconds ago.
+    /// Returns the rates since `before`, `seconds` ago.
     pub(super) fn since(&self, before: &Self, seconds: f64) -> Vec<DeviceRate> {
         let rate = |(name, now): (&String, &[u64; 2])| {
             let before = before.0.get(name)?;

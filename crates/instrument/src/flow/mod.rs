@@ -161,7 +161,7 @@ pub(crate) struct Flow {
     pub(crate) marked: Option<f64>,
     /// Bytes that this process or the server's SSH process moved in all.
     pub(crate) moved: f64,
-    /// What the network devices of each end carried meanwhile.
+    /// Traffic of each end's network devices during the transfer.
     pub(crate) client_devices: Vec<DeviceRate>,
     pub(crate) server_devices: Vec<DeviceRate>,
     /// Why there is no result, or half of one.

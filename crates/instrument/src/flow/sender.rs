@@ -1,11 +1,11 @@
-//! What the TCP of a flow's sending end counted: from the samples of metrics, or from `ss` at the server.
+//! TCP counters of a flow's sending end: from the samples of metrics, or from `ss` at the server.
 
 use lh_metrics::Point;
 use lh_metrics::drops::TcpCounters;
 
 use crate::stats::median;
 
-/// What the sending end's TCP counted.
+/// TCP counters of the sending end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Sender {
     /// Shares of the time that TCP had data to send in which it waited for the receiver's window, and for
@@ -57,7 +57,7 @@ impl Sender {
     }
 }
 
-/// What the samples of the sending end show of its TCP.
+/// Reads the TCP counters from the sending end's samples.
 pub(super) fn sender(points: &[&Point]) -> Option<Sender> {
     let (first, last) = (points.first()?, points.last()?);
     let grown = |name: &'static str| {
@@ -88,7 +88,7 @@ pub(super) fn sender(points: &[&Point]) -> Option<Sender> {
     })
 }
 
-/// What `ss -ti` shows of a socket: counters since the connection began.
+/// Reads a socket's counters since the beginning of the connection from the output of `ss -ti`.
 pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));

@@ -50,7 +50,7 @@ impl Remote {
         let asks = self.client.driver().link().transport_ref().peer().limits().answers_stack_metrics;
         let ends_with_data = match task.opens {
             Opens::Forward(_) => true,
-            // What is under way takes seconds to arrive where several connections have large windows.
+            // With several connections and large windows, data in flight take seconds to arrive.
             Opens::Session(_) => task.comparison.is_some() && matches!(task.data, Data::Receive(_)),
             Opens::AmongTerminals(_) => false,
         };
@@ -142,7 +142,7 @@ fn open(client: &mut Client, opens: Opens, handler: Box<Bulk>) -> Result<Channel
             Ok(opened)
         }
         Opens::Forward(address) => {
-            // Where to, and where from (RFC 4254 section 7.2).
+            // Target and origin (RFC 4254 section 7.2).
             let mut fields = Vec::new();
             for (host, port) in [(address.ip().to_string(), address.port()), ("127.0.0.1".to_owned(), 0)] {
                 fields.put_string(host.as_bytes());

@@ -1,4 +1,4 @@
-//! What a task is, what it has shown, and the state that its parts share.
+//! Tasks, their results, and the state that their parts share.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::comparison::Comparison;
 /// Length of the block that is sent again and again. It is random, so that nothing on the way compresses it.
 const BLOCK: usize = 256 * 1024;
 
-/// What happens with the data of a command.
+/// Direction of a command's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Data {
     /// The output is kept; the input is empty.
@@ -41,7 +41,7 @@ pub(crate) enum Opens {
     Forward(SocketAddr),
 }
 
-/// What to run and to measure.
+/// Command to run, and how to measure it.
 pub(crate) struct Task {
     pub(crate) opens: Opens,
     pub(crate) data: Data,
@@ -60,7 +60,7 @@ pub(crate) struct Task {
     pub(crate) comparison: Option<(Arc<Comparison>, usize)>,
 }
 
-/// What a task has shown.
+/// Results of a task.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     /// Samples of this end.
@@ -87,7 +87,7 @@ pub(crate) struct Shown {
     pub(crate) data: Option<(f64, f64)>,
     /// The data ended early: from when on their rate stood still, seconds.
     pub(crate) steady: Option<f64>,
-    /// What went wrong: refused, or the connection is lost.
+    /// Failure: refused, or the connection was lost.
     pub(crate) failure: Option<String>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) const LATE: &str = "the command did not end in time";
 /// Time that a command has to end after its data.
 pub(super) const GRACE: Duration = Duration::from_secs(8);
 
-/// What the control waits for.
+/// Event that the control waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The data.
@@ -53,9 +53,9 @@ pub(super) struct Watch {
     pub(super) asks: bool,
     pub(super) asked: bool,
     pub(super) rate_limit: Option<u64>,
-    /// What holds a command, and when it is asked next.
+    /// Reason for holding a command, and the time of the next query.
     pub(super) hold: Option<(Hold, Instant)>,
-    /// What ends the data early, and the number of this connection there.
+    /// Comparison that ends the data early, and the number of this connection in it.
     pub(super) comparison: Option<(Arc<Comparison>, usize)>,
     /// The channel is not asked to end after its data: the connection ends.
     pub(super) ends_with_data: bool,

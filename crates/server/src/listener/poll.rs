@@ -1,4 +1,4 @@
-//! What there is for the listener to do: it looks at all of its descriptors at once.
+//! Waits for the listener's work: one poll(2) of all its descriptors.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

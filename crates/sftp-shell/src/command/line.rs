@@ -1,4 +1,4 @@
-//! What a line says: the command with its arguments, or what is wrong with it.
+//! A parsed line: the command with its arguments, or the error.
 
 use std::ffi::OsString;
 
@@ -18,13 +18,13 @@ pub struct CopyFlags {
     pub recursive: bool,
 }
 
-/// What a listing is sorted by.
+/// Sort key of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// By name.
     #[default]
     Name,
-    /// As the server sent it (`-f`).
+    /// The server's order (`-f`).
     None,
     /// Largest first (`-S`).
     Size,
@@ -52,7 +52,7 @@ pub struct ListFlags {
 }
 
 impl ListFlags {
-    /// What has to be known of what is listed.
+    /// Returns how much must be known of each listed entry.
     pub(crate) fn detail(&self) -> Detail {
         let names = !self.long && matches!(self.order, Order::Name | Order::None);
         if names { Detail::Names } else { Detail::Attrs }
@@ -66,7 +66,7 @@ impl ListFlags {
     }
 }
 
-/// What a change of attributes is about.
+/// Attribute that a command changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attribute {
     /// `chmod`.
@@ -145,7 +145,7 @@ pub enum Command {
     },
 }
 
-/// What is wrong with a line, in the words of OpenSSH's `sftp`.
+/// Error in a line, in the words of OpenSSH's `sftp`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// No command has this name.

@@ -144,7 +144,7 @@ const fn set(flag: &mut bool) -> bool {
     true
 }
 
-/// What a local shell is to understand, without blanks in front.
+/// Returns the text for a local shell, without leading blanks.
 fn raw(text: &[u8]) -> OsString {
     OsString::from_vec(text.trim_ascii_start().to_vec())
 }

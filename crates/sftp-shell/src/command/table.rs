@@ -1,6 +1,6 @@
 //! The table of commands: names, operands, flags and help.
 
-/// What a command's operands name, for completion.
+/// Kind of a command's operands, for completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     /// Nothing that can be completed.
@@ -24,9 +24,9 @@ pub enum Names {
 /// A command's name and what follows it.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// As it is typed, in any case.
+    /// Name to type, in upper or lower case.
     pub name: &'static str,
-    /// What its operands name.
+    /// Kind of its operands.
     pub names: Names,
     /// Letters of its flags.
     pub flags: &'static str,

@@ -31,7 +31,7 @@ impl Shell {
         Ok(())
     }
 
-    /// What matches; a pattern that matches nothing stands for itself.
+    /// Returns the paths that match; a pattern without matches stands for itself.
     fn matching(&mut self, pattern: &[u8]) -> Result<Vec<Vec<u8>>, Failed> {
         let pattern = absolute_pattern(pattern, &self.directory);
         let found = glob::remote(&mut self.remote, &pattern);

@@ -43,7 +43,7 @@ impl Shell {
             [one] => one,
             _ => &wanted,
         };
-        // What is shown is what was typed: relative names stay relative.
+        // Names are shown as they were typed: relative ones stay relative.
         let shown = |path: &[u8]| -> Vec<u8> {
             let inside = if pattern.starts_with(b"/") { None } else { path.strip_prefix(&directory[..]) };
             match inside {

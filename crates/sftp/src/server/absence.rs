@@ -1,9 +1,9 @@
 //! Part files of a session that waits for its client, which may resume it over another connection.
 //!
 //! The client may also have been killed, and its copy may have been started again. So a waiting session keeps
-//! no part file from another session: it has no locks on them. When it goes on, it takes them again, but
-//! those that another session has gone on with. These files fail from then on, because they may have their
-//! final names already.
+//! no part file from another session: it has no locks on them. When it resumes, it locks them again, except
+//! those that another session has continued. These files fail from then on, because they may have their final
+//! names already.
 
 use std::io::{self, IoSlice, IoSliceMut};
 
@@ -15,8 +15,8 @@ use crate::fs::{File, FileSystem};
 use crate::refusal::refused;
 use crate::{Attrs, StatVfs};
 
-/// Text of the answer to requests for a part file that another session has gone on with.
-const TAKEN: &str = "another session has gone on with the file";
+/// Text of the answer to requests for a part file that another session has continued.
+const TAKEN: &str = "another session has continued the file";
 
 impl Server {
     /// Gives up the locks of part files, because the session has lost its client. While uploads are checked,
@@ -44,7 +44,7 @@ fn take_again(fs: &mut dyn FileSystem, file: &mut dyn File, path: &[u8]) -> io::
     if is_same(&file.attrs()?, &fs.attrs(path, false)?) { Ok(()) } else { Err(refused(TAKEN)) }
 }
 
-/// A file that another session has gone on with.
+/// A file that another session has continued.
 struct Taken;
 
 impl File for Taken {

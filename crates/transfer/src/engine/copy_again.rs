@@ -1,4 +1,4 @@
-//! Files whose written part is worth nothing are copied once more from their start.
+//! Copies files again from their start if the written part is worthless.
 
 use crate::Event;
 use crate::end::{Done, Fault, Outcome};

@@ -9,7 +9,7 @@
 //!
 //! Lines of text, appended; a line that was cut off by a crash is left out. A file belongs to one process at
 //! a time (a lock); a second one that does the same copy works without. It is removed when the copy has come
-//! to its end; where some of it failed, what is needed to go on with the rest is kept.
+//! to its end; if a part failed, the records that resuming needs are kept.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -405,7 +405,7 @@ impl Journal {
         text
     }
 
-    /// The copy has come to its end: there is nothing to go on with.
+    /// The copy is complete: nothing is left to resume.
     pub(crate) fn remove(self) {
         let _ = std::fs::remove_file(&self.path);
         for other in self.others {

@@ -151,7 +151,7 @@ impl PartFiles<'_> {
     /// is followed first, by STAT.
     fn follow_target(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        // The answer about our name beside the link does not matter any more; it is still to come.
+        // The answer about the part name beside the link is still to come, and no longer matters.
         file.state = State::Probing(Probe::behind_link());
         file.outstanding += 1;
         let token = Token::File(key, FileStep::Place(PlaceStep::BehindLink));

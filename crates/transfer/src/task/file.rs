@@ -68,7 +68,7 @@ pub(crate) struct Relay {
 }
 
 impl File {
-    /// Returns true where so much is left of the file that it is worth several channels.
+    /// Returns true if the rest of the file is large enough for several channels.
     pub(crate) fn is_big(&self) -> bool {
         let left = self.requests.size.saturating_sub(self.requests.next);
         matches!(self.state, State::Copying(_))

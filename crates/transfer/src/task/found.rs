@@ -18,7 +18,7 @@ pub(crate) struct FoundRules {
     differs: bool,
     /// Times are kept.
     preserve: bool,
-    /// A complete copy is worth nothing without a sum of it.
+    /// A complete copy counts only with a digest of it.
     needs_sum: bool,
     /// A partial file of another program is continued.
     adopts_partial: bool,
@@ -31,13 +31,13 @@ pub(crate) enum AfterProbe {
     InPlace,
     /// The existing file is the complete copy.
     KeepComplete,
-    /// Asks for our name, too.
+    /// Looks up the part name as well.
     LookAtPart,
     /// Compares what has the final name.
     Adopt,
-    /// Opens our name.
+    /// Opens the part file.
     Open(AsFound),
-    /// Opens our name, with what is there if that belongs to this user. These are its owner and group.
+    /// Opens the part file; continues an existing one only if it belongs to this user. Its owner and group.
     OpenIfOurs(Option<(u32, u32)>),
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum OnChannel {
     Unknown,
     /// Being opened, not to be had, or closed.
     Without,
-    /// Refused while so many files were open, which may have been why: to be opened once more when fewer are.
+    /// The server refused it with this many files open, possibly for that reason: open it again with fewer.
     Refused(usize),
     /// Being opened for the second time.
     Again,

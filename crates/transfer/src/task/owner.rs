@@ -2,7 +2,7 @@
 //! may be another user's.
 //!
 //! A server does not say which user it runs as. A file that it has just made belongs to that user: one is
-//! made, looked at and removed, once in a copy that finds something to go on with.
+//! created, looked at and removed, once in a copy that finds a file to continue.
 
 use crate::end::{AsFound, Done, FaultKind, Op, Outcome};
 use crate::ends::Ends;

@@ -14,7 +14,7 @@ const STARTING_DIRS: usize = 128;
 /// Listed but not started files from which on no further directory is begun.
 const FILES_WAITING: usize = 512;
 
-/// Entries of all directories held back; beyond that only directories with nothing to go on with are listed.
+/// Limit of listed entries that wait, in all directories. Above it, only directories without any are listed.
 pub(crate) const ENTRIES_HELD: usize = 8 * 1024;
 
 /// Limits of open directories at each end.

@@ -81,7 +81,7 @@ pub struct Ended {
     /// What was said of sources that changed.
     pub changed: Vec<String>,
     pub done: Vec<String>,
-    /// Bytes of files that were gone on with.
+    /// Bytes that continued files had before.
     pub resumed: u64,
     /// What was deleted, or would be.
     pub deleted: Vec<Vec<u8>>,

@@ -7,7 +7,7 @@
 //! requested in order over any number of channels. A file that is written under its final name has what is
 //! under way within [`crate::task::handles::SPAN`]: one that was cut off is right up to its length less that,
 //! and one of full length is complete, because its last piece goes when everything before it has been
-//! confirmed. A file that grows under a name of ours needs no such care.
+//! confirmed. A file that grows under a part name needs no such care.
 //!
 //! Only plain files are copied so: in a pipe the order would be lost.
 
