@@ -1,16 +1,15 @@
 //! Starting a program as a login does: new session, given descriptors, optionally a controlling terminal.
 //!
 //! The standard library forks and executes. The steps that it lacks run between the two, where only
-//! async-signal-safe calls are allowed. All of them are in this module, to keep the critical code in one
-//! place.
+//! async-signal-safe calls are allowed: `child_setup` has those of the process's attributes, `image` executes.
 #![expect(unsafe_code, reason = "code between fork and exec")]
 
+mod child_setup;
 mod image;
 mod watched;
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,9 @@ use rustix::process::Pid;
 use crate::ids::Ids;
 #[cfg(target_os = "linux")]
 use crate::scheduling::{Prepared, Priority};
+#[cfg(target_os = "linux")]
+use child_setup::change_ids;
+use child_setup::{Session, in_child, signals_to_reset};
 use image::{First, Image};
 
 /// Exit status of a process whose program could not be executed ([`Program::start`]). Shells use the same.
@@ -53,14 +55,6 @@ pub struct PrecedingProgram {
     pub words: Vec<CString>,
     /// Its standard input: a pipe that holds all its data.
     pub stdin: OwnedFd,
-}
-
-/// Session and terminal of the new process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Session {
-    Inherited,
-    New,
-    NewWithTerminal,
 }
 
 impl Program {
@@ -254,109 +248,6 @@ pub fn spawn_like_execvp(command: &mut Command) -> io::Result<Child> {
         }
         done => done,
     }
-}
-
-/// Bit N - 1 is set for each signal N that this process ignores or handles, as `/proc` says; all bits where
-/// it does not.
-fn signals_to_reset() -> u64 {
-    let read = || -> Option<u64> {
-        let mut text = [0; 4096];
-        let n = File::open("/proc/self/status").ok()?.read(&mut text).ok()?;
-        let text = std::str::from_utf8(text.get(..n)?).ok()?;
-        let mask = |name| {
-            let mask = text.lines().find_map(|line| line.strip_prefix(name))?;
-            u64::from_str_radix(mask.trim(), 16).ok()
-        };
-        Some(mask("SigIgn:")? | mask("SigCgt:")?)
-    };
-    read().unwrap_or(u64::MAX)
-}
-
-/// Largest signal number whose action is reset. On other systems than Linux only signals with names count.
-fn last_signal() -> libc::c_int {
-    #[cfg(target_os = "linux")]
-    return libc::SIGRTMAX();
-    #[cfg(not(target_os = "linux"))]
-    return 31;
-}
-
-/// Runs between fork and exec: async-signal-safe calls only. `reset` are the signals that get their default
-/// actions, as in [`signals_to_reset`].
-fn in_child(session: Session, reset: u64, keep: &[RawFd]) -> io::Result<()> {
-    for signal in 1..=last_signal() {
-        // A system call for each of 64 signals would be a tenth of a login's system calls.
-        let is_set = reset & (1 << (signal - 1)) != 0;
-        if is_set && signal != libc::SIGKILL && signal != libc::SIGSTOP {
-            // SAFETY: setting a default action touches no memory of ours. The C library refuses the numbers
-            // that it reserves, which is fine.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
-        }
-    }
-    // Not before: a process that shares its parent's memory must run no handler.
-    // SAFETY: sigset_t is plain memory that sigemptyset fills; the mask is this process's own.
-    unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-    }
-    if session != Session::Inherited {
-        // SAFETY: no memory is involved. Fails only for a group leader, which a new child is not.
-        if unsafe { libc::setsid() } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    if session == Session::NewWithTerminal {
-        // SAFETY: the request takes an integer argument; descriptor 0 is set up by now.
-        if unsafe { libc::ioctl(0, libc::TIOCSCTTY as _, 0) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    // Marking instead of closing keeps the pipe open on which the standard library reports a failed exec.
-    // Kernels before 5.11 lack it; there the descriptors' own close-on-exec flags, which Rust always sets,
-    // suffice.
-    // SAFETY: no memory is involved.
-    #[cfg(target_os = "linux")]
-    unsafe {
-        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
-    };
-    #[cfg(not(target_os = "linux"))]
-    mark_for_closing();
-    for &fd in keep {
-        // SAFETY: no memory is involved; the descriptor is open, because its owner lives on the parent's
-        // stack.
-        if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
-}
-
-/// Marks every descriptor from 3 up as close-on-exec, one by one.
-#[cfg(not(target_os = "linux"))]
-fn mark_for_closing() {
-    /// Limit of the loop, because some systems have huge tables. Descriptors above it are close-on-exec if
-    /// Rust opened them.
-    const MOST: libc::c_int = 1 << 16;
-    // SAFETY: no memory is involved; both calls are async-signal-safe, and fail for numbers that are not
-    // open.
-    unsafe {
-        for fd in 3..libc::getdtablesize().min(MOST) {
-            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
-        }
-    }
-}
-
-/// Becomes another user between fork and exec, by raw system calls: the C library's functions would take
-/// locks to reach all threads, while a forked child has only one thread.
-#[cfg(target_os = "linux")]
-fn change_ids(ids: &Ids) -> io::Result<()> {
-    // SAFETY: pointer and length belong to the same slice; the other calls involve no memory.
-    let done = unsafe {
-        libc::syscall(libc::SYS_setgroups, ids.groups.len(), ids.groups.as_ptr()) == 0
-            && libc::syscall(libc::SYS_setresgid, ids.gid, ids.gid, ids.gid) == 0
-            && libc::syscall(libc::SYS_setresuid, ids.uid, ids.uid, ids.uid) == 0
-    };
-    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

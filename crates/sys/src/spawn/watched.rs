@@ -3,7 +3,7 @@
 //! A fork copies the page tables, and afterwards each page that either process writes: about 200 µs of 700
 //! for a shell that a session starts. Here the new process shares the memory of this one, whose thread waits
 //! until the program is executed, as in the C library's `posix_spawn`, which lacks the steps of
-//! [`super::in_child`].
+//! [`super::child_setup::in_child`].
 
 #[cfg(target_os = "linux")]
 mod start;
@@ -84,7 +84,7 @@ mod tests {
     fn watched_program_has_default_signals() {
         use std::ffi::c_int;
 
-        use crate::spawn::signals_to_reset;
+        use crate::spawn::child_setup::signals_to_reset;
 
         extern "C" fn handler(_: c_int) {}
         // SAFETY: no test of this process sends itself these signals; the handler does nothing.

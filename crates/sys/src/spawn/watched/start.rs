@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 
+use crate::spawn::child_setup::{Session, in_child, signals_to_reset};
 use crate::spawn::image::Image;
-use crate::spawn::{NOT_EXECUTED, Program, Session, in_child, signals_to_reset};
+use crate::spawn::{NOT_EXECUTED, Program};
 
 /// Stack of the new process until it executes its program, bytes. Its calls need less than 4 KiB.
 const STACK: usize = 64 << 10;
