@@ -1,16 +1,15 @@
 //! Sealing and opening packets in memory, with one key shared by 1 to N threads: the ciphers alone. The
 //! pipeline's tables follow.
 
-use std::cell::Cell;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use lh_crypto::{Direction, PacketIndex, PacketKey};
 
+use super::by_workers;
 use crate::bench::Bench;
 use crate::cipher_suite::CipherSuite;
-use crate::stats::Better;
-use crate::table::{Entry, Role, Table, interleave};
+use crate::table::Table;
 
 /// Packets that each thread works on in turn: as many as a connection's slab holds.
 const PACKETS: usize = 16;
@@ -22,32 +21,14 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
         std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n < most).chain([most]).collect();
     let time = Duration::from_millis(if bench.options.smoke { 10 } else { 150 });
     let payload = bench.options.packet;
-    let mut tables = Vec::new();
-    for suite in &bench.options.suites {
-        // Rates of one worker in this round.
-        let single = Cell::new((f64::NAN, f64::NAN));
-        let mut entries = Vec::new();
-        for &workers in &counts {
-            let (suite, single) = (*suite, &single);
-            entries.push(Entry::new(super::measured::workers_text(workers), Role::Peer, move || {
-                let seal = together(&suite, Direction::Seal, workers, payload, time)?;
-                let open = together(&suite, Direction::Open, workers, payload, time)?;
-                if workers == 1 {
-                    single.set((seal, open));
-                }
-                let (one_seal, one_open) = single.get();
-                Ok(vec![
-                    ("seal MB/s", Better::Higher, seal),
-                    ("open MB/s", Better::Higher, open),
-                    (super::measured::SEAL_TIMES, Better::Higher, seal / one_seal),
-                    (super::measured::OPEN_TIMES, Better::Higher, open / one_open),
-                ])
-            }));
-        }
-        let title = format!("ciphers in memory, {}, packets of {payload} bytes", suite.name());
-        tables.push(interleave("crypto", title, bench.options.rounds, entries));
-    }
-    tables.extend(super::pipeline::run(bench, &counts)?);
+    let ciphers = bench.options.suites.iter().map(|suite| {
+        by_workers::table(bench, "ciphers", suite, &counts, &|workers| {
+            let seal = together(suite, Direction::Seal, workers, payload, time)?;
+            Ok((seal, together(suite, Direction::Open, workers, payload, time)?))
+        })
+    });
+    let mut tables: Vec<Table> = ciphers.collect();
+    tables.extend(super::pipeline::run(bench, &counts));
     Ok(tables)
 }
 

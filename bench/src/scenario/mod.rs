@@ -1,6 +1,7 @@
 //! The scenarios, one module each.
 
 mod busy;
+mod by_workers;
 mod connections;
 mod crypto;
 mod forward;

@@ -5,7 +5,6 @@
 //! Filling the buffers (copies that a real end makes with the kernel) is not counted. Counted is everything
 //! from cutting jobs to having their results in order: hand-over, ciphers, wake-ups, framing and delivery.
 
-use std::cell::Cell;
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
@@ -15,10 +14,10 @@ use lh_transport::{AcceptedHostKey, Config, Event, HostKey, Transport};
 use lh_wire::PacketSink as _;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::by_workers;
 use crate::bench::Bench;
 use crate::cipher_suite::CipherSuite;
-use crate::stats::Better;
-use crate::table::{Entry, Role, Table, interleave};
+use crate::table::Table;
 
 /// Bytes laid out together: the contents of a connection's slab.
 const SLAB: usize = 256 << 10;
@@ -27,34 +26,14 @@ const SPELL: usize = 8 << 20;
 
 /// Runs all suites that encrypt (no key exchange starts with another), each with 1, 2, 4, … workers up to the
 /// limit.
-pub(super) fn run(bench: &Bench, counts: &[usize]) -> Result<Vec<Table>, String> {
+pub(super) fn run(bench: &Bench, counts: &[usize]) -> Vec<Table> {
     let time = Duration::from_millis(if bench.options.smoke { 10 } else { 200 });
     let payload = bench.options.packet;
-    let mut tables = Vec::new();
-    for suite in bench.options.suites.iter().filter(|suite| suite.cipher.encrypts()) {
-        // Rates of one worker in this round.
-        let single = Cell::new((f64::NAN, f64::NAN));
-        let mut entries = Vec::new();
-        for &workers in counts {
-            let (suite, single) = (*suite, &single);
-            entries.push(Entry::new(super::measured::workers_text(workers), Role::Peer, move || {
-                let (seal, open) = measure(&suite, workers, payload, time)?;
-                if workers == 1 {
-                    single.set((seal, open));
-                }
-                let (one_seal, one_open) = single.get();
-                Ok(vec![
-                    ("seal MB/s", Better::Higher, seal),
-                    ("open MB/s", Better::Higher, open),
-                    (super::measured::SEAL_TIMES, Better::Higher, seal / one_seal),
-                    (super::measured::OPEN_TIMES, Better::Higher, open / one_open),
-                ])
-            }));
-        }
-        let title = format!("pipeline in memory, {}, packets of {payload} bytes", suite.name());
-        tables.push(interleave("crypto", title, bench.options.rounds, entries));
-    }
-    Ok(tables)
+    let suites = bench.options.suites.iter().filter(|suite| suite.cipher.encrypts());
+    let table = |suite| {
+        by_workers::table(bench, "pipeline", suite, counts, &|workers| measure(suite, workers, payload, time))
+    };
+    suites.map(table).collect()
 }
 
 /// Payload rate of sealing and opening with this number of workers, MB/s.

@@ -264,42 +264,14 @@ fn signed(algorithm: Algorithm, made: Assertion) -> Option<Signed> {
     let Assertion { flags, counter, signature, .. } = made;
     let (r, s) = match algorithm {
         Algorithm::Ed25519 => (signature, Vec::new()),
-        Algorithm::Ecdsa => numbers(&signature)?,
+        Algorithm::Ecdsa => lh_crypto::ecdsa_numbers(&signature)?.map(<[u8]>::to_vec).into(),
     };
     Some(Signed { flags, counter, r, s })
-}
-
-/// Returns the two numbers of an ECDSA signature in DER.
-fn numbers(der: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    /// Splits an element of this type, with a length below 128, from what follows.
-    fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-        let (&[found, length @ 0..=127], rest) = der.split_first_chunk::<2>()? else { return None };
-        (found == tag).then(|| rest.split_at_checked(usize::from(length)))?
-    }
-    let (inner, []) = element(der, 0x30)? else { return None };
-    let (r, rest) = element(inner, 2)?;
-    let (s, []) = element(rest, 2)? else { return None };
-    let plain = |number: &[u8]| {
-        let zeros = number.iter().take_while(|byte| **byte == 0).count();
-        number[zeros..].to_vec()
-    };
-    Some((plain(r), plain(s)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ecdsa_numbers_are_read_from_der() {
-        let der = [0x30, 8, 2, 2, 0, 0x80, 2, 2, 1, 2];
-        assert_eq!(numbers(&der), Some((vec![0x80], vec![1, 2])));
-        for length in 0..der.len() {
-            assert_eq!(numbers(&der[..length]), None);
-        }
-        assert_eq!(numbers(&[&der[..], &[0]].concat()), None);
-        assert_eq!(numbers(&[0x30, 0x81, 0]), None);
-    }
 
     #[test]
     fn fido_errors_become_those_of_openssh() {

@@ -80,7 +80,7 @@ pub use key::algorithms as key_algorithms;
 pub use key::{
     Certificate, CertificateError, CertificateFields, CertificateKind, Encryption, FingerprintHash, KeyType,
     Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SSH2_PRIVATE_BEGIN,
-    SshSignature, SshSignatureError, SshfpHash, bcrypt_kdf, signed_data,
+    SshSignature, SshSignatureError, SshfpHash, bcrypt_kdf, ecdsa_numbers, signed_data,
 };
 pub use listing::{Listing, Offered};
 pub use mac::Mac;

@@ -1,4 +1,4 @@
-//! A minimal DER reader and writer for keys in PKCS#1, SEC1 and PKCS#8 structures.
+//! A minimal DER reader and writer for keys in PKCS#1, SEC1 and PKCS#8 structures, and ECDSA signatures.
 //!
 //! The reader accepts definite lengths only and does not enforce minimal lengths (files of old tools should
 //! still open). It allocates nothing, and every read is bounded by its parent.
