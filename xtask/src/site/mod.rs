@@ -67,6 +67,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("docs/lab/2026-11-22-measurements.md", "Lab: measurements"),
             ("docs/lab/2026-11-23-measurements.md", "Lab: nightly copies"),
             ("docs/lab/2026-11-25-measurements.md", "Lab: the copy engine, before and after"),
+            ("docs/lab/2026-11-27-hostile-logins.md", "Lab: honest logins beside hostile connections"),
         ],
     ),
 ];
