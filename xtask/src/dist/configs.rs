@@ -17,7 +17,8 @@ pub(super) fn check(root: &Path) -> Outcome {
     accepted("logrotate", &["--debug", "--state", &state.to_string_lossy(), &rules.to_string_lossy()])
 }
 
-/// Fails if the program does, or reports an error and goes on. A program that is not installed checks nothing.
+/// Fails if the program does, or reports an error and goes on. A program that is not installed checks
+/// nothing.
 fn accepted(program: &str, args: &[&str]) -> Outcome {
     if lh_interop::find(program).is_none() {
         println!("SKIPPED dist: {program} is not installed, so its file is not checked");

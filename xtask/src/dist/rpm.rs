@@ -67,7 +67,8 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
     build(source, &top, SPEC, &source.out)
 }
 
-/// Creates all packages again in the directory `to`, from the files of the last [`make`], with a newer version.
+/// Creates all packages again in the directory `to`, from the files of the last [`make`], with a newer
+/// version.
 pub(super) fn make_next(source: &Source, to: &Path) -> Outcome {
     const NEXT: &str = "next.spec";
     let top = source.scratch_path("rpm");
