@@ -294,8 +294,8 @@ impl Packets for LinkPackets<'_> {
         if let Some(payload) = self.early.pop_front() {
             return Ok(payload);
         }
-        // Only during the wait, in which queued requests are sent, too: at a prompt a signal takes effect, and
-        // the server has no session.
+        // Only during the wait, in which queued requests are sent, too: at a prompt a signal takes effect,
+        // and the server has no session.
         let mut watch = self.watch();
         loop {
             let event = match &mut watch {

@@ -1,7 +1,8 @@
 //! Starting a program as a login does: new session, given descriptors, optionally a controlling terminal.
 //!
 //! The standard library forks and executes. The steps that it lacks run between the two, where only
-//! async-signal-safe calls are allowed: `child_setup` has those of the process's attributes, `image` executes.
+//! async-signal-safe calls are allowed: `child_setup` has those of the process's attributes, `image`
+//! executes.
 #![expect(unsafe_code, reason = "code between fork and exec")]
 
 mod child_setup;

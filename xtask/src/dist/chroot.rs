@@ -1,5 +1,5 @@
-//! Tests the packages in new Debian systems: the `.deb` files without OpenSSH and with it, the `.rpm` files with
-//! `rpm`, and the `.deb` files where systemd runs.
+//! Tests the packages in new Debian systems: the `.deb` files without OpenSSH and with it, the `.rpm` files
+//! with `rpm`, and the `.deb` files where systemd runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};

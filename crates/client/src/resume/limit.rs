@@ -60,7 +60,8 @@ impl Limit {
         by.is_over(now)
     }
 
-    /// Records a failed attempt. One that ends the session is not reported to the program, which sees the end.
+    /// Records a failed attempt. One that ends the session is not reported to the program, which sees the
+    /// end.
     pub(super) fn on_failed(&mut self, failure: AttemptFailure, meaning: Failure, now: Instant) {
         if let Some(by) = self.by.as_mut().filter(|_| self.applies && meaning != Failure::Refused) {
             by.on_failed(failure, now);

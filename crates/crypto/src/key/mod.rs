@@ -45,8 +45,8 @@ pub use ssh2_format::SSH2_PRIVATE_BEGIN;
 pub use sshfp::SshfpHash;
 pub use sshsig::{SshSignature, SshSignatureError, signed_data};
 
-/// Returns the numbers r and s of an ECDSA signature in DER (RFC 3279 section 2.2.3), as FIDO devices make them:
-/// big-endian, without leading zeros. Returns `None` for anything else.
+/// Returns the numbers r and s of an ECDSA signature in DER (RFC 3279 section 2.2.3), as FIDO devices make
+/// them: big-endian, without leading zeros. Returns `None` for anything else.
 pub fn ecdsa_numbers(signature: &[u8]) -> Option<[&[u8]; 2]> {
     let mut outer = der::Der::new(signature);
     let mut numbers = outer.sequence().ok()?;
