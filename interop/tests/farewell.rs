@@ -270,6 +270,29 @@ fn a_signal_that_is_ignored_ends_no_session() {
     assert_eq!((ended.status.code(), &ended.stdout[..]), (Some(0), &b"all of it"[..]));
 }
 
+/// As under `nohup`: a copy goes on.
+///
+/// Covers: lhscp -q (signals)
+#[test]
+fn a_signal_that_is_ignored_ends_no_copy() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 16 << 20);
+    let to = format!("scp://{}@127.0.0.1:{}/{}", me(), server.port, lab.arg("copy"));
+    let mut command = with_default_signals("/bin/sh".as_ref());
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(our("lhscp")).args(lab.client_options());
+    command.args(["-q", "-l", "64000", &lab.arg("blob"), &to]).env("HOME", lab.path("home"));
+    command.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME").stdin(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    eventually("a part of the copy", || {
+        let parts = lh_testkit::leftovers(lab.dir());
+        parts.iter().any(|part| part.metadata().is_ok_and(|meta| meta.len() > 0))
+    });
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    lh_interop::assert_same_file(&lab.path("blob"), &lab.path("copy"));
+}
+
 /// A master that is told to end, in the middle of its session's upload.
 ///
 /// Covers: ssh_config ControlMaster; sshd_config ResumeGrace

@@ -12,7 +12,7 @@ use crate::command_line::{Arguments, HostAccess};
 use crate::outcome::Outcome;
 use crate::place::{Host, bytes};
 use crate::program::spelled;
-use crate::retry::STOP;
+use crate::retry::stop_signals;
 use crate::show::say;
 
 /// Exit status of a copy that was stopped by ^C.
@@ -85,7 +85,7 @@ pub(crate) struct JobSignals(Option<Arc<Signals>>);
 impl JobSignals {
     /// ^C, and requests to end, stop `job` from now on.
     pub(crate) fn begin(job: &Job) -> Self {
-        let signals = Signals::collect(&STOP).ok().map(Arc::new);
+        let signals = stop_signals().map(Arc::new);
         if let Some(signals) = &signals {
             job.stop_on(Some(Arc::clone(signals)));
         }

@@ -20,6 +20,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Signals that end a pause, and the copy.
 pub(crate) const STOP: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
+/// Collects the signals that end a pause, and the copy, but for those that this process was started to
+/// ignore (`nohup`). `None` without a descriptor.
+pub(crate) fn stop_signals() -> Option<Signals> {
+    Signals::collect(&lh_sys::signals::not_ignored(&STOP)).ok()
+}
+
 /// Next step after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -77,7 +83,7 @@ impl Attempts {
     /// makes up for those before it. `attempts` is not locked while it waits.
     pub(crate) fn again(attempts: &Mutex<Self>, summary: &Summary) -> Next {
         // Who reads that there is a pause may end it at once.
-        let signals = Signals::collect(&STOP).ok();
+        let signals = stop_signals();
         let pause = {
             let mut attempts = locked(attempts);
             attempts.note(summary);

@@ -320,7 +320,9 @@ fn wait(
             complain(options, ui, &format!("cannot open /dev/null: {}", errno_text(&error)));
         }
     }
-    let Ok(signals) = Signals::collect(&[Signal::HUP, Signal::INT, Signal::TERM, Signal::WINCH]) else {
+    // Ignored signals stay ignored (`nohup`).
+    let ending = lh_sys::signals::not_ignored(&[Signal::HUP, Signal::INT, Signal::TERM]);
+    let Ok(signals) = Signals::collect(&[&ending[..], &[Signal::WINCH]].concat()) else {
         return Waited::Signal;
     };
     let mut ended = None;
