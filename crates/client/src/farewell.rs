@@ -18,7 +18,11 @@ use lh_wire::msg::disconnect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use crate::handshake::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT};
+/// Time limit for sending the final DISCONNECT.
+pub(crate) const DISCONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Time limit for the final DISCONNECT to a server that would keep the session without it.
+pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Signals that end a process, and that it may handle.
 pub(crate) const END_SIGNALS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];

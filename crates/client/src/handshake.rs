@@ -12,7 +12,7 @@ use lh_wire::{Message as _, PacketSink};
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, disconnected, link_failed};
-use crate::farewell::Watch;
+use crate::farewell::{DISCONNECT_TIMEOUT, Watch};
 use crate::host_certificate;
 use crate::hostkey::{self, Dns, Policy, Strict, Verdict};
 use crate::known::{KnownFiles, check_not_revoked, remember, remember_address};
@@ -100,12 +100,6 @@ pub(crate) fn shake_hands(
         }
     }
 }
-
-/// Time limit for sending the final DISCONNECT.
-pub(crate) const DISCONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
-
-/// Time limit for the final DISCONNECT to a server that would keep the session without it.
-pub(crate) const FAREWELL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Function that queries DNS about a host and its key.
 type DnsLookup = fn(&str, &PublicKey, &mut Log<'_>) -> DnsVerdict;

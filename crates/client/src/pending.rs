@@ -8,8 +8,8 @@ use lh_driver::{Link, LinkError};
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::farewell::Watch;
-use crate::handshake::{DISCONNECT_TIMEOUT, LinkPackets};
+use crate::farewell::{DISCONNECT_TIMEOUT, Watch};
+use crate::handshake::LinkPackets;
 use crate::log::Log;
 use crate::login::{Needed, log_in};
 use crate::login_setup::{login_config, session_proof};

@@ -121,7 +121,7 @@ fn serve_hop(
         return 255;
     }
     let code = driver.run(&mut HopControl).unwrap_or(255);
-    driver.disconnect("", crate::handshake::DISCONNECT_TIMEOUT);
+    driver.disconnect("", crate::farewell::DISCONNECT_TIMEOUT);
     code
 }
 

@@ -25,7 +25,8 @@ use lh_wire::msg::disconnect;
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::handshake::{self, DISCONNECT_TIMEOUT, KEY_CHANGED_AT_REKEY};
+use crate::farewell::DISCONNECT_TIMEOUT;
+use crate::handshake::{self, KEY_CHANGED_AT_REKEY};
 use crate::log::Log;
 use crate::options::Purpose;
 

@@ -90,9 +90,11 @@ impl AttemptError {
         }
     }
 
-    /// Returns the meaning of this error for the session.
-    pub(super) const fn failure(&self) -> Failure {
+    /// Returns the meaning of this error for the session. `can_log_in`: the program can log in again, so it
+    /// does not wait for the session's server where another host with an accepted key answers.
+    pub(super) const fn failure(&self, can_log_in: bool) -> Failure {
         match self {
+            Self::Refused { .. } if can_log_in => Failure::Refused,
             Self::Connect { error, .. } => failure_of(error),
             Self::Link(_) | Self::Disconnected(_) | Self::NoThread => Failure::Path,
             Self::Refused { meaning, .. } => *meaning,

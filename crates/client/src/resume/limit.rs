@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use lh_resume::Failure;
 
-use super::attempt::AttemptError;
 use crate::ui::LogLevel;
 
 /// How an attempt to resume a session failed.
@@ -78,13 +77,9 @@ impl Limit {
         self.by.as_ref().filter(|_| self.applies)?.next_deadline()
     }
 
-    /// Returns the meaning of an attempt's error: a program that can log in again does not wait for the
-    /// session's server where another host with an accepted key answers.
-    pub(super) fn meaning(&self, error: &AttemptError) -> Failure {
-        match error {
-            AttemptError::Refused { .. } if self.by.is_some() => Failure::Refused,
-            error => error.failure(),
-        }
+    /// True for a program with a limit, which can log in again.
+    pub(super) const fn exists(&self) -> bool {
+        self.by.is_some()
     }
 
     /// Returns the level of the message that the session has ended: a program with a limit reports it.
