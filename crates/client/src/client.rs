@@ -296,7 +296,7 @@ impl Client {
     /// Ends the collection of signals that began with the login, because the caller collects them now, and
     /// has blocked them.
     pub fn signals_are_collected(&mut self) {
-        self.watch.take().into_iter().for_each(Watch::leave_blocked);
+        self.watch.take().into_iter().for_each(Watch::hand_over);
     }
 
     /// Ends the collection of signals that began with the login, because the caller handles them now. Those

@@ -16,7 +16,7 @@ use lh_sys::signals::{self, Signals};
 use lh_transport::Event;
 use lh_wire::msg::disconnect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid, kill_process};
 
 /// Time limit for sending the final DISCONNECT.
 pub(crate) const DISCONNECT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -84,10 +84,16 @@ impl Watch {
             .or_else(|| collect().map(|signals| Self::Collected(Some(Box::new(signals)))))
     }
 
-    /// Leaves the signals blocked, for a caller that collects them itself.
-    pub(crate) fn leave_blocked(mut self) {
-        if let Self::Collected(signals) = &mut self {
-            drop(signals.take());
+    /// Leaves the signals to a caller that collects them now, those that have arrived included.
+    pub(crate) fn hand_over(mut self) {
+        if let Self::Collected(signals) = &mut self
+            && let Some(signals) = signals.take()
+        {
+            while let Ok(Some(signal)) = signals.take() {
+                let _ = kill_process(getpid(), signal);
+            }
+            // Not dropped: the caller's collection may restore this one when it ends.
+            Box::leak(signals);
         }
     }
 
