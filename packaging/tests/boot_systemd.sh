@@ -36,7 +36,7 @@ rm -f "$root/packages/output"
     for directory in $hierarchies; do
         mkdir "$directory/$group" && sh -c 'echo $PPID' > "$directory/$group/cgroup.procs" || exit 0
     done
-    timeout --kill-after=5 900 unshare --cgroup --mount --pid --net --uts --ipc --fork --kill-child sh -euc '
+    timeout --kill-after=5 1800 unshare --cgroup --mount --pid --net --uts --ipc --fork --kill-child sh -euc '
         cd "$0"
         ip link set lo up
         mount --bind . "$0"

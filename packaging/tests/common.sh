@@ -6,11 +6,11 @@ step() { echo "--- $*"; }
 
 # All files with their contents, apart from what dpkg, apt and the programs of users keep for themselves.
 files() {
-    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages -o -path /home \
-        -o -path /root -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/log -o -path /var/cache -o -path /run \
-        -o -path '/etc/*-' -o -path '/etc/.pwd.lock' \) -prune -o \
-        \( -type f -printf '%m %U %G %p ' -exec sha256sum {} \; \) -o \( -type l -printf '%p -> %l\n' \) -o -printf '%m %p\n' \
-        | sed 's/  .*//' | sort
+    for action in '-printf %y:%m:%U:%G:%p:%l\n' '-type f -exec sha256sum {} +'; do
+        find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages -o -path /home \
+            -o -path /root -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/log -o -path /var/cache -o -path /run \
+            -o -path '/etc/*-' -o -path '/etc/.pwd.lock' \) -prune -o $action
+    done | sort
 }
 
 server=
@@ -31,6 +31,8 @@ wait_for() {
     cat /tmp/lhsshd.log >&2 || true
     fail "$what does not come"
 }
+# A process that has ended may wait for its parent, without a command line.
+wait_for_end() { wait_for "the end of the server" sh -c "! grep -q . /proc/$1/cmdline 2> /dev/null"; }
 # Runs a command that prints only when it fails.
 quietly() { "$@" > /tmp/said.log 2>&1 || { cat /tmp/said.log >&2; fail "$*"; }; }
 # Without systemd, the packages reload a listener that was started by hand: it starts the new program.
@@ -64,6 +66,7 @@ with_stale_process_id() {
 }
 as_ada() { su ada -c "cd; $*"; }
 options="-o StrictHostKeyChecking=accept-new -o BatchMode=yes"
+logs_in() { [ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session $1"; }
 
 # Clients of root's, sessions of ada's: their process ids are those of the clients.
 load=/tmp/load

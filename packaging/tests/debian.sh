@@ -2,11 +2,12 @@
 export APT_CONFIG=/tmp/apt.conf
 printf 'APT::Get::Assume-Yes "true";\nDPkg::Use-Pty "false";\n' > $APT_CONFIG
 
-# Runs the line of docs/install.md that begins with $1, in the directory with the packages. Prints what it prints,
-# but not what apt does.
+# Runs the line of docs/install.md, or of another page $2, that begins with $1, in the directory with the packages.
+# Prints what it prints, but not what apt does.
 page() {
-    line=$(awk -v start="$1" 'index($0, start) == 1 { print; exit }' /packages/page)
-    [ -n "$line" ] || fail "docs/install.md has no line that begins with $1"
+    page=${2:-install.md}
+    line=$(awk -v start="$1" 'index($0, start) == 1 { print; exit }' "/packages/pages/$page")
+    [ -n "$line" ] || fail "docs/$page has no line that begins with $1"
     cd /packages
     case $line in
         apt*) quietly eval "$line" ;;

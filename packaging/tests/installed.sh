@@ -47,13 +47,13 @@ quietly apt install /tmp/next-longhaul.deb /tmp/next-longhaul-server.deb
 wait_for_new_program
 [ "$(stat -Lc %i /proc/$server/exe)" != "$old" ] || fail "the server is the old one"
 restart_server
-[ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session after the upgrade"
+logs_in "after the upgrade"
 grep -q 'changed by the administrator' /etc/ssh/lhsshd_config || fail "the configuration was replaced"
 
 step "downgrade"
 quietly apt install --allow-downgrades /packages/longhaul_*.deb /packages/longhaul-server_*.deb
 wait_for_new_program
-[ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session after the downgrade"
+logs_in "after the downgrade"
 
 step "a stale file with the process id of another of our programs"
 run_scripts() {
@@ -64,6 +64,30 @@ with_stale_process_id run_scripts
 
 step "all sessions are still there"
 end_sessions
+
+step "without systemd, by hand"
+kill "$server"
+wait "$server" || true
+# Reads the configuration again and stops, by the lines of a page.
+reload_and_stop() {
+    wait_for "the process id" test -s /run/lhsshd.pid
+    server=$(cat /run/lhsshd.pid)
+    logs_in "with a server that was started by hand"
+    page 'kill -HUP "$(cat' "${1:-install.md}"
+    logs_in "after a reload by hand"
+    [ "$(cat /run/lhsshd.pid)" = "$server" ] || fail "a reload has started another process"
+    page 'kill "$(cat' "${1:-install.md}"
+    wait_for_end "$server"
+}
+page ". /etc/default/lhsshd; lhsshd -f"
+reload_and_stop
+page "lhsshd -t -f" beside-sshd.md
+page "lhsshd -T -p 2222 -f /etc/ssh/lhsshd_config  " beside-sshd.md | grep -q '^port 2222' || fail "another port"
+page "lhsshd -T -p 2222 -f /etc/ssh/lhsshd_config |" beside-sshd.md | grep -q ':2222$' || fail "no address to listen on"
+page "lhsshd -p 2222 -f" beside-sshd.md
+reload_and_stop beside-sshd.md
+rm /tmp/lhsshd.log
+start_server
 
 step "OpenSSH's names, taken and given back"
 theirs=$(command -v ssh > /dev/null && ssh -V 2>&1 || echo none)
@@ -87,7 +111,7 @@ hash -r
 step "remove and purge"
 page "apt remove longhaul-server"
 # Without systemd, the package stops a listener that was started by hand.
-wait_for "the end of the server" sh -c "! grep -q . /proc/$server/cmdline 2> /dev/null"
+wait_for_end "$server"
 wait "$server" || true
 server=
 [ ! -e /usr/sbin/lhsshd ] || fail "lhsshd is still there"

@@ -11,7 +11,6 @@ upgrade() { quietly rpm --upgrade --nodeps "$@"; }
 erase() { quietly rpm --erase --nodeps "$@"; }
 old="$(echo /packages/longhaul-[0-9]*.rpm) $(echo /packages/longhaul-server-*.rpm)"
 next="$(echo /packages/next/longhaul-[0-9]*.rpm) $(echo /packages/next/longhaul-server-*.rpm)"
-logs_in() { [ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session $1"; }
 
 step "the system before"
 # What Red Hat's systems have.
@@ -76,7 +75,7 @@ rm /usr/local/bin/scp
 step "remove"
 erase longhaul-server longhaul
 # Without systemd, the package stops a listener that was started by hand.
-wait_for "the end of the server" sh -c "! grep -q . /proc/$server/cmdline 2> /dev/null"
+wait_for_end "$server"
 wait "$server" || true
 server=
 [ ! -e /usr/sbin/lhsshd ] || fail "lhsshd is still there"

@@ -1,16 +1,17 @@
 #!/bin/sh
-# Installs the .deb packages of /packages in this system, where systemd runs, and follows docs/install.md: the service,
-# its socket, the agent, upgrades, removal. Run by boot_systemd.sh.
+# Installs the .deb packages of /packages in this system, where systemd runs, and follows docs/install.md and
+# docs/beside-sshd.md: the service, its socket, the agent, upgrades, OpenSSH's server replaced and taken back, removal.
+# Run by boot_systemd.sh.
 set -eu
 . /packages/common.sh
 . /packages/debian.sh
 
 main_process() { systemctl show --property MainPID --value lhsshd.service; }
 is_active() { systemctl --quiet is-active "$1"; }
-logs_in() { [ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session $1"; }
 is_another_than() { [ "$(main_process)" != "$1" ] && [ "$(main_process)" != 0 ]; }
 
 step "the system before"
+echo '127.0.0.1 localhost' > /etc/hosts
 useradd --create-home --shell /bin/sh --password '*' ada
 files > /tmp/before
 
@@ -86,12 +87,23 @@ step "the agent, as a service of a user"
 loginctl enable-linger ada
 export XDG_RUNTIME_DIR="/run/user/$(id -u ada)"
 wait_for "the user's manager" test -S "$XDG_RUNTIME_DIR/systemd/private"
-sed -n 's/^    //; /^systemctl --user\|^export SSH_AUTH_SOCK/p' /packages/page > /tmp/agent
+grep '^systemctl --user\|^export SSH_AUTH_SOCK' /packages/pages/install.md > /tmp/agent
 [ "$(wc -l < /tmp/agent)" = 2 ] || fail "docs/install.md says something else about the agent"
 su ada -c "$(cat /tmp/agent); lhssh-add -q ~/.ssh/id_ed25519 && lhssh-add -l" > /tmp/keys || fail "no agent"
 grep -q ED25519 /tmp/keys || fail "no key in the agent"
 loginctl disable-linger ada
 wait_for "the end of the user's manager" test ! -e "$XDG_RUNTIME_DIR"
+
+step "in the place of OpenSSH's server, and back"
+is_active ssh.service || fail "OpenSSH's server does not run any more"
+on_port_22() { [ "$(as_ada "lhssh $options localhost id -un")" = ada ] || fail "no session with $1"; }
+page "systemctl disable --now ssh.service" beside-sshd.md
+page "sed -i" beside-sshd.md
+page "systemctl restart lhsshd" beside-sshd.md
+on_port_22 lhsshd
+page "systemctl disable --now lhsshd.service" beside-sshd.md
+page "systemctl enable --now ssh.service" beside-sshd.md
+on_port_22 sshd
 
 step "remove and purge"
 page "apt remove longhaul-server"

@@ -40,7 +40,7 @@ const SYSTEMS: [System; 4] = [
     System { name: "rpm", more: ",rpm", extension: "rpm", script: "installed_rpm.sh" },
     System {
         name: SYSTEMD,
-        more: ",systemd-sysv,libpam-systemd,dbus",
+        more: ",systemd-sysv,libpam-systemd,dbus,openssh-server",
         extension: "deb",
         script: "installed_systemd.sh",
     },
@@ -140,14 +140,18 @@ fn install(source: &Source, system: &System, archive: &Path) -> Outcome {
             .args(["--exclude=./dev/*", "--numeric-owner"]),
     )?;
     let to = root.path().join("packages");
-    fs::create_dir(&to).map_err(failed(&to))?;
+    fs::create_dir_all(to.join("pages")).map_err(failed(&to))?;
     let tests = source.root.join("packaging/tests");
     let scripts = ["common.sh", "debian.sh", system.script].map(|name| tests.join(name));
     for file in packages(source, system.extension)?.iter().chain(&scripts) {
         let target = to.join(file.file_name().unwrap_or_default());
         fs::copy(file, &target).map_err(failed(file))?;
     }
-    fs::write(to.join("page"), shown_commands(source)?).map_err(failed(&to))?;
+    for page in ["install.md", "beside-sshd.md"] {
+        let commands = shown_commands(&source.root.join("docs").join(page))?;
+        let target = to.join("pages").join(page);
+        fs::write(&target, commands).map_err(failed(&target))?;
+    }
     if system.extension == "rpm" {
         super::rpm::make_next(source, &to.join("next"))?;
     }
@@ -182,14 +186,11 @@ fn boot(with: &Path, root: &Path, script: &str) -> Outcome {
     }
 }
 
-/// Returns the commands of the page about installing, which the tests of the packages run as they are shown.
-fn shown_commands(source: &Source) -> Result<String, String> {
-    let page = source.root.join("docs/install.md");
-    let text = fs::read_to_string(&page).map_err(failed(&page))?;
-    Ok(text
-        .lines()
-        .filter_map(|line| line.strip_prefix("    "))
-        .fold(String::new(), |all, line| all + line + "\n"))
+/// Returns the indented lines of a page: the tests of the packages run its commands as it shows them.
+fn shown_commands(page: &Path) -> Result<String, String> {
+    let text = fs::read_to_string(page).map_err(failed(page))?;
+    let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
+    Ok(lines.fold(String::new(), |all, line| all + line + "\n"))
 }
 
 /// Installs the home directory archive into a home directory and removes it.
