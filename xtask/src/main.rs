@@ -25,6 +25,8 @@ mod processors;
 mod regress;
 #[cfg(test)]
 mod security;
+#[cfg(test)]
+mod shown_commands;
 mod site;
 mod suites;
 mod systems;
