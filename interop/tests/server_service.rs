@@ -160,7 +160,7 @@ fn service_manager_hears_states_and_reloads() {
     let kept = manager.hear_state("READY=1");
     assert!(kept.contains(" with the old configuration: ") && kept.contains("NoSuchKeyword"), "{kept}");
     assert_eq!(kept.lines().count(), 2, "{kept}");
-    assert!(log(&lab).contains("going on with the old configuration"), "{}", log(&lab));
+    assert!(log(&lab).contains("continuing with the old configuration"), "{}", log(&lab));
     let port = port_in(&ready).to_string();
     lab.know(port.parse().unwrap());
     let mut args = lab.client_options();

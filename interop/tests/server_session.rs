@@ -234,7 +234,7 @@ fn a_hangup_reads_the_configuration_again() {
     let pid = scene.server.pid().to_string();
     scene.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("kill");
     scene.logged("Bad configuration option: NoSuchKeyword");
-    scene.logged("going on with the old configuration");
+    scene.logged("continuing with the old configuration");
     assert_eq!(scene.ssh(&[], &["echo $WHICH"]).ok("after a mistake").text(), "old\n");
     // After the correction the same process restarts with the new configuration.
     scene.lab.write("more.conf", "SetEnv WHICH=new\n");

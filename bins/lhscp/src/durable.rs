@@ -124,7 +124,7 @@ pub(crate) fn tell_left(journal: Option<&Path>) {
         [first, ..] => format!("{} unfinished files ({}, ...) and ", saved.parts.len(), name(first)),
     };
     say(&format!(
-        "left behind: {parts}the journal {}; the same command goes on from there, longhaul transfers lists and removes it",
+        "left behind: {parts}the journal {}; the same command resumes, longhaul transfers lists and removes it",
         saved.id
     ));
 }

@@ -115,7 +115,7 @@ impl Report for Show {
             }
             Event::Resumed { source, kept, size } if self.verbose => {
                 self.display.break_line();
-                say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
+                say(&format!("{}: resuming after {kept} of {size} bytes", printable(&source)));
             }
             Event::Deleted { .. }
             | Event::Started { .. }

@@ -73,7 +73,7 @@ fn end_one(id: Id) -> u8 {
         }
         Err(Refused::NoSession) => "it has just ended, or it is another user's",
         Err(Refused::Silent) => "its monitor does not answer",
-        Err(Refused::Lasts) => "told to end, and still there after 15 seconds",
+        Err(Refused::Lasts) => "was told to end and still runs after 15 seconds",
     };
     say(&format!("sessions: {id}: {why}"));
     FAILURE

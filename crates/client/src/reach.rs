@@ -124,7 +124,7 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
     log.progress(Progress::Connected);
     log.debug(|| "Connection established.".to_owned());
     if let Some(error) = &shortfall.multipath {
-        log.info(&format!("UseMPTCP: {}; going on with TCP.", errno_text(error)));
+        log.info(&format!("UseMPTCP: {}; continuing with TCP.", errno_text(error)));
     }
     for refused in &shortfall.tuning {
         log.info(&refused.to_string());

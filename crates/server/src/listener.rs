@@ -282,7 +282,7 @@ impl Listener {
                             // A server that ended over a typing error would lock its administrator out.
                             error!(
                                 self.log,
-                                "Received SIGHUP; going on with the old configuration: {problem}"
+                                "Received SIGHUP; continuing with the old configuration: {problem}"
                             );
                             self.manager.kept_old(&problem);
                             continue;

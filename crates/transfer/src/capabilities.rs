@@ -52,7 +52,7 @@ fn ask_about_renames(options: &Options, ends: &mut Ends) {
 pub(crate) fn on_renames_answer(outcome: &Outcome, facts: &mut TargetFacts, report: &mut Reporter) {
     let why = match outcome {
         Err(fault) if fault.is_forbidden() => "the server permits no rename",
-        Ok(_) => "the server says that it has renamed what is not there",
+        Ok(_) => "the server confirms renames of files that do not exist",
         Err(_) => return,
     };
     facts.renames_barred = true;

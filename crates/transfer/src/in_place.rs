@@ -188,9 +188,8 @@ impl Targets<'_> {
     fn open_for(&mut self, key: Key, access: Access) -> TargetNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
         if file.item.backed_up == Some(false) {
-            let fault = Fault::other(
-                "what is there cannot be replaced by renaming, so that there would be no backup",
-            );
+            let fault =
+                Fault::other("the existing file cannot be replaced by a rename, so there would be no backup");
             return TargetNext::Failed(FailedStep::OpenTarget, fault);
         }
         file.outstanding += 1;

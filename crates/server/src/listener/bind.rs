@@ -99,7 +99,7 @@ fn one(address: SocketAddr, multipath: bool, log: &Log) -> io::Result<(OwnedFd, 
         Some(Ok(socket)) => socket,
         wanted => {
             if let Some(Err(problem)) = wanted {
-                error!(log, "UseMPTCP: {problem}; going on with TCP.");
+                error!(log, "UseMPTCP: {problem}; continuing with TCP.");
             }
             socket_with(family, SocketType::STREAM, flags, None)?
         }

@@ -32,7 +32,7 @@ pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) 
         return false;
     }
     if shared.programs.agent.borrow().is_some() {
-        debug!(shared.log, "agent forwarding is there already");
+        debug!(shared.log, "agent forwarding is already active");
         return false;
     }
     let (listener, directory) = match place::listen(&settings.agent_socket_path, &shared.user) {

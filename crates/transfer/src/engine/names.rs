@@ -49,7 +49,7 @@ impl Engine {
         match self.links.meet(identity, info.links) {
             LinkAction::First => file.item.leads = true,
             LinkAction::TooMany => {
-                let text = "too many files have names that have not been met: names of further ones become files of their own";
+                let text = "too many files have further names that were not found yet: the names of further files are copied as separate files";
                 self.ends.facts.report_not_kept(NotKept::ManyNames, text, &mut self.report);
             }
             LinkAction::Another => {

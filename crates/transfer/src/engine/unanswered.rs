@@ -26,7 +26,7 @@ impl Engine {
         let seconds = self.options.answer_timeout.as_secs();
         let text = format!("the server has not answered {} requests in {seconds} s", dropped.len());
         let most = self.flow.dropped();
-        self.report.event(Event::Notice { text: format!("{text}: going on with {most} at a time") });
+        self.report.event(Event::Notice { text: format!("{text}: continuing with {most} at a time") });
         for token in dropped {
             if !self.asked_again(token) {
                 self.ends.answer((token, Err(Fault::unanswered(seconds))));
