@@ -50,12 +50,6 @@ impl AlgorithmList {
         out
     }
 
-    /// Returns the effective list as a plain list, for dumps.
-    pub(crate) fn effective(&self, default: &[String]) -> Self {
-        let list = self.apply(default);
-        Self((!list.is_empty()).then(|| list.join(",")))
-    }
-
     /// Returns the names in the list, without the edit prefix.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0
@@ -81,6 +75,10 @@ impl Value for AlgorithmList {
         if let Some(text) = &self.0 {
             out.push(format!("{name} {text}"));
         }
+    }
+    fn resolve_edit(&mut self, default: &dyn Fn() -> Vec<String>) {
+        let list = self.apply(&default());
+        self.0 = (!list.is_empty()).then(|| list.join(","));
     }
 }
 

@@ -190,6 +190,10 @@ pub trait Value: Sized + Default + Clone {
 
     /// Pushes the line or lines of a dump; none if the value is not dumped.
     fn dump(&self, name: &str, out: &mut Vec<String>);
+
+    /// Replaces an edit of a default list by the list in effect (only for lists of algorithms). `default`
+    /// returns the default list of the keyword.
+    fn resolve_edit(&mut self, _default: &dyn Fn() -> Vec<String>) {}
 }
 
 /// Generates the typed configuration struct and its table.
@@ -276,6 +280,12 @@ macro_rules! keyword_table {
             #[allow(dead_code)]
             pub(crate) fn overlay(&mut self, over: Self) {
                 $( if over.$field.is_set() { self.$field = over.$field; } )*
+            }
+
+            /// Replaces each list of algorithms by the one in effect. `defaults` returns the default list of a
+            /// keyword.
+            pub(crate) fn resolve_edits(&mut self, defaults: &dyn Fn(&str) -> Vec<String>) {
+                $( $crate::table::Value::resolve_edit(&mut self.$field.value, &|| defaults($name)); )*
             }
 
             /// Returns one line per keyword and value, in table order; `lower` prints keywords in lower case.

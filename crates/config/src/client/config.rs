@@ -301,18 +301,7 @@ impl ClientConfig {
     /// (`Ciphers`, `KexAlgorithms`, …), to which a configured edit is applied.
     pub fn dump(&self, defaults: &dyn Fn(&str) -> Vec<String>) -> String {
         let mut settings = self.settings.clone();
-        let s = &mut settings;
-        for (name, list) in [
-            ("Ciphers", &mut s.ciphers),
-            ("MACs", &mut s.macs),
-            ("KexAlgorithms", &mut s.kex_algorithms),
-            ("HostKeyAlgorithms", &mut s.host_key_algorithms),
-            ("HostbasedAcceptedAlgorithms", &mut s.hostbased_accepted_algorithms),
-            ("PubkeyAcceptedAlgorithms", &mut s.pubkey_accepted_algorithms),
-            ("CASignatureAlgorithms", &mut s.ca_signature_algorithms),
-        ] {
-            list.value = list.value.effective(&defaults(name));
-        }
+        settings.resolve_edits(defaults);
         let mut out = format!("host {}\n", self.original_host);
         for line in settings.dump_lines(true) {
             out.push_str(&line);

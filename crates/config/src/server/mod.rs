@@ -93,19 +93,8 @@ impl ServerConfig {
     /// versions. `defaults` returns the default list of an algorithm keyword.
     pub fn dump(&self, lower: bool, defaults: &dyn Fn(&str) -> Vec<String>) -> String {
         let mut settings = self.settings.clone();
-        let s = &mut settings;
-        for (name, list) in [
-            ("Ciphers", &mut s.ciphers),
-            ("MACs", &mut s.macs),
-            ("KexAlgorithms", &mut s.kex_algorithms),
-            ("CASignatureAlgorithms", &mut s.ca_signature_algorithms),
-            ("HostbasedAcceptedAlgorithms", &mut s.hostbased_accepted_algorithms),
-            ("HostKeyAlgorithms", &mut s.host_key_algorithms),
-            ("PubkeyAcceptedAlgorithms", &mut s.pubkey_accepted_algorithms),
-        ] {
-            list.value = list.value.effective(&defaults(name));
-        }
-        s.listen_address.value.0 = self
+        settings.resolve_edits(defaults);
+        settings.listen_address.value.0 = self
             .listen_endpoints()
             .into_iter()
             .map(|(host, port)| ListenAddress { host, port: Some(port), rdomain: None })
