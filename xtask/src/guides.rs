@@ -32,7 +32,7 @@ fn relative(path: &Path) -> String {
 
 /// Returns the code of a source file, without comments and tests.
 fn code(text: &str) -> String {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -230,6 +230,8 @@ fn names_are_words_of_their_own() {
     assert!(names("x \"no-resume\",", "no-resume") && names("X::Aes192Ctr)", "Aes192Ctr"));
     assert!(!names("no-resumed", "no-resume") && !names("xno-resume", "no-resume"));
     assert_eq!(code("a\n  // b\n#[cfg(test)]\nmod tests {\nc"), "a");
+    // A declaration of tests in another file may stand before the code.
+    assert_eq!(code("#[cfg(test)]\nmod tests;\na"), "#[cfg(test)]\nmod tests;\na");
     assert_eq!(anchor("## \"Many processes\": shards, 2"), "many-processes-shards-2");
     let text = "\n## Four recipes\n\n### Add x\n\nExample: `a`, `b`\n\n| file | what |\n|---|---|\n| `c.rs` | `d` |\n\n## Next\n";
     let found = recipes(text);

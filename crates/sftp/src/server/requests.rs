@@ -54,7 +54,7 @@ const fn made_of(
     RequestInfo { parts, ..extended(name, extension, "1", writes) }
 }
 
-static TABLE: [RequestInfo; 42] = [
+const TABLE: &[RequestInfo] = &[
     plain("open", PacketType::OPEN, false),
     plain("close", PacketType::CLOSE, false),
     plain("read", PacketType::READ, false),
@@ -112,7 +112,7 @@ static TABLE: [RequestInfo; 42] = [
 
 /// Returns all requests this server knows, in the order in which sftp-server prints them.
 pub const fn request_table() -> &'static [RequestInfo] {
-    &TABLE
+    TABLE
 }
 
 /// Returns the entry of a request, or `None` for an extension that this server does not know.
