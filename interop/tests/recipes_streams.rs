@@ -296,3 +296,31 @@ done
     }
     .run();
 }
+
+/// Programs that open their standard streams by name (`bash /dev/stdin`), which a socket refuses, and fish, which
+/// takes a socket for a directory.
+#[test]
+fn streams_opened_by_their_names() {
+    Recipe {
+        tools: &["fish"],
+        setup: r#"
+for n in 0:stdin 1:stdout 2:stderr; do ln -s /proc/self/fd/${n%:*} /dev/${n#*:}; done
+account fin 2612 /home/fin /usr/bin/fish
+touch /home/fin/.hushlogin
+"#,
+        client: r#"
+ssh bob@server 'cat /dev/stdin' <<<a; echo $?
+ssh bob@server 'bash /dev/stdin x y' <<<'echo $*; exit 3'; echo $?
+ssh bob@server 'cp /dev/stdin f && wc -c <f; wc -c </dev/stdin' <.ssh/known_hosts; echo $?
+ssh bob@server 'tar cf /dev/stdout .ssh/authorized_keys; echo done >/dev/stderr' | tar tf -; echo ${PIPESTATUS[@]}
+ssh bob@server 'stat -Lc "%F %a" /dev/stdin /dev/stdout /dev/stderr'
+ssh -T fin@server <<<'echo from fish; exit 4'; echo $?
+head -c 3000000 /dev/zero | ssh bob@server 'sleep 0.2; head -c 2 | wc -c; exec <&-; echo closed'; echo $?
+yes | head -c 9000000 | ssh bob@server cat | cmp - <(yes | head -c 9000000); echo $?
+"#,
+        sees: &["x y\n3\n", "from fish\n4\n", "fifo 600\nfifo 600\nfifo 600\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}

@@ -1,8 +1,7 @@
 //! A program of the user's on a session channel.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interest, Interests, LocalFd, Ready};
@@ -77,14 +76,14 @@ impl Process {
 
     /// Starts a program without a terminal.
     ///
-    /// Standard input is a socket, as in OpenSSH: some shells recognise by this that they run remotely, and
-    /// read their start-up file. The outputs are pipes, which are cheaper.
+    /// All three descriptors are pipes, as in OpenSSH on Linux: a socket cannot be opened as `/dev/stdin`, and
+    /// fish takes it for a directory.
     pub(super) fn with_pipes(program: Program, errors: Errors) -> io::Result<Self> {
-        let (stdin_ours, stdin_theirs) = UnixStream::pair()?;
+        let (stdin_theirs, stdin_ours) = lh_sys::fd::pipe()?;
         let (stdout_ours, stdout_theirs) = lh_sys::fd::pipe()?;
         let mut pump = FdPump::new()
             .input(LocalFd::owned(stdout_ours)?)
-            .output(LocalFd::owned(OwnedFd::from(stdin_ours))?)
+            .output(LocalFd::owned(stdin_ours)?)
             .eof_by_hand()
             .tell_broken_output();
         let null = || std::fs::OpenOptions::new().write(true).open("/dev/null");
@@ -99,7 +98,7 @@ impl Process {
             }
         };
         let child =
-            program.stdio(stdin_theirs.into(), stdout_theirs, stderr_theirs).new_session().spawn_watched()?;
+            program.stdio(stdin_theirs, stdout_theirs, stderr_theirs).new_session().spawn_watched()?;
         Ok(Self::new(child, pump, None))
     }
 
