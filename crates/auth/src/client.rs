@@ -190,7 +190,7 @@ impl Client {
             }
             (UserauthBanner::NUMBER, State::Choosing | State::Waiting(_)) => {
                 let banner: UserauthBanner<'_> = decode(payload)?;
-                Ok(Event::Banner(String::from_utf8_lossy(banner.text).into_owned()))
+                Ok(Event::Banner(shown(banner.text)))
             }
             (UserauthFailure::NUMBER, State::Waiting(_)) => {
                 let failure: UserauthFailure<'_> = decode(payload)?;
@@ -417,6 +417,16 @@ fn accepted(payload: &[u8]) -> Result<(), AuthError> {
         return Err(AuthError::Service(String::from_utf8_lossy(accept.name).into_owned()));
     }
     Ok(())
+}
+
+/// Returns a text in which bytes that are not UTF-8 are octal numbers, as OpenSSH shows them.
+fn shown(text: &[u8]) -> String {
+    let mut shown = String::new();
+    for chunk in text.utf8_chunks() {
+        shown.push_str(chunk.valid());
+        shown.extend(chunk.invalid().iter().map(|byte| format!("\\{byte:03o}")));
+    }
+    shown
 }
 
 fn prompts(request: &UserauthInfoRequest<'_>) -> Result<Vec<Prompt>, AuthError> {

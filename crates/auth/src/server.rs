@@ -330,9 +330,9 @@ impl Server {
     }
 
     /// Sends a text for the user; allowed at any time before success (RFC 4252 section 5.4).
-    pub fn banner(&mut self, text: &str, sink: &mut dyn PacketSink) {
+    pub fn banner(&mut self, text: &[u8], sink: &mut dyn PacketSink) {
         if self.state != State::Done {
-            sink.payload(&UserauthBanner::new(text.as_bytes(), b"").to_payload());
+            sink.payload(&UserauthBanner::new(text, b"").to_payload());
         }
     }
 

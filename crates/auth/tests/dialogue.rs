@@ -62,7 +62,7 @@ fn ahead() -> Pair {
 #[test]
 fn requests_sent_ahead_are_answered_in_order() {
     let mut pair = ahead();
-    pair.server.banner("hello", &mut pair.to_client);
+    pair.server.banner(b"hello", &mut pair.to_client);
     pair.server.reject(&["publickey", "password"], false, &mut pair.to_client);
     assert!(matches!(pair.attempt().unwrap().method, Method::PublicKey(_)));
     pair.server.reject(&["password"], false, &mut pair.to_client);
@@ -237,9 +237,9 @@ fn banner_does_not_end_a_pending_request() {
         r#"Attempt { user: "alice", method: password }"#,
         "no secret in Debug"
     );
-    pair.server.banner("hello\n", &mut pair.to_client);
+    pair.server.banner(b"K\xf6ln \xc3\xa4\n", &mut pair.to_client);
     pair.server.accept(&mut pair.to_client);
-    assert_eq!(pair.event(), client::Event::Banner("hello\n".into()));
+    assert_eq!(pair.event(), client::Event::Banner("K\\366ln ä\n".into()));
     assert_eq!(pair.event(), client::Event::Success);
 }
 

@@ -215,7 +215,7 @@ impl Monitor {
     }
 
     /// Returns the text of the `Banner` file for this user, at the first attempt.
-    fn banner(&self) -> Option<String> {
+    fn banner(&self) -> Option<Vec<u8>> {
         /// Largest banner, bytes: a login banner is a page, not a book.
         const LARGEST: usize = 100 * 1024;
         if !self.attempts.is_first() {
@@ -223,8 +223,7 @@ impl Monitor {
         }
         let settings = &self.candidate.as_ref()?.settings;
         let path = settings.banner.as_deref()?;
-        let text = std::fs::read(path).ok().filter(|text| text.len() <= LARGEST)?;
-        Some(String::from_utf8_lossy(&text).into_owned())
+        std::fs::read(path).ok().filter(|text| text.len() <= LARGEST)
     }
 
     /// Decides about one attempt. A failure is delayed, so that its time does not reveal whether the user
@@ -269,7 +268,8 @@ impl Monitor {
             }
             _ => Vec::new(),
         };
-        let (banner, client, level) = (self.banner(), self.client_name(), self.client.log.level());
+        let banner = self.banner();
+        let (client, level) = (self.client_name(), self.client.log.level());
         let error_token = self.gss.take_error();
         Ok(Decision { verdict, banner, client, level, algorithms, error_token })
     }

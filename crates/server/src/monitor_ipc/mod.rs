@@ -111,7 +111,7 @@ pub(crate) fn decode_last(bytes: &[u8]) -> Result<Option<Last>, WireError> {
 pub(crate) struct Decision {
     pub(crate) verdict: Verdict,
     /// The banner text to show before the verdict.
-    pub(crate) banner: Option<String>,
+    pub(crate) banner: Option<Vec<u8>>,
     /// The client's name in log lines from now on.
     pub(crate) client: Option<String>,
     /// The log level from now on.
@@ -285,7 +285,7 @@ impl Decision {
             Verdict::Later => out.put_u8(9),
             Verdict::NoMethods => out.put_u8(10),
         }
-        put_option(&mut out, self.banner.as_deref().map(str::as_bytes));
+        put_option(&mut out, self.banner.as_deref());
         put_option(&mut out, self.client.as_deref().map(str::as_bytes));
         out.put_u8(self.level as u8);
         put_list(&mut out, &self.algorithms);
@@ -316,7 +316,7 @@ impl Decision {
             _ => return Err(WireError::Invalid { what: "kind of verdict" }),
         };
         let owned = |bytes: Option<&[u8]>| bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        let banner = owned(read_option(&mut reader)?);
+        let banner = read_option(&mut reader)?.map(<[u8]>::to_vec);
         let client = owned(read_option(&mut reader)?);
         let level = Level::from_number(reader.u8()?);
         let algorithms = read_list(&mut reader)?;

@@ -87,7 +87,7 @@ fn every_decision_arrives() {
         Verdict::Later,
         Verdict::NoMethods,
     ] {
-        let banner = Some("Welcome\n".to_owned());
+        let banner = Some(b"Willkommen in K\xf6ln\n".to_vec());
         let algorithms = vec!["ssh-ed25519".to_owned()];
         let error_token = vec![1, 2];
         let sent = Decision { verdict, banner, client: None, level: Level::Debug2, algorithms, error_token };

@@ -209,7 +209,7 @@ pub(super) fn log_in(
                     }
                     Verdict::Denied(text) => {
                         if !text.is_empty() {
-                            server.banner(&text, link.transport());
+                            server.banner(text.as_bytes(), link.transport());
                         }
                         let user = String::from_utf8_lossy(server.user().unwrap_or_default()).into_owned();
                         error!(log, "fatal: Access denied for user {user} by PAM account configuration");
