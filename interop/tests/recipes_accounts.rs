@@ -348,3 +348,42 @@ cat forked
     }
     .run();
 }
+
+/// What PAM's modules say at a login that they permit, also to users who run a command or copy a file, and a
+/// banner that is not in UTF-8.
+#[test]
+fn warnings_of_pam_before_the_session() {
+    Recipe {
+        server: "Match User bob\n  Banner /etc/ssh/banner\n",
+        tools: &["sshpass"],
+        setup: r#"
+: >/etc/motd
+rm -f /etc/update-motd.d/*
+account soon 2420
+sed -i "s/^\(soon:[^:]*\):.*/\1:$(($(date +%s) / 86400 - 88)):0:90:7:::/" /etc/shadow
+printf 'Gr\374\337e \303\244\001\t%%s\nno newline' >/etc/ssh/banner
+mkdir -p /root/.ssh
+cp /world/authorized_keys /root/.ssh/
+chmod 700 /root /root/.ssh
+"#,
+        client: r#"
+{
+    ssh soon@server id -un; echo $?
+    ssh -tt soon@server id -un; echo $?
+    ssh -q soon@server id -un; echo $?
+    ssh -T soon@server <<<'exit 3'; echo $?
+    scp -q .ssh/known_hosts soon@server:; echo $?
+    sftp -q -b- soon@server <<<pwd; echo $?
+    SSHPASS='correct horse battery' sshpass -e ssh -o PubkeyAuthentication=no soon@server id -un; echo $?
+    ssh bob@server id -un
+    ssh root@server 'echo down for works >/etc/nologin'
+    ssh root@server id -un; echo $?
+    ssh bob@server id -un; echo $?
+} 2>&1
+"#,
+        sees: &["will expire in 2 days.\nsoon\n0\n", "Gr\\374\\337e ä", "down for works\n\nroot\n"],
+        pam: true,
+        ..RECIPE
+    }
+    .run();
+}

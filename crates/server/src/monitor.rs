@@ -226,6 +226,18 @@ impl Monitor {
         std::fs::read(path).ok().filter(|text| text.len() <= LARGEST)
     }
 
+    /// Returns the texts to show before the verdict: the banner, and at the login what PAM's modules say
+    /// ("Warning: your password will expire in 2 days."), which users without a shell see only here.
+    fn texts(&self, verdict: &Verdict) -> Option<Vec<u8>> {
+        let said = match (verdict, &self.modules) {
+            (Verdict::Accept, Some(modules)) => modules.said(),
+            _ => "",
+        };
+        let mut texts = self.banner().unwrap_or_default();
+        texts.extend_from_slice(said.as_bytes());
+        (!texts.is_empty()).then_some(texts)
+    }
+
     /// Decides about one attempt. A failure is delayed, so that its time does not reveal whether the user
     /// exists.
     pub(crate) fn decide(&mut self, attempt: &Attempt) -> Result<Decision, Unexpected> {
@@ -268,7 +280,7 @@ impl Monitor {
             }
             _ => Vec::new(),
         };
-        let banner = self.banner();
+        let banner = self.texts(&verdict);
         let (client, level) = (self.client_name(), self.client.log.level());
         let error_token = self.gss.take_error();
         Ok(Decision { verdict, banner, client, level, algorithms, error_token })
