@@ -282,3 +282,33 @@ timeout 60 expect keys
     }
     .run();
 }
+
+/// What git shows where the private key of a signature is missing, unreadable or of others.
+#[test]
+fn signatures_without_a_private_key() {
+    Recipe {
+        client: r#"
+ssh-keygen -q -t ecdsa -N '' -f ec -C ec
+cp ec.pub lonely.pub
+cp ec.pub open; chmod 644 open
+cp ec.pub public; chmod 600 public
+cp ec unread; cp ec.pub unread.pub; chmod 0 unread
+cp ec.pub other.pub; cp .ssh/id_ed25519 other
+ssh-keygen -q -t ed25519 -N secret -f locked -C locked
+echo data >f
+sign() { for key; do echo "== $key"; rm -f f.sig; ssh-keygen -Y sign -n file -f $key f </dev/null; echo $?; done; }
+{
+    sign lonely.pub lonely open public unread unread.pub other.pub nosuch /dev/null locked
+    eval $(ssh-agent) >/dev/null
+    sign lonely.pub public other.pub
+    ssh-add -q ec
+    sign lonely.pub public other.pub
+    ssh-agent -k >/dev/null
+} 2>&1
+"#,
+        sees: &["No private key found for public key \"lonely.pub\"\n255\n", "No private key found for \"public\"\n"],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}

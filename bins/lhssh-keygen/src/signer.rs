@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lh_client::agent::{Agent, AgentError};
-use lh_crypto::{FingerprintHash, PublicKey, Zeroizing};
+use lh_crypto::{FingerprintHash, KeyFileError, PublicKey, Zeroizing};
 use lh_security_key::pkcs11::Provider;
 use lh_security_key::{FileKey, flags};
 
@@ -26,7 +26,22 @@ pub(crate) enum Signer {
 impl Signer {
     /// Opens a private key file, with the passphrase of `-P` or from a prompt.
     pub(crate) fn from_file(arguments: &Arguments, path: &Path) -> Outcome<Self> {
-        let failed = |why: LoadError| load_failed(path, &why);
+        Self::from_file_or(arguments, path, |why| load_failed(path, &why))
+    }
+
+    /// Like [`from_file`](Self::from_file), with the caller's error for a file without a usable key. A wrong
+    /// passphrase has the usual one.
+    pub(crate) fn from_file_or(
+        arguments: &Arguments,
+        path: &Path,
+        unusable: impl Fn(LoadError) -> Failure,
+    ) -> Outcome<Self> {
+        let failed = |why| match why {
+            LoadError::Key(KeyFileError::PassphraseNeeded | KeyFileError::WrongPassphrase) => {
+                load_failed(path, &why)
+            }
+            why => unusable(why),
+        };
         let given = arguments.old_passphrase.as_ref();
         let key = change::open_key(path, given, "Enter passphrase: ", failed)?;
         Ok(Self::File(key, arguments.provider()))

@@ -11,7 +11,7 @@ use crate::arguments::Arguments;
 use crate::console::{Failure, Outcome, error, fatal, note, print, shown, silent_fatal, warn};
 use crate::error::{NotSearched, OptionError, SignError, UnreadableSignature, Unverified};
 use crate::files;
-use crate::files::load_public;
+use crate::files::{LoadError, load_public};
 use crate::save::may_overwrite;
 use crate::signer::{NoAgent, Signer};
 use crate::signers::Signers;
@@ -158,7 +158,14 @@ fn open_signer(arguments: &Arguments, path: &Path, key: &PublicKey) -> Outcome<S
     let name = path.as_os_str().to_string_lossy().into_owned();
     let private = ["-cert.pub", ".pub"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
     let private = private.map_or_else(|| path.to_owned(), PathBuf::from);
-    let signer = Signer::from_file(arguments, &private)?;
+    // Git passes on only the last lines of a failure, and users search for OpenSSH's words.
+    let unusable = |why| match why {
+        LoadError::Io(missing) if missing.kind() == io::ErrorKind::NotFound && private != path => {
+            fatal(format!("No private key found for public key \"{}\"", shown(path)))
+        }
+        _ => fatal(format!("No private key found for \"{}\"", shown(&private))),
+    };
+    let signer = Signer::from_file_or(arguments, &private, unusable)?;
     if signer.public() != key.plain() {
         return Err(fatal(format!("Public key {} doesn't match private {}", shown(path), shown(&private))));
     }
