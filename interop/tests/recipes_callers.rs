@@ -312,3 +312,21 @@ sign() { for key; do echo "== $key"; rm -f f.sig; ssh-keygen -Y sign -n file -f 
     }
     .run();
 }
+
+/// Words of `sshd -C` that are wrong are told before anything else is looked at: `sshd` answers users, who may
+/// not read the host keys, too.
+#[test]
+fn mistakes_in_connections_to_test() {
+    Recipe {
+        client: r#"
+for words in 'user' user=bob,host foo bob user=bob,foo=a lport=x; do
+    for mode in -T '-p 2299'; do /usr/sbin/sshd $mode -C $words; echo $?; done
+done 2>&1
+/usr/sbin/sshd -C user=bob 2>&1; echo $?
+"#,
+        sees: &["Invalid test mode specification user\n1\n", "provided without test mode (-T)\n255\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}

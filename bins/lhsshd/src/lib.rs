@@ -97,6 +97,11 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
             Stop::new(format!("Couldn't open logfile {}: {why}", path.display()), 1)
         })?;
     }
+    let facts = connection_facts(parsed)?;
+    if facts.is_some() && !['t', 'T', 'G'].iter().any(|&mode| parsed.has(mode)) {
+        let line = "Config test connection parameter (-C) provided without test mode (-T)";
+        return Err(Stop::new(line, BAD_CONFIGURATION));
+    }
     let config = load(parsed)?;
     // The configuration may be a pipe that the shell has opened (`-f <(…)`). Nothing is open beside that and
     // the sockets, and what the caller left open must not live on in sessions.
@@ -104,7 +109,7 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
         complain(&format!("cannot close inherited descriptors: {problem}"));
     }
     if parsed.has('G') {
-        say(&dump(&config, parsed)?);
+        say(&dump(&config, facts)?);
         return Ok(ExitCode::SUCCESS);
     }
     // Also where the file is only checked.
@@ -122,7 +127,7 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
     }
     let host_keys = host_keys(&config)?;
     if parsed.has('T') {
-        say(&dump(&config, parsed)?);
+        say(&dump(&config, facts)?);
     }
     if parsed.has('t') || parsed.has('T') {
         return Ok(ExitCode::SUCCESS);
@@ -234,15 +239,23 @@ fn listen_addresses(config: &ServerConfig) -> Result<(), Stop> {
     Ok(())
 }
 
-/// `-T` and `-G`, with the `Match` blocks applied that fit `-C`.
-fn dump(config: &ServerConfig, parsed: &Parsed) -> Result<String, Stop> {
+/// Returns the connection that `-C` describes, if there is one.
+fn connection_facts(parsed: &Parsed) -> Result<Option<ConnectionFacts>, Stop> {
     if !parsed.has('C') {
-        return Ok(config.dump(true, &default_algorithms));
+        return Ok(None);
     }
     let mut facts = ConnectionFacts::default();
     for spec in parsed.values('C') {
         facts.parse_spec(&spec.to_string_lossy()).map_err(|problem| Stop::new(problem, 1))?;
     }
+    Ok(Some(facts))
+}
+
+/// `-T` and `-G`, with the `Match` blocks applied that fit `-C`.
+fn dump(config: &ServerConfig, facts: Option<ConnectionFacts>) -> Result<String, Stop> {
+    let Some(mut facts) = facts else {
+        return Ok(config.dump(true, &default_algorithms));
+    };
     facts.groups = facts.user.as_deref().map(lh_server::groups_of).unwrap_or_default();
     let config = config
         .for_connection(&facts)

@@ -447,7 +447,7 @@ fn test_mode_specifications() {
     let mut facts = ConnectionFacts::default();
     facts.parse_spec("user=a,addr=10.0.0.1,laddr=::1,lport=22,host=h,invalid-user").expect("parses");
     assert_eq!((facts.user.as_deref(), facts.local_port, facts.invalid_user), (Some("a"), Some(22), true));
-    for bad in ["bogus", "addr=x", "lport=0", "lport=x"] {
+    for bad in ["user", "user=a,host", "bogus", "addr=x", "lport=0", "lport=x"] {
         assert!(facts.parse_spec(bad).is_err(), "{bad}");
     }
 }

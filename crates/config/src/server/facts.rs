@@ -59,8 +59,12 @@ impl ConnectionFacts {
     /// [`BadFact`], whose text is the message to print.
     pub fn parse_spec(&mut self, spec: &str) -> Result<(), BadFact> {
         for part in spec.split(',').filter(|part| !part.is_empty()) {
-            let (key, value) = part.split_once('=').unwrap_or((part, ""));
             let invalid = || BadFact::Part(part.to_owned());
+            if part == "invalid-user" {
+                self.invalid_user = true;
+                continue;
+            }
+            let (key, value) = part.split_once('=').ok_or_else(invalid)?;
             match key {
                 "addr" => self.address = Some(value.parse().map_err(|_| invalid())?),
                 "user" => self.user = Some(value.to_string()),
@@ -75,7 +79,6 @@ impl ConnectionFacts {
                         })?);
                 }
                 "rdomain" => self.rdomain = Some(value.to_string()),
-                "invalid-user" => self.invalid_user = true,
                 _ => return Err(invalid()),
             }
         }
