@@ -18,7 +18,7 @@ pub(crate) enum CommandLineError {
     #[error(transparent)]
     Destination(DestinationError),
     /// `-s` without a command.
-    #[error("You must specify a subsystem to invoke.")]
+    #[error("You must specify a subsystem to invoke.\n{}", SSH.usage())]
     NoSubsystem,
     /// `kind` is local, remote, dynamic or stdio.
     #[error("Bad {kind} forwarding specification '{spec}'")]
