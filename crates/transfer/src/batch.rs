@@ -92,6 +92,11 @@ impl Batches {
         self.bytes
     }
 
+    /// Returns true where files are put together that are not sent.
+    pub(crate) const fn has_unsent(&self) -> bool {
+        !self.files.is_empty()
+    }
+
     /// Batches without an answer.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way.len()

@@ -17,7 +17,7 @@ pub struct Wakes {
 
 impl Wakes {
     /// Returns those of `channels`, all to the end that has several, that have something to do that they did
-    /// not have at the last call.
+    /// not have at the last call; and the first channel, which alone begins files, while some may be begun.
     pub fn channels_to_wake(
         &mut self,
         engine: &mut Engine,
@@ -25,13 +25,14 @@ impl Wakes {
     ) -> Vec<usize> {
         let turn = engine.turn();
         let changed = self.turn.replace(turn) != Some(turn);
+        let begins = engine.may_begin_work();
         let has_more = |&channel: &usize| {
             let queued = engine.queue_of(channel);
             if self.queued.len() <= channel {
                 self.queued.resize(channel + 1, 0);
             }
             let before = self.queued.get_mut(channel).map_or(0, |seen| std::mem::replace(seen, queued));
-            changed || queued > before
+            changed || queued > before || (begins && channel == 0)
         };
         channels.into_iter().filter(has_more).collect()
     }

@@ -62,24 +62,36 @@ impl Engine {
         if !self.prepare.finished() {
             self.prepare_more();
         }
-        for side in [Side::Source, Side::Target] {
-            if self.ends.remote(side).is_some_and(|remote| remote.queued() > QUEUE_LIMIT) {
-                return;
-            }
+        if self.is_queue_full() {
+            return;
         }
         self.begin_items();
         self.sync_deletions();
     }
 
+    /// Returns true where [`begin_work`](Self::begin_work) would begin something. That is for the first
+    /// channel to do, although an answer on any channel may be what makes it possible.
+    pub(crate) fn may_begin_work(&mut self) -> bool {
+        !self.is_queue_full()
+            && (self.batches.has_unsent()
+                || (self.tree.has_next(self.tree_limits()) && self.may_begin_item())
+                || (self.sync.deletions.are_waiting() && self.all_is_copied()))
+    }
+
+    fn is_queue_full(&self) -> bool {
+        self.ends.remotes().any(|remote| remote.queued() > QUEUE_LIMIT)
+    }
+
+    fn may_begin_item(&mut self) -> bool {
+        self.tasks.files.len() < self.most_open()
+            && self.flow.may_open()
+            && self.sync.comparisons.has_room()
+            && self.small_files().have_room()
+    }
+
     /// Starts items and directories as long as more may be open.
     pub(in crate::engine) fn begin_items(&mut self) {
-        loop {
-            let most = self.most_open();
-            let room =
-                self.tasks.files.len() < most && self.flow.may_open() && self.sync.comparisons.has_room();
-            if !room || !self.small_files().have_room() {
-                break;
-            }
+        while self.may_begin_item() {
             if let Some(item) = self.next_item() {
                 self.begin_item(item);
             } else {
@@ -106,15 +118,19 @@ impl Engine {
 
     /// The next item to be started: directories first, as long as few are open and little waits.
     pub(in crate::engine) fn next_item(&mut self) -> Option<Item> {
-        let limits = TreeLimits {
-            open_dirs: self.flow.max_open_dirs(self.ends.handles(Side::Source)),
-            open_targets: self.flow.max_open_dirs(self.ends.handles(Side::Target)),
-        };
+        let limits = self.tree_limits();
         let (from, item) = self.tree.next_subdir(limits).or_else(|| self.tree.next_file())?;
         if let Some(from) = from {
             self.tree.list_more(from, &mut self.ends);
         }
         Some(item)
+    }
+
+    fn tree_limits(&self) -> TreeLimits {
+        TreeLimits {
+            open_dirs: self.flow.max_open_dirs(self.ends.handles(Side::Source)),
+            open_targets: self.flow.max_open_dirs(self.ends.handles(Side::Target)),
+        }
     }
 
     /// Goes on with deleting, where it is time for that.

@@ -80,17 +80,31 @@ impl Tree {
         Some(join(dir.relative(), base_name(&item.source)))
     }
 
-    /// The directory to be started next, if one may be, and the directory that it is in.
-    pub(crate) fn next_subdir(&mut self, limits: TreeLimits) -> Option<(Option<Key>, Item)> {
+    /// Returns true where a directory or file may be started now.
+    pub(crate) fn has_next(&self, limits: TreeLimits) -> bool {
+        let has = |list: fn(&Dir) -> &VecDeque<Entry>| {
+            self.walked().any(|dir| dir.making.ready && !list(dir).is_empty())
+        };
+        !self.top.is_empty()
+            || (self.waiting.files > 0 && has(|dir| &dir.files))
+            || (self.may_start_subdir(limits) && has(|dir| &dir.subdirs))
+    }
+
+    fn may_start_subdir(&self, limits: TreeLimits) -> bool {
         let waiting = &self.waiting;
         if self.starting_dirs >= STARTING_DIRS || waiting.subdirs == 0 || waiting.files > FILES_WAITING {
-            return None;
+            return false;
         }
         // With nothing on its way, those that are open wait for us: to go on is the only way to close them.
         if waiting.open_dirs >= limits.open_dirs && waiting.lists > 0 {
-            return None;
+            return false;
         }
-        if waiting.open_targets >= limits.open_targets || waiting.comparing > ENTRIES_HELD {
+        waiting.open_targets < limits.open_targets && waiting.comparing <= ENTRIES_HELD
+    }
+
+    /// The directory to be started next, if one may be, and the directory that it is in.
+    pub(crate) fn next_subdir(&mut self, limits: TreeLimits) -> Option<(Option<Key>, Item)> {
+        if !self.may_start_subdir(limits) {
             return None;
         }
         let found = self.next_of(|dir| &mut dir.subdirs)?;
