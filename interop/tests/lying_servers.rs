@@ -30,7 +30,7 @@ fn reused_handles_corrupt_nothing() {
 #[test]
 fn odd_but_correct_servers_copy_everything() {
     over_pipes(&[Lie::OutOfOrder, Lie::DropsRequests, Lie::ShortReads, Lie::OddTimes, Lie::SizeEmpties]);
-    over_pipes(&[Lie::NoSeeks]);
+    over_pipes(&[Lie::NoSeeks, Lie::RemovesOpened]);
 }
 
 /// Covers: lhscp -X
@@ -242,6 +242,7 @@ fn several_channels_to_faulty_servers_corrupt_nothing() {
         Lie::OutOfOrder,
         Lie::ShortReads,
         Lie::ZeroedUnseen,
+        Lie::RemovesOpened,
     ] {
         let server = Lhsshd::start(&lab, &format!("Subsystem sftp {}\n", liar(&lab, &[lie])));
         for flags in [&["-j", "1"][..], &["-j", "2"], &["-j", "2", "--in-place"], &["-j", "3", "--verify"]] {
@@ -266,7 +267,14 @@ fn lhsftp_commands_handle_faulty_servers() {
     make_sources(&lab);
     make_blob(&lab.path("whole"), 300_000);
     let begin = fs::read(lab.path("whole")).unwrap();
-    for lie in [Lie::ReusedHandles, Lie::OneHandle, Lie::CutsWriteOnly, Lie::OutOfOrder, Lie::NoSeeks] {
+    for lie in [
+        Lie::ReusedHandles,
+        Lie::OneHandle,
+        Lie::CutsWriteOnly,
+        Lie::OutOfOrder,
+        Lie::NoSeeks,
+        Lie::RemovesOpened,
+    ] {
         let _ = fs::remove_dir_all(lab.path("there"));
         let _ = fs::remove_dir_all(lab.path("back"));
         for directory in ["there", "back"] {

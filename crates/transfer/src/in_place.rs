@@ -26,6 +26,9 @@ pub(crate) const UNREADABLE: &str = "the server does not let it be read";
 /// Why a file is not continued that holds less than before when it is open for writing.
 pub(crate) const EMPTIES: &str = "the server empties a file that is opened once more";
 
+/// Why a file is not written to over a second channel that is gone when it is opened there.
+pub(crate) const REMOVES: &str = "the server removes a file that is opened once more";
+
 /// Why a file is not continued on a server that answers no OPEN for that.
 pub(crate) const IGNORES: &str = "the server does not answer when it is to be opened as it is";
 

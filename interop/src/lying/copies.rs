@@ -32,7 +32,7 @@ pub fn expected(lie: Lie) -> (Expected, Expected) {
         Lie::DropsMany => (RightOrTold, RightOrTold),
         Lie::NoFsetstat | Lie::NoRemove | Lie::NoRename => (Right, Right),
         Lie::NoSetstat => (DataRight, Right),
-        Lie::OddTimes | Lie::SizeEmpties | Lie::NoSeeks => (Right, Right),
+        Lie::OddTimes | Lie::SizeEmpties | Lie::NoSeeks | Lie::RemovesOpened => (Right, Right),
         Lie::StaleSizes => (RightOrTold, Right),
         Lie::EarlyEof => (RightOrTold, RightOrTold),
         Lie::ShortWrites

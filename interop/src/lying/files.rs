@@ -148,6 +148,9 @@ impl Files {
                 options.create(true)
             };
         }
+        if write && lies.contains(&Lie::RemovesOpened) && at(path).is_file() {
+            fs::remove_file(at(path))?;
+        }
         let file = options.open(at(path))?;
         let first = !write && self.read.insert(path.to_vec());
         Ok(self.add(path, What::File { file, writes: write, first, written: Vec::new() }, lies))

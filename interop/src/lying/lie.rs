@@ -134,11 +134,13 @@ pub enum Lie {
     ListsLinkTargets,
     /// OPEN is not answered unless it only reads, or writes what it makes or empties, as in node-sftp-server.
     IgnoresOddOpens,
+    /// OPEN for writing removes the file first, and fails where it is not to make a new one, as in copyparty.
+    RemovesOpened,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 64] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -202,6 +204,7 @@ impl Lie {
         Self::BareReplies,
         Self::ListsLinkTargets,
         Self::IgnoresOddOpens,
+        Self::RemovesOpened,
     ];
 
     /// The fault's name on a command line.

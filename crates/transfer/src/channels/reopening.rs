@@ -4,7 +4,8 @@
 //! writing, also where the flags do not say so: opening it on a second channel then costs all that has been
 //! written. So before the first file goes over several channels to a server that is not known to keep what it
 //! has, the copy stops, waits until everything sent is confirmed, opens the file on one other channel and
-//! asks for its size. Once for each copy.
+//! asks for its size. Once for each copy. The size is asked for where that OPEN is refused, too: copyparty
+//! removes what is to be written to before it opens it.
 //!
 //! Pure: what is known of the server and what it has answered goes in, what may be done comes out.
 
@@ -17,9 +18,23 @@ pub(crate) enum Reopening {
     Unknown,
     /// Being found out with this file; no file bytes are sent meanwhile.
     Asking(Key),
+    /// The second OPEN of this file was refused; being found out whether it is still there.
+    Refused(Key),
     Keeps,
-    /// It empties the file, or permits no second OPEN.
+    /// It empties or removes the file, or permits no second OPEN.
     Never,
+}
+
+/// What a file has left after its second OPEN, by a STAT of its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remains {
+    Data,
+    /// It is empty.
+    Empty,
+    /// There is no file any more.
+    Removed,
+    /// The server does not tell.
+    Unknown,
 }
 
 /// Result of the second OPEN.
@@ -39,6 +54,7 @@ impl Reopening {
         match *self {
             Self::Keeps => return true,
             Self::Never => return false,
+            Self::Refused(_) => {}
             Self::Asking(asked) if asked == key => {}
             Self::Asking(_) | Self::Unknown if obeys => {
                 *self = Self::Keeps;
@@ -53,7 +69,7 @@ impl Reopening {
     /// The file that it is being found out with.
     pub(crate) const fn asking(self) -> Option<Key> {
         match self {
-            Self::Asking(key) => Some(key),
+            Self::Asking(key) | Self::Refused(key) => Some(key),
             Self::Unknown | Self::Keeps | Self::Never => None,
         }
     }
@@ -69,22 +85,28 @@ impl Reopening {
             return false;
         }
         match answer {
-            SecondOpen::Opened => return true,
-            SecondOpen::Refused => *self = Self::Never,
-            SecondOpen::Unanswered => *self = Self::Unknown,
+            SecondOpen::Opened => true,
+            SecondOpen::Refused => {
+                *self = Self::Refused(key);
+                true
+            }
+            SecondOpen::Unanswered => {
+                *self = Self::Unknown;
+                false
+            }
         }
-        false
     }
 
-    /// Takes the size of `key` behind its second OPEN, where it is known. Returns false where the server has
-    /// emptied the file.
-    pub(crate) fn size_came(&mut self, key: Key, size: Option<u64>) -> bool {
+    /// Takes what is left of `key` behind its second OPEN. Returns false where the data are gone.
+    pub(crate) fn remains_came(&mut self, key: Key, remains: Remains) -> bool {
         if self.asking() != Some(key) {
             return true;
         }
-        let kept = size.is_some_and(|size| size > 0);
-        *self = if kept { Self::Keeps } else { Self::Never };
-        kept
+        let refused = matches!(*self, Self::Refused(_));
+        let kept = remains == Remains::Data;
+        *self = if kept && !refused { Self::Keeps } else { Self::Never };
+        // A server that refuses the OPEN and tells no size most likely did nothing.
+        kept || (refused && remains == Remains::Unknown)
     }
 }
 
@@ -109,19 +131,26 @@ mod tests {
         assert!(!reopening.keeps(1, false, true) && reopening.asking() == Some(1));
         assert!(!reopening.opened(2, SecondOpen::Refused) && reopening.asking() == Some(1), "another file");
         assert!(reopening.opened(1, SecondOpen::Opened));
-        assert!(reopening.size_came(2, Some(0)) && reopening.asking() == Some(1), "another file");
-        assert!(reopening.size_came(1, Some(7)) && reopening.keeps(9, false, true));
+        assert!(reopening.remains_came(2, Remains::Empty) && reopening.asking() == Some(1), "another file");
+        assert!(reopening.remains_came(1, Remains::Data) && reopening.keeps(9, false, true));
     }
 
     #[test]
     fn a_server_that_empties_files_or_refuses_gets_one_channel() {
-        for (answer, size) in
-            [(SecondOpen::Opened, Some(0)), (SecondOpen::Opened, None), (SecondOpen::Refused, None)]
-        {
+        use Remains::{Data, Empty, Removed, Unknown};
+        use SecondOpen::{Opened, Refused};
+        for (answer, remains, kept) in [
+            (Opened, Empty, false),
+            (Opened, Removed, false),
+            (Opened, Unknown, false),
+            (Refused, Data, true),
+            (Refused, Unknown, true),
+            (Refused, Empty, false),
+            (Refused, Removed, false),
+        ] {
             let mut reopening = Reopening::Asking(1);
-            if reopening.opened(1, answer) {
-                assert!(!reopening.size_came(1, size));
-            }
+            assert!(reopening.opened(1, answer) && reopening.asking() == Some(1));
+            assert_eq!(reopening.remains_came(1, remains), kept, "{answer:?} {remains:?}");
             assert_eq!(reopening, Reopening::Never);
             assert!(!reopening.keeps(2, true, true));
         }

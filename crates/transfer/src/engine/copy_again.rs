@@ -1,9 +1,10 @@
 //! Copies files again from their start if the written part is worthless.
 
 use crate::Event;
-use crate::end::{Done, Fault, Outcome};
+use crate::channels::reopening::Remains;
+use crate::end::{Done, Fault, FaultKind, Outcome};
 use crate::engine::Engine;
-use crate::in_place::EMPTIES;
+use crate::in_place::{EMPTIES, REMOVES};
 use crate::names::display_name;
 use crate::table::Key;
 use crate::task::File;
@@ -64,15 +65,21 @@ impl Engine {
         self.copy_again(key, why);
     }
 
-    /// The size of a file being written, behind its OPEN on a second channel.
+    /// The attributes of a file being written, behind its OPEN on a second channel.
     pub(super) fn size_reopened(&mut self, key: Key, outcome: &Outcome) {
-        let size = match outcome {
-            Ok(Done::Info(info)) => info.size,
-            _ => None,
+        let remains = match outcome {
+            Ok(Done::Info(info)) => match info.size {
+                Some(0) => Remains::Empty,
+                Some(_) => Remains::Data,
+                None => Remains::Unknown,
+            },
+            Err(fault) if fault.kind == FaultKind::NotFound => Remains::Removed,
+            _ => Remains::Unknown,
         };
-        if !self.channels.reopening.size_came(key, size) {
-            self.report.event(Event::Notice { text: format!("{EMPTIES}: its data go over one channel") });
-            self.copy_again(key, EMPTIES);
+        if !self.channels.reopening.remains_came(key, remains) {
+            let why = if remains == Remains::Removed { REMOVES } else { EMPTIES };
+            self.report.event(Event::Notice { text: format!("{why}: its data go over one channel") });
+            self.copy_again(key, why);
         }
     }
 }

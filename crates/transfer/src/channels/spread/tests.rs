@@ -105,7 +105,7 @@ fn what_a_second_open_does_is_asked_when_all_is_confirmed() {
     copy.open(1);
     assert_eq!(copy.awaited(), [0, 3, 0], "its size is asked");
     let key = copy.key;
-    assert!(copy.reopening.size_came(key, Some(1000)) && !copy.stops());
+    assert!(copy.reopening.remains_came(key, crate::channels::reopening::Remains::Data) && !copy.stops());
     copy.spread().open_front();
     assert_eq!(copy.awaited(), [0, 3, 1], "the other channels follow");
 }
@@ -167,5 +167,5 @@ fn what_a_second_open_does_is_asked_again_when_less_is_open() {
     copy.spread().open_front();
     assert!(copy.stops() && copy.awaited() == [0, 2, 0]);
     copy.open(1);
-    assert!(copy.reopening.size_came(key, Some(1000)));
+    assert!(copy.reopening.remains_came(key, crate::channels::reopening::Remains::Data));
 }
