@@ -88,7 +88,7 @@ impl Endings<'_> {
             return false;
         }
         file.outstanding += 1;
-        let change = Change { size: Some(file.taken.good_end()), ..Change::default() };
+        let change = Change { size: Some(file.cut_at()), ..Change::default() };
         let op = Op::SetPath { path: file.written_path(), change };
         self.ends.start(Side::Target, op, Token::File(key, FileStep::Repair));
         true

@@ -71,6 +71,10 @@ impl File {
             if self.holes.left_out && !failed {
                 change.size = Some(size);
             }
+        } else if failed && self.is_continued() {
+            // What was there is not cut off for a copy that broke off within it.
+            let cut = self.cut_at();
+            change.size = (cut < self.requests.next).then_some(cut);
         } else if !foreign || failed {
             change.size = Some(size);
         }
@@ -142,10 +146,18 @@ impl File {
     /// Returns true where bytes that are not known to be right have to be cut off by the name of the copy.
     pub(crate) fn wants_cut(&self, direction: Direction) -> bool {
         let cut = self.state.closed().is_some_and(|closed| closed.cut);
-        direction != Direction::Download
-            && self.faults.failed
-            && !cut
-            && self.taken.good_end() < self.requests.next
+        direction != Direction::Download && self.faults.failed && !cut && self.cut_at() < self.requests.next
+    }
+
+    /// Returns true where the data follow what the target had before, in a file under its final name.
+    const fn is_continued(&self) -> bool {
+        self.taken.kept > 0 && self.handles.least > 0
+    }
+
+    /// Length of the target after a failure: what is known to be right, and what it had before.
+    pub(crate) fn cut_at(&self) -> u64 {
+        let least = if self.is_continued() { self.handles.least } else { 0 };
+        self.taken.good_end().max(least)
     }
 }
 
@@ -257,6 +269,25 @@ mod tests {
         assert_eq!(file.change_on_close(Direction::Upload, true, 0o777, false).size, Some(40));
         file.faults.tainted = true;
         assert_eq!(file.change_on_close(Direction::Upload, true, 0o777, false), Change::default());
+    }
+
+    #[test]
+    fn a_failure_leaves_what_a_continued_upload_found() {
+        let mut file = file();
+        file.faults.failed = true;
+        (file.taken.kept, file.handles.least) = (30, 90);
+        let size = |file: &File| file.change_on_close(Direction::Upload, false, 0o777, true).size;
+        assert_eq!(size(&file), Some(90), "more may be behind a gap");
+        file.requests.next = 40;
+        assert_eq!(size(&file), None, "all that was sent is there");
+        file.taken.kept = 0;
+        assert_eq!(size(&file), Some(40), "it was written over from its start");
+        let mut file = closed(file, false);
+        assert!(!file.wants_cut(Direction::Upload));
+        (file.taken.kept, file.requests.next) = (30, 80);
+        assert!(!file.wants_cut(Direction::Upload));
+        file.requests.next = 100;
+        assert!(file.wants_cut(Direction::Upload) && file.cut_at() == 90);
     }
 
     #[test]
