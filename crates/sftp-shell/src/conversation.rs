@@ -4,16 +4,16 @@
 //! [`Carrier`], which moves its bytes until it has [`settled`](Conversation::settled).
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_sftp::link_order::LinkOrder;
-use lh_sftp::{Incoming, Reply, Request, Session};
+use lh_sftp::{Incoming, PacketType, Reply, Request, Session};
 use lh_sys::signals::Signals;
 use lh_transfer::{Job, Side, Summary};
 use lh_wire::Output;
@@ -74,6 +74,9 @@ impl Watch {
 /// Limit of replies that wait to be read: many more than requests in flight.
 const MOST_REPLIES: usize = 1024;
 
+/// Time without a byte from the server after which users are told what is awaited.
+const MOST_QUIET: Duration = Duration::from_secs(30);
+
 /// State of a conversation.
 enum Stage {
     /// The server's VERSION is awaited.
@@ -108,7 +111,11 @@ pub struct Conversation {
     /// Bytes left of a request that is partly sent.
     request_left: usize,
     /// Requests without a reply yet; replies may arrive in any order.
-    asked: HashSet<u32>,
+    asked: HashMap<u32, PacketType>,
+    /// When the last bytes came from the server, or waiting for it began.
+    quiet_since: Option<Instant>,
+    /// What the server does not answer was reported.
+    told_quiet: bool,
     replies: VecDeque<Reply>,
     /// The request for the start directory that was sent with INIT.
     home: Option<u32>,
@@ -130,7 +137,9 @@ impl Conversation {
             queue,
             sent: 0,
             request_left: 0,
-            asked: HashSet::new(),
+            asked: HashMap::new(),
+            quiet_since: None,
+            told_quiet: false,
             replies: VecDeque::new(),
             home: None,
             watch,
@@ -177,6 +186,7 @@ impl Conversation {
 
     /// Takes bytes from the server.
     pub fn received(&mut self, data: Bytes, now: Instant) {
+        self.quiet_since = Some(now);
         match &mut self.stage {
             Stage::Copying(job, side) => job.received(*side, data, now),
             Stage::Hello(session) | Stage::Calm(session) => session.input(data),
@@ -199,8 +209,8 @@ impl Conversation {
                     return self.lose("Unexpected replies");
                 }
                 Ok(Some(Incoming::Reply(reply))) => {
-                    if !self.asked.remove(&reply.id) {
-                        let oldest = self.asked.iter().min().copied().unwrap_or_default();
+                    if self.asked.remove(&reply.id).is_none() {
+                        let oldest = self.asked.keys().min().copied().unwrap_or_default();
                         return self.lose(&format!("ID mismatch ({} != {oldest})", reply.id));
                     }
                     self.replies.push_back(reply);
@@ -228,6 +238,7 @@ impl Conversation {
     /// Sends what waits, as far as `out` takes it. Call it also after something was received.
     pub fn advance(&mut self, out: &mut dyn Output, now: Instant) {
         self.fresh = None;
+        self.look_for_silence(now);
         if let Stage::Copying(job, side) = &self.stage {
             job.advance(*side, out, now);
             return;
@@ -256,6 +267,30 @@ impl Conversation {
         self.sent = 0;
     }
 
+    /// Returns the kind of request whose answer a command waits for.
+    fn awaited(&self) -> Option<PacketType> {
+        match (&self.stage, self.wait) {
+            (Stage::Hello(_), Wait::Hello) => Some(PacketType::INIT),
+            (Stage::Calm(_), Wait::Reply(id)) => self.asked.get(&id).copied(),
+            _ => None,
+        }
+    }
+
+    /// Returns when users are to be told that the server does not answer.
+    fn quiet_deadline(&self) -> Option<Instant> {
+        self.awaited().filter(|_| !self.told_quiet)?;
+        self.quiet_since.map(|since| since + MOST_QUIET)
+    }
+
+    fn look_for_silence(&mut self, now: Instant) {
+        let Some(kind) = self.awaited() else { return self.quiet_since = None };
+        self.quiet_since.get_or_insert(now);
+        if self.quiet_deadline().is_some_and(|at| now >= at) {
+            self.told_quiet = true;
+            crate::say(&kind.waiting_for_answer(MOST_QUIET));
+        }
+    }
+
     /// Returns the copy that uses the session, and the session's side in it. A carrier may open additional
     /// channels for the copy; it then transports the copy's bytes itself (see [`begun`](Self::begun)).
     pub fn copy(&self) -> Option<(Job, Side)> {
@@ -278,7 +313,7 @@ impl Conversation {
         }
         match &self.stage {
             Stage::Copying(job, _) => job.next_deadline(),
-            _ => None,
+            _ => self.quiet_deadline(),
         }
     }
 
@@ -342,7 +377,7 @@ impl Conversation {
         match &mut self.stage {
             Stage::Calm(session) => {
                 let id = session.request(request, &mut self.queue);
-                self.asked.insert(id);
+                self.asked.insert(id, request.packet_type());
                 Some(id)
             }
             _ => None,
@@ -354,7 +389,7 @@ impl Conversation {
     pub fn ask_home(&mut self) {
         if let Stage::Hello(session) = &mut self.stage {
             let id = session.request(&Request::Realpath { path: b"." }, &mut self.queue);
-            self.asked.insert(id);
+            self.asked.insert(id, PacketType::REALPATH);
             self.home = Some(id);
         }
     }
@@ -370,8 +405,9 @@ impl Conversation {
         self.replies.remove(at)
     }
 
-    pub(crate) const fn wait_for_reply(&mut self, id: u32) {
+    pub(crate) fn wait_for_reply(&mut self, id: u32) {
         self.wait = Wait::Reply(id);
+        self.quiet_since = Some(Instant::now());
     }
 
     pub(crate) const fn wait_for_console(&mut self) {

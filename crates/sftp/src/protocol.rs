@@ -3,6 +3,7 @@
 //! Numbers are newtypes with named constants, so that unknown values can be read and passed on.
 
 use std::fmt;
+use std::time::Duration;
 
 /// The protocol version of both sides of this crate.
 pub const VERSION: u32 = 3;
@@ -81,6 +82,14 @@ packet_types! {
     ATTRS = 105, "Reply: attributes (7).";
     EXTENDED = 200, "A request named by a string (8).";
     EXTENDED_REPLY = 201, "The reply to an EXTENDED request (8).";
+}
+
+impl PacketType {
+    /// Returns the message for users where the answer to a request of this kind has been missing for `waited`.
+    pub fn waiting_for_answer(self, waited: Duration) -> String {
+        let seconds = waited.as_secs_f64();
+        format!("waiting for an answer to {self:?} for {seconds} s")
+    }
 }
 
 impl fmt::Debug for PacketType {

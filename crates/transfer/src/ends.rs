@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use lh_sftp::extension;
 use lh_sftp::link_order::{Known, LinkOrder};
+use lh_sftp::{PacketType, extension};
 
 use crate::changed::Precision;
 use crate::channels::data_channels::DataChannels;
@@ -36,6 +36,8 @@ pub(crate) struct Ends {
     pub(crate) channels: DataChannels,
     pub(crate) facts: TargetFacts,
     opened: [bool; 2],
+    /// The kind of request that a server has not answered for a while, to be reported.
+    unanswered: Option<PacketType>,
     /// Answers not yet acted upon.
     done: VecDeque<(Token, Outcome)>,
     /// Work on this host's files, to be carried out without the engine.
@@ -52,6 +54,7 @@ impl Ends {
             channels: DataChannels::new(direction.side_with_channels()),
             facts: TargetFacts::default(),
             opened: [false; 2],
+            unanswered: None,
             done: VecDeque::new(),
             file_work: VecDeque::new(),
         }
@@ -183,10 +186,16 @@ impl Ends {
         let side = self.channels.side();
         let more = (1..=self.channels.count()).map(|channel| (side, channel));
         let mut next: Option<Instant> = None;
+        let mut unanswered = None;
         for (side, channel) in first.into_iter().chain(more) {
             let Some(remote) = self.on_channel(side, channel) else { continue };
-            match remote.look_for_answers(timeout, now) {
-                Next::Nothing => {}
+            let mut look = remote.look_for_answers(timeout, now);
+            if look == Next::Tell {
+                unanswered = unanswered.or(remote.oldest_awaited());
+                look = remote.look_for_answers(timeout, now);
+            }
+            match look {
+                Next::Nothing | Next::Tell => {}
                 Next::LookAgain(at) => next = Some(next.map_or(at, |next| next.min(at))),
                 Next::Probe => {
                     let token = Token::Probe(side, channel);
@@ -195,7 +204,13 @@ impl Ends {
                 }
             }
         }
+        self.unanswered = self.unanswered.or(unanswered);
         next
+    }
+
+    /// Takes the kind of request that a server has not answered for half of the time to wait.
+    pub(crate) const fn take_unanswered(&mut self) -> Option<PacketType> {
+        self.unanswered.take()
     }
 
     /// Returns the properties that all servers of the copy have in common.

@@ -22,6 +22,8 @@ pub(crate) struct TargetFacts {
     pub(crate) us: TargetUser,
     /// It was reported that a server gives one handle to two files.
     pub(crate) reported_same_handle: bool,
+    /// It was reported that a server does not answer.
+    pub(crate) reported_silence: bool,
 }
 
 impl TargetFacts {

@@ -253,8 +253,7 @@ impl Engine {
         if let Some(work) = self.work(side, out, now, begin) {
             return Some(work);
         }
-        let look_at = self.ends.look_for_answers(self.options.answer_timeout, now);
-        self.flow.look_for_answers_at(look_at);
+        self.look_for_answers(now);
         if let Some(remote) = self.ends.remote(side) {
             remote.flush(out);
         }

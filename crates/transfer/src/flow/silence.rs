@@ -3,7 +3,7 @@
 //! When requests have been on their way for a while and no answer came, one more is sent that costs the
 //! server nothing. A server that answers this one and none of those before it has dropped them: SFTP servers
 //! answer in order, or nearly so. While it is not answered either, the server is busy or the path is down,
-//! and there is nothing to do but wait.
+//! and there is nothing to do but wait. Users are told what is awaited after half of that time.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ pub(crate) enum Next {
     /// Nothing is awaited, or the probe's answer.
     Nothing,
     LookAgain(Instant),
+    /// Users are to be told that nothing has come.
+    Tell,
     Probe,
 }
 
@@ -26,6 +28,8 @@ pub(crate) struct Silence {
     since: Option<Instant>,
     /// A probe is on its way.
     probing: bool,
+    /// Users have been told of a silence.
+    told: bool,
     /// Number of times that requests were found to be dropped.
     times: u32,
 }
@@ -44,13 +48,18 @@ impl Silence {
             self.since = None;
             return Next::Nothing;
         }
+        let since = *self.since.get_or_insert(now);
+        let tell_at = since + timeout / 2;
+        if !self.told && now >= tell_at {
+            self.told = true;
+            return Next::Tell;
+        }
         if self.probing {
             return Next::Nothing;
         }
-        let since = *self.since.get_or_insert(now);
         let at = since + timeout.saturating_mul(1 << self.times.min(MOST_DOUBLED));
         if now < at {
-            return Next::LookAgain(at);
+            return Next::LookAgain(if self.told { at } else { at.min(tell_at) });
         }
         self.probing = true;
         Next::Probe
@@ -77,12 +86,24 @@ mod tests {
         let (mut silence, mut now) = (Silence::default(), Instant::now());
         assert_eq!(silence.look(false, TIMEOUT, now), Next::Nothing);
         for _ in 0..100 {
-            assert_eq!(silence.look(true, TIMEOUT, now), Next::LookAgain(now + TIMEOUT));
-            now += TIMEOUT - Duration::from_secs(1);
+            assert_eq!(silence.look(true, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
+            now += TIMEOUT / 2 - Duration::from_secs(1);
             silence.answered(now);
         }
+        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT), Next::Tell);
         assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT), Next::Probe);
         assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT * 9), Next::Nothing, "one at a time");
+    }
+
+    #[test]
+    fn users_are_told_once_after_half_of_the_time() {
+        let (mut silence, now) = (Silence::default(), Instant::now());
+        assert_eq!(silence.look(true, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
+        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT / 2), Next::Tell);
+        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT / 2), Next::LookAgain(now + TIMEOUT));
+        silence.answered(now + TIMEOUT / 2);
+        let later = now + TIMEOUT;
+        assert_eq!(silence.look(true, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
     }
 
     #[test]
@@ -91,12 +112,12 @@ mod tests {
         silence.look(true, TIMEOUT, now);
         silence.look(false, TIMEOUT, now + TIMEOUT);
         let later = now + TIMEOUT * 5;
-        assert_eq!(silence.look(true, TIMEOUT, later), Next::LookAgain(later + TIMEOUT));
+        assert_eq!(silence.look(true, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
     }
 
     #[test]
     fn patience_grows_with_each_loss_up_to_a_bound() {
-        let (mut silence, mut now) = (Silence::default(), Instant::now());
+        let (mut silence, mut now) = (Silence { told: true, ..Silence::default() }, Instant::now());
         for times in [1, 2, 4, 8, 16, 16, 16] {
             assert_eq!(silence.look(true, TIMEOUT, now), Next::LookAgain(now + TIMEOUT * times));
             now += TIMEOUT * times;

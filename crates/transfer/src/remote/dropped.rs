@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lh_sftp::ReplyBody;
+use lh_sftp::{PacketType, ReplyBody};
 
 use crate::end::{Handle, Op};
 use crate::flow::Next;
@@ -23,6 +23,11 @@ impl Remote {
     pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Next {
         let awaited = self.ready && !self.lost() && self.outgoing.is_empty() && !self.pending.is_empty();
         self.silence.look(awaited, timeout, now)
+    }
+
+    /// Returns the kind of the oldest request that waits for its answer.
+    pub(crate) fn oldest_awaited(&self) -> Option<PacketType> {
+        self.pending.oldest()
     }
 
     /// The probe was answered, which is not awaited any more: what was asked for before it will not be

@@ -20,7 +20,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use lh_sftp::link_order::LinkOrder;
 use lh_sftp::{
-    Incoming, Reply, ReplyBody, Request, Session, SessionError, StatusCode, WriteHeader, extension,
+    Incoming, PacketType, Reply, ReplyBody, Request, Session, SessionError, StatusCode, WriteHeader,
+    extension,
 };
 use lh_wire::Output;
 
@@ -183,6 +184,7 @@ impl Remote {
             Asked::Request(request, shape) => (request, shape),
             Asked::Known(outcome) => return Some(outcome),
         };
+        let kind = request.packet_type();
         let id = self.session.request(&request, &mut self.outgoing.queue);
         let what = match (Opening::of(&request), &op) {
             (Some(opening), _) => {
@@ -197,7 +199,7 @@ impl Remote {
             (None, Op::ListMore(Handle::Remote(handle))) if self.listed.asked(id, handle) => What::Lists,
             _ => What::Other,
         };
-        self.pending.push(id, Awaited { token, shape, what });
+        self.pending.push(id, Awaited { token, shape, what, kind });
         None
     }
 
@@ -240,9 +242,10 @@ impl Remote {
             let (open, idle) = (self.handles.open_or_opening(), self.pending.is_empty());
             let Some(next) = self.to_open.next(open, self.one_at_a_time(), idle) else { return };
             let Waiting { token, shape, opening } = next;
+            let kind = opening.request().packet_type();
             let id = self.session.request(&opening.request(), &mut self.outgoing.queue);
             self.handles.opening(id, opening);
-            self.pending.push(id, Awaited { token, shape, what: What::Opens });
+            self.pending.push(id, Awaited { token, shape, what: What::Opens, kind });
         }
     }
 
@@ -255,7 +258,8 @@ impl Remote {
     pub(crate) fn read(&mut self, handle: &Handle, offset: u64, len: u32, token: Token) {
         if let Some(handle) = remote(handle) {
             let id = self.session.request(&Request::Read { handle, offset, len }, &mut self.outgoing.queue);
-            self.pending.push(id, Awaited { token, shape: Shape::Plain, what: What::Other });
+            let (shape, what, kind) = (Shape::Plain, What::Other, PacketType::READ);
+            self.pending.push(id, Awaited { token, shape, what, kind });
         }
     }
 
@@ -273,7 +277,8 @@ impl Remote {
 
     /// Remembers which WRITE the reply with this id will be about.
     pub(crate) fn expect(&mut self, id: u32, token: Token) {
-        self.pending.push(id, Awaited { token, shape: Shape::Status, what: What::Other });
+        let (shape, what, kind) = (Shape::Status, What::Other, PacketType::WRITE);
+        self.pending.push(id, Awaited { token, shape, what, kind });
     }
 
     /// Nothing was sent with this id after all.
@@ -337,7 +342,7 @@ impl Remote {
     /// Returns the meaning of an answer; `None` if it is kept for later.
     fn came(&mut self, id: u32, awaited: Awaited, body: ReplyBody) -> Option<Received> {
         self.pending.answered(id);
-        let Awaited { token, shape, what } = awaited;
+        let Awaited { token, shape, what, .. } = awaited;
         let code = if let ReplyBody::Status(status) = &body { status.code } else { StatusCode::OK };
         let outcome = outcome(body, shape);
         match what {
@@ -377,9 +382,9 @@ impl Remote {
         while let Some((path, look)) = self.listed.next_look() {
             let path = &path[..];
             let request = if look.follows { Request::Stat { path } } else { Request::Lstat { path } };
+            let (kind, what) = (request.packet_type(), What::Looks(look));
             let id = self.session.request(&request, &mut self.outgoing.queue);
-            let what = What::Looks(look);
-            self.pending.push(id, Awaited { token: Token::Nothing, shape: Shape::Plain, what });
+            self.pending.push(id, Awaited { token: Token::Nothing, shape: Shape::Plain, what, kind });
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use lh_sftp::PacketType;
+
 use crate::answers::Shape;
 use crate::remote::listed::Look;
 use crate::token::Token;
@@ -12,6 +14,7 @@ pub(super) struct Awaited {
     pub(super) token: Token,
     pub(super) shape: Shape,
     pub(super) what: What,
+    pub(super) kind: PacketType,
 }
 
 /// Effect of a request on handles, or further uses of its answer besides its token's.
@@ -59,6 +62,11 @@ impl Pending {
     /// Number of awaited answers; slightly more when they come out of order.
     pub(super) fn len(&self) -> usize {
         self.awaited.len()
+    }
+
+    /// Returns the kind of the oldest request that waits.
+    pub(super) fn oldest(&self) -> Option<PacketType> {
+        self.awaited.iter().flatten().next().map(|awaited| awaited.kind)
     }
 
     /// The request with this id was sent.
@@ -123,7 +131,8 @@ impl Pending {
 mod tests {
     use super::*;
 
-    const AWAITED: Awaited = Awaited { token: Token::Nothing, shape: Shape::Plain, what: What::Other };
+    const AWAITED: Awaited =
+        Awaited { token: Token::Nothing, shape: Shape::Plain, what: What::Other, kind: PacketType::STAT };
 
     fn sent(first: u32, count: u32) -> Pending {
         let mut pending = Pending::default();

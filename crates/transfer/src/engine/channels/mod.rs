@@ -144,8 +144,7 @@ impl Engine {
             }
         }
         self.look_at_window(channel, out);
-        let look_at = self.ends.look_for_answers(self.options.answer_timeout, now);
-        self.flow.look_for_answers_at(look_at);
+        self.look_for_answers(now);
         if let Some(remote) = self.ends.channels.get_mut(channel) {
             remote.flush(out);
         }
