@@ -6,7 +6,7 @@
 //! verdict quotes the figures it is based on; without enough samples there is none.
 
 use lh_metrics::drops::{Drops, TcpCounters};
-use lh_metrics::loss::{LEAST_SEGMENTS, is_bbr, limits_rate};
+use lh_metrics::loss::{LEAST_SEGMENTS, bearable_rate, is_bbr, limits_rate};
 use lh_metrics::threads::{FULL, Usage};
 use lh_metrics::{Point, Run};
 use lh_wire::peer::Peer;
@@ -24,6 +24,8 @@ const LEAST_MOVED: f64 = 4e6;
 const MUCH: f64 = 0.3;
 /// Part of what a window carries in its round trips from which that window is what limits a sender.
 const FILLED: f64 = 0.4;
+/// Multiple of the rate that losses allow from which they are those of a full queue and do not limit a sender.
+const BEYOND: f64 = 2.0;
 /// Cores above which a process has certainly used more than one: the clocks of record and kernel differ a
 /// little.
 const ONE_CORE: f64 = 1.05;
@@ -80,6 +82,14 @@ impl<'a> Span<'a> {
 
     fn congestion_control(&self) -> Option<&str> {
         self.run.points.iter().rev().find_map(|point| point.sample.congestion_control.as_deref())
+    }
+
+    /// Shortest round trip, seconds.
+    fn least_round_trip(&self) -> Option<f64> {
+        let all = self.run.points.iter().filter_map(|point| point.sample.tcp("min_rtt"));
+        all.filter(|micros| *micros > 0 && *micros < u64::from(u32::MAX))
+            .min()
+            .map(|micros| micros as f64 / 1e6)
     }
 
     /// Smoothed round trip at the end, seconds.
@@ -248,10 +258,20 @@ fn loss(sender: &Span<'_>, average: f64, sending: &str) -> Option<String> {
     let is_bbr = is_bbr(control);
     // BBR slows down for what is lost after its start only.
     let looks: Vec<TcpCounters> = sender.run.points.iter().filter_map(TcpCounters::of).collect();
-    let later = Drops::of(&looks).filter(|_| is_bbr).map(|course| course.later_part());
+    let course = Drops::of(&looks);
+    let later = course.as_ref().filter(|_| is_bbr).map(Drops::later_part);
     let part = later.unwrap_or(again / segments);
     let segment = sender.last.sample.tcp("snd_mss")? as f64;
-    if !limits_rate(part, segment, sender.round_trip()?, average, control) {
+    let round_trip = sender.round_trip()?;
+    if !limits_rate(part, segment, round_trip, average, control) {
+        return None;
+    }
+    // What a full queue drops is the path's own limit, which a sender meets again and again.
+    if !is_bbr
+        && let Some(course) = &course
+        && (sender.least_round_trip().is_some_and(|idle| course.is_of_full_queue(idle))
+            || average > BEYOND * bearable_rate(part / in_a_row(course, again), segment, round_trip))
+    {
         return None;
     }
     let advice = match control {
@@ -266,6 +286,11 @@ fn loss(sender: &Span<'_>, average: f64, sending: &str) -> Option<String> {
          about this rate. What may help: {advice}; several connections (lhscp -j).",
         part * 100.0
     ))
+}
+
+/// Segments lost at a time: a congestion control slows down once for all that are lost in a round trip.
+fn in_a_row(course: &Drops, lost: f64) -> f64 {
+    (lost / (course.returned + 1) as f64).max(1.0)
 }
 
 fn idle(sender: &Span<'_>, sending: &str) -> Option<String> {

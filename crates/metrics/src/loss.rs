@@ -14,11 +14,17 @@ pub fn is_bbr(congestion_control: Option<&str>) -> bool {
     congestion_control.is_some_and(|name| name.starts_with("bbr"))
 }
 
+/// Rate that Reno reaches where the share `lost` of the segments is lost by chance, bytes/s: `MSS / RTT * 1.22 /
+/// sqrt(loss)` (Mathis et al. 1997). `segment` is in bytes, `round_trip` in seconds.
+pub fn bearable_rate(lost: f64, segment: f64, round_trip: f64) -> f64 {
+    segment / round_trip.max(1e-6) * 1.22 / lost.sqrt()
+}
+
 /// True if the share `lost` of lost segments limits a sender to about `rate` bytes/s. `segment` is in bytes,
 /// `round_trip` in seconds.
 ///
-/// Loss limits a sender only as far as its congestion control reacts to it. Reno slows down to `MSS / RTT *
-/// 1.22 / sqrt(loss)` (Mathis et al. 1997), and CUBIC is not slower. A connection below half of that rate has
+/// Loss limits a sender only as far as its congestion control reacts to it. Reno slows down to
+/// [`bearable_rate`], and CUBIC is not slower. A connection below half of that rate has
 /// another limit. With enough loss for timeouts, which the formula omits, a quarter of the rate suffices.
 pub fn limits_rate(
     lost: f64,
@@ -27,7 +33,7 @@ pub fn limits_rate(
     rate: f64,
     congestion_control: Option<&str>,
 ) -> bool {
-    let bearable = segment / round_trip.max(1e-6) * 1.22 / lost.sqrt();
+    let bearable = bearable_rate(lost, segment, round_trip);
     let share = if lost >= TIMEOUTS { 0.25 } else { 0.5 };
     (!is_bbr(congestion_control) || lost >= BBR_TOLERATES) && rate >= share * bearable
 }

@@ -55,6 +55,48 @@ fn judged_with_threads(percent: &[(&str, u64)]) -> String {
 }
 
 #[test]
+fn losses_of_a_full_queue_are_no_limit() {
+    // Recorded over 200 Mb/s with a round trip of 40 ms and a queue of as much: what slow start loses, and a few
+    // segments each time that the queue is full again.
+    let judge = |at_losses: u64, later: &[u64]| {
+        let end = [("snd_cwnd", 880), ("snd_mss", 1448), ("rtt", 52_000), ("busy_time", 10 * SECOND)];
+        let mut run = run(&end, &[], "cubic");
+        for (second, point) in run.points.iter_mut().enumerate() {
+            let after = |each: &&u64| **each <= second as u64;
+            let lost = if second > 0 { 96 } else { 0 } + 20 * later.iter().filter(after).count() as u64;
+            let rtt = if second == 0 || second == 1 || later.contains(&(second as u64)) {
+                at_losses
+            } else {
+                44_000
+            };
+            point.sample.tcp.retain(|(name, _)| *name != "rtt" || second == 10);
+            let acked = 22_700_000 * second as u64;
+            let more = [("total_retrans", lost), ("min_rtt", 40_000), ("bytes_acked", acked)];
+            point.sample.tcp.extend(more.into_iter().chain([("data_segs_out", acked / 1448)]));
+            if second < 10 {
+                point.sample.tcp.push(("rtt", rtt));
+            }
+        }
+        let evidence = Evidence {
+            sender: Some(&run),
+            receiver: None,
+            is_upload: true,
+            average: 22.7e6,
+            moved: 227e6,
+            seconds: 10.0,
+        };
+        verdict(&evidence)
+    };
+    for (at_losses, later) in [(79_000, &[][..]), (79_000, &[4, 7]), (46_000, &[4, 7])] {
+        let got = judge(at_losses, later);
+        assert!(
+            got.starts_with("TCP's congestion window, that is, the path"),
+            "{at_losses}, {later:?}: {got}"
+        );
+    }
+}
+
+#[test]
 fn threads_that_share_the_work_do_not_limit() {
     // Together these use as much as one busy core, and each of them has time to spare.
     let shared = judged_with_threads(&[("main", 45), ("packets", 30), ("packets", 20)]);
