@@ -131,9 +131,11 @@
     when.className = "when";
     legend.appendChild(when);
     const point = (at) => {
-      when.textContent = (at === last ? "Values at the end, " : "Values at ") + at.toFixed(last < 10 ? 2 : 1) + " s";
+      // At the end, each line has the last of its own values; further right than that it has none.
+      when.textContent = at === last ? "Last values" : "Values at " + at.toFixed(last < 10 ? 2 : 1) + " s";
       plot.lines.forEach((line, index) => {
-        const isOut = line.gaps.some(([from, to]) => at > from && at < to);
+        const isBeyond = at < last && at > line.points[line.points.length - 1][0] + last / 50;
+        const isOut = isBeyond || line.gaps.some(([from, to]) => at > from && at < to);
         values[index].textContent = isOut ? "–" : text(nearest(line.points, at)[1]);
       });
     };
