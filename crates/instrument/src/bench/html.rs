@@ -17,22 +17,22 @@ body{margin:0 auto;max-width:80rem;padding:1rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}\
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #8885}\
 th:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:1rem 0 .25rem}\
-.many{font-size:.8rem}.many caption{font-size:1rem}.many th,.many td{padding:.25rem .3rem}.ratio{display:block}.noise{font-style:italic}h3{font-size:1rem;margin:1rem 0 .25rem}h2{border-top:1px solid #8885;padding-top:1rem;margin-top:2rem}.bar{display:block;height:.3rem;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
+.many{font-size:.8rem}.many .bar{width:calc(4rem*var(--part))}.many caption{font-size:1rem}.many th,.many td{padding:.25rem .3rem}.ratio{display:block}.noise{font-style:italic}h3{font-size:1rem;margin:1rem 0 .25rem}h2{border-top:1px solid #8885;padding-top:1rem;margin-top:2rem}.bar{display:block;height:.3rem;width:calc(6rem*var(--part));min-width:1px;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
 .scroll{position:relative}\
 @media print{body{max-width:none;font-size:9pt;padding:0}.scroll{overflow:visible}tr,li{break-inside:avoid}\
-caption,h2{break-after:avoid}th,td{padding:.1rem .3rem}.bar{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\
+caption,h2{break-after:avoid}th,td{padding:.1rem .3rem}.many{font-size:6.5pt}.many caption{font-size:9pt}.many th,.many td{padding:.1rem .15rem}.bar,.many .bar{width:calc(2.2rem*var(--part));print-color-adjust:exact;-webkit-print-color-adjust:exact}}\
 @media screen and (max-width:60rem){\
 thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}\
 .many{font-size:1rem}table,caption,tbody,tr,tbody th,td{display:block}\
-tr{border-bottom:1px solid #8885;padding:.4rem 0}th,td{border:0;padding:.1rem 0}\
+tr{border-bottom:1px solid #8885;padding:.4rem 0}th,td,.many th,.many td{border:0;padding:.1rem 0}\
 td{display:grid;grid-template-columns:1fr auto;column-gap:1rem}td::before{content:attr(data-label);content:attr(data-label)/\"\";text-align:left}\
-.bar{grid-column:1/-1;margin-left:0}}";
+.bar,.many .bar{grid-column:1/-1;margin-left:0;width:calc(100%*var(--part))}}";
 
 /// A run on a page.
 struct Run<'a> {
     results: &'a Results,
-    /// The host that measured, on a page about the paths of a site.
-    from: Option<&'a str>,
+    /// The host that measured and the one that was measured, on a page about the paths of a site.
+    path: Option<[&'a str; 2]>,
     /// Its number, on a page about several.
     number: Option<usize>,
 }
@@ -41,7 +41,7 @@ struct Run<'a> {
 pub fn page(runs: &[Results]) -> String {
     let mut out = begin();
     let number = |index: usize| (runs.len() > 1).then_some(index + 1);
-    let run = |(index, results)| Run { results, from: None, number: number(index) };
+    let run = |(index, results)| Run { results, path: None, number: number(index) };
     tables(&runs.iter().enumerate().map(run).collect::<Vec<_>>(), &mut out);
     end(out)
 }
@@ -53,7 +53,8 @@ pub fn matrix_page(pairs: &[Pair]) -> String {
     let measured = pairs.iter().filter_map(|pair| Some((pair, Pair::results(pair)?)));
     // Each by itself: side by side, the columns of a dozen paths have no place on any screen.
     for (index, (pair, results)) in measured.enumerate() {
-        let run = Run { results, from: Some(pair.measuring_host()), number: Some(index + 1) };
+        let path = Some([pair.measuring_host(), &pair.to]);
+        let run = Run { results, path, number: Some(index + 1) };
         tables(std::slice::from_ref(&run), &mut out);
     }
     end(out)
@@ -142,8 +143,10 @@ fn path(pair: &Pair, middle: f64) -> String {
 }
 
 fn title(runs: &[Run<'_>], index: usize) -> String {
-    let host = runs.get(index).map_or_else(String::new, |run| match run.from {
-        Some(from) => format!("{from} to {}", run.results.host),
+    let host = runs.get(index).map_or_else(String::new, |run| match run.path {
+        // A list may have several names for an address.
+        Some([from, to]) if to == run.results.host => format!("{from} to {to}"),
+        Some([from, to]) => format!("{from} to {to} ({})", run.results.host),
         None => run.results.host.clone(),
     });
     match runs.get(index).and_then(|run| run.number) {
@@ -166,10 +169,10 @@ fn verdicts(runs: &[Run<'_>], out: &mut String) {
             run.results.seconds
         );
         for conclusion in conclusions(&run.results.rows) {
-            let _ = writeln!(out, "<li>{}</li>", escape(&conclusion));
+            let _ = writeln!(out, "<li>{}</li>", escape(&conclusion).replace(" %", "\u{a0}%"));
         }
         // Other paths are no better or worse versions of the first.
-        if let Some(first) = runs.first().filter(|_| index > 0 && run.from.is_none()) {
+        if let Some(first) = runs.first().filter(|_| index > 0 && run.path.is_none()) {
             let compared = compare(first.results, run.results, 0.9);
             let _ = writeln!(
                 out,
@@ -232,11 +235,12 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
                 let label = label(column, index);
                 match run.results.rows.find(table, name, column) {
                     Some(row) => {
-                        let width = if most > 0.0 { row.median() / most * 100.0 } else { 0.0 };
+                        // As long as its part of the longest, in each column, so that columns can be compared.
+                        let part = if most > 0.0 { row.median() / most } else { 0.0 };
                         let class = if row.is_noise() { " class=\"noise\"" } else { "" };
-                        let beside = runs.first().filter(|_| index > 0 && run.from.is_none());
+                        let beside = runs.first().filter(|_| index > 0 && run.path.is_none());
                         let beside = beside.and_then(|first| first.results.rows.find(table, name, column));
-                        let bar = format!("<span class=\"bar\" style=\"width:{width:.0}%\"></span>");
+                        let bar = format!("<span class=\"bar\" style=\"--part:{part:.3}\"></span>");
                         let bar = if is_alone { "" } else { &bar };
                         let _ = write!(
                             out,
@@ -287,7 +291,9 @@ fn missing(runs: &[Run<'_>], out: &mut String) {
     out.push_str("<section aria-label=\"Not measured\">\n<h3>Not measured</h3>\n<ul>\n");
     for (index, run) in runs.iter().enumerate() {
         for missing in &run.results.missing {
-            let _ = writeln!(out, "<li>{}: {}</li>", escape(&title(runs, index)), escape(missing));
+            let of =
+                if runs.len() > 1 { format!("{}: ", escape(&title(runs, index))) } else { String::new() };
+            let _ = writeln!(out, "<li>{of}{}</li>", escape(missing));
         }
     }
     out.push_str("</ul>\n</section>\n");

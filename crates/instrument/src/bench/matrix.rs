@@ -148,7 +148,7 @@ mod tests {
             rows.add("throughput by cipher", "a", "up", Unit::BytesPerSecond, up);
             rows.add("throughput by cipher", "a", "down", Unit::BytesPerSecond, 100e6);
             let results = Results {
-                host: to.to_owned(),
+                host: format!("{to}.example"),
                 server: String::new(),
                 time: String::new(),
                 seconds: 1.0,
@@ -196,7 +196,7 @@ mod tests {
         }
         assert_eq!(grid.matches("slow").count(), 1, "{grid}");
         // The tables of the paths that were measured follow.
-        assert!(page.contains("throughput by cipher") && page.contains("2: here to b2"), "{page}");
+        assert!(page.contains("throughput by cipher") && page.contains("2: here to b2 (b2.example)"), "{page}");
         assert!(!page.contains("Beside run 1"), "{page}");
     }
 
