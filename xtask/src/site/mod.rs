@@ -151,8 +151,8 @@ fn page(path: &str, title: &str, body: &str, manuals: &[(String, String)]) -> St
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
-         <link rel=\"stylesheet\" href=\"{up}style.css\">\n</head>\n<body>\n<main>\n{body}</main>\n\
-         <nav aria-label=\"Pages\">\n{navigation}</nav>\n</body>\n</html>\n",
+         <link rel=\"stylesheet\" href=\"{up}style.css\">\n</head>\n<body>\n<main>\n<a class=\"to-pages\" href=\"#pages\">All pages</a>\n{body}</main>\n\
+         <nav id=\"pages\" aria-label=\"Pages\">\n{navigation}</nav>\n</body>\n</html>\n",
         escaped(&title)
     )
 }
