@@ -146,20 +146,26 @@ impl Segments {
 pub(crate) fn largest_segment(address: SocketAddr) -> Option<Segments> {
     let mut probe = SegmentProbe::new(address)?;
     let (offered, headers) = (probe.offered, probe.headers);
-    let (mut passes, mut fails) = (SMALL, offered + 1);
-    if probe.arrives(SMALL)? && probe.arrives(offered)? {
-        return Some(Segments { passes: offered, offered, headers });
+    let passes = largest(offered, |size| probe.arrives(size))?;
+    Some(Segments { passes, offered, headers })
+}
+
+/// The largest size up to `offered` that `arrives`; `None` if that cannot be told.
+fn largest(offered: u64, mut arrives: impl FnMut(u64) -> Option<bool>) -> Option<u64> {
+    if arrives(SMALL)? && arrives(offered)? {
+        return Some(offered);
     }
-    fails = fails.min(offered);
+    let (mut passes, mut fails) = (SMALL, offered);
     while passes + 1 < fails {
         let size = usize::midpoint(passes as usize, fails as usize) as u64;
-        if probe.arrives(size)? {
+        if arrives(size)? {
             passes = size;
         } else {
             fails = size;
         }
     }
-    Some(Segments { passes, offered, headers })
+    // Where the path loses packets of any size, a probe or its acknowledgements may have been among them.
+    Some(if arrives(offered)? { offered } else { passes })
 }
 
 struct SegmentProbe {
@@ -238,6 +244,19 @@ mod tests {
         let result = reach("127.0.0.1", port).map(|_| "reached".to_owned());
         server.join().unwrap();
         result.unwrap_or_else(|fault| fault.to_string().replace(&port.to_string(), "N"))
+    }
+
+    #[test]
+    fn size_that_was_lost_by_chance_is_no_black_hole() {
+        let mut asked = 0;
+        let by_chance = |_| {
+            asked += 1;
+            // The second probe and the next one get lost.
+            Some(!(2..=3).contains(&asked))
+        };
+        assert_eq!(largest(1448, by_chance), Some(1448));
+        assert_eq!(largest(1448, |size| Some(size <= 1328)), Some(1328));
+        assert_eq!(largest(1448, |_| None), None);
     }
 
     #[test]

@@ -32,6 +32,27 @@ fn doctor_names_a_limit_of_open_connections() {
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_firewall_that_resets_what_moves_much() {
+    let test = "doctor_names_a_firewall_that_resets_what_moves_much";
+    if !has_iptables(test) {
+        return;
+    }
+    let Some(site) = Site::start(test, &Plan { spec: spec(40, 20), ..Plan::default() }) else { return };
+    let rule = "iptables -A INPUT -p tcp -m connbytes --connbytes 4000000: --connbytes-dir both --connbytes-mode bytes \
+                -j REJECT --reject-with tcp-reset";
+    let done = site.wan.command(Side::Far, "sh").args(["-c", rule]).output().unwrap();
+    if !done.status.success() {
+        lh_interop::skip_unavailable(test, &String::from_utf8_lossy(&done.stderr));
+        return;
+    }
+    let diagnosis = site.examine(&[], "broken_off");
+    first(&diagnosis, "broken_off", &["while data are moved", "Connection reset", "--retry-for"]);
+    let moved = diagnosis["measured"]["upload"]["moved_bytes"].as_f64().unwrap();
+    assert!((3.5e6..4.5e6).contains(&moved), "planted 4 MB: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_limit_of_logins_at_a_time() {
     let plan = Plan { spec: spec(40, 40), config: "MaxStartups 1", ..Plan::default() };
     let Some(site) = Site::start("doctor_names_a_limit_of_logins_at_a_time", &plan) else { return };

@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lh_interop::held_fs::HeldFs;
 use lh_interop::{Inetd, Lab, TestUser, find, is_root, our, peers, script, skip};
 
 use lh_link::path::Spec;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::site::{Plan, Site, diagnosis, first, spec};
 
@@ -71,6 +74,77 @@ fn doctor_blames_no_program_beside_a_full_path() {
     assert!(!diagnosis["findings"].to_string().contains("Other programs"), "{diagnosis:#}");
     let rate = diagnosis["measured"]["upload"]["bytes_per_second"].as_f64().unwrap();
     assert!((0.6e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
+}
+
+/// Stops the sessions of a user for half of each fifth of a second until it is dropped.
+struct Stopper {
+    stops: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Stopper {
+    /// Stops sessions that have logged in only: before that, these signals end processes of `sshd` 9.2.
+    fn of(user: &str) -> Self {
+        let (stops, name) = (Arc::new(AtomicBool::new(true)), format!("sshd: {user}@"));
+        let goes_on = Arc::clone(&stops);
+        let thread = std::thread::spawn(move || {
+            while goes_on.load(Ordering::Relaxed) {
+                let sessions = processes_called(&name);
+                for signal in [Signal::STOP, Signal::CONT] {
+                    for session in &sessions {
+                        // It may have ended.
+                        let _ = kill_process(*session, signal);
+                    }
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+        });
+        Self { stops, thread: Some(thread) }
+    }
+}
+
+impl Drop for Stopper {
+    fn drop(&mut self) {
+        self.stops.store(false, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Processes whose command line begins like this.
+fn processes_called(name: &str) -> Vec<Pid> {
+    let of_name = |entry: std::fs::DirEntry| {
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        line.starts_with(name.as_bytes()).then(|| Pid::from_raw(pid)).flatten()
+    };
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(of_name).collect()
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_server_that_is_stopped_again_and_again() {
+    let test = "doctor_names_a_server_that_is_stopped_again_and_again";
+    let Some(site) = Site::start(test, &Plan { spec: spec(100, 20), ..Plan::default() }) else { return };
+    let _stopper = Stopper::of(&site.user.name);
+    let diagnosis = site.examine(&[], "process_stopped");
+    first(&diagnosis, "process_stopped", &["SSH process of the server", "state T", "SIGSTOP"]);
+    let all = ["upload", "download"].map(|name| diagnosis["measured"][name]["server_stopped"].as_f64());
+    assert!(all.iter().flatten().any(|part| (0.2..0.8).contains(part)), "planted 0.5: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_server_that_is_traced() {
+    let test = "doctor_names_a_server_that_is_traced";
+    if find("strace").is_none() {
+        return skip(test, "strace is not installed");
+    }
+    let prefix = ["strace", "-f", "-o", "/dev/null"];
+    let plan = Plan { spec: spec(300, 10), prefix: &prefix, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    first(&site.examine(&[], "process_stopped"), "process_stopped", &["traced by strace", "kill "]);
 }
 
 /// A control group whose processes have a part of one processor together.

@@ -1,5 +1,6 @@
 //! From facts to causes, the one that costs most first.
 
+use super::breaks;
 use super::facts::Facts;
 use super::finding::Finding;
 use super::home;
@@ -27,7 +28,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     }
     let mut found = Vec::new();
     refusals::judge(facts, &mut found);
-    let stalled = stalled(facts);
+    let stalled = breaks::stalled(facts);
     let is_stalled = stalled.is_some();
     found.extend(stalled);
     if !is_stalled {
@@ -64,7 +65,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         jitter::judge(facts, &mut found);
     }
     let is_known = found.iter().any(|found| found.cause == "memory_limit") || refusals::explains_break(facts);
-    found.extend(broken_off(facts).filter(|_| !is_known));
+    found.extend(breaks::broken_off(facts).filter(|_| !is_known));
     waits::full_disks(facts, &mut found);
     logins::logins(facts, &mut found);
     waits::shell(facts, &mut found);
@@ -86,7 +87,7 @@ pub(super) fn one_is_not_enough(facts: &Facts, direction: Direction) -> bool {
     causes.iter().any(|found| found.cause == "congestion_control")
 }
 
-fn mtu_change(path_mtu: u64) -> Vec<String> {
+pub(super) fn mtu_change(path_mtu: u64) -> Vec<String> {
     vec![
         format!("ip link set dev DEVICE mtu {path_mtu} (or ip route change … mtu {path_mtu}) at both ends"),
         "or sysctl -w net.ipv4.tcp_mtu_probing=1 at both ends: TCP then finds the size itself".to_owned(),
@@ -148,27 +149,6 @@ fn swallowed(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// Connections that the server accepted at first, and that broke off during the measurements.
-fn broken_off(facts: &Facts) -> Option<Finding> {
-    let why = facts.broken.as_ref()?;
-    if let Some(found) = memory::short_at_break(facts, why) {
-        return Some(found);
-    }
-    Some(Finding {
-        cause: "broken_off",
-        title: "Connections to the server broke off, or were no longer accepted, during the measurements.".to_owned(),
-        evidence: vec![why.clone(), "logins worked before".to_owned()],
-        gain: "copies that end".to_owned(),
-        change: vec![
-            "at the server: journalctl -u ssh and dmesg say what ended: a memory limit (oom), a crash, a restart, a limit of \
-             connections or processes (ulimit -u, pids.max)"
-                .to_owned(),
-            "or a firewall on the way that resets connections which move much".to_owned(),
-        ],
-        weight: 55.0,
-    })
-}
-
 fn no_login(facts: &Facts) -> Option<Finding> {
     let why = facts.no_login.as_ref()?;
     if let Some(socket) = &facts.silent_agent {
@@ -211,27 +191,5 @@ fn no_login(facts: &Facts) -> Option<Finding> {
         gain: "connections that work".to_owned(),
         change: vec!["compare lhssh -v HOST: its last line says what was waited for".to_owned()],
         weight: 90.0,
-    })
-}
-
-/// A direction that began and then stood still.
-fn stalled(facts: &Facts) -> Option<Finding> {
-    let direction = Direction::BOTH.into_iter().find(|direction| {
-        facts.flow(*direction).is_some_and(|flow| flow.pauses.longest > 2.0 && flow.rate < 20_000.0)
-    })?;
-    let flow = facts.flow(direction)?;
-    Some(Finding {
-        cause: "stall",
-        title: format!("{}s stand still: small packets arrive, large ones do not.", direction.name()),
-        evidence: vec![
-            format!("no progress for {:.1} s", flow.pauses.longest),
-            format!(
-                "small messages took {}",
-                flow.ping.map_or_else(|| "too long to count".to_owned(), crate::stats::time)
-            ),
-        ],
-        gain: "copies that work".to_owned(),
-        change: mtu_change(1280),
-        weight: 80.0,
     })
 }

@@ -23,7 +23,8 @@ use crate::task::PING_COUNT;
 /// Further flows of that length where too few segments were lost for a verdict, at most.
 const MORE_FLOWS: usize = 2;
 /// Words about a connection that ended before its command.
-const CLOSED: [&str; 4] = ["closed by remote host", "Connection reset", "Connection closed", "Broken pipe"];
+pub(super) const CLOSED: [&str; 4] =
+    ["closed by remote host", "Connection reset", "Connection closed", "Broken pipe"];
 /// Message of servers that permit no further session of a connection.
 const NO_SESSION: &str = "open failed";
 /// Logins that take longer than this in all are not repeated once more, seconds.

@@ -61,7 +61,9 @@ pub(super) fn spread(facts: &Facts) -> Option<Spread> {
 /// The finding; none where a processor, also that of a jump host, explains late answers.
 pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
     let Some(Spread { shortest, usual, long }) = spread(facts) else { return };
-    let explains = |finding: &Finding| finding.cause.starts_with("processor") || finding.cause == "jump_host";
+    let explains = |finding: &Finding| {
+        finding.cause.starts_with("processor") || ["jump_host", "process_stopped"].contains(&finding.cause)
+    };
     // On a busy machine, small messages wait for their turn, too, although a path that is full limits the
     // transfers.
     let flows = || Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));

@@ -283,6 +283,8 @@ fn slow_stage(facts: &Facts, slow: &Slow) -> Finding {
             "The key exchange takes long",
             &[
                 "KexAlgorithms mlkem768x25519-sha256,curve25519-sha256 in ssh_config: large Diffie-Hellman groups cost most",
+                "or a large RSA host key, with which the server signs: ssh-keyscan HOST | ssh-keygen -lf - shows its size; \
+                 ssh-keygen -t ed25519 makes another one for HostKey in sshd_config",
             ],
         ),
         Stage::User => (

@@ -1,6 +1,7 @@
 //! Finds what limits the path to a host: measurements of half a minute, and the causes that they show.
 
 mod at_rest;
+mod breaks;
 mod budget;
 mod buffers;
 mod connections;
@@ -25,6 +26,7 @@ mod packets;
 mod page;
 mod processor;
 mod refusals;
+mod stopped;
 mod swallowed;
 mod throughput;
 mod waits;

@@ -149,6 +149,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "bytes_per_second": flow.rate,
             "together_bytes_per_second": facts.together(direction),
             "samples": flow.samples,
+            "moved_bytes": flow.moved,
             "loss": flow.loss(),
             "spurious_segments": flow.sender.as_ref().map(|sender| sender.spurious),
             "duplicated_segments": flow.sender.as_ref().map(Sender::duplicated),
@@ -177,6 +178,10 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             }),
             "client_stolen": flow.client_stolen,
             "server_stolen": flow.server_stolen,
+            "server_stopped": flow.server_stopped.and_then(|stopped| stopped.part()),
+            "server_tracer": flow.server_tracer.as_ref().map(|tracer| json!({
+                "process": tracer.process, "name": tracer.name,
+            })),
             "client_waited": flow.client_turns.map(|turns| turns.waited),
             "server_waited": flow.server_turns.map(|turns| turns.waited),
             "ssh_window_bytes": flow.ssh_window,

@@ -4,7 +4,7 @@ use lh_metrics::drops::Drops;
 
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
-use super::{buffers, jitter, losses, outages};
+use super::{buffers, jitter, losses, outages, stopped};
 use crate::flow::{Direction, MANY_REKEYS, WARM_UP};
 use crate::stats::{pacing, percent, rate, size, time};
 
@@ -17,6 +17,10 @@ const FULL_QUEUE: f64 = 1.3;
 pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     if let Some(paced) = paced(judged) {
         return vec![paced];
+    }
+    // A process that does not run explains what its TCP waits for, and losses in the bursts after it.
+    if let Some(stopped) = stopped::stopped(judged) {
+        return vec![stopped];
     }
     let windows = buffers::window_scaling(judged).or_else(|| buffers::receive_window(judged));
     // The window that the server waits for is the proxy's, whose system is not known; so are the buffers and

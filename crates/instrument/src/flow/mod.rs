@@ -7,6 +7,7 @@ mod pauses;
 mod received_marks;
 mod sender;
 mod stolen;
+mod stopped;
 mod turns;
 
 use std::collections::HashMap;
@@ -35,6 +36,7 @@ use crate::task::{Comparison, Data, Opens, Shown, Task};
 pub(crate) use devices::DeviceRate;
 pub(crate) use pauses::Pauses;
 pub(crate) use sender::Sender;
+pub(crate) use stopped::{Stopped, Tracer};
 pub(crate) use turns::Turns;
 
 /// Direction of a flow, seen from this machine.
@@ -143,6 +145,9 @@ pub(crate) struct Flow {
     /// Part of the busy time of the processors of each end that the hypervisor took.
     pub(crate) client_stolen: Option<f64>,
     pub(crate) server_stolen: Option<f64>,
+    /// How often the server's process was found stopped, and what traces it.
+    pub(crate) server_stopped: Option<Stopped>,
+    pub(crate) server_tracer: Option<Tracer>,
     pub(crate) sender: Option<Sender>,
     /// The course of the sending end's losses.
     pub(crate) drops: Option<Drops>,
@@ -209,8 +214,9 @@ t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 a() { head -n 1 /proc/stat 2>/dev/null; }
 i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
 x() { grep ^IpExt: /proc/net/netstat 2>/dev/null | tr "\n" ";"; }
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); D=$(i); echo ready; cat >/dev/null; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x)
-echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "m=$m"; echo "n=$n"; echo "D=$D"; echo "E=$E""#;
+@STATES@
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); D=$(i); S & l=$!; echo ready; cat >/dev/null; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x); R=$(P); { kill $l; wait $l; } 2>/dev/null
+echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "m=$m"; echo "n=$n"; echo "D=$D"; echo "E=$E""#;
 
 /// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with
 /// the uptime at several moments on the way, more often while the flow starts.
@@ -218,15 +224,18 @@ const GIVE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 a() { head -n 1 /proc/stat 2>/dev/null; }
 i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
+@STATES@
 set -- $SSH_CONNECTION; d="sport = :$4 and dport = :$2"
 f() { ss -tinH "$d" 2>/dev/null | tr "\n" " "; }
 r() { read u x </proc/uptime && v=$(f) && [ -n "$v" ] && v="r=$u $v"; } 2>/dev/null
 p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); r; v0=$v; D=$(i); cat /dev/zero 2>/dev/null & k=$!
 { n=0.1; i=0; while sleep $n </dev/null >/dev/null 2>&1 && r && echo "$v" >&2; do i=$((i+1)); [ $i -lt 12 ] || n=0.3; done; } & l=$!
+S >&2 & m=$!
 read x; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); s=$(f)
 o=$(ss -tnH --tos "$d" 2>/dev/null | tr "\n" " ")
-{ kill $k $l; wait $k $l; } 2>/dev/null
-{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "s=$s"; echo "o=$o"; echo "D=$D"; echo "E=$E"; echo "$v0"; } >&2"#;
+R=$(P)
+{ kill $k $l $m; wait $k $l $m; } 2>/dev/null
+{ echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "s=$s"; echo "o=$o"; echo "D=$D"; echo "E=$E"; echo "$v0"; } >&2"#;
 
 impl Remote {
     /// Runs a flow for this time.
@@ -255,7 +264,7 @@ impl Remote {
             Direction::Up => (TAKE, Data::Send(time, u64::MAX)),
             Direction::Down => (GIVE, Data::Receive(time)),
         };
-        let script = script.replace("@GROUPS@", &functions());
+        let script = script.replace("@GROUPS@", &functions()).replace("@STATES@", stopped::FUNCTIONS);
         let ((quotas, memory), busy) = (groups_here(), processors_here());
         let (marks, devices) = (ReceivedMarks::here(), Devices::here());
         let (begun, before) = (Instant::now(), own_thread_times());
@@ -308,7 +317,8 @@ impl Remote {
 }
 
 fn summarise(direction: Direction, shown: &Shown) -> Flow {
-    let mut flow = Flow { failure: shown.failure.clone(), ..Flow::default() };
+    let moved = moved(direction, shown);
+    let mut flow = Flow { failure: shown.failure.clone(), moved, ..Flow::default() };
     let Some((begun, ended)) = shown.data else { return flow };
     flow.seconds = ended - begun;
     let from = shown.steady.unwrap_or(begun + (ended - begun) * WARM_UP);
@@ -333,7 +343,6 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
             flow.client_cpu = Some(after.saturating_sub(before) as f64 / 1e6 / time);
         }
     }
-    flow.moved = moved(direction, shown);
     flow.client_threads = Usage::of(within.iter().copied());
     let all = || shown.local.iter().filter_map(|point| point.sample.tcp("min_rtt"));
     flow.least_rtt = lowest(all().filter(|micros| *micros > 0).map(|micros| micros as f64 / 1e6));
@@ -381,6 +390,8 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     if let (Some(before), Some(after)) = (devices("D"), devices("E")) {
         flow.server_devices = after.since(&before, (ended - begun).max(0.1));
     }
+    flow.server_stopped = told.get("T").and_then(|text| Stopped::of(text));
+    flow.server_tracer = told.get("R").and_then(|text| Tracer::of(text));
     let busy = |name| told.get(name).copied().and_then(processors);
     flow.server_stolen = busy("y").zip(busy("z")).and_then(|(before, after)| stolen(before, after));
     let marks = |name| told.get(name).copied().and_then(ReceivedMarks::of_netstat);

@@ -7,7 +7,7 @@ use super::super::diagnose::diagnose;
 use super::super::facts::OtherCipher;
 use super::{first, good, page_text, sender, up};
 use crate::disk::{Disk, Full};
-use crate::flow::{Flow, Sender, Turns};
+use crate::flow::{Flow, Sender, Stopped, Tracer, Turns};
 use crate::quota::Quota;
 use crate::shell::System;
 
@@ -235,6 +235,29 @@ fn programs_beside_a_full_path_are_not_blamed() {
         ..Drops::default()
     });
     assert_eq!(first(&facts).0, "path");
+}
+
+#[test]
+fn process_that_is_stopped_is_told_before_what_follows_from_it() {
+    let mut facts = good();
+    // Recorded with half a second stopped and half a second not: bursts after each stop overflow the queue.
+    let flow = up(&mut facts);
+    (flow.rate, flow.seconds) = (3.6e6, 4.0);
+    flow.server_stopped = Some(Stopped { found: 19, looks: 38 });
+    (sender(&mut facts).resent, sender(&mut facts).segments) = (80.0, 10_000.0);
+    facts.up_together = Some(6e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "process_stopped" && title.contains("the server 50 % of the time"), "{title}");
+    // Three looks of forty are chance.
+    up(&mut facts).server_stopped = Some(Stopped { found: 3, looks: 40 });
+    assert_ne!(first(&facts).0, "process_stopped");
+    up(&mut facts).server_tracer = Some(Tracer { process: 4711, name: "strace".to_owned() });
+    let (cause, title) = first(&facts);
+    assert!(cause == "process_stopped" && title.contains("traced by strace (process 4711)"), "{title}");
+    // Beside a full path a tracer costs nothing.
+    sender(&mut facts).loaded_rtt = Some(0.09);
+    facts.up_together = Some(3.7e6);
+    assert!(diagnose(&facts).iter().all(|found| found.cause != "process_stopped"));
 }
 
 #[test]

@@ -13,6 +13,32 @@ fn is_named(facts: &Facts, cause: &str) -> bool {
     diagnose(facts).iter().any(|found| found.cause == cause)
 }
 
+#[test]
+fn connections_that_are_reset_after_some_bytes_are_named_with_them() {
+    let mut facts = good();
+    // Recorded behind a firewall that resets what has moved 8 MB.
+    let failure = Some("Read from remote host 10.88.0.2: Connection reset by peer".to_owned());
+    let reset = Flow { moved: 7.9e6, failure, ..Flow::default() };
+    (facts.up, facts.down) = (Some(reset.clone()), Some(reset));
+    (facts.up_together, facts.down_together) = (None, None);
+    let (cause, title) = first(&facts);
+    assert_eq!(
+        (cause, title.as_str()),
+        ("broken_off", "Connections break off while data are moved: the upload after 7.9 MB.")
+    );
+    facts.up = good().up;
+    assert!(first(&facts).1.ends_with("the download after 7.9 MB."));
+    // One that drops them in place of that: the rest of the transfer is waited for.
+    let failure = Some(crate::task::LATE.to_owned());
+    let pauses = Pauses { longest: 1.2, count: 1, seconds: 1.2 };
+    let flow = Flow { moved: 8.1e6, failure, pauses, ..good().up.unwrap() };
+    (facts.up, facts.down) = (Some(flow.clone()), Some(flow));
+    let (cause, title) = first(&facts);
+    assert!(cause == "stall" && title.contains("after 8.1 MB"), "{title}");
+    facts.down = good().down;
+    assert!(!is_named(&facts, "stall"), "one direction may be slow to end");
+}
+
 /// A group of version 1 of control groups, as the server's script prints it.
 fn group(killed: u64, tcp: (&str, u64)) -> String {
     let (limit, short) = tcp;

@@ -1,0 +1,121 @@
+//! Transfers and connections that end, or stand still, before they are complete.
+
+use super::diagnose::mtu_change;
+use super::facts::Facts;
+use super::finding::Finding;
+use super::gather::CLOSED;
+use super::memory;
+use crate::flow::{Direction, Flow};
+use crate::stats::{size, time};
+use crate::task::LATE;
+
+/// Bytes that a direction has moved from which large packets pass.
+const MUCH_MOVED: f64 = 1e6;
+/// Time without progress, seconds, from which a transfer stands still; and where transfers of both directions
+/// did not end in time.
+const STILL: f64 = 2.0;
+const STILL_BOTH: f64 = 1.0;
+/// Rate up to which a transfer stands still, bytes/s.
+const HARDLY: f64 = 20_000.0;
+
+/// Connections that the server accepted at first, and that broke off during the measurements.
+pub(super) fn broken_off(facts: &Facts) -> Option<Finding> {
+    let Some(why) = facts.broken.as_ref() else { return broken_transfers(facts) };
+    if let Some(found) = memory::short_at_break(facts, why) {
+        return Some(found);
+    }
+    Some(Finding {
+        cause: "broken_off",
+        title: "Connections to the server broke off, or were no longer accepted, during the measurements.".to_owned(),
+        evidence: vec![why.clone(), "logins worked before".to_owned()],
+        gain: "copies that end".to_owned(),
+        change: vec![
+            "at the server: journalctl -u ssh and dmesg say what ended: a memory limit (oom), a crash, a restart, a limit of \
+             connections or processes (ulimit -u, pids.max)"
+                .to_owned(),
+            "or a firewall on the way that resets connections which move much".to_owned(),
+        ],
+        weight: 55.0,
+    })
+}
+
+/// Logins and commands work, and connections that move much are closed.
+fn broken_transfers(facts: &Facts) -> Option<Finding> {
+    let is_break = |flow: &&Flow| {
+        !flow.is_significant()
+            && flow.failure.as_ref().is_some_and(|why| CLOSED.iter().any(|words| why.contains(words)))
+    };
+    let broken = |direction| Some((direction, facts.flow(direction).filter(is_break)?));
+    let all: Vec<(Direction, &Flow)> = Direction::BOTH.into_iter().filter_map(broken).collect();
+    let (first, flow) = all.first()?;
+    let each = |(direction, flow): &(Direction, &Flow)| {
+        let why = flow.failure.as_deref().unwrap_or_default();
+        format!("the {} ended after {}: {}", direction.name(), size(flow.moved), lh_client::sanitise(why))
+    };
+    Some(Finding {
+        cause: "broken_off",
+        title: format!(
+            "Connections break off while data are moved: the {} after {}.",
+            first.name(),
+            size(flow.moved)
+        ),
+        evidence: all.iter().map(each).chain(["logins and commands worked".to_owned()]).collect(),
+        gain: "copies that end".to_owned(),
+        change: vec![
+            "look for a firewall or an inspecting device on the way that resets connections which move much: the same size \
+             each time is its limit"
+                .to_owned(),
+            "or at the server: journalctl -u ssh and dmesg say whether its process ended (a memory limit, a crash)".to_owned(),
+            "copies that are cut off go on with lhscp --retry-for".to_owned(),
+        ],
+        weight: 55.0,
+    })
+}
+
+/// A direction that began and then stood still.
+pub(super) fn stalled(facts: &Facts) -> Option<Finding> {
+    let is_late = |direction: &Direction| {
+        facts
+            .flow(*direction)
+            .is_some_and(|flow| flow.failure.as_deref() == Some(LATE) && flow.pauses.longest > STILL_BOTH)
+    };
+    let stands = |direction: &Direction| {
+        facts.flow(*direction).is_some_and(|flow| flow.pauses.longest > STILL && flow.rate < HARDLY)
+    };
+    let both = Some(Direction::Up).filter(|_| Direction::BOTH.iter().all(is_late));
+    let direction = Direction::BOTH.into_iter().find(stands).or(both)?;
+    let flow = facts.flow(direction)?;
+    let name = match direction {
+        Direction::Up => "Uploads",
+        Direction::Down => "Downloads",
+    };
+    let has_moved = flow.moved >= MUCH_MOVED;
+    let (title, change) = if has_moved {
+        (
+            format!("{name} stand still after {}: what passes at first is dropped later.", size(flow.moved)),
+            vec![
+                "look for a firewall or an inspecting device on the way that limits the bytes of a connection or forgets its \
+                 state: the same size each time is its limit"
+                    .to_owned(),
+                "copies that are cut off go on with lhscp --retry-for".to_owned(),
+            ],
+        )
+    } else {
+        (format!("{name} stand still: small packets arrive, large ones do not."), mtu_change(1280))
+    };
+    let pings = flow.ping.map_or_else(|| "too long to count".to_owned(), time);
+    let mut evidence = vec![format!("no progress for {:.1} s", flow.pauses.longest)];
+    evidence.push(if has_moved {
+        format!("{} went through before", size(flow.moved))
+    } else {
+        format!("small messages took {pings}")
+    });
+    Some(Finding {
+        cause: "stall",
+        title,
+        evidence,
+        gain: "copies that work".to_owned(),
+        change,
+        weight: 80.0,
+    })
+}
