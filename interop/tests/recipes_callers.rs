@@ -313,8 +313,8 @@ sign() { for key; do echo "== $key"; rm -f f.sig; ssh-keygen -Y sign -n file -f 
     .run();
 }
 
-/// Words of `sshd -C` that are wrong are told before anything else is looked at: `sshd` answers users, who may
-/// not read the host keys, too.
+/// Words of `sshd -C` that are wrong are told before anything else is looked at: `sshd` answers users, who
+/// may not read the host keys, too.
 #[test]
 fn mistakes_in_connections_to_test() {
     Recipe {

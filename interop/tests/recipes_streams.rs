@@ -297,8 +297,8 @@ done
     .run();
 }
 
-/// Programs that open their standard streams by name (`bash /dev/stdin`), which a socket refuses, and fish, which
-/// takes a socket for a directory.
+/// Programs that open their standard streams by name (`bash /dev/stdin`), which a socket refuses, and fish,
+/// which takes a socket for a directory.
 #[test]
 fn streams_opened_by_their_names() {
     Recipe {

@@ -7,8 +7,8 @@ use lh_cli::flags::{PROGRAMS, Program};
 
 use crate::workspace::root;
 
-/// Splits a shell line into commands, each into words without their quotes. Comments and redirections are left
-/// out.
+/// Splits a shell line into commands, each into words without their quotes. Comments and redirections are
+/// left out.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     let (mut word, mut quote) = (None::<String>, None);
@@ -35,8 +35,8 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// Returns the code of a page: its indented lines and those of fenced blocks, each with the number of its line.
-/// A line that ends with a backslash is continued.
+/// Returns the code of a page: its indented lines and those of fenced blocks, each with the number of its
+/// line. A line that ends with a backslash is continued.
 fn code(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let (mut is_fenced, mut is_continued) = (false, false);

@@ -24,7 +24,8 @@ const LEAST_MOVED: f64 = 4e6;
 const MUCH: f64 = 0.3;
 /// Part of what a window carries in its round trips from which that window is what limits a sender.
 const FILLED: f64 = 0.4;
-/// Multiple of the rate that losses allow from which they are those of a full queue and do not limit a sender.
+/// Multiple of the rate that losses allow from which they are those of a full queue and do not limit a
+/// sender.
 const BEYOND: f64 = 2.0;
 /// Cores above which a process has certainly used more than one: the clocks of record and kernel differ a
 /// little.

@@ -282,8 +282,8 @@ macro_rules! keyword_table {
                 $( if over.$field.is_set() { self.$field = over.$field; } )*
             }
 
-            /// Replaces each list of algorithms by the one in effect. `defaults` returns the default list of a
-            /// keyword.
+            /// Replaces each list of algorithms by the one in effect. `defaults` returns the default list of
+            /// a keyword.
             pub(crate) fn resolve_edits(&mut self, defaults: &dyn Fn(&str) -> Vec<String>) {
                 $( $crate::table::Value::resolve_edit(&mut self.$field.value, &|| defaults($name)); )*
             }

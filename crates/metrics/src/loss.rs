@@ -14,8 +14,8 @@ pub fn is_bbr(congestion_control: Option<&str>) -> bool {
     congestion_control.is_some_and(|name| name.starts_with("bbr"))
 }
 
-/// Rate that Reno reaches where the share `lost` of the segments is lost by chance, bytes/s: `MSS / RTT * 1.22 /
-/// sqrt(loss)` (Mathis et al. 1997). `segment` is in bytes, `round_trip` in seconds.
+/// Rate that Reno reaches where the share `lost` of the segments is lost by chance, bytes/s:
+/// `MSS / RTT * 1.22 / sqrt(loss)` (Mathis et al. 1997). `segment` is in bytes, `round_trip` in seconds.
 pub fn bearable_rate(lost: f64, segment: f64, round_trip: f64) -> f64 {
     segment / round_trip.max(1e-6) * 1.22 / lost.sqrt()
 }

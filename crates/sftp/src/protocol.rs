@@ -85,7 +85,8 @@ packet_types! {
 }
 
 impl PacketType {
-    /// Returns the message for users where the answer to a request of this kind has been missing for `waited`.
+    /// Returns the message for users where the answer to a request of this kind has been missing for
+    /// `waited`.
     pub fn waiting_for_answer(self, waited: Duration) -> String {
         let seconds = waited.as_secs_f64();
         format!("waiting for an answer to {self:?} for {seconds} s")

@@ -56,8 +56,8 @@ fn judged_with_threads(percent: &[(&str, u64)]) -> String {
 
 #[test]
 fn losses_of_a_full_queue_are_no_limit() {
-    // Recorded over 200 Mb/s with a round trip of 40 ms and a queue of as much: what slow start loses, and a few
-    // segments each time that the queue is full again.
+    // Recorded over 200 Mb/s with a round trip of 40 ms and a queue of as much: what slow start loses, and a
+    // few segments each time that the queue is full again.
     let judge = |at_losses: u64, later: &[u64]| {
         let end = [("snd_cwnd", 880), ("snd_mss", 1448), ("rtt", 52_000), ("busy_time", 10 * SECOND)];
         let mut run = run(&end, &[], "cubic");

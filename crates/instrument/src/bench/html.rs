@@ -235,7 +235,8 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
                 let label = label(column, index);
                 match run.results.rows.find(table, name, column) {
                     Some(row) => {
-                        // As long as its part of the longest, in each column, so that columns can be compared.
+                        // As long as its part of the longest, in each column, so that columns can be
+                        // compared.
                         let part = if most > 0.0 { row.median() / most } else { 0.0 };
                         let class = if row.is_noise() { " class=\"noise\"" } else { "" };
                         let beside = runs.first().filter(|_| index > 0 && run.path.is_none());

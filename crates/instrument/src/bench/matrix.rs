@@ -196,7 +196,10 @@ mod tests {
         }
         assert_eq!(grid.matches("slow").count(), 1, "{grid}");
         // The tables of the paths that were measured follow.
-        assert!(page.contains("throughput by cipher") && page.contains("2: here to b2 (b2.example)"), "{page}");
+        assert!(
+            page.contains("throughput by cipher") && page.contains("2: here to b2 (b2.example)"),
+            "{page}"
+        );
         assert!(!page.contains("Beside run 1"), "{page}");
     }
 

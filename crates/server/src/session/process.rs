@@ -76,8 +76,8 @@ impl Process {
 
     /// Starts a program without a terminal.
     ///
-    /// All three descriptors are pipes, as in OpenSSH on Linux: a socket cannot be opened as `/dev/stdin`, and
-    /// fish takes it for a directory.
+    /// All three descriptors are pipes, as in OpenSSH on Linux: a socket cannot be opened as `/dev/stdin`,
+    /// and fish takes it for a directory.
     pub(super) fn with_pipes(program: Program, errors: Errors) -> io::Result<Self> {
         let (stdin_theirs, stdin_ours) = lh_sys::fd::pipe()?;
         let (stdout_ours, stdout_theirs) = lh_sys::fd::pipe()?;
