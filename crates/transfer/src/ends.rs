@@ -12,6 +12,7 @@ use crate::end::{Handle, Op, Outcome};
 use crate::file_work::{FileWork, Job, SlowOp};
 use crate::flow::{Next, Servers, most_on_a_channel};
 use crate::remote::Remote;
+use crate::report::Reporter;
 use crate::target_facts::TargetFacts;
 use crate::token::{Side, Token};
 use crate::{Direction, local};
@@ -36,8 +37,6 @@ pub(crate) struct Ends {
     pub(crate) channels: DataChannels,
     pub(crate) facts: TargetFacts,
     opened: [bool; 2],
-    /// The kind of request that a server has not answered for a while, to be reported.
-    unanswered: Option<PacketType>,
     /// Answers not yet acted upon.
     done: VecDeque<(Token, Outcome)>,
     /// Work on this host's files, to be carried out without the engine.
@@ -54,7 +53,6 @@ impl Ends {
             channels: DataChannels::new(direction.side_with_channels()),
             facts: TargetFacts::default(),
             opened: [false; 2],
-            unanswered: None,
             done: VecDeque::new(),
             file_work: VecDeque::new(),
         }
@@ -180,8 +178,14 @@ impl Ends {
         }
     }
 
-    /// Probes each channel whose server has been silent for `timeout`. Returns when to look again.
-    pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Option<Instant> {
+    /// Probes each channel whose server has been silent for `timeout`, and reports once one that has been
+    /// silent for half of it. Returns when to look again.
+    pub(crate) fn look_for_answers(
+        &mut self,
+        timeout: Duration,
+        now: Instant,
+        report: &mut Reporter,
+    ) -> Option<Instant> {
         let first = [(Side::Source, 0), (Side::Target, 0)];
         let side = self.channels.side();
         let more = (1..=self.channels.count()).map(|channel| (side, channel));
@@ -204,13 +208,18 @@ impl Ends {
                 }
             }
         }
-        self.unanswered = self.unanswered.or(unanswered);
+        // Work on a whole file may take as long as that.
+        if let Some(kind) = unanswered.filter(|&kind| kind != PacketType::EXTENDED)
+            && !std::mem::replace(&mut self.facts.reported_silence, true)
+        {
+            report.skip(kind.waiting_for_answer(timeout / 2));
+        }
         next
     }
 
-    /// Takes the kind of request that a server has not answered for half of the time to wait.
-    pub(crate) const fn take_unanswered(&mut self) -> Option<PacketType> {
-        self.unanswered.take()
+    /// Returns true while an end has more than [`QUEUE_LIMIT`] bytes of requests to send.
+    pub(crate) fn is_a_queue_full(&self) -> bool {
+        self.remotes().any(|remote| remote.queued() > QUEUE_LIMIT)
     }
 
     /// Returns the properties that all servers of the copy have in common.

@@ -1,9 +1,7 @@
 //! Transfers and connections that end, or stand still, before they are complete.
 
-use super::diagnose::mtu_change;
-use super::facts::Facts;
+use super::facts::{CLOSED, Facts};
 use super::finding::Finding;
-use super::gather::CLOSED;
 use super::memory;
 use crate::flow::{Direction, Flow};
 use crate::stats::{size, time};
@@ -17,6 +15,16 @@ const STILL: f64 = 2.0;
 const STILL_BOTH: f64 = 1.0;
 /// Rate up to which a transfer stands still, bytes/s.
 const HARDLY: f64 = 20_000.0;
+
+/// Returns what lets large packets pass, or keeps them from being sent.
+pub(super) fn mtu_change(path_mtu: u64) -> Vec<String> {
+    vec![
+        format!("ip link set dev DEVICE mtu {path_mtu} (or ip route change … mtu {path_mtu}) at both ends"),
+        "or sysctl -w net.ipv4.tcp_mtu_probing=1 at both ends: TCP then finds the size itself".to_owned(),
+        "or have the firewalls on the way let ICMP \"fragmentation needed\" (IPv6: packet too big) pass"
+            .to_owned(),
+    ]
+}
 
 /// Connections that the server accepted at first, and that broke off during the measurements.
 pub(super) fn broken_off(facts: &Facts) -> Option<Finding> {

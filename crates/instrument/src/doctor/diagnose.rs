@@ -87,15 +87,6 @@ pub(super) fn one_is_not_enough(facts: &Facts, direction: Direction) -> bool {
     causes.iter().any(|found| found.cause == "congestion_control")
 }
 
-pub(super) fn mtu_change(path_mtu: u64) -> Vec<String> {
-    vec![
-        format!("ip link set dev DEVICE mtu {path_mtu} (or ip route change … mtu {path_mtu}) at both ends"),
-        "or sysctl -w net.ipv4.tcp_mtu_probing=1 at both ends: TCP then finds the size itself".to_owned(),
-        "or have the firewalls on the way let ICMP \"fragmentation needed\" (IPv6: packet too big) pass"
-            .to_owned(),
-    ]
-}
-
 fn black_hole(facts: &Facts) -> Option<Finding> {
     let Some(segments) = facts.segments.filter(|segments| segments.is_black_hole()) else {
         return swallowed(facts);
@@ -116,7 +107,7 @@ fn black_hole(facts: &Facts) -> Option<Finding> {
             "no ICMP message said so".to_owned(),
         ],
         gain: "connections that work".to_owned(),
-        change: mtu_change(mtu),
+        change: breaks::mtu_change(mtu),
         weight: 100.0,
     })
 }
@@ -144,7 +135,7 @@ fn swallowed(facts: &Facts) -> Option<Finding> {
             "packets to the server of that size arrive there".to_owned(),
         ],
         gain: "connections that work".to_owned(),
-        change: mtu_change(mtu),
+        change: breaks::mtu_change(mtu),
         weight: 100.0,
     })
 }

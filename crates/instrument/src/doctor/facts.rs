@@ -17,6 +17,9 @@ const MANY_TIMES: f64 = 3.0;
 const FARTHER: f64 = 0.015;
 /// Small messages for that verdict.
 const LEAST_PINGS: usize = 10;
+/// Words about a connection that ended before its command.
+pub(super) const CLOSED: [&str; 4] =
+    ["closed by remote host", "Connection reset", "Connection closed", "Broken pipe"];
 
 /// Settings of a run.
 #[derive(Debug, Clone)]

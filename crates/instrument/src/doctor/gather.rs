@@ -3,7 +3,7 @@
 
 use super::budget;
 use super::diagnose::one_is_not_enough;
-use super::facts::{BelowPolicer, Facts, OtherCipher, OtherControl, RunSettings};
+use super::facts::{BelowPolicer, CLOSED, Facts, OtherCipher, OtherControl, RunSettings};
 use super::instruments::{Instruments, Login, PLAIN, Place, TOGETHER, Transfer, one_flow, prepared_flow};
 use super::jitter;
 use super::jump;
@@ -22,9 +22,6 @@ use crate::task::PING_COUNT;
 
 /// Further flows of that length where too few segments were lost for a verdict, at most.
 const MORE_FLOWS: usize = 2;
-/// Words about a connection that ended before its command.
-pub(super) const CLOSED: [&str; 4] =
-    ["closed by remote host", "Connection reset", "Connection closed", "Broken pipe"];
 /// Message of servers that permit no further session of a connection.
 const NO_SESSION: &str = "open failed";
 /// Logins that take longer than this in all are not repeated once more, seconds.

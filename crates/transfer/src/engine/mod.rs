@@ -253,7 +253,8 @@ impl Engine {
         if let Some(work) = self.work(side, out, now, begin) {
             return Some(work);
         }
-        self.look_for_answers(now);
+        let look_at = self.ends.look_for_answers(self.options.answer_timeout, now, &mut self.report);
+        self.flow.look_for_answers_at(look_at);
         if let Some(remote) = self.ends.remote(side) {
             remote.flush(out);
         }

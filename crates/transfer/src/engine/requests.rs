@@ -23,12 +23,6 @@ impl Engine {
         self.flow.expect_round_trip(took);
     }
 
-    /// Files that may be open now.
-    pub(in crate::engine) fn most_open(&self) -> usize {
-        let worth = self.flow.worth_open(self.progress.ids(), self.ends.channels_up());
-        self.flow.max_open(self.ends.fewest_handles()).min(worth)
-    }
-
     /// Records the round trip of a query about a file, sent to the end `side` at `asked`.
     pub(in crate::engine) fn note_round_trip(&mut self, side: Side, asked: Instant) {
         if self.ends.get(side).is_none() {

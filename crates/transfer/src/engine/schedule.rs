@@ -1,7 +1,8 @@
 //! The scheduler: acts on answers, and begins what may be begun.
 
-use crate::ends::QUEUE_LIMIT;
+use crate::ends::Ends;
 use crate::engine::Engine;
+use crate::flow::Flow;
 use crate::item::Item;
 use crate::sync::terms::Terms;
 use crate::token::{AttributeSubject, Side, Token};
@@ -62,7 +63,7 @@ impl Engine {
         if !self.prepare.finished() {
             self.prepare_more();
         }
-        if self.is_queue_full() {
+        if self.ends.is_a_queue_full() {
             return;
         }
         self.begin_items();
@@ -72,31 +73,31 @@ impl Engine {
     /// Returns true where [`begin_work`](Self::begin_work) would begin something. That is for the first
     /// channel to do, although an answer on any channel may be what makes it possible.
     pub(crate) fn may_begin_work(&mut self) -> bool {
-        !self.is_queue_full()
+        !self.ends.is_a_queue_full()
             && (self.batches.has_unsent()
-                || (self.tree.has_next(self.tree_limits()) && self.may_begin_item())
+                || (self.tree.has_next(tree_limits(&self.flow, &self.ends)) && self.may_begin_item())
                 || (self.sync.deletions.are_waiting() && self.all_is_copied()))
     }
 
-    fn is_queue_full(&self) -> bool {
-        self.ends.remotes().any(|remote| remote.queued() > QUEUE_LIMIT)
-    }
-
     fn may_begin_item(&mut self) -> bool {
-        self.tasks.files.len() < self.most_open()
+        let worth = self.flow.worth_open(self.progress.ids(), self.ends.channels_up());
+        self.tasks.files.len() < self.flow.max_open(self.ends.fewest_handles()).min(worth)
             && self.flow.may_open()
             && self.sync.comparisons.has_room()
             && self.small_files().have_room()
     }
 
-    /// Starts items and directories as long as more may be open.
+    /// Starts items and directories as long as more may be open: directories first, as long as few are open
+    /// and little waits.
     pub(in crate::engine) fn begin_items(&mut self) {
         while self.may_begin_item() {
-            if let Some(item) = self.next_item() {
-                self.begin_item(item);
-            } else {
-                break;
+            let limits = tree_limits(&self.flow, &self.ends);
+            let next = self.tree.next_subdir(limits).or_else(|| self.tree.next_file());
+            let Some((from, item)) = next else { break };
+            if let Some(from) = from {
+                self.tree.list_more(from, &mut self.ends);
             }
+            self.begin_item(item);
             self.handle_answers();
         }
         // When there will be more for it is not known.
@@ -114,23 +115,6 @@ impl Engine {
             return self.carry_out_comparisons();
         }
         self.copy_item(item);
-    }
-
-    /// The next item to be started: directories first, as long as few are open and little waits.
-    pub(in crate::engine) fn next_item(&mut self) -> Option<Item> {
-        let limits = self.tree_limits();
-        let (from, item) = self.tree.next_subdir(limits).or_else(|| self.tree.next_file())?;
-        if let Some(from) = from {
-            self.tree.list_more(from, &mut self.ends);
-        }
-        Some(item)
-    }
-
-    fn tree_limits(&self) -> TreeLimits {
-        TreeLimits {
-            open_dirs: self.flow.max_open_dirs(self.ends.handles(Side::Source)),
-            open_targets: self.flow.max_open_dirs(self.ends.handles(Side::Target)),
-        }
     }
 
     /// Goes on with deleting, where it is time for that.
@@ -171,5 +155,12 @@ impl Engine {
             return self.stop_deletions();
         }
         self.sync.deletions.begin(self.sync.backups.root(&self.plan.target));
+    }
+}
+
+fn tree_limits(flow: &Flow, ends: &Ends) -> TreeLimits {
+    TreeLimits {
+        open_dirs: flow.max_open_dirs(ends.handles(Side::Source)),
+        open_targets: flow.max_open_dirs(ends.handles(Side::Target)),
     }
 }

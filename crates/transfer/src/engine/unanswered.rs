@@ -3,10 +3,6 @@
 //! What is read or written at an offset is asked for or sent again, fewer at a time. Anything else might have
 //! been done, and fails with a message that names its file.
 
-use std::time::Instant;
-
-use lh_sftp::PacketType;
-
 use crate::end::Fault;
 use crate::engine::Engine;
 use crate::task::state::State;
@@ -17,20 +13,6 @@ use crate::{Direction, Event};
 const MOST_TRIES: u8 = 4;
 
 impl Engine {
-    /// Looks whether answers have been missing for long, and reports that once.
-    pub(in crate::engine) fn look_for_answers(&mut self, now: Instant) {
-        let timeout = self.options.answer_timeout;
-        let look_at = self.ends.look_for_answers(timeout, now);
-        self.flow.look_for_answers_at(look_at);
-        // Work on a whole file may take as long as that.
-        let kind = self.ends.take_unanswered().filter(|&kind| kind != PacketType::EXTENDED);
-        if let Some(kind) = kind
-            && !std::mem::replace(&mut self.ends.facts.reported_silence, true)
-        {
-            self.report.skip(kind.waiting_for_answer(timeout / 2));
-        }
-    }
-
     /// The server has answered the probe: requests that were sent before it will not be answered any more.
     pub(super) fn probe_answered(&mut self, side: Side, channel: usize) {
         let now = self.progress.now;
