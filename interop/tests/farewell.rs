@@ -33,7 +33,7 @@ impl Far {
     fn start(&self, program: &str, words: &[String]) -> Child {
         let mut command = with_default_signals(&our(program));
         command.args(self.lab.client_options()).args(words);
-        command.env("HOME", self.lab.path("home")).env_remove("SSH_AUTH_SOCK");
+        command.env("HOME", self.lab.path("home")).env("DISPLAY", ":9").env_remove("SSH_AUTH_SOCK");
         command.stdin(std::fs::File::open("/dev/zero").unwrap());
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -131,27 +131,41 @@ fn an_interrupted_login_does_not_wait() {
     }
 }
 
-/// While a command of this host runs between the login and the session.
+/// While a command of this host runs between the login and the session: `LocalCommand`, `xauth`.
 ///
-/// Covers: ssh_config LocalCommand; sshd_config ResumeGrace
+/// Covers: ssh_config LocalCommand; ssh_config XAuthLocation; sshd_config ResumeGrace
 #[test]
 fn an_interrupted_local_command_leaves_no_session() {
     use std::os::unix::process::ExitStatusExt as _;
     let far = Far::new();
-    for (sessions, signal) in [Signal::INT, Signal::TERM, Signal::HUP].into_iter().enumerate() {
-        let begun = far.lab.path(&format!("begun{sessions}"));
-        let command =
-            format!("LocalCommand=echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", begun.display());
-        let options = ["-o", "PermitLocalCommand=yes", "-o", &command].map(str::to_owned);
-        let mut child = far.lhssh(&options, "cat");
-        eventually("the command runs", || begun.exists());
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        // It does not wait for the command, which has its standard error.
-        let status = child.wait();
-        let command: i32 = std::fs::read_to_string(&begun).unwrap().trim().parse().unwrap();
-        let _ = kill_process(Pid::from_raw(command).unwrap(), Signal::KILL);
-        assert_eq!(status.unwrap().signal(), Some(signal.as_raw()));
-        far.none_waits(sessions + 1, "LocalCommand");
+    let lab = &far.lab;
+    let begun = lab.path("begun");
+    let sleeps = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", begun.display());
+    lh_interop::script(&lab.path("xauth"), &sleeps);
+    let local_command = format!("LocalCommand={sleeps}");
+    let local_command = ["-o", "PermitLocalCommand=yes", "-o", &local_command].map(str::to_owned);
+    let xauth = ["-X".to_owned(), "-o".to_owned(), format!("XAuthLocation={}", lab.arg("xauth"))];
+    let mut sessions = 0;
+    for options in [&local_command[..], &xauth[..]] {
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let _ = std::fs::remove_file(&begun);
+            let mut child = far.lhssh(options, "cat");
+            eventually("the command runs", || begun.exists());
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            // It does not wait for the command, which has its standard error.
+            let status = child.wait();
+            let command: i32 = std::fs::read_to_string(&begun).unwrap().trim().parse().unwrap();
+            let command = Pid::from_raw(command).unwrap();
+            // The command was started with no signal blocked.
+            kill_process(command, signal).unwrap();
+            eventually("the command has ended", || {
+                let stat = std::fs::read_to_string(format!("/proc/{}/stat", command.as_raw_nonzero()));
+                stat.map_or(true, |stat| stat.contains(") Z "))
+            });
+            assert_eq!(status.unwrap().signal(), Some(signal.as_raw()), "{options:?}");
+            sessions += 1;
+            far.none_waits(sessions, &options.join(" "));
+        }
     }
 }
 

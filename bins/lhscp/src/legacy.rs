@@ -128,6 +128,8 @@ fn run(
             let (outcome, ended) = run_role(&mut client, command, party, show, limit, &mut ui);
             if ended.connected {
                 *kept = Some((host.clone(), client));
+            } else {
+                client.close();
             }
             (outcome, ended.well)
         }
@@ -249,8 +251,8 @@ fn relay_inside(
     let (first, source_ends) = pipes()?;
     let (second, target_ends) = pipes()?;
     let mut ui = TerminalUi::default();
-    let Some(mut client) = log_in_silently(arguments, source.0, &mut ui) else { return Ok(false) };
     let (announces, awaits) = UnixStream::pair()?;
+    let Some(mut client) = log_in_silently(arguments, source.0, &mut ui) else { return Ok(false) };
     std::thread::scope(|scope| {
         let other = scope.spawn(move || {
             // Only one of the two may ask for a password at a time: this one starts when the other is done.

@@ -127,9 +127,9 @@ fn run_local_command(
 fn run_in_shell(shell: &Path, command: &str, client: &mut Client) -> std::io::Result<()> {
     let [input, output, error] = [stdin(), stdout(), stderr()]
         .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(std::io::Error::from));
+    let (done, ended) = UnixStream::pair()?;
     let mut child =
         lh_sys::spawn::Program::new(shell).arg("-c").arg(command).stdio(input?, output?, error?).spawn()?;
-    let (done, ended) = UnixStream::pair()?;
     std::thread::scope(|scope| {
         let waits = scope.spawn(move || {
             let result = child.wait();

@@ -39,7 +39,7 @@ pub(crate) fn session(
         logger.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");
         X11Forward::none(logger.clone())
     } else {
-        X11Forward::new(&options.config, logger.clone())
+        X11Forward::new(&options.config, logger.clone(), &mut |done| client.wait_for(done))
     };
     let signals = lh_sys::signals::not_ignored(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM]);
     let signals = Signals::collect(&[&signals[..], &[Signal::WINCH]].concat()).map_err(local)?;

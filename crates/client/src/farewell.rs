@@ -89,7 +89,12 @@ impl Watch {
         if let Self::Collected(signals) = &mut self
             && let Some(signals) = signals.take()
         {
+            // All are taken before one is sent again: it is pending here as well until then.
+            let mut came = Vec::new();
             while let Ok(Some(signal)) = signals.take() {
+                came.push(signal);
+            }
+            for signal in came {
                 let _ = kill_process(getpid(), signal);
             }
             // Not dropped: the caller's collection may restore this one when it ends.
@@ -114,15 +119,15 @@ impl Watch {
             }
             let wait = if link.transport_ref().queued_bytes() > 0 { BLOCKED } else { IDLE };
             if self.has_come(link.stream().read_fd(), Some(wait)) {
-                self.leave(link);
+                self.leave_if_it_is_the_end(link);
             }
         }
     }
 
     /// Waits until `done` is readable, as [`next_event`](Self::next_event) waits for the server.
     pub(crate) fn wait_for(&mut self, done: BorrowedFd<'_>, link: &mut Link) {
-        if self.has_come(done, None) {
-            self.leave(link);
+        while self.has_come(done, None) {
+            self.leave_if_it_is_the_end(link);
         }
     }
 
@@ -136,12 +141,18 @@ impl Watch {
         fds.get(1).is_some_and(|end| !end.revents().is_empty())
     }
 
-    /// Tells the server, and ends the process by the signal.
-    fn leave(&mut self, link: &mut Link) -> ! {
+    /// Tells the server, and ends the process by the signal. Returns only if another thread has taken it.
+    fn leave_if_it_is_the_end(&mut self, link: &mut Link) {
         // The first signal is taken before: those that are pending end the wait for the server.
         let signal = match self {
-            Self::Collected(Some(signals)) => signals.take().ok().flatten(),
-            _ => None,
+            Self::Collected(signals) => {
+                let taken = signals.as_ref().and_then(|signals| signals.take().ok().flatten());
+                if taken.is_none() {
+                    return;
+                }
+                taken
+            }
+            Self::Prepared(_) => None,
         };
         // The server may not listen, because it checks a password.
         link.leave(disconnect::BY_APPLICATION, "disconnected by user", true, DISCONNECT_TIMEOUT);

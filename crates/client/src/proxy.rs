@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
 use lh_sys::signals;
+use lh_sys::spawn::spawn_unblocked;
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
 use rustix::process::Signal;
@@ -25,12 +26,10 @@ impl ProxyCommand {
     /// Starts `command` in the user's shell, with the connection on its standard input and output.
     pub(crate) fn start(command: &str) -> io::Result<(Self, Stream)> {
         // `exec`, so that no shell process remains between us and the command.
-        let mut child = Command::new(user_shell())
-            .arg("-c")
-            .arg(format!("exec {command}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut shell = Command::new(user_shell());
+        shell.arg("-c").arg(format!("exec {command}")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // A session that is resumed connects on a thread of a program that collects signals.
+        let mut child = spawn_unblocked(&mut shell)?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("no pipes"));
         };

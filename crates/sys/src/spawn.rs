@@ -24,7 +24,7 @@ use crate::ids::Ids;
 use crate::scheduling::{Prepared, Priority};
 #[cfg(target_os = "linux")]
 use child_setup::change_ids;
-use child_setup::{Session, in_child, signals_to_reset};
+use child_setup::{Session, in_child, signals_to_reset, unblock_all};
 use image::{First, Image};
 
 /// Exit status of a process whose program could not be executed ([`Program::start`]). Shells use the same.
@@ -251,6 +251,19 @@ pub fn spawn_like_execvp(command: &mut Command) -> io::Result<Child> {
     }
 }
 
+/// Like [`spawn_like_execvp`], for callers that may have signals blocked: none is blocked in the program.
+///
+/// # Errors
+/// Those of [`Command::spawn`].
+pub fn spawn_unblocked(command: &mut Command) -> io::Result<Child> {
+    let unblock = || {
+        unblock_all();
+        Ok(())
+    };
+    // SAFETY: the code makes one system call and allocates nothing.
+    unsafe { command.pre_exec(unblock) }.spawn()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,6 +292,14 @@ mod tests {
         let (text, status) = run(program);
         assert_eq!(text, "-sh b c\n/usr\n0\n");
         assert_eq!(status.code(), Some(3));
+    }
+
+    #[test]
+    fn no_signal_is_blocked_in_a_program_that_is_started_unblocked() {
+        let _signals = crate::signals::Signals::collect(&[rustix::process::Signal::HUP]).unwrap();
+        let mut command = Command::new("/bin/sh");
+        let mut child = spawn_unblocked(command.args(["-c", "kill -HUP $$; exit 3"])).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGHUP));
     }
 
     #[test]

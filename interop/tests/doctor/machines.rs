@@ -85,7 +85,7 @@ struct Stopper {
 impl Stopper {
     /// Stops sessions that have logged in only: before that, these signals end processes of `sshd` 9.2.
     fn of(user: &str) -> Self {
-        let (stops, name) = (Arc::new(AtomicBool::new(true)), format!("sshd: {user}@"));
+        let (stops, name) = (Arc::new(AtomicBool::new(true)), format!(": {user}@"));
         let goes_on = Arc::clone(&stops);
         let thread = std::thread::spawn(move || {
             while goes_on.load(Ordering::Relaxed) {
@@ -112,12 +112,13 @@ impl Drop for Stopper {
     }
 }
 
-/// Processes whose command line begins like this.
+/// Processes whose command line contains this: that of a session has the name that `sshd` was called by, and
+/// its user.
 fn processes_called(name: &str) -> Vec<Pid> {
     let of_name = |entry: std::fs::DirEntry| {
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;
         let pid = entry.file_name().to_str()?.parse().ok()?;
-        line.starts_with(name.as_bytes()).then(|| Pid::from_raw(pid)).flatten()
+        String::from_utf8_lossy(&line).contains(name).then(|| Pid::from_raw(pid)).flatten()
     };
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(of_name).collect()
 }

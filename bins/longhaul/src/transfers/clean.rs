@@ -87,9 +87,9 @@ fn remove_there(origin: &Origin, host: &Host, parts: &[&SavedPart]) -> Result<bo
     take_leave(|_| ());
     let mut connection = Connection::log_in(&request, &mut ui)
         .ok_or_else(|| Fault::Refused(format!("no connection to {}", host.name)))?;
-    let (done, ended) =
-        connection.run_sftp(|stream| remove_over(stream, parts)).map_err(Fault::system("SFTP"))?;
+    let done = connection.run_sftp(|stream| remove_over(stream, parts));
     connection.close();
+    let (done, ended) = done.map_err(Fault::system("SFTP"))?;
     match (done, ended) {
         (Some(Ok(all)), _) => Ok(all),
         (_, Err(error)) => Err(Fault::Refused(error.to_string())),

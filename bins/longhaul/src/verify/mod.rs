@@ -110,8 +110,9 @@ fn check_remote(
     take_leave(|_| ());
     let mut connection = Connection::log_in(&request, &mut ui).ok_or(Fault::Closed)?;
     let work = |stream| check_over(stream, path, manifests, known, findings);
-    let (done, ended) = connection.run_sftp(work).map_err(Fault::system("SFTP"))?;
+    let done = connection.run_sftp(work);
     connection.close();
+    let (done, ended) = done.map_err(Fault::system("SFTP"))?;
     match (done, ended) {
         (Some(Ok(())), _) => Ok(()),
         // Why the connection ended says more than that it did.

@@ -2,15 +2,17 @@
 
 use std::fs::DirBuilder;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use lh_crypto::{Random as _, SystemRandom};
-use lh_sys::spawn::spawn_like_execvp;
+use lh_sys::spawn::spawn_unblocked;
 use zeroize::Zeroizing;
 
+use super::WaitFor;
 use super::display::Display;
 use crate::log::Logger;
 use crate::ui::LogLevel;
@@ -37,16 +39,17 @@ impl Cookie {
         trusted: bool,
         timeout: Duration,
         logger: &Logger,
+        wait_for: &mut WaitFor<'_>,
     ) -> Option<Self> {
         let name = display.authority_name();
         let found = if !xauth.is_file() {
             logger.debug(|| "No xauth program.".to_owned());
             None
         } else if trusted {
-            list(xauth, None, &name)
+            list(xauth, None, &name, wait_for)
         } else {
             match PrivateDirectory::make() {
-                Ok(directory) => generate(xauth, &directory.0.join("xauthfile"), &name, timeout),
+                Ok(directory) => generate(xauth, &directory.0.join("xauthfile"), &name, timeout, wait_for),
                 Err(error) => {
                     let text = format!("cannot make a directory for xauth: {error}");
                     logger.say(LogLevel::Error, &text);
@@ -92,25 +95,40 @@ impl Drop for PrivateDirectory {
 }
 
 /// Makes the X server generate a cookie for untrusted programs.
-fn generate(xauth: &Path, file: &Path, display: &str, timeout: Duration) -> Option<Cookie> {
+fn generate(
+    xauth: &Path,
+    file: &Path,
+    display: &str,
+    timeout: Duration,
+    wait_for: &mut WaitFor<'_>,
+) -> Option<Cookie> {
     // 0 means no limit, for xauth as in our configuration.
     let seconds = if timeout.is_zero() { 0 } else { timeout.saturating_add(TIMEOUT_MARGIN).as_secs() };
     let mut command = Command::new(xauth);
     command.arg("-f").arg(file);
     command.args(["generate", display, MIT, "untrusted", "timeout", &seconds.to_string()]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let done = spawn_like_execvp(&mut command).and_then(|mut child| child.wait());
-    done.ok().filter(std::process::ExitStatus::success)?;
-    list(xauth, Some(file), display)
+    // Its output, of which there is none, shows its end.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    run(&mut command, wait_for).filter(|output| output.status.success())?;
+    list(xauth, Some(file), display, wait_for)
 }
 
-fn list(xauth: &Path, file: Option<&Path>, display: &str) -> Option<Cookie> {
+/// Runs a program, and returns its output. `wait_for` waits for the first of it, or its end.
+fn run(command: &mut Command, wait_for: &mut WaitFor<'_>) -> Option<Output> {
+    let child = spawn_unblocked(command).ok()?;
+    if let Some(output) = &child.stdout {
+        wait_for(output.as_fd());
+    }
+    child.wait_with_output().ok()
+}
+
+fn list(xauth: &Path, file: Option<&Path>, display: &str, wait_for: &mut WaitFor<'_>) -> Option<Cookie> {
     let mut command = Command::new(xauth);
     if let Some(file) = file {
         command.arg("-f").arg(file);
     }
     command.args(["list", display]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let printed = Zeroizing::new(spawn_like_execvp(&mut command).ok()?.wait_with_output().ok()?.stdout);
+    let printed = Zeroizing::new(run(&mut command, wait_for)?.stdout);
     parse(std::str::from_utf8(&printed).ok()?)
 }
 

@@ -10,6 +10,7 @@ mod cookie;
 mod display;
 mod gate;
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -50,6 +51,9 @@ impl std::fmt::Debug for X11Request {
     }
 }
 
+/// Waits until a descriptor is readable, as [`Client::wait_for`](crate::Client::wait_for) does.
+type WaitFor<'a> = dyn FnMut(BorrowedFd<'_>) + 'a;
+
 /// The display that programs at the server may use. Clones share it.
 #[derive(Clone)]
 pub struct X11Forward {
@@ -72,10 +76,10 @@ struct Shared {
 }
 
 impl X11Forward {
-    /// Evaluates `ForwardX11`. Runs xauth and waits for it; without a display or a cookie nothing is
-    /// forwarded.
-    pub fn new(config: &ClientConfig, logger: Logger) -> Self {
-        let shared = if *config.forward_x11 { prepare(config, &logger) } else { None };
+    /// Evaluates `ForwardX11`. Runs xauth and calls `wait_for` to wait for it; without a display or a cookie
+    /// nothing is forwarded.
+    pub fn new(config: &ClientConfig, logger: Logger, wait_for: &mut dyn FnMut(BorrowedFd<'_>)) -> Self {
+        let shared = if *config.forward_x11 { prepare(config, &logger, wait_for) } else { None };
         Self { shared: shared.map(Rc::new), logger }
     }
 
@@ -144,7 +148,7 @@ impl X11Forward {
     }
 }
 
-fn prepare(config: &ClientConfig, logger: &Logger) -> Option<Shared> {
+fn prepare(config: &ClientConfig, logger: &Logger, wait_for: &mut WaitFor<'_>) -> Option<Shared> {
     let Some(text) = std::env::var("DISPLAY").ok().filter(|text| !text.is_empty()) else {
         logger.debug(|| "X11 forwarding requested but DISPLAY not set".to_owned());
         return None;
@@ -157,7 +161,7 @@ fn prepare(config: &ClientConfig, logger: &Logger) -> Option<Shared> {
     let xauth = config.xauth_location.as_deref().unwrap_or_default();
     let timeout = Duration::from_secs(config.forward_x11_timeout.0);
     let trusted = *config.forward_x11_trusted;
-    let cookie = Cookie::of(&display, Path::new(xauth), trusted, timeout, logger)?;
+    let cookie = Cookie::of(&display, Path::new(xauth), trusted, timeout, logger, wait_for)?;
     let refuse_from = (!trusted && !timeout.is_zero()).then(|| Instant::now().checked_add(timeout)).flatten();
     let mut fake = Zeroizing::new(vec![0; cookie.value.len()]);
     SystemRandom.fill(&mut fake);

@@ -40,6 +40,16 @@ fn last_signal() -> libc::c_int {
     return 31;
 }
 
+/// Empties this process's signal mask; async-signal-safe.
+pub(super) fn unblock_all() {
+    // SAFETY: sigset_t is plain memory that sigemptyset fills; the mask is this process's own.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
 /// Runs between fork and exec: async-signal-safe calls only. `reset` are the signals that get their default
 /// actions, as in [`signals_to_reset`].
 pub(super) fn in_child(session: Session, reset: u64, keep: &[RawFd]) -> io::Result<()> {
@@ -53,12 +63,7 @@ pub(super) fn in_child(session: Session, reset: u64, keep: &[RawFd]) -> io::Resu
         }
     }
     // Not before: a process that shares its parent's memory must run no handler.
-    // SAFETY: sigset_t is plain memory that sigemptyset fills; the mask is this process's own.
-    unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-    }
+    unblock_all();
     if session != Session::Inherited {
         // SAFETY: no memory is involved. Fails only for a group leader, which a new child is not.
         if unsafe { libc::setsid() } < 0 {
