@@ -289,7 +289,6 @@ impl SessionChannel {
             Plan::Message(text, status) => {
                 answer(cx, true);
                 if shared.must_change_password {
-                    messages.pass_on_said(cx);
                     messages.say(command::password_warning(has_terminal), cx);
                 }
                 messages.say(text, cx);
@@ -351,7 +350,10 @@ impl SessionChannel {
                         self.line = line;
                         answer(cx, true);
                         if shared.must_change_password {
-                            messages.pass_on_said(cx);
+                            // Others have seen it before the session alone, as with sshd.
+                            if matches!(wanted, RequestedProgram::Shell) {
+                                messages.pass_on_said(cx);
+                            }
                             messages.say(command::password_warning(has_terminal), cx);
                         }
                         let last = self.record(process.pid());
