@@ -8,7 +8,7 @@ use lh_client::{AttemptFailure, ResumeLimit};
 use lh_transfer::Job;
 
 use crate::inside::Connection;
-use crate::retry::{Attempts, locked};
+use crate::retry::{Attempts, NextAttempt, locked};
 use crate::show::print;
 
 /// Time without an answer after which the first attempt counts: a key exchange over the longest path takes
@@ -51,20 +51,22 @@ struct Away {
 }
 
 impl Limit {
-    /// Counts an attempt that has failed.
+    /// Counts an attempt that has failed, and announces the next one.
     fn count(&mut self, now: Instant) {
-        let mut attempts = locked(&self.attempts);
-        // The end is reported when the session has ended.
-        if attempts.is_over() {
-            return;
-        }
+        let Some(next) = self.next_attempt(now) else { return };
         if self.meter {
             print("\n");
         }
-        if let Some(pause) = attempts.announce() {
-            let next = now + pause;
-            self.away = Some(Away { next, silent_until: next + self.silence });
-        }
+        next.announce();
+    }
+
+    /// Returns the attempt to announce after one that has failed. Says nothing when it is enough: the end is
+    /// reported when the session has ended.
+    fn next_attempt(&mut self, now: Instant) -> Option<NextAttempt> {
+        let counted = locked(&self.attempts).count(now)?;
+        let next = now + counted.pause;
+        self.away = Some(Away { next, silent_until: next + self.silence });
+        Some(counted)
     }
 }
 
@@ -72,7 +74,7 @@ impl ResumeLimit for Limit {
     fn on_lost(&mut self, now: Instant) {
         if let Some(job) = &self.job {
             let summary = job.summary();
-            locked(&self.attempts).note(&summary);
+            locked(&self.attempts).note(&summary, now);
         }
         self.away = Some(Away { next: now, silent_until: now + FIRST_SILENCE.min(self.silence) });
     }
@@ -84,10 +86,10 @@ impl ResumeLimit for Limit {
         }
     }
 
-    fn on_resumed(&mut self, _now: Instant) {
+    fn on_resumed(&mut self, now: Instant) {
         self.away = None;
         if self.job.is_none() {
-            locked(&self.attempts).on_resumed();
+            locked(&self.attempts).on_resumed(now);
         }
     }
 
@@ -95,7 +97,7 @@ impl ResumeLimit for Limit {
         if self.away.is_some_and(|away| away.silent_until <= now) {
             self.count(now);
         }
-        locked(&self.attempts).is_over()
+        locked(&self.attempts).is_over(now)
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -134,6 +136,17 @@ mod tests {
         // Pauses of 1, 2 and 4 s, and up to a quarter of a second each until the next failure.
         assert!((7.25..8.25).contains(&end(3, AttemptFailure::Ended)));
         assert!(end(0, AttemptFailure::Ended) <= 0.25);
+    }
+
+    #[test]
+    fn nothing_is_announced_after_the_last_attempt() {
+        let now = Instant::now();
+        let mut limit = away(RetryLimit::Times(1), now);
+        assert!(limit.next_attempt(now).is_some());
+        for _ in 0..2 {
+            assert!(limit.next_attempt(now).is_none());
+        }
+        assert!(limit.is_over(now));
     }
 
     #[test]

@@ -37,6 +37,29 @@ pub(crate) enum Next {
     Interrupted,
 }
 
+/// An attempt that was counted, to be announced.
+#[derive(Debug)]
+pub(crate) struct NextAttempt {
+    /// Time until then.
+    pub(crate) pause: Duration,
+    text: String,
+    /// Attempts left after this one.
+    left: Option<u32>,
+    /// What is left of the time of `--retry-for`.
+    seconds_left: Option<u64>,
+    tells_programs: bool,
+}
+
+impl NextAttempt {
+    pub(crate) fn announce(&self) {
+        let seconds = self.pause.as_secs_f64().round() as u64;
+        say(&format!("connection lost; connecting again in {seconds} s ({})", self.text));
+        if self.tells_programs {
+            print(&events::retry(seconds, self.left.map(u64::from), self.seconds_left));
+        }
+    }
+}
+
 /// Attempts of one copy, whichever of its connections makes them: to resume a session, or to log in anew.
 #[derive(Debug)]
 pub(crate) struct Attempts {
@@ -84,11 +107,7 @@ impl Attempts {
     pub(crate) fn again(attempts: &Mutex<Self>, summary: &Summary) -> Next {
         // Who reads that there is a pause may end it at once.
         let signals = stop_signals();
-        let pause = {
-            let mut attempts = locked(attempts);
-            attempts.note(summary);
-            attempts.announce()
-        };
+        let pause = locked(attempts).pause_before_login(summary, Instant::now());
         let Some(pause) = pause else {
             // A signal of this moment ends the program as any other.
             signals.into_iter().for_each(Signals::release);
@@ -97,11 +116,28 @@ impl Attempts {
         if wait(pause, signals) { Next::Again } else { Next::Interrupted }
     }
 
-    /// Says that another attempt follows, and returns the pause before it; `None` when it is enough.
-    pub(crate) fn announce(&mut self) -> Option<Duration> {
-        let (text, left, seconds_left) = match self.retry_limit {
+    /// Announces that the copy logs in again, or gives up. Returns the pause before the login.
+    fn pause_before_login(&mut self, summary: &Summary, now: Instant) -> Option<Duration> {
+        self.note(summary, now);
+        let Some(next) = self.count(now) else {
+            if let RetryLimit::For(time) = self.retry_limit {
+                say(&format!("no progress for {}: giving up", in_words(time)));
+            }
+            return None;
+        };
+        next.announce();
+        Some(next.pause)
+    }
+
+    /// Counts another attempt; `None` when it is enough.
+    pub(crate) fn count(&mut self, now: Instant) -> Option<NextAttempt> {
+        if self.is_over(now) {
+            self.is_over = true;
+            return None;
+        }
+        let (pause, text, left, seconds_left) = match self.retry_limit {
             RetryLimit::Times(_) => {
-                let Some(left) = self.left.checked_sub(1).filter(|_| !self.is_over) else {
+                let Some(left) = self.left.checked_sub(1) else {
                     self.is_over = true;
                     return None;
                 };
@@ -110,54 +146,46 @@ impl Attempts {
                     0 => "the last attempt".to_owned(),
                     left => format!("{left} more after that"),
                 };
-                (text, Some(left), None)
+                (self.pause, text, Some(left), None)
             }
             RetryLimit::For(time) => {
-                let left = self.time_left(time);
-                if left.is_zero() {
-                    if !std::mem::replace(&mut self.is_over, true) {
-                        say(&format!("no progress for {}: giving up", in_words(time)));
-                    }
-                    return None;
-                }
+                let left = self.time_left(time, now);
                 self.pause = self.pause.min(left);
-                (format!("for another {}", in_words(left)), None, Some(left.as_secs()))
+                let pause = jittered(self.pause, RandomState::new().build_hasher().finish());
+                (pause, format!("for another {}", in_words(left)), None, Some(left.as_secs()))
             }
         };
-        let pause = match self.retry_limit {
-            RetryLimit::Times(_) => self.pause,
-            RetryLimit::For(_) => jittered(self.pause, RandomState::new().build_hasher().finish()),
-        };
-        let seconds = pause.as_secs_f64().round() as u64;
-        say(&format!("connection lost; connecting again in {seconds} s ({text})"));
-        if self.tells_programs {
-            print(&events::retry(seconds, left.map(u64::from), seconds_left));
-        }
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        Some(pause)
+        Some(NextAttempt { pause, text, left, seconds_left, tells_programs: self.tells_programs })
     }
 
     /// What is left of the time of `--retry-for`.
-    fn time_left(&self, time: Duration) -> Duration {
-        if self.is_over { Duration::ZERO } else { time.saturating_sub(self.progress.elapsed()) }
+    fn time_left(&self, time: Duration, now: Instant) -> Duration {
+        time.saturating_sub(now.saturating_duration_since(self.progress))
     }
 
     /// Records what the present job has copied.
-    pub(crate) fn note(&mut self, summary: &Summary) {
+    pub(crate) fn note(&mut self, summary: &Summary, now: Instant) {
         if !self.is_over && (summary.bytes > self.bytes || summary.files > self.files) {
             let (files, bytes) = (self.files.max(summary.files), self.bytes.max(summary.bytes));
-            *self = Self { files, bytes, ..Self::new(self.retry_limit, self.tells_programs) };
+            *self = Self { files, bytes, ..self.renewed(now) };
         }
     }
 
     /// A session without a job goes on, which counts as progress.
-    pub(crate) fn on_resumed(&mut self) {
-        *self = Self::new(self.retry_limit, self.tells_programs);
+    pub(crate) fn on_resumed(&mut self, now: Instant) {
+        *self = self.renewed(now);
+    }
+
+    /// All attempts again, after progress at `now`.
+    fn renewed(&self, now: Instant) -> Self {
+        Self { progress: now, ..Self::new(self.retry_limit, self.tells_programs) }
     }
 
     /// True when no attempt may follow.
-    pub(crate) fn is_over(&self) -> bool {
-        let is_late = matches!(self.retry_limit, RetryLimit::For(time) if self.time_left(time).is_zero());
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        let is_late =
+            matches!(self.retry_limit, RetryLimit::For(time) if self.time_left(time, now).is_zero());
         self.is_over || is_late
     }
 
@@ -221,17 +249,18 @@ mod tests {
 
     #[test]
     fn progress_earns_new_attempts() {
+        let now = Instant::now();
         let mut attempts = Attempts::new(RetryLimit::Times(2), false);
         attempts.left = 0;
         attempts.pause = Duration::from_secs(32);
-        attempts.note(&Summary { bytes: 1, ..Summary::default() });
+        attempts.note(&Summary { bytes: 1, ..Summary::default() }, now);
         assert_eq!((attempts.left, attempts.pause), (2, Duration::from_secs(1)));
         // The same bytes are no progress, those of another job are.
         attempts.left = 0;
-        attempts.note(&Summary { bytes: 1, ..Summary::default() });
+        attempts.note(&Summary { bytes: 1, ..Summary::default() }, now);
         assert_eq!(attempts.left, 0);
         attempts.begin_job();
-        attempts.note(&Summary { bytes: 1, ..Summary::default() });
+        attempts.note(&Summary { bytes: 1, ..Summary::default() }, now);
         assert_eq!(attempts.left, 2);
         let moved = Summary { files: 1, ..Summary::default() };
         let none = Mutex::new(Attempts::new(RetryLimit::Times(0), false));
@@ -242,10 +271,10 @@ mod tests {
     fn files_of_earlier_attempts_are_no_progress() {
         let mut attempts = Attempts::new(RetryLimit::For(Duration::from_secs(60)), false);
         let there = Summary { files: 5, ..Summary::default() };
-        attempts.note(&there);
+        attempts.note(&there, Instant::now());
         let before = attempts.progress;
         attempts.pause = Duration::from_secs(32);
-        attempts.note(&there);
+        attempts.note(&there, Instant::now());
         assert_eq!((attempts.progress, attempts.pause), (before, Duration::from_secs(32)));
         let late = Mutex::new(Attempts::new(RetryLimit::For(Duration::ZERO), false));
         assert_eq!(Attempts::again(&late, &Summary::default()), Next::GiveUp);
