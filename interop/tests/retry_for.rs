@@ -223,6 +223,42 @@ fn a_server_that_is_gone_ends_a_copy_after_its_retries() {
     }
 }
 
+/// A server that is started again after the last attempt was announced: it does not have the session, and the
+/// copy logs in.
+///
+/// Covers: lhscp --retries; sshd_config ResumeGrace; ssh_config Resume
+#[test]
+fn the_last_attempt_is_a_login_at_a_server_that_was_restarted() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 48 << 20);
+    let port = lh_interop::tunnel::free_port();
+    let server = Lhsshd::start_on(&lab, port);
+    let mut command = Command::new(our("lhscp"));
+    command.args(lab.client_options()).args(["--json", "--retries", "4", "-l", "100000", "-P"]);
+    command.arg(port.to_string()).args(["blob", &remote(&lab, "copy")]).current_dir(lab.dir());
+    command.env("HOME", lab.path("home")).env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    eventually("a part of the copy", || some_is_there(&lab));
+    let sessions = lh_interop::process::below(server.pid());
+    drop(server);
+    for pid in sessions {
+        let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+    }
+    for left in (0..4).rev() {
+        let (event, out) = wait_for_retry(&mut child);
+        assert_eq!(event["left"], left, "{event}");
+        child.stdout = Some(out.into_inner());
+    }
+    // Eight seconds before the last attempt.
+    let _server = Lhsshd::start_on(&lab, port);
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("connecting again in").count(), 4, "{said}");
+    assert_same_file(&lab.path("blob"), &lab.path("copy"));
+}
+
 /// Covers: lhscp --retry-for
 #[test]
 fn a_signal_ends_the_pause_between_attempts() {

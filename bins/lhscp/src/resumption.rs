@@ -63,7 +63,7 @@ impl Limit {
     /// Returns the attempt to announce after one that has failed. Says nothing when it is enough: the end is
     /// reported when the session has ended.
     fn next_attempt(&mut self, now: Instant) -> Option<NextAttempt> {
-        let counted = locked(&self.attempts).count(now)?;
+        let counted = locked(&self.attempts).count_resumption(now)?;
         let next = now + counted.pause;
         self.away = Some(Away { next, silent_until: next + self.silence });
         Some(counted)
@@ -88,8 +88,10 @@ impl ResumeLimit for Limit {
 
     fn on_resumed(&mut self, now: Instant) {
         self.away = None;
+        let mut attempts = locked(&self.attempts);
+        attempts.on_resumed();
         if self.job.is_none() {
-            locked(&self.attempts).on_resumed(now);
+            attempts.on_progress(now);
         }
     }
 
@@ -108,6 +110,8 @@ impl ResumeLimit for Limit {
 
 #[cfg(test)]
 mod tests {
+    use lh_transfer::Summary;
+
     use super::*;
     use crate::retry_limit::RetryLimit;
 
@@ -136,6 +140,55 @@ mod tests {
         // Pauses of 1, 2 and 4 s, and up to a quarter of a second each until the next failure.
         assert!((7.25..8.25).contains(&end(3, AttemptFailure::Ended)));
         assert!(end(0, AttemptFailure::Ended) <= 0.25);
+    }
+
+    /// A server that is started again does not have the session: the copy logs in where the next attempt to
+    /// resume the session would have been, as often as without resumption.
+    #[test]
+    fn a_login_is_the_attempt_that_was_announced() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut limit = away(RetryLimit::Times(3), start);
+        for seconds in [0, 1, 3] {
+            limit.on_failed(AttemptFailure::Ended, at(seconds));
+        }
+        let pause = |limit: &Limit, seconds| {
+            locked(&limit.attempts).pause_before_login(&Summary::default(), at(seconds))
+        };
+        // The server refuses the session at 5 s.
+        assert_eq!(pause(&limit, 5), Some(Duration::from_secs(2)));
+        assert_eq!(pause(&limit, 7), None);
+        assert!(limit.is_over(at(7)));
+
+        // The attempt that was announced is under way: the login follows at once.
+        let mut limit = away(RetryLimit::Times(1), start);
+        limit.on_failed(AttemptFailure::Ended, start);
+        assert_eq!(pause(&limit, 2), Some(Duration::ZERO));
+        assert_eq!(pause(&limit, 2), None);
+
+        // None was announced.
+        let limit = away(RetryLimit::Times(1), start);
+        assert_eq!(pause(&limit, 0), Some(Duration::from_secs(1)));
+        assert_eq!(pause(&limit, 1), None);
+    }
+
+    #[test]
+    fn a_session_that_goes_on_uses_the_announced_attempt() {
+        let now = Instant::now();
+        let mut limit = away(RetryLimit::Times(1), now);
+        limit.on_failed(AttemptFailure::Ended, now);
+        let mut attempts = locked(&limit.attempts);
+        attempts.on_resumed();
+        assert_eq!(attempts.pause_before_login(&Summary::default(), now), None);
+    }
+
+    #[test]
+    fn the_time_without_progress_also_ends_announced_attempts() {
+        let now = Instant::now();
+        let mut limit = away(RetryLimit::For(Duration::from_secs(60)), now);
+        limit.on_failed(AttemptFailure::Ended, now);
+        let late = now + Duration::from_secs(61);
+        assert_eq!(locked(&limit.attempts).pause_before_login(&Summary::default(), late), None);
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub(crate) struct Attempts {
     bytes: u64,
     /// Attempts are reported to programs, too (`--json`).
     tells_programs: bool,
+    /// Time of an attempt to resume the session that was announced. If the server does not have the session,
+    /// the login that follows is this attempt.
+    announced: Option<Instant>,
     /// It is enough: neither the session nor another login is tried again.
     is_over: bool,
 }
@@ -93,6 +96,7 @@ impl Attempts {
             files: 0,
             bytes: 0,
             tells_programs,
+            announced: None,
             is_over: false,
         }
     }
@@ -117,8 +121,11 @@ impl Attempts {
     }
 
     /// Announces that the copy logs in again, or gives up. Returns the pause before the login.
-    fn pause_before_login(&mut self, summary: &Summary, now: Instant) -> Option<Duration> {
+    pub(crate) fn pause_before_login(&mut self, summary: &Summary, now: Instant) -> Option<Duration> {
         self.note(summary, now);
+        if let Some(at) = self.announced.take().filter(|_| !self.is_over(now)) {
+            return Some(at.saturating_duration_since(now));
+        }
         let Some(next) = self.count(now) else {
             if let RetryLimit::For(time) = self.retry_limit {
                 say(&format!("no progress for {}: giving up", in_words(time)));
@@ -129,8 +136,16 @@ impl Attempts {
         Some(next.pause)
     }
 
+    /// Counts another attempt to resume the session; `None` when it is enough. A login takes the place of
+    /// this attempt when the session ends before the next one is counted.
+    pub(crate) fn count_resumption(&mut self, now: Instant) -> Option<NextAttempt> {
+        let next = self.count(now);
+        self.announced = next.as_ref().map(|next| now + next.pause);
+        next
+    }
+
     /// Counts another attempt; `None` when it is enough.
-    pub(crate) fn count(&mut self, now: Instant) -> Option<NextAttempt> {
+    fn count(&mut self, now: Instant) -> Option<NextAttempt> {
         if self.is_over(now) {
             self.is_over = true;
             return None;
@@ -172,8 +187,13 @@ impl Attempts {
         }
     }
 
+    /// The session goes on, which used the attempt that was announced.
+    pub(crate) fn on_resumed(&mut self) {
+        self.announced = None;
+    }
+
     /// A session without a job goes on, which counts as progress.
-    pub(crate) fn on_resumed(&mut self, now: Instant) {
+    pub(crate) fn on_progress(&mut self, now: Instant) {
         *self = self.renewed(now);
     }
 
