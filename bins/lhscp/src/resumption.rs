@@ -19,8 +19,8 @@ const FIRST_SILENCE: Duration = Duration::from_secs(10);
 /// kernel gives up a connection, about.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// Limits the attempts to resume the session of `connection` by those of the copy. `job`: what is copied
-/// makes up for earlier attempts; without a job a session that goes on does.
+/// Limits the attempts to resume the session of `connection`, which has logged in, by those of the copy.
+/// `job`: what is copied makes up for earlier attempts; without a job a session that goes on does.
 /// `meter`: the progress meter is shown, whose line messages must not continue.
 pub(crate) fn limit(
     connection: &mut Connection,
@@ -28,6 +28,7 @@ pub(crate) fn limit(
     job: Option<&Job>,
     meter: bool,
 ) {
+    locked(&attempts).on_connected(Instant::now());
     let silence = connection.connect_timeout().unwrap_or(SILENCE);
     let limit = Limit { attempts, job: job.cloned(), meter, silence, away: None };
     connection.limit_resumption(Box::new(limit));
@@ -72,10 +73,11 @@ impl Limit {
 
 impl ResumeLimit for Limit {
     fn on_lost(&mut self, now: Instant) {
-        if let Some(job) = &self.job {
-            let summary = job.summary();
-            locked(&self.attempts).note(&summary, now);
-        }
+        let summary = self.job.as_ref().map(Job::summary);
+        let mut attempts = locked(&self.attempts);
+        summary.iter().for_each(|summary| attempts.note(summary, now));
+        attempts.on_lost(now);
+        drop(attempts);
         self.away = Some(Away { next: now, silent_until: now + FIRST_SILENCE.min(self.silence) });
     }
 
@@ -89,10 +91,10 @@ impl ResumeLimit for Limit {
     fn on_resumed(&mut self, now: Instant) {
         self.away = None;
         let mut attempts = locked(&self.attempts);
-        attempts.on_resumed();
         if self.job.is_none() {
             attempts.on_progress(now);
         }
+        attempts.on_connected(now);
     }
 
     fn is_over(&mut self, now: Instant) -> bool {
@@ -178,7 +180,7 @@ mod tests {
         let mut limit = away(RetryLimit::Times(1), now);
         limit.on_failed(AttemptFailure::Ended, now);
         let mut attempts = locked(&limit.attempts);
-        attempts.on_resumed();
+        attempts.on_connected(now);
         assert_eq!(attempts.pause_before_login(&Summary::default(), now), None);
     }
 
@@ -220,6 +222,24 @@ mod tests {
         assert!(!limit.is_over(now));
         limit.on_failed(AttemptFailure::Ended, now + Duration::from_secs(1));
         assert!(limit.is_over(now + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_session_that_lasted_longer_than_the_time_survives_a_break() {
+        let login = Instant::now();
+        let attempts = Attempts::new(RetryLimit::For(Duration::from_secs(600)), false);
+        let attempts = Arc::new(Mutex::new(attempts));
+        locked(&attempts).on_connected(login);
+        let mut limit = Limit { attempts, job: None, meter: false, silence: SILENCE, away: None };
+        let mut lost = login;
+        for _ in 0..3 {
+            lost += Duration::from_secs(660);
+            limit.on_lost(lost);
+            assert!(!limit.is_over(lost));
+            limit.on_resumed(lost);
+        }
+        limit.on_lost(lost);
+        assert!(limit.is_over(lost + Duration::from_secs(601)));
     }
 
     #[test]

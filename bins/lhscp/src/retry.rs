@@ -67,8 +67,11 @@ pub(crate) struct Attempts {
     /// Attempts left of [`RetryLimit::Times`].
     left: u32,
     pause: Duration,
-    /// When something was copied last, or the first attempt began.
+    /// When something was copied last, or the first attempt began, later by the time that connections without
+    /// progress have lasted since.
     progress: Instant,
+    /// Since when there is a connection.
+    connected: Option<Instant>,
     /// The most files that an attempt had complete, those of earlier ones included.
     files: u64,
     /// Bytes that the present job had copied when it was noted last.
@@ -93,6 +96,7 @@ impl Attempts {
             left,
             pause: Duration::from_secs(1),
             progress: Instant::now(),
+            connected: None,
             files: 0,
             bytes: 0,
             tells_programs,
@@ -123,6 +127,7 @@ impl Attempts {
     /// Announces that the copy logs in again, or gives up. Returns the pause before the login.
     pub(crate) fn pause_before_login(&mut self, summary: &Summary, now: Instant) -> Option<Duration> {
         self.note(summary, now);
+        self.on_lost(now);
         if let Some(at) = self.announced.take().filter(|_| !self.is_over(now)) {
             return Some(at.saturating_duration_since(now));
         }
@@ -187,9 +192,18 @@ impl Attempts {
         }
     }
 
-    /// The session goes on, which used the attempt that was announced.
-    pub(crate) fn on_resumed(&mut self) {
-        self.announced = None;
+    /// There is a connection: a login has succeeded, or the session goes on. This used the attempt that was
+    /// announced.
+    pub(crate) fn on_connected(&mut self, now: Instant) {
+        (self.connected, self.announced) = (Some(now), None);
+    }
+
+    /// The connection is lost. The time for which it lasted does not count as time without progress: the
+    /// server may have looked through directories, or read files for their checksums.
+    pub(crate) fn on_lost(&mut self, now: Instant) {
+        if let Some(since) = self.connected.take() {
+            self.progress += now.saturating_duration_since(since);
+        }
     }
 
     /// A session without a job goes on, which counts as progress.
@@ -298,6 +312,36 @@ mod tests {
         assert_eq!((attempts.progress, attempts.pause), (before, Duration::from_secs(32)));
         let late = Mutex::new(Attempts::new(RetryLimit::For(Duration::ZERO), false));
         assert_eq!(Attempts::again(&late, &Summary::default()), Next::GiveUp);
+    }
+
+    /// A phase without bytes may take longer: what ends a copy is the time without a connection.
+    #[test]
+    fn time_with_a_connection_is_not_without_progress() {
+        let minute = Duration::from_secs(60);
+        let mut attempts = Attempts::new(RetryLimit::For(10 * minute), false);
+        let mut now = attempts.progress;
+        attempts.on_connected(now);
+        now += 60 * minute;
+        assert!(attempts.pause_before_login(&Summary::default(), now).is_some());
+        attempts.on_connected(now);
+        // The connection comes back nine times for a minute each, without progress.
+        for _ in 0..9 {
+            attempts.on_lost(now);
+            now += minute;
+            assert!(!attempts.is_over(now));
+            attempts.on_connected(now);
+            now += minute;
+        }
+        attempts.on_lost(now);
+        assert!(!attempts.is_over(now));
+        assert_eq!(attempts.deadline(), Some(now + minute));
+        assert!(attempts.is_over(now + minute));
+        // Progress before a loss counts as of the loss.
+        attempts.on_connected(now);
+        now += minute;
+        attempts.note(&Summary { bytes: 1, ..Summary::default() }, now);
+        attempts.on_lost(now);
+        assert_eq!(attempts.deadline(), Some(now + 10 * minute));
     }
 
     #[test]

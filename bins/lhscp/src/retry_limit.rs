@@ -7,7 +7,8 @@ use std::time::Duration;
 pub(crate) enum RetryLimit {
     /// After this many attempts in a row, for a copy that has begun (`--retries`).
     Times(u32),
-    /// After this time without progress, counted from the first attempt (`--retry-for`).
+    /// After this time without progress, counted from the first attempt (`--retry-for`). Time with a
+    /// connection does not count.
     For(Duration),
 }
 
