@@ -180,6 +180,12 @@ fn ssh_words(parsed: &Parsed) -> Vec<OsString> {
 }
 
 impl Arguments {
+    /// True for a copy between this host and another that logs in again when its session has ended. Without
+    /// part files, or their journal, there is nothing to take up.
+    pub(crate) const fn can_log_in_again(&self) -> bool {
+        self.resume && self.options.atomic
+    }
+
     /// The target must be a directory: there are several sources, a share of one, or a copy that is repeated.
     /// A share that made the target would change what the command means to the next share. `tree/.` means the
     /// same in both cases.

@@ -20,7 +20,7 @@ use crate::outputs::{LocalEnd, OutputError};
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::retry::{Attempts, Next, locked};
-use crate::show::{Show, conclude, say, shows_meter};
+use crate::show::{Show, conclude, say};
 use crate::{direct, durable, legacy, limits, pipes, resumption};
 
 /// One step of the command line.
@@ -268,7 +268,7 @@ fn one_remote(
         let (summary, may_go_on) = match client {
             Ok(mut client) => {
                 locked(&attempts).begin_job();
-                resumption::limit(&mut client, Arc::clone(&attempts), Some(&job), shows_meter(arguments));
+                resumption::limit(&mut client, Arc::clone(&attempts), Some(&job), arguments);
                 let caught = JobSignals::begin(&job);
                 // Logins, earlier attempts and the pauses between them are not what limits this one.
                 let start = limits::Start::now();
@@ -307,7 +307,7 @@ fn one_remote(
         job.forget();
         // Its journal is the next one's.
         drop(job);
-        let goes_on = summary.lost && may_go_on && arguments.resume && arguments.options.atomic;
+        let goes_on = summary.lost && may_go_on && arguments.can_log_in_again();
         let next = match (stopped, goes_on) {
             (true, _) => Next::Interrupted,
             (false, true) => Attempts::again(&attempts, &summary),

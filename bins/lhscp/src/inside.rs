@@ -16,7 +16,7 @@ use crate::command_line::Arguments;
 use crate::place::Host;
 use crate::resumption;
 use crate::retry::Attempts;
-use crate::show::{Show, say, shows_meter};
+use crate::show::{Show, say};
 
 /// Connects and logs in; says why when it cannot, and that there is nothing behind it.
 pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
@@ -27,7 +27,7 @@ pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) ->
 pub(crate) fn log_in_silently(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
     let mut connection = Connection::log_in(&arguments.request(host), ui)?;
     let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.json)));
-    resumption::limit(&mut connection, attempts, None, shows_meter(arguments));
+    resumption::limit(&mut connection, attempts, None, arguments);
     Some(connection)
 }
 

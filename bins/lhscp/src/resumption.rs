@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use lh_client::{AttemptFailure, ResumeLimit};
 use lh_transfer::Job;
 
+use crate::command_line::Arguments;
 use crate::inside::Connection;
 use crate::retry::{Attempts, NextAttempt, locked};
-use crate::show::print;
+use crate::show::{print, shows_meter};
 
 /// Time without an answer after which the first attempt counts: a key exchange over the longest path takes
 /// less.
@@ -21,23 +22,33 @@ const SILENCE: Duration = Duration::from_secs(120);
 
 /// Limits the attempts to resume the session of `connection`, which has logged in, by those of the copy.
 /// `job`: what is copied makes up for earlier attempts; without a job a session that goes on does.
-/// `meter`: the progress meter is shown, whose line messages must not continue.
 pub(crate) fn limit(
     connection: &mut Connection,
     attempts: Arc<Mutex<Attempts>>,
     job: Option<&Job>,
-    meter: bool,
+    arguments: &Arguments,
 ) {
     locked(&attempts).on_connected(Instant::now());
     let silence = connection.connect_timeout().unwrap_or(SILENCE);
-    let limit = Limit { attempts, job: job.cloned(), meter, silence, away: None };
+    let limit = Limit {
+        attempts,
+        job: job.cloned(),
+        meter: shows_meter(arguments),
+        // Relays and the old protocol have no job here.
+        can_log_in: job.is_some() && arguments.can_log_in_again(),
+        silence,
+        away: None,
+    };
     connection.limit_resumption(Box::new(limit));
 }
 
 struct Limit {
     attempts: Arc<Mutex<Attempts>>,
     job: Option<Job>,
+    /// The progress meter is shown, whose line messages must not continue.
     meter: bool,
+    /// The copy logs in when the session has ended.
+    can_log_in: bool,
     silence: Duration,
     away: Option<Away>,
 }
@@ -108,6 +119,10 @@ impl ResumeLimit for Limit {
         let silent_until = self.away.map(|away| away.silent_until);
         silent_until.into_iter().chain(locked(&self.attempts).deadline()).min()
     }
+
+    fn can_log_in(&self) -> bool {
+        self.can_log_in
+    }
 }
 
 #[cfg(test)]
@@ -117,9 +132,13 @@ mod tests {
     use super::*;
     use crate::retry_limit::RetryLimit;
 
+    fn new(attempts: Arc<Mutex<Attempts>>) -> Limit {
+        Limit { attempts, job: None, meter: false, can_log_in: true, silence: SILENCE, away: None }
+    }
+
     fn away(retry_limit: RetryLimit, now: Instant) -> Limit {
         let attempts = Arc::new(Mutex::new(Attempts::new(retry_limit, false)));
-        let mut limit = Limit { attempts, job: None, meter: false, silence: SILENCE, away: None };
+        let mut limit = new(attempts);
         limit.on_lost(now);
         limit
     }
@@ -230,7 +249,7 @@ mod tests {
         let attempts = Attempts::new(RetryLimit::For(Duration::from_secs(600)), false);
         let attempts = Arc::new(Mutex::new(attempts));
         locked(&attempts).on_connected(login);
-        let mut limit = Limit { attempts, job: None, meter: false, silence: SILENCE, away: None };
+        let mut limit = new(attempts);
         let mut lost = login;
         for _ in 0..3 {
             lost += Duration::from_secs(660);

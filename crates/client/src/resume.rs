@@ -370,7 +370,7 @@ impl Resuming {
             Some(AttemptReport::Failed(error)) => {
                 agreed.attempts.retain(|other| other.id() != id);
                 self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
-                let failure = error.failure(self.limit.exists());
+                let failure = error.failure(self.limit.can_log_in());
                 self.limit.on_failed(error.for_limit(), failure, now);
                 if failure == Failure::Refused {
                     self.status.clear();

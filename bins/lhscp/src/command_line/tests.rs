@@ -81,6 +81,16 @@ fn a_pace_is_in_bits_and_has_units() {
 }
 
 #[test]
+fn copies_without_part_files_do_not_log_in_again() {
+    let can =
+        |flags: &[&str]| interpreted(&[flags, &["a", "h:b"]].concat()).map(|got| got.can_log_in_again());
+    assert!(can(&[]).expect("fine") && can(&["--retries", "9"]).expect("fine"));
+    for flag in ["--in-place", "--no-resume"] {
+        assert!(!can(&[flag]).expect("fine"), "{flag}");
+    }
+}
+
+#[test]
 fn the_last_flag_decides_about_protocol_and_route() {
     let mode = |flags: &[&str]| interpreted(&[flags, &["a", "h:b"]].concat()).expect("fine").mode;
     assert_eq!(mode(&[]), Mode::Sftp);

@@ -16,8 +16,7 @@ pub enum AttemptFailure {
 }
 
 /// Decides for how long a session without a connection is kept, in addition to `Resume` and the server's
-/// limit. A session with such a limit also ends when a host whose key is accepted, other than the session's
-/// server, does not have it: the program can log in there.
+/// limit.
 pub trait ResumeLimit: Send {
     /// Records that the session has no connection now. The first attempt to resume it starts at once.
     fn on_lost(&mut self, now: Instant);
@@ -34,6 +33,11 @@ pub trait ResumeLimit: Send {
 
     /// Returns the time at which to call [`is_over`](Self::is_over).
     fn next_deadline(&self) -> Option<Instant>;
+
+    /// Returns true for a program that can log in again when the session has ended. Such a session also ends
+    /// when a host whose key is accepted, other than the session's server, does not have it: the program can
+    /// log in there. And the program reports the end.
+    fn can_log_in(&self) -> bool;
 }
 
 /// The program's limit, if it has one.
@@ -77,13 +81,62 @@ impl Limit {
         self.by.as_ref().filter(|_| self.applies)?.next_deadline()
     }
 
-    /// True for a program with a limit, which can log in again.
-    pub(super) const fn exists(&self) -> bool {
-        self.by.is_some()
+    /// True for a program that can log in again.
+    pub(super) fn can_log_in(&self) -> bool {
+        self.by.as_ref().is_some_and(|by| by.can_log_in())
     }
 
-    /// Returns the level of the message that the session has ended: a program with a limit reports it.
-    pub(super) const fn level_of_end(&self) -> LogLevel {
-        if self.by.is_some() { LogLevel::Verbose } else { LogLevel::Error }
+    /// Returns the level of the message that the session has ended: a program that can log in again reports
+    /// it.
+    pub(super) fn level_of_end(&self) -> LogLevel {
+        if self.can_log_in() { LogLevel::Verbose } else { LogLevel::Error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::attempt::{AttemptError, Refusal};
+    use super::*;
+
+    /// A limit of a program that can log in again, or cannot.
+    struct Fake(bool);
+
+    impl ResumeLimit for Fake {
+        fn on_lost(&mut self, _now: Instant) {}
+
+        fn on_failed(&mut self, _failure: AttemptFailure, _now: Instant) {}
+
+        fn on_resumed(&mut self, _now: Instant) {}
+
+        fn is_over(&mut self, _now: Instant) -> bool {
+            false
+        }
+
+        fn next_deadline(&self) -> Option<Instant> {
+            None
+        }
+
+        fn can_log_in(&self) -> bool {
+            self.0
+        }
+    }
+
+    /// Behind a load balancer, the next attempt may reach the session's server: only a program that can log
+    /// in again does not wait for it.
+    #[test]
+    fn another_host_ends_only_sessions_that_a_login_replaces() {
+        for (limit, end) in [
+            (Limit::default(), None),
+            (Limit::new(Box::new(Fake(false))), None),
+            (Limit::new(Box::new(Fake(true))), Some(LogLevel::Verbose)),
+        ] {
+            let failure = |meaning| {
+                AttemptError::Refused { meaning, refusal: Refusal::Declined }.failure(limit.can_log_in())
+            };
+            assert_eq!(failure(Failure::Refused), Failure::Refused);
+            let elsewhere = if end.is_some() { Failure::Refused } else { Failure::Elsewhere };
+            assert_eq!(failure(Failure::Elsewhere), elsewhere);
+            assert_eq!(limit.level_of_end(), end.unwrap_or(LogLevel::Error));
+        }
     }
 }
