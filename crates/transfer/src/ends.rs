@@ -276,7 +276,12 @@ impl Ends {
         self.done.pop_front()
     }
 
-    /// Returns true when no answer waits to be acted upon.
+    /// Returns true when no answer waits to be acted upon. Work on files may be left.
+    pub(crate) fn no_answer_waits(&self) -> bool {
+        self.done.is_empty()
+    }
+
+    /// Returns true when no answer waits to be acted upon, and no work on files is left.
     pub(crate) fn all_answered(&self) -> bool {
         self.done.is_empty() && self.file_work.is_empty()
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::syncing::{DIRECTIONS, inodes_of, options, plan, servers, set_time, sync_with};
 use common::{Ended, Faults, Setup, TempTree, bytes_of, copy_with, same_tree, stock};
-use lh_transfer::{Direction, Keep, Options, Plan, Rule, Selection, TreeSync};
+use lh_transfer::{Direction, Keep, Options, Plan, Rule, Selection, TreeSync, Verify};
 
 fn deleting() -> Options {
     Options { tree_sync: Some(TreeSync { delete: true, ..TreeSync::default() }), ..options() }
@@ -170,6 +170,23 @@ fn a_directory_in_the_way_is_deleted_when_all_else_is_copied() {
             temp.mode("from/sub", 0o750);
             let ended = sync_with(direction, &temp, deleting(), &mut setup).well();
             assert_eq!((ended.summary.files, ended.summary.deleted), (2, 3), "{direction:?}");
+            same_tree(&temp.join("from"), &temp.join("to/from"), true);
+        }
+    }
+}
+
+/// What was in the way of a file is gone, and the copy is read back, before all else is deleted.
+#[test]
+fn deletions_go_on_while_a_replaced_file_is_read_back() {
+    for direction in DIRECTIONS {
+        for mut setup in servers() {
+            let temp = TempTree::new();
+            temp.file("from/was_dir", 300_000);
+            temp.file("to/from/was_dir/x", 10);
+            (0..1000).for_each(|n| temp.file(format!("to/from/old{n}"), 1));
+            let options = Options { verify: Verify::Always, ..deleting() };
+            let ended = sync_with(direction, &temp, options, &mut setup).well();
+            assert_eq!((ended.summary.files, ended.summary.deleted), (1, 1002), "{direction:?}");
             same_tree(&temp.join("from"), &temp.join("to/from"), true);
         }
     }

@@ -125,8 +125,8 @@ impl Engine {
         while self.sync.deletions.are_under_way() {
             self.sync.deletions.start_more();
             self.carry_out_deletions();
-            // Answers of this host are there at once.
-            if self.ends.all_answered() {
+            // Answers of this host are there at once. Work on files is not carried out here.
+            if self.ends.no_answer_waits() {
                 break;
             }
             self.handle_answers();
