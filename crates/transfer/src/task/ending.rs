@@ -154,9 +154,11 @@ impl File {
         self.taken.kept > 0 && self.handles.least > 0
     }
 
-    /// Length of the target after a failure: what is known to be right, and what it had before.
+    /// Length of the target after a failure: what is known to be right, and what it had before, unless zeros
+    /// are in that.
     pub(crate) fn cut_at(&self) -> u64 {
-        let least = if self.is_continued() { self.handles.least } else { 0 };
+        let found = self.is_continued() && self.taken.real_end >= self.handles.least;
+        let least = if found { self.handles.least } else { 0 };
         self.taken.good_end().max(least)
     }
 }
@@ -288,6 +290,10 @@ mod tests {
         assert!(!file.wants_cut(Direction::Upload));
         file.requests.next = 100;
         assert!(file.wants_cut(Direction::Upload) && file.cut_at() == 90);
+        (file.taken.real_end, file.requests.next) = (95, 100);
+        assert_eq!(file.cut_at(), 90, "what was found is before the zeros");
+        (file.taken.real_end, file.requests.next) = (40, 60);
+        assert!(file.wants_cut(Direction::Upload) && file.cut_at() == 40, "zeros are in what was found");
     }
 
     #[test]
