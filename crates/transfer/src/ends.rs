@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use lh_sftp::extension;
 use lh_sftp::link_order::{Known, LinkOrder};
-use lh_sftp::{PacketType, extension};
 
 use crate::changed::Precision;
 use crate::channels::data_channels::DataChannels;
@@ -194,12 +194,12 @@ impl Ends {
         for (side, channel) in first.into_iter().chain(more) {
             let Some(remote) = self.on_channel(side, channel) else { continue };
             let mut look = remote.look_for_answers(timeout, now);
-            if look == Next::Tell {
-                unanswered = unanswered.or(remote.oldest_awaited());
+            if let Next::Tell(kind) = look {
+                unanswered = unanswered.or(Some(kind));
                 look = remote.look_for_answers(timeout, now);
             }
             match look {
-                Next::Nothing | Next::Tell => {}
+                Next::Nothing | Next::Tell(_) => {}
                 Next::LookAgain(at) => next = Some(next.map_or(at, |next| next.min(at))),
                 Next::Probe => {
                     let token = Token::Probe(side, channel);
@@ -208,8 +208,7 @@ impl Ends {
                 }
             }
         }
-        // Work on a whole file may take as long as that.
-        if let Some(kind) = unanswered.filter(|&kind| kind != PacketType::EXTENDED)
+        if let Some(kind) = unanswered
             && !std::mem::replace(&mut self.facts.reported_silence, true)
         {
             report.skip(kind.waiting_for_answer(timeout / 2));

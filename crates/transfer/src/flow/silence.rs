@@ -3,9 +3,12 @@
 //! When requests have been on their way for a while and no answer came, one more is sent that costs the
 //! server nothing. A server that answers this one and none of those before it has dropped them: SFTP servers
 //! answer in order, or nearly so. While it is not answered either, the server is busy or the path is down,
-//! and there is nothing to do but wait. Users are told what is awaited after half of that time.
+//! and there is nothing to do but wait. Users are told what is awaited after half of that time, but for
+//! extended requests: work on a whole file may take as long as that.
 
 use std::time::{Duration, Instant};
+
+use lh_sftp::PacketType;
 
 /// The patience doubles with each time that requests were dropped, up to this many times.
 const MOST_DOUBLED: u32 = 4;
@@ -16,8 +19,8 @@ pub(crate) enum Next {
     /// Nothing is awaited, or the probe's answer.
     Nothing,
     LookAgain(Instant),
-    /// Users are to be told that nothing has come.
-    Tell,
+    /// Users are to be told that the answer to such a request has not come.
+    Tell(PacketType),
     Probe,
 }
 
@@ -42,24 +45,24 @@ impl Silence {
         }
     }
 
-    /// `awaited`: all requests were sent, and some answers are missing.
-    pub(crate) fn look(&mut self, awaited: bool, timeout: Duration, now: Instant) -> Next {
-        if !awaited {
+    /// `awaited`: the kind of the oldest request without an answer, where all requests were sent.
+    pub(crate) fn look(&mut self, awaited: Option<PacketType>, timeout: Duration, now: Instant) -> Next {
+        let Some(kind) = awaited else {
             self.since = None;
             return Next::Nothing;
-        }
+        };
         let since = *self.since.get_or_insert(now);
-        let tell_at = since + timeout / 2;
-        if !self.told && now >= tell_at {
+        let tell_at = Some(since + timeout / 2).filter(|_| !self.told && kind != PacketType::EXTENDED);
+        if tell_at.is_some_and(|at| now >= at) {
             self.told = true;
-            return Next::Tell;
+            return Next::Tell(kind);
         }
         if self.probing {
             return Next::Nothing;
         }
         let at = since + timeout.saturating_mul(1 << self.times.min(MOST_DOUBLED));
         if now < at {
-            return Next::LookAgain(if self.told { at } else { at.min(tell_at) });
+            return Next::LookAgain(tell_at.map_or(at, |tell_at| at.min(tell_at)));
         }
         self.probing = true;
         Next::Probe
@@ -81,47 +84,62 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
+    const OPEN: Option<PacketType> = Some(PacketType::OPEN);
+
     #[test]
     fn a_probe_is_sent_after_complete_silence_only() {
         let (mut silence, mut now) = (Silence::default(), Instant::now());
-        assert_eq!(silence.look(false, TIMEOUT, now), Next::Nothing);
+        assert_eq!(silence.look(None, TIMEOUT, now), Next::Nothing);
         for _ in 0..100 {
-            assert_eq!(silence.look(true, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
+            assert_eq!(silence.look(OPEN, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
             now += TIMEOUT / 2 - Duration::from_secs(1);
             silence.answered(now);
         }
-        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT), Next::Tell);
-        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT), Next::Probe);
-        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT * 9), Next::Nothing, "one at a time");
+        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT), Next::Tell(PacketType::OPEN));
+        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT), Next::Probe);
+        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT * 9), Next::Nothing, "one at a time");
     }
 
     #[test]
     fn users_are_told_once_after_half_of_the_time() {
         let (mut silence, now) = (Silence::default(), Instant::now());
-        assert_eq!(silence.look(true, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
-        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT / 2), Next::Tell);
-        assert_eq!(silence.look(true, TIMEOUT, now + TIMEOUT / 2), Next::LookAgain(now + TIMEOUT));
+        assert_eq!(silence.look(OPEN, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
+        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
+        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT / 2), Next::LookAgain(now + TIMEOUT));
         silence.answered(now + TIMEOUT / 2);
         let later = now + TIMEOUT;
-        assert_eq!(silence.look(true, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
+        assert_eq!(silence.look(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
+    }
+
+    #[test]
+    fn a_slow_extended_request_is_not_the_one_that_users_are_told_of() {
+        let (mut silence, now) = (Silence::default(), Instant::now());
+        let extended = Some(PacketType::EXTENDED);
+        assert_eq!(silence.look(extended, TIMEOUT, now), Next::LookAgain(now + TIMEOUT));
+        assert_eq!(silence.look(extended, TIMEOUT, now + TIMEOUT / 2), Next::LookAgain(now + TIMEOUT));
+        assert_eq!(silence.look(extended, TIMEOUT, now + TIMEOUT), Next::Probe);
+        silence.probed(false, now + TIMEOUT);
+        let later = now + TIMEOUT;
+        assert_eq!(silence.look(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
+        assert_eq!(silence.look(OPEN, TIMEOUT, later + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
     }
 
     #[test]
     fn what_is_answered_starts_the_clock_again() {
         let (mut silence, now) = (Silence::default(), Instant::now());
-        silence.look(true, TIMEOUT, now);
-        silence.look(false, TIMEOUT, now + TIMEOUT);
+        silence.look(OPEN, TIMEOUT, now);
+        silence.look(None, TIMEOUT, now + TIMEOUT);
         let later = now + TIMEOUT * 5;
-        assert_eq!(silence.look(true, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
+        assert_eq!(silence.look(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
     }
 
     #[test]
     fn patience_grows_with_each_loss_up_to_a_bound() {
         let (mut silence, mut now) = (Silence { told: true, ..Silence::default() }, Instant::now());
         for times in [1, 2, 4, 8, 16, 16, 16] {
-            assert_eq!(silence.look(true, TIMEOUT, now), Next::LookAgain(now + TIMEOUT * times));
+            assert_eq!(silence.look(OPEN, TIMEOUT, now), Next::LookAgain(now + TIMEOUT * times));
             now += TIMEOUT * times;
-            assert_eq!(silence.look(true, TIMEOUT, now), Next::Probe);
+            assert_eq!(silence.look(OPEN, TIMEOUT, now), Next::Probe);
             silence.probed(true, now);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lh_sftp::{PacketType, ReplyBody};
+use lh_sftp::ReplyBody;
 
 use crate::end::{Handle, Op};
 use crate::flow::Next;
@@ -21,13 +21,8 @@ impl Remote {
 
     /// Asks for answers that the server has dropped: see `look` of `flow/silence.rs`.
     pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Next {
-        let awaited = self.ready && !self.lost() && self.outgoing.is_empty() && !self.pending.is_empty();
-        self.silence.look(awaited, timeout, now)
-    }
-
-    /// Returns the kind of the oldest request that waits for its answer.
-    pub(crate) fn oldest_awaited(&self) -> Option<PacketType> {
-        self.pending.oldest()
+        let awaited = self.ready && !self.lost() && self.outgoing.is_empty();
+        self.silence.look(self.pending.oldest().filter(|_| awaited), timeout, now)
     }
 
     /// The probe was answered, which is not awaited any more: what was asked for before it will not be
