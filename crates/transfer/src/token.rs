@@ -109,7 +109,9 @@ pub(crate) enum FileStep {
         channel: usize,
     },
     /// Length after OPEN, which may have emptied it.
-    SizeReopened,
+    SizeReopened {
+        channel: usize,
+    },
     /// CLOSE of a source; CLOSE of a target reports whether everything was written.
     CloseOnChannel,
     Read {

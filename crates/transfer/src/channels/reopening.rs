@@ -35,6 +35,8 @@ pub(crate) enum Remains {
     Removed,
     /// The server does not tell.
     Unknown,
+    /// The channel is gone.
+    Unanswered,
 }
 
 /// Result of the second OPEN.
@@ -103,6 +105,11 @@ impl Reopening {
             return true;
         }
         let refused = matches!(*self, Self::Refused(_));
+        if refused && remains == Remains::Unanswered {
+            *self = Self::Unknown;
+            return true;
+        }
+        // Data behind a second OPEN that is not known to keep them count as gone.
         let kept = remains == Remains::Data;
         *self = if kept && !refused { Self::Keeps } else { Self::Never };
         // A server that refuses the OPEN and tells no size most likely did nothing.
@@ -157,5 +164,10 @@ mod tests {
         let mut reopening = Reopening::Asking(1);
         assert!(!reopening.opened(1, SecondOpen::Unanswered));
         assert_eq!(reopening, Reopening::Unknown, "to be found out on another one");
+        let mut reopening = Reopening::Refused(1);
+        assert!(reopening.remains_came(1, Remains::Unanswered));
+        assert_eq!(reopening, Reopening::Unknown, "to be found out on another one");
+        let mut reopening = Reopening::Asking(1);
+        assert!(!reopening.remains_came(1, Remains::Unanswered), "it was opened, and may be empty");
     }
 }

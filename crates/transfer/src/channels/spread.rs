@@ -2,8 +2,8 @@
 
 use lh_sftp::{ReadBack, extension};
 
-use crate::channels::reopening::{Reopening, SecondOpen};
-use crate::end::{Done, Fault, Kind, Op, Outcome};
+use crate::channels::reopening::{Remains, Reopening, SecondOpen};
+use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome};
 use crate::ends::Ends;
 use crate::remote::Remote;
 use crate::table::Key;
@@ -167,7 +167,30 @@ impl Spread<'_> {
         }
         file.outstanding += 1;
         let path = file.written_path().to_vec();
-        self.ends.start_on(channel, Op::Stat(&path), Token::File(key, FileStep::SizeReopened));
+        self.ends.start_on(channel, Op::Stat(&path), Token::File(key, FileStep::SizeReopened { channel }));
+    }
+
+    /// Takes the attributes of a file behind its second OPEN, asked for on `channel`. Returns what is left of
+    /// it where its data are gone.
+    pub(crate) fn size_came(&mut self, key: Key, channel: usize, outcome: &Outcome) -> Option<Remains> {
+        let remains = match outcome {
+            Ok(Done::Info(info)) => match info.size {
+                Some(0) => Remains::Empty,
+                Some(_) => Remains::Data,
+                None => Remains::Unknown,
+            },
+            Err(fault) if fault.kind == FaultKind::NotFound => Remains::Removed,
+            Err(_) if self.ends.channels.standing(channel).is_none() => Remains::Unanswered,
+            _ => Remains::Unknown,
+        };
+        let kept = self.reopening.remains_came(key, remains);
+        if kept
+            && remains == Remains::Unanswered
+            && let Some(file) = self.tasks.files.get_mut(key)
+        {
+            file.handles.reopens = false;
+        }
+        (!kept).then_some(remains)
     }
 
     /// Takes the answer to an OPEN on an additional channel. What is refused while other files are open is

@@ -2,7 +2,7 @@
 
 use crate::Event;
 use crate::channels::reopening::Remains;
-use crate::end::{Done, Fault, FaultKind, Outcome};
+use crate::end::{Fault, Outcome};
 use crate::engine::Engine;
 use crate::in_place::{EMPTIES, REMOVES};
 use crate::names::display_name;
@@ -66,18 +66,9 @@ impl Engine {
     }
 
     /// The attributes of a file being written, behind its OPEN on a second channel.
-    pub(super) fn size_reopened(&mut self, key: Key, outcome: &Outcome) {
-        let remains = match outcome {
-            Ok(Done::Info(info)) => match info.size {
-                Some(0) => Remains::Empty,
-                Some(_) => Remains::Data,
-                None => Remains::Unknown,
-            },
-            Err(fault) if fault.kind == FaultKind::NotFound => Remains::Removed,
-            _ => Remains::Unknown,
-        };
-        if !self.channels.reopening.remains_came(key, remains) {
-            let why = if remains == Remains::Removed { REMOVES } else { EMPTIES };
+    pub(super) fn size_reopened(&mut self, key: Key, channel: usize, outcome: &Outcome) {
+        if let Some(gone) = self.spread().size_came(key, channel, outcome) {
+            let why = if gone == Remains::Removed { REMOVES } else { EMPTIES };
             self.report.event(Event::Notice { text: format!("{why}: its data go over one channel") });
             self.copy_again(key, why);
         }

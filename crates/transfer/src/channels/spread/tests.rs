@@ -105,7 +105,7 @@ fn what_a_second_open_does_is_asked_when_all_is_confirmed() {
     copy.open(1);
     assert_eq!(copy.awaited(), [0, 3, 0], "its size is asked");
     let key = copy.key;
-    assert!(copy.reopening.remains_came(key, crate::channels::reopening::Remains::Data) && !copy.stops());
+    assert!(copy.reopening.remains_came(key, Remains::Data) && !copy.stops());
     copy.spread().open_front();
     assert_eq!(copy.awaited(), [0, 3, 1], "the other channels follow");
 }
@@ -167,5 +167,25 @@ fn what_a_second_open_does_is_asked_again_when_less_is_open() {
     copy.spread().open_front();
     assert!(copy.stops() && copy.awaited() == [0, 2, 0]);
     copy.open(1);
-    assert!(copy.reopening.remains_came(key, crate::channels::reopening::Remains::Data));
+    assert!(copy.reopening.remains_came(key, Remains::Data));
+}
+
+#[test]
+fn what_a_refused_open_did_is_asked_again_behind_a_lost_channel() {
+    let mut copy = Copy::new(Direction::Upload, 10 * LEAST_LEFT);
+    let key = copy.key;
+    copy.file().handles.plain = Plain::Yes;
+    copy.file().requests.next = 1000;
+    copy.spread().open_front();
+    copy.file().outstanding -= 1;
+    copy.spread().opened(key, 1, Err(Fault::other("Failure")), ReadBack::Spots);
+    assert_eq!((copy.reopening, copy.awaited()), (Reopening::Refused(key), [0, 2, 0]));
+    copy.ends.channels.standing(1).expect("a channel").fail("Connection closed");
+    let lost = Err(Fault::other("Connection closed"));
+    assert_eq!(copy.spread().size_came(key, 1, &lost), None, "most likely it did nothing");
+    assert_eq!(copy.reopening, Reopening::Unknown);
+    copy.file().outstanding -= 1;
+    copy.spread().open_front();
+    copy.spread().open_front();
+    assert!(copy.stops() && copy.awaited() == [0, 0, 1], "the other channel is asked");
 }

@@ -51,7 +51,7 @@ impl Engine {
                         let read_back = self.options.verify.read_back();
                         self.spread().opened(key, channel, outcome, read_back);
                     }
-                    FileStep::SizeReopened => self.size_reopened(key, &outcome),
+                    FileStep::SizeReopened { channel } => self.size_reopened(key, channel, &outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome
                             && let Some(fault) = self.endings().attributes_refused(key, fault)
