@@ -113,6 +113,7 @@ pub(crate) fn open(
         ending: Rc::clone(&ending),
         ended: Rc::clone(&ended),
     };
+    conversation.borrow_mut().wait_for_login();
     let mut ui = TerminalUi::default();
     let mut connection =
         Connection::connect_unauthenticated(request, &mut ui).ok_or(OpenError::NoConnection)?;
@@ -121,6 +122,7 @@ pub(crate) fn open(
     if !connection.authenticate(&mut ui) {
         return Err(OpenError::NoConnection);
     }
+    conversation.borrow_mut().logged_in(Instant::now());
     // Until here a signal ends the program at once: a login may wait for the user.
     if let Some(socket) = self::ending() {
         let _ = ending.set(socket);

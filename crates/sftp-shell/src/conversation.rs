@@ -3,72 +3,23 @@
 //! A [`Conversation`] is shared between the commands, which put requests and copies into it, and a
 //! [`Carrier`], which moves its bytes until it has [`settled`](Conversation::settled).
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_sftp::link_order::LinkOrder;
 use lh_sftp::{Incoming, PacketType, Reply, Request, Session};
-use lh_sys::signals::Signals;
 use lh_transfer::{Job, Side, Summary};
 use lh_wire::Output;
+
+use crate::watch::Watch;
 
 /// Transports the bytes of a conversation.
 pub trait Carrier {
     /// Works until the conversation has settled, or is lost (see [`Conversation::lose`]).
     fn run(&mut self, conversation: &Rc<RefCell<Conversation>>);
-}
-
-/// Events besides the server's replies that end a wait: a line from the console, or ^C.
-#[derive(Debug)]
-pub struct Watch {
-    console: UnixStream,
-    signals: OnceCell<Signals>,
-}
-
-impl Watch {
-    /// Watches a non-blocking socket that becomes readable when the console has something, and the signals.
-    pub fn new(console: UnixStream, signals: Option<Signals>) -> Self {
-        let watch = Self { console, signals: OnceCell::new() };
-        watch.catch(signals);
-        watch
-    }
-
-    /// Watches the signals too, from now on.
-    pub fn catch(&self, signals: Option<Signals>) {
-        if let Some(signals) = signals {
-            let _ = self.signals.set(signals);
-        }
-    }
-
-    /// Returns the descriptor by which the console wakes the carrier.
-    pub fn console(&self) -> BorrowedFd<'_> {
-        self.console.as_fd()
-    }
-
-    /// Returns the descriptor that becomes readable on a signal.
-    pub fn signals(&self) -> Option<BorrowedFd<'_>> {
-        self.signals.get().map(AsFd::as_fd)
-    }
-
-    /// Discards wake-up bytes.
-    fn drain_console(&self) {
-        while let Ok(1..) = (&self.console).read(&mut [0; 64]) {}
-    }
-
-    /// Returns true when a signal arrived since the last call.
-    pub fn take_signals(&self) -> bool {
-        let mut came = false;
-        while let Some(Ok(Some(_))) = self.signals.get().map(Signals::take) {
-            came = true;
-        }
-        came
-    }
 }
 
 /// Limit of replies that wait to be read: many more than requests in flight.
@@ -90,6 +41,8 @@ enum Stage {
 /// The event that a command waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
+    /// The login, behind early messages: it may wait for the user.
+    Login,
     Hello,
     /// The reply to this request.
     Reply(u32),
@@ -171,7 +124,7 @@ impl Conversation {
         match (&self.stage, self.wait) {
             (Stage::Lost(_), _) => true,
             (Stage::Hello(_), _) => false,
-            (_, Wait::Hello) => true,
+            (_, Wait::Login | Wait::Hello) => true,
             (_, Wait::Reply(id)) => self.replies.iter().any(|reply| reply.id == id),
             (Stage::Copying(job, _), Wait::Copy) => job.is_quiet(),
             (_, Wait::Copy) => true,
@@ -405,6 +358,17 @@ impl Conversation {
         self.replies.remove(at)
     }
 
+    /// A login comes first, until [`logged_in`](Self::logged_in): what is sent meanwhile is not answered yet.
+    pub const fn wait_for_login(&mut self) {
+        self.wait = Wait::Login;
+    }
+
+    /// From now on the server is expected to answer.
+    pub const fn logged_in(&mut self, now: Instant) {
+        self.wait = Wait::Hello;
+        self.quiet_since = Some(now);
+    }
+
     pub(crate) fn wait_for_reply(&mut self, id: u32) {
         self.wait = Wait::Reply(id);
         self.quiet_since = Some(Instant::now());
@@ -445,3 +409,6 @@ impl Conversation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`words`], [`command`] | a line becomes words, words become a command |
 //! | [`conversation`], [`remote`] | requests and copies, and waiting for them |
+//! | `watch` | the console and the signals, which end a wait |
 //! | [`glob`], `braces` | patterns of either side |
 //! | [`shell`], `run` | what the commands do |
 //! | [`listing`] | what `ls` and `df` print |
@@ -35,14 +36,16 @@ mod run;
 mod settings;
 pub mod shell;
 mod show;
+mod watch;
 pub mod words;
 
 pub use console::Console;
-pub use conversation::{Carrier, Conversation, Watch};
+pub use conversation::{Carrier, Conversation};
 pub use detail::Detail;
 pub use remote::{Fault, Remote, SessionEnd};
 pub use settings::{Journals, Settings};
 pub use shell::Shell;
+pub use watch::Watch;
 
 /// Exit status when a command of a batch failed.
 pub const FAILURE: u8 = 1;

@@ -156,7 +156,8 @@ mod tests {
     use std::time::Instant;
 
     use super::super::MOST_KEPT;
-    use crate::conversation::{Carrier, Conversation, Watch};
+    use crate::conversation::{Carrier, Conversation};
+    use crate::watch::Watch;
 
     /// A server whose listings never end.
     struct Endless {

@@ -1,0 +1,23 @@
+use std::os::unix::net::UnixStream;
+
+use super::*;
+
+#[test]
+fn silence_counts_from_the_login_on() {
+    let (console, _other) = UnixStream::pair().expect("a pair");
+    let mut conversation = Conversation::new(Rc::new(Watch::new(console, None)));
+    let (mut out, mut now) = (Vec::new(), Instant::now());
+    conversation.wait_for_login();
+    conversation.advance(&mut out, now);
+    assert!(!out.is_empty(), "INIT is sent before the login");
+    assert_eq!(conversation.next_deadline(), None);
+    now += 3 * MOST_QUIET;
+    conversation.advance(&mut out, now);
+    conversation.logged_in(now);
+    conversation.advance(&mut out, now);
+    assert!(!conversation.told_quiet && !conversation.settled());
+    assert_eq!(conversation.next_deadline(), Some(now + MOST_QUIET));
+    conversation.advance(&mut out, now + MOST_QUIET);
+    assert!(conversation.told_quiet);
+    assert_eq!(conversation.next_deadline(), None, "once");
+}
