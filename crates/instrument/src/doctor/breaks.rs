@@ -10,7 +10,8 @@ use crate::task::LATE;
 /// Bytes that a direction has moved from which large packets pass.
 const MUCH_MOVED: f64 = 1e6;
 /// Time without progress, seconds, from which a transfer stands still; and where transfers of both directions
-/// did not end in time.
+/// did not end in time and nothing moved until their end. Where the rest of the data still arrives, the path is
+/// slow, or loses packets.
 const STILL: f64 = 2.0;
 const STILL_BOTH: f64 = 1.0;
 /// Rate up to which a transfer stands still, bytes/s.
@@ -85,7 +86,7 @@ pub(super) fn stalled(facts: &Facts) -> Option<Finding> {
     let is_late = |direction: &Direction| {
         facts
             .flow(*direction)
-            .is_some_and(|flow| flow.failure.as_deref() == Some(LATE) && flow.pauses.longest > STILL_BOTH)
+            .is_some_and(|flow| flow.failure.as_deref() == Some(LATE) && flow.pauses.endless > STILL_BOTH)
     };
     let stands = |direction: &Direction| {
         facts.flow(*direction).is_some_and(|flow| flow.pauses.longest > STILL && flow.rate < HARDLY)
@@ -112,7 +113,11 @@ pub(super) fn stalled(facts: &Facts) -> Option<Finding> {
         (format!("{name} stand still: small packets arrive, large ones do not."), mtu_change(1280))
     };
     let pings = flow.ping.map_or_else(|| "too long to count".to_owned(), time);
-    let mut evidence = vec![format!("no progress for {:.1} s", flow.pauses.longest)];
+    let mut evidence = vec![if is_late(&direction) {
+        format!("no progress in the last {:.1} s of the data, nor after them", flow.pauses.endless)
+    } else {
+        format!("no progress for {:.1} s", flow.pauses.longest)
+    }];
     evidence.push(if has_moved {
         format!("{} went through before", size(flow.moved))
     } else {

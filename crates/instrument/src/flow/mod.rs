@@ -351,6 +351,8 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     let all_of_it: Vec<&Point> =
         shown.local.iter().filter(|point| point.seconds >= begun && point.seconds <= ended + 0.01).collect();
     flow.pauses = Pauses::of(&all_of_it, count, least);
+    let until_the_end: Vec<&Point> = shown.local.iter().filter(|point| point.seconds >= begun).collect();
+    flow.pauses.endless = pauses::endless(&until_the_end, count, ended);
     let options = shown.local.iter().find_map(|point| point.sample.tcp("options"));
     flow.scales_windows = options.map(|options| options & WINDOW_SCALING != 0);
     flow.acknowledges_selectively = options.map(|options| options & SELECTIVE_ACKS != 0);

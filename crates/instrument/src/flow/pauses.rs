@@ -16,6 +16,9 @@ pub(crate) struct Pauses {
     /// Number of those that count, and their length together, seconds.
     pub(crate) count: usize,
     pub(crate) seconds: f64,
+    /// Length, seconds, of the pause in which the data ended, where nothing moved after them either. Zero where
+    /// data ended in time, or the rest of them arrived late.
+    pub(crate) endless: f64,
 }
 
 impl Pauses {
@@ -51,6 +54,17 @@ impl Pauses {
     }
 }
 
+/// Returns for how long nothing had moved when the data ended, seconds, given all samples until the end of the
+/// task. Zero if anything has moved after the data.
+///
+/// Samples that are missing do not matter here: the counter is the same before them and after them.
+pub(super) fn endless(points: &[&Point], count: impl Fn(&Point) -> Option<u64>, ended: f64) -> f64 {
+    let mut counts = points.iter().filter_map(|point| Some((point.seconds, count(point)?)));
+    let Some((_, last)) = counts.clone().next_back() else { return 0.0 };
+    let since = counts.find(|(_, before)| last.saturating_sub(*before) < ANSWERS);
+    since.map_or(0.0, |(since, _)| (ended - since).max(0.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +93,23 @@ mod tests {
         assert!((got.longest - 0.4).abs() < 1e-9, "{got:?}");
         assert_eq!(got.count, 1);
         assert!((got.seconds - 0.4).abs() < 1e-9, "{got:?}");
+    }
+
+    #[test]
+    fn pause_is_endless_where_nothing_moves_after_the_data() {
+        let point = |(seconds, bytes): (f64, u64)| Point {
+            seconds,
+            sample: lh_metrics::Sample { ssh: vec![("bytes_in", bytes)], ..Default::default() },
+        };
+        let of = |after: u64| {
+            let samples = [(0.0, 0), (0.5, 90_000), (2.0, 90_100), (4.0, 90_200), (9.0, 90_200 + after)];
+            let points = samples.map(point);
+            endless(&points.iter().collect::<Vec<_>>(), |point| point.sample.ssh("bytes_in"), 4.0)
+        };
+        assert!((of(0) - 3.5).abs() < 1e-9);
+        assert!((of(500) - 3.5).abs() < 1e-9, "an answer to a ping");
+        assert_eq!(of(9000), 0.0, "the rest arrives");
+        assert_eq!(endless(&[], |_| None, 4.0), 0.0);
     }
 
     #[test]

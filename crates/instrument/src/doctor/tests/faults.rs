@@ -30,13 +30,35 @@ fn connections_that_are_reset_after_some_bytes_are_named_with_them() {
     assert!(first(&facts).1.ends_with("the download after 7.9 MB."));
     // One that drops them in place of that: the rest of the transfer is waited for.
     let failure = Some(crate::task::LATE.to_owned());
-    let pauses = Pauses { longest: 1.2, count: 1, seconds: 1.2 };
+    let pauses = Pauses { longest: 1.2, count: 1, seconds: 1.2, endless: 1.2 };
     let flow = Flow { moved: 8.1e6, failure, pauses, ..good().up.unwrap() };
     (facts.up, facts.down) = (Some(flow.clone()), Some(flow));
     let (cause, title) = first(&facts);
     assert!(cause == "stall" && title.contains("after 8.1 MB"), "{title}");
     facts.down = good().down;
     assert!(!is_named(&facts, "stall"), "one direction may be slow to end");
+}
+
+#[test]
+fn transfers_that_are_late_and_still_move_do_not_stand_still() {
+    let mut facts = good();
+    // 15 % of the packets are lost: TCP waits longer and longer before it sends again, and is not done in time.
+    let failure = Some(crate::task::LATE.to_owned());
+    let pauses = Pauses { longest: 1.6, count: 3, seconds: 2.8, endless: 0.0 };
+    let lost = Sender { segments: 900.0, resent: 140.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    let flow = Flow {
+        rate: 0.2e6,
+        moved: 1.3e6,
+        seconds: 6.0,
+        failure,
+        pauses,
+        sender: Some(lost),
+        ..facts.up.clone().unwrap()
+    };
+    (facts.up, facts.down) = (Some(flow.clone()), Some(flow));
+    (facts.up_together, facts.down_together) = (Some(0.8e6), Some(0.8e6));
+    assert_eq!(first(&facts).0, "loss");
+    assert!(!is_named(&facts, "stall"));
 }
 
 /// A group of version 1 of control groups, as the server's script prints it.
@@ -103,13 +125,13 @@ fn waiting_for_memory_counts_by_its_share_of_the_time() {
 #[test]
 fn interruptions_are_told_from_losses_and_from_a_stopped_program() {
     let mut facts = good();
-    let pauses = Pauses { longest: 0.5, count: 3, seconds: 1.2 };
+    let pauses = Pauses { longest: 0.5, count: 3, seconds: 1.2, endless: 0.0 };
     *up(&mut facts) = Flow { seconds: 4.0, pauses, ..facts.up.clone().unwrap() };
     assert!(!is_named(&facts, "outages"), "nothing was sent again");
     sender(&mut facts).resent = 40.0;
     let (cause, title) = first(&facts);
     assert!(cause == "outages" && title.contains("3 times, for up to 500 ms"), "{title}");
-    up(&mut facts).pauses = Pauses { longest: 0.4, count: 1, seconds: 0.4 };
+    up(&mut facts).pauses = Pauses { longest: 0.4, count: 1, seconds: 0.4, endless: 0.0 };
     assert!(!is_named(&facts, "outages"));
     // Losses that explain the rate have timeouts, too.
     *sender(&mut facts) =
