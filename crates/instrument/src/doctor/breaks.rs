@@ -9,6 +9,9 @@ use crate::task::LATE;
 
 /// Bytes that a direction has moved from which large packets pass.
 const MUCH_MOVED: f64 = 1e6;
+/// Bytes that a connection has moved from which it broke off in a transfer. A server that closes connections at
+/// the command moves none, and what else is measured of it says why.
+const TRANSFERS: f64 = 100_000.0;
 /// Time without progress, seconds, from which a transfer stands still; and where transfers of both directions
 /// did not end in time and nothing moved until their end. Where the rest of the data still arrives, the path is
 /// slow, or loses packets.
@@ -52,6 +55,7 @@ pub(super) fn broken_off(facts: &Facts) -> Option<Finding> {
 fn broken_transfers(facts: &Facts) -> Option<Finding> {
     let is_break = |flow: &&Flow| {
         !flow.is_significant()
+            && flow.moved >= TRANSFERS
             && flow.failure.as_ref().is_some_and(|why| CLOSED.iter().any(|words| why.contains(words)))
     };
     let broken = |direction| Some((direction, facts.flow(direction).filter(is_break)?));

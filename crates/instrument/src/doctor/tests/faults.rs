@@ -61,6 +61,19 @@ fn transfers_that_are_late_and_still_move_do_not_stand_still() {
     assert!(!is_named(&facts, "stall"));
 }
 
+#[test]
+fn connections_that_end_before_any_data_do_not_break_off_in_transfers() {
+    let mut facts = good();
+    // A switch, or an appliance for SFTP alone, closes the connection at a command.
+    let failure = Some("Connection closed by 10.88.0.2 port 22".to_owned());
+    let closed = Flow { moved: 3200.0, failure, ..Flow::default() };
+    (facts.up, facts.down) = (Some(closed.clone()), Some(closed));
+    (facts.up_together, facts.down_together) = (None, None);
+    assert!(!is_named(&facts, "broken_off"));
+    up(&mut facts).moved = 0.4e6;
+    assert!(first(&facts).1.ends_with("the upload after 400 kB."), "{:?}", first(&facts));
+}
+
 /// A group of version 1 of control groups, as the server's script prints it.
 fn group(killed: u64, tcp: (&str, u64)) -> String {
     let (limit, short) = tcp;
