@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_time};
+use super::stopped;
 use crate::flow::Direction;
 use crate::stats::{lowest, median, time};
 
@@ -61,16 +62,15 @@ pub(super) fn spread(facts: &Facts) -> Option<Spread> {
 /// The finding; none where a processor, also that of a jump host, explains late answers.
 pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
     let Some(Spread { shortest, usual, long }) = spread(facts) else { return };
-    let explains = |finding: &Finding| {
-        finding.cause.starts_with("processor") || ["jump_host", "process_stopped"].contains(&finding.cause)
-    };
+    let explains = |finding: &Finding| finding.cause.starts_with("processor") || finding.cause == "jump_host";
     // On a busy machine, small messages wait for their turn, too, although a path that is full limits the
     // transfers.
     let flows = || Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));
     let turns = || flows().flat_map(|flow| [flow.client_turns, flow.server_turns]).flatten();
     let stolen = || flows().flat_map(|flow| [flow.client_stolen, flow.server_stolen]).flatten();
     let is_busy = turns().any(|turns| turns.waited >= WAITED) || stolen().any(|part| part >= WAITED);
-    if is_busy || found.iter().any(explains) {
+    let is_stopped = flows().any(|flow| stopped::much(flow).is_some());
+    if is_busy || is_stopped || found.iter().any(explains) {
         return;
     }
     let extra = long - shortest;

@@ -2,25 +2,30 @@
 
 use super::finding::{Finding, weight_of_factor};
 use super::judged::JudgedDirection;
-use crate::flow::Tracer;
+use crate::flow::{Flow, Tracer};
 use crate::stats::percent;
 
 /// Part of the time from which a process that is stopped counts.
 const PART: f64 = 0.1;
-/// Weight of a tracer: what each system call of the server waits for is what to mend first.
+/// Weight of a tracer that stops the process for much of the time: what each system call of the server waits
+/// for is what to mend first.
 const TRACED: f64 = 2.0;
+/// Weight of one whose cost was not seen: behind whatever was measured.
+const ONLY_TRACED: f64 = 0.1;
 
-/// The server's SSH process is stopped or traced. Where the path is full meanwhile, that costs no throughput.
+/// Part of the time for which the server's process was stopped, where it is much.
+pub(super) fn much(flow: &Flow) -> Option<f64> {
+    flow.server_stopped.and_then(|stopped| stopped.part()).filter(|part| *part >= PART)
+}
+
+/// The server's SSH process is stopped for much of the time, by signals or for what traces it. Where the path is
+/// full meanwhile, that costs no throughput.
 pub(super) fn stopped(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    if judged.fills_path() {
-        return None;
-    }
     let flow = judged.flow;
-    let part = flow.server_stopped.and_then(|stopped| stopped.part());
+    let (part, stopped) = much(flow).filter(|_| !judged.fills_path()).zip(flow.server_stopped)?;
     if let Some(tracer) = &flow.server_tracer {
-        return Some(traced(judged, tracer, part));
+        return Some(stopped_for(judged, tracer, part));
     }
-    let (part, stopped) = part.filter(|part| *part >= PART).zip(flow.server_stopped)?;
     let factor = 1.0 / (1.0 - part).max(0.05);
     Some(Finding {
         cause: "process_stopped",
@@ -46,26 +51,55 @@ pub(super) fn stopped(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-fn traced(judged: &JudgedDirection<'_>, tracer: &Tracer, part: Option<f64>) -> Finding {
-    let Tracer { process, name } = tracer;
-    let who =
-        if name.is_empty() { format!("process {process}") } else { format!("{name} (process {process})") };
-    let mut evidence = vec![
-        judged.measured(),
-        format!("TracerPid of the SSH process is {process}: its system calls wait for that one"),
-    ];
-    evidence.extend(
-        part.map(|part| format!("it was found stopped for the tracer {} of the time", percent(part))),
-    );
+/// A tracer stops the process for this part of the time.
+fn stopped_for(judged: &JudgedDirection<'_>, tracer: &Tracer, part: f64) -> Finding {
     Finding {
         cause: "process_stopped",
         title: format!(
-            "The SSH process of the server is traced by {who}, which slows {}s down.",
+            "The SSH process of the server is traced by {}, which slows {}s down.",
+            name(tracer),
             judged.direction.name()
         ),
-        evidence,
+        evidence: vec![
+            judged.measured(),
+            is_traced(tracer),
+            format!("it was found stopped for the tracer {} of the time", percent(part)),
+        ],
         gain: "not known: measure again without it".to_owned(),
-        change: vec![format!("on the server: end the tracer (kill {process}), and measure again")],
+        change: vec![format!("on the server: end the tracer (kill {}), and measure again", tracer.process)],
         weight: TRACED,
     }
+}
+
+/// The server's SSH process is traced, and was not found stopped for much of the time: what that costs is not
+/// known. Programs that guard a system trace all processes of some users for good.
+pub(super) fn traced(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let flow = judged.flow;
+    let tracer = flow.server_tracer.as_ref().filter(|_| !judged.fills_path() && much(flow).is_none())?;
+    let seldom = flow.server_stopped.map(|stopped| {
+        format!("{} of {} looks at it found it stopped for the tracer", stopped.found, stopped.looks)
+    });
+    Some(Finding {
+        cause: "process_stopped",
+        title: format!(
+            "The SSH process of the server is traced by {}; what that costs {}s was not seen.",
+            name(tracer),
+            judged.direction.name()
+        ),
+        evidence: [judged.measured(), is_traced(tracer)].into_iter().chain(seldom).collect(),
+        gain: "not known: measure again without it".to_owned(),
+        change: vec![format!(
+            "on the server: if the tracer is not wanted, end it (kill {}), and measure again",
+            tracer.process
+        )],
+        weight: ONLY_TRACED,
+    })
+}
+
+fn name(Tracer { process, name }: &Tracer) -> String {
+    if name.is_empty() { format!("process {process}") } else { format!("{name} (process {process})") }
+}
+
+fn is_traced(tracer: &Tracer) -> String {
+    format!("TracerPid of the SSH process is {}: its system calls may wait for that one", tracer.process)
 }

@@ -44,6 +44,7 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
         found.extend(outages::outages(judged).or_else(|| path(judged)));
     }
     found.extend(bloat(judged));
+    found.extend(stopped::traced(judged));
     found
 }
 

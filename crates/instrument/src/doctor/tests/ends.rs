@@ -252,12 +252,37 @@ fn process_that_is_stopped_is_told_before_what_follows_from_it() {
     up(&mut facts).server_stopped = Some(Stopped { found: 3, looks: 40 });
     assert_ne!(first(&facts).0, "process_stopped");
     up(&mut facts).server_tracer = Some(Tracer { process: 4711, name: "strace".to_owned() });
+    up(&mut facts).server_stopped = Some(Stopped { found: 14, looks: 30 });
     let (cause, title) = first(&facts);
-    assert!(cause == "process_stopped" && title.contains("traced by strace (process 4711)"), "{title}");
+    assert!(
+        cause == "process_stopped" && title.contains("traced by strace (process 4711), which slows"),
+        "{title}"
+    );
     // Beside a full path a tracer costs nothing.
     sender(&mut facts).loaded_rtt = Some(0.09);
     facts.up_together = Some(3.7e6);
     assert!(diagnose(&facts).iter().all(|found| found.cause != "process_stopped"));
+}
+
+#[test]
+fn tracer_that_stops_nothing_hides_no_other_cause() {
+    let mut facts = good();
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 131072")]);
+    up(&mut facts).rate = 1.2e6;
+    (sender(&mut facts).receive_window, sender(&mut facts).window) = (Some(0.92), Some(62_000.0));
+    facts.up_together = Some(4.8e6);
+    let without = first(&facts).0;
+    assert_eq!(without, "receive_buffer");
+    // What guards the system traces each session for good.
+    for seen in [None, Some(Stopped { found: 1, looks: 38 })] {
+        up(&mut facts).server_stopped = seen;
+        up(&mut facts).server_tracer = Some(Tracer { process: 71, name: "guard".to_owned() });
+        assert_eq!(first(&facts).0, without);
+        let found = diagnose(&facts);
+        let traced = found.iter().find(|found| found.cause == "process_stopped").expect("it is named");
+        let title = &traced.title;
+        assert!(title.contains("by guard (process 71); what that costs uploads was not seen"), "{title}");
+    }
 }
 
 #[test]
