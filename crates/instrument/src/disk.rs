@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use lh_sys::errno_text;
 
+use crate::command::quoted;
 use crate::fault::Fault;
-use crate::shell::quoted;
 use crate::target::Remote;
 use crate::task::{Shown, random};
 

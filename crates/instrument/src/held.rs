@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use lh_client::{SessionSetup, Start};
 
+use crate::command::sh;
 use crate::fault::Fault;
-use crate::shell::{SHORT, sh};
+use crate::shell::SHORT;
 use crate::target::Target;
 use crate::task::{Data, Opens, Task};
 

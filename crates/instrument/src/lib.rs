@@ -7,6 +7,7 @@
 
 mod agent;
 pub mod bench;
+mod command;
 mod connects;
 mod disk;
 pub mod doctor;
@@ -23,6 +24,6 @@ mod stats;
 mod target;
 mod task;
 
+pub use command::quoted;
 pub use fault::{BadList, Fault, NoResults, NoServer};
-pub use shell::quoted;
 pub use target::Target;

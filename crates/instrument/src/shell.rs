@@ -1,4 +1,4 @@
-//! Commands for the server's shell, and facts about its system.
+//! Short scripts for the server's shell, and facts about its system.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lh_client::{SessionSetup, Start};
 
+use crate::command::sh;
 use crate::fault::Fault;
 use crate::memory::{self, MemoryGroups};
 use crate::target::Remote;
@@ -148,16 +149,6 @@ impl System {
     }
 }
 
-/// Returns the text as one word for a shell.
-pub fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// A command line for any login shell that has `/bin/sh` run the script.
-pub(crate) fn sh(script: &str) -> Vec<u8> {
-    format!("exec /bin/sh -c {}", quoted(script.trim())).into_bytes()
-}
-
 /// Characters of an answer that are shown.
 const LONGEST_ANSWER: usize = 100;
 
@@ -253,11 +244,6 @@ mod tests {
         assert_eq!(said, ": \"This service allows sftp connections only.\"");
         assert_eq!(first_line(" \n"), "");
         assert!(first_line("\x1b[31mred\n").starts_with(": \"\\"), "{}", first_line("\x1b[31mred"));
-    }
-
-    #[test]
-    fn quotes_reach_the_inner_shell() {
-        assert_eq!(sh("echo 'a'"), br"exec /bin/sh -c 'echo '\''a'\'''");
     }
 
     #[test]

@@ -10,10 +10,10 @@ use super::keeper::MANY;
 use super::process::{Guard, children_cpu, finish, kill, no_pipes, piped, spawn, waiting};
 use super::results::Plan;
 use super::row::Unit;
+use crate::command::sh;
 use crate::far_end::{FarEnd, ForwardMethod};
 use crate::fault::Fault;
 use crate::flow::Direction;
-use crate::shell::sh;
 use crate::task::random;
 
 /// Small files of a copy, and their length, bytes.

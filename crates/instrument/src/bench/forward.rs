@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::child::{Bench, Figure};
 use super::process::{kill, said, spawn};
 use super::row::Unit;
+use crate::command::quoted;
 use crate::far_end::ForwardMethod;
 use crate::fault::Fault;
 use crate::flow::Direction;
-use crate::shell::quoted;
 
 /// Time limit for the client to log in and to listen.
 const LISTENS: Duration = Duration::from_secs(20);

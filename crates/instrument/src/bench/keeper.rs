@@ -3,9 +3,9 @@
 //! The command that removes it waits for the end of its input. It runs when the connection ends, however
 //! this process ended.
 
+use crate::command::quoted;
 use crate::fault::Fault;
 use crate::held::Held;
-use crate::shell::quoted;
 use crate::target::Target;
 
 /// Entries of the large directory.

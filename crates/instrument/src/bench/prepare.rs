@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::results::Plan;
 use super::server_cpu::Acceptor;
+use crate::command::quoted;
 use crate::far_end::FarEnd;
 use crate::fault::Fault;
-use crate::shell::quoted;
 use crate::target::{Remote, Target};
 
 /// The TCP end at the server, and why there is none, or what is not measured with it.

@@ -6,7 +6,8 @@ use std::path::Path;
 use lh_client::{Pty, SessionSetup, Start};
 
 use super::facts::{Home, Shell};
-use crate::shell::{SHORT, System, quoted};
+use crate::command::quoted;
+use crate::shell::{SHORT, System};
 use crate::target::Remote;
 use crate::task::{Data, Opens, Shown, Task};
 

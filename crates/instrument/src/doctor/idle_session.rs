@@ -11,7 +11,8 @@ use lh_client::{SessionSetup, Start};
 
 use super::facts::{Facts, Idle, IdleEnd};
 use super::finding::Finding;
-use crate::shell::{SHORT, sh};
+use crate::command::sh;
+use crate::shell::SHORT;
 use crate::stats::time;
 use crate::target::Target;
 use crate::task::{Data, Opens, Task};

@@ -18,7 +18,7 @@ use self::bulk::Bulk;
 use self::shared::{RANDOM, Shared};
 pub(crate) use self::watch::LATE;
 use self::watch::{GRACE, Phase, Watch};
-use crate::shell::sh;
+use crate::command::sh;
 use crate::target::Remote;
 pub(crate) use comparison::Comparison;
 pub(crate) use shared::{Data, Opens, Shown, Task, random};
