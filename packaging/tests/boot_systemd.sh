@@ -1,7 +1,7 @@
 #!/bin/sh
 # Boots the Debian system in the directory $1 with systemd, in namespaces of its own, runs $2 of its /packages as a
-# service, and prints what it prints. Exits with status 77 if systemd cannot be booted here. Run by
-# `cargo xtask dist --test` as root.
+# service, and prints what it prints. Exits with status 77 if this machine permits no control groups or namespaces of
+# its own, and with another one if anything fails after that. Run by `cargo xtask dist --test` as root.
 set -eu
 root=$1
 script=$2
@@ -30,14 +30,15 @@ ExecStart=/bin/sh /packages/$script
 StandardOutput=append:/packages/output
 StandardError=append:/packages/output
 END
-# Its presence also shows that the service has started.
-rm -f "$root/packages/output"
+# Its presence also shows that the service has started; that of `permitted`, that this machine permits the boot.
+rm -f "$root/packages/output" "$root/packages/permitted"
 (
     for directory in $hierarchies; do
         mkdir "$directory/$group" && sh -c 'echo $PPID' > "$directory/$group/cgroup.procs" || exit 0
     done
     timeout --kill-after=5 1800 unshare --cgroup --mount --pid --net --uts --ipc --fork --kill-child sh -euc '
         cd "$0"
+        touch packages/permitted
         ip link set lo up
         mount --bind . "$0"
         cd "$0"
@@ -53,13 +54,17 @@ rm -f "$root/packages/output"
             mknod -m 666 "dev/${node%:*}" c 1 "${node#*:}"
         done
         mknod -m 666 dev/tty c 5 0
+        refused() {
+            rm packages/permitted
+            exit 1
+        }
         if [ -e /sys/fs/cgroup/cgroup.procs ]; then
-            mount -t cgroup2 cgroup2 sys/fs/cgroup
+            mount -t cgroup2 cgroup2 sys/fs/cgroup || refused
         else
             mount -t tmpfs -o mode=755 cgroup sys/fs/cgroup
             mkdir sys/fs/cgroup/unified sys/fs/cgroup/systemd
-            mount -t cgroup2 cgroup2 sys/fs/cgroup/unified
-            mount -t cgroup -o none,name=systemd cgroup sys/fs/cgroup/systemd
+            mount -t cgroup2 cgroup2 sys/fs/cgroup/unified || refused
+            mount -t cgroup -o none,name=systemd cgroup sys/fs/cgroup/systemd || refused
         fi
         mkdir -p old
         pivot_root . old
@@ -71,7 +76,9 @@ rm -f "$root/packages/output"
 ) > "$root/packages/boot.log" 2>&1 || true
 if [ ! -e "$root/packages/output" ]; then
     cat "$root/packages/boot.log"
-    exit 77
+    if [ ! -e "$root/packages/permitted" ]; then exit 77; fi
+    echo "systemd ended before $script began"
+    exit 1
 fi
 cat "$root/packages/output"
 grep -q '^passed: ' "$root/packages/output"
