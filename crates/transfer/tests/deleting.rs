@@ -183,7 +183,9 @@ fn deletions_go_on_while_a_replaced_file_is_read_back() {
             let temp = TempTree::new();
             temp.file("from/was_dir", 300_000);
             temp.file("to/from/was_dir/x", 10);
-            (0..1000).for_each(|n| temp.file(format!("to/from/old{n}"), 1));
+            for n in 0..1000 {
+                temp.file(format!("to/from/old{n}"), 1);
+            }
             let options = Options { verify: Verify::Always, ..deleting() };
             let ended = sync_with(direction, &temp, options, &mut setup).well();
             assert_eq!((ended.summary.files, ended.summary.deleted), (1, 1002), "{direction:?}");

@@ -9,12 +9,12 @@ use crate::task::LATE;
 
 /// Bytes that a direction has moved from which large packets pass.
 const MUCH_MOVED: f64 = 1e6;
-/// Bytes that a connection has moved from which it broke off in a transfer. A server that closes connections at
-/// the command moves none, and what else is measured of it says why.
+/// Bytes that a connection has moved from which it broke off in a transfer. A server that closes connections
+/// at the command moves none, and what else is measured of it says why.
 const TRANSFERS: f64 = 100_000.0;
 /// Time without progress, seconds, from which a transfer stands still; and where transfers of both directions
-/// did not end in time and nothing moved until their end. Where the rest of the data still arrives, the path is
-/// slow, or loses packets.
+/// did not end in time and nothing moved until their end. Where the rest of the data still arrives, the path
+/// is slow, or loses packets.
 const STILL: f64 = 2.0;
 const STILL_BOTH: f64 = 1.0;
 /// Rate up to which a transfer stands still, bytes/s.

@@ -18,8 +18,8 @@ pub(super) fn much(flow: &Flow) -> Option<f64> {
     flow.server_stopped.and_then(|stopped| stopped.part()).filter(|part| *part >= PART)
 }
 
-/// The server's SSH process is stopped for much of the time, by signals or for what traces it. Where the path is
-/// full meanwhile, that costs no throughput.
+/// The server's SSH process is stopped for much of the time, by signals or for what traces it. Where the path
+/// is full meanwhile, that costs no throughput.
 pub(super) fn stopped(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
     let (part, stopped) = much(flow).filter(|_| !judged.fills_path()).zip(flow.server_stopped)?;

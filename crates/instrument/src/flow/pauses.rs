@@ -16,8 +16,8 @@ pub(crate) struct Pauses {
     /// Number of those that count, and their length together, seconds.
     pub(crate) count: usize,
     pub(crate) seconds: f64,
-    /// Length, seconds, of the pause in which the data ended, where nothing moved after them either. Zero where
-    /// data ended in time, or the rest of them arrived late.
+    /// Length, seconds, of the pause in which the data ended, where nothing moved after them either. Zero
+    /// where data ended in time, or the rest of them arrived late.
     pub(crate) endless: f64,
 }
 
@@ -54,8 +54,8 @@ impl Pauses {
     }
 }
 
-/// Returns for how long nothing had moved when the data ended, seconds, given all samples until the end of the
-/// task. Zero if anything has moved after the data.
+/// Returns for how long nothing had moved when the data ended, seconds, given all samples until the end of
+/// the task. Zero if anything has moved after the data.
 ///
 /// Samples that are missing do not matter here: the counter is the same before them and after them.
 pub(super) fn endless(points: &[&Point], count: impl Fn(&Point) -> Option<u64>, ended: f64) -> f64 {

@@ -42,7 +42,8 @@ fn connections_that_are_reset_after_some_bytes_are_named_with_them() {
 #[test]
 fn transfers_that_are_late_and_still_move_do_not_stand_still() {
     let mut facts = good();
-    // 15 % of the packets are lost: TCP waits longer and longer before it sends again, and is not done in time.
+    // 15 % of the packets are lost: TCP waits longer and longer before it sends again, and is not done in
+    // time.
     let failure = Some(crate::task::LATE.to_owned());
     let pauses = Pauses { longest: 1.6, count: 3, seconds: 2.8, endless: 0.0 };
     let lost = Sender { segments: 900.0, resent: 140.0, ..facts.up.clone().unwrap().sender.unwrap() };
