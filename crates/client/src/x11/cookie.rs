@@ -2,7 +2,7 @@
 
 use std::fs::DirBuilder;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -12,7 +12,6 @@ use lh_crypto::{Random as _, SystemRandom};
 use lh_sys::spawn::spawn_unblocked;
 use zeroize::Zeroizing;
 
-use super::WaitFor;
 use super::display::Display;
 use crate::log::Logger;
 use crate::ui::LogLevel;
@@ -23,6 +22,9 @@ const MIT: &str = "MIT-MAGIC-COOKIE-1";
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(60);
 /// Longest accepted cookie, bytes; XDM's and MIT's have 16.
 const COOKIE_MAX: usize = 512;
+
+/// Waits until a descriptor is readable, as [`Client::wait_for`](crate::Client::wait_for) does.
+pub(super) type WaitFor<'a> = dyn FnMut(BorrowedFd<'_>) + 'a;
 
 /// Name and data of an X11 authentication protocol.
 pub(super) struct Cookie {

@@ -25,7 +25,7 @@ use zeroize::Zeroizing;
 use crate::log::{Logger, sanitise};
 use crate::ui::LogLevel;
 use channel::X11Channel;
-use cookie::Cookie;
+use cookie::{Cookie, WaitFor};
 use display::Display;
 use gate::Gate;
 
@@ -50,9 +50,6 @@ impl std::fmt::Debug for X11Request {
         f.write_str("X11Request")
     }
 }
-
-/// Waits until a descriptor is readable, as [`Client::wait_for`](crate::Client::wait_for) does.
-type WaitFor<'a> = dyn FnMut(BorrowedFd<'_>) + 'a;
 
 /// The display that programs at the server may use. Clones share it.
 #[derive(Clone)]
