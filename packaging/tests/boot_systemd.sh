@@ -1,7 +1,8 @@
 #!/bin/sh
-# Boots the Debian system in the directory $1 with systemd, in namespaces of its own, runs $2 of its /packages as a
-# service, and prints what it prints. Exits with status 77 if this machine permits no control groups or namespaces of
-# its own, and with another one if anything fails after that. Run by `cargo xtask dist --test` as root.
+# Boots the Debian system in the directory $1 with systemd, in namespaces of its own, runs $2 of its /packages
+# as a service, and prints what it prints. Exits with status 77 if this machine permits no control groups or
+# namespaces of its own, and with another one if anything fails after that. Run by `cargo xtask dist --test`
+# as root.
 set -eu
 root=$1
 script=$2
@@ -30,7 +31,8 @@ ExecStart=/bin/sh /packages/$script
 StandardOutput=append:/packages/output
 StandardError=append:/packages/output
 END
-# Its presence also shows that the service has started; that of `permitted`, that this machine permits the boot.
+# Its presence also shows that the service has started; that of `permitted`, that this machine permits the
+# boot.
 rm -f "$root/packages/output" "$root/packages/permitted"
 (
     for directory in $hierarchies; do

@@ -265,27 +265,6 @@ fn process_that_is_stopped_is_told_before_what_follows_from_it() {
 }
 
 #[test]
-fn tracer_that_stops_nothing_hides_no_other_cause() {
-    let mut facts = good();
-    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 131072")]);
-    up(&mut facts).rate = 1.2e6;
-    (sender(&mut facts).receive_window, sender(&mut facts).window) = (Some(0.92), Some(62_000.0));
-    facts.up_together = Some(4.8e6);
-    let without = first(&facts).0;
-    assert_eq!(without, "receive_buffer");
-    // What guards the system traces each session for good.
-    for seen in [None, Some(Stopped { found: 1, looks: 38 })] {
-        up(&mut facts).server_stopped = seen;
-        up(&mut facts).server_tracer = Some(Tracer { process: 71, name: "guard".to_owned() });
-        assert_eq!(first(&facts).0, without);
-        let found = diagnose(&facts);
-        let traced = found.iter().find(|found| found.cause == "process_stopped").expect("it is named");
-        let title = &traced.title;
-        assert!(title.contains("by guard (process 71); what that costs uploads was not seen"), "{title}");
-    }
-}
-
-#[test]
 fn time_that_the_hypervisor_takes_is_named() {
     let mut facts = good();
     // Recorded on a virtual machine whose neighbours were busy: a third of the time was stolen.

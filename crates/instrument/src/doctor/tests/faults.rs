@@ -4,7 +4,7 @@ use super::super::diagnose::diagnose;
 use super::super::facts::{BelowPolicer, Facts};
 use super::{first, good, sender, up};
 use crate::disk::Full;
-use crate::flow::{Flow, Pauses, Sender, Turns};
+use crate::flow::{Flow, Pauses, Sender, Stopped, Tracer, Turns};
 use crate::memory::{self, MemoryGroup};
 use crate::shell::System;
 use lh_metrics::drops::Drops;
@@ -73,6 +73,27 @@ fn connections_that_end_before_any_data_do_not_break_off_in_transfers() {
     assert!(!is_named(&facts, "broken_off"));
     up(&mut facts).moved = 0.4e6;
     assert!(first(&facts).1.ends_with("the upload after 400 kB."), "{:?}", first(&facts));
+}
+
+#[test]
+fn tracer_that_stops_nothing_hides_no_other_cause() {
+    let mut facts = good();
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 131072")]);
+    up(&mut facts).rate = 1.2e6;
+    (sender(&mut facts).receive_window, sender(&mut facts).window) = (Some(0.92), Some(62_000.0));
+    facts.up_together = Some(4.8e6);
+    let without = first(&facts).0;
+    assert_eq!(without, "receive_buffer");
+    // What guards the system traces each session for good.
+    for seen in [None, Some(Stopped { found: 1, looks: 38 })] {
+        up(&mut facts).server_stopped = seen;
+        up(&mut facts).server_tracer = Some(Tracer { process: 71, name: "guard".to_owned() });
+        assert_eq!(first(&facts).0, without);
+        let found = diagnose(&facts);
+        let traced = found.iter().find(|found| found.cause == "process_stopped").expect("it is named");
+        let title = &traced.title;
+        assert!(title.contains("by guard (process 71); what that costs uploads was not seen"), "{title}");
+    }
 }
 
 /// A group of version 1 of control groups, as the server's script prints it.
