@@ -8,6 +8,7 @@ use std::path::Path;
 
 use common::syncing::{DIRECTIONS, inodes_of, options, plan, servers, set_time, sync_with};
 use common::{Ended, Faults, Setup, TempTree, bytes_of, copy_with, same_tree, stock};
+use lh_testkit::Seeded;
 use lh_transfer::{Direction, Keep, Options, Plan, Rule, Selection, TreeSync, Verify};
 
 fn deleting() -> Options {
@@ -187,6 +188,7 @@ fn deletions_go_on_while_a_replaced_file_is_read_back() {
                 temp.file(format!("to/from/old{n}"), 1);
             }
             let options = Options { verify: Verify::Always, ..deleting() };
+            setup.slow_files = Some(Seeded::new(1));
             let ended = sync_with(direction, &temp, options, &mut setup).well();
             assert_eq!((ended.summary.files, ended.summary.deleted), (1, 1002), "{direction:?}");
             same_tree(&temp.join("from"), &temp.join("to/from"), true);
