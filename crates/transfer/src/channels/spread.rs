@@ -22,7 +22,10 @@ pub(crate) struct Spread<'a> {
 /// Returns true where no file bytes are to go until it is known what a second OPEN does.
 pub(crate) fn stops_to_reopen(reopening: Reopening, tasks: &Tasks, ends: &Ends) -> bool {
     let Some(key) = reopening.asking() else { return false };
+    // A server that turns out to have one file open at a time meanwhile is not asked any more.
+    let one_at_a_time = ends.get(ends.channels.side()).is_some_and(Remote::one_at_a_time);
     tasks.sending.front() == Some(&key)
+        && !one_at_a_time
         && ends.channels_up() > 1
         && tasks.files.get(key).is_some_and(|file| file.is_big())
 }

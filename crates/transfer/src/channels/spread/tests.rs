@@ -189,3 +189,18 @@ fn what_a_refused_open_did_is_asked_again_behind_a_lost_channel() {
     copy.spread().open_front();
     assert!(copy.stops() && copy.awaited() == [0, 0, 1], "the other channel is asked");
 }
+
+#[test]
+fn a_server_with_one_file_at_a_time_is_not_asked_what_a_second_open_does() {
+    let mut copy = Copy::new(Direction::Upload, 10 * LEAST_LEFT);
+    copy.file().handles.plain = Plain::Yes;
+    copy.file().requests.next = 1000;
+    copy.file().requests.writes = 1;
+    copy.spread().open_front();
+    assert!(copy.stops(), "until all is confirmed");
+    copy.ends.open_one_at_a_time(Side::Target);
+    copy.file().requests.writes = 0;
+    copy.spread().open_front();
+    assert_eq!(copy.awaited(), [0; 3]);
+    assert!(!copy.stops(), "nothing would end that");
+}
