@@ -257,7 +257,7 @@ cmp big.h5 /data/big.h5
         As(r#"
 lhssh data1 'touch /tmp/session; exec sleep 1000' & session=$!
 eventually test -e /tmp/session
-id=$(longhaul sessions | grep -o '^[0-9a-f]\{4\}' | head -1)
+id=$(longhaul sessions | grep ' command .* connected' | grep -o '^[0-9a-f]\{4\}' | head -1)
 [ "$id" ]
 eval "${example/388a/$id}"
 ! wait $session
