@@ -243,7 +243,8 @@ lhscp -q -l 2000 big.h5 data1:/data/ & copy=$!
 eventually sh -c 'longhaul transfers | grep big.h5'
 # A copy that has moved nothing leaves nothing to resume.
 eventually sh -c 'find /data -name ".big.h5.*" -size +64k | grep .'
-kill -INT $copy
+# Not INT, which the shell has jobs in the background ignore.
+kill -TERM $copy
 wait $copy || :
 id=$(longhaul transfers | grep -o '^[0-9a-f]\{4\}' | head -1)
 [ "$id" ]
