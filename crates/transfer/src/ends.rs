@@ -168,6 +168,12 @@ impl Ends {
         Some((remote.awaited(), most_on_a_channel(remote.session().takes_many_requests())))
     }
 
+    /// Returns true where the end that may have several channels has one file open at a time, so that more
+    /// channels are of no use.
+    pub(crate) fn is_one_at_a_time(&self) -> bool {
+        self.get(self.channels.side()).is_some_and(Remote::one_at_a_time)
+    }
+
     /// From now on `side` opens nothing while something is open.
     pub(crate) fn open_one_at_a_time(&mut self, side: Side) {
         if let Some(remote) = self.remote(side) {

@@ -23,9 +23,8 @@ pub(crate) struct Spread<'a> {
 pub(crate) fn stops_to_reopen(reopening: Reopening, tasks: &Tasks, ends: &Ends) -> bool {
     let Some(key) = reopening.asking() else { return false };
     // A server that turns out to have one file open at a time meanwhile is not asked any more.
-    let one_at_a_time = ends.get(ends.channels.side()).is_some_and(Remote::one_at_a_time);
     tasks.sending.front() == Some(&key)
-        && !one_at_a_time
+        && !ends.is_one_at_a_time()
         && ends.channels_up() > 1
         && tasks.files.get(key).is_some_and(|file| file.is_big())
 }
@@ -49,7 +48,7 @@ impl Spread<'_> {
     pub(crate) fn open_front(&mut self) {
         let Some(&key) = self.tasks.sending.front() else { return };
         let side = self.ends.channels.side();
-        if self.ends.get(side).is_some_and(Remote::one_at_a_time) {
+        if self.ends.is_one_at_a_time() {
             return;
         }
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| file.is_big()) else { return };

@@ -43,8 +43,7 @@ impl Engine {
             && !(self.tree.walk.is_empty() && self.tree.top.is_empty());
         let shared = front.is_some_and(File::is_big) || many;
         let first = self.ends.get(self.ends.channels.side());
-        let one_open = first.is_some_and(Remote::one_at_a_time);
-        if self.plan.direction == Direction::Relay || !shared || one_open {
+        if self.plan.direction == Direction::Relay || !shared || self.ends.is_one_at_a_time() {
             return 0;
         }
         let demand = Demand {
