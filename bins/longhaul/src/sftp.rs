@@ -6,11 +6,30 @@ use std::os::unix::net::UnixStream;
 
 use bytes::BytesMut;
 use lh_sftp::{Incoming, Reply, ReplyBody, Request, Session};
+use lh_ssh_transfer::Connection;
 
 use crate::fault::Fault;
 
 /// Read in one go.
 const CHUNK: usize = 64 * 1024;
+
+/// Runs `work` with an SFTP session on the connection, then takes leave of the server.
+///
+/// # Errors
+/// Those of `work`, or why the connection ended, which says more than that it did.
+pub(crate) fn over_connection<T: Send>(
+    mut connection: Connection,
+    work: impl FnOnce(UnixStream) -> Result<T, Fault> + Send,
+) -> Result<T, Fault> {
+    let done = connection.run_sftp(work);
+    connection.close();
+    match done.map_err(Fault::system("SFTP"))? {
+        (Some(Ok(done)), _) => Ok(done),
+        (_, Err(error)) => Err(Fault::Refused(error.to_string())),
+        (Some(Err(fault)), Ok(())) => Err(fault),
+        (None, Ok(())) => Err(Fault::Closed),
+    }
+}
 
 /// The client's side of one SFTP session.
 pub(crate) struct Sftp {

@@ -16,7 +16,7 @@ use lh_transfer::{display_name, status_text};
 
 use super::origin::Origin;
 use crate::fault::{Fault, say};
-use crate::sftp::Sftp;
+use crate::sftp::{Sftp, over_connection};
 
 /// Removes what a copy has left; false where something stays, which is said.
 pub(super) fn clean(saved: &Saved) -> bool {
@@ -85,17 +85,9 @@ fn remove_there(origin: &Origin, host: &Host, parts: &[&SavedPart]) -> Result<bo
     let request = connecting.request(&host.name, host.port, host.user.as_deref(), account);
     let mut ui = TerminalUi::default();
     take_leave(|_| ());
-    let mut connection = Connection::log_in(&request, &mut ui)
+    let connection = Connection::log_in(&request, &mut ui)
         .ok_or_else(|| Fault::Refused(format!("no connection to {}", host.name)))?;
-    let done = connection.run_sftp(|stream| remove_over(stream, parts));
-    connection.close();
-    let (done, ended) = done.map_err(Fault::system("SFTP"))?;
-    match (done, ended) {
-        (Some(Ok(all)), _) => Ok(all),
-        (_, Err(error)) => Err(Fault::Refused(error.to_string())),
-        (Some(Err(fault)), Ok(())) => Err(fault),
-        (None, Ok(())) => Err(Fault::Closed),
-    }
+    over_connection(connection, |stream| remove_over(stream, parts))
 }
 
 fn remove_over(stream: UnixStream, parts: &[&SavedPart]) -> Result<bool, Fault> {

@@ -21,7 +21,7 @@ use lh_terminal::TerminalUi;
 use lh_transfer::display_name;
 
 use crate::fault::Fault;
-use crate::sftp::Sftp;
+use crate::sftp::{Sftp, over_connection};
 use known::Known;
 use manifests::Manifests;
 use report::{CANNOT, Findings};
@@ -108,18 +108,8 @@ fn check_remote(
     let request = connecting.request(&host.name, host.port, host.user.as_deref(), account);
     let mut ui = TerminalUi::default();
     take_leave(|_| ());
-    let mut connection = Connection::log_in(&request, &mut ui).ok_or(Fault::Closed)?;
-    let work = |stream| check_over(stream, path, manifests, known, findings);
-    let done = connection.run_sftp(work);
-    connection.close();
-    let (done, ended) = done.map_err(Fault::system("SFTP"))?;
-    match (done, ended) {
-        (Some(Ok(())), _) => Ok(()),
-        // Why the connection ended says more than that it did.
-        (_, Err(error)) => Err(Fault::Refused(error.to_string())),
-        (Some(Err(fault)), Ok(())) => Err(fault),
-        (None, Ok(())) => Err(Fault::Closed),
-    }
+    let connection = Connection::log_in(&request, &mut ui).ok_or(Fault::Closed)?;
+    over_connection(connection, |stream| check_over(stream, path, manifests, known, findings))
 }
 
 fn check_over(
