@@ -45,9 +45,6 @@ pub(crate) struct Channel {
 /// running.
 const LEAVE: Duration = Duration::from_millis(3500);
 
-/// Signals that end this program.
-const END_SIGNALS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
-
 /// Ends this program because of a signal.
 fn end_by(number: u8) -> ! {
     if i32::from(number) == Signal::QUIT.as_raw() {
@@ -71,7 +68,7 @@ fn ending() -> Option<UnixStream> {
         end_by(number);
     };
     // Those that are collected for the running command, as that of ^C may be, do not arrive here.
-    signals::on_first(&END_SIGNALS, act).ok()?;
+    signals::on_first(&lh_client::farewell::END_SIGNALS, act).ok()?;
     Some(ours)
 }
 

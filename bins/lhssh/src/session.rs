@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use lh_client::farewell;
 use lh_client::forward::TunnelEnd;
 use lh_client::{Client, ClientError, Forwards, LogLevel, Options, Pty, SessionSetup, X11Forward};
 use lh_config::enums::{ControlMaster, RequestTty};
@@ -41,7 +42,7 @@ pub(crate) fn session(
     } else {
         X11Forward::new(&options.config, logger.clone(), &mut |done| client.wait_for(done))
     };
-    let signals = lh_sys::signals::not_ignored(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM]);
+    let signals = lh_sys::signals::not_ignored(&farewell::END_SIGNALS);
     let signals = Signals::collect(&[&signals[..], &[Signal::WINCH]].concat()).map_err(local)?;
     client.signals_are_collected();
     let terminal: Terminal = Rc::new(RefCell::new(None));

@@ -25,7 +25,7 @@ pub(crate) const DISCONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Signals that end a process, and that it may handle.
-pub(crate) const END_SIGNALS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+pub const END_SIGNALS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
 /// Time for the link's own waits between two looks at the signals.
 const BRIEF: Duration = Duration::from_millis(1);

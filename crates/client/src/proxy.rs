@@ -6,15 +6,14 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::farewell::END_SIGNALS;
+use crate::options::user_shell;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
 use lh_sys::signals;
 use lh_sys::spawn::spawn_unblocked;
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
-use rustix::process::Signal;
-
-use crate::options::user_shell;
 
 /// A running `ProxyCommand`. Gets SIGHUP when dropped, as when a terminal hangs up.
 #[derive(Debug)]
@@ -70,7 +69,7 @@ pub(crate) fn carry(
         // ^C at the terminal may be for a local command (`lhsftp`), not for the connection.
         let _ = rustix::process::setsid();
         // The thread that would act on signals exists only in the parent.
-        signals::restore_defaults(&[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT]);
+        signals::restore_defaults(&END_SIGNALS);
         // With this end open in the copy, the parent's close would go unnoticed.
         ours = None;
         // A reader of our output must not wait for the copy to exit.

@@ -4,9 +4,6 @@ use lh_client::farewell;
 use lh_sys::signals;
 use rustix::process::Signal;
 
-/// Signals that end the program, wherever nothing else waits for them.
-const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
-
 /// From now on a signal that nothing else waits for ends the program as it would without this, but first the
 /// servers that keep sessions hear of it, and `and_then` is called. A second signal ends it at once, but for
 /// SIGHUP: a terminal that is closed sends it twice, itself and by the shell. Only the first call has an
@@ -16,7 +13,7 @@ pub fn take_leave(and_then: impl FnOnce(Signal) + Send + 'static) {
     TAKEN.call_once(|| {
         farewell::prepare();
         // Without such a thread a signal ends the program as it ends any other.
-        let _ = signals::on_first(&ENDING, move |signal| {
+        let _ = signals::on_first(&farewell::END_SIGNALS, move |signal| {
             signals::restore_defaults(&[Signal::INT, Signal::TERM, Signal::QUIT]);
             farewell::leave_all();
             and_then(signal);
