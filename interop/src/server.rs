@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use crate::{Lab, our};
+use crate::{Lab, eventually, our};
 
 /// Our server, on a port that the kernel chose.
 pub struct Lhsshd {
@@ -80,6 +80,18 @@ impl Lhsshd {
     /// Returns the server's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Number of resumptions of sessions in the log.
+    pub fn resumptions(&self) -> usize {
+        self.log().matches(" resumed from ").count()
+    }
+
+    /// Waits until the log has at least this many resumptions of sessions. A resumed session carries data before
+    /// its monitor writes that line.
+    #[track_caller]
+    pub fn await_resumptions(&self, least: usize) {
+        eventually("the resumptions are logged", || self.resumptions() >= least);
     }
 
     /// Path of the server's log, for threads that outlive the test's server value.

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lh_interop::{Inetd, Lab, Lhsshd, find, me, our, process};
+use lh_session_list::Sessions;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::link::Link;
@@ -238,12 +239,23 @@ impl Site {
         all
     }
 
-    /// Waits until no connection is served any more.
+    /// Waits until no connection is served any more. Sessions that wait for a client, which was killed or has
+    /// given up, are ended as an administrator would.
     ///
     /// # Errors
     /// Some connections are still served.
     pub(super) fn settle(&self) -> Result<(), String> {
-        wait_until_none(|| self.serving(), "of servers outlive their clients")
+        let serving = || {
+            let all = self.serving();
+            for found in Sessions::ask().unwrap_or_default().found {
+                if found.session.wait.is_some() && all.contains(&found.session.pid) {
+                    // It may have ended meanwhile; if not, its processes stay in the list.
+                    let _ = lh_session_list::end(found.id);
+                }
+            }
+            all
+        };
+        wait_until_none(serving, "of servers outlive their clients")
     }
 
     /// Files in the directory of journals.
