@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Ended, Setup, TempTree, copy_with, plan, stock};
+use common::{Ended, Setup, TempTree, copy_with, plan, same_tree, stock, whole_tree};
 use lh_sftp::PacketType;
 use lh_transfer::{Direction, Options};
 
@@ -90,4 +90,22 @@ fn a_server_that_takes_long_is_waited_for() {
     let ended = copy(&temp, Direction::Download, 8_000_000, setup).well();
     assert!(is_right(&temp));
     assert!(!ended.notices.iter().any(|text| text.contains("not answered")), "{ended:?}");
+}
+
+/// Requests that are sent after a server's first answers, because of them, were not dropped.
+#[test]
+fn a_server_that_stands_still_is_waited_for() {
+    for direction in [Direction::Download, Direction::Upload] {
+        let temp = TempTree::new();
+        temp.dir("from");
+        for number in 0..1500 {
+            temp.file(format!("from/{number}"), 10);
+        }
+        let mut setup = stock(&[]);
+        setup.pause = Some((20, Duration::from_secs(75)));
+        let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+        let ended = copy_with(plan, whole_tree(), temp.path(), &mut setup).well();
+        assert!(ended.took >= Duration::from_secs(75), "{:?}", ended.took);
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
 }

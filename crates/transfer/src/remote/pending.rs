@@ -97,7 +97,9 @@ impl Pending {
 
     /// Takes out what was sent before the request that was answered last: it was dropped.
     pub(super) fn give_up_older(&mut self) -> Vec<(u32, Awaited)> {
-        let before = self.last_answered.map_or(0, |last| last.wrapping_sub(self.first_id) as usize);
+        // After answers in order, the last one precedes all requests that wait: the difference is below zero.
+        let ahead = self.last_answered.map_or(0, |last| last.wrapping_sub(self.first_id) as i32);
+        let before = usize::try_from(ahead).unwrap_or(0);
         let mut older = Vec::new();
         for at in 0..before.min(self.awaited.len()) {
             let id = self.first_id.wrapping_add(at as u32);
@@ -164,5 +166,16 @@ mod tests {
         assert!(pending.take(7).is_none() && pending.was_given_up(7) && !pending.was_given_up(7));
         assert_eq!(pending.take_all().count(), 2);
         assert!(pending.in_order);
+    }
+
+    #[test]
+    fn requests_sent_after_the_last_answered_one_are_not_older() {
+        for first in [7, u32::MAX] {
+            let mut pending = sent(first, 3);
+            assert!(pending.take(first).is_some());
+            pending.answered(first);
+            assert!(pending.give_up_older().is_empty(), "{first}");
+            assert_eq!(pending.take_all().count(), 2);
+        }
     }
 }

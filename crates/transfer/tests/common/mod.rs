@@ -9,7 +9,7 @@ mod setup;
 pub mod syncing;
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_testkit::Seeded;
@@ -98,6 +98,14 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 moved |= !end.to_server.bytes.is_empty();
                 continue;
             }
+            let pause = setup.pause.take_if(|(round, _)| *round == ended.rounds);
+            if let Some((_, pause)) = pause {
+                let end_of_pause = now + pause;
+                while now < end_of_pause {
+                    now += Duration::from_secs(1);
+                    engine.advance(end.side, &mut end.to_server, now);
+                }
+            }
             ended.moved += end.to_server.bytes.len() as u64;
             // A window that was shut opens.
             awake[at] |= end.to_server.budget() == 0;
@@ -122,6 +130,9 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                         (0, true) => engine.take_in(end.side, piece, now),
                         (channel, true) => engine.channel_take_in(channel, piece, now),
                     }
+                }
+                if pause.is_some() {
+                    engine.advance(end.side, &mut end.to_server, now);
                 }
                 (moved, awake[at]) = (true, true);
                 if setup.cut_after.is_some_and(|after| passed >= after)

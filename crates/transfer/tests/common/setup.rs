@@ -37,6 +37,8 @@ pub struct Setup {
     pub max_handles: Option<u64>,
     /// What a round trip takes.
     pub rtt: Duration,
+    /// The server stands still for that long in that round. Afterwards its answers come one at a time.
+    pub pause: Option<(usize, Duration)>,
     /// Additional channels the server allows.
     pub channels: usize,
     /// Each channel has a connection of its own, whose loop runs when something came on it or it is woken.
@@ -64,6 +66,7 @@ impl Default for Setup {
             early: false,
             max_handles: None,
             rtt: Duration::ZERO,
+            pause: None,
             channels: 0,
             separate: None,
             slow_files: None,
