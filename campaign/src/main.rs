@@ -13,13 +13,8 @@ usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT] [--servers] [-
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.split_first() {
-        Some((command, rest)) if command == "explore" => explore(rest),
-        Some((command, rest)) if command == "load" => load(rest),
-        // `load` starts this program again with this command.
-        Some((command, rest)) if command == "hostile-clients" => hostile_clients(rest),
-        Some((command, rest)) if command == "faults" => faults(rest),
-        Some((command, rest)) if command == "cuts" => cuts(rest),
-        _ => Err(USAGE.to_owned()),
+        Some((command, rest)) => run(command, rest),
+        None => Err(USAGE.to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -28,6 +23,28 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(command: &str, args: &[String]) -> Result<(), String> {
+    // The flags that take a value, and those that do not.
+    let (valued, bare, campaign): (&[&str], &[&str], fn(&[String]) -> Result<(), String>) = match command {
+        "explore" => (&["--seconds", "--seed", "--only"], &["--servers", "--clients"], explore),
+        "load" => (&["--idle", "--burst", "--hostile", "--honest"], &["--short"], load),
+        // `load` starts this program again with this command.
+        "hostile-clients" => (&["--port", "--count"], &[], hostile_clients),
+        "faults" => (&["--rounds", "--seconds", "--seed", "--only"], &["--small"], faults),
+        "cuts" => (&["--cuts", "--seconds", "--seed", "--size", "--only"], &[], cuts),
+        _ => return Err(USAGE.to_owned()),
+    };
+    let mut rest = args.iter().map(String::as_str);
+    while let Some(arg) = rest.next() {
+        if valued.contains(&arg) {
+            rest.next().ok_or_else(|| format!("{arg} needs a value"))?;
+        } else if !bare.contains(&arg) {
+            return Err(format!("{command}: unknown argument {arg}\n{USAGE}"));
+        }
+    }
+    campaign(args)
 }
 
 fn hostile_clients(args: &[String]) -> Result<(), String> {
