@@ -38,6 +38,8 @@ enum Line {
     /// Blank, or a comment.
     Nothing,
     Entry(Entry),
+    /// A key whose hashed name is damaged: no host's, but nothing is left to hash.
+    BrokenHash,
     Broken,
 }
 
@@ -71,13 +73,15 @@ impl File {
     }
 
     /// Calls `on_entry` for the entries, and warns about lines that are neither entries nor comments. A file
-    /// with such lines is not rewritten, because it may not be a known_hosts file.
-    fn check(&self, on_entry: impl Fn(&Entry)) -> Outcome {
+    /// with such lines is not rewritten, because it may not be a known_hosts file. `allow_broken_hashes`
+    /// permits lines whose hash no name is compared with.
+    fn check(&self, allow_broken_hashes: bool, on_entry: impl Fn(&Entry)) -> Outcome {
         let mut broken = false;
         for (number, _, line) in self.lines() {
             match line {
                 Line::Entry(entry) => on_entry(&entry),
-                Line::Broken => {
+                Line::BrokenHash if allow_broken_hashes => {}
+                Line::Broken | Line::BrokenHash => {
                     warn(&format!("{}:{number}: invalid line", shown(&self.path)));
                     broken = true;
                 }
@@ -180,7 +184,7 @@ pub(crate) fn remove(arguments: &Arguments, host: &str) -> Outcome {
             }
         }
     }
-    file.check(|_| ())?;
+    file.check(false, |_| ())?;
     if !removed {
         warn(&format!("Host {host} not found in {}", shown(&file.path)));
         return Ok(());
@@ -191,7 +195,7 @@ pub(crate) fn remove(arguments: &Arguments, host: &str) -> Outcome {
 /// Hashes all names.
 pub(crate) fn hash(arguments: &Arguments) -> Outcome {
     let file = File::open(arguments)?;
-    file.check(|entry| {
+    file.check(true, |entry| {
         if !entry.is_hashed() && entry.has_wildcard() {
             let (path, hosts) = (shown(&file.path), lh_client::sanitise(&entry.hosts));
             warn(&format!("{path}:{}: ignoring host name with wildcard: {hosts}", entry.number));
@@ -261,15 +265,13 @@ fn parse(number: usize, raw: &str) -> Line {
     let key = key.trim_start_matches(BLANK);
     let (key_type, blob) = key.split_at(word(key));
     let known = is_key_type(key_type) && !blob.trim_start_matches(BLANK).is_empty();
-    // A damaged hash matches no host.
-    if hosts.starts_with('|') && !known_hosts::is_hash(hosts) {
+    if !known && PublicKey::from_openssh_line(key).is_none() {
         return Line::Broken;
     }
-    if known || PublicKey::from_openssh_line(key).is_some() {
-        Line::Entry(Entry { number, marker, hosts: hosts.to_owned(), key: key.to_owned() })
-    } else {
-        Line::Broken
+    if hosts.starts_with('|') && !known_hosts::is_hash(hosts) {
+        return Line::BrokenHash;
     }
+    Line::Entry(Entry { number, marker, hosts: hosts.to_owned(), key: key.to_owned() })
 }
 
 #[cfg(test)]
@@ -292,10 +294,11 @@ mod tests {
             "@revoked h",
             "@what h ssh-rsa x",
             "h 1024 35 123",
-            "|1|x|y ssh-rsa x",
+            "|1|x|y what is this",
         ] {
             assert!(matches!(parse(1, line), Line::Broken), "{line}");
         }
+        assert!(matches!(parse(1, "|1|x|y ssh-rsa x"), Line::BrokenHash));
     }
 
     proptest! {

@@ -182,6 +182,34 @@ fn hashed_files_are_read_by_both_programs() {
     assert_eq!(lines(&found), lines(&theirs.run(&room, &["-HF", "host2", "-f", "known"])));
 }
 
+/// A damaged hash can match no host and hides no name: the line stays, and the others are hashed.
+///
+/// Covers: ssh-keygen -H
+#[test]
+fn damaged_hashes_stay_while_others_are_hashed() {
+    if Theirs::find("damaged_hashes_stay_while_others_are_hashed").is_none() {
+        return;
+    }
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "k"]);
+    let key = room.text("k.pub");
+    let damaged: Vec<String> =
+        ["|1|damaged", "|1|AAAA|BBBB", "|2|AAAA|BBBB"].iter().map(|hash| format!("{hash} {key}")).collect();
+    for before in [format!("{}host {key}", damaged.concat()), damaged.concat()] {
+        let mut results = Vec::new();
+        for program in ["ssh-keygen", OURS] {
+            room.write("known", &before);
+            let said = room.run(program, &["-H", "-f", "known"], "");
+            let text = room.text("known");
+            assert_eq!(text.lines().count(), before.lines().count(), "{program}");
+            assert!(text.starts_with(&damaged.concat()), "{program}: {text}");
+            assert!(!text.contains("host "), "{program}: {text}");
+            results.push(said);
+        }
+        assert_eq!(results[0], results[1]);
+    }
+}
+
 /// Covers: ssh-keygen -l; ssh-keygen -v
 #[test]
 fn key_list_fingerprints_match_ssh_keygen() {
