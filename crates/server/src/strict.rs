@@ -21,8 +21,10 @@ pub(crate) enum StrictError {
     #[error("{0}")]
     Missing(io::Error),
     /// The file cannot be opened or read.
-    #[error("Could not open user {kind} '{path}': {error}")]
+    #[error("Could not open user '{user}' {kind} '{}': {}", path.display(), lh_sys::errno_text(error))]
     Open {
+        /// Name of the user whose file it is.
+        user: String,
         /// The kind of content, for messages.
         kind: &'static str,
         /// The file.
@@ -31,8 +33,10 @@ pub(crate) enum StrictError {
         error: io::Error,
     },
     /// The path is a directory, a device or a pipe.
-    #[error("User {kind} '{path}' is not a regular file")]
+    #[error("User '{user}' {kind} '{}' is not a regular file", path.display())]
     NotRegular {
+        /// Name of the user whose file it is.
+        user: String,
         /// The kind of expected content, for messages.
         kind: &'static str,
         /// The file.
@@ -47,8 +51,10 @@ pub(crate) enum StrictError {
         path: PathBuf,
     },
     /// The file is larger than any sensible one.
-    #[error("User {kind} '{path}' is too large")]
+    #[error("User '{user}' {kind} '{}' is too large", path.display())]
     TooLarge {
+        /// Name of the user whose file it is.
+        user: String,
         /// The kind of content, for messages.
         kind: &'static str,
         /// The file.
@@ -60,17 +66,19 @@ impl StrictError {
     /// Returns whether the file system has failed, so that the file may contain what is looked for.
     pub(crate) fn is_failure(&self) -> bool {
         let Self::Open { error, .. } = self else { return false };
-        !matches!(Errno::from_io_error(error), Some(Errno::ACCESS | Errno::PERM | Errno::LOOP))
+        let is_answer = [Errno::ACCESS, Errno::PERM, Errno::LOOP, Errno::NOTDIR].map(Some);
+        !is_answer.contains(&Errno::from_io_error(error))
     }
 }
 
-/// Reads a file that the user `uid` with this home directory controls. `kind` is its kind of content, for
-/// messages.
+/// Reads a file that the user `uid` with this home directory controls. `user` is the user's name and `kind`
+/// the kind of content, for messages.
 ///
 /// With `strict`, the file and every directory from it up to the home directory (or to `/`, if the file is
 /// not below it) must belong to the user or root and be writable only by their owner. The calling process
 /// must have the user's ids: reading uses its rights.
 pub(crate) fn read(
+    user: &str,
     kind: &'static str,
     path: &Path,
     home: &Path,
@@ -78,8 +86,8 @@ pub(crate) fn read(
     strict: bool,
 ) -> Result<Vec<u8>, StrictError> {
     let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StrictError::Missing(error),
-        _ => StrictError::Open { kind, path: path.to_owned(), error },
+        io::ErrorKind::NotFound => StrictError::Missing(error),
+        _ => StrictError::Open { user: user.to_owned(), kind, path: path.to_owned(), error },
     };
     // Without blocking, if there is a FIFO at the path.
     let file: File = rustix::fs::open(
@@ -91,10 +99,10 @@ pub(crate) fn read(
     .into();
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(StrictError::NotRegular { kind, path: path.to_owned() });
+        return Err(StrictError::NotRegular { user: user.to_owned(), kind, path: path.to_owned() });
     }
     if metadata.len() > LARGEST_FILE {
-        return Err(StrictError::TooLarge { kind, path: path.to_owned() });
+        return Err(StrictError::TooLarge { user: user.to_owned(), kind, path: path.to_owned() });
     }
     if strict {
         let real = path.canonicalize().map_err(failed)?;
@@ -183,7 +191,7 @@ mod tests {
     }
 
     fn read_keys(path: &Path, home: &Path, uid: u32, strict: bool) -> Result<Vec<u8>, StrictError> {
-        read("authorized keys", path, home, uid, strict)
+        read("ada", "authorized keys", path, home, uid, strict)
     }
 
     #[test]
@@ -276,13 +284,15 @@ mod tests {
         let (home, file) = set_up();
         let missing = read_keys(&home.path().join("nothing"), home.path(), uid(), true);
         assert!(matches!(missing, Err(StrictError::Missing(_))));
-        assert!(matches!(
-            read_keys(&file.join("below"), home.path(), uid(), true),
-            Err(StrictError::Missing(_))
-        ));
-        assert!(matches!(
-            read_keys(home.path(), home.path(), uid(), true),
-            Err(StrictError::NotRegular { .. })
-        ));
+        let below = file.join("below");
+        let error = read_keys(&below, home.path(), uid(), true).unwrap_err();
+        assert!(!error.is_failure());
+        let expected =
+            format!("Could not open user 'ada' authorized keys '{}': Not a directory", below.display());
+        assert_eq!(error.to_string(), expected);
+        let error = read_keys(home.path(), home.path(), uid(), true).unwrap_err().to_string();
+        let expected =
+            format!("User 'ada' authorized keys '{}' is not a regular file", home.path().display());
+        assert_eq!(error, expected);
     }
 }

@@ -101,7 +101,7 @@ impl Lookups {
     ) -> Option<String> {
         let strict = settings.strict_modes.value;
         let read = self.groups.of(user).and_then(|groups| {
-            with_effective(&groups.ids, || strict::read(kind, path, &user.home, user.uid, strict))
+            with_effective(&groups.ids, || strict::read(&user.name, kind, path, &user.home, user.uid, strict))
         });
         match read {
             Ok(Ok(content)) => Some(String::from_utf8_lossy(&content).into_owned()),

@@ -46,7 +46,7 @@ fn allow_by(rules: &Rules<'_>, system_files: &[&Path], log: &Log) -> bool {
     if user.uid != 0 {
         for path in system_files {
             // No `StrictModes` check for the administrator's files.
-            match strict::read("hosts", path, Path::new("/"), 0, false) {
+            match strict::read("root", "hosts", path, Path::new("/"), 0, false) {
                 Ok(content) if decide(&content, rules, path, log) => return true,
                 Ok(_) => {}
                 Err(problem) => debug!(log, "{}: {problem}", path.display()),
@@ -94,7 +94,7 @@ fn allowed_by_user(rules: &Rules<'_>, file: &str, log: &Log) -> bool {
         debug!(log, "Server has been configured to ignore {file}.");
         return false;
     }
-    match strict::read("hosts", &path, &rules.user.home, rules.user.uid, false) {
+    match strict::read(&rules.user.name, "hosts", &path, &rules.user.home, rules.user.uid, false) {
         Ok(content) => decide(&content, rules, &path, log),
         Err(problem) => {
             info!(log, "{problem}");
