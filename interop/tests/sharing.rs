@@ -413,6 +413,7 @@ fn escapes_of_a_mux_client_affect_its_session_only() {
         shown("hello\r\nhello");
         keys.write_all(b"~?").unwrap();
         shown("Supported escape sequences:");
+        shown("~.   - terminate session\r\n");
         keys.write_all(b"~.").unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(255));
         shown("Shared connection to 127.0.0.1 closed.");

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use lh_client::escape::{Action, EscapeFilter};
+use lh_client::escape::{Action, EscapeFilter, EscapeScope};
 use lh_client::{Forwards, Logger, connection_information};
 use lh_config::client_table::ClientSettings;
 use lh_driver::{ChannelCx, InputFilter};
@@ -86,7 +86,10 @@ impl Escapes {
                 show(prompt.greeting());
                 self.prompt = Some(prompt);
             }
-            Action::Help => show(&self.filter.help()),
+            Action::Help => {
+                let scope = EscapeScope::Connection { command_line: self.command_line };
+                show(&self.filter.help(scope));
+            }
             Action::Break => {
                 show(&format!("{e}B\r\n"));
                 // RFC 4335: the server's default length.

@@ -30,6 +30,18 @@ pub enum Action {
     CommandLine,
 }
 
+/// What the escape sequences of a session act on, for the text of `~?`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EscapeScope {
+    /// The connection of this process.
+    Connection {
+        /// `~C` is permitted (`EnableEscapeCommandline`).
+        command_line: bool,
+    },
+    /// One session of a mux client; the connection is the master's.
+    MuxSession,
+}
+
 /// Finds escape sequences in the user's input.
 #[derive(Debug, Clone)]
 pub struct EscapeFilter {
@@ -100,26 +112,36 @@ impl EscapeFilter {
         }
     }
 
-    /// Returns the text of `~?`, with lines ending in CR LF because the terminal is raw.
-    pub fn help(&self) -> String {
+    /// Returns the text of `~?`: the sequences that `scope` permits. Lines end in CR LF because the terminal
+    /// is raw.
+    pub fn help(&self, scope: EscapeScope) -> String {
         let e = self.shown();
+        let of_connection = matches!(scope, EscapeScope::Connection { .. });
+        let has_command_line = matches!(scope, EscapeScope::Connection { command_line: true });
+        let end = match of_connection {
+            true => "connection (and any multiplexed sessions)",
+            false => "session",
+        };
         let lines = [
-            format!("{e}?"),
-            "Supported escape sequences:".to_owned(),
-            format!(" {e}.   - terminate connection"),
-            format!(" {e}B   - send a BREAK to the remote system"),
-            format!(" {e}C   - open a command line"),
-            format!(" {e}R   - request rekey"),
-            format!(" {e}V/v - decrease/increase verbosity (LogLevel)"),
-            format!(" {e}I   - show connection information"),
-            format!(" {e}^Z  - suspend lhssh"),
-            format!(" {e}#   - list forwarded connections"),
-            format!(" {e}&   - background lhssh (when waiting for connections to terminate)"),
-            format!(" {e}?   - this message"),
-            format!(" {e}{e}   - send the escape character by typing it twice"),
-            "(Note that escapes are only recognized immediately after newline.)".to_owned(),
+            (true, format!("{e}?")),
+            (true, "Supported escape sequences:".to_owned()),
+            (true, format!(" {e}.   - terminate {end}")),
+            (true, format!(" {e}B   - send a BREAK to the remote system")),
+            (has_command_line, format!(" {e}C   - open a command line")),
+            (true, format!(" {e}R   - request rekey")),
+            (of_connection, format!(" {e}V/v - decrease/increase verbosity (LogLevel)")),
+            (of_connection, format!(" {e}I   - show connection information")),
+            (of_connection, format!(" {e}^Z  - suspend lhssh")),
+            (true, format!(" {e}#   - list forwarded connections")),
+            (
+                of_connection,
+                format!(" {e}&   - background lhssh (when waiting for connections to terminate)"),
+            ),
+            (true, format!(" {e}?   - this message")),
+            (true, format!(" {e}{e}   - send the escape character by typing it twice")),
+            (true, "(Note that escapes are only recognized immediately after newline.)".to_owned()),
         ];
-        lines.join("\r\n") + "\r\n"
+        lines.into_iter().filter(|(permitted, _)| *permitted).map(|(_, line)| line + "\r\n").collect()
     }
 }
 
@@ -169,6 +191,20 @@ mod tests {
         assert_eq!(run(None, &[b"~.\r~."]), (b"~.\r~.".to_vec(), vec![]));
         assert_eq!(run(Some(0x1d), &[b"~.\x1d."]).1, vec![]);
         assert_eq!(run(Some(0x1d), &[b"\x1d."]).1, vec![Action::Disconnect]);
+    }
+
+    #[test]
+    fn help_lists_what_is_permitted() {
+        let filter = EscapeFilter::new(Some(b'~'));
+        let keys = |scope| -> Vec<String> {
+            let text = filter.help(scope);
+            let lines = text.lines().filter_map(|line| line.strip_prefix(" ~")?.split_once(" - "));
+            lines.map(|(keys, _)| keys.trim_end().to_owned()).collect()
+        };
+        let connection = |command_line| keys(EscapeScope::Connection { command_line });
+        assert_eq!(connection(false), [".", "B", "R", "V/v", "I", "^Z", "#", "&", "?", "~"]);
+        assert_eq!(connection(true), [".", "B", "C", "R", "V/v", "I", "^Z", "#", "&", "?", "~"]);
+        assert_eq!(keys(EscapeScope::MuxSession), [".", "B", "R", "#", "?", "~"]);
     }
 
     proptest! {

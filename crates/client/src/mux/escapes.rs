@@ -8,7 +8,7 @@ use lh_driver::{ChannelCx, InputFilter};
 use lh_wire::Writer;
 
 use crate::Forwards;
-use crate::escape::{Action, EscapeFilter};
+use crate::escape::{Action, EscapeFilter, EscapeScope};
 
 /// Filters escape sequences; their output goes to the mux client's standard error.
 pub(super) struct MuxClientEscapes {
@@ -37,7 +37,7 @@ impl MuxClientEscapes {
                 }
                 write_notice(&self.stderr, &text);
             }
-            Action::Help => write_notice(&self.stderr, &self.filter.help()),
+            Action::Help => write_notice(&self.stderr, &self.filter.help(EscapeScope::MuxSession)),
             Action::Break => {
                 write_notice(&self.stderr, &format!("{e}B\r\n"));
                 // Length of the break in milliseconds (RFC 4335), as OpenSSH sends it.
