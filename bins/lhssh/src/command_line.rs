@@ -126,10 +126,6 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let words: Vec<&OsStr> = operands.map(OsString::as_os_str).collect();
     // `ssh host ""` starts a shell: scripts pass a variable that may be empty.
     let command = Some(join(&words)).filter(|command| !command.is_empty());
-    if command.is_none() && parsed.has('s') {
-        return Err(CommandLineError::NoSubsystem);
-    }
-
     let mut request = Request::new(&destination.host, account);
     let mut warnings = Vec::new();
     let (mut stdio, mut control, mut terminal) = (None, None, None);
@@ -209,8 +205,11 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 }
                 assign(lines, "TunnelDevice", &spec);
             }
-            'N' => lines.push(CommandLine::Flag("SessionType", vec!["none".to_owned()])),
-            's' => lines.push(CommandLine::Flag("SessionType", vec!["subsystem".to_owned()])),
+            'N' => lines.push(session_type(lines, "none").ok_or(CommandLineError::NoneAndSession)?),
+            's' => {
+                let line = session_type(lines, "subsystem").filter(|_| stdio.is_none());
+                lines.push(line.ok_or(CommandLineError::SubsystemAndSession)?);
+            }
             'P' => lines.push(CommandLine::Flag("Tag", vec![text()])),
             'l' => lines.push(CommandLine::Flag("User", vec![text()])),
             'J' => lines.push(jump(lines, text())?),
@@ -229,6 +228,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 }
             }
         }
+    }
+    if command.is_none() && parsed.has('s') {
+        return Err(CommandLineError::NoSubsystem);
     }
     if !matches!(request.user_file, UserFile::Default) {
         request.system_file = None;
@@ -318,15 +320,7 @@ fn terminal_after(before: Option<&'static str>, flag: char) -> &'static str {
 
 /// `-J` as a keyword. It is given once, and not after a `ProxyCommand`.
 fn jump(earlier: &[CommandLine], spec: String) -> Result<CommandLine, CommandLineError> {
-    let set = |keyword: &str| {
-        earlier.iter().any(|line| match line {
-            CommandLine::Flag(name, _) => *name == keyword,
-            CommandLine::Option(text) => {
-                let end = text.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(text.len());
-                text[..end].eq_ignore_ascii_case(keyword)
-            }
-        })
-    };
+    let set = |keyword: &str| earlier.iter().any(|line| value_of(line, keyword).is_some());
     if set("ProxyJump") {
         return Err(CommandLineError::SecondJump);
     }
@@ -338,6 +332,26 @@ fn jump(earlier: &[CommandLine], spec: String) -> Result<CommandLine, CommandLin
         return Err(CommandLineError::Jump);
     }
     Ok(CommandLine::Flag("ProxyJump", vec![spec]))
+}
+
+/// `-N` or `-s` as a keyword. `None` if an earlier flag or `-o` has set another type.
+fn session_type(earlier: &[CommandLine], wanted: &str) -> Option<CommandLine> {
+    let set = earlier.iter().find_map(|line| value_of(line, "SessionType"));
+    set.is_none_or(|value| value == wanted).then(|| CommandLine::Flag("SessionType", vec![wanted.to_owned()]))
+}
+
+/// Value that a line gives to `keyword`; `None` for a line with another keyword.
+fn value_of<'a>(line: &'a CommandLine, keyword: &str) -> Option<&'a str> {
+    let is_separator = |c: char| c == '=' || c.is_whitespace();
+    match line {
+        CommandLine::Flag(name, words) => {
+            (*name == keyword).then(|| words.first().map_or("", String::as_str))
+        }
+        CommandLine::Option(text) => {
+            let end = text.find(is_separator).unwrap_or(text.len());
+            text[..end].eq_ignore_ascii_case(keyword).then(|| text[end..].trim_matches(is_separator))
+        }
+    }
 }
 
 /// True for `local[:remote]`, each a number or `any`.

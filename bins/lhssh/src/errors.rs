@@ -20,6 +20,12 @@ pub(crate) enum CommandLineError {
     /// `-s` without a command.
     #[error("You must specify a subsystem to invoke.\n{}", SSH.usage())]
     NoSubsystem,
+    /// `-N` after `-s` or another `SessionType`.
+    #[error("Cannot specify -N with -s/SessionType")]
+    NoneAndSession,
+    /// `-s` after `-N`, `-W` or another `SessionType`.
+    #[error("Cannot specify -s with -N/SessionType")]
+    SubsystemAndSession,
     /// `kind` is local, remote, dynamic or stdio.
     #[error("Bad {kind} forwarding specification '{spec}'")]
     Forward { kind: &'static str, spec: String },

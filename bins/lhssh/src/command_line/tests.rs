@@ -75,6 +75,26 @@ fn uris_are_parsed_and_bad_destinations_refused() {
 }
 
 #[test]
+fn session_types_exclude_each_other() {
+    let subsystem = Some("Cannot specify -s with -N/SessionType");
+    let none = Some("Cannot specify -N with -s/SessionType");
+    for (line, expected) in [
+        ("-s -N h", none),
+        ("-N -s h x", subsystem),
+        ("-oSessionType=default -N h", none),
+        ("-osessiontype=none -s h x", subsystem),
+        ("-W a:1 -s h x", subsystem),
+        ("-N -N h", None),
+        ("-s -s h x", None),
+        ("-s -oSessionType=none h x", None),
+        ("-oSessionType=none -N -W a:1 h", None),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(interpreted(&words).err().as_deref(), expected, "{line}");
+    }
+}
+
+#[test]
 fn forwards_become_keywords_or_errors() {
     let got =
         interpreted(&["-L", "[::1]:80:h:443", "-R8080", "-D", "localhost:1080", "-g", "h"]).expect("fine");
