@@ -251,3 +251,37 @@ r bash -c 'tar cf - g | ssh server "tar xf - -C w && find w | sort"'
     }
     .run();
 }
+
+/// An account whose home does not exist (`useradd -M`): copies and commands work, with files that are named.
+#[test]
+fn account_without_a_home_at_the_client() {
+    Recipe {
+        setup: r"
+sed -i 's,^\(me:.*\):/home/me:,\1:/home/none:,' /etc/passwd
+",
+        client: r#"
+k=/home/me/.ssh/id_ed25519
+echo data >f
+ssh bob@server id -un; echo $?
+for check in accept-new no; do ssh -i $k -o StrictHostKeyChecking=$check bob@server id -un; echo $?; done
+ssh -i $k -o UserKnownHostsFile=/tmp/known -o StrictHostKeyChecking=accept-new bob@server id -un; echo $?
+known="-i $k -o UserKnownHostsFile=/tmp/known"
+scp $known f bob@server:; echo $?
+scp -r $known bob@server:f /tmp/down; echo $?; cat /tmp/down
+echo 'put f g' | sftp $known -b - bob@server; echo $?
+ssh-keygen -q -t ed25519 -N ''; echo $?
+for task in '-F server' '-R server' -H; do ssh-keygen $task; echo $?; done
+eval "$(ssh-agent -s)" >/dev/null
+ssh-add; echo $?
+ssh-add $k; ssh -A -o UserKnownHostsFile=/tmp/known bob@server 'ssh-add -l | wc -l'
+ssh-agent -k >/dev/null
+ssh $known -M -S ~/none/m -fN bob@server 2>&1 | sed 's/m[.][^:]*:/m:/'
+ssh -G server 2>/dev/null | grep -i userknown
+"#,
+        look: "ls -A /home",
+        sees: &["Could not create directory '/home/none/.ssh'", "bob\n0\n0\n0\ndata\n"],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
