@@ -86,8 +86,7 @@ fn list(sessions: &Sessions, json: bool) -> u8 {
         "no sessions\n".to_owned()
     } else {
         let rows = sessions.found.iter().map(row);
-        let title = ["ID", "USER", "FROM", "SINCE", "RUNS", "STATE"].map(str::to_owned);
-        table(&std::iter::once(title).chain(rows).collect::<Vec<_>>())
+        table(&std::iter::once(title()).chain(rows).collect::<Vec<_>>())
     };
     if let Err(fault) = print(&text) {
         return fault.report(FAILURE);
@@ -108,6 +107,10 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
         fields.join("  ").trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
+}
+
+fn title() -> [String; 6] {
+    ["ID", "USER", "FROM", "SINCE", "RUNS", "STATE"].map(str::to_owned)
 }
 
 fn row(found: &Found) -> [String; 6] {
@@ -194,6 +197,31 @@ mod tests {
         assert!(!user.contains('\u{1b}'), "{user:?}");
         assert_eq!([runs, state], ["shell, 2 commands", "waiting for 1m10s, ends in 8m50s"]);
         assert_eq!(row(&found(None))[5], "connected, resumable");
+    }
+
+    #[test]
+    fn list_looks_as_in_the_page_about_the_server() {
+        let session = |id, user: &str, peer, programs, wait| {
+            let plain = Found { id: Id::new(id), ..found(wait) };
+            let session = Session { user: user.into(), peer: Some(peer), programs, ..plain.session };
+            Found { session: Session { is_resumable: wait.is_some(), ..session }, ..plain }
+        };
+        let runs = |shells, commands| Programs { shells, commands, subsystems: 0 };
+        let wait = Some(Wait { waited: 70, left: 530 });
+        let found = [
+            session(0x388a_569b, "ada", ([192, 0, 2, 7], 53356).into(), runs(1, 0), wait),
+            session(0x92c1_f00d, "bob", ([192, 0, 2, 12], 40122).into(), runs(0, 1), None),
+        ];
+        // The local time depends on where the test runs.
+        let mut rows: Vec<_> = found.iter().map(row).collect();
+        for (row, shown) in rows.iter_mut().zip(["2026-11-23T19:36:32", "2026-11-23T19:40:01"]) {
+            assert_eq!(row[3].len(), shown.len(), "{row:?}");
+            row[3] = shown.to_owned();
+        }
+        let text = table(&std::iter::once(title()).chain(rows).collect::<Vec<_>>());
+        let shown: String = text.lines().map(|line| format!("    {line}\n")).collect();
+        let page = include_str!("../../../docs/server.md");
+        assert!(page.contains(&format!("    $ longhaul sessions\n{shown}")), "the page lacks\n{shown}");
     }
 
     #[test]
