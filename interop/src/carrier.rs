@@ -10,8 +10,7 @@ use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::sharing::Running;
-use crate::tunnel::eventually;
-use crate::{Lab, script};
+use crate::{Lab, eventually, script};
 
 /// A kind of channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,6 +30,7 @@ mod server;
 pub mod sharing;
 pub mod slow_home;
 pub mod tunnel;
+mod wait;
 mod waiting;
 mod x11;
 
@@ -45,9 +46,10 @@ pub use pam::PamService;
 pub use programs::{bin_dir, find, our, with_default_signals};
 pub use pty::Terminal;
 pub use scene::{
-    Scene, again_if_closed, eventually, open_to_all, safe_directory, script, uninterrupted, wait_for_samples,
+    Scene, again_if_closed, open_to_all, safe_directory, script, uninterrupted, wait_for_samples,
 };
 pub use server::{Inetd, Lhsshd};
+pub use wait::eventually;
 pub use x11::XServer;
 
 use std::path::PathBuf;

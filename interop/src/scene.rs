@@ -1,9 +1,8 @@
 //! Our server with OpenSSH's client, for tests of the server's configuration.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use crate::{Lab, Lhsshd, Ran, find, me, peers};
+use crate::{Lab, Lhsshd, Ran, eventually, find, me, peers};
 
 /// A server with a configuration, and OpenSSH's programs to test it with.
 pub struct Scene {
@@ -105,16 +104,6 @@ impl Scene {
     #[track_caller]
     pub fn logged(&self, text: &str) {
         eventually(text, || self.server.log().contains(text));
-    }
-}
-
-/// Waits until `is_true` returns true; a bound against hanging, not an expectation.
-#[track_caller]
-pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(180);
-    while !is_true() {
-        assert!(Instant::now() < end, "never came true: {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -9,8 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::process::held;
-use crate::tunnel::eventually;
-use crate::{Lab, Lhsshd, Ran, me, our, peers};
+use crate::{Lab, Lhsshd, Ran, eventually, me, our, peers};
 
 /// A lab with a server, a master and a mux client.
 pub struct Scene {

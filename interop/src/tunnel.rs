@@ -16,7 +16,7 @@ use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
 use crate::process::held;
-use crate::{Inetd, Lab, Lhsshd, me, our, peers};
+use crate::{Inetd, Lab, Lhsshd, eventually, me, our, peers};
 
 /// A client program and the server it logs in to.
 pub struct Pair<'a> {
@@ -167,18 +167,6 @@ impl Drop for Tunnel {
             eprintln!("--- client's standard error\n{}", self.said());
         }
     }
-}
-
-/// Waits until `is_true` returns true; a bound against hanging, not an expectation.
-#[track_caller]
-pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
-    for _ in 0..1800 {
-        if is_true() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    panic!("waited in vain: {what}");
 }
 
 /// Returns a port of 127.0.0.1 that stays reserved as long as this process lives.

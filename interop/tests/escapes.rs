@@ -5,7 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use lh_interop::Terminal;
-use lh_interop::tunnel::{Pair, each_pair, eventually, free_port};
+use lh_interop::eventually;
+use lh_interop::tunnel::{Pair, each_pair, free_port};
 
 /// Starts a shell on a terminal, and the client in it.
 fn started(pair: &Pair<'_>, given: &[&str]) -> Terminal {

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 use lh_interop::tunnel::{
-    Pair, Tunnel, each_pair, eventually, free_port, round_trip, round_trip_after, round_trip_unix,
-    serve_sums, sum, sum_server, sum_server_unix,
+    Pair, Tunnel, each_pair, free_port, round_trip, round_trip_after, round_trip_unix, serve_sums, sum,
+    sum_server, sum_server_unix,
 };
-use lh_interop::{Lab, Lhsshd, Terminal, find, me, our, peers, skip};
+use lh_interop::{Lab, Lhsshd, Terminal, eventually, find, me, our, peers, skip};
 
 const SIZE: usize = 8 << 20;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use lh_interop::process::{Held, below, held};
 use lh_interop::sharing::Scene;
-use lh_interop::tunnel::{Pair, Tunnel, eventually, free_port, round_trip, serve_sums};
-use lh_interop::{Inetd, Lab, Lhsshd, our, peers, skip};
+use lh_interop::tunnel::{Pair, Tunnel, free_port, round_trip, serve_sums};
+use lh_interop::{Inetd, Lab, Lhsshd, eventually, our, peers, skip};
 
 /// Number of failures before the first measurement, and again before the second.
 const TIMES: usize = 100;

@@ -9,10 +9,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lh_interop::tunnel::{
-    Pair, Tunnel, each_pair, eventually, free_port, round_trip_after, round_trip_unix, sum_server,
-    sum_server_unix,
+    Pair, Tunnel, each_pair, free_port, round_trip_after, round_trip_unix, sum_server, sum_server_unix,
 };
-use lh_interop::{Lab, Lhsshd, our, uninterrupted};
+use lh_interop::{Lab, Lhsshd, eventually, our, uninterrupted};
 
 /// Covers: ssh_config ExitOnForwardFailure; ssh_config ClearAllForwardings; ssh -R; ssh -L
 #[test]

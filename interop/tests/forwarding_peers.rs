@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use lh_interop::tunnel::{
-    Pair, eventually, free_port, round_trip, round_trip_after, round_trip_unix, sum_server, sum_server_unix,
+    Pair, free_port, round_trip, round_trip_after, round_trip_unix, sum_server, sum_server_unix,
 };
-use lh_interop::{Lab, Lhsshd, me, our, skip};
+use lh_interop::{Lab, Lhsshd, eventually, me, our, skip};
 
 const PYTHON: &str = "/usr/bin/python3";
 /// Bytes sent through each forward and back.

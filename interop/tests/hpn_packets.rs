@@ -9,8 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use lh_interop::carrier::{Carrier, Route, Way};
 use lh_interop::sharing::Running;
-use lh_interop::tunnel::eventually;
-use lh_interop::{Lab, Lhsshd, assert_same_file, find, make_blob, me, our, skip};
+use lh_interop::{Lab, Lhsshd, assert_same_file, eventually, find, make_blob, me, our, skip};
 use lh_wire::Message;
 use lh_wire::msg::{self, Rest};
 

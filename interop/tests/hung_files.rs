@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use lh_interop::held_fs::HeldFs;
 use lh_interop::process::below;
 use lh_interop::sharing::Scene;
-use lh_interop::tunnel::{eventually, free_port, round_trip, sum_server};
-use lh_interop::{our, skip_unavailable};
+use lh_interop::tunnel::{free_port, round_trip, sum_server};
+use lh_interop::{eventually, our, skip_unavailable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const CONTENT: &[u8] = b"what the file system holds";

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lh_interop::process::below;
-use lh_interop::tunnel::{eventually, free_port, round_trip, sum_server};
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, me, our, peers};
+use lh_interop::tunnel::{free_port, round_trip, sum_server};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, eventually, me, our, peers};
 
 /// Three hosts, `one` to `three`; the client's files are in the lab of the first.
 struct Chain {

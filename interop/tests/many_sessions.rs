@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use lh_interop::eventually;
 use lh_interop::our;
 use lh_interop::process::held;
 use lh_interop::sharing::{Scene, run_by_hand};
-use lh_interop::tunnel::eventually;
 
 /// Number of commands; `LH_EXECS` in the environment overrides it.
 const COMMANDS: usize = 200;

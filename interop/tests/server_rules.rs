@@ -7,9 +7,8 @@ use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use lh_interop::{Lab, Lhsshd, Ran, TestUser, is_root, me, our, peers, skip};
+use lh_interop::{Lab, Lhsshd, Ran, TestUser, eventually, is_root, me, our, peers, skip};
 
 /// A server with a configuration, and OpenSSH's client.
 struct Scene {
@@ -65,16 +64,6 @@ impl Scene {
     fn logged(&self, text: &str) {
         // The client may end before the server has written its last line.
         eventually(text, || self.server.log().contains(text));
-    }
-}
-
-/// Waits until `is_true` returns true; a bound against hanging, not an expectation.
-#[track_caller]
-fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(180);
-    while !is_true() {
-        assert!(Instant::now() < end, "never came true: {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

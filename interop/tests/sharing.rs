@@ -7,8 +7,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
 use lh_interop::sharing::{Running, Scene, each_mix, greet, heard};
-use lh_interop::tunnel::{eventually, free_port, round_trip, sum, sum_server};
-use lh_interop::{me, our, peers};
+use lh_interop::tunnel::{free_port, round_trip, sum, sum_server};
+use lh_interop::{eventually, me, our, peers};
 
 /// Covers: ssh -M; ssh -S; ssh_config ControlMaster; ssh_config ControlPath; ssh -O; ssh -O check; ssh -O exit
 #[test]

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use lh_interop::sharing::{Scene, each_mix, greet};
-use lh_interop::tunnel::{eventually, free_port, round_trip, sum_server};
-use lh_interop::{assert_same_file, assert_same_tree, make_blob, make_tree, our};
+use lh_interop::tunnel::{free_port, round_trip, sum_server};
+use lh_interop::{assert_same_file, assert_same_tree, eventually, make_blob, make_tree, our};
 
 /// Returns the arguments of a client in proxy mode that cannot log in by itself.
 fn proxied<'a>(given: &[&'a str]) -> Vec<&'a str> {

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use lh_interop::tunnel::{Tunnel, eventually, round_trip_after, serve_sums};
-use lh_interop::{Lab, is_root, me, our, peers, skip};
+use lh_interop::tunnel::{Tunnel, round_trip_after, serve_sums};
+use lh_interop::{Lab, eventually, is_root, me, our, peers, skip};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// A network namespace with only its loopback device; removed when dropped.
