@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use lh_sftp::server::Backlog;
+use lh_ssh_transfer::VERSION_TIMEOUT;
 use lh_sys::pipe::GrowingPipe;
 use lh_transfer::{Direction, Engine, Plan, Report, Side, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,6 +33,8 @@ struct End {
     stdin: Option<GrowingPipe<ChildStdin>>,
     stdout: GrowingPipe<ChildStdout>,
     queue: Backlog,
+    /// Nothing more comes from it.
+    ended: bool,
 }
 
 /// Carries out `plan` with a program for each of `hosts`: the source's first where there are two.
@@ -56,12 +59,19 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     let mut show = Show::new(arguments, record.seen.clone());
     let options = durable::options(arguments, &plan, hosts);
     let mut engine = Engine::new(plan, options, Instant::now());
+    // A program that leads to a host may have to ask for a password first.
+    let limit = matches!(arguments.via, HostAccess::Server(_)).then_some(VERSION_TIMEOUT);
     for end in &ends {
         engine.open(end.side);
+        engine.expect_version(end.side, limit);
     }
     let start = limits::Start::now();
     run(&mut engine, &mut ends, &mut show);
     let mut summary = engine.summary();
+    for end in ends.iter_mut().filter(|end| summary.lost && !end.ended && !engine.has_begun(end.side)) {
+        // It has never answered, and may not end with its input either.
+        let _ = end.child.kill();
+    }
     // A journal that notes nothing is removed: there may have been no server.
     engine.leave_unbegun();
     Report::ended(&mut show, &summary, Instant::now());
@@ -95,7 +105,13 @@ impl End {
             lh_sys::fd::set_nonblocking(fd, true).ok()?;
         }
         let (stdin, stdout) = (Some(GrowingPipe::new(stdin)), GrowingPipe::new(stdout));
-        Some(Self { side, child, stdin, stdout, queue: Backlog::new(QUEUE) })
+        Some(Self { side, child, stdin, stdout, queue: Backlog::new(QUEUE), ended: false })
+    }
+
+    /// Nothing more comes from it.
+    fn lost(&mut self, engine: &mut Engine, now: Instant) {
+        self.ended = true;
+        engine.lost(self.side, "Connection closed", now);
     }
 
     /// Writes what waits; an error is the end of the connection.
@@ -146,14 +162,14 @@ fn run(engine: &mut Engine, ends: &mut [End], show: &mut Show) {
                 space.resize(CHUNK, 0);
             }
             match end.stdout.read(&mut space) {
-                Ok(0) => engine.lost(end.side, "Connection closed", now),
+                Ok(0) => end.lost(engine, now),
                 Ok(read) => engine.received(end.side, space.split_to(read).freeze(), now),
                 Err(error)
                     if matches!(
                         error.kind(),
                         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
                     ) => {}
-                Err(_) => engine.lost(end.side, "Connection closed", now),
+                Err(_) => end.lost(engine, now),
             }
         }
     }

@@ -119,7 +119,11 @@ pub(crate) fn open(
     if !connection.authenticate(&mut ui) {
         return Err(OpenError::NoConnection);
     }
-    conversation.borrow_mut().logged_in(Instant::now());
+    {
+        let mut conversation = conversation.borrow_mut();
+        conversation.limit_wait_for_version(connection.version_timeout());
+        conversation.logged_in(Instant::now());
+    }
     // Until here a signal ends the program at once: a login may wait for the user.
     if let Some(socket) = self::ending() {
         let _ = ending.set(socket);

@@ -28,6 +28,9 @@ const MOST_REPLIES: usize = 1024;
 /// Time without a byte from the server after which users are told what is awaited.
 const MOST_QUIET: Duration = Duration::from_secs(30);
 
+/// Time that users wait for the server's first message at least.
+const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+
 /// State of a conversation.
 enum Stage {
     /// The server's VERSION is awaited.
@@ -69,6 +72,8 @@ pub struct Conversation {
     quiet_since: Option<Instant>,
     /// What the server does not answer was reported.
     told_quiet: bool,
+    /// Time after which a server that does not answer INIT is given up.
+    version_timeout: Option<Duration>,
     replies: VecDeque<Reply>,
     /// The request for the start directory that was sent with INIT.
     home: Option<u32>,
@@ -93,6 +98,7 @@ impl Conversation {
             asked: HashMap::new(),
             quiet_since: None,
             told_quiet: false,
+            version_timeout: None,
             replies: VecDeque::new(),
             home: None,
             watch,
@@ -229,18 +235,35 @@ impl Conversation {
         }
     }
 
-    /// Returns when users are to be told that the server does not answer.
+    /// Gives a server up that does not answer the first message in this time, or in a minute where that is
+    /// longer.
+    pub fn limit_wait_for_version(&mut self, limit: Duration) {
+        self.version_timeout = Some(limit.max(LEAST_PATIENCE));
+    }
+
+    /// Returns when users are to be told that the server does not answer, or when it is to be given up.
     fn quiet_deadline(&self) -> Option<Instant> {
-        self.awaited().filter(|_| !self.told_quiet)?;
-        self.quiet_since.map(|since| since + MOST_QUIET)
+        let kind = self.awaited()?;
+        let tell_after = Some(MOST_QUIET).filter(|_| !self.told_quiet);
+        let give_up_after = self.version_timeout.filter(|_| kind == PacketType::INIT);
+        let after = tell_after.into_iter().chain(give_up_after).min()?;
+        self.quiet_since.map(|since| since + after)
     }
 
     fn look_for_silence(&mut self, now: Instant) {
         let Some(kind) = self.awaited() else { return self.quiet_since = None };
-        self.quiet_since.get_or_insert(now);
-        if self.quiet_deadline().is_some_and(|at| now >= at) {
-            self.told_quiet = true;
+        let since = *self.quiet_since.get_or_insert(now);
+        if self.quiet_deadline().is_none_or(|at| now < at) {
+            return;
+        }
+        if !std::mem::replace(&mut self.told_quiet, true) {
             crate::say(&kind.waiting_for_answer(MOST_QUIET));
+        }
+        if let Some(limit) = self.version_timeout
+            && kind == PacketType::INIT
+            && now >= since + limit
+        {
+            self.lose(&lh_transfer::no_version(limit));
         }
     }
 

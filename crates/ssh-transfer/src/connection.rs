@@ -20,6 +20,9 @@ use crate::load::{Gauge, Measure};
 /// Status with which the loop stops when the server does not start the requested program.
 const NOT_STARTED: i32 = 255;
 
+/// Time that a server may take for the first message of SFTP, where the user sets none.
+pub const VERSION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
 /// A connection to a host, and the agent that `-A` forwards to it.
 pub struct Connection {
     client: Client,
@@ -151,6 +154,13 @@ impl Connection {
         self.options.config.connect_timeout.duration()
     }
 
+    /// Returns the time that the SFTP server may take for its first message: `ConnectTimeout`, or five
+    /// minutes. Users of it wait a minute at least: servers start the session behind the login, with a home
+    /// directory that may be far away.
+    pub fn version_timeout(&self) -> Duration {
+        self.connect_timeout().unwrap_or(VERSION_TIMEOUT)
+    }
+
     /// Returns the session requests for `start`, and for the agent if it is forwarded.
     pub fn setup(&self, start: Start) -> SessionSetup {
         SessionSetup { agent_request: self.agent.request(), ..SessionSetup::new(start) }
@@ -209,6 +219,7 @@ impl Connection {
                 return false;
             }
         };
+        job.expect_version(side, Some(self.version_timeout()));
         let (result, control) = self.run(Some(channel), connector.clone());
         let refused = control.refused;
         if let Some(request) = refused {

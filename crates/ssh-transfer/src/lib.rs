@@ -14,7 +14,7 @@ pub mod place;
 mod pump_until_closed;
 
 pub use additional::Connector;
-pub use connection::{Connection, Copying, NoConnection};
+pub use connection::{Connection, Copying, NoConnection, VERSION_TIMEOUT};
 pub use leave::take_leave;
 pub use load::Measure;
 pub use piped::SubsystemError;

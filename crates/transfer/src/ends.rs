@@ -28,6 +28,13 @@ const HANDLES_PRESUMED: usize = 128;
 /// "permission denied".
 const HANDLES_UNKNOWN: usize = 48;
 
+/// An end whose server has not answered INIT in this time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GivenUp {
+    pub(crate) side: Side,
+    pub(crate) after: Duration,
+}
+
 /// Both ends; one without a [`Remote`] is this host.
 #[derive(Debug)]
 pub(crate) struct Ends {
@@ -185,18 +192,18 @@ impl Ends {
     }
 
     /// Probes each channel whose server has been silent for `timeout`, and reports once one that has been
-    /// silent for half of it. Returns when to look again.
+    /// silent for half of it. Returns when to look again, and an end whose server is to be given up.
     pub(crate) fn look_for_answers(
         &mut self,
         timeout: Duration,
         now: Instant,
         report: &mut Reporter,
-    ) -> Option<Instant> {
+    ) -> (Option<Instant>, Option<GivenUp>) {
         let first = [(Side::Source, 0), (Side::Target, 0)];
         let side = self.channels.side();
         let more = (1..=self.channels.count()).map(|channel| (side, channel));
         let mut next: Option<Instant> = None;
-        let mut unanswered = None;
+        let (mut unanswered, mut given_up) = (None, None);
         for (side, channel) in first.into_iter().chain(more) {
             let Some(remote) = self.on_channel(side, channel) else { continue };
             let mut look = remote.look_for_answers(timeout, now);
@@ -206,6 +213,7 @@ impl Ends {
             }
             match look {
                 Next::Nothing | Next::Tell(_) => {}
+                Next::GiveUp(after) => given_up = Some(GivenUp { side, after }),
                 Next::LookAgain(at) => next = Some(next.map_or(at, |next| next.min(at))),
                 Next::Probe => {
                     let token = Token::Probe(side, channel);
@@ -219,7 +227,7 @@ impl Ends {
         {
             report.skip(kind.waiting_for_answer(timeout / 2));
         }
-        next
+        (next, given_up)
     }
 
     /// Returns true while an end has more than [`QUEUE_LIMIT`] bytes of requests to send.

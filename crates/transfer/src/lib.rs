@@ -96,3 +96,4 @@ pub use select::{BadShard, Manifest, Rule, Selection, Shard};
 pub use token::Side;
 pub use tree::MAX_LISTS;
 pub use wakes::Wakes;
+pub use wording::no_version;

@@ -1,10 +1,17 @@
 //! Messages, in the words of OpenSSH's `scp`: people search for them and scripts match on them.
 
+use std::time::Duration;
+
 use crate::Direction;
 use crate::changed::Changed;
 use crate::end::Fault;
 use crate::item::Item;
 use crate::names::display_name;
+
+/// Returns the message about a server that has not answered the first message of SFTP for `waited`.
+pub fn no_version(waited: Duration) -> String {
+    format!("the server has not answered INIT in {} s", waited.as_secs_f64())
+}
 
 /// The step that failed. Paths are the source's or the target's, as the name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

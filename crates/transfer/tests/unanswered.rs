@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Ended, Setup, TempTree, copy_with, plan, same_tree, stock, whole_tree};
+use common::{Ended, Setup, TempTree, VERSION_TIMEOUT, copy_with, plan, same_tree, stock, whole_tree};
 use lh_sftp::PacketType;
 use lh_transfer::{Direction, Options};
 
@@ -107,5 +107,20 @@ fn a_server_that_stands_still_is_waited_for() {
         let ended = copy_with(plan, whole_tree(), temp.path(), &mut setup).well();
         assert!(ended.took >= Duration::from_secs(75), "{:?}", ended.took);
         same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+}
+
+#[test]
+fn servers_that_do_not_answer_init_are_given_up() {
+    for direction in [Direction::Upload, Direction::Download, Direction::Relay] {
+        for early in [false, true] {
+            let temp = TempTree::new();
+            let setup = Setup { early, tamper: Box::new(|_| Vec::new()), ..stock(&[]) };
+            let ended = copy(&temp, direction, 8_000, setup);
+            assert!(ended.summary.lost, "{ended:?}");
+            assert_eq!(ended.skipped, ["waiting for an answer to INIT for 30 s"], "{ended:?}");
+            assert_eq!(ended.failures, ["the server has not answered INIT in 300 s"], "{ended:?}");
+            assert_eq!(ended.took, VERSION_TIMEOUT);
+        }
     }
 }

@@ -21,3 +21,17 @@ fn silence_counts_from_the_login_on() {
     assert!(conversation.told_quiet);
     assert_eq!(conversation.next_deadline(), None, "once");
 }
+
+#[test]
+fn a_server_that_does_not_answer_init_is_given_up() {
+    let (console, _other) = UnixStream::pair().expect("a pair");
+    let mut conversation = Conversation::new(Rc::new(Watch::new(console, None)));
+    let (mut out, now) = (Vec::new(), Instant::now());
+    conversation.limit_wait_for_version(Duration::from_secs(5));
+    conversation.logged_in(now);
+    conversation.advance(&mut out, now + MOST_QUIET);
+    assert!(conversation.told_quiet && !conversation.settled());
+    assert_eq!(conversation.next_deadline(), Some(now + LEAST_PATIENCE));
+    conversation.advance(&mut out, now + LEAST_PATIENCE);
+    assert_eq!(conversation.loss(), Some("the server has not answered INIT in 60 s"));
+}

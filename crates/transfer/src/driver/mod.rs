@@ -232,6 +232,13 @@ impl Job {
         self.lock().stopped
     }
 
+    /// The login is over; see [`Engine::expect_version`].
+    pub fn expect_version(&self, side: Side, within: Option<Duration>) {
+        self.lock().engine.expect_version(side, within);
+        // The handler may have been there before the login, and looked for nothing.
+        self.notify(|_| true);
+    }
+
     /// Returns true when the SFTP server of `side` has answered at all. One that never did will not do so at
     /// the next attempt.
     pub fn has_begun(&self, side: Side) -> bool {

@@ -37,7 +37,7 @@ mod steps;
 mod sync;
 mod unanswered;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_wire::Output;
@@ -45,7 +45,7 @@ use lh_wire::Output;
 use crate::batch::Batches;
 use crate::channels::Channels;
 use crate::end::{Fault, FaultKind};
-use crate::ends::Ends;
+use crate::ends::{Ends, GivenUp};
 use crate::file_work::SendWork;
 use crate::flow::{Flow, Limits};
 use crate::journal::Journal;
@@ -60,7 +60,7 @@ use crate::sync::SyncState;
 use crate::task::queues::Tasks;
 use crate::token::Side;
 use crate::tree::walk::Tree;
-use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
+use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local, wording};
 
 /// One copy, of a [`Plan`]'s sources to its target.
 ///
@@ -144,6 +144,14 @@ impl Engine {
     /// Like [`Engine::open`], with a server that takes requests before it has answered the first message.
     pub fn open_early(&mut self, side: Side) {
         self.ends.open(side, true);
+    }
+
+    /// The server of `side` can answer from now on: the login is over. It counts as lost if it does not answer
+    /// the first message `within` this time, or [`Options::answer_timeout`] where that is longer.
+    pub fn expect_version(&mut self, side: Side, within: Option<Duration>) {
+        if let Some(remote) = self.ends.remote(side) {
+            remote.expect_version(within);
+        }
     }
 
     /// Tells the end `side` which SSH server it talks to, by the server's identification line, as far as that
@@ -253,8 +261,12 @@ impl Engine {
         if let Some(work) = self.work(side, out, now, begin) {
             return Some(work);
         }
-        let look_at = self.ends.look_for_answers(self.options.answer_timeout, now, &mut self.report);
+        let (look_at, given_up) =
+            self.ends.look_for_answers(self.options.answer_timeout, now, &mut self.report);
         self.flow.look_for_answers_at(look_at);
+        if let Some(GivenUp { side, after }) = given_up {
+            self.end_lost(side, &wording::no_version(after), now);
+        }
         if let Some(remote) = self.ends.remote(side) {
             remote.flush(out);
         }

@@ -5,6 +5,9 @@
 //! answer in order, or nearly so. While it is not answered either, the server is busy or the path is down,
 //! and there is nothing to do but wait. Users are told what is awaited after half of that time, but for
 //! extended requests: work on a whole file may take as long as that.
+//!
+//! INIT comes first, so nothing can probe a server that does not answer it. Such a server is given up after a
+//! while: it is no SFTP server, or it hangs.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +25,8 @@ pub(crate) enum Next {
     /// Users are to be told that the answer to such a request has not come.
     Tell(PacketType),
     Probe,
+    /// The session has not begun in this time, and never will.
+    GiveUp(Duration),
 }
 
 /// Silence of one channel.
@@ -66,6 +71,27 @@ impl Silence {
         }
         self.probing = true;
         Next::Probe
+    }
+
+    /// Like [`look`](Self::look), while the answer to INIT is awaited. `limit`: time after which the server is
+    /// given up.
+    pub(crate) fn look_for_version(
+        &mut self,
+        limit: Option<Duration>,
+        timeout: Duration,
+        now: Instant,
+    ) -> Next {
+        let since = *self.since.get_or_insert(now);
+        let tell_at = Some(since + timeout / 2).filter(|_| !self.told);
+        if tell_at.is_some_and(|at| now >= at) {
+            self.told = true;
+            return Next::Tell(PacketType::INIT);
+        }
+        let give_up_at = limit.map(|limit| since + limit);
+        match give_up_at.zip(limit).filter(|(at, _)| now >= *at) {
+            Some((_, limit)) => Next::GiveUp(limit),
+            None => tell_at.into_iter().chain(give_up_at).min().map_or(Next::Nothing, Next::LookAgain),
+        }
     }
 
     /// The probe was answered. `dropped`: requests that were sent before it were not.
@@ -122,6 +148,19 @@ mod tests {
         let later = now + TIMEOUT;
         assert_eq!(silence.look(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
         assert_eq!(silence.look(OPEN, TIMEOUT, later + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_init_is_given_up() {
+        let (mut silence, now) = (Silence::default(), Instant::now());
+        let limit = Some(TIMEOUT * 5);
+        assert_eq!(silence.look_for_version(limit, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
+        let told = now + TIMEOUT / 2;
+        assert_eq!(silence.look_for_version(limit, TIMEOUT, told), Next::Tell(PacketType::INIT));
+        assert_eq!(silence.look_for_version(limit, TIMEOUT, told), Next::LookAgain(now + TIMEOUT * 5));
+        assert_eq!(silence.look_for_version(None, TIMEOUT, now + TIMEOUT * 5), Next::Nothing);
+        let given_up = Next::GiveUp(TIMEOUT * 5);
+        assert_eq!(silence.look_for_version(limit, TIMEOUT, now + TIMEOUT * 5), given_up);
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod pending;
 mod requests;
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_sftp::link_order::LinkOrder;
@@ -66,6 +66,10 @@ pub(crate) struct Remote {
     ready: bool,
     /// The server takes what stands behind INIT.
     first_flight: bool,
+    /// The server can answer INIT. Before the login it cannot.
+    awaits_version: bool,
+    /// Time after which a server that does not answer INIT is given up.
+    version_timeout: Option<Duration>,
     lost: Option<String>,
     handles: Handles,
     /// Answers to CLOSEs that came before those to OPENs that were sent earlier.
@@ -86,6 +90,8 @@ impl Remote {
             pending: Pending::default(),
             ready: false,
             first_flight: false,
+            awaits_version: false,
+            version_timeout: None,
             lost: None,
             handles: Handles::default(),
             early_closes: VecDeque::new(),
@@ -126,6 +132,11 @@ impl Remote {
     pub(crate) fn start(&mut self, first_flight: bool) {
         self.session.start(&mut self.outgoing.queue);
         self.first_flight = first_flight;
+    }
+
+    /// From now on the server can answer INIT: it is given up if it does not do so `within` this time.
+    pub(crate) const fn expect_version(&mut self, within: Option<Duration>) {
+        (self.awaits_version, self.version_timeout) = (true, within);
     }
 
     /// Returns true where something may be asked though the server has not answered yet.

@@ -22,6 +22,9 @@ pub use setup::{Ended, Setup, plan, stock, whole_tree};
 
 use end::End;
 
+/// Time after which a server that does not answer INIT is given up.
+pub const VERSION_TIMEOUT: Duration = Duration::from_secs(300);
+
 /// Copies with a well-behaved pipe.
 pub fn copy(plan: Plan, options: Options, server_root: &Path) -> Ended {
     copy_with(plan, options, server_root, &mut Setup::default())
@@ -47,6 +50,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         } else {
             engine.open(side);
         }
+        engine.expect_version(side, Some(VERSION_TIMEOUT));
         ends.push(End::new(side, 0, server_root, setup));
     }
     let mut ended = Ended::default();

@@ -143,7 +143,7 @@ impl Engine {
             }
         }
         self.look_at_window(channel, out);
-        let look_at = self.ends.look_for_answers(self.options.answer_timeout, now, &mut self.report);
+        let (look_at, _) = self.ends.look_for_answers(self.options.answer_timeout, now, &mut self.report);
         self.flow.look_for_answers_at(look_at);
         if let Some(remote) = self.ends.channels.get_mut(channel) {
             remote.flush(out);

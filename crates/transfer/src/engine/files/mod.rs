@@ -26,14 +26,12 @@ impl Engine {
             // A path of the command line is looked up first, see `behind_link`.
             (Kind::Dir, Some(_)) if !item.linked && self.options.recursive => self.begin_dir(item, None),
             (Kind::Symlink, _) if self.options.keep.links && item.parent.is_some() => self.begin_link(item),
-            _ => self.begin_file(item),
-        }
-    }
-
-    fn begin_file(&mut self, item: Item) {
-        if let Some(item) = self.small_files().take_listed(item) {
-            let id = self.progress.new_file_id();
-            self.begin_ordinary_file(id, item);
+            _ => {
+                if let Some(item) = self.small_files().take_listed(item) {
+                    let id = self.progress.new_file_id();
+                    self.begin_ordinary_file(id, item);
+                }
+            }
         }
     }
 
