@@ -21,11 +21,11 @@ const SEVERAL: usize = 4;
 const STILL_IN_CYCLES: &[(&str, &str, usize)] = &[];
 
 /// Inherent methods from which on a type needs a row in [`STILL_LARGE`].
-const LARGE: usize = 120;
+const LARGE: usize = 100;
 
 /// Types with that many inherent methods or more: crate, type, and their number. A number may only fall:
 /// parts of such a type that have a state of their own become types of their own.
-const STILL_LARGE: &[(&str, &str, usize)] = &[("crates/transfer", "Engine", 146)];
+const STILL_LARGE: &[(&str, &str, usize)] = &[("crates/transfer", "Engine", 112)];
 
 /// The inherent methods of a type in one file, and what their code calls of `self`.
 #[derive(Debug, Default)]

@@ -23,7 +23,7 @@ impl Engine {
     ) -> Self {
         let plan = Plan { direction, sources: Vec::new(), target: Vec::new(), target_must_be_dir: false };
         let mut engine = Self::new(plan, options, now);
-        engine.tree.top =
+        engine.parts.tree.top =
             pairs.into_iter().map(|(source, target)| Item::top(source, target, Info::UNKNOWN)).collect();
         engine
     }
@@ -31,7 +31,7 @@ impl Engine {
     /// Uses `session`, whose version and limits are known and that owes no answer, for the end `side`.
     /// Instead of [`Engine::open`].
     pub fn adopt(&mut self, side: Side, session: Session) {
-        self.ends.adopt(side, session);
+        self.parts.ends.adopt(side, session);
     }
 
     /// Gives the session of `side` back, once the copy is finished and every answer has come; `None` before
@@ -41,45 +41,45 @@ impl Engine {
             return None;
         }
         // The next copy may be to the same names, and would find it taken.
-        self.leftovers.journal = None;
+        self.parts.leftovers.journal = None;
         let place = match side {
-            Side::Source => &mut self.ends.source,
-            Side::Target => &mut self.ends.target,
+            Side::Source => &mut self.parts.ends.source,
+            Side::Target => &mut self.parts.ends.target,
         };
         place.take_if(|remote| !remote.lost()).map(Remote::into_session)
     }
 
     /// Finished, and no answer is awaited that says nothing either.
     pub fn is_quiet(&self) -> bool {
-        let ends = [&self.ends.source, &self.ends.target];
-        self.is_finished() && ends.into_iter().flatten().all(|remote| remote.lost() || remote.quiet())
+        let ends = [&self.parts.ends.source, &self.parts.ends.target];
+        self.parts.is_finished() && ends.into_iter().flatten().all(|remote| remote.lost() || remote.quiet())
     }
 
     /// Stops: nothing new is begun, what is open is cut to what is known to be right, and closed. Go on as
     /// before until [`Engine::is_quiet`]; what had been asked for has to come in first.
     pub fn cancel(&mut self, now: Instant) {
-        self.progress.now = now;
-        self.report.cancelled = true;
-        let mut given_up = self.prepare.abandon() + self.tree.top.len();
-        self.tree.top.clear();
-        for key in std::mem::take(&mut self.tree.walk) {
-            given_up += self.tree.abandon_dir(key);
+        self.parts.progress.now = now;
+        self.parts.report.cancelled = true;
+        let mut given_up = self.parts.prepare.abandon() + self.parts.tree.top.len();
+        self.parts.tree.top.clear();
+        for key in std::mem::take(&mut self.parts.tree.walk) {
+            given_up += self.parts.tree.abandon_dir(key);
         }
         given_up += self.drop_batch();
-        self.sync.comparisons.stop();
+        self.parts.sync.comparisons.stop();
         self.stop_deletions();
-        for key in self.tree.dirs.keys() {
-            self.tree.list_more(key, &mut self.ends);
+        for key in self.parts.tree.dirs.keys() {
+            self.parts.tree.list_more(key, &mut self.parts.ends);
             self.finish_dir_if_done(key);
         }
-        for key in self.tasks.files.keys() {
-            self.file_failed_with(key, String::new());
+        for key in self.parts.tasks.files.keys() {
+            self.parts.file_failed_with(key, String::new());
             self.move_on(key);
         }
         self.handle_answers();
         self.do_file_work();
         if given_up > 0 {
-            self.report.fail(String::new());
+            self.parts.report.fail(String::new());
         }
     }
 }

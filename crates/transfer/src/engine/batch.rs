@@ -14,7 +14,7 @@ use crate::{Event, wording};
 impl Engine {
     /// Drops what has not been sent; returns how many files that were.
     pub(super) fn drop_batch(&mut self) -> usize {
-        let files = self.batches.drop_unsent();
+        let files = self.parts.batches.drop_unsent();
         let dropped = files.len();
         for small in files {
             self.child_finished(small.item.parent);
@@ -35,15 +35,26 @@ impl Engine {
         let parent = match end {
             SmallEnd::Alone(small) => return self.begin_ordinary_file(small.id, small.item),
             SmallEnd::Done(small) => {
-                self.leftovers.note_done(&small.item, small.size, small.sum.as_deref());
-                if self.options.atomic && self.options.verify != Verify::Off {
-                    self.report.summary.verified += 1;
+                self.parts.leftovers.note_done(&small.item, small.size, small.sum.as_deref());
+                if self.parts.options.atomic && self.parts.options.verify != Verify::Off {
+                    self.parts.report.summary.verified += 1;
                 }
-                self.report.summary.bytes += small.size;
-                self.report.summary.files += 1;
+                self.parts.report.summary.bytes += small.size;
+                self.parts.report.summary.files += 1;
                 let name = crate::base_name(&small.item.source).to_vec();
-                self.report.event(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
-                self.report.copied(&self.plan.target, &small.item, small.size, CopiedKind::File(small.sum));
+                self.parts.report.event(Event::FileDone {
+                    id: small.id,
+                    name,
+                    size: small.size,
+                    kept: 0,
+                    started,
+                });
+                self.parts.report.copied(
+                    &self.parts.plan.target,
+                    &small.item,
+                    small.size,
+                    CopiedKind::File(small.sum),
+                );
                 small.item.parent
             }
             SmallEnd::Failed(small, step, fault) => {
@@ -51,11 +62,11 @@ impl Engine {
                 if fault.kind != FaultKind::Lost {
                     let of_source = matches!(step, FailedStep::OpenSource | FailedStep::ReadSource);
                     let path = if of_source { &small.item.source } else { &small.item.target };
-                    let text = wording::failed(self.plan.direction, step, path, &fault);
-                    if !self.tree.reported_by_dir(small.item.parent, &text) {
-                        self.report.fail(text);
+                    let text = wording::failed(self.parts.plan.direction, step, path, &fault);
+                    if !self.parts.tree.reported_by_dir(small.item.parent, &text) {
+                        self.parts.report.fail(text);
                     }
-                    self.report.missed(self.tree.path_of(&small.item));
+                    self.parts.report.missed(self.parts.tree.path_of(&small.item));
                 }
                 small.item.parent
             }

@@ -10,14 +10,14 @@ impl Engine {
     /// To be called every [`LOOK`](crate::additional::LOOK). True when an additional connection is wanted:
     /// answer with [`Engine::connection_came`] or [`Engine::connection_refused`].
     pub(crate) fn look_at_load(&mut self, load: Load, now: Instant) -> bool {
-        if self.options.channels.is_some() || self.flow.has_rate() || self.is_finished() {
+        if self.parts.options.channels.is_some() || self.parts.flow.has_rate() || self.parts.is_finished() {
             return false;
         }
         let totals = self.totals();
-        let bytes = self.report.summary.bytes;
+        let bytes = self.parts.report.summary.bytes;
         let left = totals.bytes_found.saturating_sub(totals.bytes);
         let megabytes = |rate: f64| rate / 1e6;
-        let text = match self.channels.connections.look(load, bytes, left, now) {
+        let text = match self.parts.channels.connections.look(load, bytes, left, now) {
             Verdict::Nothing => return false,
             Verdict::Ask(limit, rate) => {
                 let why = match limit {
@@ -27,7 +27,7 @@ impl Engine {
                 };
                 let text =
                     format!("asking for an additional connection: {why}, at {:.1} MB/s", megabytes(rate));
-                self.report.event(Event::Notice { text });
+                self.parts.report.event(Event::Notice { text });
                 return true;
             }
             Verdict::Worth(old, new) => {
@@ -43,17 +43,17 @@ impl Engine {
                 megabytes(old)
             ),
         };
-        self.report.event(Event::Notice { text });
+        self.parts.report.event(Event::Notice { text });
         false
     }
 
     /// The connection that was asked for stands.
     pub(crate) fn connection_came(&mut self) {
-        self.channels.connections.came();
+        self.parts.channels.connections.came();
     }
 
     /// There is to be none.
     pub(crate) fn connection_refused(&mut self) {
-        self.channels.connections.refuse();
+        self.parts.channels.connections.refuse();
     }
 }

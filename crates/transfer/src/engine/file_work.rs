@@ -17,29 +17,29 @@ use crate::wording::FailedStep;
 impl Engine {
     /// Work on files that can be carried out now. Give what comes of it back ([`Engine::file_work_done`]).
     pub fn next_file_work(&mut self) -> Option<FileWork> {
-        let work = self.ends.file_work.pop_front()?;
+        let work = self.parts.ends.file_work.pop_front()?;
         Some(self.begin_file_work(work))
     }
 
     pub(crate) fn has_file_work(&self) -> bool {
-        !self.ends.file_work.is_empty()
+        !self.parts.ends.file_work.is_empty()
     }
 
     /// All the work that there is, for one thread to begin piece by piece, in this order.
     pub(crate) fn take_file_work(&mut self) -> VecDeque<FileWork> {
-        std::mem::take(&mut self.ends.file_work)
+        std::mem::take(&mut self.parts.ends.file_work)
     }
 
     /// A thread is about to carry this out.
     pub(crate) fn begin_file_work(&mut self, mut work: FileWork) -> FileWork {
         if let Job::Write(work) = &mut work.0
-            && let Some(file) = self.tasks.files.get_mut(work.key)
+            && let Some(file) = self.parts.tasks.files.get_mut(work.key)
             && !file.faults.failed
         {
             work.target.clone_from(&file.handles.target);
             work.content = file.sums.content.lend(work.offset, work.data.len() as u64);
         }
-        self.progress.begin_file_work();
+        self.parts.progress.begin_file_work();
         work
     }
 
@@ -47,22 +47,22 @@ impl Engine {
     pub fn file_work_done(&mut self, done: FileWorkDone) {
         match done.0 {
             JobDone::Write(written) => {
-                self.progress.end_file_work(written.took);
+                self.parts.progress.end_file_work(written.took);
                 let key = written.key;
-                match self.data_requests().stored(*written) {
-                    Ok(len) => self.report.summary.bytes += len,
-                    Err(fault) => self.file_failed(key, FailedStep::WriteTarget, &fault),
+                match self.parts.data_requests().stored(*written) {
+                    Ok(len) => self.parts.report.summary.bytes += len,
+                    Err(fault) => self.parts.file_failed(key, FailedStep::WriteTarget, &fault),
                 }
                 self.move_on(key);
             }
             JobDone::Operation(token, outcome) => {
-                self.progress.end_file_work(Duration::ZERO);
-                self.ends.answer((token, outcome));
+                self.parts.progress.end_file_work(Duration::ZERO);
+                self.parts.ends.answer((token, outcome));
             }
         }
         self.handle_answers();
-        if self.is_finished() {
-            self.keep_journal();
+        if self.parts.is_finished() {
+            self.parts.keep_journal();
         }
     }
 
@@ -79,16 +79,16 @@ impl Engine {
         let mut passed = 0;
         loop {
             self.handle_answers();
-            match self.data_requests().go_on(side, channel, &mut passed, out) {
+            match self.parts.data_requests().go_on(side, channel, &mut passed, out) {
                 Step::Done => {}
                 Step::Moved(key) => self.move_on(key),
-                Step::Failed(key, fault) => self.file_failed(key, FailedStep::ReadSource, &fault),
+                Step::Failed(key, fault) => self.parts.file_failed(key, FailedStep::ReadSource, &fault),
                 Step::Idle => {
                     // Files finish while data move: let the next ones be opened meanwhile.
-                    let before = self.tasks.sending.len();
+                    let before = self.parts.tasks.sending.len();
                     self.begin_work();
                     self.handle_answers();
-                    if self.tasks.sending.len() <= before {
+                    if self.parts.tasks.sending.len() <= before {
                         return None;
                     }
                 }
@@ -101,8 +101,8 @@ impl Engine {
     /// Acts on what became of bytes that were to be sent. False when the channel takes nothing more now.
     pub fn sent(&mut self, sent: Sent) -> bool {
         let key = sent.write.key;
-        let moved = self.data_requests().sent(sent).unwrap_or_else(|fault| {
-            self.file_failed(key, FailedStep::ReadSource, &fault);
+        let moved = self.parts.data_requests().sent(sent).unwrap_or_else(|fault| {
+            self.parts.file_failed(key, FailedStep::ReadSource, &fault);
             true
         });
         self.move_on(key);

@@ -2,15 +2,14 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`parts`] | what is known of the copy |
 //! | [`schedule`] | acting on answers, and beginning what may be begun |
 //! | [`adopt`] | working on a session that the caller has opened, and giving it back |
-//! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`files`] | one file from stat to close |
 //! | [`mod@file_work`] | file bytes, and reading, writing and hashing that threads do without the engine |
 //! | [`steps`] | what follows for a file from its names and from comparing it |
 //! | [`batch`] | small files by the hundred: reports how they have ended |
-//! | [`mod@requests`] | how much may be asked for or sent |
 //! | [`names`] | symbolic links, and other names of a file: reports them |
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
@@ -23,14 +22,12 @@ mod adopt;
 mod batch;
 mod channels;
 mod connections;
-mod copy_again;
 mod dirs;
 mod file_work;
 mod files;
 mod finished;
 mod names;
-mod prepare;
-mod requests;
+mod parts;
 mod same_handle;
 mod schedule;
 mod steps;
@@ -42,25 +39,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lh_wire::Output;
 
-use crate::batch::Batches;
-use crate::channels::Channels;
 use crate::end::{Fault, FaultKind};
-use crate::ends::{Ends, GivenUp};
+use crate::ends::GivenUp;
+use crate::engine::parts::Parts;
 use crate::file_work::SendWork;
-use crate::flow::{Flow, Limits};
-use crate::journal::Journal;
-use crate::leftovers::Leftovers;
-use crate::links::Links;
-use crate::links::new_names::Kept;
-use crate::names::display_name;
-use crate::plan::Prepare;
-use crate::progress::{Current, Progress, Wait};
-use crate::report::Reporter;
-use crate::sync::SyncState;
-use crate::task::queues::Tasks;
+use crate::progress::Current;
 use crate::token::Side;
-use crate::tree::walk::Tree;
-use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local, wording};
+use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, wording};
 
 /// One copy, of a [`Plan`]'s sources to its target.
 ///
@@ -70,86 +55,41 @@ use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local, word
 /// After each call look at [`Engine::poll_event`] and [`Engine::is_finished`].
 #[derive(Debug)]
 pub struct Engine {
-    plan: Plan,
-    options: Options,
-    ends: Ends,
-    prepare: Prepare,
-    tasks: Tasks,
-    tree: Tree,
-    flow: Flow,
-    batches: Batches,
-    channels: Channels,
-    links: Links,
-    sync: SyncState,
-    report: Reporter,
-    progress: Progress,
-    leftovers: Leftovers,
+    parts: Parts,
 }
 
 impl Engine {
     /// An engine that will carry out `plan`.
     pub fn new(plan: Plan, options: Options, now: Instant) -> Self {
-        let limits = Limits {
-            bytes: options.max_bytes_in_flight,
-            requests: options.max_requests,
-            request_bytes: options.request_bytes,
-            bits_per_second: options.bits_per_second,
-            relay: plan.direction == Direction::Relay,
-            descriptors: local::max_open(),
-            open_files: options.max_open_files,
-        };
-        let kept = Kept { times: options.preserve, ids: options.keep.owner && options.keep.group };
-        let mut journal = options
-            .journal
-            .as_deref()
-            .filter(|_| options.atomic && !options.dry_run)
-            .and_then(|path| Journal::open(path, plan.direction != Direction::Download, options.sums));
-        if let Some(journal) = &mut journal {
-            journal.note_command(&options.journal_command);
-        }
-        let mut ends = Ends::new(plan.direction);
-        if options.tells_links() {
-            ends.tell_links();
-        }
-        Self {
-            ends,
-            prepare: Prepare::new(&plan),
-            tasks: Tasks::default(),
-            tree: Tree::new(options.select.expected()),
-            flow: Flow::new(limits, now),
-            batches: Batches::new(),
-            channels: Channels::default(),
-            links: Links::new(kept, options.max_shared_files),
-            sync: SyncState::new(&options),
-            leftovers: Leftovers::new(journal),
-            report: Reporter::new(&options),
-            progress: Progress::new(now),
-            plan,
-            options,
-        }
+        Self { parts: Parts::new(plan, options, now) }
+    }
+
+    /// Takes in the round-trip time that the kernel has measured for the connection.
+    pub fn expect_round_trip(&mut self, took: Duration) {
+        self.parts.flow.expect_round_trip(took);
     }
 
     /// Nothing has been done and nothing will be.
     pub fn leave_unbegun(&mut self) {
-        if let Some(journal) = self.leftovers.journal.take() {
+        if let Some(journal) = self.parts.leftovers.journal.take() {
             journal.leave();
         }
     }
 
     /// The channel of a remote end is open and the SFTP subsystem runs on it.
     pub fn open(&mut self, side: Side) {
-        self.ends.open(side, false);
+        self.parts.ends.open(side, false);
     }
 
     /// Like [`Engine::open`], with a server that takes requests before it has answered the first message.
     pub fn open_early(&mut self, side: Side) {
-        self.ends.open(side, true);
+        self.parts.ends.open(side, true);
     }
 
     /// The server of `side` can answer from now on: the login is over. It counts as lost if it does not answer
     /// the first message `within` this time, or [`Options::answer_timeout`] where that is longer.
     pub fn expect_version(&mut self, side: Side, within: Option<Duration>) {
-        if let Some(remote) = self.ends.remote(side) {
+        if let Some(remote) = self.parts.ends.remote(side) {
             remote.expect_version(within);
         }
     }
@@ -157,14 +97,14 @@ impl Engine {
     /// Tells the end `side` which SSH server it talks to, by the server's identification line, as far as that
     /// is known.
     pub fn set_server(&mut self, side: Side, identification: Option<&str>) {
-        if let Some(remote) = self.ends.remote(side) {
+        if let Some(remote) = self.parts.ends.remote(side) {
             remote.set_server(identification);
         }
     }
 
     /// Returns true when the SFTP server of `side` has sent its version.
     pub fn has_begun(&mut self, side: Side) -> bool {
-        self.ends.remote(side).is_some_and(|remote| remote.ready())
+        self.parts.ends.remote(side).is_some_and(|remote| remote.ready())
     }
 
     /// Bytes came on the channel of `side`.
@@ -175,21 +115,21 @@ impl Engine {
 
     /// Like [`Engine::received`], but leaves the work on files that follows for [`Engine::next_file_work`].
     pub fn take_in(&mut self, side: Side, data: Bytes, now: Instant) {
-        self.progress.now = now;
+        self.parts.progress.now = now;
         self.receive(side, data, now);
-        if self.is_finished() {
-            self.keep_journal();
+        if self.parts.is_finished() {
+            self.parts.keep_journal();
         }
     }
 
     fn receive(&mut self, side: Side, data: Bytes, now: Instant) {
-        let Some(remote) = self.ends.remote(side) else { return };
+        let Some(remote) = self.parts.ends.remote(side) else { return };
         if remote.lost() {
             return;
         }
         remote.input(data, now);
         loop {
-            let Some(remote) = self.ends.remote(side) else { return };
+            let Some(remote) = self.parts.ends.remote(side) else { return };
             match remote.poll() {
                 Ok(None) => return,
                 Ok(Some(came)) => self.take(side, came),
@@ -206,33 +146,33 @@ impl Engine {
     }
 
     fn end_lost(&mut self, side: Side, reason: &str, now: Instant) {
-        self.progress.now = now;
-        let finished = self.is_finished();
-        let Some(remote) = self.ends.remote(side) else { return };
+        self.parts.progress.now = now;
+        let finished = self.parts.is_finished();
+        let Some(remote) = self.parts.ends.remote(side) else { return };
         if remote.lost() {
             return;
         }
         let tokens = remote.fail(reason);
         if side == Side::Target {
-            self.ends.channels.clear_unfinished();
+            self.parts.ends.channels.clear_unfinished();
         }
         if finished {
             return;
         }
-        self.report.summary.lost = true;
-        let failures = self.report.summary.failures;
+        self.parts.report.summary.lost = true;
+        let failures = self.parts.report.summary.failures;
         let fault = Fault { kind: FaultKind::Lost, text: reason.to_owned() };
         for token in tokens {
-            self.ends.answer((token, Err(fault.clone())));
+            self.parts.ends.answer((token, Err(fault.clone())));
         }
         self.channels_lost(reason, now);
         self.abandon(reason);
         self.handle_answers();
-        if self.report.summary.failures == failures {
-            self.report.fail(reason.to_owned());
+        if self.parts.report.summary.failures == failures {
+            self.parts.report.fail(reason.to_owned());
         }
-        self.report.report_more_losses(reason);
-        self.keep_journal();
+        self.parts.report.report_more_losses(reason);
+        self.parts.keep_journal();
     }
 
     /// Begins what can be begun and sends what can be sent on the channel of `side`.
@@ -256,29 +196,29 @@ impl Engine {
         begin: bool,
     ) -> Option<SendWork> {
         if begin {
-            self.progress.end_wait(now);
+            self.parts.progress.end_wait(now);
         }
         if let Some(work) = self.work(side, out, now, begin) {
             return Some(work);
         }
         let (look_at, given_up) =
-            self.ends.look_for_answers(self.options.answer_timeout, now, &mut self.report);
-        self.flow.look_for_answers_at(look_at);
+            self.parts.ends.look_for_answers(self.parts.options.answer_timeout, now, &mut self.parts.report);
+        self.parts.flow.look_for_answers_at(look_at);
         if let Some(GivenUp { side, after }) = given_up {
             self.end_lost(side, &wording::no_version(after), now);
         }
-        if let Some(remote) = self.ends.remote(side) {
+        if let Some(remote) = self.parts.ends.remote(side) {
             remote.flush(out);
         }
-        self.begin_wait(out.budget() == 0, now);
-        self.keep_journal();
+        self.parts.begin_wait(out.budget() == 0, now);
+        self.parts.keep_journal();
         None
     }
 
     fn work(&mut self, side: Side, out: &mut dyn Output, now: Instant, mut begin: bool) -> Option<SendWork> {
-        self.progress.now = now;
-        if begin && (side == Side::Source || self.plan.direction == Direction::Upload) {
-            self.flow.try_again();
+        self.parts.progress.now = now;
+        if begin && (side == Side::Source || self.parts.plan.direction == Direction::Upload) {
+            self.parts.flow.try_again();
         }
         loop {
             if std::mem::replace(&mut begin, true) {
@@ -289,14 +229,14 @@ impl Engine {
                 return Some(work);
             }
             self.handle_answers();
-            let remote = self.ends.remote(side)?;
+            let remote = self.parts.ends.remote(side)?;
             // Work that waited for the full queue can continue once the queue is empty.
             if remote.queued() == 0 || !remote.flush(out) {
                 break;
             }
         }
-        if self.plan.direction != Direction::Relay {
-            self.look_at_window(0, out);
+        if self.parts.plan.direction != Direction::Relay {
+            self.parts.look_at_window(0, out);
         }
         None
     }
@@ -304,15 +244,18 @@ impl Engine {
     /// Returns true when a call of [`Engine::advance`] for `side` would have something to send, if the
     /// channel takes it.
     pub fn wants_to_send(&self, side: Side) -> bool {
-        self.ends
+        self.parts
+            .ends
             .get(side)
             .is_some_and(|remote| !remote.lost() && (remote.queued() > 0 || remote.mid_message()))
-            || match (self.plan.direction, side) {
+            || match (self.parts.plan.direction, side) {
                 (Direction::Upload, Side::Target) => {
-                    !self.tasks.sending.is_empty() && !self.flow.is_held_back()
+                    !self.parts.tasks.sending.is_empty() && !self.parts.flow.is_held_back()
                 }
-                (Direction::Relay, Side::Target) => !self.tasks.writing.is_empty(),
-                (Direction::Relay, Side::Source) => !self.tasks.sending.is_empty() && self.room_in_flight(),
+                (Direction::Relay, Side::Target) => !self.parts.tasks.writing.is_empty(),
+                (Direction::Relay, Side::Source) => {
+                    !self.parts.tasks.sending.is_empty() && self.parts.room_in_flight()
+                }
                 _ => false,
             }
     }
@@ -320,53 +263,39 @@ impl Engine {
     /// Returns the time at which [`Engine::advance`] is to be called although nothing has come: for a rate
     /// limit, or a server that does not answer.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.flow.next_deadline()
+        self.parts.flow.next_deadline()
     }
 
     /// Returns the next event since the last call; call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.report.is_empty() && !self.tree.expected.is_empty() && self.is_finished() {
-            self.report_expected();
+        if self.parts.report.is_empty() && !self.parts.tree.expected.is_empty() && self.parts.is_finished() {
+            self.parts.report_expected();
         }
-        self.report.poll()
-    }
-
-    /// Says which paths of the manifest are not in any tree. Of a copy that did not see all of them nothing
-    /// is known.
-    fn report_expected(&mut self) {
-        let mut missing: Vec<Vec<u8>> = std::mem::take(&mut self.tree.expected).into_iter().collect();
-        if self.report.is_over() {
-            return;
-        }
-        missing.sort_unstable();
-        for path in missing {
-            self.report.fail(format!("{}: named in the manifest, not found", display_name(&path)));
-            self.report.missed(Some(path));
-        }
+        self.parts.report.poll()
     }
 
     /// Returns the numbers of the copy, so far.
     pub const fn summary(&self) -> Summary {
-        self.report.summary
+        self.parts.report.summary
     }
 
     /// The file whose data move: its id, name, confirmed bytes and size.
     pub fn current(&self) -> Option<Current<'_>> {
-        self.tasks.current()
+        self.parts.tasks.current()
     }
 
     /// Progress of the whole copy.
     pub fn totals(&self) -> Totals {
-        let waiting = self.tree.waiting_files();
-        let kept = self.report.summary.kept + self.tasks.kept();
-        let all_found = self.prepare.finished() && self.tree.is_exhausted();
+        let waiting = self.parts.tree.waiting_files();
+        let kept = self.parts.report.summary.kept + self.parts.tasks.kept();
+        let all_found = self.parts.prepare.finished() && self.parts.tree.is_exhausted();
         Totals {
-            files: self.report.summary.files,
-            files_found: self.progress.files_found() + waiting as u64,
-            bytes: self.report.summary.bytes + kept,
-            bytes_found: self.progress.bytes_found,
+            files: self.parts.report.summary.files,
+            files_found: self.parts.progress.files_found() + waiting as u64,
+            bytes: self.parts.report.summary.bytes + kept,
+            bytes_found: self.parts.progress.bytes_found,
             kept,
-            in_flight: self.tasks.files.len(),
+            in_flight: self.parts.tasks.files.len(),
             all_found,
             all_opened: all_found && waiting == 0,
         }
@@ -374,41 +303,30 @@ impl Engine {
 
     /// Time that the copy has waited so far, by cause.
     pub const fn waits(&self) -> Waits {
-        self.progress.waits
-    }
-
-    /// Notes why nothing more can be done now.
-    fn begin_wait(&mut self, no_room: bool, now: Instant) {
-        let upload = self.plan.direction == Direction::Upload;
-        let to_send = self.ends.channels.is_first_unfinished() || !self.tasks.sending.is_empty();
-        if upload && no_room && to_send {
-            self.progress.begin_wait(Wait::Window, now);
-        } else if self.flow.requests() > 0 && (!upload || !self.room_in_flight()) {
-            self.progress.begin_wait(Wait::Answers, now);
-        }
+        self.parts.progress.waits
     }
 
     /// Gives up what has not been started: the connection is gone.
     fn abandon(&mut self, reason: &str) {
-        let mut waiting = self.tree.top.len();
-        self.tree.top.clear();
-        for key in std::mem::take(&mut self.tree.walk) {
-            waiting += self.tree.abandon_dir(key);
+        let mut waiting = self.parts.tree.top.len();
+        self.parts.tree.top.clear();
+        for key in std::mem::take(&mut self.parts.tree.walk) {
+            waiting += self.parts.tree.abandon_dir(key);
         }
         waiting += self.drop_batch();
-        self.sync.comparisons.abandon();
+        self.parts.sync.comparisons.abandon();
         self.carry_out_comparisons();
         self.stop_deletions();
-        for key in self.tree.dirs.keys() {
+        for key in self.parts.tree.dirs.keys() {
             self.finish_dir_if_done(key);
         }
-        let unresolved = self.prepare.abandon();
+        let unresolved = self.parts.prepare.abandon();
         // Files that wait for nothing from the lost end fail too.
-        for key in self.tasks.files.keys() {
+        for key in self.parts.tasks.files.keys() {
             self.file_lost(key, reason);
         }
         if waiting + unresolved > 0 {
-            self.report.fail(reason.to_owned());
+            self.parts.report.fail(reason.to_owned());
         }
     }
 }

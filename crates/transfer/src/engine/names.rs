@@ -20,45 +20,45 @@ use crate::wording::FailedStep;
 impl Engine {
     /// A symbolic link in a tree that is to be one in the copy.
     pub(super) fn begin_link(&mut self, item: Item) {
-        let id = self.progress.new_file_id();
-        if self.options.dry_run {
+        let id = self.parts.progress.new_file_id();
+        if self.parts.options.dry_run {
             let (source, target) = (item.source, item.target);
-            self.report.event(Event::Planned { source, target, size: None });
-            self.report.summary.files += 1;
+            self.parts.report.event(Event::Planned { source, target, size: None });
+            self.parts.report.summary.files += 1;
             return self.child_finished(item.parent);
         }
-        self.links.names.begin_symlink(id, item);
+        self.parts.links.names.begin_symlink(id, item);
         self.make_names();
     }
 
     /// The file is known to have several names. True when this one is not to be copied, but made another name
     /// of the copy.
     pub(super) fn joins_another(&mut self, key: Key) -> bool {
-        let Some(file) = self.tasks.files.get_mut(key) else { return false };
+        let Some(file) = self.parts.tasks.files.get_mut(key) else { return false };
         let info = &file.item.info;
-        let several = self.options.keep.hard_links
+        let several = self.parts.options.keep.hard_links
             && info.kind == Kind::File
             && info.links.is_some_and(|links| links > 1)
             && !file.item.again;
         let Some(identity) = info.identity.filter(|_| several && !file.item.leads) else { return false };
-        if !self.ends.target_has_hard_links() {
+        if !self.parts.ends.target_has_hard_links() {
             let text = "the server makes no hard links: each name becomes a file of its own";
-            self.ends.facts.report_not_kept(NotKept::HardLinks, text, &mut self.report);
+            self.parts.ends.facts.report_not_kept(NotKept::HardLinks, text, &mut self.parts.report);
             return false;
         }
-        match self.links.meet(identity, info.links) {
+        match self.parts.links.meet(identity, info.links) {
             LinkAction::First => file.item.leads = true,
             LinkAction::TooMany => {
                 let text = "too many files have further names that were not found yet: the names of further files are copied as separate files";
-                self.ends.facts.report_not_kept(NotKept::ManyNames, text, &mut self.report);
+                self.parts.ends.facts.report_not_kept(NotKept::ManyNames, text, &mut self.parts.report);
             }
             LinkAction::Another => {
-                let Some(mut file) = self.tasks.files.remove(key) else { return false };
-                self.flow.expect(&mut file.queued.ahead, 0);
+                let Some(mut file) = self.parts.tasks.files.remove(key) else { return false };
+                self.parts.flow.expect(&mut file.queued.ahead, 0);
                 if let Some(handle) = file.handles.source {
-                    self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
+                    self.parts.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
                 }
-                self.links.join(identity, file.id, file.item);
+                self.parts.links.join(identity, file.id, file.item);
                 self.make_names();
                 return true;
             }
@@ -77,9 +77,9 @@ impl Engine {
     ) -> Vec<(u64, Item)> {
         let Some(identity) = item.info.identity else { return Vec::new() };
         let original = (!failed).then(|| Original { path: item.target.clone(), sum });
-        let without = self.links.first_ended(identity, original);
+        let without = self.parts.links.first_ended(identity, original);
         self.make_names();
-        if !self.report.is_over() {
+        if !self.parts.report.is_over() {
             return without;
         }
         for (_, item) in without {
@@ -90,18 +90,26 @@ impl Engine {
 
     /// Starts links, and reports those that are made or failed.
     pub(super) fn make_names(&mut self) {
-        while let Some(event) = self.links.next_event(&mut self.ends) {
+        while let Some(event) = self.parts.links.next_event(&mut self.parts.ends) {
             match event {
-                NameEvent::BackUp(key, path) => {
-                    self.sync.backups.back_up(&mut self.ends, &self.plan.target, path, Replaced::ByName(key))
-                }
+                NameEvent::BackUp(key, path) => self.parts.sync.backups.back_up(
+                    &mut self.parts.ends,
+                    &self.parts.plan.target,
+                    path,
+                    Replaced::ByName(key),
+                ),
                 NameEvent::Made(name) => self.name_made(name),
                 NameEvent::Failed(name, step, fault) => {
                     if fault.kind != FaultKind::Lost {
                         let of_source = matches!(step, FailedStep::StatSource | FailedStep::ReadSource);
                         let path = if of_source { &name.item.source } else { &name.item.target };
-                        self.report.fail(wording::failed(self.plan.direction, step, path, &fault));
-                        self.report.missed(self.tree.path_of(&name.item));
+                        self.parts.report.fail(wording::failed(
+                            self.parts.plan.direction,
+                            step,
+                            path,
+                            &fault,
+                        ));
+                        self.parts.report.missed(self.parts.tree.path_of(&name.item));
                     }
                     self.child_finished(name.item.parent);
                 }
@@ -110,15 +118,15 @@ impl Engine {
     }
 
     fn name_made(&mut self, name: Name) {
-        self.report.summary.files += 1;
+        self.parts.report.summary.files += 1;
         let file = crate::base_name(&name.item.source).to_vec();
-        let (id, started) = (name.id, self.progress.now);
-        self.report.event(Event::FileDone { id, name: file, size: 0, kept: 0, started });
+        let (id, started) = (name.id, self.parts.progress.now);
+        self.parts.report.event(Event::FileDone { id, name: file, size: 0, kept: 0, started });
         let (size, kind) = match name.what {
             What::Symlink(to) => (to.len() as u64, CopiedKind::Link(to)),
             What::Hard(original) => (name.item.info.size.unwrap_or(0), CopiedKind::File(original.sum)),
         };
-        self.report.copied(&self.plan.target, &name.item, size, kind);
+        self.parts.report.copied(&self.parts.plan.target, &name.item, size, kind);
         self.child_finished(name.item.parent);
     }
 }

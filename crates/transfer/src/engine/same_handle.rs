@@ -20,7 +20,7 @@ impl Engine {
     /// Acts on what came from the server of `side`.
     pub(super) fn take(&mut self, side: Side, came: Received) {
         match came {
-            Received::Answer(token, outcome) => self.ends.answer((token, outcome)),
+            Received::Answer(token, outcome) => self.parts.ends.answer((token, outcome)),
             Received::SameHandle { opened, holders } => self.same_handle(side, opened, &holders),
         }
         self.handle_answers();
@@ -28,11 +28,11 @@ impl Engine {
 
     /// A handle was given for `opened` that `holders` have.
     fn same_handle(&mut self, side: Side, opened: Token, holders: &[HandlePurpose]) {
-        let in_order = self.ends.remote(side).is_none_or(|remote| remote.in_order());
-        self.ends.open_one_at_a_time(side);
-        if !std::mem::replace(&mut self.ends.facts.reported_same_handle, true) {
+        let in_order = self.parts.ends.remote(side).is_none_or(|remote| remote.in_order());
+        self.parts.ends.open_one_at_a_time(side);
+        if !std::mem::replace(&mut self.parts.ends.facts.reported_same_handle, true) {
             let text = format!("{WHY}: they are copied again, with one file open at a time");
-            self.report.event(Event::Notice { text });
+            self.parts.report.event(Event::Notice { text });
         }
         for holder in holders {
             match holder.token {
@@ -40,21 +40,21 @@ impl Engine {
                 Token::File(..) if holder.gone && in_order => {}
                 Token::File(..) if holder.gone => {
                     let path = display_name(&holder.path);
-                    self.report.fail(format!("\"{path}\" may hold another file's data: {WHY}"));
+                    self.parts.report.fail(format!("\"{path}\" may hold another file's data: {WHY}"));
                     // Which part of the tree it was is not known any more.
-                    self.report.missed(Some(Vec::new()));
+                    self.parts.report.missed(Some(Vec::new()));
                 }
                 Token::File(key, _) => {
                     self.undo_file(key);
                     self.move_on(key);
                 }
                 Token::Dir(key, DirStep::TargetList | DirStep::TargetMore(_)) if !holder.gone => {
-                    self.tree.list_target_again(key, &mut self.ends);
+                    self.parts.tree.list_target_again(key, &mut self.parts.ends);
                 }
-                Token::Dir(key, _) if !holder.gone => self.tree.list_again(key, &mut self.ends),
+                Token::Dir(key, _) if !holder.gone => self.parts.tree.list_again(key, &mut self.parts.ends),
                 Token::Prepare(PrepareStep::GlobOpen(key)) if !holder.gone => {
-                    self.prepare.patterns.list_again(key);
-                    self.prepare_with(Prepare::match_patterns);
+                    self.parts.prepare.patterns.list_again(key);
+                    self.parts.prepare_with(Prepare::match_patterns);
                 }
                 _ => {}
             }
@@ -66,7 +66,7 @@ impl Engine {
     fn open_again(&mut self, side: Side, opened: Token) {
         match opened {
             Token::File(key, step) => {
-                if let Some(file) = self.tasks.files.get_mut(key) {
+                if let Some(file) = self.parts.tasks.files.get_mut(key) {
                     file.outstanding -= 1;
                     // Made by now, and perhaps written to.
                     file.place.there |= matches!(step, FileStep::Place(PlaceStep::Open));
@@ -75,30 +75,30 @@ impl Engine {
                 self.move_on(key);
             }
             Token::Dir(key, DirStep::List) => {
-                if let Some(dir) = self.tree.dirs.get(key) {
+                if let Some(dir) = self.parts.tree.dirs.get(key) {
                     let path = dir.item.source.clone();
-                    self.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
+                    self.parts.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
             }
             Token::Dir(key, DirStep::TargetList) => {
-                if let Some(dir) = self.tree.dirs.get(key) {
+                if let Some(dir) = self.parts.tree.dirs.get(key) {
                     let path = dir.item.target.clone();
-                    self.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
+                    self.parts.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
             }
             Token::Prepare(PrepareStep::GlobOpen(key)) => {
-                self.prepare.patterns.open(key);
-                self.prepare_with(Prepare::match_patterns);
+                self.parts.prepare.patterns.open(key);
+                self.parts.prepare_with(Prepare::match_patterns);
             }
-            other => self.ends.answer((other, Err(Fault::other(WHY)))),
+            other => self.parts.ends.answer((other, Err(Fault::other(WHY)))),
         }
     }
 
     /// The copy of a file may hold another file's data: it is made again.
     fn undo_file(&mut self, key: Key) {
-        if let Some(file) = self.tasks.files.get_mut(key) {
+        if let Some(file) = self.parts.tasks.files.get_mut(key) {
             file.faults.tainted = true;
         }
-        self.copy_again(key, WHY);
+        self.parts.copy_again(key, WHY);
     }
 }

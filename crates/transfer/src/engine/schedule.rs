@@ -6,37 +6,39 @@ use crate::flow::Flow;
 use crate::item::Item;
 use crate::sync::terms::Terms;
 use crate::token::{AttributeSubject, Side, Token};
-use crate::tree::Dir;
 use crate::tree::walk::TreeLimits;
 use crate::{Event, capabilities};
 
 impl Engine {
     /// Acts on answers until there are none.
     pub(in crate::engine) fn handle_answers(&mut self) {
-        while let Some((token, outcome)) = self.ends.next_answer() {
+        while let Some((token, outcome)) = self.parts.ends.next_answer() {
             match token {
-                Token::Prepare(step) => self.prepared(step, outcome),
+                Token::Prepare(step) => self.parts.prepared(step, outcome),
                 Token::Dir(key, step) => self.dir_answer(key, step, outcome),
                 Token::File(key, step) => self.file_answer(key, step, outcome),
                 Token::Batch(key) => {
-                    let ended = self.small_files().answered(key, outcome);
+                    let ended = self.parts.small_files().answered(key, outcome);
                     self.batch_ended(ended);
                 }
                 Token::Name(key, step) => {
-                    self.links.names.on_answer(key, step, outcome);
+                    self.parts.links.names.on_answer(key, step, outcome);
                     self.make_names();
                 }
                 Token::Sync(key, step) => {
-                    let terms = Terms::new(&self.options, &self.ends);
-                    self.sync.comparisons.on_answer(key, step, outcome, &terms);
+                    let terms = Terms::new(&self.parts.options, &self.parts.ends);
+                    self.parts.sync.comparisons.on_answer(key, step, outcome, &terms);
                     self.carry_out_comparisons();
                 }
                 Token::Removal(key, step) => self.removal_answer(key, step, outcome),
-                Token::Backup(key) => {
-                    self.sync.backups.answered(&mut self.ends, &self.plan.target, key, outcome)
-                }
+                Token::Backup(key) => self.parts.sync.backups.answered(
+                    &mut self.parts.ends,
+                    &self.parts.plan.target,
+                    key,
+                    outcome,
+                ),
                 Token::Preserve(whose, step) => {
-                    if self.preserving().on_answer(whose, step, outcome) {
+                    if self.parts.preserving().on_answer(whose, step, outcome) {
                         match whose {
                             AttributeSubject::File(key) => self.move_on(key),
                             AttributeSubject::Dir(key) => self.finish_dir_if_done(key),
@@ -44,10 +46,16 @@ impl Engine {
                     }
                 }
                 Token::Renames => {
-                    capabilities::on_renames_answer(&outcome, &mut self.ends.facts, &mut self.report);
+                    capabilities::on_renames_answer(
+                        &outcome,
+                        &mut self.parts.ends.facts,
+                        &mut self.parts.report,
+                    );
                 }
                 Token::TargetUser(step) => self.user_answer(step, outcome),
-                Token::Removed(key) => self.leftovers.part_removed(key, &outcome, &mut self.report),
+                Token::Removed(key) => {
+                    self.parts.leftovers.part_removed(key, &outcome, &mut self.parts.report)
+                }
                 Token::Probe(side, channel) => self.probe_answered(side, channel),
                 Token::Nothing => {}
             }
@@ -56,14 +64,14 @@ impl Engine {
 
     /// Starts directories and files while more may be open.
     pub(in crate::engine) fn begin_work(&mut self) {
-        let ready = self.ends.are_ready();
-        if ready && !std::mem::replace(&mut self.ends.facts.asked_for_more, true) {
-            capabilities::ask(&self.options, &mut self.ends, &mut self.report);
+        let ready = self.parts.ends.are_ready();
+        if ready && !std::mem::replace(&mut self.parts.ends.facts.asked_for_more, true) {
+            capabilities::ask(&self.parts.options, &mut self.parts.ends, &mut self.parts.report);
         }
-        if !self.prepare.finished() {
-            self.prepare_more();
+        if !self.parts.prepare.finished() {
+            self.parts.prepare_more();
         }
-        if self.ends.is_a_queue_full() {
+        if self.parts.ends.is_a_queue_full() {
             return;
         }
         self.begin_items();
@@ -73,45 +81,43 @@ impl Engine {
     /// Returns true where [`begin_work`](Self::begin_work) would begin something. That is for the first
     /// channel to do, although an answer on any channel may be what makes it possible.
     pub(crate) fn may_begin_work(&mut self) -> bool {
-        !self.ends.is_a_queue_full()
-            && (self.batches.has_unsent()
-                || (self.tree.has_next(tree_limits(&self.flow, &self.ends)) && self.may_begin_item())
-                || (self.sync.deletions.are_waiting() && self.all_is_copied()))
-    }
-
-    fn may_begin_item(&mut self) -> bool {
-        let worth = self.flow.worth_open(self.progress.ids(), self.ends.channels_up());
-        self.tasks.files.len() < self.flow.max_open(self.ends.fewest_handles()).min(worth)
-            && self.flow.may_open()
-            && self.sync.comparisons.has_room()
-            && self.small_files().have_room()
+        !self.parts.ends.is_a_queue_full()
+            && (self.parts.batches.has_unsent()
+                || (self.parts.tree.has_next(tree_limits(&self.parts.flow, &self.parts.ends))
+                    && self.parts.may_begin_item())
+                || (self.parts.sync.deletions.are_waiting() && self.parts.all_is_copied()))
     }
 
     /// Starts items and directories as long as more may be open: directories first, as long as few are open
     /// and little waits.
     pub(in crate::engine) fn begin_items(&mut self) {
-        while self.may_begin_item() {
-            let limits = tree_limits(&self.flow, &self.ends);
-            let next = self.tree.next_subdir(limits).or_else(|| self.tree.next_file());
+        while self.parts.may_begin_item() {
+            let limits = tree_limits(&self.parts.flow, &self.parts.ends);
+            let next = self.parts.tree.next_subdir(limits).or_else(|| self.parts.tree.next_file());
             let Some((from, item)) = next else { break };
             if let Some(from) = from {
-                self.tree.list_more(from, &mut self.ends);
+                self.parts.tree.list_more(from, &mut self.parts.ends);
             }
             self.begin_item(item);
             self.handle_answers();
         }
         // When there will be more for it is not known.
-        self.small_files().send();
+        self.parts.small_files().send();
     }
 
     fn begin_item(&mut self, item: Item) {
-        if self.options.announce && item.parent.is_none() && !item.again && !item.in_place && !item.fresh {
+        if self.parts.options.announce
+            && item.parent.is_none()
+            && !item.again
+            && !item.in_place
+            && !item.fresh
+        {
             let (source, target) = (item.source.clone(), item.target.clone());
-            self.report.event(Event::Started { source, target });
+            self.parts.report.event(Event::Started { source, target });
         }
-        if self.options.tree_sync.is_some() && !item.compared {
-            let terms = Terms::new(&self.options, &self.ends);
-            self.sync.comparisons.begin(item, &self.plan.target, &terms);
+        if self.parts.options.tree_sync.is_some() && !item.compared {
+            let terms = Terms::new(&self.parts.options, &self.parts.ends);
+            self.parts.sync.comparisons.begin(item, &self.parts.plan.target, &terms);
             return self.carry_out_comparisons();
         }
         self.copy_item(item);
@@ -119,42 +125,29 @@ impl Engine {
 
     /// Goes on with deleting, where it is time for that.
     pub(in crate::engine) fn sync_deletions(&mut self) {
-        if self.sync.deletions.are_waiting() && self.all_is_copied() {
+        if self.parts.sync.deletions.are_waiting() && self.parts.all_is_copied() {
             self.begin_deletions();
         }
-        while self.sync.deletions.are_under_way() {
-            self.sync.deletions.start_more();
+        while self.parts.sync.deletions.are_under_way() {
+            self.parts.sync.deletions.start_more();
             self.carry_out_deletions();
             // Answers of this host are there at once. Work on files is not carried out here.
-            if self.ends.no_answer_waits() {
+            if self.parts.ends.no_answer_waits() {
                 break;
             }
             self.handle_answers();
         }
     }
 
-    /// Nothing is left to be copied but what waits for a deletion.
-    pub(in crate::engine) fn all_is_copied(&self) -> bool {
-        self.prepare.finished()
-            && self.tree.top.is_empty()
-            && self.tasks.files.len() == 0
-            && self.batches.is_empty()
-            && self.links.names.is_empty()
-            && self.sync.comparisons.is_empty()
-            && self.leftovers.removing.len() == 0
-            && self.ends.all_answered()
-            && self.tree.dirs.values().all(Dir::only_waits)
-    }
-
     pub(in crate::engine) fn begin_deletions(&mut self) {
-        if self.report.is_over() {
+        if self.parts.report.is_over() {
             return self.stop_deletions();
         }
-        if self.report.may_lack_something() {
-            self.report.skip("there were errors: nothing is deleted".to_owned());
+        if self.parts.report.may_lack_something() {
+            self.parts.report.skip("there were errors: nothing is deleted".to_owned());
             return self.stop_deletions();
         }
-        self.sync.deletions.begin(self.sync.backups.root(&self.plan.target));
+        self.parts.sync.deletions.begin(self.parts.sync.backups.root(&self.parts.plan.target));
     }
 }
 

@@ -20,20 +20,20 @@ impl Engine {
         match next {
             PlaceNext::Wait => {}
             PlaceNext::InPlace => {
-                let next = self.targets().open(key);
+                let next = self.parts.targets().open(key);
                 self.target_next(key, next);
             }
             PlaceNext::Check { of, found, known, whole } => {
-                let next = self.checks().begin(key, of, found, known, whole);
+                let next = self.parts.checks().begin(key, of, found, known, whole);
                 self.check_next(key, next);
             }
-            PlaceNext::Data => self.begin_data(key),
+            PlaceNext::Data => self.parts.begin_data(key),
             PlaceNext::Continue => {
-                self.checks().report_kept(key);
-                self.begin_data(key);
+                self.parts.checks().report_kept(key);
+                self.parts.begin_data(key);
             }
             PlaceNext::Complete(sum) => self.close_file(key, sum),
-            PlaceNext::Failed(step, fault) => self.file_failed(key, step, &fault),
+            PlaceNext::Failed(step, fault) => self.parts.file_failed(key, step, &fault),
         }
     }
 
@@ -43,24 +43,24 @@ impl Engine {
             TargetNext::Wait => {}
             TargetNext::Opened { asked, check } => {
                 if let Some(asked) = asked {
-                    self.note_round_trip(Side::Target, asked);
+                    self.parts.note_round_trip(Side::Target, asked);
                 }
                 match check {
                     Some(kept) => {
-                        let next = self.checks().begin(key, Found::InPlace, kept, kept, false);
+                        let next = self.parts.checks().begin(key, Found::InPlace, kept, kept, false);
                         self.check_next(key, next);
                     }
-                    None => self.begin_data(key),
+                    None => self.parts.begin_data(key),
                 }
             }
             TargetNext::Compare(kept) => {
-                let next = self.checks().begin(key, Found::ToContinue, kept, kept, false);
+                let next = self.parts.checks().begin(key, Found::ToContinue, kept, kept, false);
                 self.check_next(key, next);
             }
-            TargetNext::Anew => self.copy_again(key, DIFFERS),
-            TargetNext::Emptied(why) => self.begin_emptied(key, why),
-            TargetNext::Failed(step, fault) => self.file_failed(key, step, &fault),
-            TargetNext::FailedWith(text) => self.file_failed_with(key, text),
+            TargetNext::Anew => self.parts.copy_again(key, DIFFERS),
+            TargetNext::Emptied(why) => self.parts.begin_emptied(key, why),
+            TargetNext::Failed(step, fault) => self.parts.file_failed(key, step, &fault),
+            TargetNext::FailedWith(text) => self.parts.file_failed_with(key, text),
         }
     }
 
@@ -68,43 +68,43 @@ impl Engine {
     pub(super) fn check_next(&mut self, key: Key, next: CheckNext) {
         match next {
             CheckNext::Wait => {}
-            CheckNext::Data => self.begin_data(key),
+            CheckNext::Data => self.parts.begin_data(key),
             CheckNext::Adopted { probe, kept } => {
-                let next = self.part_files().adopted_compared(key, probe, kept);
+                let next = self.parts.part_files().adopted_compared(key, probe, kept);
                 self.place_next(key, next);
             }
             CheckNext::Reopen => {
-                let next = self.targets().open_compared(key);
+                let next = self.parts.targets().open_compared(key);
                 self.target_next(key, next);
             }
-            CheckNext::Anew => self.copy_again(key, DIFFERS),
-            CheckNext::Emptied => self.begin_emptied(key, UNREADABLE),
+            CheckNext::Anew => self.parts.copy_again(key, DIFFERS),
+            CheckNext::Emptied => self.parts.begin_emptied(key, UNREADABLE),
             CheckNext::Compared { same } => self.contents_compared(key, same),
-            CheckNext::Wrong => self.found_wrong(key),
-            CheckNext::Failed(step, fault) => self.file_failed(key, step, &fault),
+            CheckNext::Wrong => self.parts.found_wrong(key),
+            CheckNext::Failed(step, fault) => self.parts.file_failed(key, step, &fault),
         }
     }
 
     pub(super) fn place_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
-        if let Some(asked) = self.tasks.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
-            self.note_round_trip(Side::Target, asked);
+        if let Some(asked) = self.parts.tasks.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
+            self.parts.note_round_trip(Side::Target, asked);
         }
-        let next = self.part_files().on_answer(key, step, outcome);
+        let next = self.parts.part_files().on_answer(key, step, outcome);
         self.place_next(key, next);
     }
 
     pub(super) fn check_answer(&mut self, key: Key, step: CheckStep, outcome: Outcome) {
-        let next = self.checks().on_answer(key, step, outcome);
+        let next = self.parts.checks().on_answer(key, step, outcome);
         self.check_next(key, next);
     }
 
     /// Takes an answer about the user that the target's server runs as.
     pub(super) fn user_answer(&mut self, step: OwnerStep, outcome: Outcome) {
-        for key in owner::user_answer(step, outcome, &mut self.leftovers, &mut self.ends) {
-            if let Some(file) = self.tasks.files.get_mut(key) {
+        for key in owner::user_answer(step, outcome, &mut self.parts.leftovers, &mut self.parts.ends) {
+            if let Some(file) = self.parts.tasks.files.get_mut(key) {
                 file.outstanding -= 1;
             }
-            let next = self.part_files().all_known(key);
+            let next = self.parts.part_files().all_known(key);
             self.place_next(key, next);
             self.move_on(key);
         }

@@ -15,30 +15,30 @@ const MOST_TRIES: u8 = 4;
 impl Engine {
     /// The server has answered the probe: requests that were sent before it will not be answered any more.
     pub(super) fn probe_answered(&mut self, side: Side, channel: usize) {
-        let now = self.progress.now;
-        let Some(remote) = self.ends.on_channel(side, channel).filter(|remote| !remote.lost()) else {
+        let now = self.parts.progress.now;
+        let Some(remote) = self.parts.ends.on_channel(side, channel).filter(|remote| !remote.lost()) else {
             return;
         };
         let dropped = remote.give_up_older(now);
         if dropped.is_empty() {
             return;
         }
-        let seconds = self.options.answer_timeout.as_secs();
+        let seconds = self.parts.options.answer_timeout.as_secs();
         let text = format!("the server has not answered {} requests in {seconds} s", dropped.len());
-        let most = self.flow.dropped();
-        self.report.event(Event::Notice { text: format!("{text}: continuing with {most} at a time") });
+        let most = self.parts.flow.dropped();
+        self.parts.report.event(Event::Notice { text: format!("{text}: continuing with {most} at a time") });
         for token in dropped {
             if !self.asked_again(token) {
-                self.ends.answer((token, Err(Fault::unanswered(seconds))));
+                self.parts.ends.answer((token, Err(Fault::unanswered(seconds))));
             }
         }
     }
 
     /// Repeats a READ or WRITE. Returns false if the bytes are no longer available.
     fn asked_again(&mut self, token: Token) -> bool {
-        let direction = self.plan.direction;
+        let direction = self.parts.plan.direction;
         let Token::File(key, step) = token else { return matches!(token, Token::Nothing) };
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
+        let Some(file) = self.parts.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
             return false;
         };
         let can = match step {
@@ -55,8 +55,8 @@ impl Engine {
             return false;
         }
         // A round that lost several parts of a file counts once.
-        if file.requests.tried_in != self.flow.drops() {
-            file.requests.tried_in = self.flow.drops();
+        if file.requests.tried_in != self.parts.flow.drops() {
+            file.requests.tried_in = self.parts.flow.drops();
             file.requests.tries += 1;
         }
         if file.requests.tries > MOST_TRIES {
@@ -64,7 +64,7 @@ impl Engine {
         }
         match step {
             FileStep::Check(CheckStep::Range(side, offset)) => {
-                self.checks().ask_range_again(key, side, offset)
+                self.parts.checks().ask_range_again(key, side, offset)
             }
             _ => self.taken_over(&token),
         }
@@ -74,7 +74,7 @@ impl Engine {
     pub(in crate::engine) fn taken_over(&mut self, token: &Token) -> bool {
         match *token {
             Token::File(key, FileStep::Read { offset, len } | FileStep::Write { offset, len }) => {
-                let Some(file) = self.tasks.files.get_mut(key) else { return true };
+                let Some(file) = self.parts.tasks.files.get_mut(key) else { return true };
                 // Data that were requested twice may be in one end's sum twice.
                 file.sums.lose();
                 let requests = if matches!(token, Token::File(_, FileStep::Read { .. })) {
@@ -83,21 +83,21 @@ impl Engine {
                     &mut file.requests.writes
                 };
                 *requests -= 1;
-                self.flow.answered(len.into());
-                self.tasks.ask_again(key, offset, len);
+                self.parts.flow.answered(len.into());
+                self.parts.tasks.ask_again(key, offset, len);
                 self.move_on(key);
                 true
             }
             // It is closed with its channel, and everything that was written there was confirmed.
             Token::File(key, FileStep::CloseTarget) => {
-                if let Some(file) = self.tasks.files.get_mut(key) {
+                if let Some(file) = self.parts.tasks.files.get_mut(key) {
                     file.outstanding -= 1;
                 }
                 self.move_on(key);
                 true
             }
             Token::Batch(key) => {
-                let ended = self.small_files().lost(key);
+                let ended = self.parts.small_files().lost(key);
                 self.batch_ended(ended);
                 true
             }

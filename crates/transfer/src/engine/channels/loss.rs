@@ -20,16 +20,16 @@ impl Engine {
     }
 
     pub(super) fn one_channel_lost(&mut self, channel: usize, reason: &str, now: Instant) {
-        self.progress.now = now;
-        let Some(remote) = self.ends.channels.standing(channel) else { return };
+        self.parts.progress.now = now;
+        let Some(remote) = self.parts.ends.channels.standing(channel) else { return };
         let tokens = remote.fail(reason);
-        if let Some(unfinished) = self.ends.channels.unfinished(channel) {
+        if let Some(unfinished) = self.parts.ends.channels.unfinished(channel) {
             let half_sent = unfinished.take();
-            if let Some(file) = half_sent.and_then(|write| self.tasks.files.get_mut(write.key())) {
+            if let Some(file) = half_sent.and_then(|write| self.parts.tasks.files.get_mut(write.key())) {
                 file.requests.half_sent -= 1;
             }
         }
-        for file in self.tasks.files.values_mut() {
+        for file in self.parts.tasks.files.values_mut() {
             if let Some(on_channel) = file.handles.on_channels.get_mut(channel - 1)
                 && matches!(std::mem::replace(on_channel, OnChannel::Without), OnChannel::Open(_))
             {
@@ -39,14 +39,14 @@ impl Engine {
         for token in tokens {
             if !self.taken_over(&token) {
                 let fault = Fault { kind: FaultKind::Other, text: reason.to_owned() };
-                self.ends.answer((token, Err(fault)));
+                self.parts.ends.answer((token, Err(fault)));
             }
         }
         self.handle_answers();
     }
 
     pub(in crate::engine) fn channels_lost(&mut self, reason: &str, now: Instant) {
-        for channel in 1..=self.ends.channels.count() {
+        for channel in 1..=self.parts.ends.channels.count() {
             self.one_channel_lost(channel, reason, now);
         }
     }

@@ -8,11 +8,11 @@ use crate::token::{AttributeSubject, DirStep, Side, Token};
 impl Engine {
     /// Sets the directory's own mode and times when nothing below is left to do.
     pub(in crate::engine) fn finish_dir_if_done(&mut self, key: Key) {
-        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
+        let Some(dir) = self.parts.tree.dirs.get_mut(key) else { return };
         let begun = dir.listing.complete || dir.waiting() > 0;
         if dir.starting && begun && (dir.making.ready || dir.failed) {
             dir.starting = false;
-            self.tree.starting_dirs -= 1;
+            self.parts.tree.starting_dirs -= 1;
         }
         let waits = dir.waiting() > 0 || dir.at_target.comparing.is_some() || !dir.listing.complete;
         let busy = dir.outstanding > 0 || dir.children > 0 || waits;
@@ -20,17 +20,17 @@ impl Engine {
             return;
         }
         let ready = dir.making.ready;
-        if ready && self.tree.look_at_twin(key, &mut self.ends) {
+        if ready && self.parts.tree.look_at_twin(key, &mut self.parts.ends) {
             return;
         }
-        if ready && !self.options.dry_run && self.preserving().begin(AttributeSubject::Dir(key)) {
+        if ready && !self.parts.options.dry_run && self.parts.preserving().begin(AttributeSubject::Dir(key)) {
             return;
         }
-        let full = self.ends.times_are_full();
-        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
+        let full = self.parts.ends.times_are_full();
+        let Some(dir) = self.parts.tree.dirs.get_mut(key) else { return };
         dir.finishing = true;
         let mut change = Change::default();
-        if dir.making.ready && self.options.preserve {
+        if dir.making.ready && self.parts.options.preserve {
             change.mode = dir.item.info.mode.map(|mode| mode & dir.preserved.mode_mask(0o1777));
             change.times = dir.item.info.times;
             if dir.stays_as_it_is(change, full) {
@@ -40,12 +40,12 @@ impl Engine {
             let mode = dir.item.info.mode.map(|mode| mode & 0o1777);
             change.mode = mode.filter(|&mode| mode != dir.temporary_mode());
         }
-        if change == Change::default() || self.options.dry_run {
+        if change == Change::default() || self.parts.options.dry_run {
             return self.dir_finished(key);
         }
         dir.outstanding += 1;
         let target = dir.item.target.clone();
-        self.ends.start(
+        self.parts.ends.start(
             Side::Target,
             Op::SetPath { path: &target, change },
             Token::Dir(key, DirStep::Finish),
@@ -53,11 +53,11 @@ impl Engine {
     }
 
     pub(in crate::engine) fn dir_finished(&mut self, key: Key) {
-        self.tree.dir_closed(key);
-        let Some(dir) = self.tree.dirs.remove(key) else { return };
-        self.tree.walk.retain(|&other| other != key);
+        self.parts.tree.dir_closed(key);
+        let Some(dir) = self.parts.tree.dirs.remove(key) else { return };
+        self.parts.tree.walk.retain(|&other| other != key);
         if !dir.failed {
-            self.report.summary.directories += 1;
+            self.parts.report.summary.directories += 1;
         }
         self.child_finished(dir.item.parent);
     }
@@ -65,7 +65,7 @@ impl Engine {
     /// Something in the directory `parent` is done.
     pub(in crate::engine) fn child_finished(&mut self, parent: Option<Key>) {
         if let Some(key) = parent
-            && let Some(dir) = self.tree.dirs.get_mut(key)
+            && let Some(dir) = self.parts.tree.dirs.get_mut(key)
         {
             dir.children -= 1;
             self.finish_dir_if_done(key);

@@ -1,26 +1,111 @@
-//! Decides how much may be requested or sent now, and counts it.
+//! The parts that own what is known of a copy, and what concerns several of them without anything following
+//! from it.
+//!
+//! Nothing here begins another operation because one has ended: that is for the scheduler, above.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`beginning`] | sources, and files until their data move |
+//! | [`dirs`] | directories: what is presumed, compared, and found in their place |
+//! | [`failing`] | files that fail, or are copied again |
+//! | [`waiting`] | has the copy come to its end, and what it waits for |
 
-use std::time::{Duration, Instant};
+mod beginning;
+mod dirs;
+mod failing;
+mod waiting;
 
+use std::time::Instant;
+
+use crate::batch::Batches;
 use crate::batch::small_files::SmallFiles;
+use crate::channels::Channels;
 use crate::channels::spread::Spread;
 use crate::checks::Checks;
 use crate::data_requests::{DataRequests, has_room};
 use crate::endings::Endings;
-use crate::engine::Engine;
+use crate::ends::Ends;
+use crate::flow::{Flow, Limits};
 use crate::in_place::Targets;
+use crate::journal::Journal;
+use crate::leftovers::Leftovers;
+use crate::links::Links;
+use crate::links::new_names::Kept;
 use crate::place::PartFiles;
+use crate::plan::Prepare;
 use crate::preserving::Preserving;
+use crate::progress::Progress;
+use crate::report::Reporter;
+use crate::sync::SyncState;
+use crate::task::queues::Tasks;
 use crate::token::Side;
+use crate::tree::walk::Tree;
+use crate::{Direction, Options, Plan, local};
 
-impl Engine {
-    pub(in crate::engine) fn room_in_flight(&self) -> bool {
-        has_room(&self.flow, self.channels.reopening, &self.tasks, &self.ends)
+/// See the module documentation.
+#[derive(Debug)]
+pub(in crate::engine) struct Parts {
+    pub(in crate::engine) plan: Plan,
+    pub(in crate::engine) options: Options,
+    pub(in crate::engine) ends: Ends,
+    pub(in crate::engine) prepare: Prepare,
+    pub(in crate::engine) tasks: Tasks,
+    pub(in crate::engine) tree: Tree,
+    pub(in crate::engine) flow: Flow,
+    pub(in crate::engine) batches: Batches,
+    pub(in crate::engine) channels: Channels,
+    pub(in crate::engine) links: Links,
+    pub(in crate::engine) sync: SyncState,
+    pub(in crate::engine) report: Reporter,
+    pub(in crate::engine) progress: Progress,
+    pub(in crate::engine) leftovers: Leftovers,
+}
+
+impl Parts {
+    /// The parts of a copy that will carry out `plan`.
+    pub(in crate::engine) fn new(plan: Plan, options: Options, now: Instant) -> Self {
+        let limits = Limits {
+            bytes: options.max_bytes_in_flight,
+            requests: options.max_requests,
+            request_bytes: options.request_bytes,
+            bits_per_second: options.bits_per_second,
+            relay: plan.direction == Direction::Relay,
+            descriptors: local::max_open(),
+            open_files: options.max_open_files,
+        };
+        let kept = Kept { times: options.preserve, ids: options.keep.owner && options.keep.group };
+        let mut journal = options
+            .journal
+            .as_deref()
+            .filter(|_| options.atomic && !options.dry_run)
+            .and_then(|path| Journal::open(path, plan.direction != Direction::Download, options.sums));
+        if let Some(journal) = &mut journal {
+            journal.note_command(&options.journal_command);
+        }
+        let mut ends = Ends::new(plan.direction);
+        if options.tells_links() {
+            ends.tell_links();
+        }
+        Self {
+            ends,
+            prepare: Prepare::new(&plan),
+            tasks: Tasks::default(),
+            tree: Tree::new(options.select.expected()),
+            flow: Flow::new(limits, now),
+            batches: Batches::new(),
+            channels: Channels::default(),
+            links: Links::new(kept, options.max_shared_files),
+            sync: SyncState::new(&options),
+            leftovers: Leftovers::new(journal),
+            report: Reporter::new(&options),
+            progress: Progress::new(now),
+            plan,
+            options,
+        }
     }
 
-    /// Takes in the round-trip time that the kernel has measured for the connection.
-    pub fn expect_round_trip(&mut self, took: Duration) {
-        self.flow.expect_round_trip(took);
+    pub(in crate::engine) fn room_in_flight(&self) -> bool {
+        has_room(&self.flow, self.channels.reopening, &self.tasks, &self.ends)
     }
 
     /// Records the round trip of a query about a file, sent to the end `side` at `asked`.
