@@ -263,6 +263,9 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
 
     fn visit_item_mod(&mut self, _: &'ast ItemMod) {}
 
+    /// `pub(in crate::module)` needs nothing of the module.
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let written: Segments = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         if written.len() > 1 {

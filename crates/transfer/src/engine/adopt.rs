@@ -65,18 +65,18 @@ impl Engine {
         for key in std::mem::take(&mut self.parts.tree.walk) {
             given_up += self.parts.tree.abandon_dir(key);
         }
-        given_up += self.drop_batch();
+        given_up += self.scheduler().drop_batch();
         self.parts.sync.comparisons.stop();
-        self.stop_deletions();
+        self.scheduler().stop_deletions();
         for key in self.parts.tree.dirs.keys() {
             self.parts.tree.list_more(key, &mut self.parts.ends);
-            self.finish_dir_if_done(key);
+            self.scheduler().finish_dir_if_done(key);
         }
         for key in self.parts.tasks.files.keys() {
             self.parts.file_failed_with(key, String::new());
-            self.move_on(key);
+            self.scheduler().move_on(key);
         }
-        self.handle_answers();
+        self.scheduler().handle_answers();
         self.do_file_work();
         if given_up > 0 {
             self.parts.report.fail(String::new());

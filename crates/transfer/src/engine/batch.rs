@@ -5,13 +5,13 @@ use std::time::Instant;
 use crate::batch::placing::SmallEnd;
 use crate::batch::small_files::Ended;
 use crate::end::FaultKind;
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::event::CopiedKind;
 use crate::options::Verify;
 use crate::wording::FailedStep;
 use crate::{Event, wording};
 
-impl Engine {
+impl Scheduler<'_> {
     /// Drops what has not been sent; returns how many files that were.
     pub(super) fn drop_batch(&mut self) -> usize {
         let files = self.parts.batches.drop_unsent();

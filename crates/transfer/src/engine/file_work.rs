@@ -53,14 +53,14 @@ impl Engine {
                     Ok(len) => self.parts.report.summary.bytes += len,
                     Err(fault) => self.parts.file_failed(key, FailedStep::WriteTarget, &fault),
                 }
-                self.move_on(key);
+                self.scheduler().move_on(key);
             }
             JobDone::Operation(token, outcome) => {
                 self.parts.progress.end_file_work(Duration::ZERO);
                 self.parts.ends.answer((token, outcome));
             }
         }
-        self.handle_answers();
+        self.scheduler().handle_answers();
         if self.parts.is_finished() {
             self.parts.keep_journal();
         }
@@ -78,16 +78,16 @@ impl Engine {
     pub(super) fn move_data(&mut self, side: Side, channel: usize, out: &mut dyn Output) -> Option<SendWork> {
         let mut passed = 0;
         loop {
-            self.handle_answers();
+            self.scheduler().handle_answers();
             match self.parts.data_requests().go_on(side, channel, &mut passed, out) {
                 Step::Done => {}
-                Step::Moved(key) => self.move_on(key),
+                Step::Moved(key) => self.scheduler().move_on(key),
                 Step::Failed(key, fault) => self.parts.file_failed(key, FailedStep::ReadSource, &fault),
                 Step::Idle => {
                     // Files finish while data move: let the next ones be opened meanwhile.
                     let before = self.parts.tasks.sending.len();
-                    self.begin_work();
-                    self.handle_answers();
+                    self.scheduler().begin_work();
+                    self.scheduler().handle_answers();
                     if self.parts.tasks.sending.len() <= before {
                         return None;
                     }
@@ -105,7 +105,7 @@ impl Engine {
             self.parts.file_failed(key, FailedStep::ReadSource, &fault);
             true
         });
-        self.move_on(key);
+        self.scheduler().move_on(key);
         moved
     }
 }

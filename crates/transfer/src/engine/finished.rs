@@ -1,8 +1,14 @@
-//! Detects the end of the copy, and decides what the journal keeps.
+//! What the modules that the owner calls have in common: what follows, and has the copy come to its end.
 
 use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 
 impl Engine {
+    /// What follows from what has come or ended.
+    pub(super) const fn scheduler(&mut self) -> Scheduler<'_> {
+        Scheduler { parts: &mut self.parts }
+    }
+
     /// Returns true when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of
     /// source files may still be missing; they say nothing.
     pub fn is_finished(&self) -> bool {

@@ -132,7 +132,7 @@ impl Engine {
             let Some(remote) = self.parts.ends.remote(side) else { return };
             match remote.poll() {
                 Ok(None) => return,
-                Ok(Some(came)) => self.take(side, came),
+                Ok(Some(came)) => self.scheduler().take(side, came),
                 Err(error) => return self.end_lost(side, &error.to_string(), now),
             }
         }
@@ -167,7 +167,7 @@ impl Engine {
         }
         self.channels_lost(reason, now);
         self.abandon(reason);
-        self.handle_answers();
+        self.scheduler().handle_answers();
         if self.parts.report.summary.failures == failures {
             self.parts.report.fail(reason.to_owned());
         }
@@ -222,13 +222,13 @@ impl Engine {
         }
         loop {
             if std::mem::replace(&mut begin, true) {
-                self.handle_answers();
-                self.begin_work();
+                self.scheduler().handle_answers();
+                self.scheduler().begin_work();
             }
             if let Some(work) = self.move_data(side, 0, out) {
                 return Some(work);
             }
-            self.handle_answers();
+            self.scheduler().handle_answers();
             let remote = self.parts.ends.remote(side)?;
             // Work that waited for the full queue can continue once the queue is empty.
             if remote.queued() == 0 || !remote.flush(out) {
@@ -313,17 +313,17 @@ impl Engine {
         for key in std::mem::take(&mut self.parts.tree.walk) {
             waiting += self.parts.tree.abandon_dir(key);
         }
-        waiting += self.drop_batch();
+        waiting += self.scheduler().drop_batch();
         self.parts.sync.comparisons.abandon();
-        self.carry_out_comparisons();
-        self.stop_deletions();
+        self.scheduler().carry_out_comparisons();
+        self.scheduler().stop_deletions();
         for key in self.parts.tree.dirs.keys() {
-            self.finish_dir_if_done(key);
+            self.scheduler().finish_dir_if_done(key);
         }
         let unresolved = self.parts.prepare.abandon();
         // Files that wait for nothing from the lost end fail too.
         for key in self.parts.tasks.files.keys() {
-            self.file_lost(key, reason);
+            self.scheduler().file_lost(key, reason);
         }
         if waiting + unresolved > 0 {
             self.parts.report.fail(reason.to_owned());

@@ -4,7 +4,7 @@
 
 use crate::Event;
 use crate::end::{FaultKind, Kind, Op};
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::event::CopiedKind;
 use crate::item::Item;
 use crate::links::new_names::{Name, What};
@@ -17,7 +17,7 @@ use crate::token::{Side, Token};
 use crate::wording;
 use crate::wording::FailedStep;
 
-impl Engine {
+impl Scheduler<'_> {
     /// A symbolic link in a tree that is to be one in the copy.
     pub(super) fn begin_link(&mut self, item: Item) {
         let id = self.parts.progress.new_file_id();

@@ -6,7 +6,7 @@
 
 use crate::Event;
 use crate::end::{Fault, Op};
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::handles::HandlePurpose;
 use crate::names::display_name;
 use crate::plan::Prepare;
@@ -16,7 +16,7 @@ use crate::token::{DirStep, FileStep, PlaceStep, PrepareStep, Side, Token};
 
 const WHY: &str = "the server gave one handle to two open files";
 
-impl Engine {
+impl Scheduler<'_> {
     /// Acts on what came from the server of `side`.
     pub(super) fn take(&mut self, side: Side, came: Received) {
         match came {

@@ -1,7 +1,7 @@
 //! The scheduler: acts on answers, and begins what may be begun.
 
 use crate::ends::Ends;
-use crate::engine::Engine;
+use crate::engine::parts::Parts;
 use crate::flow::Flow;
 use crate::item::Item;
 use crate::sync::terms::Terms;
@@ -9,7 +9,15 @@ use crate::token::{AttributeSubject, Side, Token};
 use crate::tree::walk::TreeLimits;
 use crate::{Event, capabilities};
 
-impl Engine {
+/// What follows from answers and from work that has ended: the steps of a copy, in their order.
+///
+/// Its methods are spread over the modules of [`engine`](crate::engine) beside this one.
+#[derive(Debug)]
+pub(in crate::engine) struct Scheduler<'a> {
+    pub(in crate::engine) parts: &'a mut Parts,
+}
+
+impl Scheduler<'_> {
     /// Acts on answers until there are none.
     pub(in crate::engine) fn handle_answers(&mut self) {
         while let Some((token, outcome)) = self.parts.ends.next_answer() {
@@ -78,9 +86,8 @@ impl Engine {
         self.sync_deletions();
     }
 
-    /// Returns true where [`begin_work`](Self::begin_work) would begin something. That is for the first
-    /// channel to do, although an answer on any channel may be what makes it possible.
-    pub(crate) fn may_begin_work(&mut self) -> bool {
+    /// Returns true where [`begin_work`](Self::begin_work) would begin something.
+    pub(super) fn may_begin_work(&mut self) -> bool {
         !self.parts.ends.is_a_queue_full()
             && (self.parts.batches.has_unsent()
                 || (self.parts.tree.has_next(tree_limits(&self.parts.flow, &self.parts.ends))

@@ -3,7 +3,7 @@
 
 use crate::checks::CheckNext;
 use crate::end::Outcome;
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::in_place::{TargetNext, UNREADABLE};
 use crate::place::PlaceNext;
 use crate::table::Key;
@@ -14,7 +14,7 @@ use crate::token::{CheckStep, OwnerStep, PlaceStep, Side};
 /// Why a file is copied anew that was to be continued.
 const DIFFERS: &str = "it does not begin as its source does";
 
-impl Engine {
+impl Scheduler<'_> {
     /// Does what follows from an answer about the names of a file.
     pub(super) fn place_next(&mut self, key: Key, next: PlaceNext) {
         match next {

@@ -4,7 +4,7 @@
 //! been done, and fails with a message that names its file.
 
 use crate::end::Fault;
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::task::state::State;
 use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::{Direction, Event};
@@ -12,7 +12,7 @@ use crate::{Direction, Event};
 /// Limit of repetitions for parts of one file.
 const MOST_TRIES: u8 = 4;
 
-impl Engine {
+impl Scheduler<'_> {
     /// The server has answered the probe: requests that were sent before it will not be answered any more.
     pub(super) fn probe_answered(&mut self, side: Side, channel: usize) {
         let now = self.parts.progress.now;

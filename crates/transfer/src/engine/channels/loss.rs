@@ -37,12 +37,12 @@ impl Engine {
             }
         }
         for token in tokens {
-            if !self.taken_over(&token) {
+            if !self.scheduler().taken_over(&token) {
                 let fault = Fault { kind: FaultKind::Other, text: reason.to_owned() };
                 self.parts.ends.answer((token, Err(fault)));
             }
         }
-        self.handle_answers();
+        self.scheduler().handle_answers();
     }
 
     pub(in crate::engine) fn channels_lost(&mut self, reason: &str, now: Instant) {

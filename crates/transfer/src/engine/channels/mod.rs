@@ -76,6 +76,12 @@ impl Engine {
         }
     }
 
+    /// Returns true where the first channel would begin something, although an answer on any channel may be
+    /// what makes it possible.
+    pub(crate) fn may_begin_work(&mut self) -> bool {
+        self.scheduler().may_begin_work()
+    }
+
     /// Bytes of requests that wait to be sent on channel number `channel`; 0 is the first one.
     pub(crate) fn queue_of(&self, channel: usize) -> usize {
         self.parts.ends.queue_of(channel)
@@ -109,7 +115,10 @@ impl Engine {
         loop {
             match self.parts.ends.channels.get_mut(channel).map(Remote::poll) {
                 None | Some(Ok(None)) => return,
-                Some(Ok(Some(came))) => self.take(self.parts.ends.channels.side(), came),
+                Some(Ok(Some(came))) => {
+                    let side = self.parts.ends.channels.side();
+                    self.scheduler().take(side, came);
+                }
                 Some(Err(error)) => return self.one_channel_lost(channel, &error.to_string(), now),
             }
         }
@@ -132,12 +141,12 @@ impl Engine {
     ) -> Option<SendWork> {
         self.parts.progress.now = now;
         loop {
-            self.handle_answers();
+            self.scheduler().handle_answers();
             self.parts.spread().open_front();
             if let Some(work) = self.move_data(self.parts.ends.channels.side(), channel, out) {
                 return Some(work);
             }
-            self.handle_answers();
+            self.scheduler().handle_answers();
             let remote = self.parts.ends.channels.standing(channel)?;
             if remote.queued() == 0 || !remote.flush(out) {
                 break;

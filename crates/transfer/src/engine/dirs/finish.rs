@@ -1,11 +1,11 @@
 //! Finishing a directory after the last thing in it, and those above it.
 
 use crate::end::{Change, Op};
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::table::Key;
 use crate::token::{AttributeSubject, DirStep, Side, Token};
 
-impl Engine {
+impl Scheduler<'_> {
     /// Sets the directory's own mode and times when nothing below is left to do.
     pub(in crate::engine) fn finish_dir_if_done(&mut self, key: Key) {
         let Some(dir) = self.parts.tree.dirs.get_mut(key) else { return };

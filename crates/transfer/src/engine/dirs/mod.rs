@@ -3,7 +3,7 @@
 mod finish;
 
 use crate::end::{Done, FaultKind, Kind, Op, Outcome};
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::item::{Item, TargetEntry};
 use crate::names::{display_name, join};
 use crate::table::Key;
@@ -12,7 +12,7 @@ use crate::tree::Dir;
 use crate::wording::FailedStep;
 use crate::{Direction, wording};
 
-impl Engine {
+impl Scheduler<'_> {
     /// Begins with a directory whose attributes are known. `real` is its path without symlinks, if known.
     pub(super) fn begin_dir(&mut self, item: Item, real: Option<Vec<u8>>) {
         let real = real.or_else(|| {

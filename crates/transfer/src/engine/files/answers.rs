@@ -2,13 +2,13 @@
 
 use crate::batch::small_files::Taken;
 use crate::end::{Done, FaultKind, Kind, Op, Outcome, fault_of, path_of};
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::table::Key;
 use crate::token::{FileStep, Side, Token};
 use crate::wording::FailedStep;
 use crate::{Direction, Event, wording};
 
-impl Engine {
+impl Scheduler<'_> {
     pub(in crate::engine) fn file_answer(&mut self, key: Key, step: FileStep, outcome: Outcome) {
         let Some(file) = self.parts.tasks.files.get_mut(key) else { return };
         match step {

@@ -1,7 +1,7 @@
 //! Ends a file: attributes, CLOSE, its final name, and the report.
 
 use crate::end::{Fault, FaultKind};
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::event::CopiedKind;
 use crate::options::Verify;
 use crate::table::Key;
@@ -13,7 +13,7 @@ use crate::token::AttributeSubject;
 use crate::wording::FailedStep;
 use crate::{Direction, Event, wording};
 
-impl Engine {
+impl Scheduler<'_> {
     /// Sets what is to be set on the target and closes both ends. `known_sum`: over a copy that is complete
     /// already.
     pub(in crate::engine) fn close_file(&mut self, key: Key, known_sum: Option<Vec<u8>>) {

@@ -1,13 +1,13 @@
 //! Takes a file out of the table, and gives back what it holds.
 
 use crate::end::Op;
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::item::Item;
 use crate::table::Key;
 use crate::task::File;
 use crate::token::{Side, Token};
 
-impl Engine {
+impl Scheduler<'_> {
     pub(in crate::engine) fn forget_file(&mut self, key: Key) {
         if let Some(file) = self.parts.tasks.remove(key) {
             self.drop_file(file);

@@ -12,12 +12,12 @@ mod giving_up;
 
 use crate::Event;
 use crate::end::{Done, Kind, Op};
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::item::Item;
 use crate::task::File;
 use crate::token::{FileStep, Side, Token};
 
-impl Engine {
+impl Scheduler<'_> {
     /// Copies it without comparing it with what the target has.
     pub(super) fn copy_item(&mut self, item: Item) {
         match (item.info.kind, item.info.mode) {

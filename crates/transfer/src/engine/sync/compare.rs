@@ -1,7 +1,7 @@
 //! Carries out the steps of [`Comparisons`](crate::sync::comparisons::Comparisons).
 
 use crate::end::Op;
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::names::{base_name, display_name, join};
 use crate::sync::backup::Replaced;
 use crate::sync::comparisons::CompareStep;
@@ -12,7 +12,7 @@ use crate::tree::Dir;
 use crate::wording::FailedStep;
 use crate::{Event, wording};
 
-impl Engine {
+impl Scheduler<'_> {
     pub(in crate::engine) fn carry_out_comparisons(&mut self) {
         while let Some(step) = self.parts.sync.comparisons.next_step() {
             self.carry_out_comparison(step);

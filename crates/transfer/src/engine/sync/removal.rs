@@ -1,7 +1,7 @@
 //! Carries out the steps of [`Deletions`](crate::sync::deletions::Deletions), when it is time for them.
 
 use crate::end::{Change, Done, Fault, Op, Outcome};
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::item::Item;
 use crate::names::display_name;
 use crate::sync::backup::Replaced;
@@ -10,7 +10,7 @@ use crate::table::Key;
 use crate::token::{RemovalStep, Side, Token};
 use crate::{Event, local, wording};
 
-impl Engine {
+impl Scheduler<'_> {
     /// Nothing is deleted any more, and what waits for that is not copied.
     pub(in crate::engine) fn stop_deletions(&mut self) {
         self.parts.sync.deletions.stop();
