@@ -19,6 +19,11 @@ impl Remote {
         }
     }
 
+    /// From now on the server can answer INIT: it is given up if it does not do so `within` this time.
+    pub(crate) const fn expect_version(&mut self, within: Option<Duration>) {
+        (self.awaits_version, self.version_timeout) = (true, within);
+    }
+
     /// Asks for answers that the server has dropped: see `look` of `flow/silence.rs`.
     pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Next {
         if self.awaits_version && !self.ready && !self.lost() {

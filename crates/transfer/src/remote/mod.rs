@@ -134,11 +134,6 @@ impl Remote {
         self.first_flight = first_flight;
     }
 
-    /// From now on the server can answer INIT: it is given up if it does not do so `within` this time.
-    pub(crate) const fn expect_version(&mut self, within: Option<Duration>) {
-        (self.awaits_version, self.version_timeout) = (true, within);
-    }
-
     /// Returns true where something may be asked though the server has not answered yet.
     pub(crate) const fn takes_first_flight(&self) -> bool {
         self.first_flight && !self.ready

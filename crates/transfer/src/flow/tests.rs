@@ -1,0 +1,98 @@
+use super::*;
+
+const LIMITS: Limits = Limits {
+    bytes: 64 << 20,
+    requests: None,
+    request_bytes: None,
+    bits_per_second: None,
+    relay: false,
+    descriptors: 1_000,
+    open_files: 768,
+};
+
+#[test]
+fn answers_open_the_depth_up_to_its_limit() {
+    let mut flow = Flow::new(LIMITS, Instant::now());
+    let chunk = 256 << 10;
+    let fill = |flow: &mut Flow| {
+        let mut sent = 0;
+        while flow.has_room_up_to(1 << 20, false) {
+            flow.request(chunk);
+            sent += 1;
+        }
+        sent
+    };
+    assert_eq!(fill(&mut flow), 16, "4 MiB to begin with");
+    for _ in 0..1_000 {
+        flow.answered(chunk);
+        flow.grow(chunk);
+        fill(&mut flow);
+    }
+    assert_eq!(flow.requests(), 256, "64 MiB in the end");
+}
+
+#[test]
+fn requests_grow_by_answers_and_are_bounded_for_each_channel() {
+    let mut flow = Flow::new(LIMITS, Instant::now());
+    let servers =
+        |told_limits, take_many, channels| Servers { told_limits, take_many, channels, measured: false };
+    let max = |flow: &Flow, channels| {
+        let of = |told, many| flow.max_requests(servers(told, many, channels));
+        [of(true, true), of(false, true), of(true, false), of(false, false)]
+    };
+    assert_eq!(max(&flow, 1), [256, 64, 64, 64]);
+    (0..10_000).for_each(|_| flow.grow(1));
+    assert_eq!(max(&flow, 1), [1_024, 1_024, 64, 64]);
+    assert_eq!(max(&flow, 3), [3_072, 3_072, 192, 192]);
+    let fixed = Flow::new(Limits { requests: Some(100), ..LIMITS }, Instant::now());
+    assert_eq!(max(&fixed, 3), [100; 4], "the user's word");
+}
+
+#[test]
+fn dropped_requests_leave_fewer_of_everything() {
+    let mut flow = Flow::new(LIMITS, Instant::now());
+    for most in [64, 8, 1, 1] {
+        assert_eq!(flow.dropped(), most);
+        let servers = Servers { told_limits: true, take_many: true, measured: false, channels: 4 };
+        assert_eq!((flow.max_requests(servers), flow.max_open(Some(10_000))), (most, most));
+    }
+    assert_eq!(flow.drops(), 4);
+}
+
+#[test]
+fn files_opened_ahead_are_counted_once() {
+    let mut flow = Flow::new(LIMITS, Instant::now());
+    let (mut one, mut other) = (0, 0);
+    flow.expect(&mut one, u64::MAX);
+    assert!(!flow.may_open());
+    // Its size turns out smaller.
+    flow.expect(&mut one, 1_000);
+    flow.expect(&mut other, 5);
+    assert!(flow.may_open());
+    flow.no_longer_ahead(&mut one, 600);
+    flow.no_longer_ahead(&mut one, 600);
+    flow.no_longer_ahead(&mut other, 5);
+    assert_eq!((one, other, flow.ahead), (0, 0, 0));
+}
+
+#[test]
+fn what_is_held_between_two_ends_counts_in_flight() {
+    let mut flow = Flow::new(Limits { bytes: 1_000, ..LIMITS }, Instant::now());
+    flow.hold(1_000);
+    assert!(!flow.has_room_up_to(10, false));
+    flow.let_go(1);
+    assert!(flow.has_room_up_to(10, false) && !flow.has_room_up_to(0, false));
+}
+
+#[test]
+fn a_rate_holds_requests_back_until_its_time() {
+    let now = Instant::now();
+    let mut flow = Flow::new(Limits { bits_per_second: Some(8_000), ..LIMITS }, now);
+    while flow.within_rate(now) {
+        flow.request(1_000);
+    }
+    assert!(flow.is_held_back() && flow.has_rate());
+    let at = flow.next_deadline().expect("a time");
+    assert!(at > now);
+    assert!(flow.within_rate(at) && !flow.is_held_back());
+}
