@@ -64,8 +64,44 @@ fn a_tunnel_that_is_started_again_gets_its_port() {
     works(&tunnel);
 }
 
+/// The addresses of the two listeners differ, but not both can be there: one is at every address.
+///
+/// Covers: sshd_config ResumeGrace; sshd_config GatewayPorts
+#[test]
+fn a_tunnel_gets_its_port_at_other_addresses() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 10m\nGatewayPorts clientspecified\nAddressFamily inet\n");
+    let (port, sums) = (free_port(), sum_server());
+    let pair = Pair::new(&lab, our("lhssh"), server.port);
+    let tunnel = |address: &str| {
+        let forward = format!("{address}:{port}:127.0.0.1:{sums}");
+        pair.tunnel(&["-o", "ExitOnForwardFailure=yes", "-R", &forward])
+    };
+    let addresses = ["127.0.0.1", "*", "localhost", "0.0.0.0", "127.0.0.1"];
+    for (round, address) in addresses.into_iter().enumerate() {
+        let next = tunnel(address);
+        eventually("the old session is gone", || {
+            assert!(!next.said().contains("forwarding failed"), "{address}: {}", server.log());
+            count(&server, GIVEN) == round
+        });
+        next.wait_for_port(port);
+        round_trip(port, 1000);
+        kill(next);
+        eventually("the server has noticed", || count(&server, WAITS) == round + 1);
+    }
+    // Two sessions are in the way of one.
+    let other = tunnel("127.0.0.2");
+    other.wait_for("127.0.0.2", port);
+    kill(other);
+    eventually("the server has noticed", || count(&server, WAITS) == addresses.len() + 1);
+    let everywhere = tunnel("");
+    everywhere.wait_for("127.0.0.3", port);
+    assert_eq!(count(&server, GIVEN), addresses.len() + 1, "{}", server.log());
+    round_trip(port, 1000);
+}
+
 /// A session that has run a program is not ended for its port. It gives the port alone, after a pause in
-/// which its client may come back.
+/// which its client may come back. The other session waits for that.
 ///
 /// Covers: sshd_config ResumeGrace
 #[test]
@@ -84,17 +120,8 @@ fn a_session_with_a_program_loses_its_port_alone() {
     let program = PathBuf::from(format!("/proc/{}", pid.trim()));
     kill(working);
     eventually("it waits", || count(&server, WAITS) == 1);
-    let mut tunnel = None;
-    eventually("the port is given", || {
-        let next = pair.tunnel(&["-v", "-o", "ExitOnForwardFailure=yes", "-R", &forward]);
-        let is_known = || {
-            ["remote forward success", "remote port forwarding failed"].map(|text| next.said().contains(text))
-        };
-        eventually("the answer", || is_known().contains(&true));
-        let got = is_known()[0];
-        tunnel = Some(next);
-        got
-    });
+    let tunnel = pair.tunnel(&["-v", "-o", "ExitOnForwardFailure=yes", "-R", &forward]);
+    tunnel.wait_for_line("debug1: remote forward success");
     round_trip(port, 1000);
     assert_eq!((count(&server, GIVEN), count(&server, GIVEN_ALONE)), (0, 1), "{}", server.log());
     assert!(program.exists(), "{}", server.log());

@@ -105,7 +105,7 @@ impl Forwards {
 
     /// Closes the listeners that other sessions have asked for.
     fn give_up_taken(&mut self, cx: &mut ControlCx<'_>) {
-        for offer in self.taken.take() {
+        for (offer, _asked_by) in self.taken.take() {
             while let Some(index) =
                 self.listeners.iter().position(|listener| listener.offers.contains(&offer))
             {
@@ -188,7 +188,7 @@ impl Forwards {
             })
         };
         let bound = listen_tcp(&addresses);
-        let offers: Vec<_> = used(&bound).into_iter().map(Offer::of_address).collect();
+        let offers: Vec<_> = used(&bound).into_iter().flat_map(Offer::in_the_way_of).collect();
         let asked = if this.borrow().may_be_offered() { Taking::ask(&offers) } else { Vec::new() };
         if asked.is_empty() {
             let allocated = this.borrow_mut().listen_tcp(&host, port, bound, cx);

@@ -3,12 +3,12 @@
 //! A tunnel that was killed and is started again asks for the port that its old session still has. While a
 //! session waits, it listens at an abstract Unix address for each of its listeners. When another process of
 //! its user connects there, a session that is nothing but a tunnel (`-N`) ends. One that has run a program
-//! goes on without that listener, and offers it only after a pause: its client may be about to come back.
-//! Nothing is offered while there is a connection.
+//! goes on without that listener, and gives it only after a pause: its client may be about to come back.
+//! Then the process that asked sees the end of its connection. Nothing is offered while there is a connection.
 
 use std::cell::RefCell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -25,8 +25,11 @@ use crate::session::shared::Shared;
 /// Connections accepted in one turn of the loop. Other users' processes may connect as well.
 const PER_TURN: usize = 16;
 
-/// Time for which the client of a session with programs is waited for before its listeners are offered.
+/// Time for which the client of a session with programs is waited for before its listeners are given.
 const PAUSE: Duration = Duration::from_secs(2);
+
+/// The kernel's table of Unix sockets.
+const TABLE: &str = "/proc/net/unix";
 
 /// The name under which a session of this process's user offers a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +39,47 @@ impl Offer {
     /// The offer of a listener at this address.
     pub(super) fn of_address(address: SocketAddr) -> Self {
         Self::named(&format!("tcp-{address}"))
+    }
+
+    /// The offers of all listeners that can keep a process from listening at this address: those at the same
+    /// one, at every address, and, for every address, at any. IPv6 sockets do not take IPv4 connections, so
+    /// the other family is not concerned.
+    pub(super) fn in_the_way_of(address: SocketAddr) -> Vec<Self> {
+        let everywhere: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let at_everywhere = Self::of_address(SocketAddr::new(everywhere, address.port()));
+        if address.ip() != everywhere {
+            return vec![Self::of_address(address), at_everywhere];
+        }
+        // Without the table, for instance in a chroot, the offers at single addresses are not found.
+        let mut offers =
+            std::fs::read(TABLE).map_or_else(|_| Vec::new(), |table| Self::of_port(&table, address));
+        offers.retain(|offer| *offer != at_everywhere);
+        offers.push(at_everywhere);
+        offers
+    }
+
+    /// Returns the offers in the kernel's table that are for the port of `address`, in its family. The last
+    /// field of a line is the socket's address, with `@` in front of an abstract one.
+    fn of_port(table: &[u8], address: SocketAddr) -> Vec<Self> {
+        let prefix = format!("@{}", Self::named("tcp-").0);
+        let of_line = |line: &[u8]| {
+            let at = line.iter().rposition(|byte| *byte == b' ')?;
+            let name = std::str::from_utf8(line.get(at + 1..)?).ok()?.strip_prefix(&prefix)?;
+            let offered: SocketAddr = name.parse().ok()?;
+            let matches = offered.port() == address.port() && offered.is_ipv4() == address.is_ipv4();
+            matches.then(|| Self::of_address(offered))
+        };
+        let mut offers: Vec<Self> = Vec::new();
+        for offer in table.split(|byte| *byte == b'\n').filter_map(of_line) {
+            // Connections that were accepted have the address of their listener.
+            if !offers.contains(&offer) {
+                offers.push(offer);
+            }
+        }
+        offers
     }
 
     /// The offer of the listener whose socket is at this path; `None` where there is no file.
@@ -59,8 +103,8 @@ impl Offer {
         Ok(listening)
     }
 
-    /// Asks the session that offers the listener to end; `None` if no session does. It has ended when the
-    /// listener can be made.
+    /// Asks the session that offers the listener for it; `None` if no session does. The socket is closed when
+    /// that session has given the listener, or will not.
     pub(super) fn ask(&self) -> Option<UnixStream> {
         // The kernel answers at once, also where the queue is full.
         let socket = connect(&self.0).ok()?;
@@ -89,8 +133,7 @@ fn is_own(socket: &UnixStream) -> bool {
 /// The offers of a waiting session. See the module documentation.
 pub(super) struct Offers {
     shared: Rc<Shared>,
-    offers: Vec<Offer>,
-    /// The time from which they are offered, while that is in the future.
+    /// The time from which the listeners are given, while that is in the future.
     from: Option<Instant>,
     listening: Vec<(Offer, UnixListener)>,
     /// Connections of the session that gets the listeners. They are closed with this process's end.
@@ -99,35 +142,30 @@ pub(super) struct Offers {
     taken: Taken,
 }
 
-/// Offers whose listeners the session gives up.
-pub(super) type Taken = Rc<RefCell<Vec<Offer>>>;
+/// Offers whose listeners the session gives up, and the connections of those that asked: to be closed after
+/// the listeners.
+pub(super) type Taken = Rc<RefCell<Vec<(Offer, UnixStream)>>>;
 
 impl Offers {
-    /// Begins to offer these listeners, at once or after a pause.
+    /// Begins to offer these listeners. Those that ask at once may have to wait ([`PAUSE`]).
     pub(super) fn new(offers: Vec<Offer>, shared: Rc<Shared>, taken: Taken, now: Instant) -> Self {
         let from = shared.has_begun.get().then(|| now + PAUSE);
-        let mut this = Self { shared, offers, from, listening: Vec::new(), taken_by: Vec::new(), taken };
-        if this.from.is_none() {
-            this.listen();
-        }
-        this
-    }
-
-    fn listen(&mut self) {
-        for offer in std::mem::take(&mut self.offers) {
+        let mut listening = Vec::new();
+        for offer in offers {
             match offer.listen() {
-                Ok(listening) => self.listening.push((offer, listening)),
+                Ok(socket) => listening.push((offer, socket)),
                 Err(problem) => {
-                    debug!(self.shared.log, "{} is not offered to other sessions: {problem}", offer.0);
+                    debug!(shared.log, "{} is not offered to other sessions: {problem}", offer.0);
                 }
             }
         }
+        Self { shared, from, listening, taken_by: Vec::new(), taken }
     }
 
     /// Another session of the user asks for the listener of `offer`.
     fn on_asked(&mut self, offer: Offer, socket: UnixStream, cx: &mut ControlCx<'_>) {
         if self.shared.has_begun.get() {
-            self.taken.borrow_mut().push(offer);
+            self.taken.borrow_mut().push((offer, socket));
             return;
         }
         if self.taken_by.is_empty() {
@@ -145,6 +183,9 @@ impl Offers {
 
 impl Source for Offers {
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if self.from.is_some() {
+            return;
+        }
         for (token, (_, listening)) in self.listening.iter().enumerate() {
             out.add(token, listening.as_fd(), Interest::READ);
         }
@@ -167,7 +208,6 @@ impl Source for Offers {
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
         if self.from.is_some_and(|from| from <= cx.now()) {
             self.from = None;
-            self.listen();
         }
     }
 }
@@ -175,6 +215,37 @@ impl Source for Offers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn offers_at_other_addresses_are_in_the_way() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let offers = |texts: &[&str]| -> Vec<_> {
+            texts.iter().map(|text| Offer::of_address(address(text))).collect()
+        };
+        assert_eq!(
+            Offer::in_the_way_of(address("127.0.0.1:8080")),
+            offers(&["127.0.0.1:8080", "0.0.0.0:8080"])
+        );
+        assert_eq!(Offer::in_the_way_of(address("[::1]:8080")), offers(&["[::1]:8080", "[::]:8080"]));
+        let uid = own_uid();
+        let line = |name: &str| format!("0000000000000000: 00000002 00000000 00010000 0001 01 11 {name}\n");
+        let table: String = [
+            format!("@lhsshd-forward-{uid}-tcp-127.0.0.1:8080"),
+            format!("@lhsshd-forward-{uid}-tcp-127.0.0.1:8080"),
+            format!("@lhsshd-forward-{uid}-tcp-192.0.2.7:8080"),
+            format!("@lhsshd-forward-{uid}-tcp-127.0.0.1:8081"),
+            format!("@lhsshd-forward-{uid}-tcp-[::1]:8080"),
+            format!("@lhsshd-forward-{}-tcp-127.0.0.9:8080", uid + 1),
+            format!("lhsshd-forward-{uid}-tcp-127.0.0.2:8080"),
+            format!("@lhsshd-forward-{uid}-tcp-nonsense"),
+        ]
+        .iter()
+        .map(|name| line(name))
+        .collect();
+        let found = |at: &str| Offer::of_port(table.as_bytes(), address(at));
+        assert_eq!(found("0.0.0.0:8080"), offers(&["127.0.0.1:8080", "192.0.2.7:8080"]));
+        assert_eq!(found("[::]:8080"), offers(&["[::1]:8080"]));
+    }
 
     #[test]
     fn offers_are_found_by_address_and_by_file() {

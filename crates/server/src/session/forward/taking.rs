@@ -1,5 +1,6 @@
 //! Tries again to listen where a waiting session of the same user has the port or socket.
 
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,17 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// Longest wait for the end of a session that was asked.
 const END: Duration = Duration::from_secs(5);
 
+/// Wait after all sessions that were asked have closed their connections: one that ends may close its
+/// listeners a moment later.
+const AFTER_ANSWER: Duration = Duration::from_millis(500);
+
 /// Tries to listen; `true`: for the last time. Returns whether it is done: the request is answered.
 type Attempt = Box<dyn FnMut(bool, &mut ControlCx<'_>) -> bool>;
 
 /// A request to listen that waits for another session's end. See the module documentation.
 pub(super) struct Taking {
-    /// Connections to the sessions that have been asked.
-    _asked: Vec<UnixStream>,
+    /// Connections to the sessions that have been asked and have not answered.
+    asked: Vec<UnixStream>,
     next: Instant,
     until: Instant,
     attempt: Attempt,
@@ -42,7 +47,7 @@ impl Taking {
         attempt: impl FnMut(bool, &mut ControlCx<'_>) -> bool + 'static,
     ) {
         let (now, attempt) = (cx.now(), Box::new(attempt));
-        let taking = Self { _asked: asked, next: now + PAUSE, until: now + END, attempt, is_done: false };
+        let taking = Self { asked, next: now + PAUSE, until: now + END, attempt, is_done: false };
         cx.add_source(Box::new(taking));
     }
 }
@@ -57,6 +62,12 @@ impl Source for Taking {
         if self.is_done || now < self.next {
             return;
         }
+        if !self.asked.is_empty() {
+            self.asked.retain_mut(has_not_answered);
+            if self.asked.is_empty() {
+                self.until = self.until.min(now + AFTER_ANSWER);
+            }
+        }
         self.is_done = (self.attempt)(now >= self.until, cx);
         self.next = now + PAUSE;
     }
@@ -64,4 +75,10 @@ impl Source for Taking {
     fn finished(&self) -> bool {
         self.is_done
     }
+}
+
+/// Returns whether the session has neither given its listener nor refused to: it closes the connection then.
+fn has_not_answered(session: &mut UnixStream) -> bool {
+    // Non-blocking. Nothing is ever sent.
+    session.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
