@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lh_interop::path::{Path, Traits};
-use lh_interop::{Lab, Lhsshd, eventually, make_blob, me, our, with_default_signals};
+use lh_interop::{Lab, Lhsshd, Terminal, eventually, make_blob, me, our, peers, with_default_signals};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A server that keeps sessions, behind a path of 80 ms with a narrow place.
@@ -257,6 +257,52 @@ fn an_interrupted_session_behind_a_proxy_does_not_wait() {
             assert_eq!(status.code(), Some(255), "{jumps} {command}: {said}");
             far.none_waits(2, command);
         }
+    }
+}
+
+/// ^C at a terminal ends the `ProxyCommand` as well, with what has not been passed on. Another one takes leave.
+///
+/// Covers: ssh_config ProxyCommand; sshd_config ResumeGrace
+#[test]
+fn an_interrupt_that_ends_the_proxy_leaves_no_session() {
+    let Some([nc]) = peers("an_interrupt_that_ends_the_proxy_leaves_no_session", ["nc"]) else {
+        return;
+    };
+    let far = Far::with(Traits { delay: Duration::from_millis(20), rate: None, shared: false });
+    let lab = &far.lab;
+    make_blob(&lab.path("blob"), 24 << 20);
+    let at = format!("{}@127.0.0.1", me());
+    let config = format!(
+        "ProxyCommand {nc} %h %p\nUserKnownHostsFile {known}\nGlobalKnownHostsFile /dev/null\n\
+         StrictHostKeyChecking yes\nIdentitiesOnly yes\nIdentityFile {key}\nBatchMode yes\nLogLevel ERROR\n",
+        nc = nc.display(),
+        known = lab.arg("known_hosts"),
+        key = lab.arg("user_ed25519"),
+    );
+    lab.write("proxied", &config);
+    let port = far.path.port.to_string();
+    let (blob, copy, proxied) = (lab.arg("blob"), far.remote("copy"), lab.arg("proxied"));
+    let mut ended = 0;
+    for (program, words) in [
+        ("lhssh", &["-T", "-p", &port, &at, "echo there; cat > /dev/null"][..]),
+        ("lhssh", &["-T", "-p", &port, &at, "echo there; tr '\\0' '\\n' < /dev/zero"]),
+        ("lhscp", &["-l", "8000", &blob, &copy]),
+        ("lhscp", &["-O", "-l", "8000", &blob, &copy]),
+    ] {
+        let words = [&["-F", &proxied], words].concat();
+        let before = far.path.forth();
+        let mut terminal = Terminal::start(&our(program), &words, lab.dir(), &lab.path("home"));
+        if program == "lhscp" {
+            eventually("much has moved", || far.path.forth() > before + (1 << 20));
+        } else {
+            terminal.expect("there");
+        }
+        terminal.send("\u{3}");
+        terminal.wait();
+        ended += 1;
+        eventually(&format!("the session of {words:?} has ended"), || {
+            far.server.log().matches("Disconnected from user ").count() == ended
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use lh_config::client_table::ClientSettings;
 use lh_driver::{
@@ -13,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::AgentForward;
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::farewell::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT, Watch};
+use crate::farewell::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT, LEAVE_TEXT, Watch};
 use crate::log::Logger;
 use crate::login::Needed;
 use crate::login_setup::session_proof;
@@ -32,7 +33,7 @@ use crate::update_host_keys::HostKeyUpdate;
 pub struct Client {
     /// Kept so that the command ends with the connection. Dropped before the driver, as OpenSSH does it: a
     /// command that still writes gets its signal before its pipes close, and does not complain about them.
-    _proxy: Option<ProxyCommand>,
+    proxy: Option<ProxyCommand>,
     driver: Driver,
     /// The resolved host, for messages.
     host: String,
@@ -75,7 +76,7 @@ impl Client {
             relayed: false,
             resuming: None,
             watch: None,
-            _proxy: proxy,
+            proxy,
         }
     }
 
@@ -94,7 +95,7 @@ impl Client {
             relayed: true,
             resuming: None,
             watch: None,
-            _proxy: None,
+            proxy: None,
         }
     }
 
@@ -320,7 +321,11 @@ impl Client {
         if let Some(metrics) = &mut self.metrics {
             metrics.finish(&mut self.driver);
         }
-        self.driver.leave("disconnected by user", may_send, DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT);
+        let deadline = Instant::now() + FAREWELL_TIMEOUT;
+        self.driver.leave(LEAVE_TEXT, may_send, DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT);
+        if may_send && let Some(resuming) = &mut self.resuming {
+            resuming.leave_again(self.proxy.as_mut(), &mut self.driver.control(), deadline);
+        }
     }
 }
 

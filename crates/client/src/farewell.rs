@@ -24,6 +24,9 @@ pub(crate) const DISCONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit for the final DISCONNECT to a server that would keep the session without it.
 pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Text of the final DISCONNECT.
+pub(crate) const LEAVE_TEXT: &str = "disconnected by user";
+
 /// Signals that end a process, and that it may handle.
 pub const END_SIGNALS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
@@ -155,7 +158,7 @@ impl Watch {
             Self::Prepared(_) => None,
         };
         // The server may not listen, because it checks a password.
-        link.leave(disconnect::BY_APPLICATION, "disconnected by user", true, DISCONNECT_TIMEOUT);
+        link.leave(disconnect::BY_APPLICATION, LEAVE_TEXT, true, DISCONNECT_TIMEOUT);
         match signal {
             Some(signal) => signals::end_by(signal),
             None => self.park(),

@@ -15,6 +15,12 @@ use lh_sys::spawn::spawn_unblocked;
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
 
+/// Longest wait for the exit of a command that has closed its pipes.
+const EXIT: Duration = Duration::from_millis(200);
+
+/// Time between two looks for its exit.
+const EXIT_LOOK: Duration = Duration::from_millis(2);
+
 /// A running `ProxyCommand`. Gets SIGHUP when dropped, as when a terminal hangs up.
 #[derive(Debug)]
 pub(crate) struct ProxyCommand {
@@ -34,6 +40,20 @@ impl ProxyCommand {
         };
         let stream = Stream::pipes(OwnedFd::from(stdout), OwnedFd::from(stdin))?;
         Ok((Self { child }, stream))
+    }
+
+    /// Returns whether the command has ended other than with status 0, as when a signal has ended it. Waits a
+    /// moment for one whose pipes are closed.
+    pub(crate) fn has_failed(&mut self) -> bool {
+        let deadline = Instant::now() + EXIT;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return !status.success(),
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(EXIT_LOOK),
+                // In a forked copy the command is not its child.
+                Ok(None) | Err(_) => return false,
+            }
+        }
     }
 }
 

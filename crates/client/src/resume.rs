@@ -7,6 +7,7 @@
 
 mod attempt;
 mod control;
+mod leave;
 mod limit;
 mod path;
 mod quiet;
