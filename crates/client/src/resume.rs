@@ -10,6 +10,7 @@ mod control;
 mod leave;
 mod limit;
 mod path;
+mod patience;
 mod quiet;
 mod second;
 mod status;

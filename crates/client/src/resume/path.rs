@@ -10,6 +10,7 @@ use lh_driver::{ControlCx, Traffic};
 use lh_sys::interfaces;
 use lh_sys::network_changes::{NetworkChange, NetworkChanges, Sleeps};
 
+use super::patience::Patience;
 use super::quiet::{Ask, LinkAmounts, Quiet};
 
 /// Name of the global request that a server answers at once.
@@ -27,9 +28,6 @@ const QUIET_ANSWER: Duration = Duration::from_secs(1);
 
 /// Wait for the answer where the round trip is unknown, because a command or a jump host is in between.
 const INDIRECT_ANSWER: Duration = Duration::from_millis(1500);
-
-/// Longest pause of a slow path that is tolerated. A dead path is detected after twice this time.
-const LONGEST_GAP: Duration = Duration::from_secs(5);
 
 /// If the check is this much later than its deadline, this process was stopped meanwhile.
 const STOPPED: Duration = Duration::from_millis(250);
@@ -85,9 +83,7 @@ pub(super) struct PathWatch {
     /// The link's address was removed.
     dead: bool,
     round_trip: Duration,
-    /// Longest pause after which the link delivered again although it had counted as silent: the path is
-    /// slow.
-    gap: Duration,
+    patience: Patience,
 }
 
 /// Addresses and interface of the link.
@@ -112,7 +108,7 @@ impl PathWatch {
             quiet: Quiet::default(),
             dead: false,
             round_trip: Duration::ZERO,
-            gap: Duration::ZERO,
+            patience: Patience::default(),
         };
         watch.on_new_link(cx);
         watch
@@ -132,7 +128,7 @@ impl PathWatch {
     pub(super) fn on_new_link(&mut self, cx: &ControlCx<'_>) {
         self.forget();
         self.quiet.on_new_link();
-        self.gap = Duration::ZERO;
+        self.patience.on_new_link(cx.traffic().packets_in);
         let canonical = |address: std::net::SocketAddr| address.ip().to_canonical();
         self.ends.addresses = cx.addresses().map(|(local, peer)| (canonical(local), canonical(peer)));
         self.ends.interface = self.ends.addresses.and_then(|(local, _)| interface_of(local));
@@ -199,7 +195,7 @@ impl PathWatch {
         let time = least.max(self.round_trip * 4);
         self.check = Some(Check {
             asked: now,
-            until: now + time.max(self.gap * 2),
+            until: now + self.patience.limit(time),
             time,
             moved: now,
             packets: cx.traffic().packets_in,
@@ -215,6 +211,7 @@ impl PathWatch {
         if self.dead {
             return PathState::Dead;
         }
+        self.patience.on_packets(cx.traffic().packets_in);
         let sent = cx.message_counts().map_or(0, |(_, sent)| sent);
         let Traffic { bytes_in, bytes_out, packets_in } = cx.traffic();
         let moved = LinkAmounts { messages: cx.received_messages() + sent, bytes_in, bytes_out };
@@ -230,9 +227,7 @@ impl PathWatch {
         if packets_in != check.packets {
             // The answer alone is no reason for another query; data that was on its way before is.
             let alone = cx.received_messages() == check.received + 1;
-            if now.saturating_duration_since(check.asked) <= check.time {
-                self.gap = Duration::ZERO;
-            }
+            self.patience.on_answer(now.saturating_duration_since(check.asked) <= check.time);
             self.check = None;
             self.quiet.on_answer(moved, alone, now);
             return PathState::Good;
@@ -245,16 +240,16 @@ impl PathWatch {
         // The request, or its answer, may wait behind much data that TCP delivers slowly.
         if acknowledged > check.acknowledged || bytes_in != check.bytes {
             if std::mem::take(&mut check.overdue) {
-                let gap = now.saturating_duration_since(check.moved);
-                self.gap = self.gap.max(gap).min(LONGEST_GAP);
+                self.patience.on_end_of_silence(now.saturating_duration_since(check.moved));
             }
             (check.acknowledged, check.bytes, check.moved) = (acknowledged, bytes_in, now);
         } else if check.overdue || now < check.until + STOPPED {
             check.overdue = true;
             check.until = check.until.max(now + check.time);
+            self.patience.on_silence();
             return PathState::Silent;
         }
-        check.until = now + check.time.max(self.gap * 2);
+        check.until = now + self.patience.limit(check.time);
         PathState::Good
     }
 

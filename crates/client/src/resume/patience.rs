@@ -1,0 +1,112 @@
+//! How long a link may be silent before another one replaces it.
+
+use std::time::Duration;
+
+/// Longest pause of a slow path that is tolerated. A dead path is detected after twice this time.
+const LONGEST_GAP: Duration = Duration::from_secs(5);
+
+/// Pause that a link is granted after one that was replaced without having delivered anything.
+const FIRST_GAP: Duration = Duration::from_secs(1);
+
+/// Patience with the present link. A link that delivers again although it had counted as silent is slow. So,
+/// perhaps, is a path on which a new link falls silent before it has delivered anything: a busy server may
+/// take longer to serve a link than the client waits, and links that replace each other sooner would never
+/// deliver anything.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    /// The longest pause to expect.
+    gap: Duration,
+    /// Packets received when the link began to carry the session.
+    first: u64,
+    /// The link has delivered something.
+    has_delivered: bool,
+    /// The link counts as silent.
+    is_silent: bool,
+}
+
+impl Patience {
+    /// Returns the time to wait for an answer that is expected within `time`.
+    pub(super) fn limit(&self, time: Duration) -> Duration {
+        time.max(self.gap * 2)
+    }
+
+    /// Records a new link, with its number of received packets.
+    pub(super) fn on_new_link(&mut self, packets: u64) {
+        let is_in_vain = self.is_silent && !self.has_delivered;
+        let gap = if is_in_vain { (self.gap * 2).clamp(FIRST_GAP, LONGEST_GAP) } else { Duration::ZERO };
+        *self = Self { gap, first: packets, has_delivered: false, is_silent: false };
+    }
+
+    /// Records the number of packets that the link has received.
+    pub(super) const fn on_packets(&mut self, packets: u64) {
+        self.has_delivered |= packets != self.first;
+    }
+
+    /// Records that the link counts as silent.
+    pub(super) const fn on_silence(&mut self) {
+        self.is_silent = true;
+    }
+
+    /// Records that a link which counted as silent has delivered something, after this pause.
+    pub(super) fn on_end_of_silence(&mut self, pause: Duration) {
+        self.is_silent = false;
+        self.gap = self.gap.max(pause).min(LONGEST_GAP);
+    }
+
+    /// Records an answer; `in_time`: so early that the path is not slow.
+    pub(super) const fn on_answer(&mut self, in_time: bool) {
+        self.is_silent = false;
+        if in_time {
+            self.gap = Duration::ZERO;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: Duration = Duration::from_millis(500);
+
+    #[test]
+    fn links_that_deliver_nothing_get_more_time() {
+        let mut patience = Patience::default();
+        patience.on_packets(7);
+        let mut limits = Vec::new();
+        for _ in 0..6 {
+            limits.push(patience.limit(ANSWER).as_millis());
+            patience.on_silence();
+            // What brought the link about is no delivery.
+            patience.on_new_link(5);
+            patience.on_packets(5);
+        }
+        assert_eq!(limits, [500, 500, 2000, 4000, 8000, 10_000]);
+        // One that delivers before it falls silent is replaced as fast as ever.
+        patience.on_packets(6);
+        patience.on_silence();
+        patience.on_new_link(5);
+        assert_eq!(patience.limit(ANSWER), ANSWER);
+    }
+
+    #[test]
+    fn links_that_break_cost_no_patience() {
+        let mut patience = Patience::default();
+        for _ in 0..3 {
+            patience.on_new_link(5);
+            assert_eq!(patience.limit(ANSWER), ANSWER);
+        }
+    }
+
+    #[test]
+    fn a_slow_link_has_time_until_it_answers_in_time() {
+        let mut patience = Patience::default();
+        patience.on_silence();
+        patience.on_end_of_silence(Duration::from_secs(2));
+        patience.on_answer(false);
+        assert_eq!(patience.limit(ANSWER), Duration::from_secs(4));
+        patience.on_end_of_silence(Duration::from_secs(60));
+        assert_eq!(patience.limit(ANSWER), Duration::from_secs(10));
+        patience.on_answer(true);
+        assert_eq!(patience.limit(ANSWER), ANSWER);
+    }
+}
