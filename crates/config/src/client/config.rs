@@ -191,7 +191,8 @@ impl ClientConfig {
     /// Unknown tokens, unset variables, unknown users.
     pub fn expand_path(&self, text: &str, environment: &dyn Environment) -> Result<PathBuf, ExpandError> {
         let text = expand_tilde(text, &self.account, |user| environment.home_of(user))?;
-        let text = self.tokens(environment).expand(&text)?;
+        // Every start of a client expands several paths, most of which have no token.
+        let text = if text.contains('%') { self.tokens(environment).expand(&text)? } else { text };
         expand_environment(&text, environment).map(PathBuf::from)
     }
 
@@ -233,7 +234,6 @@ impl ClientConfig {
 
     /// Expands the paths and commands that `ssh -G` shows expanded.
     pub(super) fn expand_shared_paths(&mut self, environment: &dyn Environment) -> Result<(), ConfigError> {
-        let tokens = self.tokens(environment);
         // OpenSSH names the keyword in only some of these messages.
         let nameless = |why: ExpandError| ConfigError::new(why.to_string());
         let of = |keyword: &'static str| move |why| ConfigError::new(format!("{keyword}: {why}"));
@@ -247,7 +247,7 @@ impl ClientConfig {
         }
         // `${}` in it belongs to the remote shell.
         if let Some(text) = &self.settings.remote_command.value.0 {
-            let command = tokens.expand(text).map_err(of("RemoteCommand"))?;
+            let command = self.tokens(environment).expand(text).map_err(of("RemoteCommand"))?;
             self.settings.remote_command.value.0 = Some(command);
         }
         if let Some(text) = self.settings.identity_agent.value.clone()
@@ -264,19 +264,7 @@ impl ClientConfig {
             let path = self.expand_path(text, environment).map_err(of("ForwardAgent"))?;
             self.settings.forward_agent.value = ForwardAgent::Path(path.to_string_lossy().into_owned());
         }
-        let expand = |endpoint: &mut Endpoint| -> Result<(), ExpandError> {
-            if let Endpoint::Unix(path) = endpoint {
-                let text = tokens.expand(path)?;
-                *path = expand_environment(&text, environment)?;
-            }
-            Ok(())
-        };
-        let s = &mut self.settings;
-        let forwards = s.local_forward.value.0.iter_mut().chain(&mut s.remote_forward.value.0);
-        for forward in forwards.chain(&mut s.dynamic_forward.value.0) {
-            expand(&mut forward.listen).map_err(nameless)?;
-            forward.connect.as_mut().map_or(Ok(()), expand).map_err(nameless)?;
-        }
+        self.expand_forwards(environment).map_err(nameless)?;
         let expanded = |keyword: &'static str, files: &[String]| {
             let expand = |file: &String| {
                 self.expand_path(file, environment).map(|path| path.to_string_lossy().into_owned())
@@ -293,6 +281,30 @@ impl ClientConfig {
             if !expanded.is_empty() {
                 files.value.0 = expanded;
             }
+        }
+        Ok(())
+    }
+
+    /// Expands the paths of Unix sockets in forwards.
+    fn expand_forwards(&mut self, environment: &dyn Environment) -> Result<(), ExpandError> {
+        let s = &self.settings;
+        let lists = [&s.local_forward.value.0, &s.remote_forward.value.0, &s.dynamic_forward.value.0];
+        if lists.iter().all(|list| list.is_empty()) {
+            return Ok(());
+        }
+        let tokens = self.tokens(environment);
+        let expand = |endpoint: &mut Endpoint| -> Result<(), ExpandError> {
+            if let Endpoint::Unix(path) = endpoint {
+                let text = tokens.expand(path)?;
+                *path = expand_environment(&text, environment)?;
+            }
+            Ok(())
+        };
+        let s = &mut self.settings;
+        let forwards = s.local_forward.value.0.iter_mut().chain(&mut s.remote_forward.value.0);
+        for forward in forwards.chain(&mut s.dynamic_forward.value.0) {
+            expand(&mut forward.listen)?;
+            forward.connect.as_mut().map_or(Ok(()), expand)?;
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Loader<'_> {
     fn resolve_user(&mut self) -> Result<(), ConfigError> {
         let Some(text) = self.settings.user.value.clone() else { return Ok(()) };
         let typed = self.settings.user.origin == Origin::CommandLine;
-        let user = if self.user_as_typed {
+        let user = if self.user_as_typed || !text.contains(['%', '$']) {
             text.clone()
         } else {
             // %r would be the user itself, and %C depends on it.
@@ -54,6 +54,9 @@ impl Loader<'_> {
 
     /// Expands tokens and variables in the values of `SetEnv`.
     fn resolve_set_env(&mut self) -> Result<(), ConfigError> {
+        if self.settings.set_env.value.0.is_empty() {
+            return Ok(());
+        }
         let tokens = self.current_tokens();
         let mut pairs = std::mem::take(&mut self.settings.set_env.value.0);
         for (name, value) in &mut pairs {
