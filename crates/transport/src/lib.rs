@@ -42,6 +42,8 @@ mod kex;
 mod machine;
 mod negotiate;
 mod outgoing;
+mod padding;
+mod receive_buffer;
 mod recv;
 mod rekey;
 mod resume;
@@ -49,6 +51,7 @@ mod retention;
 mod seal;
 mod send;
 mod sink;
+mod slab;
 mod state;
 mod transport;
 

@@ -1,9 +1,5 @@
-//! The receive buffer: the socket is read into a slab, packets are opened in place, and payloads are slices
-//! of the slab.
-//!
-//! A slab is zeroed once when it is allocated (safe code cannot lend out uninitialised memory). Packets are
-//! split off its front. When it is used up, at most the beginning of one packet is copied to the next slab. A
-//! slab is reused when all its payloads have been dropped, so that steady traffic stays in warm memory.
+//! The receiving half of the packet layer: packets are opened in place, and payloads are slices of the
+//! [receive buffer](ReceiveBuffer).
 //!
 //! With workers, packets that arrived together are cut off in pieces of many ([`Ahead`]), which worker
 //! threads open. The receiver then has two positions: the end of the cut packets and the end of the delivered
@@ -20,35 +16,10 @@ use lh_crypto::PacketKey;
 use crate::TransportError;
 use crate::epoch::Position;
 use crate::job::{Framed, Job, OpenWork, Work};
-
-/// Slab size for handshakes, terminals and idle connections, bytes.
-const SMALL_SLAB: usize = 32 * 1024;
-
-/// Slab size for bulk data, bytes. One `recv` can return many packets, and the end of a slab cuts only one
-/// packet in sixteen. (Among sizes from 256 KiB to 1 MiB, this one was measured to be fastest.)
-const LARGE_SLAB: usize = 1024 * 1024;
-
-/// A read of at least this many bytes indicates bulk data, which needs a large slab.
-const BULK_READ: usize = 16 * 1024;
-
-/// Number of consecutive short reads after which a large slab is freed.
-const QUIET_READS: u32 = 32;
-
-/// Used slabs kept for reuse in steady state, when at least one is always free.
-pub(crate) const RETIRED: usize = 3;
-
-/// Limit of used slabs kept while the consumer of the payloads is behind. New memory, which the kernel maps
-/// page by page, would cost more than receiving, just when time is short.
-pub(crate) const RETIRED_BEHIND: usize = 16;
-
-/// Number of consecutive turns in which a second slab was free, after which one slab is freed.
-const IDLE_TURNS: u32 = 64;
+use crate::receive_buffer::ReceiveBuffer;
 
 /// Minimum length of a packet that counts as part of a bulk stream, bytes.
 const TYPICAL_MIN: usize = 16 * 1024;
-
-/// Smallest read that is worth a system call, bytes.
-const LEAST_READ: usize = 4 * 1024;
 
 /// Size at which packets are cut off for a worker, bytes.
 const PIECE: usize = 128 * 1024;
@@ -108,16 +79,9 @@ pub(crate) struct Receiver {
     lists: Vec<Vec<Framed>>,
     max_packet: u32,
     swallow: Option<Swallow>,
-    /// The slab is completely initialised; the first `filled` bytes came from the socket.
-    slab: BytesMut,
-    filled: usize,
+    buffer: ReceiveBuffer,
     /// Total size of the first packet, tag included, once its length is known.
     expected: Option<usize>,
-    retired: Vec<BytesMut>,
-    /// Number of consecutive turns in which an additional slab was free.
-    idle: u32,
-    large: bool,
-    quiet: u32,
 }
 
 impl Receiver {
@@ -135,13 +99,8 @@ impl Receiver {
             lists: Vec::new(),
             max_packet,
             swallow: None,
-            slab: BytesMut::new(),
-            filled: 0,
+            buffer: ReceiveBuffer::default(),
             expected: None,
-            retired: Vec::new(),
-            idle: 0,
-            large: false,
-            quiet: 0,
         }
     }
 
@@ -151,107 +110,33 @@ impl Receiver {
     }
 
     /// Returns the buffer for the next read.
-    ///
-    /// Packets of a bulk stream have equal lengths. The buffer ends where one of them will end, and a new
-    /// slab is started when no whole packet fits. So the beginning of a packet rarely has to be copied.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         let typical = if self.last_total >= TYPICAL_MIN { self.last_total } else { 0 };
-        let missing = match self.expected {
-            Some(total) => total.saturating_sub(self.filled),
-            None if self.filled < typical => typical - self.filled,
-            None => 0,
-        };
-        let free = self.slab.len() - self.filled;
-        let shrink = self.quiet >= QUIET_READS && self.slab.len() > SMALL_SLAB && self.filled == 0;
-        if free < missing.max(LEAST_READ) || shrink {
-            if shrink {
-                self.large = false;
-                self.last_total = 0;
-            }
-            self.renew(missing);
+        if self.buffer.is_idle() {
+            self.last_total = 0;
         }
-        let free = self.slab.len() - self.filled;
-        let end = match (free.saturating_sub(missing)).checked_div(typical) {
-            Some(more) if missing > 0 => self.filled + missing + more * typical,
-            _ => self.slab.len(),
-        };
-        self.slab.get_mut(self.filled..end).unwrap_or_default()
-    }
-
-    /// Starts a new slab with space for `missing` bytes behind the unhandled bytes.
-    fn renew(&mut self, missing: usize) {
-        let size = if self.large { LARGE_SLAB } else { SMALL_SLAB };
-        let size = size.max(self.filled + missing + LEAST_READ);
-        let mut next = self.reclaim(size);
-        // Everything is zeroed here, once per slab; `split_to` keeps the rest initialised.
-        next.resize(size, 0);
-        if let (Some(to), Some(from)) = (next.get_mut(..self.filled), self.slab.get(..self.filled)) {
-            to.copy_from_slice(from);
-        }
-        let mut old = std::mem::replace(&mut self.slab, next);
-        old.clear();
-        if self.large {
-            if self.retired.len() >= RETIRED_BEHIND {
-                self.retired.remove(0);
-            }
-            self.retired.push(old);
-            self.give_up_idle(size);
-        } else {
-            self.retired.clear();
-        }
-    }
-
-    /// Returns a used slab without remaining payloads, or new memory.
-    fn reclaim(&mut self, size: usize) -> BytesMut {
-        let free = self.retired.iter_mut().position(|slab| slab.try_reclaim(size));
-        match free {
-            Some(position) => self.retired.swap_remove(position),
-            None => BytesMut::with_capacity(size),
-        }
-    }
-
-    /// Frees memory that a backlog required, after the backlog is gone.
-    fn give_up_idle(&mut self, size: usize) {
-        let spare = self.retired.len() > RETIRED;
-        let free = if spare { self.retired.iter_mut().position(|slab| slab.try_reclaim(size)) } else { None };
-        self.idle = if free.is_some() { self.idle + 1 } else { 0 };
-        if let (Some(position), IDLE_TURNS..) = (free, self.idle) {
-            self.retired.swap_remove(position);
-            self.idle = 0;
-        }
+        self.buffer.space(self.expected, typical)
     }
 
     /// Records that `n` bytes were read into [`space`](Self::space).
     pub(crate) fn received(&mut self, n: usize) {
-        self.filled = (self.filled + n).min(self.slab.len());
+        self.buffer.received(n);
         self.fresh = true;
-        if n >= BULK_READ {
-            self.large = true;
-            self.quiet = 0;
-        } else {
-            self.quiet = self.quiet.saturating_add(1);
-        }
     }
 
     /// Returns the bytes that were received but not handled.
     pub(crate) fn unread(&self) -> &[u8] {
-        self.slab.get(..self.filled).unwrap_or_default()
+        self.buffer.unread()
     }
 
     /// Restores the received bytes of a frozen connection.
     pub(crate) fn restore(&mut self, bytes: &[u8]) {
-        self.renew(bytes.len());
-        if let Some(place) = self.slab.get_mut(..bytes.len()) {
-            place.copy_from_slice(bytes);
-            self.filled = bytes.len();
-        }
+        self.buffer.restore(bytes);
     }
 
     /// Removes `n` bytes from the front.
     pub(crate) fn take(&mut self, n: usize) -> BytesMut {
-        let n = n.min(self.filled);
-        self.filled -= n;
-        self.slab.split_to(n)
+        self.buffer.take(n)
     }
 
     /// Sets whether bulk data becomes jobs.
@@ -292,7 +177,7 @@ impl Receiver {
             total => total?,
         };
         let Some(total) = total else { return Ok(None) };
-        if self.filled < total {
+        if self.buffer.filled() < total {
             return Ok(None);
         }
         self.expected = None;
@@ -325,7 +210,7 @@ impl Receiver {
     /// Discards input. Once it amounts to the largest packet, reports a wrong tag.
     fn swallow(&mut self) -> Result<Option<Packet>, TransportError> {
         let Some(swallow) = &mut self.swallow else { return Ok(None) };
-        let taken = swallow.left.min(self.filled);
+        let taken = swallow.left.min(self.buffer.filled());
         swallow.left -= taken;
         let (left, not_hashed) = (swallow.left, swallow.not_hashed);
         self.take(taken);
@@ -354,7 +239,12 @@ impl Receiver {
     pub(crate) fn cut(&mut self, authenticated: bool, jobs: &mut VecDeque<Job>) {
         let after_broken = matches!(self.ahead.back(), Some(Ahead::Broken(_)));
         // Too few packets for a piece are opened one by one, unless they follow pieces.
-        if !self.workers || self.key.is_serial() || !self.fresh || after_broken || self.filled < PIECE_MIN {
+        if !self.workers
+            || self.key.is_serial()
+            || !self.fresh
+            || after_broken
+            || self.buffer.filled() < PIECE_MIN
+        {
             return;
         }
         // Prevents scanning the same small packets again for each of them.
@@ -380,7 +270,7 @@ impl Receiver {
                 return;
             }
             let total = 4 + length as usize + self.key.tag_len();
-            if end + total > self.filled {
+            if end + total > self.buffer.filled() {
                 break;
             }
             let index = position.take(&self.key, total - self.key.tag_len());
@@ -483,13 +373,13 @@ impl Receiver {
     /// Returns the number of used slabs that are kept.
     #[cfg(test)]
     pub(crate) fn retired(&self) -> usize {
-        self.retired.len()
+        self.buffer.retired()
     }
 
     /// Returns the memory held for receiving, bytes.
     #[cfg(test)]
     pub(crate) fn footprint(&self) -> usize {
-        self.slab.len() + self.retired.iter().map(|slab| slab.capacity()).sum::<usize>()
+        self.buffer.footprint()
     }
 
     pub(crate) fn key(&self) -> &PacketKey {

@@ -13,15 +13,10 @@ use lh_wire::Slices;
 
 use crate::epoch::Position;
 use crate::job::{Job, SealWork, Work};
+use crate::padding::{HEADER, PaddingPool, packet_size};
 use crate::retention::Retention;
 use crate::seal::{PacketMeta, Pending};
-
-/// Small slab size, bytes: enough for a whole handshake or a screenful of text.
-const SMALL_SLAB: usize = 32 * 1024;
-
-/// Large slab size, bytes: a producer's share of a turn (256 KiB) plus the packet headers. Several fit one
-/// write, a few stay in a second-level cache, and one is enough work for a worker.
-const LARGE_SLAB: usize = 288 * 1024;
+use crate::slab::{LARGE_SLAB, Reserved, SMALL_SLAB, Slab};
 
 /// Number of large slabs kept for reuse. Producers stop at 1 MiB queued at the latest, so this many
 /// circulate.
@@ -38,96 +33,6 @@ const QUIET_DRAINS: u32 = 16;
 
 /// Limit of slices: more would not fit a `writev` call.
 const MAX_SLICES: usize = 64;
-
-/// Size of `packet_length` and `padding_length`, bytes.
-const HEADER: usize = 5;
-
-/// Random bytes fetched at once for padding.
-const PADDING_POOL: usize = 1024;
-
-/// Random bytes for padding, fetched in advance: one call of the generator serves many packets.
-pub(crate) struct PaddingPool {
-    random: Box<dyn Random + Send>,
-    pool: Box<[u8; PADDING_POOL]>,
-    used: usize,
-}
-
-impl PaddingPool {
-    pub(crate) fn new(random: Box<dyn Random + Send>) -> Self {
-        Self { random, pool: Box::new([0; PADDING_POOL]), used: PADDING_POOL }
-    }
-
-    /// Returns the generator, for uses other than padding.
-    pub(crate) fn random(&mut self) -> &mut dyn Random {
-        &mut *self.random
-    }
-
-    fn fill(&mut self, out: &mut [u8]) {
-        if self.used + out.len() > PADDING_POOL {
-            self.random.fill(&mut self.pool[..]);
-            self.used = 0;
-        }
-        // Padding is at most 255 bytes, so it always fits a full pool.
-        match self.pool.get(self.used..self.used + out.len()) {
-            Some(bytes) => out.copy_from_slice(bytes),
-            None => self.random.fill(out),
-        }
-        self.used += out.len();
-    }
-}
-
-/// Returns the size of a packet without its tag, bytes (RFC 4253 section 6). What exceeds header and payload
-/// is padding. `bare`: packets without padding, see [`Transport::relayed`](crate::Transport::relayed).
-fn packet_size(key: &PacketKey, bare: bool, payload: usize) -> usize {
-    if bare {
-        return HEADER + payload;
-    }
-    let block = key.block_len().max(8);
-    let padded = if key.length_is_padded() { HEADER + payload } else { HEADER - 4 + payload };
-    let mut padding = block - padded % block;
-    if padding < 4 {
-        padding += block;
-    }
-    HEADER + payload + padding
-}
-
-/// Memory behind the last slab's packets that is reserved for a packet.
-#[derive(Debug, Clone, Copy)]
-struct Reserved {
-    /// Length of the payload, bytes.
-    size: usize,
-    /// Length of the packet with its tag, bytes.
-    span: usize,
-}
-
-struct Slab {
-    /// Number of the slab, in order of use.
-    number: u64,
-    data: Box<[u8]>,
-    /// End of the packets that are laid out.
-    filled: usize,
-    /// End of the bytes that may be written: sealed packets and raw bytes.
-    ready: usize,
-    /// End of the bytes that have been written.
-    written: usize,
-    /// Packets between `ready` and `filled`.
-    pending: Pending,
-    /// The job that currently owns the bytes.
-    job: Option<u64>,
-    /// Last message whose packet is here and may have to be sent again.
-    last: Option<u64>,
-}
-
-impl Slab {
-    fn new(number: u64, data: Box<[u8]>) -> Self {
-        let pending = Pending::default();
-        Self { number, data, filled: 0, ready: 0, written: 0, pending, job: None, last: None }
-    }
-
-    fn free(&self) -> usize {
-        self.data.len().saturating_sub(self.filled)
-    }
-}
 
 /// The sending half of the packet layer.
 pub(crate) struct Sender {

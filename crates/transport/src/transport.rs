@@ -12,8 +12,9 @@ use crate::CompressionTotals;
 use crate::ext_info;
 use crate::ident::{self, Found};
 use crate::job::{Job, Work};
+use crate::padding::PaddingPool;
 use crate::recv::Receiver;
-use crate::send::{PaddingPool, Sender};
+use crate::send::Sender;
 use crate::state::{
     Compression, Extensions, Identifications, Jobs, KexState, KeyExchanges, Phase, Totals, Waiting,
 };

@@ -9,8 +9,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::FreezeError;
 use crate::job::{Job, Work};
+use crate::padding::PaddingPool;
 use crate::recv::Receiver;
-use crate::send::{PaddingPool, Sender};
+use crate::send::Sender;
 
 /// Worker pool that runs jobs in random order, at most `hands` per call.
 pub(crate) struct Helpers {

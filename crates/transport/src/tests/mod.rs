@@ -7,6 +7,7 @@ mod handshake;
 mod hostile;
 mod jobs;
 mod peers;
+mod random_input;
 mod rekeying;
 mod relayed;
 mod resuming;

@@ -1,7 +1,7 @@
 //! Tests of the buffers' content and memory use.
 
 use super::*;
-use crate::recv::{RETIRED, RETIRED_BEHIND};
+use crate::receive_buffer::{RETIRED, RETIRED_BEHIND};
 
 #[test]
 fn packets_written_in_place_arrive() {
