@@ -26,6 +26,7 @@ mod handshake;
 mod host_certificate;
 mod hostkey;
 mod identity;
+mod information;
 pub mod key_file;
 mod key_types;
 mod known;
@@ -64,15 +65,14 @@ pub use destination::Destination;
 pub use error::ClientError;
 pub use forward::Forwards;
 pub use handshake::{NEWKEYS, remote_debug};
+pub use information::connection_information;
 pub use lh_known_hosts as known_hosts;
 pub use log::{LogTarget, Logger, sanitise};
 pub use login_setup::public_keys;
 pub use options::{Options, Purpose, SystemEnvironment, UnknownUid, local_account, user_shell};
 pub use proxy::{open_failed, open_failure_words};
 pub use resume::{AttemptFailure, ResumeLimit};
-pub use session::{
-    Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default, connection_information,
-};
+pub use session::{Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};
 pub use shared::{connect_or_share, connect_or_share_unauthenticated};
 pub use syslog::Syslog;
 pub use ticket::{TICKET_REQUEST, Ticket};

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use lh_driver::{ChannelId, ControlCx, HandlerId, SocketFile, SourceId};
 
 use super::mux_client::MuxClient;
+use crate::information::connection_information;
 use crate::log::Logger;
-use crate::session::connection_information;
 use crate::ui::Permission;
 use crate::{Forwards, X11Forward};
 
