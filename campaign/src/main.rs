@@ -25,9 +25,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs a campaign with its arguments.
+type Campaign = fn(&[String]) -> Result<(), String>;
+
 fn run(command: &str, args: &[String]) -> Result<(), String> {
     // The flags that take a value, and those that do not.
-    let (valued, bare, campaign): (&[&str], &[&str], fn(&[String]) -> Result<(), String>) = match command {
+    let (valued, bare, campaign): (&[&str], &[&str], Campaign) = match command {
         "explore" => (&["--seconds", "--seed", "--only"], &["--servers", "--clients"], explore),
         "load" => (&["--idle", "--burst", "--hostile", "--honest"], &["--short"], load),
         // `load` starts this program again with this command.
