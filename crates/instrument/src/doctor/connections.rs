@@ -12,6 +12,7 @@ use super::at_rest::{self, AtRest};
 use super::facts::{Idle, RunSettings};
 use super::idle_session::IdleSession;
 use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settings, Transfer};
+use super::small_loss::SmallPackets;
 use crate::agent;
 use crate::connects::{Connects, TurnedAway};
 use crate::disk::{Disk, disk_here, disk_there};
@@ -161,6 +162,15 @@ impl Instruments for Connections<'_> {
 
     fn pings(&mut self, connection: &mut Connection, count: usize) -> Vec<f64> {
         connection.ask(move |remote| remote.ping(count, PING_EVERY)).unwrap_or_default()
+    }
+
+    fn small_packets(&mut self, connection: &mut Connection) -> Option<SmallPackets> {
+        let info = connection.ask(|remote| remote.client.driver().control().tcp_info()).ok()??;
+        Some(SmallPackets {
+            sent: info.get("data_segs_out")?,
+            resent: info.get("total_retrans")?,
+            duplicates: info.get("dsack_dups").unwrap_or(0),
+        })
     }
 
     fn system(&mut self, connection: &mut Connection) -> Result<System, Fault> {

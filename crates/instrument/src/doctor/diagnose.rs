@@ -15,6 +15,7 @@ use super::memory;
 use super::neighbours;
 use super::packets;
 use super::refusals;
+use super::small_loss;
 use super::throughput;
 use super::waits;
 use crate::flow::Direction;
@@ -24,11 +25,15 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     if let Some(finding) =
         black_hole(facts).or_else(|| no_login(facts).map(|found| refusals::first(facts).unwrap_or(found)))
     {
-        return vec![finding];
+        // Without a login, what gets lost comes first.
+        let small = small_loss::judge(facts).filter(|_| finding.cause == "no_login");
+        return small.into_iter().chain([finding]).collect();
     }
     let mut found = Vec::new();
     refusals::judge(facts, &mut found);
-    let stalled = breaks::stalled(facts);
+    let of_small = small_loss::judge(facts);
+    let stalled = breaks::stalled(facts).filter(|_| of_small.is_none());
+    found.extend(of_small);
     let is_stalled = stalled.is_some();
     found.extend(stalled);
     if !is_stalled {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::small_loss::SmallPackets;
 use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::flow::{Direction, Flow};
@@ -57,6 +58,8 @@ pub(crate) struct Facts {
     pub(crate) sftp: Vec<f64>,
     /// Round trips of small messages on the idle connection, seconds.
     pub(crate) idle: Vec<f64>,
+    /// Segments of the idle connection until then.
+    pub(crate) small_packets: Option<SmallPackets>,
     pub(crate) here: System,
     pub(crate) there: System,
     pub(crate) up: Option<Flow>,

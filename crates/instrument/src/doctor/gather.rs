@@ -12,6 +12,7 @@ use super::losses::{LEAST_RESENT, losses_may_limit};
 use super::marks::{self, Prepared};
 use super::master;
 use super::packets::seems_policed;
+use super::small_loss;
 use super::swallowed;
 use crate::disk::Disk;
 use crate::fault::Fault;
@@ -132,6 +133,7 @@ fn at_rest<I: Instruments>(
         (facts.sftp, facts.sftp_refusal, facts.home) = (found.sftp, found.sftp_refusal, found.home);
         (facts.reverse_lookup, facts.user_lookup) = (found.reverse_lookup, found.user_lookup);
     }
+    facts.small_packets = instruments.small_packets(&mut first);
     instruments.begin_step("another login");
     add_login(facts, instruments.login(&mut second)?);
     instruments.begin_idle();
@@ -179,7 +181,8 @@ fn flows<I: Instruments>(
             // It may have been too long without traffic for something on the way.
             _ => one_flow(instruments, Place::Server, &[], &transfer)?,
         };
-        if direction == Direction::Down && swallowed::is_silent(&flow) {
+        // Where small packets get lost, what asks for the download may have been among them.
+        if direction == Direction::Down && swallowed::is_silent(&flow) && !small_loss::are_lost(facts) {
             facts.swallowed = swallowed::search(instruments, facts);
             if facts.swallowed.is_some() {
                 return Ok(());

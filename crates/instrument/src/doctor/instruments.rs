@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::at_rest::AtRest;
 use super::facts::{Idle, RunSettings};
+use super::small_loss::SmallPackets;
 use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::fault::Fault;
@@ -164,6 +165,9 @@ pub(super) trait Instruments {
 
     /// Returns the round trips of `count` small messages, seconds.
     fn pings(&mut self, connection: &mut Self::Connection, count: usize) -> Vec<f64>;
+
+    /// Segments that this machine has sent over the connection so far; `None` where they are not counted.
+    fn small_packets(&mut self, connection: &mut Self::Connection) -> Option<SmallPackets>;
 
     fn system(&mut self, connection: &mut Self::Connection) -> Result<System, Fault>;
 

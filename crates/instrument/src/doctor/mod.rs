@@ -26,6 +26,7 @@ mod packets;
 mod page;
 mod processor;
 mod refusals;
+mod small_loss;
 mod stopped;
 mod swallowed;
 mod throughput;

@@ -219,6 +219,9 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "rtt_seconds": facts.round_trip(),
             "tcp_rtt_seconds": facts.reached.as_ref().map(|reached| reached.connect),
             "ssh_rtt_spread_seconds": jitter::quantiles(&facts.idle),
+            "small_packets": facts.small_packets.map(|small| json!({
+                "segments": small.sent, "resent": small.resent, "duplicates": small.duplicates,
+            })),
             "ssh_rtt_seconds": lowest(facts.idle.iter().copied()),
             "offered_keys": facts.offers,
             "unanswered_addresses": facts.reached.as_ref().map(|reached| {

@@ -58,7 +58,7 @@ pub(super) fn is_silent(flow: &Flow) -> bool {
 
 /// Searches the largest packet of the server that arrives; each of two searches costs a connection. `None`
 /// where all do.
-pub(super) fn search<I: Instruments>(instruments: &mut I, facts: &Facts) -> Option<Segments> {
+pub(super) fn search<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Option<Segments> {
     instruments.begin_step("packets of the server");
     let connection = prepare(instruments);
     largest(instruments, facts, connection)
@@ -66,13 +66,19 @@ pub(super) fn search<I: Instruments>(instruments: &mut I, facts: &Facts) -> Opti
 
 fn largest<I: Instruments>(
     instruments: &mut I,
-    facts: &Facts,
+    facts: &mut Facts,
     mut connection: I::Connection,
 ) -> Option<Segments> {
     let whole = facts.segments?;
     let most = whole.offered.checked_sub(AROUND)?;
     let sizes = |from: u64, step: usize| (from..=most).step_by(step).chain([most]).collect::<Vec<_>>();
     let (passed, lost) = instruments.arriving(&mut connection, &sizes(LEAST, STEP as usize));
+    // What asked for an output may have been lost in place of it.
+    let small = instruments.small_packets(&mut connection).filter(|small| small.are_lost());
+    if small.is_some() {
+        facts.small_packets = small;
+        return None;
+    }
     let (passed, lost) = (passed?, lost?);
     let mut again = prepare(instruments);
     let between: Vec<u64> = (passed..lost).step_by(LAST_STEP as usize).skip(1).collect();

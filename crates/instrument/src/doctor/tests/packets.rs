@@ -5,6 +5,7 @@ use lh_metrics::drops::Drops;
 use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, Mark, OtherControl};
 use super::super::losses::losses_may_limit;
+use super::super::small_loss::SmallPackets;
 use super::{first, good, sender, up};
 use crate::flow::{DeviceRate, Direction, Flow, Sender};
 use crate::probe::Segments;
@@ -253,4 +254,24 @@ fn swallowed_packets_come_first_with_the_mtu() {
     facts.segments = Some(Segments { passes: 1348, offered: 1448, headers: 52 });
     let (cause, title) = first(&facts);
     assert!(cause == "mtu_black_hole" && title.contains("more than 1400 bytes"), "{title}");
+}
+
+#[test]
+fn small_packets_that_get_lost_are_told_from_loss_of_all() {
+    let mut facts = good();
+    facts.small_packets = Some(SmallPackets { sent: 100, resent: 70, duplicates: 2 });
+    let (cause, title) = first(&facts);
+    assert_eq!(
+        (cause, title.as_str()),
+        ("small_packet_loss", "70 % of the small packets to the server get lost; large ones pass.")
+    );
+    facts.small_packets = Some(SmallPackets { sent: 100, resent: 70, duplicates: 20 });
+    assert!(first(&facts).1.starts_with("Small packets from the server get lost"), "{:?}", first(&facts));
+    // Large ones get lost, too; and a handful by chance.
+    facts.small_packets = Some(SmallPackets { sent: 100, resent: 20, duplicates: 0 });
+    sender(&mut facts).resent = 6000.0;
+    assert_ne!(first(&facts).0, "small_packet_loss");
+    sender(&mut facts).resent = 0.0;
+    facts.small_packets = Some(SmallPackets { sent: 100, resent: 4, duplicates: 0 });
+    assert_eq!(first(&facts).0, "path");
 }

@@ -8,6 +8,7 @@ use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, Idle, IdleEnd, RunSettings, Shell};
 use super::super::gather::gather;
 use super::super::instruments::{Carrier, Instruments, Login, Place, Settings, Transfer};
+use super::super::small_loss::SmallPackets;
 use super::good;
 use crate::connects::TurnedAway;
 use crate::disk::Disk;
@@ -45,6 +46,7 @@ struct Virtual {
     idle_since: Option<f64>,
     /// The socket of a master.
     control_socket: Option<String>,
+    small: Option<SmallPackets>,
 }
 
 impl Virtual {
@@ -65,6 +67,7 @@ impl Virtual {
             logins: 0,
             idle_since: None,
             control_socket: None,
+            small: None,
         }
     }
 
@@ -180,6 +183,10 @@ impl Instruments for Virtual {
     fn pings(&mut self, _: &mut Planned, count: usize) -> Vec<f64> {
         self.now += count as f64 * self.round_trip.max(0.02);
         vec![self.round_trip; count]
+    }
+
+    fn small_packets(&mut self, _: &mut Planned) -> Option<SmallPackets> {
+        self.small
     }
 
     fn system(&mut self, _: &mut Planned) -> Result<System, Fault> {
@@ -331,6 +338,20 @@ fn swallowed_packets_of_the_server_are_searched() {
             seconds < 45.0 && !steps.iter().any(|step| step.contains("over 4")),
             "{seconds} s: {steps:?}"
         );
+    }
+}
+
+#[test]
+fn small_packets_that_get_lost_are_no_black_hole() {
+    // What waits for a reply in vain looks like one: no key exchange ends, or no download begins.
+    let small = Some(SmallPackets { sent: 60, resent: 42, duplicates: 0 });
+    for (key_exchange, login) in [(1300, "no_login"), (600, "path")] {
+        let planted = Virtual { swallows: Some(1000), key_exchange, small, ..Virtual::healthy(0.02) };
+        let (facts, ..) = planted.run();
+        let found = diagnose(&facts);
+        assert_eq!(found[0].cause, "small_packet_loss", "{login}: {found:?}");
+        assert!(facts.swallowed.is_none() && found.iter().all(|found| found.cause != "mtu_black_hole"));
+        assert!(found.iter().any(|found| found.cause == login), "{login}: {found:?}");
     }
 }
 

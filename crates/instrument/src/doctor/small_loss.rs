@@ -1,0 +1,93 @@
+//! Small packets that get lost although large ones pass: a limit of packets per second, a rule by length, a
+//! class of a shaper.
+
+use super::facts::Facts;
+use super::finding::Finding;
+use super::jitter;
+use crate::flow::Direction;
+use crate::stats::{percent, time};
+
+/// Segments, and those of them that were sent again, for a verdict.
+const LEAST: u64 = 20;
+const LEAST_RESENT: u64 = 5;
+/// Part of the segments sent again from which a login and each keystroke wait for it.
+const MUCH: f64 = 0.1;
+/// How many times more small packets than large ones must get lost.
+const MANY_TIMES: f64 = 3.0;
+/// Part of the segments sent again that the server had already from which its answers get lost, not they.
+const HAD: f64 = 0.15;
+
+/// Segments of a connection over which only small messages went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SmallPackets {
+    pub(crate) sent: u64,
+    pub(crate) resent: u64,
+    /// Those that the other end had already (DSACK).
+    pub(crate) duplicates: u64,
+}
+
+impl SmallPackets {
+    /// Part of the segments that was sent again.
+    pub(crate) fn loss(self) -> f64 {
+        self.resent as f64 / self.sent.max(1) as f64
+    }
+
+    /// True where so many were sent again that waiting in vain says nothing of the size of packets.
+    pub(super) fn are_lost(self) -> bool {
+        self.sent >= LEAST && self.resent >= LEAST_RESENT && self.loss() >= MUCH
+    }
+}
+
+/// True where small packets get lost.
+pub(super) fn are_lost(facts: &Facts) -> bool {
+    facts.small_packets.is_some_and(SmallPackets::are_lost)
+}
+
+/// The finding; none where an upload loses about as many.
+pub(super) fn judge(facts: &Facts) -> Option<Finding> {
+    let small = facts.small_packets.filter(|small| small.are_lost())?;
+    let upload = facts.flow(Direction::Up).filter(|flow| flow.is_significant());
+    let of_large = upload.and_then(|flow| flow.loss());
+    if of_large.is_some_and(|large| small.loss() < MANY_TIMES * large) {
+        return None;
+    }
+    let are_answers = small.duplicates as f64 >= HAD * small.resent as f64;
+    let way = if are_answers { "from the server" } else { "to the server" };
+    let mut evidence = vec![format!(
+        "while only small messages were sent, this machine sent {} of {} segments again ({}); the server had {} of these already",
+        small.resent,
+        small.sent,
+        percent(small.loss()),
+        small.duplicates
+    )];
+    evidence.extend(of_large.map(|large| format!("an upload sent {} of its segments again", percent(large))));
+    evidence.extend(jitter::quantiles(&facts.idle).map(|[shortest, usual, long]| {
+        format!(
+            "the fastest small message was answered after {}, half of them after {}, nine of ten after {}",
+            time(shortest),
+            time(usual),
+            time(long)
+        )
+    }));
+    Some(Finding {
+        cause: "small_packet_loss",
+        title: match (are_answers, of_large) {
+            // How many answers get lost, this machine cannot count.
+            (true, _) => format!("Small packets {way} get lost: {} were waited for in vain.", percent(small.loss())),
+            (false, Some(_)) => {
+                format!("{} of the small packets {way} get lost; large ones pass.", percent(small.loss()))
+            }
+            (false, None) => format!("{} of the small packets {way} get lost.", percent(small.loss())),
+        },
+        evidence,
+        gain: "logins, keystrokes and the start of each transfer that do not wait for retransmissions".to_owned(),
+        change: vec![
+            "look for what drops packets by their number or size on the way: a limit of packets per second (a cloud's, a \
+             firewall's), a rule with length, limit or statistic (iptables -S, nft list ruleset at both ends and between)"
+                .to_owned(),
+            "or a shaper that puts small packets into a class of their own (tc -s qdisc and tc -s class show drops)"
+                .to_owned(),
+        ],
+        weight: 50.0,
+    })
+}
