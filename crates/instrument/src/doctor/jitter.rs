@@ -13,6 +13,11 @@ const FEW: usize = 5;
 /// applies.
 const STEADY: (f64, f64) = (0.2, 0.01);
 
+/// Part of the shortest round trip by which it must vary to slow a congestion control down, and the part of
+/// the segments that may be lost meanwhile. More losses need no jitter to do so.
+const HOLDS_UP: f64 = 0.5;
+const FEW_LOST: f64 = 0.003;
+
 /// Part of the time that an SSH process waits for its turn at a processor, or that the hypervisor takes, from
 /// which late answers are no property of the path.
 const WAITED: f64 = 0.15;
@@ -74,6 +79,28 @@ pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
         return;
     }
     let extra = long - shortest;
+    let lost = flows().filter_map(|flow| flow.loss()).fold(0.0, f64::max);
+    // A late answer looks like a queue to a congestion control, and what was held up overflows the next one.
+    let is_held_up = |finding: &&Finding| {
+        extra >= HOLDS_UP * shortest
+            && (finding.cause == "congestion_control" || (finding.cause == "loss" && lost < FEW_LOST))
+    };
+    let held_up = found.iter().filter(is_held_up).map(|finding| finding.weight).reduce(f64::max);
+    let mut evidence = vec![format!(
+        "of {} small messages on idle connections, the fastest was answered after {}, half of them after {}, nine of ten \
+         after {}",
+        facts.idle.len(),
+        time(shortest),
+        time(usual),
+        time(long)
+    )];
+    if held_up.is_some() {
+        evidence.push(
+            "TCP takes late answers for a queue and slows down: one connection does not fill the path"
+                .to_owned(),
+        );
+    }
+    let own = weight_of_time(extra) * 0.9;
     found.push(Finding {
         cause: "jitter",
         title: format!(
@@ -81,20 +108,13 @@ pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
             time(shortest),
             time(long)
         ),
-        evidence: vec![format!(
-            "of {} small messages on idle connections, the fastest was answered after {}, half of them after {}, nine of ten \
-             after {}",
-            facts.idle.len(),
-            time(shortest),
-            time(usual),
-            time(long)
-        )],
+        evidence,
         gain: format!("keystrokes that are answered up to {} sooner", time(extra)),
         change: vec![
             "look for a radio link (Wi-Fi, mobile) or a busy line on the way: ping from both ends of each part, or by cable"
                 .to_owned(),
             "a server that is busy answers as unevenly: uptime and vmstat 1 there".to_owned(),
         ],
-        weight: weight_of_time(extra) * 0.9,
+        weight: held_up.map_or(own, |weight| own.max(weight + 0.1)),
     });
 }

@@ -202,6 +202,27 @@ fn jitter_is_named_with_its_bounds_and_is_no_queue() {
 }
 
 #[test]
+fn jitter_comes_before_the_slow_transfers_that_it_causes() {
+    let mut facts = good();
+    facts.idle = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
+    facts.up_together = Some(40e6);
+    assert!(is_named(&facts, "congestion_control"));
+    assert_eq!(first(&facts).0, "jitter");
+    // A few losses in the bursts after it, and so many that they need no jitter.
+    *sender(&mut facts) = Sender {
+        segments: 30_000.0,
+        resent: 30.0,
+        loaded_rtt: Some(0.1),
+        ..facts.up.clone().unwrap().sender.unwrap()
+    };
+    up(&mut facts).rate = 1e6;
+    assert!(is_named(&facts, "loss"));
+    assert_eq!(first(&facts).0, "jitter");
+    sender(&mut facts).resent = 300.0;
+    assert_eq!(first(&facts).0, "loss");
+}
+
+#[test]
 fn copies_of_the_path_are_told_from_retransmissions() {
     let mut facts = good();
     sender(&mut facts).spurious = 1500.0;
