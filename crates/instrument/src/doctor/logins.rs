@@ -1,5 +1,7 @@
 //! Stages of the login that are slow, and what makes them slow.
 
+use lh_wire::peer::Peer;
+
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_time};
 use super::home;
@@ -291,6 +293,15 @@ fn slow_stage(facts: &Facts, slow: &Slow) -> Finding {
             "user_lookup",
             "The server needs long before it answers about the user",
             &["at the server: time id USER (name service, LDAP), UseDNS no, GSSAPIAuthentication no"],
+        ),
+        // It opens PAM's session before it accepts the login.
+        Stage::Credential | Stage::Approval if Peer::of(&facts.server) == Peer::Longhaul => (
+            "login_approval",
+            "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth, account and session modules)",
+            &[
+                "at the server: the auth, account and session lines of /etc/pam.d/sshd, or what PAMServiceName names (pam_exec, pam_sss, pam_systemd, pam_mount), AuthorizedKeysCommand, AllowGroups with a slow name service",
+                "IdentitiesOnly yes with the right IdentityFile here: each wrong key costs an answer",
+            ],
         ),
         Stage::Credential | Stage::Approval => (
             "login_approval",

@@ -35,6 +35,22 @@ fn slow_stages_need_two_logins() {
 }
 
 #[test]
+fn slow_session_of_pam_is_part_of_the_approval_of_lhsshd() {
+    let mut facts = good();
+    for login in &mut facts.logins {
+        login.retain(|(each, _)| *each != Stage::Approval);
+        login.push((Stage::Approval, 2.05));
+    }
+    assert!(!first(&facts).1.contains("session modules"));
+    facts.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
+    let (cause, title) = first(&facts);
+    assert!(
+        cause == "login_approval" && title.contains("PAM's auth, account and session modules"),
+        "{title}"
+    );
+}
+
+#[test]
 fn slow_reverse_lookup_explains_a_slow_login() {
     let mut facts = good();
     for login in &mut facts.logins {
