@@ -12,6 +12,7 @@ mod disk;
 mod dist;
 mod docs;
 mod executables;
+mod fips;
 mod fuzz;
 #[cfg(test)]
 mod guides;
@@ -69,6 +70,9 @@ usage: cargo xtask <command>
             make target/release/openssh-names: links with OpenSSH's names to the programs that are built
   layers    check that dependencies of crates point one way, that modules form no cycles, and that
             sans-IO crates do no I/O
+  fips [--release]
+            build the programs with AWS-LC's FIPS module into target/fips, and check their algorithms and that they
+            work with OpenSSH's (needs cmake, Go and a C compiler; takes many minutes; docs/fips.md)
   fuzz [SECONDS] [--for DURATION] [--only TARGET,…] [--coverage]
             run every fuzz target for that many seconds (default 5), or all of them for a duration
             (10m, 2h) on all cores; --coverage prints the lines that the inputs found so far reach
@@ -115,6 +119,7 @@ fn main() -> ExitCode {
         Some("compat") => compat::run(rest),
         Some("dist") => dist::run(rest),
         Some("docs") => docs::run(rest),
+        Some("fips") => fips::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("explore") => campaign::explore(rest),
         Some("faults") => campaign::faults(rest),

@@ -8,5 +8,12 @@
 //! | [`mldsa`] | ML-DSA signatures with a context |
 //! | [`rsa`] | RSA signatures over SHA-1, and keys of unusual sizes, for old equipment |
 
+// The bindings of the FIPS module lack contexts.
+#[cfg(not(feature = "fips"))]
 pub mod mldsa;
 pub mod rsa;
+
+#[cfg(feature = "fips")]
+use aws_lc_fips_sys as aws_lc;
+#[cfg(not(feature = "fips"))]
+use aws_lc_sys as aws_lc;

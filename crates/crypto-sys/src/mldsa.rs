@@ -6,7 +6,7 @@
 
 use std::ptr::{NonNull, null, null_mut};
 
-use aws_lc_sys::{
+use crate::aws_lc::{
     EVP_DigestSign, EVP_DigestSignInit, EVP_DigestVerify, EVP_DigestVerifyInit, EVP_MD_CTX, EVP_MD_CTX_free,
     EVP_MD_CTX_new, EVP_PKEY, EVP_PKEY_CTX_set1_signature_context_string, EVP_PKEY_free,
     EVP_PKEY_get_raw_public_key, EVP_PKEY_pqdsa_new_raw_private_key, EVP_PKEY_pqdsa_new_raw_public_key,

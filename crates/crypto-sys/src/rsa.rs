@@ -7,7 +7,7 @@
 
 use std::ptr::NonNull;
 
-use aws_lc_sys::{
+use crate::aws_lc::{
     BIGNUM, BN_free, BN_new, BN_set_word, NID_sha1, NID_sha256, NID_sha512, OPENSSL_free, RSA, RSA_F4,
     RSA_free, RSA_generate_key_ex, RSA_new, RSA_private_key_from_bytes, RSA_private_key_to_bytes,
     RSA_public_key_from_bytes, RSA_sign, RSA_size, RSA_verify,

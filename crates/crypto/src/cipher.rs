@@ -58,6 +58,11 @@ impl Cipher {
         self.listing.is_legacy()
     }
 
+    /// Returns true when this build contains the cipher.
+    pub const fn is_built(&self) -> bool {
+        self.listing.is_built()
+    }
+
     /// Returns true for ciphers that are several times cheaper than ChaCha20-Poly1305 on a CPU with
     /// instructions for AES and carry-less multiplication.
     pub const fn is_aes_gcm(&self) -> bool {

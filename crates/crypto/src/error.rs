@@ -45,6 +45,9 @@ pub enum KexError {
         /// What is wrong with the group.
         why: &'static str,
     },
+    /// This build does not contain the method.
+    #[error("this key exchange is not supported in a FIPS build")]
+    NotBuilt,
     /// The call does not fit this algorithm: a caller's mistake.
     #[error("{what} is not possible with this key exchange")]
     WrongFamily {

@@ -21,6 +21,9 @@
 //!   equipment.
 //! - **`subtle`, `zeroize`**: comparison in constant time, wiping.
 //!
+//! A build with the feature `fips` takes AWS-LC from `aws-lc-fips-sys`, and refuses every algorithm that another
+//! library computes. What remains of the others reads old key files and prints fingerprints (docs/fips.md).
+//!
 //! # What is implemented here, and why
 //!
 //! - **Packet modes** (`packet/`): how SSH joins ciphers and MACs to packets, encrypted length fields and
@@ -54,6 +57,8 @@
 
 mod cipher;
 mod error;
+#[cfg(all(test, feature = "fips"))]
+mod fips_tests;
 mod hash;
 mod kex;
 mod key;
@@ -64,6 +69,10 @@ mod prime;
 mod random;
 pub mod registry;
 mod umac;
+
+/// True for a build with the feature `fips`: it has AWS-LC's FIPS module, and only the algorithms that the
+/// [registry] marks as approved.
+pub const FIPS: bool = cfg!(feature = "fips");
 
 /// Returns true when both slices are equal. The time depends only on the length, so that secrets can be
 /// compared.

@@ -26,6 +26,9 @@ pub struct Listing {
     pub rank: u16,
     /// The specification.
     pub source: &'static str,
+    /// NIST approves the algorithm, and AWS-LC's FIPS module computes it: builds with the feature `fips` contain
+    /// it.
+    pub approved: bool,
 }
 
 impl Listing {
@@ -38,4 +41,66 @@ impl Listing {
     pub const fn is_legacy(&self) -> bool {
         matches!(self.offered, Offered::Legacy)
     }
+
+    /// Returns true when this build contains the algorithm: every build without the feature `fips` does.
+    pub const fn is_built(&self) -> bool {
+        self.approved || !crate::FIPS
+    }
+
+    /// Marks a row as [`approved`](Self::approved).
+    pub(crate) const fn approved(self) -> Self {
+        Self { approved: true, ..self }
+    }
 }
+
+/// Returns the rows that this build contains.
+macro_rules! built {
+    ($row:ty, $rows:ident) => {{
+        const COUNT: usize = {
+            let (mut count, mut row) = (0, 0);
+            while row < $rows.len() {
+                count += $rows[row].listing.is_built() as usize;
+                row += 1;
+            }
+            count
+        };
+        const BUILT: [$row; COUNT] = {
+            let mut built = [$rows[0]; COUNT];
+            let (mut place, mut row) = (0, 0);
+            while row < $rows.len() {
+                if $rows[row].listing.is_built() {
+                    built[place] = $rows[row];
+                    place += 1;
+                }
+                row += 1;
+            }
+            built
+        };
+        &BUILT
+    }};
+}
+
+/// Returns rows sorted by rank.
+macro_rules! by_rank {
+    ($row:ty, $rows:ident) => {{
+        const SORTED: [$row; $rows.len()] = {
+            let mut sorted = [$rows[0]; $rows.len()];
+            let mut row = 0;
+            while row < $rows.len() {
+                let (mut place, mut other) = (0, 0);
+                while other < $rows.len() {
+                    if $rows[other].listing.rank < $rows[row].listing.rank {
+                        place += 1;
+                    }
+                    other += 1;
+                }
+                sorted[place] = $rows[row];
+                row += 1;
+            }
+            sorted
+        };
+        &SORTED
+    }};
+}
+
+pub(crate) use {built, by_rank};

@@ -3,54 +3,67 @@
 //! The lists that client and server offer, the names that configurations may contain, the answers of
 //! `lhssh -Q`, docs/algorithms.md and the tests of all algorithms derive from these tables. Rows are in the
 //! order of `ssh -Q`; a row's rank is its preference.
+//!
+//! A build with the feature `fips` contains only the rows that say `approved()`: what NIST approves and AWS-LC's
+//! FIPS module computes (docs/fips.md names the sources). The others are unknown names there.
 
 use crate::Hash;
 use crate::cipher::{Cipher, CipherKind};
 use crate::kex::{Curve, FixedGroup, Kem, KexAlgorithm, Method};
 use crate::key::names;
-use crate::listing::{Listing, Offered};
+use crate::listing::{Listing, Offered, built, by_rank};
 use crate::mac::{Mac, MacKind};
 
-/// Ciphers that encrypt.
-pub const CIPHERS: &[Cipher] = &[
+/// Ciphers that encrypt, those of this build.
+pub const CIPHERS: &[Cipher] = built!(Cipher, EVERY_CIPHER);
+
+/// MACs of this build.
+pub const MACS: &[Mac] = built!(Mac, EVERY_MAC);
+
+/// Key exchange methods of this build.
+pub const KEX: &[KexAlgorithm] = built!(KexAlgorithm, EVERY_KEX);
+
+/// Signature algorithms of host keys, of users' keys and of certificate authorities, those of this build.
+pub const KEYS: &[KeyAlgorithm] = built!(KeyAlgorithm, EVERY_KEY);
+
+pub(crate) const EVERY_CIPHER: &[Cipher] = &[
     cipher("3des-cbc", 24, 8, 8, CipherKind::TripleDesCbc, legacy(110, "RFC 4253 section 6.3")),
     cipher("aes128-cbc", 16, 16, 16, CipherKind::AesCbc, legacy(100, "RFC 4253 section 6.3")),
     cipher("aes192-cbc", 24, 16, 16, CipherKind::AesCbc, legacy(90, "RFC 4253 section 6.3")),
     cipher("aes256-cbc", 32, 16, 16, CipherKind::AesCbc, legacy(80, "RFC 4253 section 6.3")),
-    cipher("aes128-ctr", 16, 16, 16, CipherKind::AesCtr, both(40, "RFC 4344 section 4")),
-    cipher("aes192-ctr", 24, 16, 16, CipherKind::AesCtr, both(50, "RFC 4344 section 4")),
-    cipher("aes256-ctr", 32, 16, 16, CipherKind::AesCtr, both(60, "RFC 4344 section 4")),
-    cipher("aes128-gcm@openssh.com", 16, 12, 16, CipherKind::AesGcm, both(20, "RFC 5647")),
-    cipher("aes256-gcm@openssh.com", 32, 12, 16, CipherKind::AesGcm, both(30, "RFC 5647")),
+    cipher("aes128-ctr", 16, 16, 16, CipherKind::AesCtr, both(40, "RFC 4344 section 4").approved()),
+    cipher("aes192-ctr", 24, 16, 16, CipherKind::AesCtr, both(50, "RFC 4344 section 4").approved()),
+    cipher("aes256-ctr", 32, 16, 16, CipherKind::AesCtr, both(60, "RFC 4344 section 4").approved()),
+    cipher("aes128-gcm@openssh.com", 16, 12, 16, CipherKind::AesGcm, both(20, "RFC 5647").approved()),
+    cipher("aes256-gcm@openssh.com", 32, 12, 16, CipherKind::AesGcm, both(30, "RFC 5647").approved()),
     cipher("chacha20-poly1305@openssh.com", 64, 0, 8, CipherKind::ChaCha20Poly1305, both(10, CHACHA)),
     // An alias of chacha20-poly1305@openssh.com. HPN-SSH lists this name first, and some HPN-SSH peers offer
     // no other. It ranks low, because no peer requires it to come first.
     cipher("chacha20-poly1305-mt@hpnssh.org", 64, 0, 8, CipherKind::ChaCha20Poly1305, both(70, "HPN-SSH")),
 ];
 
-/// MACs.
-pub const MACS: &[Mac] = &[
+pub(crate) const EVERY_MAC: &[Mac] = &[
     hmac("hmac-sha1", 20, 20, false, MacKind::HmacSha1, both(100, "RFC 4253 section 6.4")),
     hmac("hmac-sha1-96", 20, 12, false, MacKind::HmacSha1, legacy(120, "RFC 4253 section 6.4")),
-    hmac("hmac-sha2-256", 32, 32, false, MacKind::HmacSha256, both(80, "RFC 6668")),
-    hmac("hmac-sha2-512", 64, 64, false, MacKind::HmacSha512, both(90, "RFC 6668")),
+    hmac("hmac-sha2-256", 32, 32, false, MacKind::HmacSha256, both(80, "RFC 6668").approved()),
+    hmac("hmac-sha2-512", 64, 64, false, MacKind::HmacSha512, both(90, "RFC 6668").approved()),
     hmac("hmac-md5", 16, 16, false, MacKind::HmacMd5, legacy(150, "RFC 4253 section 6.4")),
     hmac("hmac-md5-96", 16, 12, false, MacKind::HmacMd5, legacy(160, "RFC 4253 section 6.4")),
     umac("umac-64@openssh.com", 8, false, both(60, "RFC 4418")),
     umac("umac-128@openssh.com", 16, false, both(70, "RFC 4418")),
     hmac("hmac-sha1-etm@openssh.com", 20, 20, true, MacKind::HmacSha1, both(50, PROTOCOL)),
     hmac("hmac-sha1-96-etm@openssh.com", 20, 12, true, MacKind::HmacSha1, legacy(110, PROTOCOL)),
-    hmac("hmac-sha2-256-etm@openssh.com", 32, 32, true, MacKind::HmacSha256, both(30, PROTOCOL)),
-    hmac("hmac-sha2-512-etm@openssh.com", 64, 64, true, MacKind::HmacSha512, both(40, PROTOCOL)),
+    hmac("hmac-sha2-256-etm@openssh.com", 32, 32, true, MacKind::HmacSha256, both(30, PROTOCOL).approved()),
+    hmac("hmac-sha2-512-etm@openssh.com", 64, 64, true, MacKind::HmacSha512, both(40, PROTOCOL).approved()),
     hmac("hmac-md5-etm@openssh.com", 16, 16, true, MacKind::HmacMd5, legacy(130, PROTOCOL)),
     hmac("hmac-md5-96-etm@openssh.com", 16, 12, true, MacKind::HmacMd5, legacy(140, PROTOCOL)),
     umac("umac-64-etm@openssh.com", 8, true, both(10, "RFC 4418")),
     umac("umac-128-etm@openssh.com", 16, true, both(20, "RFC 4418")),
 ];
 
-/// Key exchange methods. OpenSSH's server does not offer the finite-field groups by default: they cost the
-/// server much CPU time and the client none.
-pub const KEX: &[KexAlgorithm] = &[
+// OpenSSH's server does not offer the finite-field groups by default: they cost the server much CPU time and the
+// client none.
+pub(crate) const EVERY_KEX: &[KexAlgorithm] = &[
     kex("diffie-hellman-group1-sha1", Method::Group(FixedGroup::Group1), Hash::Sha1, legacy(150, KEX_RFC)),
     kex("diffie-hellman-group14-sha1", Method::Group(FixedGroup::Group14), Hash::Sha1, legacy(140, KEX_RFC)),
     kex("diffie-hellman-group14-sha256", Method::Group(FixedGroup::Group14), Hash::Sha256, client(120, DH)),
@@ -58,9 +71,9 @@ pub const KEX: &[KexAlgorithm] = &[
     kex("diffie-hellman-group18-sha512", Method::Group(FixedGroup::Group18), Hash::Sha512, client(110, DH)),
     kex("diffie-hellman-group-exchange-sha1", Method::GroupExchange, Hash::Sha1, legacy(130, GEX)),
     kex("diffie-hellman-group-exchange-sha256", Method::GroupExchange, Hash::Sha256, client(90, GEX)),
-    kex("ecdh-sha2-nistp256", Method::Ecdh(Curve::P256), Hash::Sha256, both(60, "RFC 5656")),
-    kex("ecdh-sha2-nistp384", Method::Ecdh(Curve::P384), Hash::Sha384, both(70, "RFC 5656")),
-    kex("ecdh-sha2-nistp521", Method::Ecdh(Curve::P521), Hash::Sha512, both(80, "RFC 5656")),
+    kex("ecdh-sha2-nistp256", Method::Ecdh(Curve::P256), Hash::Sha256, both(60, "RFC 5656").approved()),
+    kex("ecdh-sha2-nistp384", Method::Ecdh(Curve::P384), Hash::Sha384, both(70, "RFC 5656").approved()),
+    kex("ecdh-sha2-nistp521", Method::Ecdh(Curve::P521), Hash::Sha512, both(80, "RFC 5656").approved()),
     kex("curve25519-sha256", Method::Ecdh(Curve::X25519), Hash::Sha256, both(40, "RFC 8731")),
     kex("curve25519-sha256@libssh.org", Method::Ecdh(Curve::X25519), Hash::Sha256, both(50, "RFC 8731")),
     kex("sntrup761x25519-sha512", Method::Hybrid(Kem::Sntrup761), Hash::Sha512, both(20, SNTRUP)),
@@ -68,19 +81,18 @@ pub const KEX: &[KexAlgorithm] = &[
     kex("mlkem768x25519-sha256", Method::Hybrid(Kem::Mlkem768), Hash::Sha256, both(10, MLKEM)),
 ];
 
-/// Signature algorithms of host keys, of users' keys and of certificate authorities.
-pub const KEYS: &[KeyAlgorithm] = &[
-    key(names::ED25519, names::ED25519_CERT, names::ED25519, both(10, "RFC 8709")),
-    key(names::SK_ED25519, names::SK_ED25519_CERT, names::SK_ED25519, client(50, U2F)),
+pub(crate) const EVERY_KEY: &[KeyAlgorithm] = &[
+    key(names::ED25519, names::ED25519_CERT, names::ED25519, both(10, "RFC 8709").approved()),
+    key(names::SK_ED25519, names::SK_ED25519_CERT, names::SK_ED25519, client(50, U2F).approved()),
     key(names::MLDSA44_ED25519, names::MLDSA44_ED25519_CERT, names::MLDSA44_ED25519, both(90, MLDSA))
         .certifies_on_request(),
-    key(names::ECDSA_P256, names::ECDSA_P256_CERT, names::ECDSA_P256, both(20, "RFC 5656")),
-    key(names::ECDSA_P384, names::ECDSA_P384_CERT, names::ECDSA_P384, both(30, "RFC 5656")),
-    key(names::ECDSA_P521, names::ECDSA_P521_CERT, names::ECDSA_P521, both(40, "RFC 5656")),
-    key(names::SK_ECDSA, names::SK_ECDSA_CERT, names::SK_ECDSA, client(60, U2F)),
+    key(names::ECDSA_P256, names::ECDSA_P256_CERT, names::ECDSA_P256, both(20, "RFC 5656").approved()),
+    key(names::ECDSA_P384, names::ECDSA_P384_CERT, names::ECDSA_P384, both(30, "RFC 5656").approved()),
+    key(names::ECDSA_P521, names::ECDSA_P521_CERT, names::ECDSA_P521, both(40, "RFC 5656").approved()),
+    key(names::SK_ECDSA, names::SK_ECDSA_CERT, names::SK_ECDSA, client(60, U2F).approved()),
     key(names::SSH_RSA, names::SSH_RSA_CERT, names::SSH_RSA, legacy(100, "RFC 4253 section 6.6")),
-    key(names::RSA_SHA2_256, names::RSA_SHA2_256_CERT, names::SSH_RSA, both(80, "RFC 8332")),
-    key(names::RSA_SHA2_512, names::RSA_SHA2_512_CERT, names::SSH_RSA, both(70, "RFC 8332")),
+    key(names::RSA_SHA2_256, names::RSA_SHA2_256_CERT, names::SSH_RSA, both(80, "RFC 8332").approved()),
+    key(names::RSA_SHA2_512, names::RSA_SHA2_512_CERT, names::SSH_RSA, both(70, "RFC 8332").approved()),
 ];
 
 /// Payload compression, which `lh-transport` implements.
@@ -226,29 +238,6 @@ pub(crate) const FOREIGN_KEYS: [&str; 4] = [
     "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
 ];
 
-/// Returns rows sorted by rank.
-macro_rules! by_rank {
-    ($row:ty, $rows:ident) => {{
-        const SORTED: [$row; $rows.len()] = {
-            let mut sorted = [$rows[0]; $rows.len()];
-            let mut row = 0;
-            while row < $rows.len() {
-                let (mut place, mut other) = (0, 0);
-                while other < $rows.len() {
-                    if $rows[other].listing.rank < $rows[row].listing.rank {
-                        place += 1;
-                    }
-                    other += 1;
-                }
-                sorted[place] = $rows[row];
-                row += 1;
-            }
-            sorted
-        };
-        &SORTED
-    }};
-}
-
 impl Cipher {
     /// All ciphers that encrypt, in OpenSSH's order of preference. HPN-SSH's alias comes after them, then the
     /// ciphers for old equipment ([`is_legacy`](Self::is_legacy)).
@@ -257,8 +246,14 @@ impl Cipher {
     /// Integrity without encryption. Packets are laid out as with AES-GCM, and the tag is AES-128-GCM's over
     /// a packet that consists only of additional data (GMAC, NIST SP 800-38D section 3). Longhaul's own
     /// cipher; see [`encrypts`](Self::encrypts).
-    pub const INTEGRITY_ONLY: &'static Self =
-        &cipher("aes128-gmac@longhaul", 16, 12, 16, CipherKind::AesGmac, after_login("docs/protocol.md"));
+    pub const INTEGRITY_ONLY: &'static Self = &cipher(
+        "aes128-gmac@longhaul",
+        16,
+        12,
+        16,
+        CipherKind::AesGmac,
+        after_login("docs/protocol.md").approved(),
+    );
 
     /// The cipher `none` of RFC 4253 section 6.3: packets in plain text, with the negotiated MAC. See
     /// [`encrypts`](Self::encrypts).
@@ -357,77 +352,24 @@ const fn key(
 }
 
 const fn both(rank: u16, source: &'static str) -> Listing {
-    Listing { offered: Offered::ByBoth, rank, source }
+    Listing { offered: Offered::ByBoth, rank, source, approved: false }
 }
 
 const fn client(rank: u16, source: &'static str) -> Listing {
-    Listing { offered: Offered::ByClient, rank, source }
+    Listing { offered: Offered::ByClient, rank, source, approved: false }
 }
 
 const fn on_request(rank: u16, source: &'static str) -> Listing {
-    Listing { offered: Offered::OnRequest, rank, source }
+    Listing { offered: Offered::OnRequest, rank, source, approved: false }
 }
 
 const fn legacy(rank: u16, source: &'static str) -> Listing {
-    Listing { offered: Offered::Legacy, rank, source }
+    Listing { offered: Offered::Legacy, rank, source, approved: false }
 }
 
 const fn after_login(source: &'static str) -> Listing {
-    Listing { offered: Offered::AfterLogin, rank: u16::MAX, source }
+    Listing { offered: Offered::AfterLogin, rank: u16::MAX, source, approved: false }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_ranks_are_unique_and_defaults_rank_first() {
-        for kind in Kind::ALL {
-            let rows = kind.rows();
-            let mut names = kind.names();
-            names.extend(kind.foreign());
-            let all = names.len();
-            names.sort_unstable();
-            names.dedup();
-            assert_eq!(names.len(), all, "{kind:?}");
-            // A certificate has its plain key's rank.
-            let mut ranks: Vec<u16> = rows.iter().map(|(_, listing)| listing.rank).collect();
-            ranks.sort_unstable();
-            ranks.dedup();
-            let shared = if *kind == Kind::Key { 2 } else { 1 };
-            assert_eq!(ranks.len() * shared, rows.len(), "{kind:?}");
-            let worst = |chosen: fn(&Listing) -> bool| {
-                rows.iter().filter(|(_, listing)| chosen(listing)).map(|(_, listing)| listing.rank).max()
-            };
-            let last_default = worst(Listing::is_default);
-            let others = rows.iter().filter(|(_, listing)| !listing.is_default());
-            assert!(others.into_iter().all(|(_, listing)| Some(listing.rank) > last_default), "{kind:?}");
-        }
-    }
-
-    #[test]
-    fn legacy_algorithms_are_those_with_weak_parts() {
-        for cipher in CIPHERS {
-            let weak = matches!(cipher.kind, CipherKind::AesCbc | CipherKind::TripleDesCbc);
-            assert_eq!(cipher.is_legacy(), weak, "{}", cipher.name);
-        }
-        for mac in MACS {
-            assert_eq!(mac.is_legacy(), mac.kind == MacKind::HmacMd5 || mac.tag_len == 12, "{}", mac.name);
-        }
-        for kex in KEX {
-            assert_eq!(kex.is_legacy(), kex.hash == Hash::Sha1, "{}", kex.name);
-        }
-        for key in KEYS {
-            assert_eq!(key.listing.is_legacy(), key.name == "ssh-rsa", "{}", key.name);
-        }
-    }
-
-    #[test]
-    fn unencrypted_ciphers_are_found_by_no_name() {
-        for (cipher, mac) in [(Cipher::NONE, Mac::NONE), (Cipher::INTEGRITY_ONLY, Mac::NONE)] {
-            assert!(!cipher.encrypts() && Cipher::by_name(cipher.name).is_none());
-            assert!(Mac::by_name(mac.name).is_none());
-            assert!(!Kind::Cipher.names().contains(&cipher.name) && !Kind::Mac.names().contains(&mac.name));
-        }
-    }
-}
+mod tests;

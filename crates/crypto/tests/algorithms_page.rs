@@ -1,4 +1,5 @@
-//! Checks that docs/algorithms.md has the registry's rows as tables.
+//! Checks that docs/algorithms.md has the registry's rows as tables. A FIPS build has only some of them.
+#![cfg(not(feature = "fips"))]
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +15,7 @@ configuration may contain, what is offered without one, and where each algorithm
 
 The tables come from the registry (`crates/crypto/src/registry.rs`); a test compares them. Rows are in the order of preference. The client
 prefers AES-GCM to ChaCha20-Poly1305 where the CPU has instructions for AES. Algorithms \"only where named\" are in no default list; those
-for old equipment are weak.
+for old equipment are weak. Builds with AWS-LC's FIPS module ([fips.md](fips.md)) have only the algorithms with \"yes\" in the column FIPS.
 ";
 
 fn offered(listing: Listing) -> &'static str {
@@ -38,7 +39,8 @@ fn table(page: &mut String, title: &str, columns: &[&str], rows: &[Vec<String>])
 fn row(name: &str, details: &[String], listing: Listing) -> Vec<String> {
     let mut row = vec![format!("`{name}`")];
     row.extend_from_slice(details);
-    row.extend([offered(listing).to_owned(), listing.source.to_owned()]);
+    let fips = if listing.approved { "yes" } else { "" };
+    row.extend([offered(listing).to_owned(), fips.to_owned(), listing.source.to_owned()]);
     row
 }
 
@@ -60,13 +62,13 @@ fn page() -> String {
             )
         })
         .collect();
-    table(&mut page, "Key exchange", &["name", "method", "hash", "offered by", "source"], &kex);
+    table(&mut page, "Key exchange", &["name", "method", "hash", "offered by", "FIPS", "source"], &kex);
 
     let mut keys: Vec<_> = KEYS.iter().collect();
     keys.sort_by_key(|key| key.listing.rank);
     let keys: Vec<_> =
         keys.iter().map(|key| row(key.name, &[format!("`{}`", key.certificate)], key.listing)).collect();
-    let columns = ["name", "with a certificate", "offered by", "source"];
+    let columns = ["name", "with a certificate", "offered by", "FIPS", "source"];
     table(&mut page, "Signatures of host keys and users' keys", &columns, &keys);
     page.push_str("\nServers accept users' keys of every algorithm that the client offers by default.\n");
 
@@ -80,7 +82,7 @@ fn page() -> String {
             row(cipher.name, &details, cipher.listing)
         })
         .collect();
-    table(&mut page, "Ciphers", &["name", "key, bits", "MAC", "offered by", "source"], &ciphers);
+    table(&mut page, "Ciphers", &["name", "key, bits", "MAC", "offered by", "FIPS", "source"], &ciphers);
 
     let macs: Vec<_> = Mac::ALL
         .iter()
@@ -91,7 +93,7 @@ fn page() -> String {
             row(mac.name, &details, mac.listing)
         })
         .collect();
-    let columns = ["name", "key, bits", "tag, bits", "order", "offered by", "source"];
+    let columns = ["name", "key, bits", "tag, bits", "order", "offered by", "FIPS", "source"];
     table(&mut page, "MACs", &columns, &macs);
 
     let compressions: Vec<_> = COMPRESSIONS
@@ -102,7 +104,9 @@ fn page() -> String {
                 Starts::AfterLogin => "after login",
                 Starts::AtOnce => "before login",
             };
-            row(each.name, &[starts.to_owned()], each.listing)
+            let mut row = row(each.name, &[starts.to_owned()], each.listing);
+            row.remove(3);
+            row
         })
         .collect();
     table(&mut page, "Compression", &["name", "starts", "offered by", "source"], &compressions);

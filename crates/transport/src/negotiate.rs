@@ -67,11 +67,13 @@ fn ciphers(
     integrity_only: bool,
 ) -> impl Iterator<Item = &'static Cipher> {
     let integrity = Some(Cipher::INTEGRITY_ONLY).filter(|_| integrity_only);
+    // FIPS builds send nothing without a MAC of the module.
+    let none = Some(Cipher::NONE).filter(|none| none.is_built());
     let (list, integrity, none) = match unencrypted {
         Unencrypted::Refused => (list, None, None),
-        Unencrypted::Allowed { .. } => (list, integrity, Some(Cipher::NONE)),
-        Unencrypted::Wanted { without_mac: false } => (&[][..], integrity, Some(Cipher::NONE)),
-        Unencrypted::Wanted { without_mac: true } => (&[][..], None, Some(Cipher::NONE)),
+        Unencrypted::Allowed { .. } => (list, integrity, none),
+        Unencrypted::Wanted { without_mac: false } => (&[][..], integrity, none),
+        Unencrypted::Wanted { without_mac: true } => (&[][..], None, none),
     };
     list.iter().filter_map(|name| Cipher::by_name(name)).chain(integrity).chain(none)
 }

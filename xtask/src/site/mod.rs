@@ -36,6 +36,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("docs/pam.md", "PAM"),
             ("docs/containers.md", "Containers"),
             ("docs/keys.md", "Keys"),
+            ("docs/fips.md", "FIPS 140-3"),
             ("docs/oidc.md", "Logins by OpenID"),
             ("docs/measuring.md", "Measuring a path"),
             ("docs/troubleshooting.md", "Troubleshooting"),

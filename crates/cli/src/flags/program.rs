@@ -125,7 +125,8 @@ impl Program {
 
     pub(super) fn version_when_called(&self, called: &str) -> String {
         let theirs = if called == self.name { "" } else { "OpenSSH_10.5p1 " };
-        format!("{theirs}Longhaul_{}, AWS-LC", env!("CARGO_PKG_VERSION"))
+        let library = if cfg!(feature = "fips") { "AWS-LC FIPS module" } else { "AWS-LC" };
+        format!("{theirs}Longhaul_{}, {library}", env!("CARGO_PKG_VERSION"))
     }
 
     pub(super) fn name_when_called(&self, called: &OsStr) -> &'static str {

@@ -37,8 +37,12 @@ impl EphemeralKey {
     /// Generates a key for any method but group exchange, whose group is not known yet.
     ///
     /// # Errors
-    /// [`KexError::WrongFamily`] for group exchange; [`KexError::Library`] when the library fails.
+    /// [`KexError::WrongFamily`] for group exchange; [`KexError::NotBuilt`] for a method that this build lacks;
+    /// [`KexError::Library`] when the library fails.
     pub fn generate(algorithm: KexAlgorithm) -> Result<Self, KexError> {
+        if !algorithm.listing.is_built() {
+            return Err(KexError::NotBuilt);
+        }
         Ok(match algorithm.method {
             Method::Ecdh(curve) => {
                 let (key, public) = ecdh::Key::generate(curve)?;
@@ -59,8 +63,11 @@ impl EphemeralKey {
     ///
     /// # Errors
     /// [`KexError::BadGroup`] when `p` is even, smaller than 2048 or larger than 8192 bits, or `g` is not in
-    /// `2..=p-2`.
+    /// `2..=p-2`; [`KexError::NotBuilt`] in a FIPS build, whose module computes no exchange of this kind.
     pub fn generate_dh(p: &[u8], g: &[u8]) -> Result<Self, KexError> {
+        if crate::FIPS {
+            return Err(KexError::NotBuilt);
+        }
         let group = DhGroup {
             p: Mpint::from_magnitude(p).magnitude().to_vec(),
             g: Mpint::from_magnitude(g).magnitude().to_vec(),
@@ -101,6 +108,9 @@ pub fn kex_respond(
     algorithm: KexAlgorithm,
     client_public: &[u8],
 ) -> Result<(Vec<u8>, SharedSecret), KexError> {
+    if !algorithm.listing.is_built() {
+        return Err(KexError::NotBuilt);
+    }
     if let Method::Hybrid(kem) = algorithm.method {
         return hybrid::respond(kem, client_public);
     }

@@ -95,9 +95,12 @@ impl Data {
         }
     }
 
-    /// Returns the signature algorithms of a plain key, best first.
-    pub(super) const fn signature_algorithms(&self) -> &'static [&'static str] {
+    /// Returns the signature algorithms of a plain key, best first. In a FIPS build these are none for composite
+    /// keys and for RSA below 2048 bits (NIST SP 800-131A), and RSA never signs with SHA-1.
+    pub(super) fn signature_algorithms(&self) -> &'static [&'static str] {
         match self {
+            Self::MlDsaEd25519(_) | Self::Rsa { .. } if !self.is_built() => &[],
+            Self::Rsa { .. } if crate::FIPS => &[RSA_SHA2_512, RSA_SHA2_256],
             Self::Ed25519(_) => &[ED25519],
             Self::MlDsaEd25519(_) => &[MLDSA44_ED25519],
             Self::Ecdsa(Curve::P256, _) => &[ECDSA_P256],
@@ -111,8 +114,10 @@ impl Data {
     }
 
     /// Returns the signature algorithms of a certified key, best first.
-    pub(super) const fn certificate_algorithms(&self) -> &'static [&'static str] {
+    pub(super) fn certificate_algorithms(&self) -> &'static [&'static str] {
         match self {
+            Self::MlDsaEd25519(_) | Self::Rsa { .. } if !self.is_built() => &[],
+            Self::Rsa { .. } if crate::FIPS => &[RSA_SHA2_512_CERT, RSA_SHA2_256_CERT],
             Self::Ed25519(_) => &[ED25519_CERT],
             Self::MlDsaEd25519(_) => &[MLDSA44_ED25519_CERT],
             Self::Ecdsa(Curve::P256, _) => &[ECDSA_P256_CERT],
@@ -122,6 +127,15 @@ impl Data {
             Self::SkEd25519 { .. } => &[SK_ED25519_CERT],
             Self::SkEcdsa { .. } => &[SK_ECDSA_CERT],
             Self::Other => &[],
+        }
+    }
+
+    /// Returns true when this build signs and verifies with such a key.
+    pub(super) fn is_built(&self) -> bool {
+        match self {
+            Self::MlDsaEd25519(_) => !crate::FIPS,
+            Self::Rsa { n, .. } => !crate::FIPS || Mpint::from_magnitude(n).bits() >= 2048,
+            _ => true,
         }
     }
 

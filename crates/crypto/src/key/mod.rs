@@ -8,6 +8,10 @@ pub mod algorithms;
 mod certificate;
 mod certificate_contents;
 mod certify;
+#[cfg(not(feature = "fips"))]
+mod composite;
+#[cfg(feature = "fips")]
+#[path = "composite_absent.rs"]
 mod composite;
 mod curve;
 mod data;

@@ -66,6 +66,9 @@ impl PrivateKey {
     /// # Errors
     /// [`CryptoError::Unsupported`] for other sizes.
     pub fn generate(key_type: KeyType, bits: Option<u32>) -> Result<Self, CryptoError> {
+        if crate::FIPS && (key_type == KeyType::MlDsa44Ed25519 || bits.is_some_and(|bits| bits < 2048)) {
+            return Err(CryptoError::Unsupported { what: "this type or size of keys in a FIPS build" });
+        }
         const FAILED: CryptoError = CryptoError::Library { what: "generate a key" };
         let curve = match key_type {
             KeyType::Ed25519 => {
@@ -281,6 +284,12 @@ impl PrivateKey {
 
     fn assemble(blob: &[u8], secret: Secret) -> Result<Self, KeyFileError> {
         let public = PublicKey::from_blob(blob).map_err(|_| KeyFileError::InvalidFormat)?;
+        if !public.data().is_built() {
+            let (name, bits) = (public.display_type(), public.bits());
+            return Err(KeyFileError::Unsupported {
+                what: format!("{name} key of {bits} bits in a FIPS build"),
+            });
+        }
         Ok(Self { public, secret: Arc::new(secret) })
     }
 }

@@ -43,6 +43,9 @@ impl MacKey {
         if key.len() != mac.key_len {
             return Err(CryptoError::WrongLength { what: "MAC key" });
         }
+        if !mac.listing.is_built() {
+            return Err(CryptoError::Unsupported { what: "this MAC in a FIPS build" });
+        }
         let algorithm = match mac.kind {
             MacKind::HmacSha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             MacKind::HmacSha256 => hmac::HMAC_SHA256,

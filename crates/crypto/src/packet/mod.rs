@@ -96,6 +96,9 @@ impl PacketKey {
         if key.len() != cipher.key_len {
             return Err(CryptoError::WrongLength { what: "cipher key" });
         }
+        if !cipher.is_built() {
+            return Err(CryptoError::Unsupported { what: "this cipher in a FIPS build" });
+        }
         let suite = match cipher.kind {
             CipherKind::AesGcm | CipherKind::AesGmac => Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?),
             CipherKind::Nothing => Suite::Clear(ClearKey::new(mac, mac_key)?),

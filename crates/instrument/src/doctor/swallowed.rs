@@ -15,7 +15,7 @@ use crate::target::NoConnection;
 use crate::task::LATE;
 
 /// Key exchanges whose packets are small.
-const SMALL: &str = "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256";
+const SMALL: [&str; 3] = ["curve25519-sha256", "curve25519-sha256@libssh.org", "ecdh-sha2-nistp256"];
 /// Time limit of a login with small packets.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The sizes of outputs that are tried: from a least one, in steps. Packets of SSH end at multiples of 8 or
@@ -48,7 +48,10 @@ pub(super) fn first_login<I: Instruments>(
 }
 
 fn prepare<I: Instruments>(instruments: &mut I) -> I::Connection {
-    instruments.prepare(Place::Server, &[&[("KexAlgorithms", SMALL)], &PLAIN[..]].concat(), false)
+    // A configuration may name only what this build contains.
+    let small = SMALL.into_iter().filter(|name| lh_crypto::KexAlgorithm::by_name(name).is_some());
+    let small = small.collect::<Vec<_>>().join(",");
+    instruments.prepare(Place::Server, &[&[("KexAlgorithms", small.as_str())], &PLAIN[..]].concat(), false)
 }
 
 /// True for a download that was accepted and of which nothing arrived.

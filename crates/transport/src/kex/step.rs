@@ -76,6 +76,7 @@ pub(super) fn kex_error(error: KexError) -> TransportError {
     TransportError::KeyExchange(match error {
         KexError::BadPublicValue { why } | KexError::BadGroup { why } => why,
         KexError::WrongFamily { what } | KexError::Library { what } => what,
+        KexError::NotBuilt => "a method that FIPS builds lack",
     })
 }
 
