@@ -282,13 +282,13 @@ fn an_interrupt_that_ends_the_proxy_leaves_no_session() {
     lab.write("proxied", &config);
     let port = far.path.port.to_string();
     let (blob, copy, proxied) = (lab.arg("blob"), far.remote("copy"), lab.arg("proxied"));
-    let mut ended = 0;
-    for (program, words) in [
+    let cases = [
         ("lhssh", &["-T", "-p", &port, &at, "echo there; cat > /dev/null"][..]),
         ("lhssh", &["-T", "-p", &port, &at, "echo there; tr '\\0' '\\n' < /dev/zero"]),
         ("lhscp", &["-l", "8000", &blob, &copy]),
         ("lhscp", &["-O", "-l", "8000", &blob, &copy]),
-    ] {
+    ];
+    for (before_it, (program, words)) in cases.into_iter().enumerate() {
         let words = [&["-F", &proxied], words].concat();
         let before = far.path.forth();
         let mut terminal = Terminal::start(&our(program), &words, lab.dir(), &lab.path("home"));
@@ -299,9 +299,8 @@ fn an_interrupt_that_ends_the_proxy_leaves_no_session() {
         }
         terminal.send("\u{3}");
         terminal.wait();
-        ended += 1;
         eventually(&format!("the session of {words:?} has ended"), || {
-            far.server.log().matches("Disconnected from user ").count() == ended
+            far.server.log().matches("Disconnected from user ").count() == before_it + 1
         });
     }
 }
