@@ -87,8 +87,8 @@ impl Lhsshd {
         self.log().matches(" resumed from ").count()
     }
 
-    /// Waits until the log has at least this many resumptions of sessions. A resumed session carries data before
-    /// its monitor writes that line.
+    /// Waits until the log has at least this many resumptions of sessions. A resumed session carries data
+    /// before its monitor writes that line.
     #[track_caller]
     pub fn await_resumptions(&self, least: usize) {
         eventually("the resumptions are logged", || self.resumptions() >= least);

@@ -260,7 +260,8 @@ fn an_interrupted_session_behind_a_proxy_does_not_wait() {
     }
 }
 
-/// ^C at a terminal ends the `ProxyCommand` as well, with what has not been passed on. Another one takes leave.
+/// ^C at a terminal ends the `ProxyCommand` as well, with what has not been passed on. Another one takes
+/// leave.
 ///
 /// Covers: ssh_config ProxyCommand; sshd_config ResumeGrace
 #[test]

@@ -1,5 +1,6 @@
-//! Programs with AWS-LC's FIPS module: which algorithms they have, and that they work with OpenSSH's. `cargo xtask
-//! fips` builds them and runs these tests; others skip them, because the module takes many minutes to compile.
+//! Programs with AWS-LC's FIPS module: which algorithms they have, and that they work with OpenSSH's.
+//! `cargo xtask fips` builds them and runs these tests; others skip them, because the module takes many
+//! minutes to compile.
 
 use std::fs::File;
 use std::process::Stdio;

@@ -1,6 +1,6 @@
-//! `cargo xtask fips`: builds the programs with AWS-LC's FIPS module, and checks which algorithms they have and
-//! that they work with OpenSSH's (docs/fips.md). Compiling the module takes minutes, so no step of the test command
-//! does it.
+//! `cargo xtask fips`: builds the programs with AWS-LC's FIPS module, and checks which algorithms they have
+//! and that they work with OpenSSH's (docs/fips.md). Compiling the module takes minutes, so no step of the
+//! test command does it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -28,7 +28,8 @@ const NAMES: &[&str] = &[
     "longhaul",
 ];
 
-/// Crates of the module's build script. The profile `dev` would optimise them, which takes longer than they run.
+/// Crates of the module's build script. The profile `dev` would optimise them, which takes longer than they
+/// run.
 const SCRIPT: &[&str] =
     &["aho-corasick", "bindgen", "clang-sys", "regex", "regex-automata", "regex-syntax", "syn"];
 

@@ -1,6 +1,6 @@
 //! Connection options: a loaded configuration and its sources.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use lh_config::client::{ClientConfig, CommandLine, JumpHost, Request, UserFile};
 use lh_config::{Account, CommandFailure, ConfigError, Environment};
 use lh_crypto::FingerprintHash;
 use lh_sys::errno_text;
+use lh_sys::private_group::Place;
 
 use crate::log::Log;
 use crate::ticket::Ticket;
@@ -124,6 +125,10 @@ impl Options {
 pub struct SystemEnvironment;
 
 impl Environment for SystemEnvironment {
+    fn only_owner_writes(&self, path: &Path, metadata: &std::fs::Metadata, uid: u32) -> bool {
+        lh_sys::private_group::only_owner_writes(metadata, Place::At(path), uid)
+    }
+
     fn run(&self, command: &str) -> Result<bool, CommandFailure> {
         let shell = user_shell();
         rustix::fs::access(&shell, rustix::fs::Access::EXEC_OK).map_err(|error| CommandFailure::Shell {

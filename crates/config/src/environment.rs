@@ -1,6 +1,8 @@
 //! The environment of a configuration: the facts that it depends on besides its text.
 
-use std::path::PathBuf;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use crate::algorithm_kind::AlgorithmKind;
 
@@ -54,6 +56,12 @@ pub trait Environment {
     /// See [`CommandFailure`]. Without an implementation, no command holds.
     fn run(&self, _command: &str) -> Result<bool, CommandFailure> {
         Ok(false)
+    }
+
+    /// Returns whether only `uid` and root can write a file. Without an implementation, the file's group
+    /// counts as others.
+    fn only_owner_writes(&self, _path: &Path, metadata: &Metadata, uid: u32) -> bool {
+        (metadata.uid() == 0 || metadata.uid() == uid) && metadata.mode() & 0o022 == 0
     }
 
     /// Computes SHA-1, for the token `%C`.

@@ -80,8 +80,8 @@ fn keys_outside_the_module_are_refused() {
     assert_eq!((small.bits(), small.signature_algorithms().len()), (1024, 0));
 }
 
-/// The passphrase of OpenSSH's format goes through bcrypt, outside the module; the format is supported all the
-/// same, as on Red Hat's systems (docs/fips.md).
+/// The passphrase of OpenSSH's format goes through bcrypt, outside the module; the format is supported all
+/// the same, as on Red Hat's systems (docs/fips.md).
 #[test]
 fn encrypted_key_files_are_read() {
     let key = PrivateKey::generate(KeyType::EcdsaP256, None).unwrap();

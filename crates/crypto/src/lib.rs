@@ -21,8 +21,9 @@
 //!   equipment.
 //! - **`subtle`, `zeroize`**: comparison in constant time, wiping.
 //!
-//! A build with the feature `fips` takes AWS-LC from `aws-lc-fips-sys`, and refuses every algorithm that another
-//! library computes. What remains of the others reads old key files and prints fingerprints (docs/fips.md).
+//! A build with the feature `fips` takes AWS-LC from `aws-lc-fips-sys`, and refuses every algorithm that
+//! another library computes. What remains of the others reads old key files and prints fingerprints
+//! (docs/fips.md).
 //!
 //! # What is implemented here, and why
 //!

@@ -26,8 +26,8 @@ pub struct Listing {
     pub rank: u16,
     /// The specification.
     pub source: &'static str,
-    /// NIST approves the algorithm, and AWS-LC's FIPS module computes it: builds with the feature `fips` contain
-    /// it.
+    /// NIST approves the algorithm, and AWS-LC's FIPS module computes it: builds with the feature `fips`
+    /// contain it.
     pub approved: bool,
 }
 

@@ -4,8 +4,8 @@
 //! `lhssh -Q`, docs/algorithms.md and the tests of all algorithms derive from these tables. Rows are in the
 //! order of `ssh -Q`; a row's rank is its preference.
 //!
-//! A build with the feature `fips` contains only the rows that say `approved()`: what NIST approves and AWS-LC's
-//! FIPS module computes (docs/fips.md names the sources). The others are unknown names there.
+//! A build with the feature `fips` contains only the rows that say `approved()`: what NIST approves and
+//! AWS-LC's FIPS module computes (docs/fips.md names the sources). The others are unknown names there.
 
 use crate::Hash;
 use crate::cipher::{Cipher, CipherKind};
@@ -61,8 +61,8 @@ pub(crate) const EVERY_MAC: &[Mac] = &[
     umac("umac-128-etm@openssh.com", 16, true, both(20, "RFC 4418")),
 ];
 
-// OpenSSH's server does not offer the finite-field groups by default: they cost the server much CPU time and the
-// client none.
+// OpenSSH's server does not offer the finite-field groups by default: they cost the server much CPU time and
+// the client none.
 pub(crate) const EVERY_KEX: &[KexAlgorithm] = &[
     kex("diffie-hellman-group1-sha1", Method::Group(FixedGroup::Group1), Hash::Sha1, legacy(150, KEX_RFC)),
     kex("diffie-hellman-group14-sha1", Method::Group(FixedGroup::Group14), Hash::Sha1, legacy(140, KEX_RFC)),

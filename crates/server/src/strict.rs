@@ -1,10 +1,11 @@
 //! `StrictModes`: files that decide about logins must be writable only by their owner.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use lh_sys::private_group::{Place, only_owner_writes};
 use rustix::io::Errno;
 
 /// Largest file that is read, bytes. No administrator writes a larger one, and a session must not be made to
@@ -75,8 +76,8 @@ impl StrictError {
 /// the kind of content, for messages.
 ///
 /// With `strict`, the file and every directory from it up to the home directory (or to `/`, if the file is
-/// not below it) must belong to the user or root and be writable only by their owner. The calling process
-/// must have the user's ids: reading uses its rights.
+/// not below it) must belong to the user or root and be writable only by their owner, or by a group that has
+/// no other member. The calling process must have the user's ids: reading uses its rights.
 pub(crate) fn read(
     user: &str,
     kind: &'static str,
@@ -107,11 +108,12 @@ pub(crate) fn read(
     if strict {
         let real = path.canonicalize().map_err(failed)?;
         // Checks the open file, because the path may name another one by now.
-        if !trusted(&metadata, uid) {
+        if !only_owner_writes(&metadata, Place::Open(&file), uid) {
             return Err(StrictError::Modes { what: "file", path: real });
         }
         let home = home.canonicalize().ok();
-        if let Some(directory) = weak_directory(&real, home.as_deref(), uid) {
+        let is_sound = |path: &Path, metadata: &Metadata| only_owner_writes(metadata, Place::At(path), uid);
+        if let Some(directory) = weak_directory(&real, home.as_deref(), &is_sound) {
             return Err(StrictError::Modes { what: "directory", path: directory.to_owned() });
         }
     }
@@ -121,15 +123,14 @@ pub(crate) fn read(
     Ok(content)
 }
 
-/// Returns whether the file belongs to the user or root and only its owner can write it.
-fn trusted(metadata: &std::fs::Metadata, uid: u32) -> bool {
-    (metadata.uid() == 0 || metadata.uid() == uid) && metadata.mode() & 0o022 == 0
-}
-
-/// Returns the first directory above `path`, up to `home` or the root, that others can change.
-fn weak_directory<'a>(path: &'a Path, home: Option<&Path>, uid: u32) -> Option<&'a Path> {
+/// Returns the first directory above `path`, up to `home` or the root, that is not sound.
+fn weak_directory<'a>(
+    path: &'a Path,
+    home: Option<&Path>,
+    is_sound: &dyn Fn(&Path, &Metadata) -> bool,
+) -> Option<&'a Path> {
     for directory in path.ancestors().skip(1) {
-        if !std::fs::metadata(directory).is_ok_and(|metadata| trusted(&metadata, uid)) {
+        if !std::fs::metadata(directory).is_ok_and(|metadata| is_sound(directory, &metadata)) {
             return Some(directory);
         }
         if home == Some(directory) {
@@ -167,10 +168,11 @@ pub(crate) fn check_program(path: &Path) -> Result<(), ProgramError> {
     if !metadata.is_file() {
         return Err(ProgramError::NotRegular(real));
     }
-    if !trusted(&metadata, 0) {
+    let is_root_s = |_: &Path, metadata: &Metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0;
+    if !is_root_s(&real, &metadata) {
         return Err(ProgramError::Modes { what: "file", path: real });
     }
-    match weak_directory(&real, None, 0) {
+    match weak_directory(&real, None, &is_root_s) {
         Some(directory) => Err(ProgramError::Modes { what: "directory", path: directory.to_owned() }),
         None => Ok(()),
     }
@@ -233,8 +235,19 @@ mod tests {
     fn writable_by_others_is_refused_in_openssh_s_words() {
         let (home, file) = set_up();
         let real = file.canonicalize().unwrap();
+        // Files are root's group's here, or the user's own group's, which may be private.
+        let is_private =
+            |path: &Path| lh_sys::private_group::is_private(std::fs::metadata(path).unwrap().gid(), uid());
         for bits in [0o620, 0o602, 0o666] {
             mode(&file, bits);
+            if bits & 0o002 == 0 && is_private(&file) {
+                assert_eq!(read_keys(&file, home.path(), uid(), true).unwrap(), b"keys");
+                if rustix::process::geteuid().is_root() {
+                    chown(&file, None, Some(12345)).unwrap();
+                } else {
+                    continue;
+                }
+            }
             let error = read_keys(&file, home.path(), uid(), true).unwrap_err().to_string();
             let expected = format!("bad ownership or modes for file {}", real.display());
             assert_eq!(error, format!("Authentication refused: {expected}"));
@@ -242,7 +255,7 @@ mod tests {
         }
         mode(&file, 0o600);
         for directory in [real.parent().unwrap(), real.parent().unwrap().parent().unwrap()] {
-            mode(directory, 0o770);
+            mode(directory, if is_private(directory) { 0o757 } else { 0o770 });
             let error = read_keys(&file, home.path(), uid(), true).unwrap_err().to_string();
             let expected = format!("bad ownership or modes for directory {}", directory.display());
             assert_eq!(error, format!("Authentication refused: {expected}"));

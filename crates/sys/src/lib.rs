@@ -71,6 +71,7 @@ pub mod network_changes;
 pub mod pam;
 pub mod pass;
 pub mod pipe;
+pub mod private_group;
 mod proc_file;
 pub mod pty;
 #[cfg(target_os = "linux")]

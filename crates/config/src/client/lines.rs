@@ -1,7 +1,6 @@
 //! Reads files and parses their lines.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,8 +40,8 @@ impl Loader<'_> {
             Ok(text) => text,
             Err(error) => return Ok(Err(error)),
         };
-        let own = metadata.uid() == 0 || metadata.uid() == self.request.account.uid;
-        if context.check_owner && (!own || metadata.mode() & 0o022 != 0) {
+        let uid = self.request.account.uid;
+        if context.check_owner && !self.environment.only_owner_writes(path, &metadata, uid) {
             return Err(self.fatal(format!("Bad owner or permissions on {}", path.display())));
         }
         self.text(path, &text, context, active).map(Ok)

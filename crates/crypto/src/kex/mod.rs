@@ -37,8 +37,8 @@ impl EphemeralKey {
     /// Generates a key for any method but group exchange, whose group is not known yet.
     ///
     /// # Errors
-    /// [`KexError::WrongFamily`] for group exchange; [`KexError::NotBuilt`] for a method that this build lacks;
-    /// [`KexError::Library`] when the library fails.
+    /// [`KexError::WrongFamily`] for group exchange; [`KexError::NotBuilt`] for a method that this build
+    /// lacks; [`KexError::Library`] when the library fails.
     pub fn generate(algorithm: KexAlgorithm) -> Result<Self, KexError> {
         if !algorithm.listing.is_built() {
             return Err(KexError::NotBuilt);

@@ -1,5 +1,5 @@
-//! Composite keys in a FIPS build: none can be made, and no signature verifies. Their public keys are still read
-//! and listed. The functions are those of `composite.rs`.
+//! Composite keys in a FIPS build: none can be made, and no signature verifies. Their public keys are still
+//! read and listed. The functions are those of `composite.rs`.
 
 use crate::{CryptoError, VerifyError};
 

@@ -95,8 +95,8 @@ impl Data {
         }
     }
 
-    /// Returns the signature algorithms of a plain key, best first. In a FIPS build these are none for composite
-    /// keys and for RSA below 2048 bits (NIST SP 800-131A), and RSA never signs with SHA-1.
+    /// Returns the signature algorithms of a plain key, best first. In a FIPS build these are none for
+    /// composite keys and for RSA below 2048 bits (NIST SP 800-131A), and RSA never signs with SHA-1.
     pub(super) fn signature_algorithms(&self) -> &'static [&'static str] {
         match self {
             Self::MlDsaEd25519(_) | Self::Rsa { .. } if !self.is_built() => &[],

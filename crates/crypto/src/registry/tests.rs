@@ -53,7 +53,8 @@ fn unencrypted_ciphers_are_found_by_no_name() {
     }
 }
 
-/// Names of the approved rows of a kind, in the order of `ssh -Q`. Unlike `Kind::names`, the same in every build.
+/// Names of the approved rows of a kind, in the order of `ssh -Q`. Unlike `Kind::names`, the same in every
+/// build.
 fn approved(kind: Kind) -> Vec<&'static str> {
     let rows: Vec<(&str, Listing)> = match kind {
         Kind::Kex => EVERY_KEX.iter().map(|row| (row.name, row.listing)).collect(),

@@ -5,11 +5,11 @@
 //! user with the local user's name. The first line that applies to the client decides for its file; a minus
 //! refuses.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use lh_config::enums::IgnoreRhosts;
 use lh_sys::ids::{Ids, with_effective};
+use lh_sys::private_group::{Place, only_owner_writes};
 use lh_sys::users::{User, in_netgroup};
 
 use crate::log::{Log, debug, error, info};
@@ -59,7 +59,7 @@ fn allow_by(rules: &Rules<'_>, system_files: &[&Path], log: &Log) -> bool {
             info!(log, "Rhosts authentication refused for {}: no home directory {home}", user.name);
             return false;
         }
-        Ok(about) if rules.strict && !trusted(&about, user.uid) => {
+        Ok(about) if rules.strict && !only_owner_writes(&about, Place::At(&user.home), user.uid) => {
             info!(
                 log,
                 "Rhosts authentication refused for {}: bad ownership or modes for home directory.", user.name
@@ -80,7 +80,7 @@ fn allow_by(rules: &Rules<'_>, system_files: &[&Path], log: &Log) -> bool {
 fn allowed_by_user(rules: &Rules<'_>, file: &str, log: &Log) -> bool {
     let path = rules.user.home.join(file);
     let Ok(about) = std::fs::metadata(&path) else { return false };
-    if rules.strict && !trusted(&about, rules.user.uid) {
+    if rules.strict && !only_owner_writes(&about, Place::At(&path), rules.user.uid) {
         let (name, path) = (&rules.user.name, path.display());
         info!(log, "Rhosts authentication refused for {name}: bad modes for {path}");
         return false;
@@ -101,11 +101,6 @@ fn allowed_by_user(rules: &Rules<'_>, file: &str, log: &Log) -> bool {
             false
         }
     }
-}
-
-/// Returns whether the file belongs to root or the user and only its owner can write it.
-fn trusted(about: &std::fs::Metadata, uid: u32) -> bool {
-    (about.uid() == 0 || about.uid() == uid) && about.mode() & 0o022 == 0
 }
 
 /// Returns whether a file permits the login.

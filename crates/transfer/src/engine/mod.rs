@@ -86,8 +86,8 @@ impl Engine {
         self.parts.ends.open(side, true);
     }
 
-    /// The server of `side` can answer from now on: the login is over. It counts as lost if it does not answer
-    /// the first message `within` this time, or [`Options::answer_timeout`] where that is longer.
+    /// The server of `side` can answer from now on: the login is over. It counts as lost if it does not
+    /// answer the first message `within` this time, or [`Options::answer_timeout`] where that is longer.
     pub fn expect_version(&mut self, side: Side, within: Option<Duration>) {
         if let Some(remote) = self.parts.ends.remote(side) {
             remote.expect_version(within);

@@ -73,8 +73,8 @@ impl Silence {
         Next::Probe
     }
 
-    /// Like [`look`](Self::look), while the answer to INIT is awaited. `limit`: time after which the server is
-    /// given up.
+    /// Like [`look`](Self::look), while the answer to INIT is awaited. `limit`: time after which the server
+    /// is given up.
     pub(crate) fn look_for_version(
         &mut self,
         limit: Option<Duration>,

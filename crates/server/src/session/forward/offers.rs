@@ -3,8 +3,8 @@
 //! A tunnel that was killed and is started again asks for the port that its old session still has. While a
 //! session waits, it listens at an abstract Unix address for each of its listeners. When another process of
 //! its user connects there, a session that is nothing but a tunnel (`-N`) ends. One that has run a program
-//! goes on without that listener, and gives it only after a pause: its client may be about to come back.
-//! Then the process that asked sees the end of its connection. Nothing is offered while there is a connection.
+//! goes on without that listener, and gives it only after a pause: its client may be about to come back. Then
+//! the process that asked sees the end of its connection. Nothing is offered while there is a connection.
 
 use std::cell::RefCell;
 use std::io;
