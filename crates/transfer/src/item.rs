@@ -18,6 +18,8 @@ pub(crate) struct Item {
     pub(crate) again: bool,
     /// The target's end permits no rename: it is written under its final name.
     pub(crate) in_place: bool,
+    /// Its part file gets a random name: another copy took the one that follows from the names.
+    pub(crate) own_name: bool,
     /// Not in a batch: an earlier batch may still be working on it.
     pub(crate) alone: bool,
     /// An existing copy is not continued, because it may be wrong.
@@ -63,6 +65,7 @@ impl Item {
             linked: true,
             again: false,
             in_place: false,
+            own_name: false,
             alone: false,
             fresh: false,
             emptied: false,

@@ -362,3 +362,41 @@ fn a_server_that_forbids_to_rename_or_to_make_other_names_gets_its_files_in_plac
         }
     }
 }
+
+/// A session of a killed client, or a host with the same file system, writes the same part file, and renames it
+/// first.
+#[test]
+fn a_part_file_that_another_copy_renamed_is_written_again() {
+    for direction in [Direction::Upload, Direction::Relay] {
+        for size in [100, 2_000_000] {
+            let temp = TempTree::new();
+            let from = temp.file("from", size);
+            let (renames, count) = (Count::default(), Count::default());
+            let (seen, directory) = (renames.clone(), temp.path().to_owned());
+            let mut setup = stock(&[]);
+            setup.faults = Faults::hook(move |what, _, _| {
+                // The server is first asked to rename what does not exist.
+                if what == "rename"
+                    && count.get() < 1
+                    && let Some(part) = leftovers(&directory).pop()
+                {
+                    count.set(1);
+                    fs::write(directory.join("to"), "of another").expect("written");
+                    fs::remove_file(part).expect("removed");
+                }
+                seen.set(seen.get() + u32::from(what == "rename"));
+                Ok(())
+            });
+            let plan = plan(direction, &from, &temp.join("to"));
+            let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup).well();
+            assert!(renames.get() >= 2, "{ended:?}");
+            assert!(
+                ended.notices.iter().any(|text| text.contains("was renamed by another copy")),
+                "{ended:?}"
+            );
+            assert!(fs::read(temp.join("to")).unwrap() == fs::read(&from).unwrap());
+            assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+            assert!(!temp.join("state/journal").exists());
+        }
+    }
+}

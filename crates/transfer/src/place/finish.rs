@@ -1,7 +1,9 @@
 //! Gives a file its final name, or removes what is under ours, and notes both in the journal.
 
+use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
 use crate::local;
+use crate::names::display_name;
 use crate::place::{PartFiles, PlaceNext};
 use crate::sync::backup::Replaced;
 use crate::table::Key;
@@ -93,6 +95,9 @@ impl PartFiles<'_> {
                 self.ends.start(Side::Target, Op::Remove(&file.item.target), token);
             }
             (_, Err(fault)) if forbidden && file.item.backed_up.is_none() => self.take_back(key, &fault),
+            (PlaceStep::Rename, Err(fault)) if fault.kind == FaultKind::NotFound && !file.item.own_name => {
+                self.taken(key);
+            }
             (_, Err(fault)) => {
                 if file.item.backed_up == Some(true) && fault.kind != FaultKind::Lost {
                     self.backups.restore(self.ends, &self.plan.target, &file.item.target);
@@ -115,6 +120,23 @@ impl PartFiles<'_> {
         if let Some(part) = file.place.part.take() {
             self.leftovers.remove_part(part, self.ends);
         }
+    }
+
+    /// The part file is gone: another copy into the same place has its name too, as a session of a killed client
+    /// may that still works, or a host with the same file system. The file is copied again under a name of its
+    /// own.
+    fn taken(&mut self, key: Key) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.faults.failed = true;
+        file.place.taken = true;
+        file.place.there = false;
+        file.place.compared = false;
+        let name = display_name(&file.item.target);
+        let text = format!("the unfinished file of \"{name}\" was renamed by another copy: copying it again");
+        if let (Some(journal), Some(part)) = (&mut self.leftovers.journal, file.place.part.take()) {
+            journal.forget(&part);
+        }
+        self.report.event(Event::Notice { text });
     }
 
     fn placed(&mut self, key: Key) {

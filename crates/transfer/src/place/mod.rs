@@ -105,9 +105,15 @@ impl PartFiles<'_> {
             return PlaceNext::InPlace;
         }
         let target = file.item.target.clone();
-        let tag = tag_of(&file.item);
+        let own_name = file.item.own_name;
+        let tag = tag_of(&file.item).filter(|_| !own_name);
         file.place.tag = tag;
-        file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
+        let named_by = if own_name { random_tag() } else { tag.unwrap_or_default() };
+        file.place.part = Some(part_name(&target, &named_by));
+        if own_name {
+            let opening = OpeningPart { random: true, ..OpeningPart::default() };
+            return self.open_part(key, AsFound::Fresh, opening);
+        }
         if file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created) {
             return self.open_part(key, AsFound::Fresh, OpeningPart::default());
         }

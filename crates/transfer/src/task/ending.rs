@@ -95,6 +95,7 @@ impl File {
         let Faults { undone, too_long, .. } = self.faults;
         let again = (self.place.corrupt && !self.item.again)
             || (self.place.barred && !self.item.in_place)
+            || self.place.taken
             || undone
             || (too_long && !self.item.emptied);
         if !again {
@@ -103,7 +104,8 @@ impl File {
         let mut item = self.item.clone();
         item.again |= self.place.corrupt;
         item.in_place |= self.place.barred;
-        item.fresh |= self.place.corrupt || undone || too_long;
+        item.own_name |= self.place.taken;
+        item.fresh |= self.place.corrupt || self.place.taken || undone || too_long;
         item.emptied |= undone || too_long;
         item.redone += u8::from(undone);
         Some(item)
@@ -231,6 +233,10 @@ mod tests {
         barred.place.barred = true;
         let item = barred.copied_again().expect("a copy");
         assert!(item.in_place && !item.again && !item.fresh);
+        let mut taken = file();
+        taken.place.taken = true;
+        let item = taken.copied_again().expect("a copy");
+        assert!(item.own_name && item.fresh && !item.in_place && !item.emptied);
         let mut undone = file();
         undone.faults.undone = true;
         let item = undone.copied_again().expect("a copy");

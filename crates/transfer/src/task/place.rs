@@ -39,6 +39,8 @@ pub(crate) struct Place {
     pub(crate) kept: bool,
     /// It cannot be given its final name.
     pub(crate) barred: bool,
+    /// It was renamed by another copy.
+    pub(crate) taken: bool,
     /// The written data differ from the sent data.
     pub(crate) corrupt: bool,
 }
