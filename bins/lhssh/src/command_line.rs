@@ -337,7 +337,9 @@ fn jump(earlier: &[CommandLine], spec: String) -> Result<CommandLine, CommandLin
 /// `-N` or `-s` as a keyword. `None` if an earlier flag or `-o` has set another type.
 fn session_type(earlier: &[CommandLine], wanted: &str) -> Option<CommandLine> {
     let set = earlier.iter().find_map(|line| value_of(line, "SessionType"));
-    set.is_none_or(|value| value == wanted).then(|| CommandLine::Flag("SessionType", vec![wanted.to_owned()]))
+    // Options spell it as they like.
+    let is_same = |value: &str| value.trim_matches('"').eq_ignore_ascii_case(wanted);
+    set.is_none_or(is_same).then(|| CommandLine::Flag("SessionType", vec![wanted.to_owned()]))
 }
 
 /// Value that a line gives to `keyword`; `None` for a line with another keyword.

@@ -19,8 +19,9 @@ pub enum Place<'a> {
     At(&'a Path),
 }
 
-/// Returns whether nobody but `uid` and root can write this file by its mode: it belongs to one of them, and if
-/// its group may write, that is the user's own group ([`is_private`]) and no access control list names others.
+/// Returns whether nobody but `uid` and root can write this file by its mode: it belongs to one of them, and
+/// if its group may write, that is the user's own group ([`is_private`]) and no access control list names
+/// others.
 pub fn only_owner_writes(metadata: &Metadata, place: Place<'_>, uid: u32) -> bool {
     const GROUP_WRITES: u32 = 0o020;
     const OTHERS_WRITE: u32 = 0o002;
@@ -32,8 +33,8 @@ pub fn only_owner_writes(metadata: &Metadata, place: Place<'_>, uid: u32) -> boo
 
 /// Returns whether a group is the user's own: his primary one, of his name, without another member.
 ///
-/// Users whose primary group it is are found in `/etc/passwd` alone: other sources of users cannot be listed as
-/// a rule. What cannot be looked up counts as another member.
+/// Users whose primary group it is are found in `/etc/passwd` alone: other sources of users cannot be listed
+/// as a rule. What cannot be looked up counts as another member.
 pub fn is_private(gid: u32, uid: u32) -> bool {
     let Ok(Some(user)) = users::by_uid(uid) else { return false };
     let Ok(Some((name, members))) = users::members_of_group(gid) else { return false };

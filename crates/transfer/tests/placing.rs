@@ -363,8 +363,8 @@ fn a_server_that_forbids_to_rename_or_to_make_other_names_gets_its_files_in_plac
     }
 }
 
-/// A session of a killed client, or a host with the same file system, writes the same part file, and renames it
-/// first.
+/// A session of a killed client, or a host with the same file system, writes the same part file, and renames
+/// it first.
 #[test]
 fn a_part_file_that_another_copy_renamed_is_written_again() {
     for direction in [Direction::Upload, Direction::Relay] {

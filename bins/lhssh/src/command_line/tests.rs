@@ -88,6 +88,8 @@ fn session_types_exclude_each_other() {
         ("-s -s h x", None),
         ("-s -oSessionType=none h x", None),
         ("-oSessionType=none -N -W a:1 h", None),
+        ("-oSessionType=None -N h", None),
+        ("-oSessionType=\"none\" -N h", None),
     ] {
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!(interpreted(&words).err().as_deref(), expected, "{line}");

@@ -12,7 +12,7 @@ use super::at_rest::{self, AtRest};
 use super::facts::{Idle, RunSettings};
 use super::idle_session::IdleSession;
 use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settings, Transfer};
-use super::small_loss::SmallPackets;
+use super::small_packets::SmallPackets;
 use crate::agent;
 use crate::connects::{Connects, TurnedAway};
 use crate::disk::{Disk, disk_here, disk_there};

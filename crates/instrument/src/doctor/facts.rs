@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::small_loss::SmallPackets;
+use super::small_packets::SmallPackets;
 use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::flow::{Direction, Flow};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::at_rest::AtRest;
 use super::facts::{Idle, RunSettings};
-use super::small_loss::SmallPackets;
+use super::small_packets::SmallPackets;
 use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::fault::Fault;

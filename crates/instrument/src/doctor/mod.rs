@@ -27,6 +27,7 @@ mod page;
 mod processor;
 mod refusals;
 mod small_loss;
+mod small_packets;
 mod stopped;
 mod swallowed;
 mod throughput;

@@ -4,54 +4,30 @@
 use super::facts::Facts;
 use super::finding::Finding;
 use super::jitter;
+use super::small_packets::SmallPackets;
 use crate::flow::Direction;
 use crate::stats::{percent, time};
 
-/// Segments, and those of them that were sent again, for a verdict.
-const LEAST: u64 = 20;
-const LEAST_RESENT: u64 = 5;
-/// Part of the segments sent again from which a login and each keystroke wait for it.
-const MUCH: f64 = 0.1;
 /// How many times more small packets than large ones must get lost.
 const MANY_TIMES: f64 = 3.0;
 /// Part of the segments sent again that the server had already from which its answers get lost, not they.
 const HAD: f64 = 0.15;
-
-/// Segments of a connection over which only small messages went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SmallPackets {
-    pub(crate) sent: u64,
-    pub(crate) resent: u64,
-    /// Those that the other end had already (DSACK).
-    pub(crate) duplicates: u64,
-}
-
-impl SmallPackets {
-    /// Part of the segments that was sent again.
-    pub(crate) fn loss(self) -> f64 {
-        self.resent as f64 / self.sent.max(1) as f64
-    }
-
-    /// True where so many were sent again that waiting in vain says nothing of the size of packets.
-    pub(super) fn are_lost(self) -> bool {
-        self.sent >= LEAST && self.resent >= LEAST_RESENT && self.loss() >= MUCH
-    }
-}
 
 /// True where small packets get lost.
 pub(super) fn are_lost(facts: &Facts) -> bool {
     facts.small_packets.is_some_and(SmallPackets::are_lost)
 }
 
-/// The finding; none where an upload loses about as many.
+/// The finding; none where transfers in the direction of the lost packets lose about as many.
 pub(super) fn judge(facts: &Facts) -> Option<Finding> {
     let small = facts.small_packets.filter(|small| small.are_lost())?;
-    let upload = facts.flow(Direction::Up).filter(|flow| flow.is_significant());
-    let of_large = upload.and_then(|flow| flow.loss());
+    let are_answers = small.duplicates as f64 >= HAD * small.resent as f64;
+    let direction = if are_answers { Direction::Down } else { Direction::Up };
+    let large = facts.flow(direction).filter(|flow| flow.is_significant());
+    let of_large = large.and_then(|flow| flow.loss());
     if of_large.is_some_and(|large| small.loss() < MANY_TIMES * large) {
         return None;
     }
-    let are_answers = small.duplicates as f64 >= HAD * small.resent as f64;
     let way = if are_answers { "from the server" } else { "to the server" };
     let mut evidence = vec![format!(
         "while only small messages were sent, this machine sent {} of {} segments again ({}); the server had {} of these already",
@@ -60,7 +36,10 @@ pub(super) fn judge(facts: &Facts) -> Option<Finding> {
         percent(small.loss()),
         small.duplicates
     )];
-    evidence.extend(of_large.map(|large| format!("an upload sent {} of its segments again", percent(large))));
+    let direction = direction.name();
+    evidence.extend(
+        of_large.map(|large| format!("the {direction} sent {} of its segments again", percent(large))),
+    );
     evidence.extend(jitter::quantiles(&facts.idle).map(|[shortest, usual, long]| {
         format!(
             "the fastest small message was answered after {}, half of them after {}, nine of ten after {}",

@@ -122,9 +122,9 @@ impl PartFiles<'_> {
         }
     }
 
-    /// The part file is gone: another copy into the same place has its name too, as a session of a killed client
-    /// may that still works, or a host with the same file system. The file is copied again under a name of its
-    /// own.
+    /// The part file is gone: another copy into the same place has its name too, as a session of a killed
+    /// client may that still works, or a host with the same file system. The file is copied again under a
+    /// name of its own.
     fn taken(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.faults.failed = true;

@@ -5,7 +5,7 @@ use lh_metrics::drops::Drops;
 use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, Mark, OtherControl};
 use super::super::losses::losses_may_limit;
-use super::super::small_loss::SmallPackets;
+use super::super::small_packets::SmallPackets;
 use super::{first, good, sender, up};
 use crate::flow::{DeviceRate, Direction, Flow, Sender};
 use crate::probe::Segments;
@@ -267,6 +267,12 @@ fn small_packets_that_get_lost_are_told_from_loss_of_all() {
     );
     facts.small_packets = Some(SmallPackets { sent: 100, resent: 70, duplicates: 20 });
     assert!(first(&facts).1.starts_with("Small packets from the server get lost"), "{:?}", first(&facts));
+    // A path that loses one in eight of all packets from the server: the server had most of the requests that
+    // were sent again, and the upload shows nothing of it.
+    facts.small_packets = Some(SmallPackets { sent: 100, resent: 14, duplicates: 14 });
+    facts.down.as_mut().unwrap().sender.as_mut().unwrap().resent = 3600.0;
+    assert_ne!(first(&facts).0, "small_packet_loss");
+    facts.down.as_mut().unwrap().sender.as_mut().unwrap().resent = 0.0;
     // Large ones get lost, too; and a handful by chance.
     facts.small_packets = Some(SmallPackets { sent: 100, resent: 20, duplicates: 0 });
     sender(&mut facts).resent = 6000.0;

@@ -8,7 +8,7 @@ use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, Idle, IdleEnd, RunSettings, Shell};
 use super::super::gather::gather;
 use super::super::instruments::{Carrier, Instruments, Login, Place, Settings, Transfer};
-use super::super::small_loss::SmallPackets;
+use super::super::small_packets::SmallPackets;
 use super::good;
 use crate::connects::TurnedAway;
 use crate::disk::Disk;
