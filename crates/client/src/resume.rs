@@ -362,7 +362,7 @@ impl Resuming {
                 (agreed.away, agreed.suspects, agreed.is_elsewhere) = (None, false, false);
                 agreed.attempts.clear();
                 agreed.reconnect.on_resumed(now);
-                agreed.path.on_new_link(cx);
+                agreed.path.on_new_link(cx, now);
                 agreed.second.on_new_link();
                 self.limit.on_resumed(now);
                 self.proxy = proxy;

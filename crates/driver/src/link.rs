@@ -90,6 +90,8 @@ pub struct Link {
     unseen: bool,
     /// The link is broken, and the session waits for another one ([`lose`](Self::lose)).
     lost: bool,
+    /// Unsent bytes of what an earlier link of the session lost, which are queued before all others.
+    sent_again: usize,
 }
 
 /// Poll token of the worker pool's descriptor; the other descriptors have 0.
@@ -115,6 +117,7 @@ impl Link {
             done: Vec::new(),
             unseen: false,
             lost: false,
+            sent_again: 0,
         }
     }
 
@@ -134,10 +137,12 @@ impl Link {
         self.lost
     }
 
-    /// Takes over what was learnt and configured of the link that this one replaces.
-    pub(crate) const fn replace(&mut self, old: &mut Self) {
+    /// Takes over what was learnt and configured of the link that this one replaces. The transport has queued
+    /// what is to be sent again.
+    pub(crate) fn replace(&mut self, old: &mut Self) {
         std::mem::swap(&mut self.scaling, &mut old.scaling);
         self.most_workers = old.most_workers;
+        self.sent_again = self.transport.unsent_bytes();
     }
 
     /// The transport.
@@ -258,7 +263,10 @@ impl Link {
                 return Ok(());
             }
             match self.stream.write_vectored(&slices) {
-                Ok(n) => self.transport.written(n),
+                Ok(n) => {
+                    self.transport.written(n);
+                    self.sent_again = self.sent_again.saturating_sub(n);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.write_blocked = true;
                     self.pace.blocked();
@@ -384,9 +392,10 @@ impl Link {
 
     /// True while a running driver should read the socket. Bulk data alone, which its producers bound, never
     /// stops the reading, or two peers that both send could wait for each other; hence the largest queue that
-    /// there may have been, not the present one.
+    /// there may have been, not the present one. What is sent again after a break is bulk, too, and all of it
+    /// is queued at once.
     pub(crate) fn reads_on(&self) -> bool {
-        let bulk = pace::MOST + self.most_workers * SHARE_PER_TURN;
+        let bulk = pace::MOST + self.most_workers * SHARE_PER_TURN + self.sent_again;
         self.reads_below(bulk + ANSWERS_STOP)
     }
 

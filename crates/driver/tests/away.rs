@@ -90,6 +90,24 @@ fn a_session_goes_on_over_another_link() {
     });
 }
 
+/// Each end has more to send again than it lets wait before it stops reading.
+#[test]
+fn both_ends_send_much_again() {
+    const REQUEST: &str = "test@example.com";
+    let mut world = world(true);
+    channel(&mut world);
+    world.client.control().lose_link();
+    world.until("the other end is away", |world| world.server.control().is_away());
+    for _ in 0..150 {
+        for driver in [&mut world.client, &mut world.server] {
+            driver.control().global_request(REQUEST, false, &[0; 30_000]);
+        }
+    }
+    resume(&mut world);
+    let came = |script: &Script| script.global.iter().filter(|name| *name == REQUEST).count() == 150;
+    world.until("the requests", |world| came(&world.client_script) && came(&world.server_script));
+}
+
 #[test]
 fn input_stops_while_there_is_no_link() {
     let mut world = world(true);

@@ -16,6 +16,7 @@ use lh_client::{
     LogLevel, Options as ClientOptions, SessionSetup, Start, Ticket, answer_by_default, connect,
 };
 use lh_config::special::Resume;
+use lh_config::value::Seconds;
 use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_terminal::TerminalUi;
 use lh_transfer::{AdditionalConnections, Job, Load, Side};
@@ -24,6 +25,10 @@ use crate::load::Gauge;
 
 /// Channels of one additional connection: the limit of OpenSSH's server.
 const CHANNELS: usize = 10;
+
+/// Seconds of silence after which the server is asked whether it lives, where `ServerAliveInterval` is not set.
+/// Losing an additional connection costs little, so this is shorter than for one that ends the copy.
+const ALIVE_INTERVAL: u64 = 10;
 
 /// Purpose of an additional connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +116,10 @@ impl Connector {
         options.log_level = LogLevel::Quiet;
         // When one breaks, the others take over its work; the copy's end must not wait for it.
         options.config.settings.resume.force(Resume::No);
+        // A silent one would stop the copy for ever: it has no silence of its own to watch without `Resume`.
+        if options.config.server_alive_interval.duration().is_none() {
+            options.config.settings.server_alive_interval.force(Seconds(ALIVE_INTERVAL));
+        }
         Arc::new_cyclic(|me| Self {
             job: job.clone(),
             side,

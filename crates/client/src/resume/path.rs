@@ -110,7 +110,7 @@ impl PathWatch {
             round_trip: Duration::ZERO,
             patience: Patience::default(),
         };
-        watch.on_new_link(cx);
+        watch.on_new_link(cx, Instant::now());
         watch
     }
 
@@ -125,9 +125,9 @@ impl PathWatch {
     }
 
     /// Records that the session has a new link.
-    pub(super) fn on_new_link(&mut self, cx: &ControlCx<'_>) {
+    pub(super) fn on_new_link(&mut self, cx: &ControlCx<'_>, now: Instant) {
         self.forget();
-        self.quiet.on_new_link();
+        self.quiet.on_new_link(amounts(cx), now);
         self.patience.on_new_link(cx.traffic().packets_in);
         let canonical = |address: std::net::SocketAddr| address.ip().to_canonical();
         self.ends.addresses = cx.addresses().map(|(local, peer)| (canonical(local), canonical(peer)));
@@ -212,9 +212,8 @@ impl PathWatch {
             return PathState::Dead;
         }
         self.patience.on_packets(cx.traffic().packets_in);
-        let sent = cx.message_counts().map_or(0, |(_, sent)| sent);
-        let Traffic { bytes_in, bytes_out, packets_in } = cx.traffic();
-        let moved = LinkAmounts { messages: cx.received_messages() + sent, bytes_in, bytes_out };
+        let Traffic { bytes_in, packets_in, .. } = cx.traffic();
+        let moved = amounts(cx);
         let Some(check) = &mut self.check else {
             match self.quiet.poll(moved, || has_unacknowledged(cx), now) {
                 Some(Ask::Early) => self.ask(EARLY_ANSWER, cx, now),
@@ -315,6 +314,13 @@ fn covers(to: IpAddr, prefix: u8, address: IpAddr) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns what has moved in the session.
+fn amounts(cx: &ControlCx<'_>) -> LinkAmounts {
+    let sent = cx.message_counts().map_or(0, |(_, sent)| sent);
+    let Traffic { bytes_in, bytes_out, .. } = cx.traffic();
+    LinkAmounts { messages: cx.received_messages() + sent, bytes_in, bytes_out }
 }
 
 /// Returns the number of bytes that the peer's TCP has acknowledged.

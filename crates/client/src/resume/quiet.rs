@@ -54,10 +54,11 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// Records that the link is a new one, whose bytes count from zero.
-    pub(super) const fn on_new_link(&mut self) {
-        self.stop();
-        self.asked = 0;
+    /// Records that the link is a new one. The server may have to deliver what the last one lost, and nothing
+    /// that this end sends need start a measurement, so one begins.
+    pub(super) const fn on_new_link(&mut self, moved: LinkAmounts, now: Instant) {
+        (self.seen, self.asked) = (moved, moved.bytes());
+        (self.since, self.looked) = (Some(now), false);
     }
 
     pub(super) const fn set_round_trip(&mut self, round_trip: Duration) {
@@ -154,6 +155,16 @@ mod tests {
         quiet.set_round_trip(Duration::from_millis(400));
         assert_eq!(play(&mut quiet, download(1000), false, 9000), Some((1800, Ask::Early)));
         assert_eq!(play(&mut Quiet::default(), download(9000), false, 9000), None);
+    }
+
+    #[test]
+    fn a_new_link_that_delivers_nothing_is_suspicious() {
+        let lost = download(1000)(1000);
+        let mut quiet = Quiet::default();
+        quiet.on_new_link(lost, Instant::now());
+        assert_eq!(play(&mut quiet, |_| lost, false, 9000), Some((2000, Ask::Late)));
+        quiet.on_new_link(lost, Instant::now());
+        assert_eq!(play(&mut quiet, |_| lost, true, 9000), Some((300, Ask::Early)));
     }
 
     #[test]
