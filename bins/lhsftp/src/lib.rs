@@ -21,7 +21,7 @@ use std::rc::Rc;
 use lh_cli::flags::{SFTP, Stop};
 use lh_client::local_account;
 use lh_sftp_shell::{
-    Carrier, Console, Conversation, FAILURE, NO_CONNECTION, Remote, SessionEnd, Shell, Watch, say, say_lost,
+    Console, Conversation, FAILURE, NO_CONNECTION, Remote, SessionEnd, Shell, Watch, say, say_lost,
 };
 use lh_sys::signals::Signals;
 use rustix::process::Signal;
@@ -160,10 +160,12 @@ fn connect(
             let watch = Rc::new(Watch::new(console, None));
             let conversation = Rc::new(RefCell::new(Conversation::new(Rc::clone(&watch))));
             let channels = arguments.settings.copy.channels;
-            let carrier: Box<dyn Carrier> =
-                Box::new(over_ssh::open(request, server, channels, &conversation)?);
+            let mut carrier = over_ssh::open(request, server, channels, &conversation)?;
             watch.catch(signals());
-            Ok((Remote::greet(conversation, carrier)?, name.clone()))
+            if catch {
+                carrier.tell_user();
+            }
+            Ok((Remote::greet(conversation, Box::new(carrier))?, name.clone()))
         }
     }
 }

@@ -5,9 +5,11 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lh_client::{ClientError, Start};
+use lh_client::{AttemptFailure, ClientError, ResumeLimit, Start};
 use lh_config::client::Request;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
@@ -17,7 +19,8 @@ use lh_ssh_transfer::Connection;
 use lh_sys::signals;
 use lh_terminal::TerminalUi;
 use lh_transfer::JobHandler;
-use rustix::process::Signal;
+use rustix::process::{Signal, getpgrp};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
 /// Subsystem or command of the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +42,69 @@ pub(crate) struct Channel {
     next: Rc<Cell<Option<JobHandler>>>,
     /// The signal that ends this program.
     ended: Rc<Cell<Option<u8>>>,
+    terminal: SavedTerminal,
+    /// A user waits for the commands.
+    has_user: bool,
 }
 
 /// Time for taking leave of the server when a signal ends this program. A command of this host may be
 /// running.
 const LEAVE: Duration = Duration::from_millis(3500);
 
+/// The keys that end a program whose connection is lost.
+const END_KEYS: &str = "^C";
+
+/// The modes of the terminal before lines were edited on it, if standard input is one.
+#[derive(Clone)]
+struct SavedTerminal(Option<Termios>);
+
+impl SavedTerminal {
+    fn new() -> Self {
+        Self(tcgetattr(std::io::stdin()).ok())
+    }
+
+    /// Sets the modes again: a signal may come in the middle of a line.
+    fn restore(&self) {
+        let stdin = std::io::stdin();
+        // In the background, this would stop the program.
+        if let Some(modes) = &self.0
+            && tcgetpgrp(&stdin).is_ok_and(|group| group == getpgrp())
+        {
+            let _ = tcsetattr(&stdin, OptionalActions::Now, modes);
+        }
+    }
+}
+
+/// Notes whether the session has a connection. Sets no limit of its own.
+struct AwayFlag(Arc<AtomicBool>);
+
+impl ResumeLimit for AwayFlag {
+    fn on_lost(&mut self, _now: Instant) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn on_failed(&mut self, _failure: AttemptFailure, _now: Instant) {}
+
+    fn on_resumed(&mut self, _now: Instant) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    fn is_over(&mut self, _now: Instant) -> bool {
+        false
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn can_log_in(&self) -> bool {
+        false
+    }
+}
+
 /// Ends this program because of a signal.
-fn end_by(number: u8) -> ! {
+fn end_by(number: u8, terminal: &SavedTerminal) -> ! {
+    terminal.restore();
     if i32::from(number) == Signal::QUIT.as_raw() {
         signals::end_by(Signal::QUIT);
     }
@@ -55,7 +113,7 @@ fn end_by(number: u8) -> ! {
 
 /// Returns a socket on which a signal that ends this program arrives as its number. Without a word of
 /// farewell the server would keep the session, for a client that may come back.
-fn ending() -> Option<UnixStream> {
+fn ending(terminal: SavedTerminal) -> Option<UnixStream> {
     let (ours, mut theirs) = UnixStream::pair().ok()?;
     ours.set_nonblocking(true).ok()?;
     let act = move |signal: Signal| {
@@ -65,7 +123,7 @@ fn ending() -> Option<UnixStream> {
         let number = u8::try_from(signal.as_raw()).unwrap_or_default();
         let _ = theirs.write_all(&[number]);
         std::thread::sleep(LEAVE);
-        end_by(number);
+        end_by(number, &terminal);
     };
     // Those that are collected for the running command, as that of ^C may be, do not arrive here.
     signals::on_first(&lh_client::farewell::END_SIGNALS, act).ok()?;
@@ -101,6 +159,7 @@ pub(crate) fn open(
     let watch = conversation.borrow().watch();
     let next = Rc::new(Cell::new(None));
     let (ending, ended) = (Rc::new(OnceCell::new()), Rc::new(Cell::new(None)));
+    let is_away = Arc::new(AtomicBool::new(false));
     let handler = Handler {
         conversation: Rc::clone(conversation),
         watch,
@@ -109,6 +168,7 @@ pub(crate) fn open(
         copy: None,
         ending: Rc::clone(&ending),
         ended: Rc::clone(&ended),
+        is_away: Arc::clone(&is_away),
     };
     conversation.borrow_mut().wait_for_login();
     let mut ui = TerminalUi::default();
@@ -125,11 +185,20 @@ pub(crate) fn open(
         conversation.logged_in(Instant::now());
     }
     // Until here a signal ends the program at once: a login may wait for the user.
-    if let Some(socket) = self::ending() {
+    let terminal = SavedTerminal::new();
+    if let Some(socket) = self::ending(terminal.clone()) {
         let _ = ending.set(socket);
     }
     connection.signals_are_handled();
-    Ok(Channel { connection, start, channels, id, next, ended })
+    connection.limit_resumption(Box::new(AwayFlag(is_away)));
+    Ok(Channel { connection, start, channels, id, next, ended, terminal, has_user: false })
+}
+
+impl Channel {
+    /// Tells the user at the terminal while a command waits for a lost connection.
+    pub(crate) fn tell_user(&mut self) {
+        self.has_user = true;
+    }
 }
 
 impl Carrier for Channel {
@@ -143,11 +212,18 @@ impl Carrier for Channel {
             self.next.set(Some(handler));
             connector
         });
+        // Not at the prompt, where ^C gives up a line.
+        let is_command = self.has_user && !conversation.borrow().wants_console();
+        self.connection.show_breaks(is_command.then_some(END_KEYS));
         let (result, control) = self.connection.run(Some(self.id), connector.clone());
         let refused = control.refused;
         if let Some(number) = self.ended.get() {
             self.connection.interrupt();
-            end_by(number);
+            if self.has_user {
+                // The cursor is behind ^C, or in the middle of a line.
+                let _ = std::io::stderr().write_all(b"\r\n");
+            }
+            end_by(number, &self.terminal);
         }
         if let Some(request) = refused {
             say(&format!("{request} request failed on channel 0"));
@@ -183,6 +259,8 @@ struct Handler {
     /// See [`ending`]; empty before the login.
     ending: Rc<OnceCell<UnixStream>>,
     ended: Rc<Cell<Option<u8>>>,
+    /// The session has no connection.
+    is_away: Arc<AtomicBool>,
 }
 
 /// Tokens of the awaited descriptors.
@@ -225,6 +303,12 @@ impl Handler {
             self.copy = None;
         }
         self.copy.as_mut()
+    }
+
+    /// Ends this program because of the signal of this number.
+    fn end(&mut self, number: u8, cx: &mut ChannelCx<'_>) {
+        self.ended.set(Some(number));
+        self.lose("interrupted", cx);
     }
 
     fn lose(&mut self, reason: &str, cx: &mut ChannelCx<'_>) {
@@ -295,13 +379,18 @@ impl ChannelHandler for Handler {
     fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
         match token {
             CONSOLE => self.conversation.borrow_mut().wake(),
+            // A command that waits for the connection cannot end.
+            SIGNALS if self.is_away.load(Ordering::Relaxed) => {
+                if self.watch.take_signals() {
+                    return self.end(Signal::INT.as_raw() as u8, cx);
+                }
+            }
             SIGNALS => self.conversation.borrow_mut().look_for_signals(),
             ENDING => {
                 let mut number = [0];
                 if self.ending.get().is_some_and(|mut ending| ending.read_exact(&mut number).is_ok()) {
                     let [number] = number;
-                    self.ended.set(Some(number));
-                    return self.lose("interrupted", cx);
+                    return self.end(number, cx);
                 }
             }
             _ => self.copy.iter().for_each(JobHandler::drain_notifications),

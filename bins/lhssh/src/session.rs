@@ -36,6 +36,10 @@ pub(crate) fn session(
     let local = |error: std::io::Error| ClientError::Local(error.to_string());
     let logger = ui.logger(options.log_level).with_places(&options.config.log_verbose);
     client.log_to(logger.clone());
+    // What runs in the background has no keys, and the standard input and output of -W are another program's.
+    if !plan.tty && !plan.background && plan.stdio.is_none() {
+        client.show_breaks(Some("^C"));
+    }
     let x11 = if client.is_relayed() && *options.config.forward_x11 {
         logger.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");
         X11Forward::none(logger.clone())

@@ -240,6 +240,16 @@ impl Client {
         }
     }
 
+    /// Shows a line on the terminal while the session has no connection and the loop runs, where standard
+    /// error is a terminal and messages are shown. `keys`: those that end the program, such as `^C`; with
+    /// `None` there is no line. Sessions with a terminal (`Purpose::Terminal`) begin with `~.`, others with
+    /// `None`.
+    pub fn show_breaks(&mut self, keys: Option<&'static str>) {
+        if let Some(resuming) = &mut self.resuming {
+            resuming.show_breaks(keys);
+        }
+    }
+
     /// Limits for how long the session is kept when its connection breaks, until another limit replaces this
     /// one. Without effect where the session ends with its connection.
     pub fn limit_resumption(&mut self, limit: Box<dyn ResumeLimit>) {

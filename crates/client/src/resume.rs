@@ -123,7 +123,7 @@ impl Resuming {
         link.transport_ref().message_counts()?;
         let logger = Logger::new(options.log_level, LogTarget::Stderr);
         Some(Self {
-            status: Status::new(options.purpose == Purpose::Terminal && options.log_level >= LogLevel::Info),
+            status: Status::new((options.purpose == Purpose::Terminal).then_some("~."), options.log_level),
             options: options.clone(),
             connect,
             logger,
@@ -144,6 +144,11 @@ impl Resuming {
         self.limit = Limit::new(limit);
     }
 
+    /// Sets the keys that the line on the terminal names; `None`: there is no line.
+    pub(crate) fn show_breaks(&mut self, keys: Option<&'static str>) {
+        self.status.set_keys(keys);
+    }
+
     /// Records that the loop begins to run.
     pub(crate) fn begin(&mut self) {
         self.running = Running::begin();
@@ -152,6 +157,7 @@ impl Resuming {
     /// Records that the loop has ended. Returns the registration when a signal ends the process: drop it when
     /// the server has been told.
     pub(crate) fn end(&mut self) -> Option<Running> {
+        self.status.end();
         self.running.take().filter(|_| self.is_leaving)
     }
 

@@ -8,7 +8,7 @@ use std::io::{BufRead, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use rustix::termios::{OptionalActions, Termios};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
@@ -82,7 +82,7 @@ impl Console {
     /// # Errors
     /// The terminal cannot be used, or no thread can be made.
     pub fn terminal(wake: UnixStream) -> std::io::Result<Self> {
-        let terminal = rustix::termios::tcgetattr(std::io::stdin()).ok();
+        let terminal = tcgetattr(std::io::stdin()).ok();
         let mut builder = Config::builder()
             .completion_type(CompletionType::List)
             .max_history_size(HISTORY)
@@ -141,8 +141,20 @@ impl Console {
         }
     }
 
-    /// Answers [`Said::Complete`].
-    pub fn answer(&self, completions: Completions) {
+    /// Answers [`Said::Complete`] with the result of `complete`. Meanwhile ^C is a signal, as for a command:
+    /// the editor, which has turned that off, waits.
+    pub(crate) fn answer(&self, complete: impl FnOnce() -> Completions) {
+        let stdin = std::io::stdin();
+        let edited = self.terminal.as_ref().and_then(|_| tcgetattr(&stdin).ok());
+        if let Some(edited) = &edited {
+            let mut modes = edited.clone();
+            modes.local_modes |= LocalModes::ISIG;
+            let _ = tcsetattr(&stdin, OptionalActions::Now, &modes);
+        }
+        let completions = complete();
+        if let Some(edited) = &edited {
+            let _ = tcsetattr(&stdin, OptionalActions::Now, edited);
+        }
         let _ = self.tell.send(ReaderMessage::Completions(completions));
     }
 }
@@ -151,7 +163,7 @@ impl Drop for Console {
     fn drop(&mut self) {
         // The editor may be in the middle of a line, with the terminal in raw mode.
         if let Some(terminal) = &self.terminal {
-            let _ = rustix::termios::tcsetattr(std::io::stdin(), OptionalActions::Drain, terminal);
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Drain, terminal);
         }
     }
 }

@@ -62,7 +62,9 @@ impl Shell {
                     Some(Said::Line(line)) => break line,
                     Some(Said::End) => return 0,
                     Some(Said::Complete { line }) => {
-                        console.answer(complete(&line, &mut self.remote, &self.directory));
+                        // ^C during an earlier completion is over.
+                        self.remote.begin_command();
+                        console.answer(|| complete(&line, &mut self.remote, &self.directory));
                     }
                     None => self.remote.wait_for_console(),
                 }

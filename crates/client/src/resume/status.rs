@@ -3,9 +3,17 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use rustix::process::getpgrp;
+use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
+
+use crate::ui::LogLevel;
+
 /// Shows the remaining time in the line below the cursor.
 pub(super) struct Status {
-    enabled: bool,
+    /// Standard error is a terminal, and messages are shown.
+    can_show: bool,
+    /// The keys that end the program; `None` where no line is wanted.
+    keys: Option<&'static str>,
     /// The shown text, and when it next changes.
     shown: Option<(Shown, Instant)>,
 }
@@ -18,31 +26,74 @@ struct Shown {
     is_elsewhere: bool,
 }
 
+/// How the line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Below the cursor, in a terminal that does not echo: only the session moves the cursor.
+    Below,
+    /// Below the cursor, in a terminal that echoes: typed lines move the cursor onto the line. The cursor is
+    /// at the end of all text.
+    BelowEcho,
+    /// A line of text, once: the terminal has no cursor control.
+    Plain,
+}
+
+impl Style {
+    fn of_terminal() -> Self {
+        let echo =
+            tcgetattr(std::io::stderr()).is_ok_and(|modes| modes.local_modes.contains(LocalModes::ECHO));
+        match std::env::var_os("TERM") {
+            _ if !echo => Self::Below,
+            Some(term) if term != "dumb" && !term.is_empty() => Self::BelowEcho,
+            _ => Self::Plain,
+        }
+    }
+}
+
 impl Status {
-    /// `wanted`: the session has a terminal, and messages are shown.
-    pub(super) fn new(wanted: bool) -> Self {
-        Self { enabled: wanted && std::io::stderr().is_terminal(), shown: None }
+    pub(super) fn new(keys: Option<&'static str>, level: LogLevel) -> Self {
+        let can_show = level >= LogLevel::Info && std::io::stderr().is_terminal();
+        Self { can_show, keys, shown: None }
+    }
+
+    pub(super) fn set_keys(&mut self, keys: Option<&'static str>) {
+        if keys.is_none() {
+            self.clear();
+        }
+        self.keys = keys;
     }
 
     /// Shows the line, or updates it after a second. `is_elsewhere`: another host answers in place of the
     /// server.
     pub(super) fn show(&mut self, left: Duration, is_elsewhere: bool) {
+        let Some(keys) = self.keys.filter(|_| self.can_show) else { return };
         let new = Shown { seconds: left.as_secs(), is_elsewhere };
-        if !self.enabled || self.shown.is_some_and(|(shown, _)| shown == new) {
+        if self.shown.is_some_and(|(shown, _)| shown == new) || is_in_background() {
             return;
         }
-        if self.shown.is_none() {
-            // If the cursor is in the last line, this scrolls the screen up by a line, with the cursor.
-            write("\n\x1b[A");
+        match Style::of_terminal() {
+            Style::Plain if self.shown.is_some() => {}
+            Style::Plain => write(&format!("{}\n", text(new, keys))),
+            style => write(&line(new, keys, style)),
         }
-        write(&line(new));
         self.shown = Some((new, Instant::now() + Duration::from_secs(1)));
     }
 
     /// Removes the line.
     pub(super) fn clear(&mut self) {
-        if self.shown.take().is_some() {
-            write("\x1b7\x1b[B\r\x1b[2K\x1b8");
+        if self.shown.take().is_some() && !is_in_background() {
+            match Style::of_terminal() {
+                Style::Below => write("\x1b7\x1b[B\r\x1b[2K\x1b8"),
+                Style::BelowEcho => write("\x1b[J"),
+                Style::Plain => {}
+            }
+        }
+    }
+
+    /// Removes the line at the end of the session, where the program may have moved the cursor onto it.
+    pub(super) fn end(&mut self) {
+        if self.shown.take().is_some() && !is_in_background() && Style::of_terminal() != Style::Plain {
+            write("\x1b[J");
         }
     }
 
@@ -58,11 +109,24 @@ impl Drop for Status {
     }
 }
 
-/// Returns the escape sequences that write the line below the cursor and restore the cursor's position.
-fn line(shown: Shown) -> String {
+/// True while the terminal belongs to another program, such as the shell that has started this one with `&`.
+fn is_in_background() -> bool {
+    tcgetpgrp(std::io::stderr()).is_ok_and(|group| group != getpgrp())
+}
+
+fn text(shown: Shown, keys: &str) -> String {
     let (minutes, seconds) = (shown.seconds / 60, shown.seconds % 60);
     let lost = if shown.is_elsewhere { "connection lost, another host answers" } else { "connection lost" };
-    format!("\x1b7\x1b[B\r\x1b[2K{lost}; reconnecting for {minutes}:{seconds:02}, ~. ends it\x1b8")
+    format!("{lost}; reconnecting for {minutes}:{seconds:02}, {keys} ends it")
+}
+
+/// Returns the escape sequences that write the line below the cursor and restore the cursor's position.
+fn line(shown: Shown, keys: &str, style: Style) -> String {
+    // Where the cursor was moved onto the line, its text is erased.
+    let erase = if style == Style::BelowEcho { "\x1b[J" } else { "" };
+    // If the cursor is in the last line, index (ESC D) scrolls the screen up by a line. Unlike a newline it
+    // keeps the column in all modes of the terminal.
+    format!("{erase}\x1bD\x1b[A\x1b7\x1b[B\r\x1b[2K{}\x1b8", text(shown, keys))
 }
 
 fn write(text: &str) {
@@ -76,10 +140,20 @@ mod tests {
 
     #[test]
     fn time_left_is_shown_in_minutes() {
-        let shown = |seconds, is_elsewhere| line(Shown { seconds, is_elsewhere });
-        assert!(shown(581, false).contains("connection lost; reconnecting for 9:41, ~. ends it"));
+        let shown = |seconds, is_elsewhere| text(Shown { seconds, is_elsewhere }, "~.");
+        assert_eq!(shown(581, false), "connection lost; reconnecting for 9:41, ~. ends it");
         assert!(shown(7, false).contains(" 0:07,"));
         let elsewhere = "connection lost, another host answers; reconnecting for 9:41, ~. ends it";
-        assert!(shown(581, true).contains(elsewhere) && elsewhere.len() < 80);
+        assert!(shown(581, true) == elsewhere && elsewhere.len() < 80);
+    }
+
+    #[test]
+    fn the_keys_that_end_the_program_are_named() {
+        let shown = Shown { seconds: 60, is_elsewhere: false };
+        let text = "connection lost; reconnecting for 1:00, ^C ends it";
+        for (style, erases) in [(Style::Below, false), (Style::BelowEcho, true)] {
+            let line = line(shown, "^C", style);
+            assert!(line.contains(text) && line.starts_with("\x1b[J") == erases, "{line:?}");
+        }
     }
 }

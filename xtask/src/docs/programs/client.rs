@@ -81,7 +81,10 @@ pub(super) const LHSSH: Page = Page {
         shell where there is no \
                   command. Command line, configuration files, messages and exit statuses are those of \
                   ssh(1). The \
-                  destination is a host, user@host, or ssh://[user@]host[:port].",
+                  destination is a host, user@host, or ssh://[user@]host[:port].\n\nWhen the connection \
+                  breaks, a session with a Longhaul server goes on over another one (Resume in \
+                  lhssh_config(5)). Meanwhile a line on the terminal says for how long lhssh tries, and \
+                  what ends it: ~. in a session with a terminal, ^C in others.",
     parts: &[Part {
         title: "ESCAPES",
         text: "In a session with a terminal the escape character (~, or what -e says) at the beginning of a line \
@@ -161,7 +164,10 @@ pub(super) const LHSFTP: Page = Page {
                   lines have a history. A \
                   destination with a path, host:path, is copied here at once where it is a file, and is \
                   the remote directory to begin in \
-                  where it is one.",
+                  where it is one.\n\nWhen the connection \
+                  breaks, a session with a Longhaul server goes on over another one (Resume in \
+                  lhssh_config(5)). Meanwhile a line on the terminal below a command that waits says for \
+                  how long lhsftp tries, and ^C ends lhsftp. A batch (-b) says nothing without -v.",
     parts: &[Part {
         title: "COMMANDS",
         text: "Words with blanks are quoted or written with a backslash; patterns are those of the \
@@ -171,7 +177,8 @@ pub(super) const LHSFTP: Page = Page {
         rows: COMMANDS,
     }],
     exit: "0 when all commands were carried out, else 1; 255 when there was no connection. Commands \
-        typed at a prompt do not count.",
+        typed at a prompt do not count. 130 when it was stopped by ^C while the connection was away, 129 \
+        and 143 by SIGHUP and SIGTERM.",
     environment: &[("SSH_AUTH_SOCK, SSH_ASKPASS, SSH_ASKPASS_REQUIRE", "As in lhssh(1).")],
     files: CLIENT_FILES,
     see_also: &[("lhscp", 1), ("lhssh", 1), ("lhssh_config", 5), ("lhsftp-server", 8)],
