@@ -2,6 +2,9 @@
 //! the same user: ports and sockets of remote forwards, part files of copies.
 
 use std::fs;
+use std::net::TcpStream;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -11,6 +14,7 @@ use lh_interop::{
     Lab, Lhsshd, TestUser, assert_same_tree, eventually, is_root, make_blob, me, our, peers, skip,
 };
 use lh_testkit::leftovers;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 const CONFIG: &str = "ResumeGrace 10m\n";
 
@@ -24,8 +28,7 @@ const GIVEN_ALONE: &str = " to another session of the user";
 const GIVEN: &str = "another session of the user asks for a port or socket";
 
 fn kill(tunnel: Tunnel) {
-    let pid = rustix::process::Pid::from_raw(tunnel.pid().cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    kill_process(Pid::from_raw(tunnel.pid().cast_signed()).unwrap(), Signal::KILL).unwrap();
     // Waits for its end.
     drop(tunnel);
 }
@@ -100,32 +103,119 @@ fn a_tunnel_gets_its_port_at_other_addresses() {
     round_trip(port, 1000);
 }
 
+/// Starts a client with this forward and a program. Returns the client, the program's process id and its
+/// parent's, which is the session process.
+fn start_with_program(lab: &Lab, pair: &Pair<'_>, forward: &str) -> (Tunnel, Pid, Pid) {
+    let ids = lab.path("ids");
+    let mut args = pair.args(&["-R", forward]);
+    args.push(format!("echo $$ $PPID > {}; exec sleep 1000", lab.arg("ids")));
+    let client = Tunnel::start(lab, &our("lhssh"), &args);
+    eventually("the program runs", || fs::read(&ids).is_ok_and(|text| text.ends_with(b"\n")));
+    let ids = fs::read_to_string(&ids).unwrap();
+    let ids: Vec<_> = ids.split_whitespace().map(|id| Pid::from_raw(id.parse().unwrap()).unwrap()).collect();
+    (client, ids[0], ids[1])
+}
+
+/// The name under which a waiting session offers the port.
+fn name_of_offer(port: u16) -> String {
+    format!("lhsshd-forward-{}-tcp-127.0.0.1:{port}", rustix::process::geteuid().as_raw())
+}
+
+/// The number of sockets with the port's offer: the listening one, and a connection for each request.
+fn offers(port: u16) -> usize {
+    let name = format!(" @{}", name_of_offer(port));
+    fs::read_to_string("/proc/net/unix").unwrap().lines().filter(|line| line.ends_with(&name)).count()
+}
+
 /// A session that has run a program is not ended for its port. It gives the port alone, after a pause in
-/// which its client may come back. The other session waits for that.
+/// which its client may come back. The other session waits for that, and offers the port from then on.
 ///
 /// Covers: sshd_config ResumeGrace
 #[test]
 fn a_session_with_a_program_loses_its_port_alone() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, CONFIG);
-    let (port, sums, pid) = (free_port(), sum_server(), lab.path("pid"));
+    let (port, sums) = (free_port(), sum_server());
     let forward = format!("{port}:127.0.0.1:{sums}");
     let pair = Pair::new(&lab, our("lhssh"), server.port);
-    let mut args = pair.args(&["-R", &forward]);
-    args.push(format!("echo $$ > {}; exec sleep 1000", lab.arg("pid")));
-    let working = Tunnel::start(&lab, &our("lhssh"), &args);
-    working.wait_for_port(port);
-    eventually("the program runs", || fs::read(&pid).is_ok_and(|text| text.ends_with(b"\n")));
-    let pid = fs::read_to_string(&pid).unwrap();
-    let program = PathBuf::from(format!("/proc/{}", pid.trim()));
+    let (working, program, _) = start_with_program(&lab, &pair, &forward);
     kill(working);
     eventually("it waits", || count(&server, WAITS) == 1);
+    let tunnel = || {
+        let tunnel = pair.tunnel(&["-v", "-o", "ExitOnForwardFailure=yes", "-R", &forward]);
+        tunnel.wait_for_line("debug1: remote forward success");
+        round_trip(port, 1000);
+        assert!(test_kill_process(program).is_ok(), "{}", server.log());
+        tunnel
+    };
+    let first = tunnel();
+    assert_eq!((count(&server, GIVEN), count(&server, GIVEN_ALONE)), (0, 1), "{}", server.log());
+    kill(first);
+    eventually("both wait", || count(&server, WAITS) == 2);
+    let _second = tunnel();
+    assert_eq!((count(&server, GIVEN), count(&server, GIVEN_ALONE)), (1, 1), "{}", server.log());
+}
+
+/// A request whose session has ended before the decision takes no port.
+///
+/// Covers: sshd_config ResumeGrace
+#[test]
+fn a_request_that_is_gone_takes_no_port() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, CONFIG);
+    let (port, sums) = (free_port(), sum_server());
+    let forward = format!("{port}:127.0.0.1:{sums}");
+    let pair = Pair::new(&lab, our("lhssh"), server.port);
+    let (working, _, session) = start_with_program(&lab, &pair, &forward);
+    kill(working);
+    eventually("its port is offered", || offers(port) == 1);
+    // The session sees the request and its end at once.
+    kill_process(session, Signal::STOP).unwrap();
+    let name = SocketAddr::from_abstract_name(name_of_offer(port)).unwrap();
+    drop(UnixStream::connect_addr(&name).unwrap());
+    assert_eq!(offers(port), 2);
+    kill_process(session, Signal::CONT).unwrap();
+    eventually("the request is decided", || offers(port) == 1);
+    assert_eq!(count(&server, GIVEN_ALONE), 0, "{}", server.log());
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
     let tunnel = pair.tunnel(&["-v", "-o", "ExitOnForwardFailure=yes", "-R", &forward]);
     tunnel.wait_for_line("debug1: remote forward success");
+    assert_eq!(count(&server, GIVEN_ALONE), 1, "{}", server.log());
+}
+
+/// A session that gets a port while it waits itself goes on to offer the others.
+///
+/// Covers: sshd_config ResumeGrace
+#[test]
+fn a_waiting_session_that_gets_a_port_offers_all() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, CONFIG);
+    let (port, other, sums) = (free_port(), free_port(), sum_server());
+    let [forward, others] = [port, other].map(|port| format!("{port}:127.0.0.1:{sums}"));
+    let pair = Pair::new(&lab, our("lhssh"), server.port);
+    let (working, _, session) = start_with_program(&lab, &pair, &forward);
+    kill(working);
+    eventually("its port is offered", || offers(port) == 1);
+    // It gives the port when the second session waits too.
+    kill_process(session, Signal::STOP).unwrap();
+    let args = ["-o", "ExitOnForwardFailure=yes", "-R", &others, "-R", &forward];
+    let waits = pair.tunnel(&args);
+    waits.wait_for_port(other);
+    eventually("the port is asked for", || offers(port) == 2);
+    kill(waits);
+    eventually("the other port is offered", || offers(other) == 1);
+    kill_process(session, Signal::CONT).unwrap();
+    let listens = format!("Local forwarding listening on 127.0.0.1 port {port}.");
+    let refused = format!("cannot listen to port: {port}");
+    // On a machine that is too slow the second session has given up by now.
+    eventually("the request is answered", || count(&server, &listens) == 2 || count(&server, &refused) == 1);
+    let gets = pair.tunnel(&args);
+    eventually("it gets both", || {
+        assert!(!gets.said().contains("forwarding failed"), "{}", server.log());
+        count(&server, GIVEN) == 1 && count(&server, &listens) + count(&server, &refused) == 3
+    });
     round_trip(port, 1000);
-    assert_eq!((count(&server, GIVEN), count(&server, GIVEN_ALONE)), (0, 1), "{}", server.log());
-    assert!(program.exists(), "{}", server.log());
-    drop(tunnel);
+    round_trip(other, 1000);
 }
 
 /// Neither a session that has a connection nor one that waits and has another port loses anything.

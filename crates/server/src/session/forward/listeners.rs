@@ -81,22 +81,19 @@ impl Forwards {
     /// Offers the listeners to other sessions of the user while the session has no connection ([`Offers`]).
     pub(crate) fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         self.give_up_taken(cx);
-        if cx.is_away() == self.is_away {
-            return;
-        }
-        self.is_away = cx.is_away();
-        if let Some(source) = self.offers.take() {
-            cx.remove_source(source);
-        }
-        if self.is_away {
-            let offers: Vec<_> =
-                self.listeners.iter().flat_map(|listener| &listener.offers).cloned().collect();
-            if !offers.is_empty() {
-                let (shared, taken) = (Rc::clone(&self.shared), Rc::clone(&self.taken));
-                let offers = Offers::new(offers, shared, taken, cx.now());
-                self.offers = Some(cx.add_source(Box::new(offers)));
+        if cx.is_away() {
+            // A request that waited for another session may add a listener now.
+            for listener in &mut self.listeners {
+                if listener.offered.is_none() && !listener.offers.is_empty() {
+                    let (shared, asked) = (Rc::clone(&self.shared), Rc::clone(&self.asked));
+                    let offers = Offers::new(listener.offers.clone(), shared, asked, cx.now());
+                    listener.offered = Some(cx.add_source(Box::new(offers)));
+                }
             }
         } else {
+            for source in self.listeners.iter_mut().filter_map(|listener| listener.offered.take()) {
+                cx.remove_source(source);
+            }
             for name in self.lost.drain(..) {
                 cx.debug_message(true, &format!("another session listens on {name} now"));
             }
@@ -105,7 +102,8 @@ impl Forwards {
 
     /// Closes the listeners that other sessions have asked for.
     fn give_up_taken(&mut self, cx: &mut ControlCx<'_>) {
-        for (offer, _asked_by) in self.taken.take() {
+        let given = std::mem::take(&mut self.asked.borrow_mut().given);
+        for (offer, _asked_by) in given {
             while let Some(index) =
                 self.listeners.iter().position(|listener| listener.offers.contains(&offer))
             {
@@ -120,15 +118,9 @@ impl Forwards {
                     "session of user {user} waits for its client, and gives {name} to another session of the user"
                 );
                 self.lost.push(name);
-                listener.sources.into_iter().for_each(|source| cx.remove_source(source));
+                listener.close(cx);
             }
         }
-    }
-
-    /// Adds a listener. While the session waits, the next turn offers it too.
-    fn add(&mut self, listener: Listener) {
-        self.listeners.push(listener);
-        self.is_away = false;
     }
 
     /// Returns whether a session of the user may wait and have the port.
@@ -241,7 +233,7 @@ impl Forwards {
             sources.push(cx.add_source(Box::new(Listening::tcp(socket, accepted))));
         }
         let what = Listen::Tcp { host: host.to_owned(), port };
-        self.add(Listener { what, port: allocated, sources, offers });
+        self.listeners.push(Listener { what, port: allocated, sources, offers, offered: None });
         Some(allocated)
     }
 
@@ -307,7 +299,8 @@ impl Forwards {
         };
         let offers = Offer::of_path(&path).into_iter().collect();
         let sources = vec![cx.add_source(Box::new(Listening::unix(listener, accepted)))];
-        self.add(Listener { what: Listen::Unix(path), port: 0, sources, offers });
+        let what = Listen::Unix(path);
+        self.listeners.push(Listener { what, port: 0, sources, offers, offered: None });
         true
     }
 
@@ -321,9 +314,7 @@ impl Forwards {
             _ => false,
         };
         let Some(index) = self.listeners.iter().position(is_it) else { return false };
-        for source in self.listeners.swap_remove(index).sources {
-            cx.remove_source(source);
-        }
+        self.listeners.swap_remove(index).close(cx);
         true
     }
 }

@@ -7,7 +7,7 @@
 //! the process that asked sees the end of its connection. Nothing is offered while there is a connection.
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
@@ -41,9 +41,8 @@ impl Offer {
         Self::named(&format!("tcp-{address}"))
     }
 
-    /// The offers of all listeners that can keep a process from listening at this address: those at the same
-    /// one, at every address, and, for every address, at any. IPv6 sockets do not take IPv4 connections, so
-    /// the other family is not concerned.
+    /// Offers that conflict with a listener at `address`: the same address and the unspecified one; for the
+    /// unspecified address, every address of its family.
     pub(super) fn in_the_way_of(address: SocketAddr) -> Vec<Self> {
         let everywhere: IpAddr = match address {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -130,25 +129,40 @@ fn is_own(socket: &UnixStream) -> bool {
     lh_sys::pass::peer_uid(socket).is_ok_and(|uid| uid == own_uid())
 }
 
-/// The offers of a waiting session. See the module documentation.
-pub(super) struct Offers {
-    shared: Rc<Shared>,
-    /// The time from which the listeners are given, while that is in the future.
-    from: Option<Instant>,
-    listening: Vec<(Offer, UnixListener)>,
-    /// Connections of the session that gets the listeners. They are closed with this process's end.
-    taken_by: Vec<UnixStream>,
-    /// Offers that other sessions have asked for.
-    taken: Taken,
+/// Returns whether the process at the other end keeps its connection open. Neither end ever sends anything.
+pub(super) fn is_open(mut socket: &UnixStream) -> bool {
+    socket.set_nonblocking(true).is_ok()
+        && socket.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
-/// Offers whose listeners the session gives up, and the connections of those that asked: to be closed after
-/// the listeners.
-pub(super) type Taken = Rc<RefCell<Vec<(Offer, UnixStream)>>>;
+/// The offers of one listener of a waiting session, one for each of its addresses. See the module
+/// documentation.
+pub(super) struct Offers {
+    shared: Rc<Shared>,
+    /// The time from which the listener is given, while that is in the future.
+    from: Option<Instant>,
+    listening: Vec<(Offer, UnixListener)>,
+    asked: Rc<RefCell<Asked>>,
+}
+
+/// What other sessions have asked a waiting session for.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// Offers whose listeners the session gives up, and the connections of those that asked: to be closed
+    /// after the listeners.
+    pub(super) given: Vec<(Offer, UnixStream)>,
+    /// The session ends for these connections. They are closed with this process's end.
+    ends_for: Vec<UnixStream>,
+}
 
 impl Offers {
-    /// Begins to offer these listeners. Those that ask at once may have to wait ([`PAUSE`]).
-    pub(super) fn new(offers: Vec<Offer>, shared: Rc<Shared>, taken: Taken, now: Instant) -> Self {
+    /// Begins to offer a listener. Sessions that ask at once may have to wait ([`PAUSE`]).
+    pub(super) fn new(
+        offers: Vec<Offer>,
+        shared: Rc<Shared>,
+        asked: Rc<RefCell<Asked>>,
+        now: Instant,
+    ) -> Self {
         let from = shared.has_begun.get().then(|| now + PAUSE);
         let mut listening = Vec::new();
         for offer in offers {
@@ -159,16 +173,17 @@ impl Offers {
                 }
             }
         }
-        Self { shared, from, listening, taken_by: Vec::new(), taken }
+        Self { shared, from, listening, asked }
     }
 
     /// Another session of the user asks for the listener of `offer`.
-    fn on_asked(&mut self, offer: Offer, socket: UnixStream, cx: &mut ControlCx<'_>) {
+    fn on_asked(&self, offer: Offer, socket: UnixStream, cx: &mut ControlCx<'_>) {
+        let mut asked = self.asked.borrow_mut();
         if self.shared.has_begun.get() {
-            self.taken.borrow_mut().push((offer, socket));
+            asked.given.push((offer, socket));
             return;
         }
-        if self.taken_by.is_empty() {
+        if asked.ends_for.is_empty() {
             let user = &self.shared.user.name;
             info!(
                 self.shared.log,
@@ -177,7 +192,7 @@ impl Offers {
             );
             cx.give_up();
         }
-        self.taken_by.push(socket);
+        asked.ends_for.push(socket);
     }
 }
 
@@ -195,7 +210,8 @@ impl Source for Offers {
         for _ in 0..PER_TURN {
             let Some((offer, listening)) = self.listening.get(token) else { return };
             let Ok((socket, _)) = listening.accept() else { return };
-            if is_own(&socket) && cx.is_away() {
+            // The session that asked may have ended before the pause did.
+            if is_own(&socket) && cx.is_away() && is_open(&socket) {
                 self.on_asked(offer.clone(), socket, cx);
             }
         }
@@ -262,8 +278,11 @@ mod tests {
         assert!(offer.ask().is_none());
         let listening = offer.listen().unwrap();
         let asked = offer.ask().unwrap();
-        assert!(is_own(&listening.accept().unwrap().0));
-        drop((asked, listening));
+        let accepted = listening.accept().unwrap().0;
+        assert!(is_own(&accepted) && is_open(&accepted) && is_open(&asked));
+        drop(asked);
+        assert!(is_own(&accepted) && !is_open(&accepted));
+        drop(listening);
         assert!(offer.ask().is_none());
     }
 }

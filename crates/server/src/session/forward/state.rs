@@ -1,10 +1,11 @@
 //! What a connection's forwards keep.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
-use lh_driver::{Family, Resolver, SourceId};
+use lh_driver::{ControlCx, Family, Resolver, SourceId};
 
-use super::offers::{Offer, Taken};
+use super::offers::{Asked, Offer};
 use super::requests::Listen;
 use crate::session::shared::Shared;
 
@@ -16,12 +17,8 @@ pub(crate) struct Forwards {
     pub(super) listeners: Vec<Listener>,
     /// Number of requested listeners whose names are being looked up, or whose ports another session has.
     pub(super) pending: usize,
-    /// While the session waits: its listeners are offered to other sessions of the user.
-    pub(super) offers: Option<SourceId>,
-    /// Offers that other sessions have asked for since the last turn.
-    pub(super) taken: Taken,
-    /// The session waits, and its listeners are offered or will be.
-    pub(super) is_away: bool,
+    /// What other sessions of the user have asked for while this one waits.
+    pub(super) asked: Rc<RefCell<Asked>>,
     /// What the client does not know yet: names of listeners that other sessions have got.
     pub(super) lost: Vec<String>,
 }
@@ -40,9 +37,7 @@ impl Forwards {
             family,
             listeners: Vec::new(),
             pending: 0,
-            offers: None,
-            taken: Taken::default(),
-            is_away: false,
+            asked: Rc::default(),
             lost: Vec::new(),
         }
     }
@@ -56,4 +51,12 @@ pub(super) struct Listener {
     pub(super) sources: Vec<SourceId>,
     /// How other sessions of the user find the listener while this one waits.
     pub(super) offers: Vec<Offer>,
+    /// The source of `offers`, while the session waits.
+    pub(super) offered: Option<SourceId>,
+}
+
+impl Listener {
+    pub(super) fn close(self, cx: &mut ControlCx<'_>) {
+        self.sources.into_iter().chain(self.offered).for_each(|source| cx.remove_source(source));
+    }
 }

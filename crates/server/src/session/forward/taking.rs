@@ -1,12 +1,11 @@
 //! Tries again to listen where a waiting session of the same user has the port or socket.
 
-use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use lh_driver::{ControlCx, Source};
 
-use super::offers::Offer;
+use super::offers::{Offer, is_open};
 
 /// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -63,7 +62,8 @@ impl Source for Taking {
             return;
         }
         if !self.asked.is_empty() {
-            self.asked.retain_mut(has_not_answered);
+            // A session closes the connection when it has given its listener, or will not.
+            self.asked.retain(is_open);
             if self.asked.is_empty() {
                 self.until = self.until.min(now + AFTER_ANSWER);
             }
@@ -75,10 +75,4 @@ impl Source for Taking {
     fn finished(&self) -> bool {
         self.is_done
     }
-}
-
-/// Returns whether the session has neither given its listener nor refused to: it closes the connection then.
-fn has_not_answered(session: &mut UnixStream) -> bool {
-    // Non-blocking. Nothing is ever sent.
-    session.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
