@@ -2,7 +2,7 @@
 //! the same user: ports and sockets of remote forwards, part files of copies.
 
 use std::fs;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
@@ -216,6 +216,40 @@ fn a_waiting_session_that_gets_a_port_offers_all() {
     });
     round_trip(port, 1000);
     round_trip(other, 1000);
+}
+
+/// No session is ended for a port that another user's listener keeps from being bound all the same.
+///
+/// Covers: sshd_config ResumeGrace; sshd_config GatewayPorts
+#[test]
+fn no_session_ends_for_a_port_that_stays_in_use() {
+    if !is_root() {
+        return skip("no_session_ends_for_a_port_that_stays_in_use", "only root serves several users");
+    }
+    let lab = Lab::new();
+    let keys = format!("AuthorizedKeysFile .ssh/authorized_keys {}\n", lab.arg("authorized_keys"));
+    let config = "ResumeGrace 10m\nGatewayPorts clientspecified\nAddressFamily inet\n";
+    let server = Lhsshd::start(&lab, &(config.to_owned() + &keys));
+    let user = TestUser::new(&lab);
+    let port = free_port();
+    let start = |address: &str| {
+        let mut args = lab.client_options();
+        args.extend(["-p", &server.port_arg(), "-N", "-o", "ExitOnForwardFailure=yes"].map(str::to_owned));
+        args.extend(["-R".to_owned(), format!("{address}:{port}:127.0.0.1:1")]);
+        args.push(format!("{}@127.0.0.1", user.name));
+        Tunnel::start(&lab, &our("lhssh"), &args)
+    };
+    let waits = start("127.0.0.1");
+    waits.wait_for_port(port);
+    kill(waits);
+    eventually("it waits", || count(&server, WAITS) == 1);
+    let in_the_way = TcpListener::bind(("127.0.0.2", port)).unwrap();
+    start("*").wait_for_line("Error: remote port forwarding failed");
+    assert_eq!(count(&server, GIVEN), 0, "{}", server.log());
+    drop(in_the_way);
+    let everywhere = start("*");
+    everywhere.wait_for("127.0.0.3", port);
+    assert_eq!(count(&server, GIVEN), 1, "{}", server.log());
 }
 
 /// Neither a session that has a connection nor one that waits and has another port loses anything.

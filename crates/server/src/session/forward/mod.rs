@@ -13,6 +13,7 @@ mod replies;
 mod requests;
 mod state;
 mod taking;
+mod tcp_table;
 mod towards_client;
 
 use std::path::PathBuf;

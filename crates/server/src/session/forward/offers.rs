@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use lh_driver::{ControlCx, Interest, Interests, Ready, Source};
 
+use super::tcp_table;
 use crate::log::{debug, info};
 use crate::session::shared::Shared;
 
@@ -31,6 +32,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// The kernel's table of Unix sockets.
 const TABLE: &str = "/proc/net/unix";
 
+/// Largest number of sessions that are asked for a port at every address. Any user may bind names like ours.
+const MAX_OFFERS: usize = 256;
+
 /// The name under which a session of this process's user offers a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Offer(String);
@@ -42,7 +46,8 @@ impl Offer {
     }
 
     /// Offers that conflict with a listener at `address`: the same address and the unspecified one; for the
-    /// unspecified address, every address of its family.
+    /// unspecified address, every address of its family. None where another user's listener conflicts with
+    /// the unspecified address as well: no session of this user can make way then.
     pub(super) fn in_the_way_of(address: SocketAddr) -> Vec<Self> {
         let everywhere: IpAddr = match address {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -55,13 +60,16 @@ impl Offer {
         // Without the table, for instance in a chroot, the offers at single addresses are not found.
         let mut offers =
             std::fs::read(TABLE).map_or_else(|_| Vec::new(), |table| Self::of_port(&table, address));
+        if !offers.is_empty() && tcp_table::has_other_users_listener(address, own_uid()) {
+            return Vec::new();
+        }
         offers.retain(|offer| *offer != at_everywhere);
         offers.push(at_everywhere);
         offers
     }
 
     /// Returns the offers in the kernel's table that are for the port of `address`, in its family. The last
-    /// field of a line is the socket's address, with `@` in front of an abstract one.
+    /// field of a line is the socket's address, with `@` in front of an abstract one. At most [`MAX_OFFERS`].
     fn of_port(table: &[u8], address: SocketAddr) -> Vec<Self> {
         let prefix = format!("@{}", Self::named("tcp-").0);
         let of_line = |line: &[u8]| {
@@ -76,6 +84,9 @@ impl Offer {
             // Connections that were accepted have the address of their listener.
             if !offers.contains(&offer) {
                 offers.push(offer);
+            }
+            if offers.len() == MAX_OFFERS {
+                break;
             }
         }
         offers
@@ -261,6 +272,10 @@ mod tests {
         let found = |at: &str| Offer::of_port(table.as_bytes(), address(at));
         assert_eq!(found("0.0.0.0:8080"), offers(&["127.0.0.1:8080", "192.0.2.7:8080"]));
         assert_eq!(found("[::]:8080"), offers(&["[::1]:8080"]));
+        let names = (0..2000).map(|n| format!("@lhsshd-forward-{uid}-tcp-10.1.{}.{}:8080", n / 250, n % 250));
+        let table: String = names.map(|name| line(&name)).collect();
+        let found = Offer::of_port(table.as_bytes(), address("0.0.0.0:8080"));
+        assert_eq!(found.len(), MAX_OFFERS);
     }
 
     #[test]
