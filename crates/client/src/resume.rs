@@ -99,7 +99,7 @@ impl Agreed {
     fn on_lost(&mut self, now: Instant) {
         self.away = Some(now + NOTICE_DELAY);
         self.suspects = false;
-        self.path.forget();
+        self.path.on_lost();
     }
 
     /// Records that the link works after all, and ends other attempts.

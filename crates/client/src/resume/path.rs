@@ -126,7 +126,7 @@ impl PathWatch {
 
     /// Records that the session has a new link.
     pub(super) fn on_new_link(&mut self, cx: &ControlCx<'_>, now: Instant) {
-        self.forget();
+        self.on_lost();
         self.quiet.on_new_link(amounts(cx), now);
         self.patience.on_new_link(cx.traffic().packets_in);
         let canonical = |address: std::net::SocketAddr| address.ip().to_canonical();
@@ -135,10 +135,16 @@ impl PathWatch {
         self.measure(cx);
     }
 
-    /// Forgets all doubts about the link, because it is replaced or there is nothing better.
-    pub(super) const fn forget(&mut self) {
+    /// Ends the checks of a link that is lost.
+    pub(super) const fn on_lost(&mut self) {
         (self.check, self.dead) = (None, false);
         self.quiet.stop();
+    }
+
+    /// Forgets all doubts about the link, because there is nothing better.
+    pub(super) const fn forget(&mut self) {
+        self.on_lost();
+        self.patience.on_kept();
     }
 
     /// Returns the link's last measured round trip.
@@ -346,62 +352,4 @@ fn interface_of(address: IpAddr) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap()
-    }
-
-    fn direct() -> Ends {
-        Ends { addresses: Some((ip("10.0.0.2"), ip("192.0.2.7"))), interface: Some(3), ..Ends::default() }
-    }
-
-    #[test]
-    fn routes_concern_the_addresses_they_cover() {
-        for (to, prefix, covered) in [
-            ("0.0.0.0", 0, true),
-            ("192.0.2.0", 24, true),
-            ("192.0.2.7", 32, true),
-            ("192.0.2.6", 32, false),
-            ("192.0.3.0", 24, false),
-            ("::", 0, false),
-        ] {
-            assert_eq!(covers(ip(to), prefix, ip("192.0.2.7")), covered, "{to}/{prefix}");
-        }
-        assert!(covers(ip("2001:db8::"), 32, ip("2001:db8::1")));
-        assert!(!covers(ip("2001:db9::"), 32, ip("2001:db8::1")));
-        // A prefix length that no kernel reports.
-        assert!(covers(ip("192.0.2.7"), 255, ip("192.0.2.7")));
-    }
-
-    #[test]
-    fn only_changes_of_the_links_own_path_are_suspicious() {
-        let mut ends = direct();
-        let mut meaning = |change| ends.meaning(&change);
-        assert_eq!(meaning(NetworkChange::AddressRemoved(ip("10.0.0.2"))), Meaning::AddressRemoved);
-        assert_eq!(meaning(NetworkChange::AddressAdded(ip("10.0.0.2"))), Meaning::Suspicious);
-        assert_eq!(meaning(NetworkChange::AddressRemoved(ip("10.0.0.3"))), Meaning::Nothing);
-        assert_eq!(meaning(NetworkChange::Route { to: ip("0.0.0.0"), prefix: 0 }), Meaning::Suspicious);
-        assert_eq!(meaning(NetworkChange::Route { to: ip("172.17.0.0"), prefix: 16 }), Meaning::Nothing);
-        assert_eq!(meaning(NetworkChange::Unknown), Meaning::Suspicious);
-        // Another interface, such as a container's.
-        assert_eq!(meaning(NetworkChange::Link { index: 4, running: false }), Meaning::Nothing);
-        // Reports without a change.
-        assert_eq!(meaning(NetworkChange::Link { index: 3, running: true }), Meaning::Nothing);
-        assert_eq!(meaning(NetworkChange::Link { index: 3, running: false }), Meaning::Suspicious);
-        assert_eq!(meaning(NetworkChange::Link { index: 3, running: false }), Meaning::Nothing);
-        assert_eq!(meaning(NetworkChange::Link { index: 3, running: true }), Meaning::Suspicious);
-    }
-
-    #[test]
-    fn behind_a_jump_host_every_new_way_out_is_suspicious() {
-        let mut ends = Ends::default();
-        let mut meaning = |change| ends.meaning(&change);
-        assert_eq!(meaning(NetworkChange::AddressRemoved(ip("10.0.0.2"))), Meaning::Suspicious);
-        assert_eq!(meaning(NetworkChange::AddressRemoved(ip("127.0.0.2"))), Meaning::Nothing);
-        assert_eq!(meaning(NetworkChange::Route { to: ip("0.0.0.0"), prefix: 0 }), Meaning::Suspicious);
-        assert_eq!(meaning(NetworkChange::Route { to: ip("172.17.0.0"), prefix: 16 }), Meaning::Nothing);
-        assert_eq!(meaning(NetworkChange::Link { index: 4, running: false }), Meaning::Suspicious);
-    }
-}
+mod tests;

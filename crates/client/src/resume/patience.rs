@@ -8,6 +8,10 @@ const LONGEST_GAP: Duration = Duration::from_secs(5);
 /// Pause that a link is granted after one that was replaced without having delivered anything.
 const FIRST_GAP: Duration = Duration::from_secs(1);
 
+/// Packets after which a link needs no more time because of its predecessor: it delivers, so that a silence is
+/// suspicious. A busy server serves a key exchange and some answers with fewer.
+const PROVEN: u64 = 64;
+
 /// Patience with the present link. A link that delivers again although it had counted as silent is slow. So,
 /// perhaps, is a path on which a new link falls silent before it has delivered anything: a busy server may
 /// take longer to serve a link than the client waits, and links that replace each other sooner would never
@@ -16,6 +20,8 @@ const FIRST_GAP: Duration = Duration::from_secs(1);
 pub(super) struct Patience {
     /// The longest pause to expect.
     gap: Duration,
+    /// The pause is not one of this link: the one before it has delivered nothing.
+    is_inherited: bool,
     /// Packets received when the link began to carry the session.
     first: u64,
     /// The link has delivered something.
@@ -34,12 +40,17 @@ impl Patience {
     pub(super) fn on_new_link(&mut self, packets: u64) {
         let is_in_vain = self.is_silent && !self.has_delivered;
         let gap = if is_in_vain { (self.gap * 2).clamp(FIRST_GAP, LONGEST_GAP) } else { Duration::ZERO };
-        *self = Self { gap, first: packets, has_delivered: false, is_silent: false };
+        *self =
+            Self { gap, is_inherited: is_in_vain, first: packets, has_delivered: false, is_silent: false };
     }
 
     /// Records the number of packets that the link has received.
     pub(super) const fn on_packets(&mut self, packets: u64) {
         self.has_delivered |= packets != self.first;
+        // A link that carries bulk data without a pause is never queried, so it has no answer in time.
+        if self.is_inherited && !self.is_silent && packets.saturating_sub(self.first) >= PROVEN {
+            (self.gap, self.is_inherited) = (Duration::ZERO, false);
+        }
     }
 
     /// Records that the link counts as silent.
@@ -47,9 +58,14 @@ impl Patience {
         self.is_silent = true;
     }
 
+    /// Records that a link which counts as silent is kept, because there is nothing better.
+    pub(super) const fn on_kept(&mut self) {
+        self.is_silent = false;
+    }
+
     /// Records that a link which counted as silent has delivered something, after this pause.
     pub(super) fn on_end_of_silence(&mut self, pause: Duration) {
-        self.is_silent = false;
+        (self.is_silent, self.is_inherited) = (false, false);
         self.gap = self.gap.max(pause).min(LONGEST_GAP);
     }
 
@@ -95,6 +111,41 @@ mod tests {
             patience.on_new_link(5);
             assert_eq!(patience.limit(ANSWER), ANSWER);
         }
+    }
+
+    /// A link after one that was replaced in vain.
+    fn after_one_in_vain() -> Patience {
+        let mut patience = Patience::default();
+        patience.on_silence();
+        patience.on_new_link(5);
+        assert_eq!(patience.limit(ANSWER), FIRST_GAP * 2);
+        patience
+    }
+
+    #[test]
+    fn a_link_that_delivers_much_needs_no_more_time() {
+        let mut patience = after_one_in_vain();
+        patience.on_packets(5 + PROVEN - 1);
+        assert_eq!(patience.limit(ANSWER), FIRST_GAP * 2);
+        patience.on_packets(5 + PROVEN);
+        assert_eq!(patience.limit(ANSWER), ANSWER);
+        // A pause of the link itself counts until an answer comes in time.
+        let mut patience = after_one_in_vain();
+        patience.on_silence();
+        patience.on_packets(5 + PROVEN);
+        assert_eq!(patience.limit(ANSWER), FIRST_GAP * 2);
+        patience.on_end_of_silence(Duration::from_secs(3));
+        patience.on_packets(6 + PROVEN);
+        assert_eq!(patience.limit(ANSWER), Duration::from_secs(6));
+    }
+
+    #[test]
+    fn a_silent_link_that_is_kept_is_not_in_vain() {
+        let mut patience = Patience::default();
+        patience.on_silence();
+        patience.on_kept();
+        patience.on_new_link(5);
+        assert_eq!(patience.limit(ANSWER), ANSWER);
     }
 
     #[test]
