@@ -277,9 +277,9 @@ fn one_remote(
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);
                 conclude(arguments, &start, &job.summary(), verdict, record);
                 let died = unattended && client.has_died();
+                // Otherwise the server would take its end for a break, and keep the session for a while.
                 if !good && !client.has_died() {
-                    // Otherwise the server would take its end for a break, and keep the session for a while.
-                    client.interrupt();
+                    if job.is_stopped() { client.interrupt() } else { client.close_early() }
                 }
                 // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));

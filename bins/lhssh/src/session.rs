@@ -153,7 +153,7 @@ pub(crate) fn session(
     fatal()?;
     // A master may end in the middle of its clients' sessions, as `~.` ends this one.
     if control.serves_others_only || !control.over {
-        client.interrupt()
+        client.close_early()
     } else {
         client.close()
     }

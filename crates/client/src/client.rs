@@ -323,19 +323,25 @@ impl Client {
     }
 
     /// Like [`close`](Self::close), where sessions have not come to their end: the server may be sending.
-    pub fn interrupt(&mut self) {
+    pub fn close_early(&mut self) {
         self.leave(true);
+    }
+
+    /// Like [`close_early`](Self::close_early), after a signal. ^C at a terminal ends a `ProxyCommand` as
+    /// well: then the server is told over another connection.
+    pub fn interrupt(&mut self) {
+        let deadline = Instant::now() + FAREWELL_TIMEOUT;
+        self.leave(true);
+        if let Some(resuming) = &mut self.resuming {
+            resuming.leave_again(self.proxy.as_mut(), &mut self.driver.control(), deadline);
+        }
     }
 
     fn leave(&mut self, may_send: bool) {
         if let Some(metrics) = &mut self.metrics {
             metrics.finish(&mut self.driver);
         }
-        let deadline = Instant::now() + FAREWELL_TIMEOUT;
         self.driver.leave(LEAVE_TEXT, may_send, DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT);
-        if may_send && let Some(resuming) = &mut self.resuming {
-            resuming.leave_again(self.proxy.as_mut(), &mut self.driver.control(), deadline);
-        }
     }
 }
 
