@@ -273,10 +273,20 @@ fn an_interrupt_that_ends_the_proxy_leaves_no_session() {
     let lab = &far.lab;
     make_blob(&lab.path("blob"), 24 << 20);
     let at = format!("{}@127.0.0.1", me());
+    // The command that takes leave must not ask for a password at the terminal.
+    lab.write(
+        "proxy",
+        &format!(
+            "if (: < /dev/tty) 2> /dev/null; then echo terminal; else echo none; fi >> {}\n\
+             exec {} \"$@\"\n",
+            lab.arg("starts"),
+            nc.display()
+        ),
+    );
     let config = format!(
-        "ProxyCommand {nc} %h %p\nUserKnownHostsFile {known}\nGlobalKnownHostsFile /dev/null\n\
+        "ProxyCommand /bin/sh {proxy} %h %p\nUserKnownHostsFile {known}\nGlobalKnownHostsFile /dev/null\n\
          StrictHostKeyChecking yes\nIdentitiesOnly yes\nIdentityFile {key}\nBatchMode yes\nLogLevel ERROR\n",
-        nc = nc.display(),
+        proxy = lab.arg("proxy"),
         known = lab.arg("known_hosts"),
         key = lab.arg("user_ed25519"),
     );
@@ -303,6 +313,12 @@ fn an_interrupt_that_ends_the_proxy_leaves_no_session() {
         eventually(&format!("the session of {words:?} has ended"), || {
             far.server.log().matches("Disconnected from user ").count() == before_it + 1
         });
+        // The loop may have begun to reconnect before it knew of the signal: that start has the terminal.
+        let starts = std::fs::read_to_string(lab.path("starts")).unwrap();
+        std::fs::remove_file(lab.path("starts")).unwrap();
+        let mut starts = starts.lines();
+        assert_eq!(starts.next(), Some("terminal"), "{words:?}");
+        assert!(starts.any(|start| start == "none"), "{words:?}");
     }
 }
 

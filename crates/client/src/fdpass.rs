@@ -3,18 +3,29 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 use lh_sys::spawn::Program;
 
 use crate::options::user_shell;
+use crate::proxy::Detached;
 
-/// Runs `command` in the user's shell and returns the connected socket it passes.
+/// Runs `command` in the user's shell and returns the connected socket it passes. With `detached`, it has no
+/// terminal.
 ///
 /// # Errors
 /// The command cannot be started, passes no descriptor, or fails.
-pub(crate) fn dial(command: &str) -> io::Result<OwnedFd> {
+pub(crate) fn dial(command: &str, detached: Option<&Detached>) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let theirs = OwnedFd::from(theirs);
+    if let Some(detached) = detached {
+        let mut shell = Command::new(user_shell());
+        shell.arg("-c").arg(format!("exec {command}")).stdin(theirs.try_clone()?).stdout(theirs);
+        detached.spawn(&mut shell)?;
+        // Its copies of the descriptor would hide the end of the command.
+        drop(shell);
+        return received(lh_sys::pass::wait_for_fd(&ours)?);
+    }
     let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
     let mut child = Program::new(user_shell())
         .arg("-c")
@@ -25,10 +36,11 @@ pub(crate) fn dial(command: &str) -> io::Result<OwnedFd> {
     let socket = lh_sys::pass::wait_for_fd(&ours);
     drop(ours);
     child.wait()?;
-    match socket? {
-        Some(socket) => Ok(socket),
-        None => Err(io::Error::other("proxy dialer did not pass back a connection")),
-    }
+    received(socket?)
+}
+
+fn received(socket: Option<OwnedFd>) -> io::Result<OwnedFd> {
+    socket.ok_or_else(|| io::Error::other("proxy dialer did not pass back a connection"))
 }
 
 #[cfg(test)]
@@ -51,11 +63,13 @@ mod tests {
             eprintln!("SKIPPED: no python3 here to pass a descriptor");
             return;
         }
-        let socket = dial(&format!("python3 {}", file.display())).expect("a socket");
+        let socket = dial(&format!("python3 {}", file.display()), None).expect("a socket");
         let mut text = String::new();
         UnixStream::from(socket).read_to_string(&mut text).expect("readable");
         assert_eq!(text, "hello");
-        let error = dial("true").expect_err("nothing is passed").to_string();
-        assert!(error == "proxy dialer did not pass back a connection", "{error}");
+        for detached in [None, Some(Detached::default())] {
+            let error = dial("true", detached.as_ref()).expect_err("nothing is passed").to_string();
+            assert!(error == "proxy dialer did not pass back a connection", "{error}");
+        }
     }
 }

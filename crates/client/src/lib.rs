@@ -70,7 +70,7 @@ pub use lh_known_hosts as known_hosts;
 pub use log::{LogTarget, Logger, sanitise};
 pub use login_setup::public_keys;
 pub use options::{Options, Purpose, SystemEnvironment, UnknownUid, local_account, user_shell};
-pub use proxy::{open_failed, open_failure_words};
+pub use proxy::{Detached, open_failed, open_failure_words};
 pub use resume::{AttemptFailure, ResumeLimit};
 pub use session::{Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};
 pub use shared::{connect_or_share, connect_or_share_unauthenticated};

@@ -11,6 +11,7 @@ use lh_sys::errno_text;
 use lh_sys::private_group::Place;
 
 use crate::log::Log;
+use crate::proxy::Detached;
 use crate::ticket::Ticket;
 use crate::ui::{LogLevel, UserInterface};
 
@@ -46,6 +47,9 @@ pub struct Options {
     pub ticket: Option<Arc<Ticket>>,
     /// The program's own rate limit, bytes/s, recorded by `Metrics`.
     pub rate_limit: Option<u64>,
+    /// Runs each `ProxyCommand` without the user's terminal, as one of these commands. For this crate's own
+    /// use.
+    pub detached: Option<Detached>,
 }
 
 impl Options {
@@ -79,6 +83,7 @@ impl Options {
             purpose: Purpose::Copy,
             ticket: None,
             rate_limit,
+            detached: None,
         })
     }
 
@@ -102,6 +107,7 @@ impl Options {
         let mut options = Self::load(&request)?;
         options.log_level = self.log_level;
         options.purpose = Purpose::Forwards;
+        options.detached = self.detached.clone();
         Ok(options)
     }
 

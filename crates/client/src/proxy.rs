@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::farewell::END_SIGNALS;
@@ -11,9 +12,10 @@ use crate::options::user_shell;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
 use lh_sys::signals;
-use lh_sys::spawn::spawn_unblocked;
+use lh_sys::spawn::{spawn_detached, spawn_unblocked};
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Longest wait for the exit of a command that has closed its pipes.
 const EXIT: Duration = Duration::from_millis(200);
@@ -24,22 +26,89 @@ const EXIT_LOOK: Duration = Duration::from_millis(2);
 /// A running `ProxyCommand`. Gets SIGHUP when dropped, as when a terminal hangs up.
 #[derive(Debug)]
 pub(crate) struct ProxyCommand {
+    process: Arc<Mutex<Process>>,
+}
+
+/// The process of a command.
+#[derive(Debug)]
+pub(crate) struct Process {
     child: Child,
+    /// The process leads a session of its own.
+    is_detached: bool,
+}
+
+impl Process {
+    /// Sends SIGHUP, to all processes of a command with a session of its own.
+    fn hang_up(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        // In a forked copy, `try_wait` fails: the command is not its child and may still run.
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let kill = if self.is_detached { kill_process_group } else { kill_process };
+            let _ = kill(pid, Signal::HUP);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Commands without a terminal, for a client that ends: a command that asks for a password would read what
+/// the user types for the shell. Their messages are dropped, because they would come after the prompt.
+#[derive(Debug, Clone, Default)]
+pub struct Detached(Arc<Mutex<DetachedCommands>>);
+
+#[derive(Debug, Default)]
+struct DetachedCommands {
+    started: Vec<Arc<Mutex<Process>>>,
+    is_over: bool,
+}
+
+impl Detached {
+    /// Starts a command, unless they have been hung up.
+    pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Arc<Mutex<Process>>> {
+        // Held while the command starts, so that none is missed.
+        let mut commands = locked(&self.0);
+        if commands.is_over {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let child = spawn_detached(command.env("SSH_ASKPASS_REQUIRE", "never").stderr(Stdio::null()))?;
+        let process = Arc::new(Mutex::new(Process { child, is_detached: true }));
+        commands.started.push(Arc::clone(&process));
+        Ok(process)
+    }
+
+    /// Sends SIGHUP to all commands that run, whichever thread uses them. No other is started.
+    pub(crate) fn hang_up(&self) {
+        let mut commands = locked(&self.0);
+        commands.is_over = true;
+        commands.started.drain(..).for_each(|process| locked(&process).hang_up());
+    }
 }
 
 impl ProxyCommand {
-    /// Starts `command` in the user's shell, with the connection on its standard input and output.
-    pub(crate) fn start(command: &str) -> io::Result<(Self, Stream)> {
+    /// Starts `command` in the user's shell, with the connection on its standard input and output. With
+    /// `detached`, it has no terminal.
+    pub(crate) fn start(command: &str, detached: Option<&Detached>) -> io::Result<(Self, Stream)> {
         // `exec`, so that no shell process remains between us and the command.
         let mut shell = Command::new(user_shell());
         shell.arg("-c").arg(format!("exec {command}")).stdin(Stdio::piped()).stdout(Stdio::piped());
         // A session that is resumed connects on a thread of a program that collects signals.
-        let mut child = spawn_unblocked(&mut shell)?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(io::Error::other("no pipes"));
+        let process = match detached {
+            Some(detached) => detached.spawn(&mut shell)?,
+            None => {
+                let child = spawn_unblocked(&mut shell)?;
+                Arc::new(Mutex::new(Process { child, is_detached: false }))
+            }
         };
+        let command = Self { process };
+        let pipes = {
+            let child = &mut locked(&command.process).child;
+            (child.stdin.take(), child.stdout.take())
+        };
+        let (Some(stdin), Some(stdout)) = pipes else { return Err(io::Error::other("no pipes")) };
         let stream = Stream::pipes(OwnedFd::from(stdout), OwnedFd::from(stdin))?;
-        Ok((Self { child }, stream))
+        Ok((command, stream))
     }
 
     /// Returns whether the command has ended other than with status 0, as when a signal has ended it. Waits a
@@ -47,7 +116,8 @@ impl ProxyCommand {
     pub(crate) fn has_failed(&mut self) -> bool {
         let deadline = Instant::now() + EXIT;
         loop {
-            match self.child.try_wait() {
+            let state = locked(&self.process).child.try_wait();
+            match state {
                 Ok(Some(status)) => return !status.success(),
                 Ok(None) if Instant::now() < deadline => std::thread::sleep(EXIT_LOOK),
                 // In a forked copy the command is not its child.
@@ -59,11 +129,7 @@ impl ProxyCommand {
 
 impl Drop for ProxyCommand {
     fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        // In a forked copy, `try_wait` fails: the command is not its child and may still run.
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
-        }
+        locked(&self.process).hang_up();
     }
 }
 

@@ -42,13 +42,14 @@ pub(crate) fn through_command(
         .map_err(|why| ClientError::Config(format!("ProxyCommand: {why}")))?;
     if *config.proxy_use_fdpass {
         log.debug(|| format!("Executing proxy dialer command: {command}"));
-        let socket = crate::fdpass::dial(&command).map_err(|error| ClientError::Local(errno_text(&error)))?;
+        let socket = crate::fdpass::dial(&command, options.detached.as_ref())
+            .map_err(|error| ClientError::Local(errno_text(&error)))?;
         let address = lh_sys::socket::peer_address(&socket);
         let stream = Stream::socket(socket).map_err(|error| ClientError::Local(errno_text(&error)))?;
         return Ok(Reached { stream, proxy: None, address, fallen_back: None, needed: Needed::Nobody });
     }
     log.debug(|| format!("Executing proxy command: exec {command}"));
-    let (proxy, stream) = ProxyCommand::start(&command).map_err(|error| {
+    let (proxy, stream) = ProxyCommand::start(&command, options.detached.as_ref()).map_err(|error| {
         let shell = crate::options::user_shell();
         ClientError::Local(format!("{}: {}", shell.display(), errno_text(&error)))
     })?;

@@ -24,7 +24,7 @@ use crate::ids::Ids;
 use crate::scheduling::{Prepared, Priority};
 #[cfg(target_os = "linux")]
 use child_setup::change_ids;
-use child_setup::{Session, in_child, signals_to_reset, unblock_all};
+use child_setup::{Session, in_child, signals_to_reset, start_session, unblock_all};
 use image::{First, Image};
 
 /// Exit status of a process whose program could not be executed ([`Program::start`]). Shells use the same.
@@ -264,6 +264,20 @@ pub fn spawn_unblocked(command: &mut Command) -> io::Result<Child> {
     unsafe { command.pre_exec(unblock) }.spawn()
 }
 
+/// Like [`spawn_unblocked`], in a new session: without a controlling terminal, and the first process of a
+/// group that has the process's id.
+///
+/// # Errors
+/// Those of [`Command::spawn`].
+pub fn spawn_detached(command: &mut Command) -> io::Result<Child> {
+    let detach = || {
+        unblock_all();
+        start_session()
+    };
+    // SAFETY: the code makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(detach) }.spawn()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,6 +313,15 @@ mod tests {
         let _signals = crate::signals::Signals::collect(&[rustix::process::Signal::HUP]).unwrap();
         let mut command = Command::new("/bin/sh");
         let mut child = spawn_unblocked(command.args(["-c", "kill -HUP $$; exit 3"])).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGHUP));
+    }
+
+    #[test]
+    fn a_detached_program_leads_a_session_and_blocks_no_signal() {
+        let _signals = crate::signals::Signals::collect(&[rustix::process::Signal::HUP]).unwrap();
+        let mut command = Command::new("/bin/sh");
+        let line = "test $(ps -o sid= -p $$) -eq $$ && kill -HUP $$; exit 3";
+        let mut child = spawn_detached(command.args(["-c", line])).unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGHUP));
     }
 

@@ -15,7 +15,8 @@ use rustix::process::Signal;
 use super::Resuming;
 use super::attempt::{Attempt, AttemptReport};
 use crate::farewell::LEAVE_TEXT;
-use crate::proxy::ProxyCommand;
+use crate::options::Options;
+use crate::proxy::{Detached, ProxyCommand};
 use crate::ui::LogLevel;
 
 /// Time between two looks for a signal.
@@ -50,18 +51,23 @@ impl Resuming {
         };
         if is_lost {
             self.logger.say(LogLevel::Verbose, "connection lost; reconnecting to end the session");
-            if let Err(why) = self.claim_and_leave(cx.received_messages(), deadline) {
+            let commands = Detached::default();
+            let options = Options { detached: Some(commands.clone()), ..self.options.clone() };
+            let left = self.claim_and_leave(&options, cx.received_messages(), deadline);
+            // The thread that has started a command may still wait for it.
+            commands.hang_up();
+            if let Err(why) = left {
                 self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
             }
         }
     }
 
     /// Claims the session over a new connection and sends DISCONNECT on it.
-    fn claim_and_leave(&mut self, received: u64, deadline: Instant) -> Result<(), String> {
+    fn claim_and_leave(&mut self, options: &Options, received: u64, deadline: Instant) -> Result<(), String> {
         let Some(agreed) = &mut self.agreed else { return Ok(()) };
         agreed.attempts.clear();
         let id = agreed.reconnect.number();
-        let mut attempt = Attempt::start(id, &self.options, &agreed.host_key, self.connect, None)
+        let mut attempt = Attempt::start(id, options, &agreed.host_key, self.connect, None)
             .map_err(|error| error.to_string())?;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

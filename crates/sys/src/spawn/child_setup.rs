@@ -50,6 +50,12 @@ pub(super) fn unblock_all() {
     }
 }
 
+/// Starts a new session without a controlling terminal; async-signal-safe.
+pub(super) fn start_session() -> io::Result<()> {
+    // SAFETY: no memory is involved. Fails only for a group leader, which a new child is not.
+    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Runs between fork and exec: async-signal-safe calls only. `reset` are the signals that get their default
 /// actions, as in [`signals_to_reset`].
 pub(super) fn in_child(session: Session, reset: u64, keep: &[RawFd]) -> io::Result<()> {
@@ -65,10 +71,7 @@ pub(super) fn in_child(session: Session, reset: u64, keep: &[RawFd]) -> io::Resu
     // Not before: a process that shares its parent's memory must run no handler.
     unblock_all();
     if session != Session::Inherited {
-        // SAFETY: no memory is involved. Fails only for a group leader, which a new child is not.
-        if unsafe { libc::setsid() } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        start_session()?;
     }
     if session == Session::NewWithTerminal {
         // SAFETY: the request takes an integer argument; descriptor 0 is set up by now.
