@@ -34,7 +34,7 @@ fn after_silence(has_delivered: bool, is_kept: bool, wait: Duration) -> PathStat
         watch.forget();
     }
     watch.on_lost();
-    watch.on_new_link(&cx);
+    watch.on_new_link(&cx, now);
     watch.ask(ANSWER, &mut cx, now);
     watch.check(&mut cx, now + wait)
 }
