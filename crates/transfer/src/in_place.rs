@@ -182,6 +182,7 @@ impl Targets<'_> {
         };
         if let Ok(Done::Info(Info { kind: Kind::File | Kind::Unknown, size: Some(size), .. })) = outcome {
             file.item.emptied = *size > file.requests.size;
+            file.handles.told = if file.item.emptied { 0 } else { *size };
         }
         // OPEN alone is timed as one round trip.
         file.started = self.now;

@@ -420,3 +420,30 @@ fn file_that_is_written_in_order_alone_is_not_continued() {
     );
     assert_eq!(leftovers(temp.path()).len(), 0);
 }
+
+/// Like [`emptied_by_open`], and the server tells the size `old` of files that are not complete.
+fn emptied_with_old_size(old: u64) -> Setup {
+    let tamper = move |mut message: Vec<u8>| {
+        // ATTRS: type, id, flags, size.
+        if message.first() == Some(&lh_sftp::PacketType::ATTRS.0) && message[8] & 1 != 0 {
+            let size = u64::from_be_bytes(message[9..17].try_into().unwrap());
+            if size != SIZE as u64 {
+                message[9..17].copy_from_slice(&old.to_be_bytes());
+            }
+        }
+        vec![message]
+    };
+    Setup { foreign: true, faults: emptied_by_open(), tamper: Box::new(tamper), ..far(1) }
+}
+
+#[test]
+fn old_size_does_not_hide_that_open_empties() {
+    for old in [SIZE + 5, SIZE - 5, 40 * MIB, 1000] {
+        let temp = TempTree::new();
+        temp.file("from", SIZE);
+        fs::write(temp.join("to"), vec![7; old]).unwrap();
+        let options = Options { channels: Some(2), atomic: false, ..Options::default() };
+        upload(&temp, options, &mut emptied_with_old_size(old as u64)).well();
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+}

@@ -96,7 +96,11 @@ impl Spread<'_> {
         // OpenSSH's server and Longhaul's, which both have this, obey the flags.
         let known = |remote: &Remote| remote.is_ours() || remote.session().supports(extension::LSETSTAT);
         let obeys = self.ends.target.as_ref().is_some_and(known);
-        let has_data = self.tasks.files.get(key).is_some_and(|file| file.requests.next > 0);
+        // A server may still tell the size from before the first OPEN, which must not be taken for the data's.
+        let has_data = self.tasks.files.get(key).is_some_and(|file| {
+            let old_size = file.handles.told.max(file.taken.kept);
+            file.requests.next > old_size && file.holes.passed.is_empty() && !file.holes.left_out
+        });
         if !obeys && self.waits_for_closes(key) {
             return false;
         }
@@ -175,9 +179,13 @@ impl Spread<'_> {
     /// Takes the attributes of a file behind its second OPEN, asked for on `channel`. Returns what is left of
     /// it where its data are gone.
     pub(crate) fn size_came(&mut self, key: Key, channel: usize, outcome: &Outcome) -> Option<Remains> {
+        // All that was sent is confirmed, so the file is as long at least; one that was empty is no longer.
+        let file = self.tasks.files.get(key);
+        let least = file.map_or(1, |file| file.taken.prefix.max(1));
+        let most = file.filter(|file| file.item.emptied).map_or(u64::MAX, |file| file.requests.next);
         let remains = match outcome {
             Ok(Done::Info(info)) => match info.size {
-                Some(0) => Remains::Empty,
+                Some(size) if size < least || size > most => Remains::Empty,
                 Some(_) => Remains::Data,
                 None => Remains::Unknown,
             },
