@@ -272,7 +272,9 @@ fn one_remote(
                 let caught = JobSignals::begin(&job);
                 // Logins, earlier attempts and the pauses between them are not what limits this one.
                 let start = limits::Start::now();
-                let good = client.carry_out(&job, side, arguments.options.channels, &mut ui);
+                let is_usable = client.carry_out(&job, side, arguments.options.channels, &mut ui);
+                let hung = job.has_given_up(side);
+                let good = is_usable && !hung;
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);
                 conclude(arguments, &start, &job.summary(), verdict, record);
@@ -285,7 +287,7 @@ fn one_remote(
                 *kept = good.then(|| (host.clone(), client));
                 caught.end(&job);
                 has_begun |= job.has_begun(side);
-                if !has_begun && !died && !job.is_stopped() {
+                if !has_begun && !died && !hung && !job.is_stopped() {
                     say(&format!(
                         "no SFTP server answered on {}; where it has none, -O copies by scp's old protocol",
                         lh_client::sanitise(&host.name)
@@ -296,7 +298,7 @@ fn one_remote(
                     job.forget();
                     return exit_status(job.summary());
                 }
-                (job.summary(), has_begun || died)
+                (job.summary(), has_begun || died || (hung && unattended))
             }
             Err(why) => {
                 let lost = Summary { lost: true, ..Summary::default() };

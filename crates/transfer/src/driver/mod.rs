@@ -245,6 +245,11 @@ impl Job {
         self.lock().engine.has_begun(side)
     }
 
+    /// Returns true where `side` was given up because its server did not answer the first message in time.
+    pub fn has_given_up(&self, side: Side) -> bool {
+        self.lock().engine.has_given_up(side)
+    }
+
     /// Returns true when nothing is left to do.
     pub fn is_finished(&self) -> bool {
         self.lock().engine.is_finished()

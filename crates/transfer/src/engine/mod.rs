@@ -44,6 +44,7 @@ use crate::ends::GivenUp;
 use crate::engine::parts::Parts;
 use crate::file_work::SendWork;
 use crate::progress::Current;
+use crate::remote::Remote;
 use crate::token::Side;
 use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, wording};
 
@@ -105,6 +106,11 @@ impl Engine {
     /// Returns true when the SFTP server of `side` has sent its version.
     pub fn has_begun(&mut self, side: Side) -> bool {
         self.parts.ends.remote(side).is_some_and(|remote| remote.ready())
+    }
+
+    /// Returns true where `side` counts as lost because its server did not answer the first message in time.
+    pub fn has_given_up(&self, side: Side) -> bool {
+        self.parts.ends.get(side).is_some_and(Remote::has_given_up)
     }
 
     /// Bytes came on the channel of `side`.

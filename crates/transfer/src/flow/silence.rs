@@ -38,6 +38,8 @@ pub(crate) struct Silence {
     probing: bool,
     /// Users have been told of a silence.
     told: bool,
+    /// The server did not answer INIT in time.
+    given_up: bool,
     /// Number of times that requests were found to be dropped.
     times: u32,
 }
@@ -48,6 +50,11 @@ impl Silence {
         if self.since.is_some() {
             self.since = Some(now);
         }
+    }
+
+    /// Returns true where [`look_for_version`](Self::look_for_version) has given the server up.
+    pub(crate) const fn has_given_up(&self) -> bool {
+        self.given_up
     }
 
     /// `awaited`: the kind of the oldest request without an answer, where all requests were sent.
@@ -89,7 +96,10 @@ impl Silence {
         }
         let give_up_at = limit.map(|limit| since + limit);
         match give_up_at.zip(limit).filter(|(at, _)| now >= *at) {
-            Some((_, limit)) => Next::GiveUp(limit),
+            Some((_, limit)) => {
+                self.given_up = true;
+                Next::GiveUp(limit)
+            }
             None => tell_at.into_iter().chain(give_up_at).min().map_or(Next::Nothing, Next::LookAgain),
         }
     }
@@ -159,8 +169,10 @@ mod tests {
         assert_eq!(silence.look_for_version(limit, TIMEOUT, told), Next::Tell(PacketType::INIT));
         assert_eq!(silence.look_for_version(limit, TIMEOUT, told), Next::LookAgain(now + TIMEOUT * 5));
         assert_eq!(silence.look_for_version(None, TIMEOUT, now + TIMEOUT * 5), Next::Nothing);
+        assert!(!silence.has_given_up());
         let given_up = Next::GiveUp(TIMEOUT * 5);
         assert_eq!(silence.look_for_version(limit, TIMEOUT, now + TIMEOUT * 5), given_up);
+        assert!(silence.has_given_up());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Requests that a server has dropped ([`crate::flow`]), and the end of a session.
+//! Requests that a server has dropped ([`crate::flow`]), servers that do not answer INIT, and the end of a
+//! session.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,11 @@ impl Remote {
     /// From now on the server can answer INIT: it is given up if it does not do so `within` this time.
     pub(crate) const fn expect_version(&mut self, within: Option<Duration>) {
         (self.awaits_version, self.version_timeout) = (true, within);
+    }
+
+    /// Returns true where the server was given up because it did not answer INIT in time.
+    pub(crate) const fn has_given_up(&self) -> bool {
+        self.silence.has_given_up()
     }
 
     /// Asks for answers that the server has dropped: see `look` of `flow/silence.rs`.
