@@ -35,6 +35,8 @@ struct End {
     queue: Backlog,
     /// Nothing more comes from it.
     ended: bool,
+    /// It never answered, and was killed.
+    killed: bool,
 }
 
 /// Carries out `plan` with a program for each of `hosts`: the source's first where there are two.
@@ -68,9 +70,11 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     let start = limits::Start::now();
     run(&mut engine, &mut ends, &mut show);
     let mut summary = engine.summary();
-    for end in ends.iter_mut().filter(|end| summary.lost && !end.ended && !engine.has_begun(end.side)) {
-        // It has never answered, and may not end with its input either.
-        let _ = end.child.kill();
+    let is_server = matches!(arguments.via, HostAccess::Server(_));
+    for end in ends.iter_mut().filter(|end| is_server && summary.lost && !end.ended) {
+        // What never answered may not end with its input either. A program that leads to a host is left to
+        // itself: it may have changed the modes of the terminal to ask for a password.
+        end.killed = !engine.has_begun(end.side) && end.child.kill().is_ok();
     }
     // A journal that notes nothing is removed: there may have been no server.
     engine.leave_unbegun();
@@ -82,8 +86,11 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     for mut end in ends {
         drop(end.stdin.take());
         // The last answers are not needed, but a server that cannot deliver them would exit with a failure.
-        let _ = lh_sys::fd::set_nonblocking(&end.stdout, false);
-        let _ = std::io::copy(&mut end.stdout, &mut std::io::sink());
+        // Children of one that was killed may keep its output open.
+        if !end.killed {
+            let _ = lh_sys::fd::set_nonblocking(&end.stdout, false);
+            let _ = std::io::copy(&mut end.stdout, &mut std::io::sink());
+        }
         drop(end.stdout);
         if !ended_well(&mut end.child) && summary.failures == 0 {
             summary.failures = 1;
@@ -105,7 +112,7 @@ impl End {
             lh_sys::fd::set_nonblocking(fd, true).ok()?;
         }
         let (stdin, stdout) = (Some(GrowingPipe::new(stdin)), GrowingPipe::new(stdout));
-        Some(Self { side, child, stdin, stdout, queue: Backlog::new(QUEUE), ended: false })
+        Some(Self { side, child, stdin, stdout, queue: Backlog::new(QUEUE), ended: false, killed: false })
     }
 
     /// Nothing more comes from it.
