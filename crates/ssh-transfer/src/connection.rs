@@ -20,7 +20,7 @@ use crate::load::{Gauge, Measure};
 /// Status with which the loop stops when the server does not start the requested program.
 const NOT_STARTED: i32 = 255;
 
-/// Time that a server may take for the first message of SFTP, where the user sets none.
+/// Least time that a server may take for the first message of SFTP.
 pub const VERSION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// A connection to a host, and the agent that `-A` forwards to it.
@@ -154,11 +154,12 @@ impl Connection {
         self.options.config.connect_timeout.duration()
     }
 
-    /// Returns the time that the SFTP server may take for its first message: `ConnectTimeout`, or five
-    /// minutes. Users of it wait a minute at least: servers start the session behind the login, with a home
-    /// directory that may be far away.
+    /// Returns the time that the SFTP server may take for its first message: five minutes, or
+    /// `ConnectTimeout` where that is longer. A shorter one does not count: it is for a host that does not
+    /// answer, while a session may begin with a home directory to mount, or with a question to the user's
+    /// phone.
     pub fn version_timeout(&self) -> Duration {
-        self.connect_timeout().unwrap_or(VERSION_TIMEOUT)
+        self.connect_timeout().map_or(VERSION_TIMEOUT, |timeout| timeout.max(VERSION_TIMEOUT))
     }
 
     /// Returns the session requests for `start`, and for the agent if it is forwarded.
