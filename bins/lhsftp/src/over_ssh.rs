@@ -169,6 +169,7 @@ pub(crate) fn open(
         ending: Rc::clone(&ending),
         ended: Rc::clone(&ended),
         is_away: Arc::clone(&is_away),
+        was_away: false,
     };
     conversation.borrow_mut().wait_for_login();
     let mut ui = TerminalUi::default();
@@ -261,6 +262,8 @@ struct Handler {
     ended: Rc<Cell<Option<u8>>>,
     /// The session has no connection.
     is_away: Arc<AtomicBool>,
+    /// It had none when this was last looked at.
+    was_away: bool,
 }
 
 /// Tokens of the awaited descriptors.
@@ -289,7 +292,13 @@ impl Handler {
                 pass_on(copy, cx);
             } else {
                 let now = cx.now();
-                self.conversation.borrow_mut().advance(cx, now);
+                let is_away = self.is_away.load(Ordering::Relaxed);
+                let mut conversation = self.conversation.borrow_mut();
+                if std::mem::replace(&mut self.was_away, is_away) || is_away {
+                    // A server that cannot be reached is not silent.
+                    conversation.extend_wait_for_version(now);
+                }
+                conversation.advance(cx, now);
             }
         }
         if self.conversation.borrow().settled() {
@@ -340,6 +349,7 @@ impl ChannelHandler for Handler {
             }
             ChannelEvent::Data { ext: Some(_), data } => {
                 let _ = std::io::stderr().write_all(&data);
+                self.conversation.borrow_mut().extend_wait_for_version(cx.now());
                 cx.consumed(data.len());
             }
             ChannelEvent::Eof | ChannelEvent::Closed => self.lose("Connection closed", cx),

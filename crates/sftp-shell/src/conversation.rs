@@ -241,6 +241,14 @@ impl Conversation {
         self.version_timeout = Some(limit.max(LEAST_PATIENCE));
     }
 
+    /// The wait for the answer to INIT begins again: the server shows otherwise that it works, or the
+    /// connection is interrupted.
+    pub fn extend_wait_for_version(&mut self, now: Instant) {
+        if self.awaited() == Some(PacketType::INIT) && self.quiet_since.is_some() {
+            self.quiet_since = Some(now);
+        }
+    }
+
     /// Returns when users are to be told that the server does not answer, or when it is to be given up.
     fn quiet_deadline(&self) -> Option<Instant> {
         let kind = self.awaited()?;

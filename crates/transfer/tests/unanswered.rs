@@ -4,11 +4,11 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Ended, Setup, TempTree, VERSION_TIMEOUT, copy_with, plan, same_tree, stock, whole_tree};
 use lh_sftp::PacketType;
-use lh_transfer::{Direction, Options};
+use lh_transfer::{Direction, Engine, Options, Side};
 
 /// A server of another make that does not answer some requests: those whose answers are the ones of type
 /// `kind` that `drops` names.
@@ -123,4 +123,23 @@ fn servers_that_do_not_answer_init_are_given_up() {
             assert_eq!(ended.took, VERSION_TIMEOUT);
         }
     }
+}
+
+#[test]
+fn wait_for_init_begins_again_at_a_sign_of_life() {
+    let temp = TempTree::new();
+    let (source, target) = (temp.file("from", 10), temp.join("to"));
+    let (start, side) = (Instant::now(), Side::Target);
+    let mut engine = Engine::new(plan(Direction::Upload, &source, &target), Options::default(), start);
+    engine.open(side);
+    engine.expect_version(side, Some(VERSION_TIMEOUT));
+    let is_given_up = |engine: &mut Engine, now: Instant| {
+        engine.advance(side, &mut Vec::new(), now);
+        engine.has_given_up(side)
+    };
+    assert!(!is_given_up(&mut engine, start));
+    let later = start + VERSION_TIMEOUT;
+    engine.extend_wait_for_version(side, later);
+    assert!(!is_given_up(&mut engine, later));
+    assert!(is_given_up(&mut engine, later + VERSION_TIMEOUT) && engine.is_finished());
 }

@@ -32,6 +32,10 @@ fn a_server_that_does_not_answer_init_is_given_up() {
     conversation.advance(&mut out, now + MOST_QUIET);
     assert!(conversation.told_quiet && !conversation.settled());
     assert_eq!(conversation.next_deadline(), Some(now + LEAST_PATIENCE));
-    conversation.advance(&mut out, now + LEAST_PATIENCE);
+    let later = now + LEAST_PATIENCE;
+    conversation.extend_wait_for_version(later);
+    conversation.advance(&mut out, later);
+    assert!(!conversation.settled());
+    conversation.advance(&mut out, later + LEAST_PATIENCE);
     assert_eq!(conversation.loss(), Some("the server has not answered INIT in 60 s"));
 }

@@ -33,6 +33,8 @@ pub struct JobHandler {
     pub(super) additional: Option<Arc<dyn AdditionalConnections>>,
     pub(super) deadline: Option<Instant>,
     pub(super) closed: bool,
+    /// The session had no connection when this was last looked at.
+    pub(super) was_away: bool,
     pub(super) signals: Option<Arc<Signals>>,
     pub(super) stderr: RemoteStderr,
 }
@@ -50,6 +52,7 @@ impl Job {
             additional: None,
             deadline: None,
             closed: false,
+            was_away: false,
             signals: self.signals(),
             stderr: crate::RemoteStderr::default(),
         }
@@ -68,6 +71,7 @@ impl Job {
             additional: None,
             deadline: None,
             closed: false,
+            was_away: false,
             signals: None,
             stderr: crate::RemoteStderr::default(),
         }
@@ -99,7 +103,12 @@ impl JobHandler {
         if self.signals.is_none() && !self.closed && (self.number, self.connection) == (Some(0), 0) {
             self.signals = self.job.signals();
         }
+        let is_away = cx.control().is_away();
         let mut guard = self.job.lock();
+        if std::mem::replace(&mut self.was_away, is_away) || is_away {
+            // A server that cannot be reached is not silent.
+            guard.engine.extend_wait_for_version(self.side, now);
+        }
         if guard.over.contains(&self.connection) {
             // Only channels that are being closed remain of the connection.
             (self.closed, self.signals) = (true, None);
@@ -187,6 +196,7 @@ impl JobHandler {
                 additional: self.additional.clone(),
                 deadline: None,
                 closed: false,
+                was_away: false,
                 signals: None,
                 stderr: RemoteStderr::default(),
             };
@@ -291,6 +301,7 @@ impl ChannelHandler for JobHandler {
             }
             ChannelEvent::Data { ext: Some(_), data } => {
                 self.stderr.write(&data);
+                self.job.lock().engine.extend_wait_for_version(self.side, cx.now());
                 cx.consumed(data.len());
             }
             ChannelEvent::Eof | ChannelEvent::Closed => self.lost("Connection closed", cx),

@@ -95,6 +95,14 @@ impl Engine {
         }
     }
 
+    /// The wait for the first message of `side` begins again, if it has not come: the server's program shows
+    /// otherwise that it works, or the connection is interrupted.
+    pub fn extend_wait_for_version(&mut self, side: Side, now: Instant) {
+        if let Some(remote) = self.parts.ends.remote(side) {
+            remote.extend_wait_for_version(now);
+        }
+    }
+
     /// Tells the end `side` which SSH server it talks to, by the server's identification line, as far as that
     /// is known.
     pub fn set_server(&mut self, side: Side, identification: Option<&str>) {

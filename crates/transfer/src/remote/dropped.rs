@@ -25,6 +25,13 @@ impl Remote {
         (self.awaits_version, self.version_timeout) = (true, within);
     }
 
+    /// The wait for the answer to INIT begins again: the server shows that it works, or could not be reached.
+    pub(crate) const fn extend_wait_for_version(&mut self, now: Instant) {
+        if !self.ready {
+            self.silence.answered(now);
+        }
+    }
+
     /// Returns true where the server was given up because it did not answer INIT in time.
     pub(crate) const fn has_given_up(&self) -> bool {
         self.silence.has_given_up()
