@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use lh_sftp::extension;
 use lh_sftp::link_order::{Known, LinkOrder};
+use lh_sftp::{PacketType, extension};
 
 use crate::changed::Precision;
 use crate::channels::data_channels::DataChannels;
@@ -222,10 +222,14 @@ impl Ends {
                 }
             }
         }
-        if let Some(kind) = unanswered
-            && !std::mem::replace(&mut self.facts.reported_silence, true)
-        {
-            report.skip(kind.waiting_for_answer(timeout / 2));
+        if let Some(kind) = unanswered {
+            let reported = match kind {
+                PacketType::INIT => &mut self.facts.reported_no_version,
+                _ => &mut self.facts.reported_silence,
+            };
+            if !std::mem::replace(reported, true) {
+                report.skip(kind.waiting_for_answer(timeout / 2));
+            }
         }
         (next, given_up)
     }

@@ -24,6 +24,8 @@ pub(crate) struct TargetFacts {
     pub(crate) reported_same_handle: bool,
     /// It was reported that a server does not answer.
     pub(crate) reported_silence: bool,
+    /// It was reported that a server does not answer INIT.
+    pub(crate) reported_no_version: bool,
 }
 
 impl TargetFacts {

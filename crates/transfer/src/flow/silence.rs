@@ -38,6 +38,8 @@ pub(crate) struct Silence {
     probing: bool,
     /// Users have been told of a silence.
     told: bool,
+    /// Users have been told that the answer to INIT has not come.
+    told_version: bool,
     /// The server did not answer INIT in time.
     given_up: bool,
     /// Number of times that requests were found to be dropped.
@@ -89,9 +91,9 @@ impl Silence {
         now: Instant,
     ) -> Next {
         let since = *self.since.get_or_insert(now);
-        let tell_at = Some(since + timeout / 2).filter(|_| !self.told);
+        let tell_at = Some(since + timeout / 2).filter(|_| !self.told_version);
         if tell_at.is_some_and(|at| now >= at) {
-            self.told = true;
+            self.told_version = true;
             return Next::Tell(PacketType::INIT);
         }
         let give_up_at = limit.map(|limit| since + limit);
@@ -173,6 +175,17 @@ mod tests {
         let given_up = Next::GiveUp(TIMEOUT * 5);
         assert_eq!(silence.look_for_version(limit, TIMEOUT, now + TIMEOUT * 5), given_up);
         assert!(silence.has_given_up());
+    }
+
+    #[test]
+    fn a_slow_start_does_not_hide_a_later_silence() {
+        let (mut silence, now) = (Silence::default(), Instant::now());
+        silence.look_for_version(None, TIMEOUT, now);
+        let told = now + TIMEOUT / 2;
+        assert_eq!(silence.look_for_version(None, TIMEOUT, told), Next::Tell(PacketType::INIT));
+        silence.answered(told);
+        assert_eq!(silence.look(OPEN, TIMEOUT, told), Next::LookAgain(told + TIMEOUT / 2));
+        assert_eq!(silence.look(OPEN, TIMEOUT, told + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
     }
 
     #[test]
