@@ -180,6 +180,7 @@ pub struct Options {
     /// begins with: compared by digests, or byte by byte. Only with [`Options::atomic`].
     pub adopt_partial: bool,
     /// Time without an answer after which requests are taken for dropped once the server answers a later one.
+    /// Also the least time that a server gets for the answer to INIT.
     pub answer_timeout: Duration,
     /// Compare what was written with what was sent.
     pub verify: Verify,

@@ -51,7 +51,7 @@ pub static SCP: Program = Program {
             'X',
             "sftp_option",
             Works,
-            "Tune SFTP: nrequests=n (requests in flight), buffer=bytes (of one request); by default both adapt. answer-timeout=seconds (60): what a server has not answered by then, and a later request it has, is asked for again.",
+            "Tune SFTP: nrequests=n (requests in flight), buffer=bytes (of one request); by default both adapt. answer-timeout=seconds (60): what a server has not answered by then, and a later request it has, is asked for again; also the least time for its first answer.",
         ),
         Flag::plain(
             'Z',

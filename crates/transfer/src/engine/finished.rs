@@ -1,4 +1,4 @@
-//! What the modules that the owner calls have in common: what follows, and has the copy come to its end.
+//! Access to the scheduler, the end of the copy, and what the journal keeps when this process ends.
 
 use crate::engine::Engine;
 use crate::engine::schedule::Scheduler;

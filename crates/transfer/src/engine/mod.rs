@@ -14,7 +14,7 @@
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
-//! | [`finished`] | the way to the scheduler, and has the copy come to its end |
+//! | [`finished`] | access to the scheduler, the end of the copy, and what the journal keeps when this process ends |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
 

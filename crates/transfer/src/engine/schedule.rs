@@ -9,7 +9,7 @@ use crate::token::{AttributeSubject, Side, Token};
 use crate::tree::walk::TreeLimits;
 use crate::{Event, capabilities};
 
-/// What follows from answers and from work that has ended: the steps of a copy, in their order.
+/// Acts on answers and on finished work: takes the next step of each file and directory.
 ///
 /// Its methods are spread over the modules of [`engine`](crate::engine) beside this one.
 #[derive(Debug)]
