@@ -1,4 +1,5 @@
-//! What users at a terminal see while the connection of their session is away, and how they end it (`Resume`).
+//! What users at a terminal see while the connection of their session is away, and how they end it
+//! (`Resume`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

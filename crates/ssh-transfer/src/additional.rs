@@ -26,8 +26,8 @@ use crate::load::Gauge;
 /// Channels of one additional connection: the limit of OpenSSH's server.
 const CHANNELS: usize = 10;
 
-/// Seconds of silence after which the server is asked whether it lives, where `ServerAliveInterval` is not set.
-/// Losing an additional connection costs little, so this is shorter than for one that ends the copy.
+/// Seconds of silence after which the server is asked whether it lives, where `ServerAliveInterval` is not
+/// set. Losing an additional connection costs little, so this is shorter than for one that ends the copy.
 const ALIVE_INTERVAL: u64 = 10;
 
 /// Purpose of an additional connection.

@@ -8,8 +8,8 @@ const LONGEST_GAP: Duration = Duration::from_secs(5);
 /// Pause that a link is granted after one that was replaced without having delivered anything.
 const FIRST_GAP: Duration = Duration::from_secs(1);
 
-/// Packets after which a link needs no more time because of its predecessor: it delivers, so that a silence is
-/// suspicious. A busy server serves a key exchange and some answers with fewer.
+/// Packets after which a link needs no more time because of its predecessor: it delivers, so that a silence
+/// is suspicious. A busy server serves a key exchange and some answers with fewer.
 const PROVEN: u64 = 64;
 
 /// Patience with the present link. A link that delivers again although it had counted as silent is slow. So,

@@ -96,7 +96,8 @@ impl Spread<'_> {
         // OpenSSH's server and Longhaul's, which both have this, obey the flags.
         let known = |remote: &Remote| remote.is_ours() || remote.session().supports(extension::LSETSTAT);
         let obeys = self.ends.target.as_ref().is_some_and(known);
-        // A server may still tell the size from before the first OPEN, which must not be taken for the data's.
+        // A server may still tell the size from before the first OPEN, which must not be taken for the
+        // data's.
         let has_data = self.tasks.files.get(key).is_some_and(|file| {
             let old_size = file.handles.told.max(file.taken.kept);
             file.requests.next > old_size && file.holes.passed.is_empty() && !file.holes.left_out
