@@ -7,8 +7,8 @@ use std::process::Command;
 
 use lh_sys::spawn::Program;
 
+use crate::detached::Detached;
 use crate::options::user_shell;
-use crate::proxy::Detached;
 
 /// Runs `command` in the user's shell and returns the connected socket it passes. With `detached`, it has no
 /// terminal.

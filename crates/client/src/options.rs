@@ -10,8 +10,8 @@ use lh_crypto::FingerprintHash;
 use lh_sys::errno_text;
 use lh_sys::private_group::Place;
 
+use crate::detached::Detached;
 use crate::log::Log;
-use crate::proxy::Detached;
 use crate::ticket::Ticket;
 use crate::ui::{LogLevel, UserInterface};
 

@@ -3,19 +3,19 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::detached::{Detached, Process, locked};
 use crate::farewell::END_SIGNALS;
 use crate::options::user_shell;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
 use lh_sys::signals;
-use lh_sys::spawn::{spawn_detached, spawn_unblocked};
+use lh_sys::spawn::spawn_unblocked;
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Longest wait for the exit of a command that has closed its pipes.
 const EXIT: Duration = Duration::from_millis(200);
@@ -29,63 +29,6 @@ pub(crate) struct ProxyCommand {
     process: Arc<Mutex<Process>>,
 }
 
-/// The process of a command.
-#[derive(Debug)]
-pub(crate) struct Process {
-    child: Child,
-    /// The process leads a session of its own.
-    is_detached: bool,
-}
-
-impl Process {
-    /// Sends SIGHUP, to all processes of a command with a session of its own.
-    fn hang_up(&mut self) {
-        let pid = Pid::from_child(&self.child);
-        // In a forked copy, `try_wait` fails: the command is not its child and may still run.
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            let kill = if self.is_detached { kill_process_group } else { kill_process };
-            let _ = kill(pid, Signal::HUP);
-        }
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Commands without a terminal, for a client that ends: a command that asks for a password would read what
-/// the user types for the shell. Their messages are dropped, because they would come after the prompt.
-#[derive(Debug, Clone, Default)]
-pub struct Detached(Arc<Mutex<DetachedCommands>>);
-
-#[derive(Debug, Default)]
-struct DetachedCommands {
-    started: Vec<Arc<Mutex<Process>>>,
-    is_over: bool,
-}
-
-impl Detached {
-    /// Starts a command, unless they have been hung up.
-    pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Arc<Mutex<Process>>> {
-        // Held while the command starts, so that none is missed.
-        let mut commands = locked(&self.0);
-        if commands.is_over {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        let child = spawn_detached(command.env("SSH_ASKPASS_REQUIRE", "never").stderr(Stdio::null()))?;
-        let process = Arc::new(Mutex::new(Process { child, is_detached: true }));
-        commands.started.push(Arc::clone(&process));
-        Ok(process)
-    }
-
-    /// Sends SIGHUP to all commands that run, whichever thread uses them. No other is started.
-    pub(crate) fn hang_up(&self) {
-        let mut commands = locked(&self.0);
-        commands.is_over = true;
-        commands.started.drain(..).for_each(|process| locked(&process).hang_up());
-    }
-}
-
 impl ProxyCommand {
     /// Starts `command` in the user's shell, with the connection on its standard input and output. With
     /// `detached`, it has no terminal.
@@ -96,10 +39,7 @@ impl ProxyCommand {
         // A session that is resumed connects on a thread of a program that collects signals.
         let process = match detached {
             Some(detached) => detached.spawn(&mut shell)?,
-            None => {
-                let child = spawn_unblocked(&mut shell)?;
-                Arc::new(Mutex::new(Process { child, is_detached: false }))
-            }
+            None => Process::attached(spawn_unblocked(&mut shell)?),
         };
         let command = Self { process };
         let pipes = {

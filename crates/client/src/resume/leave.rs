@@ -14,9 +14,10 @@ use rustix::process::Signal;
 
 use super::Resuming;
 use super::attempt::{Attempt, AttemptReport};
+use crate::detached::Detached;
 use crate::farewell::LEAVE_TEXT;
 use crate::options::Options;
-use crate::proxy::{Detached, ProxyCommand};
+use crate::proxy::ProxyCommand;
 use crate::ui::LogLevel;
 
 /// Time between two looks for a signal.
