@@ -28,7 +28,7 @@ pub enum Said {
     Line(Vec<u8>),
     /// There are no more lines.
     End,
-    /// Asks for completions of the word before the cursor, by [`Console::answer`].
+    /// Asks for completions of the word before the cursor, by `Console::answer`.
     Complete {
         /// The line as far as the cursor.
         line: String,
