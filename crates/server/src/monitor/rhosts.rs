@@ -241,7 +241,7 @@ mod tests {
         assert!(allowed(IgnoreRhosts::ShostsOnly) && !allowed(IgnoreRhosts::Yes));
         std::fs::remove_file(home.path().join(".shosts")).unwrap();
         // Group or others could have written this file.
-        set_permissions(&rhosts, Permissions::from_mode(0o664)).unwrap();
+        set_permissions(&rhosts, Permissions::from_mode(0o646)).unwrap();
         assert!(!allowed(IgnoreRhosts::No));
         set_permissions(&rhosts, Permissions::from_mode(0o644)).unwrap();
         set_permissions(home.path(), Permissions::from_mode(0o777)).unwrap();
