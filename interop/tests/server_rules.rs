@@ -103,7 +103,7 @@ fn strict_modes_refuse_what_others_can_write() {
     // Outside of the home directory all directories up to the root are checked, and /tmp is writable for all.
     assert_eq!(scene.ssh(&[], &["true"]).code, 255);
     scene.logged("Authentication refused: bad ownership or modes for directory");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
     assert_eq!(scene.ssh(&[], &["true"]).code, 255);
     scene.logged(&format!("Authentication refused: bad ownership or modes for file {}", file.display()));
 }
