@@ -106,6 +106,18 @@ sessions_ended
 grep -hoE "(Authentication refused|Could not open user|User '.*' is not a regular).*" /var/log/sshd.log | uniq
 "#,
         sees: &["usual: accepted\n", "keysroot: accepted\n", "keyslistopen: refused\n"],
+        differs: &[
+            (
+                "grouplist: refused",
+                "grouplist: accepted",
+                "an access control list lets another user write, which Debian's own change does not look at",
+            ),
+            (
+                "Authentication refused: bad ownership or modes for file /home/grouplist/.ssh/authorized_keys\n",
+                "",
+                "the same",
+            ),
+        ],
         ends: Ends::Server,
         ..RECIPE
     }
