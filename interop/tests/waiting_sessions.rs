@@ -214,8 +214,10 @@ fn a_waiting_session_that_gets_a_port_offers_all() {
         assert!(!gets.said().contains("forwarding failed"), "{}", server.log());
         count(&server, GIVEN) == 1 && count(&server, &listens) + count(&server, &refused) == 3
     });
-    round_trip(port, 1000);
-    round_trip(other, 1000);
+    for port in [port, other] {
+        gets.wait_for_port(port);
+        round_trip(port, 1000);
+    }
 }
 
 /// No session is ended for a port that another user's listener keeps from being bound all the same.
