@@ -6,11 +6,10 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::str::FromStr;
 
+use lh_sys::unix_sockets::AbstractNames;
+
 /// Prefix of the identifier in a socket address.
 const PREFIX: &str = "lhsshd-monitor-";
-
-/// The kernel's table of Unix sockets.
-const TABLE: &str = "/proc/net/unix";
 
 /// Identifier of a session on this host: eight hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,22 +61,14 @@ impl FromStr for Id {
 /// # Errors
 /// `/proc/net/unix` cannot be read.
 pub fn find() -> io::Result<Vec<Id>> {
-    let table = std::fs::read(TABLE)?;
-    let mut ids = ids_of(&table);
+    let mut ids = ids_of(&AbstractNames::read()?);
     ids.sort_unstable();
     ids.dedup();
     Ok(ids)
 }
 
-/// Returns the identifiers in the kernel's table. The last field of a line is the address, with `@` in front
-/// of an abstract one. Accepted connections have the address of their listener.
-fn ids_of(table: &[u8]) -> Vec<Id> {
-    let name = |line: &[u8]| {
-        let at = line.iter().rposition(|byte| *byte == b' ')?;
-        let word = std::str::from_utf8(line.get(at + 1..)?).ok()?;
-        word.strip_prefix('@')?.strip_prefix(PREFIX)?.parse().ok()
-    };
-    table.split(|byte| *byte == b'\n').filter_map(name).collect()
+fn ids_of(names: &AbstractNames) -> Vec<Id> {
+    names.iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -101,7 +92,7 @@ mod tests {
             0000000000000000: 00000002 00000000 00010000 0001 01 13 @lhsshd-monitor-nonsense\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 14 @\xff\xfe\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 15\n";
-        assert_eq!(ids_of(table), [Id::new(0xbeef)]);
+        assert_eq!(ids_of(&AbstractNames::of_table(table)), [Id::new(0xbeef)]);
     }
 
     #[test]

@@ -96,6 +96,7 @@ pub mod time;
 pub mod title;
 pub mod tun;
 pub mod tuning;
+pub mod unix_sockets;
 pub mod users;
 
 pub use errno_text::errno_text;

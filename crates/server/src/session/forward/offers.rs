@@ -18,6 +18,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use lh_driver::{ControlCx, Interest, Interests, Ready, Source};
+use lh_sys::unix_sockets::AbstractNames;
 
 use super::tcp_table;
 use crate::log::{debug, info};
@@ -28,9 +29,6 @@ const PER_TURN: usize = 16;
 
 /// Time for which the client of a session with programs is waited for before its listeners are given.
 const PAUSE: Duration = Duration::from_secs(2);
-
-/// The kernel's table of Unix sockets.
-const TABLE: &str = "/proc/net/unix";
 
 /// Largest number of sessions that are asked for a port at every address. Any user may bind names like ours.
 const MAX_OFFERS: usize = 256;
@@ -59,7 +57,7 @@ impl Offer {
         }
         // Without the table, for instance in a chroot, the offers at single addresses are not found.
         let mut offers =
-            std::fs::read(TABLE).map_or_else(|_| Vec::new(), |table| Self::of_port(&table, address));
+            AbstractNames::read().map_or_else(|_| Vec::new(), |names| Self::of_port(&names, address));
         if !offers.is_empty() && tcp_table::has_other_users_listener(address, own_uid()) {
             return Vec::new();
         }
@@ -68,19 +66,17 @@ impl Offer {
         offers
     }
 
-    /// Returns the offers in the kernel's table that are for the port of `address`, in its family. The last
-    /// field of a line is the socket's address, with `@` in front of an abstract one. At most [`MAX_OFFERS`].
-    fn of_port(table: &[u8], address: SocketAddr) -> Vec<Self> {
-        let prefix = format!("@{}", Self::named("tcp-").0);
-        let of_line = |line: &[u8]| {
-            let at = line.iter().rposition(|byte| *byte == b' ')?;
-            let name = std::str::from_utf8(line.get(at + 1..)?).ok()?.strip_prefix(&prefix)?;
-            let offered: SocketAddr = name.parse().ok()?;
+    /// Returns the offers among `names` that are for the port of `address`, in its family. At most
+    /// [`MAX_OFFERS`].
+    fn of_port(names: &AbstractNames, address: SocketAddr) -> Vec<Self> {
+        let prefix = Self::named("tcp-").0;
+        let of_name = |name: &str| {
+            let offered: SocketAddr = name.strip_prefix(&prefix)?.parse().ok()?;
             let matches = offered.port() == address.port() && offered.is_ipv4() == address.is_ipv4();
             matches.then(|| Self::of_address(offered))
         };
         let mut offers: Vec<Self> = Vec::new();
-        for offer in table.split(|byte| *byte == b'\n').filter_map(of_line) {
+        for offer in names.iter().filter_map(of_name) {
             // Connections that were accepted have the address of their listener.
             if !offers.contains(&offer) {
                 offers.push(offer);
@@ -269,12 +265,12 @@ mod tests {
         .iter()
         .map(|name| line(name))
         .collect();
-        let found = |at: &str| Offer::of_port(table.as_bytes(), address(at));
+        let found = |at: &str| Offer::of_port(&AbstractNames::of_table(table.as_bytes()), address(at));
         assert_eq!(found("0.0.0.0:8080"), offers(&["127.0.0.1:8080", "192.0.2.7:8080"]));
         assert_eq!(found("[::]:8080"), offers(&["[::1]:8080"]));
         let names = (0..2000).map(|n| format!("@lhsshd-forward-{uid}-tcp-10.1.{}.{}:8080", n / 250, n % 250));
         let table: String = names.map(|name| line(&name)).collect();
-        let found = Offer::of_port(table.as_bytes(), address("0.0.0.0:8080"));
+        let found = Offer::of_port(&AbstractNames::of_table(table.as_bytes()), address("0.0.0.0:8080"));
         assert_eq!(found.len(), MAX_OFFERS);
     }
 
