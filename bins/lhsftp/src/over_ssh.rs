@@ -5,11 +5,9 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lh_client::{AttemptFailure, ClientError, ResumeLimit, Start};
+use lh_client::{ClientError, Start};
 use lh_config::client::Request;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
@@ -17,10 +15,11 @@ use lh_driver::{
 use lh_sftp_shell::{Carrier, Conversation, Watch, say};
 use lh_ssh_transfer::Connection;
 use lh_sys::signals;
+use lh_sys::termios::is_in_foreground;
 use lh_terminal::TerminalUi;
 use lh_transfer::JobHandler;
-use rustix::process::{Signal, getpgrp};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+use rustix::process::Signal;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// Subsystem or command of the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,37 +67,10 @@ impl SavedTerminal {
         let stdin = std::io::stdin();
         // In the background, this would stop the program.
         if let Some(modes) = &self.0
-            && tcgetpgrp(&stdin).is_ok_and(|group| group == getpgrp())
+            && is_in_foreground(&stdin).unwrap_or(false)
         {
             let _ = tcsetattr(&stdin, OptionalActions::Now, modes);
         }
-    }
-}
-
-/// Notes whether the session has a connection. Sets no limit of its own.
-struct AwayFlag(Arc<AtomicBool>);
-
-impl ResumeLimit for AwayFlag {
-    fn on_lost(&mut self, _now: Instant) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn on_failed(&mut self, _failure: AttemptFailure, _now: Instant) {}
-
-    fn on_resumed(&mut self, _now: Instant) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-
-    fn is_over(&mut self, _now: Instant) -> bool {
-        false
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    fn can_log_in(&self) -> bool {
-        false
     }
 }
 
@@ -159,7 +131,6 @@ pub(crate) fn open(
     let watch = conversation.borrow().watch();
     let next = Rc::new(Cell::new(None));
     let (ending, ended) = (Rc::new(OnceCell::new()), Rc::new(Cell::new(None)));
-    let is_away = Arc::new(AtomicBool::new(false));
     let handler = Handler {
         conversation: Rc::clone(conversation),
         watch,
@@ -168,7 +139,6 @@ pub(crate) fn open(
         copy: None,
         ending: Rc::clone(&ending),
         ended: Rc::clone(&ended),
-        is_away: Arc::clone(&is_away),
         was_away: false,
     };
     conversation.borrow_mut().wait_for_login();
@@ -191,7 +161,6 @@ pub(crate) fn open(
         let _ = ending.set(socket);
     }
     connection.signals_are_handled();
-    connection.limit_resumption(Box::new(AwayFlag(is_away)));
     Ok(Channel { connection, start, channels, id, next, ended, terminal, has_user: false })
 }
 
@@ -260,9 +229,7 @@ struct Handler {
     /// See [`ending`]; empty before the login.
     ending: Rc<OnceCell<UnixStream>>,
     ended: Rc<Cell<Option<u8>>>,
-    /// The session has no connection.
-    is_away: Arc<AtomicBool>,
-    /// It had none when this was last looked at.
+    /// The session had no connection when this was last looked at.
     was_away: bool,
 }
 
@@ -292,7 +259,7 @@ impl Handler {
                 pass_on(copy, cx);
             } else {
                 let now = cx.now();
-                let is_away = self.is_away.load(Ordering::Relaxed);
+                let is_away = cx.control().is_away();
                 let mut conversation = self.conversation.borrow_mut();
                 if std::mem::replace(&mut self.was_away, is_away) || is_away {
                     // A server that cannot be reached is not silent.
@@ -390,7 +357,7 @@ impl ChannelHandler for Handler {
         match token {
             CONSOLE => self.conversation.borrow_mut().wake(),
             // A command that waits for the connection cannot end.
-            SIGNALS if self.is_away.load(Ordering::Relaxed) => {
+            SIGNALS if cx.control().is_away() => {
                 if self.watch.take_signals() {
                     return self.end(Signal::INT.as_raw() as u8, cx);
                 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::termios::{
     ControlModes, InputModes, LocalModes, OptionalActions, OutputModes, SpecialCodeIndex as Code, isatty,
-    tcgetattr, tcgetwinsize, tcsetattr,
+    tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
 };
 pub use rustix::termios::{Termios, Winsize};
 
@@ -172,6 +172,14 @@ pub fn set_modes(slave: impl AsFd, modes: &[u8]) -> io::Result<()> {
 /// True when the descriptor is a terminal.
 pub fn is_terminal(fd: impl AsFd) -> bool {
     isatty(fd)
+}
+
+/// True when this process belongs to the terminal's foreground group.
+///
+/// # Errors
+/// The descriptor is not this process's controlling terminal.
+pub fn is_in_foreground(terminal: impl AsFd) -> io::Result<bool> {
+    Ok(tcgetpgrp(terminal)? == rustix::process::getpgrp())
 }
 
 /// Window size; zeros where the descriptor is not a terminal.

@@ -213,7 +213,7 @@ fn width() -> usize {
 }
 
 fn in_foreground() -> bool {
-    rustix::termios::tcgetpgrp(std::io::stdout()).is_ok_and(|group| group == rustix::process::getpgrp())
+    lh_sys::termios::is_in_foreground(std::io::stdout()).unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use rustix::process::getpgrp;
-use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
+use lh_sys::termios::is_in_foreground;
+use rustix::termios::{LocalModes, tcgetattr};
 
 use crate::ui::LogLevel;
 
@@ -111,7 +111,7 @@ impl Drop for Status {
 
 /// True while the terminal belongs to another program, such as the shell that has started this one with `&`.
 fn is_in_background() -> bool {
-    tcgetpgrp(std::io::stderr()).is_ok_and(|group| group != getpgrp())
+    is_in_foreground(std::io::stderr()).is_ok_and(|is_there| !is_there)
 }
 
 fn text(shown: Shown, keys: &str) -> String {
