@@ -4,7 +4,7 @@ use crate::end::{AsFound, Change, Done, FaultKind, Op, Outcome, fault_of, path_o
 use crate::place::{PartFiles, PlaceNext};
 use crate::table::Key;
 use crate::target_facts::UncommonOpens;
-use crate::task::place::{part_name, random_tag};
+use crate::task::place::part_name;
 use crate::task::probe::{AtTarget, OpeningPart, Probe, Replacing};
 use crate::task::state::{Found, Opening, State, Target};
 use crate::token::{FileStep, PlaceStep, Side, Token};
@@ -133,11 +133,8 @@ impl PartFiles<'_> {
                         // This copy must not write to the part file any more: removes it.
                         self.ends.start(Side::Target, Op::Remove(part), Token::Nothing);
                     }
-                    // Another name, which nothing can go on with later. The journal notes it: what is left of
-                    // it is removed with the next attempt.
-                    file.place.part = Some(part_name(&file.item.target, &random_tag()));
-                    let opening = OpeningPart { random: true, ..OpeningPart::default() };
-                    return self.open_part(key, AsFound::Fresh, opening);
+                    // The journal notes the name: what is left under it is removed with the next attempt.
+                    return self.open_under_own_name(key);
                 }
                 self.report_in_place(key, &fault);
                 return PlaceNext::InPlace;

@@ -105,15 +105,13 @@ impl PartFiles<'_> {
             return PlaceNext::InPlace;
         }
         let target = file.item.target.clone();
-        let own_name = file.item.own_name;
-        let tag = tag_of(&file.item).filter(|_| !own_name);
-        file.place.tag = tag;
-        let named_by = if own_name { random_tag() } else { tag.unwrap_or_default() };
-        file.place.part = Some(part_name(&target, &named_by));
-        if own_name {
-            let opening = OpeningPart { random: true, ..OpeningPart::default() };
-            return self.open_part(key, AsFound::Fresh, opening);
+        if file.item.own_name {
+            file.place.tag = None;
+            return self.open_under_own_name(key);
         }
+        let tag = tag_of(&file.item);
+        file.place.tag = tag;
+        file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
         if file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created) {
             return self.open_part(key, AsFound::Fresh, OpeningPart::default());
         }
@@ -170,6 +168,13 @@ impl PartFiles<'_> {
         file.outstanding += 1;
         let token = Token::File(key, FileStep::Place(PlaceStep::Link));
         self.ends.start(Side::Target, Op::RealPath(&file.item.target), token);
+    }
+
+    /// Opens a part file with a random name, which nothing can go on with later.
+    fn open_under_own_name(&mut self, key: Key) -> PlaceNext {
+        let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
+        file.place.part = Some(part_name(&file.item.target, &random_tag()));
+        self.open_part(key, AsFound::Fresh, OpeningPart { random: true, ..OpeningPart::default() })
     }
 
     fn open_part(&mut self, key: Key, as_found: AsFound, mut opening: OpeningPart) -> PlaceNext {
