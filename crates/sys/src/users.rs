@@ -97,43 +97,40 @@ pub fn current() -> io::Result<Option<User>> {
 
 /// The group with this id; `None` when there is none.
 pub fn group_by_gid(gid: u32) -> io::Result<Option<Group>> {
-    with_buffer(|buffer| {
-        // SAFETY: all-zero bytes are a valid `group`: integers and null pointers.
-        let mut entry: libc::group = unsafe { std::mem::zeroed() };
-        let mut found = std::ptr::null_mut();
-        // SAFETY: every pointer is valid for the call, and the length is the buffer's own.
-        let status =
-            unsafe { libc::getgrgid_r(gid, &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
-        // SAFETY: when `found` is set, `gr_name` points into `buffer`, which is still alive.
-        answer(status, found.is_null(), || Group { name: unsafe { text(entry.gr_name) }, gid: entry.gr_gid })
-    })
+    // SAFETY: the entry's name is a valid string.
+    entry_of_group(gid, |entry| Group { name: unsafe { text(entry.gr_name) }, gid: entry.gr_gid })
 }
 
 /// The name of the group with this id, and the members that the group database lists; `None` when there is no
 /// such group. Users whose primary group it is need not be listed.
 pub fn members_of_group(gid: u32) -> io::Result<Option<(String, Vec<String>)>> {
+    entry_of_group(gid, |entry| {
+        // SAFETY: the entry's name is a valid string.
+        let name = unsafe { text(entry.gr_name) };
+        let mut members = Vec::new();
+        let mut next = entry.gr_mem;
+        // SAFETY: `gr_mem` is an array of pointers to strings that ends with a null pointer, or null itself.
+        while !next.is_null() && !unsafe { *next }.is_null() {
+            // SAFETY: as above; the string is one of the array.
+            members.push(unsafe { text(*next) });
+            // SAFETY: the element before the terminating null pointer has a successor.
+            next = unsafe { next.add(1) };
+        }
+        (name, members)
+    })
+}
+
+/// Looks up a group's entry, whose strings are valid while `read` runs.
+fn entry_of_group<T>(gid: u32, read: impl Fn(&libc::group) -> T) -> io::Result<Option<T>> {
     with_buffer(|buffer| {
         // SAFETY: all-zero bytes are a valid `group`: integers and null pointers.
         let mut entry: libc::group = unsafe { std::mem::zeroed() };
         let mut found = std::ptr::null_mut();
-        // SAFETY: every pointer is valid for the call, and the length is the buffer's own.
+        // SAFETY: every pointer is valid for the call, and the length is the buffer's own. The strings of a
+        // found entry point into `buffer`, which outlives the call of `read`.
         let status =
             unsafe { libc::getgrgid_r(gid, &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
-        answer(status, found.is_null(), || {
-            // SAFETY: when `found` is set, `gr_name` points into `buffer`, which is still alive.
-            let name = unsafe { text(entry.gr_name) };
-            let mut members = Vec::new();
-            let mut next = entry.gr_mem;
-            // SAFETY: `gr_mem` is an array of pointers to strings in `buffer` that ends with a null pointer,
-            // or null itself.
-            while !next.is_null() && !unsafe { *next }.is_null() {
-                // SAFETY: as above; the string is one of the array.
-                members.push(unsafe { text(*next) });
-                // SAFETY: the element before the terminating null pointer has a successor.
-                next = unsafe { next.add(1) };
-            }
-            (name, members)
-        })
+        answer(status, found.is_null(), || read(&entry))
     })
 }
 
