@@ -61,8 +61,9 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     let mut show = Show::new(arguments, record.seen.clone());
     let options = durable::options(arguments, &plan, hosts);
     let mut engine = Engine::new(plan, options, Instant::now());
+    let is_server = matches!(arguments.via, HostAccess::Server(_));
     // A program that leads to a host may have to ask for a password first.
-    let limit = matches!(arguments.via, HostAccess::Server(_)).then_some(VERSION_TIMEOUT);
+    let limit = is_server.then_some(VERSION_TIMEOUT);
     for end in &ends {
         engine.open(end.side);
         engine.expect_version(end.side, limit);
@@ -70,7 +71,6 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     let start = limits::Start::now();
     run(&mut engine, &mut ends, &mut show);
     let mut summary = engine.summary();
-    let is_server = matches!(arguments.via, HostAccess::Server(_));
     for end in ends.iter_mut().filter(|end| is_server && summary.lost && !end.ended) {
         // What never answered may not end with its input either. A program that leads to a host is left to
         // itself: it may have changed the modes of the terminal to ask for a password.

@@ -247,7 +247,9 @@ impl Site {
     pub(super) fn settle(&self) -> Result<(), String> {
         let serving = || {
             let all = self.serving();
-            for found in Sessions::ask().unwrap_or_default().found {
+            let sessions =
+                if all.is_empty() { Sessions::default() } else { Sessions::ask().unwrap_or_default() };
+            for found in sessions.found {
                 if found.session.wait.is_some() && all.contains(&found.session.pid) {
                     // It may have ended meanwhile; if not, its processes stay in the list.
                     let _ = lh_session_list::end(found.id);

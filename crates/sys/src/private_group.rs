@@ -19,8 +19,8 @@ pub enum Place<'a> {
     At(&'a Path),
 }
 
-/// Returns whether nobody but `uid` and root can write this file by its mode: it belongs to one of them, and
-/// if its group may write, that is the user's own group ([`is_private`]) and no access control list names
+/// Returns whether only `uid` and root can write this file by its mode: it belongs to one of them, and if its
+/// group may write, that is the user's own group ([`is_private`]) and no access control list names
 /// others.
 pub fn only_owner_writes(metadata: &Metadata, place: Place<'_>, uid: u32) -> bool {
     const GROUP_WRITES: u32 = 0o020;
@@ -100,7 +100,7 @@ mod tests {
         assert!(of(&[], "countess:x:1000:1001::/home/ada:/bin/sh\n"));
         assert!(!of(&["bob"], "") && !of(&["ada", "bob"], ""));
         assert!(!of(&[], "bob:x:1002:1001::/home/bob:/bin/sh\n"));
-        // Whose number cannot be read is somebody else.
+        // A user whose number cannot be read is another one.
         assert!(!of(&[], "bob:x::1001::/home/bob:/bin/sh\n"));
     }
 
@@ -120,7 +120,7 @@ mod tests {
         };
         assert!(check(0o644, uid) && check(0o600, uid));
         assert!(!check(0o646, uid) && !check(0o666, uid));
-        // Nobody else's file, whatever its mode; root's is read by everyone.
+        // Not another user's file, with any mode; root's is trusted for all.
         assert_eq!(check(0o644, uid + 12345), uid == 0);
         assert!(!check(0o664, uid + 12345));
         assert_eq!(check(0o664, uid), is_private(std::fs::metadata(&path).unwrap().gid(), uid));
