@@ -164,7 +164,6 @@ impl Page {
             let state = match flag.support {
                 Support::Works => "works".to_owned(),
                 Support::Accepted(why) => format!("accepted without effect: {why}"),
-                Support::NotYet => "not yet (refused with a message)".to_owned(),
                 Support::Gone(words) => format!("refused, as by OpenSSH: \"{words}\""),
             };
             let spelled = flag.spelled();
@@ -196,7 +195,6 @@ impl Page {
                 Status::AcceptedWithoutEffect(why) => format!("accepted without effect: {why}"),
                 Status::Library { name, .. } => format!("works where {name} is installed"),
                 Status::Deprecated => "ignored, as OpenSSH does".to_owned(),
-                Status::NotYet => "not yet (read and checked; a note says so when it is set)".to_owned(),
             };
             let mut names = vec![row.name];
             names.extend(row.aliases);

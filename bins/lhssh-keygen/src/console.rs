@@ -45,11 +45,6 @@ pub(crate) fn silent_fatal() -> Failure {
     fatal("")
 }
 
-/// Error for a function of ssh-keygen that is not implemented yet.
-pub(crate) fn unsupported(what: impl AsRef<str>) -> Failure {
-    error(format!("{}: {} not supported yet", program(), what.as_ref()))
-}
-
 /// Program name for messages: OpenSSH's where the program was called by that name.
 pub(crate) fn program() -> &'static str {
     KEYGEN.called()

@@ -10,7 +10,7 @@ use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::console::{
-    Outcome, ask_file, fatal, print, program, shown, silent, ssh_directory, unsupported, user_at_host, warn,
+    Outcome, ask_file, fatal, print, program, shown, silent, ssh_directory, user_at_host, warn,
 };
 use crate::enroll;
 use crate::files;
@@ -77,9 +77,8 @@ impl Family {
                 ..1024 => return Err(fatal("Invalid RSA key length: minimum is 1024 bits")),
                 16385.. => return Err(fatal("Invalid RSA key length: maximum is 16384 bits")),
                 bits if bits.is_multiple_of(128) => (KeyType::Rsa, Some(bits)),
-                bits => {
-                    return Err(unsupported(format!("RSA keys of {bits} bits (only multiples of 128) are")));
-                }
+                // AWS-LC makes no others.
+                _ => return Err(fatal("Invalid RSA key length: must be a multiple of 128 bits")),
             },
         }))
     }

@@ -27,9 +27,6 @@ pub enum Status {
     },
     /// An old keyword: parsed and ignored, as in OpenSSH.
     Deprecated,
-    /// The keyword is parsed and checked, but not implemented yet. Its implementation changes this to
-    /// `Works`.
-    NotYet,
 }
 
 /// Status of the Kerberos keywords.
@@ -94,17 +91,11 @@ impl Keyword {
         line.unwrap_or_default().trim_matches('`')
     }
 
-    /// Returns the note about a configured value that does less than its manual page promises. `None` if
-    /// there is nothing to report, as for values that only confirm the default or switch the feature off.
-    pub(crate) fn shortfall(&self, value: &str) -> Option<String> {
-        let value = value.trim();
-        let off = ["no", "none", "false"].iter().any(|word| value.eq_ignore_ascii_case(word));
+    /// Returns the note for a configuration that sets a keyword without effect.
+    pub(crate) fn no_effect_note(&self) -> Option<String> {
         match self.status {
             Status::AcceptedWithoutEffect(why) => Some(format!("{} has no effect: {why}", self.name)),
-            Status::NotYet if !off && !value.eq_ignore_ascii_case(self.default) => {
-                Some(format!("{} is not supported yet", self.name))
-            }
-            Status::NotYet | Status::Works | Status::Deprecated | Status::Library { .. } => None,
+            Status::Works | Status::Deprecated | Status::Library { .. } => None,
         }
     }
 

@@ -28,7 +28,6 @@ pub(super) fn program(program: &Program) -> String {
             Support::Accepted(why) => {
                 let _ = writeln!(out, "Accepted without effect: {}.", text(why));
             }
-            Support::NotYet => out.push_str("Not supported yet; refused.\n"),
             Support::Gone(words) => {
                 let _ = writeln!(out, "Refused: {}.", text(words));
             }

@@ -157,7 +157,6 @@ fn keywords(table: &[Keyword], server: bool, out: &mut String) {
                 let _ = writeln!(out, "Only where {} is installed.", text(name));
             }
             Status::Deprecated => out.push_str("Old; ignored.\n"),
-            Status::NotYet => out.push_str("Read and checked, but not supported yet.\n"),
         }
         let _ = writeln!(out, ".sp\nExample:\n.RS\n.nf\n{}\n.fi\n.RE", text(row.example()));
     }

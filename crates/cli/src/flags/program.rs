@@ -5,9 +5,6 @@
 //! flags. The first operand ends them too, except that `ssh` accepts flags once more after the host. Long
 //! options are ours: `--help`, `--version`, and those for which OpenSSH has no letter. Their value follows as
 //! the next argument or after `=`.
-//!
-//! A flag that a program knows but does not implement yet is an error with a message: ignoring it would let a
-//! script rely on a forward or a restriction that does not exist.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -15,15 +12,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::parsed::{Parsed, Stop};
 
-/// State of a flag's implementation.
+/// What a program does with a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// Implemented.
+    /// Does what its description says.
     Works,
     /// Accepted without effect, for the given reason.
     Accepted(&'static str),
-    /// Known and refused with a message, because it is not implemented yet.
-    NotYet,
     /// Refused by OpenSSH too. Holds its error message; the exit status is 255.
     Gone(&'static str),
 }
@@ -40,7 +35,7 @@ pub struct Flag {
     pub long: Option<&'static str>,
     /// Placeholder of the flag's value; `None` for a flag without a value.
     pub value: Option<&'static str>,
-    /// State of its implementation.
+    /// What the program does with it.
     pub support: Support,
     /// Description for help and manual page.
     pub help: &'static str,
@@ -218,7 +213,7 @@ impl Program {
                     let missing = || self.usage_error(&format!("option requires an argument -- {short}"));
                     Some(rest.next().ok_or_else(missing)?)
                 };
-                self.usable(flag)?;
+                Self::usable(flag)?;
                 parsed.flags.push((short, value));
             }
         }
@@ -257,16 +252,14 @@ impl Program {
                 Some(rest.next().ok_or_else(missing)?)
             }
         };
-        self.usable(flag)?;
+        Self::usable(flag)?;
         parsed.long.push((name, value));
         Ok(())
     }
 
-    /// Returns an error for a flag that is known but not implemented.
-    fn usable(&self, flag: &Flag) -> Result<(), Stop> {
-        let spelled = flag.spelled();
+    /// Returns OpenSSH's error for a flag that it refuses.
+    fn usable(flag: &Flag) -> Result<(), Stop> {
         match flag.support {
-            Support::NotYet => Err(self.error(&format!("option {spelled} is not supported yet"))),
             Support::Gone(words) => Err(Stop { out: String::new(), err: format!("{words}\n"), status: 255 }),
             Support::Works | Support::Accepted(_) => Ok(()),
         }
@@ -328,7 +321,6 @@ impl Program {
             let note = match flag.support {
                 Support::Works => String::new(),
                 Support::Accepted(why) => format!(" (accepted; {why})"),
-                Support::NotYet => " (not supported yet)".to_string(),
                 Support::Gone(words) => format!(" ({words})"),
             };
             let head = format!("  {:<width$}", flag.spelled() + &value, width = width + 2);

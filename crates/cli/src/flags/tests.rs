@@ -66,21 +66,6 @@ fn errors_print_usage_and_the_programs_status() {
 }
 
 #[test]
-fn unimplemented_flags_are_refused() {
-    // Uses its own table, so that it does not depend on which flags are unimplemented.
-    static FLAGS: [Flag; 2] = [
-        Flag::with('w', "tunnel", Support::NotYet, "A tunnel."),
-        Flag::long("later", Support::NotYet, "Later."),
-    ];
-    let program = Program { flags: &FLAGS, ..SSH };
-    for (words, spelled) in [(&["-w", "0:0", "host"][..], "-w"), (&["--later", "host"], "--later")] {
-        let stop = parse(&program, words).expect_err("refused");
-        assert_eq!(stop.err, format!("lhssh: option {spelled} is not supported yet\n"));
-        assert_eq!(stop.status, 255);
-    }
-}
-
-#[test]
 fn version_1_is_refused_in_openssh_s_words() {
     for program in [&SSH, &SCP, &SFTP] {
         let stop = parse(program, &["-1", "host"]).expect_err("refused");
@@ -90,12 +75,7 @@ fn version_1_is_refused_in_openssh_s_words() {
 }
 
 #[test]
-fn every_flag_in_the_tables_is_implemented() {
-    for program in [&SSH, &SCP, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN] {
-        for flag in program.flags {
-            assert_ne!(flag.support, Support::NotYet, "{} {}", program.name, flag.spelled());
-        }
-    }
+fn flags_that_openssh_has_removed_are_unknown() {
     // OpenSSH 9.2 and later do not know it either.
     let stop = parse(&KEYGEN, &["-x"]).expect_err("unknown");
     assert!(stop.err.starts_with("lhssh-keygen: unknown option -- x\nusage: "), "{}", stop.err);

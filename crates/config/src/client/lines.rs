@@ -285,7 +285,6 @@ impl Loader<'_> {
                 return self.bad(place.say(format!("Invalid ProxyJump \"{spec}\"")));
             }
         }
-        let value = args.clone().rest_of_line();
         if let Err(error) = self.settings.set(row, &mut args, &place.origin, active && !other_proxy) {
             return self.bad(place.say(error));
         }
@@ -303,7 +302,7 @@ impl Loader<'_> {
             let text = place.say(format!("Unsupported option \"{}\"", name.to_ascii_lowercase()));
             self.note(level(loud), text);
         }
-        if active && let Some(text) = keyword.shortfall(&value) {
+        if active && let Some(text) = keyword.no_effect_note() {
             self.debug(place.say(text));
         }
         true

@@ -157,7 +157,7 @@ impl ServerConfig {
         for statement in source.statements.iter().filter(applies) {
             let Some(row) = SERVER_KEYWORDS.get(statement.row) else { continue };
             let unsupported = row.is_unsupported().then(|| format!("Unsupported option {}", row.name));
-            let text = unsupported.or_else(|| row.shortfall(&statement.rest));
+            let text = unsupported.or_else(|| row.no_effect_note());
             notes.extend(text.map(|text| format!("{}: {text}", source.origin(statement))));
         }
         settings.fill_defaults();
