@@ -1,4 +1,5 @@
-//! Values of the server's log and metrics keywords: `TransferLog`, `TransferLogFormat`, `PrometheusListen`.
+//! Values of the server's log and metrics keywords: `TransferLog`, `TransferLogFormat`, `RecordTerminal`,
+//! `PrometheusListen`.
 //! OpenSSH does not know them, so a file that both programs read needs `IgnoreUnknown` or an `Include`.
 
 use std::net::SocketAddr;
@@ -41,6 +42,28 @@ impl Value for TransferLog {
             Self::Journald => format!("{name} journald"),
             Self::File(path) => format!("{name} {}", path.display()),
         });
+    }
+}
+
+/// A directory with an absolute path, or `none`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AbsoluteDirectory(pub Option<PathBuf>);
+
+impl Value for AbsoluteDirectory {
+    const KIND: &'static str = "absolute path of a directory, or none";
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        let word = args.required()?;
+        if word.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        if !word.starts_with('/') {
+            return Err(args.malformed(Syntax::AbsolutePath, &word));
+        }
+        Ok(Self(Some(word.into())))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        let path = self.0.as_deref().unwrap_or("none".as_ref());
+        out.push(format!("{name} {}", path.display()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every keyword of `sshd_config`, in the order `sshd -T` prints them.
 
-use crate::accounting::{PrometheusListen, TransferLog};
+use crate::accounting::{AbsoluteDirectory, PrometheusListen, TransferLog};
 use crate::algorithms::AlgorithmList;
 use crate::enums::*;
 use crate::network::{BitRate, BufferSize};
@@ -378,10 +378,13 @@ keyword_table! {
     /// Prefix lengths, in bits, of the networks that count as one source address: IPv4:IPv6.
     /// Example: `PerSourceNetBlockSize 32:64`
     per_source_net_block_size: NetBlockSize = "32:128", "PerSourceNetBlockSize", Global, Works;
-    /// Refuse source addresses for a time after failed logins and the like: yes, no, or kind:time words
-    /// (authfail, invaliduser, noauth, grace-exceeded, crash, refuseconnection; min, max). An address whose
-    /// sessions wait for their clients (ResumeGrace) may have some connections that end without an attempt to
-    /// log in.
+    /// Refuse source addresses for a time after failed logins and the like: yes, no, or kind:time words.
+    /// The kinds and their defaults: crash:90, authfail:5, invaliduser:5, noauth:1, grace-exceeded:10 and
+    /// refuseconnection:10, which add up for an address; min:15, the sum from which it is refused, and
+    /// max:600, the largest sum. max-sources4 and max-sources6 (65536): how many addresses are remembered;
+    /// overflow and overflow6: when there are more, permissive forgets the one whose time ends first, and
+    /// deny-all refuses everybody. An address whose sessions wait for their clients (ResumeGrace) may have
+    /// some connections that end without an attempt to log in.
     /// Example: `PerSourcePenalties authfail:10s max:30m`
     per_source_penalties: Penalties = "yes", "PerSourcePenalties", Global, Works;
     /// Networks without penalties, separated by commas.
@@ -488,7 +491,7 @@ keyword_table! {
     /// shows of it. The directory and its files belong to root alone. If a file cannot be created or written,
     /// the session ends. Sessions without a terminal are not recorded. Our own keyword.
     /// Example: `RecordTerminal /var/log/longhaul/terminals`
-    record_terminal: AbsoluteCommand = "none", "RecordTerminal", Match, Works;
+    record_terminal: AbsoluteDirectory = "none", "RecordTerminal", Match, Works;
     /// yes: log connections whose key exchange a quantum computer could break; no-pq-kex and no: do not.
     /// Example: `WarnWeakCrypto no`
     warn_weak_crypto: WarnWeakCrypto = "yes", "WarnWeakCrypto", Match, Works;

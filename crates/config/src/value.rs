@@ -144,7 +144,7 @@ impl Value for AbsoluteCommand {
         }
         // A token may expand to an absolute path, so only plain relative paths are refused.
         if !text.starts_with('/') && !text.starts_with('%') && !text.starts_with('"') {
-            return Err(args.malformed(Syntax::AbsoluteCommand, &text));
+            return Err(args.malformed(Syntax::AbsolutePath, &text));
         }
         Ok(Self(Some(text)))
     }

@@ -73,7 +73,7 @@ pub enum Syntax {
     /// An octal file mode mask.
     OctalMask,
     /// A command that begins with an absolute path.
-    AbsoluteCommand,
+    AbsolutePath,
     /// The host of a permitted forward.
     PermittedHost,
     /// The port of a permitted forward.
@@ -174,7 +174,7 @@ impl ValueError {
         let keyword = self.keyword;
         let client = self.dialect == Dialect::Client;
         match syntax {
-            Syntax::AbsoluteCommand => write!(f, "{keyword} must be an absolute path"),
+            Syntax::AbsolutePath => write!(f, "{keyword} must be an absolute path"),
             Syntax::ChannelTimeout => write!(f, "invalid channel timeout {word}"),
             Syntax::Cname => write!(f, "Invalid permitted CNAME \"{word}\""),
             Syntax::DomainCharacters => write!(f, "domain name \"{word}\" contains invalid characters"),

@@ -156,6 +156,17 @@ fn tokens_of_the_upload_hook_are_checked() {
 }
 
 #[test]
+fn directory_of_recordings_is_a_path() {
+    let home = Home::new();
+    let config = load(&home, "RecordTerminal \"/var/log/a b\"\n", &[]).expect("loads");
+    assert_eq!(config.record_terminal.0.as_deref(), Some("/var/log/a b".as_ref()));
+    for value in ["terminals", "%h/terminals"] {
+        let error = lines(load(&home, &format!("RecordTerminal {value}\n"), &[]), home.directory.path());
+        assert_eq!(error, ["sshd line 1: RecordTerminal must be an absolute path"], "{value}");
+    }
+}
+
+#[test]
 fn command_line_takes_precedence() {
     let home = Home::new();
     let config = load(&home, "Port 1\nPort 2\nMaxAuthTries 3\n", &["Port 99", "Port=98", "MaxAuthTries=9"])

@@ -36,7 +36,7 @@ pub(super) struct Recordings {
 
 impl Recordings {
     pub(super) fn new(settings: &ServerSettings) -> Self {
-        Self { directory: settings.record_terminal.0.as_deref().map(PathBuf::from), made: 0 }
+        Self { directory: settings.record_terminal.0.clone(), made: 0 }
     }
 
     /// Creates the recording of one terminal and writes its first line. `session` identifies the connection
