@@ -375,8 +375,8 @@ keyword_table! {
     /// What a remote SOCKS forward (-R port) may connect to: host:port pairs, any or none.
     /// Example: `PermitRemoteOpen intranet:80 intranet:443`
     permit_remote_open: PermitForward = "any", "PermitRemoteOpen", Match, Works;
-    /// Add keys to the agent when they are used. yes; ask: the user confirms that; confirm: the agent asks
-    /// before each use of the key; a time: the agent forgets the key after it; no.
+    /// Add keys to the agent when they are used: yes or no. ask: the user confirms that; confirm: the agent
+    /// asks before each use of the key; a time: the agent forgets the key after it.
     /// Example: `AddKeysToAgent 8h`
     add_keys_to_agent: AddKeysToAgent = "no", "AddKeysToAgent", Match, Works;
     /// Let the server use the agent: yes, no, or the socket (or $VARIABLE) of another agent. Anyone who can

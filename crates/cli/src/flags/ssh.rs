@@ -68,7 +68,8 @@ pub static SSH: Program = Program {
             'O',
             "ctl_cmd",
             Works,
-            "Send a command to the master of a shared connection: check, forward, cancel, exit, stop, …",
+            "Send a command to the master of a shared connection: check, forward, cancel, exit, stop, proxy, \
+                conninfo or channels.",
         ),
         Flag::with('o', "option", Works, "Set a keyword as in the configuration file; may be repeated."),
         Flag::with('P', "tag", Works, "A name for Match tagged in the configuration file."),

@@ -96,6 +96,7 @@ pub(super) const LHSSH: Page = Page {
     exit: "The exit status of the remote command, or 255 where lhssh itself failed.",
     environment: &[
         ("SSH_AUTH_SOCK", "Socket of the authentication agent."),
+        ("DISPLAY", "The X11 display that -X and -Y forward."),
         ("SSH_ASKPASS", "Program that asks for passwords where there is no terminal."),
         ("SSH_ASKPASS_REQUIRE", "When to use it: never, prefer or force."),
         (

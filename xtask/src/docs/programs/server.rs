@@ -38,6 +38,27 @@ pub(crate) const KEY_OPTIONS: &[(&str, &str)] = &[
     ("verify-required", "A security key must have asked for its PIN."),
 ];
 
+/// Variables in the environment of sessions, lowest precedence first.
+const SESSION_VARIABLES: &[(&str, &str)] = &[
+    ("KRB5CCNAME", "Kerberos credentials that the client has delegated."),
+    ("those of SendEnv and SetEnv of the client", "As far as AcceptEnv permits them."),
+    ("USER, LOGNAME, HOME, SHELL, PATH, MAIL", "From the user's account. MAIL only without PAM."),
+    ("TZ", "As the server was started with."),
+    ("TERM", "The type of the terminal."),
+    (
+        "those of environment= and ~/.ssh/environment",
+        "Where PermitUserEnvironment allows them: NAME=value, one a line in the file.",
+    ),
+    ("those of PAM's modules and SetEnv of the server", "SetEnv takes precedence."),
+    ("SSH_CLIENT", "Address and port of the client, and port of the server."),
+    ("SSH_CONNECTION", "Address and port of the client, address and port of the server."),
+    ("DISPLAY", "The forwarded X11 display."),
+    ("SSH_AUTH_SOCK", "Socket of the forwarded agent."),
+    ("SSH_TTY", "Device of the terminal."),
+    ("SSH_ORIGINAL_COMMAND", "The client's command, where command= or ForceCommand runs another one."),
+    ("SSH_USER_AUTH", "File with how the user has logged in (ExposeAuthInfo)."),
+];
+
 pub(super) const LHSFTP_SERVER: Page = Page {
     name: "lhsftp-server",
     description: "lhsftp-server serves the SFTP protocol on its standard input and output, with the \
@@ -61,17 +82,24 @@ pub(super) const LHSSHD: Page = Page {
                   rights at all. Configuration and log lines are those of sshd(8). SIGHUP reads the \
                   configuration again; SIGTERM ends \
                   the listener and leaves the sessions.",
-    parts: &[Part {
-        title: "AUTHORIZED KEYS",
-        text: "Each line of ~/.ssh/authorized_keys (AuthorizedKeysFile) lets one key log in: options \
-            separated by commas and \
-               without blanks outside quotes, then the type of the key, the key in base64, and a \
-               comment. Empty lines and lines that \
-               begin with # are passed over. A key whose options have a mistake is not used. Directory \
-               and file must belong to \
-               the user, and no other user may be able to write to them (StrictModes).\n\nThe options:",
-        rows: KEY_OPTIONS,
-    }],
+    parts: &[
+        Part {
+            title: "ENVIRONMENT OF SESSIONS",
+            text: "Programs that users run get these variables; what is set further down in this list counts \
+                more.",
+            rows: SESSION_VARIABLES,
+        },
+        Part {
+            title: "AUTHORIZED KEYS",
+            text: "Each line of ~/.ssh/authorized_keys (AuthorizedKeysFile) lets one key log in: options \
+                separated by commas and without blanks outside quotes, then the type of the key, the key in \
+                base64, and a comment. Empty lines and lines that begin with # are passed over. A key whose \
+                options have a mistake is not used. Directory and file must belong to the user, and no other \
+                user may be able to write to them (StrictModes), but for a group that has no other \
+                member.\n\nThe options:",
+            rows: KEY_OPTIONS,
+        },
+    ],
     exit: "0 after a normal end (-t: the configuration can be used); 255 when the text of the configuration is wrong or \
            there is no address to listen on; 1 when its file cannot be read, there is no host key, or a flag or an \
            option of -o is wrong.",
