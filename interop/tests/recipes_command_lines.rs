@@ -232,8 +232,12 @@ scp -q -o ControlPath=m .ssh/id_ed25519.pub server:k; echo $?
 sftp -q -o ControlPath=m -b - server <<<'ls -1'
 ssh -S m -O exit server
 ls m 2>&1
+for level in QUIET FATAL; do
+    ssh -MNf -S $level server
+    ssh -S $level -o LogLevel=$level -O exit server 2>&1 | tr -d '\r' | sed "s/^/$level: /"
+done
 "#,
-        sees: &["Exit request sent.", "late\n4\n"],
+        sees: &["Exit request sent.", "late\n4\n", "FATAL: Exit request sent.\n"],
         ends: Ends::Each,
         ..RECIPE
     }

@@ -65,11 +65,11 @@ fn execute(
         ControlCommand::Check => ui.say(&format!("Master running (pid={})", master.pid())),
         ControlCommand::Exit => {
             master.terminate()?;
-            report_unless_quiet(options, ui, "Exit request sent.");
+            confirm(options, ui, "Exit request sent.");
         }
         ControlCommand::Stop => {
             master.stop_listening()?;
-            report_unless_quiet(options, ui, "Stop listening request sent.");
+            confirm(options, ui, "Stop listening request sent.");
         }
         ControlCommand::Information => print!("{}", master.information("connection")?),
         ControlCommand::Channels => print!("{}", master.information("channels")?),
@@ -99,8 +99,9 @@ fn execute(
     Ok(())
 }
 
-fn report_unless_quiet(options: &Options, ui: &mut TerminalUi, text: &str) {
-    if options.log_level >= LogLevel::Info {
+/// Confirms a command on the terminal, at every log level but `QUIET`, as `ssh` does.
+fn confirm(options: &Options, ui: &mut TerminalUi, text: &str) {
+    if options.log_level > LogLevel::Quiet {
         ui.say(text);
     }
 }
@@ -251,8 +252,8 @@ fn run_session(
         .flatten();
     let status = wait(options, plan, master, Some(session), ui).status();
     drop(terminal);
-    if plan.tty {
-        report_unless_quiet(options, ui, &format!("Shared connection to {} closed.", options.config.host));
+    if plan.tty && options.log_level >= LogLevel::Info {
+        ui.say(&format!("Shared connection to {} closed.", options.config.host));
     }
     status
 }
