@@ -12,7 +12,7 @@ use lh_transport::{Config, Event, Transport};
 use crate::error::HostError;
 use crate::hosts::Job;
 use crate::key_kind::KeyKind;
-use crate::show::Show;
+use crate::printer::Printer;
 
 /// Settings of the queries.
 #[derive(Debug, Clone)]
@@ -27,13 +27,13 @@ pub(crate) struct Query {
 }
 
 /// Requests one key type from one host. Errors are printed.
-pub(crate) fn ask(query: &Query, job: &Job, show: &Show) -> Option<PublicKey> {
+pub(crate) fn ask(query: &Query, job: &Job, printer: &Printer) -> Option<PublicKey> {
     for name in job.addresses.split(',').filter(|name| !name.is_empty()) {
-        if let Some((socket, address)) = connect(query, name, show) {
-            match key(query, job.kind, name, socket, show) {
+        if let Some((socket, address)) = connect(query, name, printer) {
+            match key(query, job.kind, name, socket, printer) {
                 Ok(key) => return Some(key),
                 Err(why) => {
-                    show.detail(&format!("{name} ({address}): {why}"));
+                    printer.detail(&format!("{name} ({address}): {why}"));
                     return None;
                 }
             }
@@ -42,11 +42,11 @@ pub(crate) fn ask(query: &Query, job: &Job, show: &Show) -> Option<PublicKey> {
     None
 }
 
-fn connect(query: &Query, name: &str, show: &Show) -> Option<(TcpStream, SocketAddr)> {
+fn connect(query: &Query, name: &str, printer: &Printer) -> Option<(TcpStream, SocketAddr)> {
     let addresses = match resolve(name, query.port, query.family) {
         Ok(addresses) => addresses,
         Err(why) => {
-            show.error(&format!("getaddrinfo {name}: {why}"));
+            printer.error(&format!("getaddrinfo {name}: {why}"));
             return None;
         }
     };
@@ -60,9 +60,9 @@ fn connect(query: &Query, name: &str, show: &Show) -> Option<(TcpStream, SocketA
                 let text = format!("connect (`{name}'): {words}");
                 // Most addresses of a network have no server: as with ssh-keyscan, that is no news.
                 if timed_out || error.kind() == ErrorKind::ConnectionRefused {
-                    show.detail(&text);
+                    printer.detail(&text);
                 } else {
-                    show.error(&text);
+                    printer.error(&text);
                 }
             }
         }
@@ -75,7 +75,7 @@ fn key(
     kind: KeyKind,
     name: &str,
     socket: TcpStream,
-    show: &Show,
+    printer: &Printer,
 ) -> Result<PublicKey, HostError> {
     let mut config = Config::client();
     config.algorithms.host_key = kind.names(query.certificates);
@@ -88,18 +88,18 @@ fn key(
             Ok(event) => event,
             Err(LinkError::Closed { stage: Stage::Identification }) => {
                 // An overloaded server closes the connection like this, which is worth a message.
-                show.error(&format!("{name}: Connection closed by remote host"));
+                printer.error(&format!("{name}: Connection closed by remote host"));
                 return Err(HostError::Closed);
             }
             Err(LinkError::Io { stage: Stage::Identification, source }) => {
                 let words = lh_sys::errno_text(&source);
-                show.error(&format!("read ({name}): {words}"));
+                printer.error(&format!("read ({name}): {words}"));
                 return Err(HostError::Broken);
             }
             Err(error) => return Err(HostError::Link(error)),
         };
         match event {
-            Event::PeerIdentification(line) => show.server(name, &line),
+            Event::PeerIdentification(line) => printer.server(name, &line),
             Event::HostKey { blob, .. } => {
                 return PublicKey::from_blob(&blob).map_err(HostError::Key);
             }

@@ -28,7 +28,7 @@ pub(crate) enum PlanError {
 }
 
 impl PlanError {
-    /// True where OpenSSH's program does not call the error fatal.
+    /// Returns whether OpenSSH's program does not call the error fatal.
     pub(crate) const fn is_malformed(&self) -> bool {
         matches!(self, Self::Port(_) | Self::Timeout(_))
     }

@@ -8,7 +8,7 @@ mod ask;
 mod error;
 mod hosts;
 mod key_kind;
-mod show;
+mod printer;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use crate::ask::Query;
 use crate::error::PlanError;
 use crate::hosts::Hosts;
 use crate::key_kind::KeyKind;
-use crate::show::Show;
+use crate::printer::Printer;
 
 /// Exit status when no key was found, and for a malformed port or time.
 const FAILURE: u8 = 1;
@@ -52,8 +52,8 @@ fn start() -> u8 {
         return FAILURE;
     }
     match plan(&parsed) {
-        Ok((query, show, hosts)) => {
-            if scan(&query, &show, hosts) {
+        Ok((query, printer, hosts)) => {
+            if scan(&query, &printer, hosts) {
                 0
             } else {
                 FAILURE
@@ -66,7 +66,7 @@ fn start() -> u8 {
     }
 }
 
-fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), PlanError> {
+fn plan(parsed: &Parsed) -> Result<(Query, Printer, Hosts), PlanError> {
     let port = match parsed.text('p') {
         None => 22,
         Some(text) => match text.parse() {
@@ -99,7 +99,7 @@ fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), PlanError> {
             return Err(PlanError::Hash);
         }
     }
-    let show = Show {
+    let printer = Printer {
         port,
         quiet: parsed.has('q'),
         verbose: parsed.has('v'),
@@ -108,7 +108,7 @@ fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), PlanError> {
         certificates: parsed.has('c'),
     };
     let query = Query { port, timeout, family, certificates: parsed.has('c'), kinds };
-    Ok((query, show, hosts(parsed)?))
+    Ok((query, printer, hosts(parsed)?))
 }
 
 /// The hosts to query, from the files, then from the command line.
@@ -133,16 +133,16 @@ fn hosts(parsed: &Parsed) -> Result<Hosts, PlanError> {
 }
 
 /// Runs all queries. True when a key was found.
-fn scan(query: &Query, show: &Show, hosts: Hosts) -> bool {
+fn scan(query: &Query, printer: &Printer, hosts: Hosts) -> bool {
     let jobs = Mutex::new(hosts.jobs(query.kinds.clone()));
     let found = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             let work = || {
                 while let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next()) {
-                    if let Some(key) = ask::ask(query, &job, show) {
+                    if let Some(key) = ask::ask(query, &job, printer) {
                         found.store(true, Ordering::Relaxed);
-                        show.key(&job.names, &key);
+                        printer.key(&job.names, &key);
                     }
                 }
             };

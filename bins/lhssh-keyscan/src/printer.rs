@@ -1,12 +1,12 @@
-//! Output. Each line is written in one piece, because many threads print.
+//! Output on both streams. Each line is written in one piece, because many threads print.
 
 use std::io::{self, Write as _};
 
 use lh_client::{known_hosts, sanitise};
 use lh_crypto::{PublicKey, SshfpHash, SystemRandom};
 
-/// Output settings.
-pub(crate) struct Show {
+/// Prints what was found, as the flags say.
+pub(crate) struct Printer {
     pub(crate) port: u16,
     /// Leave out the comments about servers.
     pub(crate) quiet: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Show {
     pub(crate) certificates: bool,
 }
 
-impl Show {
+impl Printer {
     /// Prints the identification of a server.
     pub(crate) fn server(&self, name: &str, identification: &str) {
         if !self.quiet {
@@ -90,8 +90,8 @@ mod tests {
 
     const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl";
 
-    fn show(port: u16) -> Show {
-        Show { port, quiet: false, verbose: false, hash_names: false, sshfp: None, certificates: false }
+    fn printer(port: u16) -> Printer {
+        Printer { port, quiet: false, verbose: false, hash_names: false, sshfp: None, certificates: false }
     }
 
     fn key() -> PublicKey {
@@ -100,18 +100,18 @@ mod tests {
 
     #[test]
     fn output_has_the_form_of_known_hosts() {
-        assert_eq!(show(22).lines("Host,10.0.0.1", &key()), format!("host,10.0.0.1 {KEY}\n"));
+        assert_eq!(printer(22).lines("Host,10.0.0.1", &key()), format!("host,10.0.0.1 {KEY}\n"));
         assert_eq!(
-            show(2222).lines("h,10.0.0.1", &key()),
+            printer(2222).lines("h,10.0.0.1", &key()),
             format!("[h]:2222 {KEY}\n[10.0.0.1]:2222 {KEY}\n")
         );
-        let hashed = Show { hash_names: true, ..show(22) }.lines("h,i", &key());
+        let hashed = Printer { hash_names: true, ..printer(22) }.lines("h,i", &key());
         assert_eq!(hashed.lines().filter(|line| line.starts_with("|1|")).count(), 2);
     }
 
     #[test]
     fn dns_records_have_one_line_per_hash() {
-        let shown = Show { sshfp: Some(SshfpHash::ALL.to_vec()), ..show(22) }.lines("h", &key());
+        let shown = Printer { sshfp: Some(SshfpHash::ALL.to_vec()), ..printer(22) }.lines("h", &key());
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].starts_with("h IN SSHFP 4 1 ") && lines[0].len() == 15 + 40, "{shown}");
         assert!(lines[1].starts_with("h IN SSHFP 4 2 ") && lines[1].len() == 15 + 64, "{shown}");
