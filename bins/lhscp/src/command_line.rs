@@ -34,7 +34,7 @@ pub(crate) enum HostAccess {
     Server(OsString),
 }
 
-/// What the command line says.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) sources: Vec<Place>,
@@ -180,8 +180,8 @@ fn ssh_words(parsed: &Parsed) -> Vec<OsString> {
 }
 
 impl Arguments {
-    /// True for a copy between this host and another that logs in again when its session has ended. Without
-    /// part files, or their journal, there is nothing to take up.
+    /// Returns whether the copy logs in again when its session has ended. It must be between this host and one
+    /// other, with part files and a journal: without them there is nothing to resume.
     pub(crate) const fn can_log_in_again(&self) -> bool {
         self.resume && self.options.atomic
     }
@@ -199,7 +199,7 @@ impl Arguments {
         }
     }
 
-    /// The rate that was asked for (`-l`, `--pace`; the lower of both), bytes/s.
+    /// Returns the requested rate limit, bytes/s: the lower one of `-l` and `--pace`.
     pub(crate) fn rate_limit(&self) -> Option<u64> {
         let limit = self.options.bits_per_second.map(|bits| bits / 8);
         limit.into_iter().chain(self.pace).min()

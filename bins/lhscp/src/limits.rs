@@ -142,9 +142,9 @@ fn share(part: Duration, whole: Duration) -> f64 {
 /// Measurements of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copy {
-    /// Which way it went.
+    /// Direction of the data.
     pub(crate) direction: Direction,
-    /// The rate that was asked for, bytes/s.
+    /// Requested rate limit, bytes/s.
     pub(crate) rate_limit: Option<u64>,
     /// Bytes that went over the connection.
     pub(crate) bytes: u64,

@@ -26,16 +26,16 @@ const QUEUE: usize = 1 << 20;
 /// Read in one go.
 const CHUNK: usize = 256 * 1024;
 
-/// One program, and what goes to it and comes from it.
+/// A program that serves one side of the copy, with its pipes.
 struct End {
     side: Side,
     child: Child,
     stdin: Option<GrowingPipe<ChildStdin>>,
     stdout: GrowingPipe<ChildStdout>,
     queue: Backlog,
-    /// Nothing more comes from it.
+    /// Whether its output has ended.
     ended: bool,
-    /// It never answered, and was killed.
+    /// Whether it never answered and was killed.
     killed: bool,
 }
 
@@ -115,13 +115,13 @@ impl End {
         Some(Self { side, child, stdin, stdout, queue: Backlog::new(QUEUE), ended: false, killed: false })
     }
 
-    /// Nothing more comes from it.
+    /// Handles the end of the program's output: the connection is lost.
     fn lost(&mut self, engine: &mut Engine, now: Instant) {
         self.ended = true;
         engine.lost(self.side, "Connection closed", now);
     }
 
-    /// Writes what waits; an error is the end of the connection.
+    /// Writes the queued bytes. An error ends the connection.
     fn flush(&mut self) -> Result<(), ()> {
         let Some(stdin) = &mut self.stdin else { return Err(()) };
         while !self.queue.is_empty() {

@@ -38,13 +38,13 @@ impl Seen {
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Something was not copied.
+    /// Counts an item that was not copied.
     pub(crate) fn failure(&self) {
         self.0.failures.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// The record of one command. Clones are the same record.
+/// The record of one command. Clones refer to the same record.
 #[derive(Debug, Clone)]
 pub(crate) struct RunRecord {
     /// Names the run: unique on this host.
@@ -60,9 +60,9 @@ pub(crate) struct RunRecord {
 /// Totals of the copies so far.
 #[derive(Debug, Default)]
 struct Copies {
-    /// All copies that have ended.
+    /// Totals of the copies that have ended.
     done: Summary,
-    /// The attempts of the copy that goes on.
+    /// The attempts of the running copy.
     current: Option<Attempts>,
     /// The verdict about the copy that took longest, and how long it took.
     verdict: Option<(Duration, Verdict)>,
@@ -126,7 +126,7 @@ impl RunRecord {
         }
     }
 
-    /// All copies together.
+    /// Returns the totals of all copies.
     pub(crate) fn total(&self) -> Summary {
         let (done, current) = {
             let copies = self.copies();

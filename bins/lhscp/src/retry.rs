@@ -31,7 +31,7 @@ pub(crate) fn stop_signals() -> Option<Signals> {
 pub(crate) enum Next {
     /// Another attempt, now.
     Again,
-    /// It is enough.
+    /// No further attempt: the number of attempts or the time is used up.
     GiveUp,
     /// A signal has come during the pause.
     Interrupted,
@@ -45,7 +45,7 @@ pub(crate) struct NextAttempt {
     text: String,
     /// Attempts left after this one.
     left: Option<u32>,
-    /// What is left of the time of `--retry-for`.
+    /// Seconds left of `--retry-for`.
     seconds_left: Option<u64>,
     tells_programs: bool,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Attempts {
     /// Time of an attempt to resume the session that was announced. If the server does not have the session,
     /// the login that follows is this attempt.
     announced: Option<Instant>,
-    /// It is enough: neither the session nor another login is tried again.
+    /// No attempts are left: neither the session nor another login is tried again.
     is_over: bool,
 }
 
@@ -179,7 +179,7 @@ impl Attempts {
         Some(NextAttempt { pause, text, left, seconds_left, tells_programs: self.tells_programs })
     }
 
-    /// What is left of the time of `--retry-for`.
+    /// Returns the time left of `--retry-for`.
     fn time_left(&self, time: Duration, now: Instant) -> Duration {
         time.saturating_sub(now.saturating_duration_since(self.progress))
     }
@@ -192,38 +192,37 @@ impl Attempts {
         }
     }
 
-    /// There is a connection: a login has succeeded, or the session goes on. This used the attempt that was
-    /// announced.
+    /// Notes a connection: a login has succeeded, or the session goes on. It used the announced attempt.
     pub(crate) fn on_connected(&mut self, now: Instant) {
         (self.connected, self.announced) = (Some(now), None);
     }
 
-    /// The connection is lost. The time for which it lasted does not count as time without progress: the
-    /// server may have looked through directories, or read files for their checksums.
+    /// Notes a lost connection. Its duration does not count as time without progress, because the server may
+    /// have listed directories or read files for their checksums.
     pub(crate) fn on_lost(&mut self, now: Instant) {
         if let Some(since) = self.connected.take() {
             self.progress += now.saturating_duration_since(since);
         }
     }
 
-    /// A session without a job goes on, which counts as progress.
+    /// Notes that a session without a job goes on, which counts as progress.
     pub(crate) fn on_progress(&mut self, now: Instant) {
         *self = self.renewed(now);
     }
 
-    /// All attempts again, after progress at `now`.
+    /// Returns the state with all attempts left, after progress at `now`.
     fn renewed(&self, now: Instant) -> Self {
         Self { progress: now, ..Self::new(self.retry_limit, self.tells_programs) }
     }
 
-    /// True when no attempt may follow.
+    /// Returns whether no attempt may follow.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         let is_late =
             matches!(self.retry_limit, RetryLimit::For(time) if self.time_left(time, now).is_zero());
         self.is_over || is_late
     }
 
-    /// When `--retry-for` ends the copy.
+    /// Returns when `--retry-for` ends the copy.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.retry_limit {
             RetryLimit::Times(_) => None,

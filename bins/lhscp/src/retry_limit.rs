@@ -13,7 +13,7 @@ pub(crate) enum RetryLimit {
 }
 
 impl RetryLimit {
-    /// True for copies that wait for a host from the start.
+    /// Returns whether the copy also waits for a host that it cannot reach at first.
     pub(crate) const fn is_unattended(self) -> bool {
         matches!(self, Self::For(_))
     }

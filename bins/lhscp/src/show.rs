@@ -72,7 +72,7 @@ impl Show {
     }
 }
 
-/// True when the progress meter is shown.
+/// Returns whether the progress meter is shown.
 pub(crate) fn shows_meter(arguments: &Arguments) -> bool {
     !arguments.json && Display::new(arguments.quiet).enabled()
 }

@@ -36,18 +36,18 @@ pub(crate) struct Pipes {
 /// Why no program runs at pipes.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
-    /// The command line names none.
+    /// The command line names no program.
     #[error("No program to run")]
     NoProgram,
-    /// It cannot be run.
+    /// The program cannot be run.
     #[error("exec: {}: {}", .program.display(), lh_sys::errno_text(.error))]
     Exec {
-        /// Its name.
+        /// The program's name.
         program: OsString,
-        /// Why not.
+        /// The system's reason.
         error: io::Error,
     },
-    /// It runs without pipes.
+    /// The program was started without pipes.
     #[error("No pipes to the program")]
     NoPipes,
 }

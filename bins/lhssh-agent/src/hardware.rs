@@ -91,8 +91,8 @@ impl Rules {
         }
     }
 
-    /// True when a key may sign this data. Keys of other applications may sign SSH's data only: a host with
-    /// access to the agent must not be able to log in to a web site with the site's key.
+    /// Returns whether a key may sign this data. Keys of other applications may sign SSH's data only: a host
+    /// with access to the agent must not be able to log in to a web site with the site's key.
     pub(crate) fn permit(&self, key: &SecurityKey, data: &[u8]) -> bool {
         let application = String::from_utf8_lossy(key.application()).into_owned();
         !self.restrict_websafe

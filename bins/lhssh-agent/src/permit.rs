@@ -80,8 +80,8 @@ impl Bindings {
         self.attempted = true;
     }
 
-    /// True when requests come from another host, or may: only programs that use the agent for a session try
-    /// to bind, so a connection with a failed binding is not local either.
+    /// Returns whether requests come from another host, or may: only programs that use the agent for a
+    /// session try to bind, so a connection with a failed binding is not local either.
     pub(crate) const fn is_remote(&self) -> bool {
         self.attempted
     }
@@ -177,7 +177,7 @@ impl<'a> LoginRequest<'a> {
     }
 }
 
-/// True when one constraint covers this step. `from` is `None` for this machine; `to` is `None` to ask
+/// Returns whether one constraint covers this step. `from` is `None` for this machine; `to` is `None` to ask
 /// whether any further step is permitted.
 fn allows(each: &Destination, from: Option<&PublicKey>, to: Option<&PublicKey>, user: Option<&str>) -> bool {
     let from_fits = match from {
@@ -190,7 +190,7 @@ fn allows(each: &Destination, from: Option<&PublicKey>, to: Option<&PublicKey>, 
     from_fits && to_fits && user_fits
 }
 
-/// True when a host that presented `key` is the host of the constraint.
+/// Returns whether a host that presented `key` is the host of the constraint.
 fn is_host(key: &PublicKey, hop: &Hop) -> bool {
     hop.keys.iter().any(|known| match key.certificate() {
         None => !known.is_ca && known.key == *key,

@@ -34,7 +34,7 @@ pub(crate) enum LoadError {
 }
 
 impl LoadError {
-    /// True when only a passphrase is missing.
+    /// Returns whether only a passphrase is missing.
     pub(crate) fn wants_passphrase(&self) -> bool {
         matches!(self, Self::Key(KeyFileError::PassphraseNeeded))
     }
@@ -186,8 +186,8 @@ fn replace(path: &Path, contents: &[u8], about: &fs::Metadata, never: u32) -> io
         .inspect_err(|_| drop(fs::remove_file(&fresh)))
 }
 
-/// True for errors of the directory, where the file itself may be writable: the directory belongs to another
-/// user, or the file is a mount point, as in containers.
+/// Returns whether an error is about the directory, so that the file itself may be writable: the directory
+/// belongs to another user, or the file is a mount point, as in containers.
 fn is_about_the_directory(why: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
     matches!(why.kind(), PermissionDenied | ReadOnlyFilesystem | ResourceBusy | CrossesDevices)

@@ -102,7 +102,7 @@ fn without_remark(comment: String) -> String {
     if comment.starts_with('#') { String::new() } else { comment }
 }
 
-/// True for key types that this build supports.
+/// Returns whether this build supports the key's type.
 fn is_known(key: &PublicKey) -> bool {
     key.certificate().is_some() || !key.signature_algorithms().is_empty()
 }

@@ -242,8 +242,8 @@ fn fingerprint(arguments: &Arguments, entry: &Entry, host: &str) -> Option<Strin
     Some(out)
 }
 
-/// True for the key type of a line that counts as an entry even with a damaged key: OpenSSH's, old ones
-/// included.
+/// Returns whether a line of `known_hosts` with this key type counts as an entry even if its key is damaged.
+/// It does for OpenSSH's key types, old ones included.
 fn is_key_type(name: &str) -> bool {
     name == "ssh-dss" || KEYS.iter().any(|row| row.key_type == name)
 }

@@ -215,7 +215,7 @@ impl Line {
         }
     }
 
-    /// True when both numbers are prime. The most selective test comes first.
+    /// Returns whether both numbers are prime. The most selective test comes first.
     fn is_safe(&self, rounds: u32) -> bool {
         is_probable_prime(&self.q, 1, &mut SystemRandom)
             && is_probable_prime(&self.p, rounds, &mut SystemRandom)

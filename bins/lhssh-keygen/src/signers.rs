@@ -55,7 +55,7 @@ impl Signers {
         Some(Self { name: shown(path), text: String::from_utf8_lossy(&bytes).into_owned() })
     }
 
-    /// True when `principal` may sign in this namespace with this key or certificate at that time.
+    /// Returns whether `principal` may sign in this namespace with this key or certificate at that time.
     pub(crate) fn allow(&self, key: &PublicKey, principal: &str, namespace: &str, time: u64) -> bool {
         self.lines(Some(principal)).any(|line| {
             if line.is_authority_of(key) {
@@ -159,7 +159,7 @@ impl Signers {
 }
 
 impl Line {
-    /// True when the line's key is an authority that certified this key.
+    /// Returns whether the line's key is an authority that certified this key.
     fn is_authority_of(&self, key: &PublicKey) -> bool {
         self.options.authority
             && key.certificate().is_some_and(|certificate| *certificate.authority() == self.key)

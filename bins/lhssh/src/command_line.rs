@@ -356,12 +356,12 @@ fn value_of<'a>(line: &'a CommandLine, keyword: &str) -> Option<&'a str> {
     }
 }
 
-/// True for `local[:remote]`, each a number or `any`.
+/// Returns whether the text is `local[:remote]`, each a number or `any`.
 fn is_tunnel(spec: &str) -> bool {
     spec.splitn(2, ':').all(|unit| unit == "any" || unit.parse::<u32>().is_ok())
 }
 
-/// True for a host with a port, or a Unix socket.
+/// Returns whether the endpoint is a host with a port, or a Unix socket.
 const fn has_port(endpoint: &Endpoint) -> bool {
     match endpoint {
         Endpoint::Tcp { host, port } => host.is_some() && *port != 0,

@@ -39,7 +39,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// True when there is a session or a stdio forward, not only forwards.
+    /// Returns whether there is a session or a stdio forward, not only forwards.
     pub(crate) const fn has_session(&self) -> bool {
         self.start.is_some() || self.stdio.is_some()
     }

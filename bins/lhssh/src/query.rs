@@ -34,7 +34,7 @@ fn keys(chosen: fn(&KeyAlgorithm) -> bool, names: &[Name]) -> Vec<&'static str> 
     KEYS.iter().filter(|row| chosen(row)).flat_map(|row| names.iter().map(|name| name(row))).collect()
 }
 
-/// False for a signature algorithm that is not a key type.
+/// Returns whether the name is a key type, too, and not only a signature algorithm.
 fn is_key_type(row: &KeyAlgorithm) -> bool {
     row.name == row.key_type
 }

@@ -60,7 +60,7 @@ impl AlgorithmList {
             .filter(|n| !n.is_empty())
     }
 
-    /// True for `-` lists, whose names may be patterns.
+    /// Returns whether this is a `-` list, whose names may be patterns.
     pub fn removes(&self) -> bool {
         self.0.as_deref().is_some_and(|text| text.starts_with('-'))
     }
@@ -97,8 +97,8 @@ pub(crate) fn expanded(list: &str, kind: AlgorithmKind, environment: &dyn Enviro
     format!("{edit}{}", names.collect::<Vec<_>>().join(","))
 }
 
-/// True if the list contains a name and all its names exist. Empty items, as in `a,b,`, are ignored; the
-/// names of a `-` list need not exist.
+/// Returns whether the list contains a name and all its names exist. Empty items, as in `a,b,`, are ignored;
+/// the names of a `-` list need not exist.
 pub(crate) fn all_known(list: &str, kind: AlgorithmKind, environment: &dyn Environment) -> bool {
     list.starts_with('-') || items(list).next().is_some() && first_unknown(list, kind, environment).is_none()
 }

@@ -40,14 +40,14 @@ fn network(text: &str) -> Result<Option<Network>, ()> {
     Ok(Some(Network { address, bits: ones }))
 }
 
-/// True if [`match_list`] accepts the list. As in OpenSSH, an empty entry is invalid.
+/// Returns whether [`match_list`] accepts the list. As in OpenSSH, an empty entry is invalid.
 pub fn check_list(list: &str) -> bool {
     list.split(',')
         .map(|item| item.strip_prefix('!').unwrap_or(item))
         .all(|item| !item.is_empty() && network(item).is_ok())
 }
 
-/// True for a list that consists of networks and addresses, each with or without `!`.
+/// Returns whether the list consists of networks and addresses, each with or without `!`.
 pub fn is_network_list(list: &str) -> bool {
     list.split(',').all(|item| matches!(network(item.strip_prefix('!').unwrap_or(item)), Ok(Some(_))))
 }

@@ -72,7 +72,7 @@ pub trait Environment {
         None
     }
 
-    /// True if an algorithm with this name exists; with `pattern`, the name may be a pattern.
+    /// Returns whether an algorithm with this name exists; with `pattern`, the name may be a pattern.
     fn knows_algorithm(&self, _kind: AlgorithmKind, _name: &str, _pattern: bool) -> bool {
         true
     }

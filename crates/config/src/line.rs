@@ -195,7 +195,7 @@ impl Arguments {
         self.rest.trim_end().to_string()
     }
 
-    /// True if all words were consumed.
+    /// Returns whether all words were consumed.
     pub fn is_empty(&self) -> bool {
         self.next >= self.words.len()
     }

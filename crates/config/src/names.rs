@@ -15,16 +15,16 @@ pub const BAD_HOST: &str = "hostname contains invalid characters";
 /// Error message for a user that [`user_is_safe`] refuses.
 pub const BAD_USER: &str = "remote username contains invalid characters";
 
-/// True if a shell or program cannot mistake the host name for an option or for shell syntax.
+/// Returns whether a shell or program cannot mistake the host name for an option or for shell syntax.
 pub fn host_is_safe(host: &str) -> bool {
     let bad = |c: char| "'`\"$\\;&<>|(){}".contains(c) || c.is_whitespace() || c.is_control();
     !host.starts_with('-') && !host.contains(bad)
 }
 
-/// True if no program can mistake the user name for an option, nor a shell for most of its syntax; a command
-/// line may use such a name. Unlike in OpenSSH 10.6, dollar signs and backslashes are permitted, because
-/// machine accounts (`HOST$`) and Windows domain accounts (`DOMAIN\user`) have them. No shell gets a dollar
-/// sign ([`user_is_safe_in_shell`]).
+/// Returns whether no program can mistake the user name for an option, nor a shell for most of its syntax; a
+/// command line may use such a name. Unlike in OpenSSH 10.6, dollar signs and backslashes are permitted,
+/// because machine accounts (`HOST$`) and Windows domain accounts (`DOMAIN\user`) have them. No shell gets a
+/// dollar sign ([`user_is_safe_in_shell`]).
 pub fn user_is_safe(user: &str) -> bool {
     let bad = |c: char| "'`\";&<>|(){}".contains(c) || c.is_control();
     // A dash after a blank starts an option; a final backslash would quote the following text.
@@ -32,8 +32,8 @@ pub fn user_is_safe(user: &str) -> bool {
     !option && !user.ends_with('\\') && !user.contains(bad)
 }
 
-/// True if a shell command takes the user name literally. A backslash may be lost outside quotes, which does
-/// no harm.
+/// Returns whether a shell command takes the user name literally. A backslash may be lost outside quotes,
+/// which does no harm.
 pub fn user_is_safe_in_shell(user: &str) -> bool {
     user_is_safe(user) && !user.contains('$')
 }

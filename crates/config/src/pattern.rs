@@ -1,6 +1,6 @@
 //! Wildcard patterns: `*` and `?`, comma-separated lists, `!` for exceptions.
 
-/// True if `text` matches `pattern`, where `*` matches any run of bytes and `?` any single byte.
+/// Returns whether `text` matches `pattern`, where `*` matches any run of bytes and `?` any single byte.
 ///
 /// Takes time at most proportional to `text × pattern`: a star never restarts an earlier one.
 pub fn wildcard(text: &[u8], pattern: &[u8]) -> bool {

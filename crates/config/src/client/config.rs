@@ -145,7 +145,7 @@ impl ClientConfig {
         self.settings.host_key_alias.as_deref().unwrap_or(&self.host)
     }
 
-    /// True where the connection uses neither a command nor a jump host.
+    /// Returns whether the connection uses neither a command nor a jump host.
     pub fn is_direct(&self) -> bool {
         self.settings.proxy_command.command().is_none() && self.proxy_jump().is_empty()
     }

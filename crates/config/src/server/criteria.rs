@@ -87,7 +87,7 @@ impl Criteria {
         Ok(Self { text: text.to_string(), list })
     }
 
-    /// True if all criteria match.
+    /// Returns whether all criteria match.
     pub(super) fn hold(&self, facts: &ConnectionFacts) -> bool {
         let listed = |text: &str, list: &str| match_list(text, list, false) == ListMatch::Yes;
         self.list.iter().all(|criterion| match criterion {

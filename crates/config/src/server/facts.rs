@@ -9,7 +9,7 @@ use std::net::IpAddr;
 pub struct ConnectionFacts {
     /// The requested user name.
     pub user: Option<String>,
-    /// True if the user does not exist.
+    /// `invalid-user`: whether the account is unknown.
     pub invalid_user: bool,
     /// The user's groups by name, the primary one included.
     pub groups: Vec<String>,
