@@ -260,10 +260,10 @@ fn an_interrupted_session_behind_a_proxy_does_not_wait() {
     }
 }
 
-/// ^C at a terminal ends the `ProxyCommand` as well, with what has not been passed on. Another one takes
-/// leave.
+/// ^C at a terminal ends the `ProxyCommand` as well, with what has not been passed on: that of the host, or of
+/// its jump host. The server is told through another one, without the terminal.
 ///
-/// Covers: ssh_config ProxyCommand; sshd_config ResumeGrace
+/// Covers: ssh_config ProxyCommand; ssh_config ProxyJump; sshd_config ResumeGrace
 #[test]
 fn an_interrupt_that_ends_the_proxy_leaves_no_session() {
     let Some([nc]) = peers("an_interrupt_that_ends_the_proxy_leaves_no_session", ["nc"]) else {
@@ -272,7 +272,6 @@ fn an_interrupt_that_ends_the_proxy_leaves_no_session() {
     let far = Far::with(Traits { delay: Duration::from_millis(20), rate: None, shared: false });
     let lab = &far.lab;
     make_blob(&lab.path("blob"), 24 << 20);
-    let at = format!("{}@127.0.0.1", me());
     // The command that takes leave must not ask for a password at the terminal.
     lab.write(
         "proxy",
@@ -283,42 +282,56 @@ fn an_interrupt_that_ends_the_proxy_leaves_no_session() {
             nc.display()
         ),
     );
+    let (proxy, port) = (lab.arg("proxy"), far.path.port);
     let config = format!(
-        "ProxyCommand /bin/sh {proxy} %h %p\nUserKnownHostsFile {known}\nGlobalKnownHostsFile /dev/null\n\
-         StrictHostKeyChecking yes\nIdentitiesOnly yes\nIdentityFile {key}\nBatchMode yes\nLogLevel ERROR\n",
-        proxy = lab.arg("proxy"),
+        "Host near behind\n HostName 127.0.0.1\nHost near\n Port {port}\n ProxyCommand /bin/sh {proxy} %h %p\n\
+         Host behind\n Port {behind}\n ProxyJump near\nHost *\n User {me}\n UserKnownHostsFile {known}\n \
+         GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n IdentitiesOnly yes\n \
+         IdentityFile {key}\n BatchMode yes\n LogLevel ERROR\n",
+        behind = far.server.port,
+        me = me(),
         known = lab.arg("known_hosts"),
         key = lab.arg("user_ed25519"),
     );
     lab.write("proxied", &config);
-    let port = far.path.port.to_string();
-    let (blob, copy, proxied) = (lab.arg("blob"), far.remote("copy"), lab.arg("proxied"));
-    let cases = [
-        ("lhssh", &["-T", "-p", &port, &at, "echo there; cat > /dev/null"][..]),
-        ("lhssh", &["-T", "-p", &port, &at, "echo there; tr '\\0' '\\n' < /dev/zero"]),
-        ("lhscp", &["-l", "8000", &blob, &copy]),
-        ("lhscp", &["-O", "-l", "8000", &blob, &copy]),
-    ];
-    for (before_it, (program, words)) in cases.into_iter().enumerate() {
-        let words = [&["-F", &proxied], words].concat();
-        let before = far.path.forth();
-        let mut terminal = Terminal::start(&our(program), &words, lab.dir(), &lab.path("home"));
-        if program == "lhscp" {
-            eventually("much has moved", || far.path.forth() > before + (1 << 20));
-        } else {
-            terminal.expect("there");
+    let (blob, proxied) = (lab.arg("blob"), lab.arg("proxied"));
+    let mut sessions = 0;
+    for host in ["near", "behind"] {
+        let copy = format!("{host}:{}", lab.arg("copy"));
+        for (program, words) in [
+            ("lhssh", &["-T", host, "echo there; cat > /dev/null"][..]),
+            ("lhssh", &["-T", host, "echo there; tr '\\0' '\\n' < /dev/zero"]),
+            ("lhssh", &["-T", host, "echo there; sleep 1000"]),
+            ("lhscp", &["-l", "8000", &blob, &copy]),
+            ("lhscp", &["-O", "-l", "8000", &blob, &copy]),
+        ] {
+            let words = [&["-F", &proxied], words].concat();
+            let before = far.path.forth();
+            let mut terminal = Terminal::start(&our(program), &words, lab.dir(), &lab.path("home"));
+            if program == "lhscp" {
+                eventually("much has moved", || far.path.forth() > before + (1 << 20));
+            } else {
+                terminal.expect("there");
+            }
+            terminal.send("\u{3}");
+            terminal.wait();
+            sessions += 1;
+            eventually(&format!("the session of {words:?} has ended"), || {
+                far.server.log().matches("Disconnected from user ").count() >= sessions
+                    && lh_interop::process::below(far.server.pid()).is_empty()
+            });
+            // With a jump host it may say good-bye to that as well.
+            sessions = far.server.log().matches("Disconnected from user ").count();
+            let starts = std::fs::read_to_string(lab.path("starts")).unwrap();
+            std::fs::remove_file(lab.path("starts")).unwrap();
+            let mut starts = starts.lines();
+            assert_eq!(starts.next(), Some("terminal"), "{words:?}");
+            let others: Vec<&str> = starts.collect();
+            assert!(
+                !others.is_empty() && others.iter().all(|start| *start == "none"),
+                "{words:?}: {others:?}"
+            );
         }
-        terminal.send("\u{3}");
-        terminal.wait();
-        eventually(&format!("the session of {words:?} has ended"), || {
-            far.server.log().matches("Disconnected from user ").count() == before_it + 1
-        });
-        // The loop may have begun to reconnect before it knew of the signal: that start has the terminal.
-        let starts = std::fs::read_to_string(lab.path("starts")).unwrap();
-        std::fs::remove_file(lab.path("starts")).unwrap();
-        let mut starts = starts.lines();
-        assert_eq!(starts.next(), Some("terminal"), "{words:?}");
-        assert!(starts.any(|start| start == "none"), "{words:?}");
     }
 }
 

@@ -281,7 +281,7 @@ fn one_remote(
                 let died = unattended && client.has_died();
                 // Otherwise the server would take its end for a break, and keep the session for a while.
                 if !good && !client.has_died() {
-                    if job.is_stopped() { client.interrupt() } else { client.close_early() }
+                    client.close_early();
                 }
                 // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));

@@ -188,7 +188,7 @@ impl Carrier for Channel {
         let (result, control) = self.connection.run(Some(self.id), connector.clone());
         let refused = control.refused;
         if let Some(number) = self.ended.get() {
-            self.connection.interrupt();
+            self.connection.close_early();
             if self.has_user {
                 // The cursor is behind ^C, or in the middle of a line.
                 let _ = std::io::stderr().write_all(b"\r\n");

@@ -130,7 +130,7 @@ pub(crate) fn session(
     }
     match control.ending {
         Ending::Signal(signal) => {
-            client.interrupt();
+            client.close_early();
             // Without a session there is no status to return, and being ended is what service managers do.
             if signal == Signal::TERM && without_session {
                 return Ok(0);

@@ -12,16 +12,16 @@ use lh_sys::errno_text;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::AgentForward;
+use crate::carrier::Carrier;
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::farewell::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT, LEAVE_TEXT, Watch};
+use crate::farewell::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT, LEAVE_ALONE, LEAVE_TEXT, Watch};
 use crate::log::Logger;
 use crate::login::Needed;
 use crate::login_setup::session_proof;
 use crate::metrics::{Metered, Metrics};
 use crate::options::Options;
 use crate::pending::Pending;
-use crate::proxy::ProxyCommand;
 use crate::resumable;
 use crate::resume::{ResumeLimit, Resumed, Resuming};
 use crate::service_quality::mark_packets;
@@ -31,9 +31,9 @@ use crate::update_host_keys::HostKeyUpdate;
 
 /// An authenticated connection.
 pub struct Client {
-    /// Kept so that the command ends with the connection. Dropped before the driver, as OpenSSH does it: a
+    /// Kept so that a command ends with the connection. Dropped before the driver, as OpenSSH does it: a
     /// command that still writes gets its signal before its pipes close, and does not complain about them.
-    proxy: Option<ProxyCommand>,
+    carrier: Option<Carrier>,
     driver: Driver,
     /// The resolved host, for messages.
     host: String,
@@ -61,7 +61,7 @@ impl Client {
         driver: Driver,
         pending: Pending,
         update: Option<HostKeyUpdate>,
-        proxy: Option<ProxyCommand>,
+        carrier: Option<Carrier>,
     ) -> Self {
         Self {
             driver,
@@ -76,7 +76,7 @@ impl Client {
             relayed: false,
             resuming: None,
             watch: None,
-            proxy,
+            carrier,
         }
     }
 
@@ -95,7 +95,7 @@ impl Client {
             relayed: true,
             resuming: None,
             watch: None,
-            proxy: None,
+            carrier: None,
         }
     }
 
@@ -190,7 +190,7 @@ impl Client {
                 self.watch = None;
                 let result = self.driver.run(&mut Resumed { inner: control, resuming });
                 if let Some(running) = resuming.end() {
-                    self.interrupt();
+                    self.close_early();
                     drop(running);
                     // The thread that has the signal ends the process.
                     loop {
@@ -316,32 +316,40 @@ impl Client {
         self.watch = None;
     }
 
-    /// Sends DISCONNECT and writes queued data, for at most a short time. A server that would keep the
-    /// session for another connection gets up to `FAREWELL_TIMEOUT` to receive it.
+    /// Sends DISCONNECT and writes queued data, for at most a short time.
     pub fn close(&mut self) {
-        self.leave(false);
+        self.finish_metrics();
+        self.driver.leave(LEAVE_TEXT, false, DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT);
+        self.hang_up_attempts();
     }
 
-    /// Like [`close`](Self::close), where sessions have not come to their end: the server may be sending.
+    /// Like [`close`](Self::close), where sessions have not come to their end: the server may be sending, and
+    /// much may be on its way. A server that would keep the session for another connection gets up to
+    /// `FAREWELL_TIMEOUT` to hear of the end. It is told over a new connection where the present one does not
+    /// deliver, or breaks: ^C at a terminal ends a `ProxyCommand` as well.
     pub fn close_early(&mut self) {
-        self.leave(true);
+        let deadline = Instant::now() + FAREWELL_TIMEOUT;
+        self.finish_metrics();
+        if let Some(mut leaving) = self.driver.begin_leaving(LEAVE_TEXT, true, DISCONNECT_TIMEOUT) {
+            let state = self.driver.link().go_on_leaving(&mut leaving, LEAVE_ALONE);
+            if let Some(resuming) = &mut self.resuming {
+                resuming.leave_again(&mut self.driver, self.carrier.as_mut(), leaving, state, deadline);
+            }
+        }
+        self.hang_up_attempts();
     }
 
-    /// Like [`close_early`](Self::close_early), after a signal. ^C at a terminal ends a `ProxyCommand` as
-    /// well: then the server is told over another connection.
-    pub fn interrupt(&mut self) {
-        let deadline = Instant::now() + FAREWELL_TIMEOUT;
-        self.leave(true);
-        if let Some(resuming) = &mut self.resuming {
-            resuming.leave_again(self.proxy.as_mut(), &mut self.driver.control(), deadline);
+    /// Ends attempts to resume the session: a command among them may ask for a password.
+    fn hang_up_attempts(&self) {
+        if let Some(resuming) = &self.resuming {
+            resuming.hang_up_attempts();
         }
     }
 
-    fn leave(&mut self, may_send: bool) {
+    fn finish_metrics(&mut self) {
         if let Some(metrics) = &mut self.metrics {
             metrics.finish(&mut self.driver);
         }
-        self.driver.leave(LEAVE_TEXT, may_send, DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT);
     }
 }
 

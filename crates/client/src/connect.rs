@@ -10,6 +10,7 @@ use lh_sys::errno_text;
 use lh_transport::{Config as TransportConfig, RekeyLimit, Transport};
 
 use crate::algorithms;
+use crate::carrier::Carrier;
 use crate::client::{Client, channels};
 use crate::error::ClientError;
 use crate::failure::PeerName;
@@ -20,7 +21,7 @@ use crate::log::Log;
 use crate::login_setup::login_config;
 use crate::options::{Options, SystemEnvironment};
 use crate::pending::{self, Pending};
-use crate::proxy::{ProxyCommand, carry};
+use crate::proxy::carry;
 use crate::reach::{Reached, directly, through_command};
 use crate::resumable;
 use crate::ui::{LogLevel, UserInterface};
@@ -47,7 +48,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
 /// As [`connect`].
 pub fn connect_unauthenticated(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
     let mut log = options.log(ui);
-    let ConnectedLink { mut link, proxy, update, pending } = connect_link(options, 0, None, &mut log)?;
+    let ConnectedLink { mut link, carrier, update, pending } = connect_link(options, 0, None, &mut log)?;
     let config = &options.config;
     link.transport().keep_early();
     let mut driver = Driver::new(link, channels(config));
@@ -58,7 +59,7 @@ pub fn connect_unauthenticated(options: &Options, ui: &mut dyn UserInterface) ->
     if let Some(interval) = config.server_alive_interval.duration() {
         driver.set_keepalive(interval, *config.server_alive_count_max);
     }
-    Ok(Client::new(driver, pending, update, proxy))
+    Ok(Client::new(driver, pending, update, carrier))
 }
 
 /// Reaches the host and checks its key, to resume a session.
@@ -66,14 +67,14 @@ fn connect_again(
     options: &Options,
     session: &PublicKey,
     log: &mut Log<'_>,
-) -> Result<(Link, Option<ProxyCommand>), ClientError> {
-    connect_link(options, 0, Some(session), log).map(|connected| (connected.link, connected.proxy))
+) -> Result<(Link, Option<Carrier>), ClientError> {
+    connect_link(options, 0, Some(session), log).map(|connected| (connected.link, connected.carrier))
 }
 
 /// A link to a host whose key has been checked.
 struct ConnectedLink {
     link: Link,
-    proxy: Option<ProxyCommand>,
+    carrier: Option<Carrier>,
     update: Option<HostKeyUpdate>,
     pending: Pending,
 }
@@ -150,7 +151,7 @@ fn connect_link(
         needed: reached.needed,
         connect_again,
     };
-    Ok(ConnectedLink { link, proxy: reached.proxy, update, pending })
+    Ok(ConnectedLink { link, carrier: reached.carrier, update, pending })
 }
 
 /// Returns `VersionAddendum` with its tokens expanded.
@@ -203,13 +204,13 @@ fn through_hop(
     }
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
-    let ConnectedLink { mut link, proxy, pending, .. } = connect_link(&hop_options, depth + 1, None, log)?;
+    let ConnectedLink { mut link, carrier, pending, .. } = connect_link(&hop_options, depth + 1, None, log)?;
     // A session at a jump host is never resumable, so nothing watches for signals.
     let (needed, _) = pending.log_in(&mut link, log)?;
     let workers = Workers::configured(*hop_options.config.disable_mt_aes);
     let hop_channels = channels(&hop_options.config);
     let target = (options.config.host.as_str(), options.config.port());
-    let stream = carry(link, proxy, hop_channels, workers, target)
+    let (stream, end) = carry(link, carrier, hop_channels, workers, target)
         .map_err(|error| ClientError::Local(format!("jump host {}: {}", hop.host, errno_text(&error))))?;
-    Ok(Reached { stream, proxy: None, address: None, fallen_back: None, needed })
+    Ok(Reached { stream, carrier: Some(Carrier::JumpHost(end)), address: None, fallen_back: None, needed })
 }

@@ -22,7 +22,10 @@ use rustix::process::{Signal, getpid, kill_process};
 pub(crate) const DISCONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Time limit for the final DISCONNECT to a server that would keep the session without it.
-pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Time for it on the session's connection alone, before another one is made for it.
+pub(crate) const LEAVE_ALONE: Duration = Duration::from_secs(1);
 
 /// Text of the final DISCONNECT.
 pub(crate) const LEAVE_TEXT: &str = "disconnected by user";

@@ -4,27 +4,37 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::time::Duration;
 
 use lh_sys::spawn::Program;
 
-use crate::detached::Detached;
+use crate::commands::{Commands, locked};
 use crate::options::user_shell;
 
-/// Runs `command` in the user's shell and returns the connected socket it passes. With `detached`, it has no
-/// terminal.
+/// Time between two looks for the end of a command.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Runs `command` in the user's shell and returns the connected socket it passes. It is one of
+/// `commands`, if these are given.
 ///
 /// # Errors
 /// The command cannot be started, passes no descriptor, or fails.
-pub(crate) fn dial(command: &str, detached: Option<&Detached>) -> io::Result<OwnedFd> {
+pub(crate) fn dial(command: &str, commands: Option<&Commands>) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let theirs = OwnedFd::from(theirs);
-    if let Some(detached) = detached {
+    if let Some(commands) = commands {
         let mut shell = Command::new(user_shell());
         shell.arg("-c").arg(format!("exec {command}")).stdin(theirs.try_clone()?).stdout(theirs);
-        detached.spawn(&mut shell)?;
+        let process = commands.spawn(&mut shell)?;
         // Its copies of the descriptor would hide the end of the command.
         drop(shell);
-        return received(lh_sys::pass::wait_for_fd(&ours)?);
+        let socket = lh_sys::pass::wait_for_fd(&ours);
+        drop(ours);
+        // Not locked meanwhile, so that it can be hung up.
+        while !locked(&process).has_ended() {
+            std::thread::sleep(LOOK);
+        }
+        return received(socket?);
     }
     let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
     let mut child = Program::new(user_shell())
@@ -67,8 +77,8 @@ mod tests {
         let mut text = String::new();
         UnixStream::from(socket).read_to_string(&mut text).expect("readable");
         assert_eq!(text, "hello");
-        for detached in [None, Some(Detached::default())] {
-            let error = dial("true", detached.as_ref()).expect_err("nothing is passed").to_string();
+        for commands in [None, Some(Commands::attached()), Some(Commands::detached())] {
+            let error = dial("true", commands.as_ref()).expect_err("nothing is passed").to_string();
             assert!(error == "proxy dialer did not pass back a connection", "{error}");
         }
     }

@@ -10,7 +10,7 @@ use lh_crypto::FingerprintHash;
 use lh_sys::errno_text;
 use lh_sys::private_group::Place;
 
-use crate::detached::Detached;
+use crate::commands::Commands;
 use crate::log::Log;
 use crate::ticket::Ticket;
 use crate::ui::{LogLevel, UserInterface};
@@ -47,9 +47,8 @@ pub struct Options {
     pub ticket: Option<Arc<Ticket>>,
     /// The program's own rate limit, bytes/s, recorded by `Metrics`.
     pub rate_limit: Option<u64>,
-    /// Runs each `ProxyCommand` without the user's terminal, as one of these commands. For this crate's own
-    /// use.
-    pub detached: Option<Detached>,
+    /// Runs each `ProxyCommand` as one of these commands. For this crate's own use.
+    pub commands: Option<Commands>,
 }
 
 impl Options {
@@ -83,7 +82,7 @@ impl Options {
             purpose: Purpose::Copy,
             ticket: None,
             rate_limit,
-            detached: None,
+            commands: None,
         })
     }
 
@@ -107,7 +106,7 @@ impl Options {
         let mut options = Self::load(&request)?;
         options.log_level = self.log_level;
         options.purpose = Purpose::Forwards;
-        options.detached = self.detached.clone();
+        options.commands = self.commands.clone();
         Ok(options)
     }
 

@@ -1,77 +1,17 @@
-//! Streams to a host other than a direct TCP connection: a command, or another connection.
+//! Streams to a host through the connection to a jump host.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::detached::{Detached, Process, locked};
+use crate::carrier::{Carrier, HopEnd, HopReport, hop_end};
 use crate::farewell::END_SIGNALS;
-use crate::options::user_shell;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
 use lh_sys::signals;
-use lh_sys::spawn::spawn_unblocked;
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
-
-/// Longest wait for the exit of a command that has closed its pipes.
-const EXIT: Duration = Duration::from_millis(200);
-
-/// Time between two looks for its exit.
-const EXIT_LOOK: Duration = Duration::from_millis(2);
-
-/// A running `ProxyCommand`. Gets SIGHUP when dropped, as when a terminal hangs up.
-#[derive(Debug)]
-pub(crate) struct ProxyCommand {
-    process: Arc<Mutex<Process>>,
-}
-
-impl ProxyCommand {
-    /// Starts `command` in the user's shell, with the connection on its standard input and output. With
-    /// `detached`, it has no terminal.
-    pub(crate) fn start(command: &str, detached: Option<&Detached>) -> io::Result<(Self, Stream)> {
-        // `exec`, so that no shell process remains between us and the command.
-        let mut shell = Command::new(user_shell());
-        shell.arg("-c").arg(format!("exec {command}")).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // A session that is resumed connects on a thread of a program that collects signals.
-        let process = match detached {
-            Some(detached) => detached.spawn(&mut shell)?,
-            None => Process::attached(spawn_unblocked(&mut shell)?),
-        };
-        let command = Self { process };
-        let pipes = {
-            let child = &mut locked(&command.process).child;
-            (child.stdin.take(), child.stdout.take())
-        };
-        let (Some(stdin), Some(stdout)) = pipes else { return Err(io::Error::other("no pipes")) };
-        let stream = Stream::pipes(OwnedFd::from(stdout), OwnedFd::from(stdin))?;
-        Ok((command, stream))
-    }
-
-    /// Returns whether the command has ended other than with status 0, as when a signal has ended it. Waits a
-    /// moment for one whose pipes are closed.
-    pub(crate) fn has_failed(&mut self) -> bool {
-        let deadline = Instant::now() + EXIT;
-        loop {
-            let state = locked(&self.process).child.try_wait();
-            match state {
-                Ok(Some(status)) => return !status.success(),
-                Ok(None) if Instant::now() < deadline => std::thread::sleep(EXIT_LOOK),
-                // In a forked copy the command is not its child.
-                Ok(None) | Err(_) => return false,
-            }
-        }
-    }
-}
-
-impl Drop for ProxyCommand {
-    fn drop(&mut self) {
-        locked(&self.process).hang_up();
-    }
-}
 
 /// Opens a stream to `host`:`port` over the authenticated connection to a jump host. Returns at once; a
 /// failed connect shows when the stream is used.
@@ -80,17 +20,18 @@ impl Drop for ProxyCommand {
 /// the session may still go to the background (`-f`). If there are other threads, it runs in a thread
 /// instead.
 ///
-/// `proxy` is the command that leads to the jump host; it must live as long as the connection through it.
+/// `carrier` carries the connection to the jump host; it must live as long as the connection through it.
 pub(crate) fn carry(
     link: Link,
-    proxy: Option<ProxyCommand>,
+    carrier: Option<Carrier>,
     channels: lh_connection::Config,
     workers: Workers,
     target: (&str, u16),
-) -> io::Result<Stream> {
+) -> io::Result<(Stream, HopEnd)> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut ours = Some(Stream::socket(ours.into())?);
-    let mut hop = Some((link, proxy, OwnedFd::from(theirs)));
+    let (end, report) = hop_end()?;
+    let mut hop = Some(Carried { link, carrier, local: theirs.into(), report });
     let forked = lh_sys::background::in_copy(|| {
         // ^C at the terminal may be for a local command (`lhsftp`), not for the connection.
         let _ = rustix::process::setsid();
@@ -103,13 +44,12 @@ pub(crate) fn carry(
         hop.take().map_or(255, |hop| serve_hop(hop, channels, workers, target))
     });
     match (forked, hop.take()) {
-        (Ok(()), Some((link, proxy, _))) => {
+        (Ok(()), Some(Carried { link, carrier, .. })) => {
             drop(link);
             if let Some(ours) = &mut ours {
                 ours.set_carried();
             }
-            // The command now belongs to the copy, which signals it at the end.
-            std::mem::forget(proxy);
+            carrier.into_iter().for_each(Carrier::leave_to_copy);
         }
         (Err(_), Some(hop)) => {
             let (host, port) = (target.0.to_owned(), target.1);
@@ -119,17 +59,28 @@ pub(crate) fn carry(
         }
         (_, None) => {}
     }
-    ours.ok_or_else(|| io::Error::other("jump host connection lost"))
+    let ours = ours.ok_or_else(|| io::Error::other("jump host connection lost"))?;
+    Ok((ours, end))
+}
+
+/// A connection to a jump host, and the session's stream through it.
+struct Carried {
+    link: Link,
+    /// What carries the connection itself.
+    carrier: Option<Carrier>,
+    /// This end of the session's stream.
+    local: OwnedFd,
+    report: HopReport,
 }
 
 /// Runs the connection to a jump host until its one channel closes.
 fn serve_hop(
-    hop: (Link, Option<ProxyCommand>, OwnedFd),
+    hop: Carried,
     channels: lh_connection::Config,
     workers: Workers,
     (host, port): (&str, u16),
 ) -> i32 {
-    let (link, _proxy, local) = hop;
+    let Carried { link, carrier: _carrier, local, report } = hop;
     let mut driver = Driver::new(link, channels);
     driver.set_workers(workers);
     let mut fields = Vec::new();
@@ -140,7 +91,7 @@ fn serve_hop(
     fields.put_u32(65535);
     let Ok(watched) = local.try_clone() else { return 255 };
     let Ok(local) = LocalFd::owned(local) else { return 255 };
-    let hop = Hop { pump: FdPump::socket(local), watched, ends: None, closed: false };
+    let hop = Hop { pump: FdPump::socket(local), watched, report, ends: None, closed: false };
     if driver.control().open("direct-tcpip", &fields, &ChannelOptions::default(), Box::new(hop)).is_err() {
         return 255;
     }
@@ -154,6 +105,7 @@ struct Hop {
     pump: FdPump,
     /// The session's end of the stream, of which the pump reads nothing while the path takes nothing.
     watched: OwnedFd,
+    report: HopReport,
     /// Time at which the hop ends although the jump host has not closed the channel.
     ends: Option<Instant>,
     /// The jump host has closed the channel: what it sent is still delivered, however slowly it is read.
@@ -190,6 +142,9 @@ impl ChannelHandler for Hop {
         }
         if matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. }) {
             (self.closed, self.ends) = (true, None);
+        }
+        if matches!(event, ChannelEvent::Eof | ChannelEvent::Closed) {
+            self.report.closed();
         }
         self.pump.on_event(event, cx);
     }

@@ -8,19 +8,20 @@ use lh_driver::Stream;
 use lh_sys::errno_text;
 use lh_sys::tuning::Tuning;
 
+use crate::carrier::{Carrier, ProxyCommand};
 use crate::dial::{Dial, Shortfall, UnusableSource};
 use crate::error::ClientError;
 use crate::log::Log;
 use crate::login::Needed;
 use crate::options::{Options, SystemEnvironment};
-use crate::proxy::ProxyCommand;
 use crate::resolve::{family, resolve};
 use crate::ui::Progress;
 
 /// A stream to the host, and the peer's address.
 pub(crate) struct Reached {
     pub(crate) stream: Stream,
-    pub(crate) proxy: Option<ProxyCommand>,
+    /// What carries the connection, if that is not TCP.
+    pub(crate) carrier: Option<Carrier>,
     pub(crate) address: Option<SocketAddr>,
     /// The port from `FallbackPort`, if the connection uses it.
     pub(crate) fallen_back: Option<u16>,
@@ -42,18 +43,24 @@ pub(crate) fn through_command(
         .map_err(|why| ClientError::Config(format!("ProxyCommand: {why}")))?;
     if *config.proxy_use_fdpass {
         log.debug(|| format!("Executing proxy dialer command: {command}"));
-        let socket = crate::fdpass::dial(&command, options.detached.as_ref())
+        let socket = crate::fdpass::dial(&command, options.commands.as_ref())
             .map_err(|error| ClientError::Local(errno_text(&error)))?;
         let address = lh_sys::socket::peer_address(&socket);
         let stream = Stream::socket(socket).map_err(|error| ClientError::Local(errno_text(&error)))?;
-        return Ok(Reached { stream, proxy: None, address, fallen_back: None, needed: Needed::Nobody });
+        return Ok(Reached { stream, carrier: None, address, fallen_back: None, needed: Needed::Nobody });
     }
     log.debug(|| format!("Executing proxy command: exec {command}"));
-    let (proxy, stream) = ProxyCommand::start(&command, options.detached.as_ref()).map_err(|error| {
+    let (command, stream) = ProxyCommand::start(&command, options.commands.as_ref()).map_err(|error| {
         let shell = crate::options::user_shell();
         ClientError::Local(format!("{}: {}", shell.display(), errno_text(&error)))
     })?;
-    Ok(Reached { stream, proxy: Some(proxy), address: None, fallen_back: None, needed: Needed::Nobody })
+    Ok(Reached {
+        stream,
+        carrier: Some(Carrier::Command(command)),
+        address: None,
+        fallen_back: None,
+        needed: Needed::Nobody,
+    })
 }
 
 /// Connects by TCP; if the port cannot be reached, tries `FallbackPort` where that is enabled.
@@ -131,7 +138,7 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
         log.info(&refused.to_string());
     }
     let stream = Stream::socket(socket.into()).map_err(|error| ClientError::Local(errno_text(&error)))?;
-    Ok(Reached { stream, proxy: None, address: Some(address), fallen_back: None, needed: Needed::Nobody })
+    Ok(Reached { stream, carrier: None, address: Some(address), fallen_back: None, needed: Needed::Nobody })
 }
 
 /// Returns the value of `HappyDelay`; 0 means the default, as in HPN-SSH.

@@ -22,11 +22,13 @@ use lh_crypto::PublicKey;
 use lh_driver::{ControlCx, Link};
 use lh_resume::message::Session;
 use lh_resume::{Action, AttemptId, ClientSecret, Failure, NAME, Reconnect};
+use lh_sys::signals;
 
-use crate::farewell::Running;
+use crate::carrier::Carrier;
+use crate::commands::Commands;
+use crate::farewell::{END_SIGNALS, Running};
 use crate::log::{LogTarget, Logger};
 use crate::options::{Options, Purpose};
-use crate::proxy::ProxyCommand;
 use crate::service_quality::mark_packets;
 use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
@@ -49,8 +51,10 @@ pub(crate) struct Resuming {
     status: Status,
     /// The agreed terms, once the server has consented.
     agreed: Option<Agreed>,
-    /// The `ProxyCommand` of the present link.
-    proxy: Option<ProxyCommand>,
+    /// What carries the present link, if it is not the first one.
+    carrier: Option<Carrier>,
+    /// The commands of all attempts.
+    commands: Commands,
     limit: Limit,
     /// The loop's registration for the case that a signal ends the process.
     running: Option<Running>,
@@ -102,6 +106,11 @@ impl Agreed {
         self.path.on_lost();
     }
 
+    /// True if the link was lost a moment ago.
+    fn is_lost_at(&self, now: Instant) -> bool {
+        self.away.is_some_and(|told| now < told)
+    }
+
     /// Records that the link works after all, and ends other attempts.
     fn trust_link(&mut self, now: Instant) {
         if std::mem::take(&mut self.suspects) {
@@ -117,18 +126,25 @@ impl Agreed {
     }
 }
 
+/// True if a signal has come that ends the program.
+fn is_to_end() -> bool {
+    signals::has_come() || signals::are_pending(&END_SIGNALS)
+}
+
 impl Resuming {
     /// Returns the resumption state for a link that keeps its messages; `None` for others.
     pub(crate) fn new(options: &Options, link: &Link, connect: Connect) -> Option<Self> {
         link.transport_ref().message_counts()?;
         let logger = Logger::new(options.log_level, LogTarget::Stderr);
+        let commands = Commands::attached();
         Some(Self {
             status: Status::new((options.purpose == Purpose::Terminal).then_some("~."), options.log_level),
-            options: options.clone(),
+            options: Options { commands: Some(commands.clone()), ..options.clone() },
             connect,
             logger,
             agreed: None,
-            proxy: None,
+            carrier: None,
+            commands,
             limit: Limit::default(),
             running: None,
             is_leaving: false,
@@ -161,6 +177,11 @@ impl Resuming {
         self.running.take().filter(|_| self.is_leaving)
     }
 
+    /// Ends the commands of attempts, and starts no others.
+    pub(crate) fn hang_up_attempts(&self) {
+        self.commands.hang_up();
+    }
+
     /// Performs all due actions.
     fn turn(&mut self, cx: &mut ControlCx<'_>) {
         if self.agreed.is_none() {
@@ -181,7 +202,7 @@ impl Resuming {
                     {
                         self.logger
                             .say(LogLevel::Verbose, "the server does not answer; changing connections");
-                        self.proxy = None;
+                        self.carrier = None;
                         return agreed.take_over(second, user, cx, now);
                     }
                     agreed.suspects = true;
@@ -200,7 +221,7 @@ impl Resuming {
         }
         if cx.is_away() && agreed.away.is_none() {
             // A proxy command has lost its connection too.
-            self.proxy = None;
+            self.carrier = None;
             self.logger.say(LogLevel::Verbose, "connection lost; reconnecting");
             if let Some(second) = agreed.second.take() {
                 agreed.take_over(second, user, cx, now);
@@ -229,6 +250,10 @@ impl Resuming {
         }
         while let Some(action) = agreed.reconnect.poll(now) {
             match action {
+                // ^C at a terminal has ended a command together with this program, which handles it at once.
+                Action::Connect(id) if agreed.is_lost_at(now) && is_to_end() => {
+                    agreed.reconnect.on_failed(id, Failure::Path, now);
+                }
                 Action::Connect(id) => {
                     match Attempt::start(id, &self.options, &agreed.host_key, self.connect, None) {
                         Ok(attempt) => {
@@ -281,7 +306,7 @@ impl Resuming {
             Some(Step::Closed) => self.logger.debug(|| "resume: the link is kept".to_owned()),
             Some(Step::Replace(attempt, session_id)) if cx.lose_link() => {
                 self.logger.say(LogLevel::Verbose, "the other connection is faster; changing to it");
-                self.proxy = None;
+                self.carrier = None;
                 agreed.take_over((attempt, session_id), self.options.config.user(), cx, now);
             }
             // The link cannot be given up now, for instance during a key exchange.
@@ -337,7 +362,7 @@ impl Resuming {
                     !given_up
                 });
             }
-            Some(AttemptReport::Accepted { mut link, proxy, answer }) => {
+            Some(AttemptReport::Accepted { mut link, carrier, answer }) => {
                 let verified = attempt
                     .made_claim()
                     .ok_or(ProofError::NoClaim)
@@ -371,7 +396,7 @@ impl Resuming {
                 agreed.path.on_new_link(cx, now);
                 agreed.second.on_new_link();
                 self.limit.on_resumed(now);
-                self.proxy = proxy;
+                self.carrier = carrier;
                 self.status.clear();
                 self.logger.say(LogLevel::Verbose, "connection resumed");
             }

@@ -12,7 +12,7 @@ use crate::error::DriverError;
 use crate::event::ChannelEvent;
 use crate::handler::{ControlCx, Core};
 use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
-use crate::link::WORKER_POOL;
+use crate::link::{Leaving, WORKER_POOL};
 use crate::poller::{Interests, Owner, Ready};
 use crate::resumption::{Break, Resumption};
 use crate::round_trip::RoundTripProbe;
@@ -214,11 +214,26 @@ impl Driver {
     /// (`resume@longhaul`), waits until the message has arrived, for at most `resumable`. `may_send`: the
     /// peer may be sending data ([`Link::leave`]).
     pub fn leave(&mut self, text: &str, may_send: bool, bound: Duration, resumable: Duration) {
-        if self.core.resumption.as_ref().is_some_and(|state| state.session.is_some()) {
+        if self.is_kept() {
             self.core.link.leave(disconnect::BY_APPLICATION, text, may_send, resumable);
         } else {
             self.disconnect(text, bound);
         }
+    }
+
+    /// Like [`leave`](Self::leave), where the peer would keep the session: continue with
+    /// [`Link::go_on_leaving`]. Elsewhere it is like [`disconnect`](Self::disconnect), and returns `None`.
+    pub fn begin_leaving(&mut self, text: &str, may_send: bool, bound: Duration) -> Option<Leaving> {
+        if self.is_kept() {
+            return Some(self.core.link.begin_leaving(disconnect::BY_APPLICATION, text, may_send));
+        }
+        self.disconnect(text, bound);
+        None
+    }
+
+    /// True if the peer would keep the session for another link.
+    fn is_kept(&self) -> bool {
+        self.core.resumption.as_ref().is_some_and(|state| state.session.is_some())
     }
 
     /// Writes queued output, for at most `bound`. True when all was written.

@@ -2,6 +2,8 @@
 
 mod leave;
 
+pub use leave::{Leave, Leaving};
+
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;

@@ -94,16 +94,17 @@ impl Stream {
     }
 
     /// Reads and drops available bytes, not more than some MiB; returns whether that was the end.
-    pub(crate) fn discard(&self) -> bool {
+    pub(crate) fn discard(&self) -> io::Result<bool> {
         let mut buffer = [0; 64 << 10];
         for _ in 0..64 {
             match self.read(&mut buffer) {
                 Ok(1..) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                Ok(0) | Err(_) => return true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Ok(0) => return Ok(true),
+                Err(error) => return Err(error),
             }
         }
-        false
+        Ok(false)
     }
 
     /// Waits until there are bytes to read, or space to write if `write`, for at most `timeout`.

@@ -19,10 +19,10 @@ use lh_wire::msg::{Ping, ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
 
 use super::limit::AttemptFailure;
+use crate::carrier::Carrier;
 use crate::error::ClientError;
 use crate::log::Log;
 use crate::options::Options;
-use crate::proxy::ProxyCommand;
 use crate::ui::{LogLevel, Progress, UserInterface};
 
 /// Longest time for connecting and the key exchange, seconds.
@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Function that reaches the host and checks its key. A key other than the given one must already be known: a
 /// session to resume adds nothing to known_hosts.
 pub(crate) type Connect =
-    fn(&Options, &PublicKey, &mut Log<'_>) -> Result<(Link, Option<ProxyCommand>), ClientError>;
+    fn(&Options, &PublicKey, &mut Log<'_>) -> Result<(Link, Option<Carrier>), ClientError>;
 
 /// Returns the key that the server of this connection has proved to own, without its certificate.
 pub(super) fn host_key(blob: Option<&[u8]>) -> Option<PublicKey> {
@@ -56,7 +56,7 @@ pub(super) enum AttemptReport {
     /// The host was reached and its key accepted. Holds the session identifier of the new link.
     Reached { session_id: Vec<u8> },
     /// The server has accepted the claim. Its proof has not been checked.
-    Accepted { link: Box<Link>, proxy: Option<ProxyCommand>, answer: Accepted },
+    Accepted { link: Box<Link>, carrier: Option<Carrier>, answer: Accepted },
     /// The attempt has failed.
     Failed(AttemptError),
 }
@@ -271,7 +271,7 @@ impl Thread {
     fn run(&self, options: &Options, session: &PublicKey, connect: Connect) -> Result<(), AttemptError> {
         let mut ui = Silent { progress: &self.progress, complaint: String::new() };
         let connected = connect(options, session, &mut options.log(&mut ui));
-        let (mut link, proxy) =
+        let (mut link, carrier) =
             connected.map_err(|error| AttemptError::Connect { complaint: ui.complaint, error })?;
         let session_id = link.transport_ref().session_id().unwrap_or_default().to_vec();
         self.tell(AttemptReport::Reached { session_id });
@@ -282,7 +282,7 @@ impl Thread {
         // The loop has dropped the attempt.
         let Ok(request) = request else { return Ok(()) };
         let answer = claim(&mut link, &request, session)?;
-        self.tell(AttemptReport::Accepted { link: Box::new(link), proxy, answer });
+        self.tell(AttemptReport::Accepted { link: Box::new(link), carrier, answer });
         Ok(())
     }
 

@@ -1,12 +1,14 @@
-//! Taking leave over another connection, where the present one was lost when the client was told to end.
+//! Leaving over another connection, where the present one does not deliver DISCONNECT, or was lost when the
+//! client was told to end.
 //!
 //! ^C at a terminal ends a `ProxyCommand` such as nc together with the client, and with it the connection on
-//! which the client would have taken leave. Without a word from the client the server would keep the session.
+//! which the client would have left. What is queued on a slow path may need longer than a user waits for the
+//! prompt. Without a word from the client the server would keep the session.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use lh_driver::ControlCx;
+use lh_driver::{Driver, Leave, Leaving, Link};
 use lh_sys::signals;
 use lh_wire::msg::disconnect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,57 +16,93 @@ use rustix::process::Signal;
 
 use super::Resuming;
 use super::attempt::{Attempt, AttemptReport};
-use crate::detached::Detached;
+use crate::carrier::Carrier;
+use crate::commands::Commands;
 use crate::farewell::LEAVE_TEXT;
 use crate::options::Options;
-use crate::proxy::ProxyCommand;
 use crate::ui::LogLevel;
 
 /// Time between two looks for a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Time between two looks for the new connection, while the present one may still deliver the message.
+const LOOK_AT_BOTH: Duration = Duration::from_millis(10);
+
 /// Signals that end the wait. Not SIGHUP: a terminal that is closed sends it twice, itself and by the shell.
 const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
 
+/// The session's connection, on which the client has begun to leave.
+struct Present<'a> {
+    link: &'a mut Link,
+    leaving: Leaving,
+    /// `None` when it cannot deliver the message any more.
+    carrier: Option<Option<&'a mut Carrier>>,
+}
+
+impl Present<'_> {
+    /// Waits for at most `bound` until the message has arrived. Returns whether it has; false at once where
+    /// the connection is broken.
+    fn has_arrived(&mut self, bound: Duration) -> bool {
+        let Some(carrier) = &mut self.carrier else { return false };
+        match self.link.go_on_leaving(&mut self.leaving, bound) {
+            Leave::UnderWay => return false,
+            Leave::Arrived if !carrier.as_mut().is_some_and(|carrier| carrier.has_failed()) => return true,
+            Leave::Arrived | Leave::Broken => {}
+        }
+        self.carrier = None;
+        false
+    }
+}
+
 impl Resuming {
-    /// Takes leave over a new connection, if the last one led through a command that has failed, or a path
-    /// of commands that was lost a moment ago. `first_proxy`: the command of the session's first link. A
-    /// further signal, which the calling thread blocks, ends the wait.
+    /// Leaves over a new connection, unless `state` says that the present one has delivered the message, or
+    /// it does so meanwhile. `first`: what carries the session's first link. A further signal, which the
+    /// calling thread blocks, ends the wait.
     pub(crate) fn leave_again(
         &mut self,
-        first_proxy: Option<&mut ProxyCommand>,
-        cx: &mut ControlCx<'_>,
+        driver: &mut Driver,
+        first: Option<&mut Carrier>,
+        leaving: Leaving,
+        state: Leave,
         deadline: Instant,
     ) {
-        if self.options.config.is_direct() {
+        let cx = driver.control();
+        if self.agreed.is_none() {
+            self.agreed = cx.resumable_session().cloned().and_then(|session| self.agree(&session, &cx));
+        }
+        let (is_away, received) = (cx.is_away(), cx.received_messages());
+        let Some(agreed) = &self.agreed else { return };
+        // A host that has been away for longer is not waited for.
+        if agreed.away.is_some() && !agreed.is_lost_at(Instant::now()) {
             return;
         }
-        if self.agreed.is_none() {
-            self.agreed = cx.resumable_session().cloned().and_then(|session| self.agree(&session, cx));
+        let mut carrier = self.carrier.take();
+        let is_present = agreed.away.is_none() && !is_away && state != Leave::Broken;
+        let carrier = is_present.then(|| carrier.as_mut().or(first));
+        let mut present = Present { link: driver.link(), leaving, carrier };
+        if state == Leave::Arrived && present.has_arrived(Duration::ZERO) {
+            return;
         }
-        let Some(agreed) = &self.agreed else { return };
-        let is_lost = match agreed.away {
-            // A host that has been away for longer is not waited for.
-            Some(told) => Instant::now() < told,
-            // The loop has not noticed it.
-            None if cx.is_away() => true,
-            None => self.proxy.as_mut().or(first_proxy).is_some_and(ProxyCommand::has_failed),
-        };
-        if is_lost {
-            self.logger.say(LogLevel::Verbose, "connection lost; reconnecting to end the session");
-            let commands = Detached::default();
-            let options = Options { detached: Some(commands.clone()), ..self.options.clone() };
-            let left = self.claim_and_leave(&options, cx.received_messages(), deadline);
-            // The thread that has started a command may still wait for it.
-            commands.hang_up();
-            if let Err(why) = left {
-                self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
-            }
+        self.logger.say(LogLevel::Verbose, "connecting again to end the session");
+        let commands = Commands::detached();
+        let options = Options { commands: Some(commands.clone()), ..self.options.clone() };
+        let left = self.claim_and_leave(&options, received, &mut present, deadline);
+        // The thread that has started a command may still wait for it.
+        commands.hang_up();
+        if let Err(why) = left {
+            self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
         }
     }
 
-    /// Claims the session over a new connection and sends DISCONNECT on it.
-    fn claim_and_leave(&mut self, options: &Options, received: u64, deadline: Instant) -> Result<(), String> {
+    /// Claims the session over a new connection and sends DISCONNECT on it, unless the present one delivers
+    /// it before.
+    fn claim_and_leave(
+        &mut self,
+        options: &Options,
+        received: u64,
+        present: &mut Present<'_>,
+        deadline: Instant,
+    ) -> Result<(), String> {
         let Some(agreed) = &mut self.agreed else { return Ok(()) };
         agreed.attempts.clear();
         let id = agreed.reconnect.number();
@@ -76,23 +114,33 @@ impl Resuming {
                 return Err("the server has not been told that the session ends".to_owned());
             }
             match attempt.next_report() {
+                None if present.has_arrived(left.min(LOOK_AT_BOTH)) => return Ok(()),
+                None if present.carrier.is_some() => {}
                 None => {
                     let mut fds = [PollFd::from_borrowed_fd(attempt.wake().as_fd(), PollFlags::IN)];
                     // An error (EINTR) is like the end of the time.
                     let _ = poll(&mut fds, Timespec::try_from(left.min(LOOK)).ok().as_ref());
                 }
+                Some(AttemptReport::Reached { .. }) if present.has_arrived(Duration::ZERO) => return Ok(()),
                 Some(AttemptReport::Reached { session_id }) => {
+                    // The server closes the present connection when it accepts the claim.
+                    present.carrier = None;
                     let user = self.options.config.user();
                     let request = agreed.secret.request(user, &session_id, received);
                     attempt.claim(request, session_id);
                 }
-                Some(AttemptReport::Accepted { mut link, proxy, answer }) => {
+                Some(AttemptReport::Accepted { mut link, carrier, answer }) => {
                     let claim = attempt.made_claim().ok_or("no claim was made")?;
                     claim.verify(&mut agreed.secret, &link, &answer).map_err(|error| error.to_string())?;
                     link.transport().set_authenticated();
                     link.leave(disconnect::BY_APPLICATION, LEAVE_TEXT, true, left);
-                    // The command is ended after its pipes have been used.
-                    drop(proxy);
+                    // A command is ended after its pipes have been used.
+                    drop(carrier);
+                    return Ok(());
+                }
+                // The present one may still deliver it.
+                Some(AttemptReport::Failed(error)) if present.has_arrived(left) => {
+                    drop(error);
                     return Ok(());
                 }
                 Some(AttemptReport::Failed(error)) => return Err(error.to_string()),

@@ -17,6 +17,26 @@ const QUIET_BOUND: Duration = Duration::from_millis(500);
 /// Signals that end the wait. Not SIGHUP: a terminal that is closed sends it twice, itself and by the shell.
 const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
 
+/// How far the message has come with which this end leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It has arrived: the peer has closed the connection, or the kernel delivers it by itself. Where a
+    /// command or a jump host is in between, these may have closed the connection themselves.
+    Arrived,
+    /// It is on its way, or waits for space.
+    UnderWay,
+    /// The connection broke before the peer closed it.
+    Broken,
+}
+
+/// The end of a link in progress ([`Link::begin_leaving`]).
+#[derive(Debug)]
+pub struct Leaving {
+    /// The kernel delivers the message after the close.
+    is_quiet: bool,
+    is_written: bool,
+}
+
 impl Link {
     /// Like [`disconnect`](Self::disconnect), for a peer that would keep the session for another link if it
     /// did not get the message: waits until the peer has closed the connection, and drops what it still
@@ -25,35 +45,47 @@ impl Link {
     ///
     /// On a TCP connection with hardly anything in flight the kernel delivers the message after the close as
     /// well, so that this does not wait, unless the peer `may_send` still.
-    pub fn leave(&mut self, reason: u32, text: &str, may_send: bool, bound: Duration) {
-        self.stop_workers();
-        if self.lost {
-            return;
-        }
+    pub fn leave(&mut self, reason: u32, text: &str, may_send: bool, bound: Duration) -> Leave {
+        let mut leaving = self.begin_leaving(reason, text, may_send);
         // Behind a quiet link only the peer's close is waited for, which some proxies do not pass on.
-        let bound = if may_send { bound } else { bound.min(QUIET_BOUND) };
+        self.go_on_leaving(&mut leaving, if may_send { bound } else { bound.min(QUIET_BOUND) })
+    }
+
+    /// Begins what [`leave`](Self::leave) does. Continue with [`go_on_leaving`](Self::go_on_leaving).
+    pub fn begin_leaving(&mut self, reason: u32, text: &str, may_send: bool) -> Leaving {
+        self.stop_workers();
+        let is_quiet = !may_send && self.transport.queued_bytes() == 0 && self.stream.delivers_by_itself();
+        if !self.lost {
+            self.transport.disconnect(reason, text);
+        }
+        Leaving { is_quiet, is_written: false }
+    }
+
+    /// Waits for at most `bound` until the message has arrived, or the link is broken.
+    pub fn go_on_leaving(&mut self, leaving: &mut Leaving, bound: Duration) -> Leave {
         let deadline = Instant::now() + bound;
-        let was_quiet = !may_send && self.transport.queued_bytes() == 0 && self.stream.delivers_by_itself();
-        self.transport.disconnect(reason, text);
-        let mut told = false;
         loop {
             let now = Instant::now();
-            if !told && self.flush(now).is_err() || self.write_failed.is_some() {
-                return;
+            if self.lost || !leaving.is_written && self.flush(now).is_err() || self.write_failed.is_some() {
+                return Leave::Broken;
             }
-            let ended = self.stream.discard();
-            if !told && self.transport.queued_bytes() == 0 {
-                if was_quiet {
-                    return;
+            match self.stream.discard() {
+                Ok(true) if leaving.is_written => return Leave::Arrived,
+                Ok(false) => {}
+                Ok(true) | Err(_) => return Leave::Broken,
+            }
+            if !leaving.is_written && self.transport.queued_bytes() == 0 {
+                if leaving.is_quiet {
+                    return Leave::Arrived;
                 }
                 self.stream.end_writing();
-                told = true;
+                leaving.is_written = true;
             }
             let left = deadline.saturating_duration_since(now);
-            if ended || left.is_zero() || signals::are_pending(&ENDING) {
-                return;
+            if left.is_zero() || signals::are_pending(&ENDING) {
+                return Leave::UnderWay;
             }
-            self.stream.wait_either(!told, left.min(LOOK));
+            self.stream.wait_either(!leaving.is_written, left.min(LOOK));
         }
     }
 }
