@@ -184,6 +184,7 @@ impl PathWatch {
             let removed = meanings.contains(&Meaning::AddressRemoved);
             // The address may have been assigned again meanwhile.
             self.dead |= removed && self.ends.addresses.is_some_and(|(local, _)| !exists(local));
+            self.patience.on_change();
             self.ask(ANSWER, cx, now);
         }
         concerned || changes.iter().any(matters_to_attempts)
@@ -217,7 +218,7 @@ impl PathWatch {
         if self.dead {
             return PathState::Dead;
         }
-        self.patience.on_packets(cx.traffic().packets_in);
+        self.patience.on_packets(cx.traffic().packets_in, now);
         let Traffic { bytes_in, packets_in, .. } = cx.traffic();
         let moved = amounts(cx);
         let Some(check) = &mut self.check else {
