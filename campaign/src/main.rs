@@ -8,7 +8,8 @@ const USAGE: &str = "\
 usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT] [--servers] [--clients]
        lh-campaign load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
        lh-campaign faults [--rounds N] [--seconds N] [--seed N] [--only TEXT] [--small]
-       lh-campaign cuts [--cuts N] [--seconds N] [--seed N] [--size MIB] [--only TEXT]";
+       lh-campaign cuts [--cuts N] [--seconds N] [--seed N] [--size MIB] [--only TEXT]
+                        [--rate MBIT] [--each N] [--long-stops N]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -36,7 +37,11 @@ fn run(command: &str, args: &[String]) -> Result<(), String> {
         // `load` starts this program again with this command.
         "hostile-clients" => (&["--port", "--count"], &[], hostile_clients),
         "faults" => (&["--rounds", "--seconds", "--seed", "--only"], &["--small"], faults),
-        "cuts" => (&["--cuts", "--seconds", "--seed", "--size", "--only"], &[], cuts),
+        "cuts" => (
+            &["--cuts", "--seconds", "--seed", "--size", "--only", "--rate", "--each", "--long-stops"],
+            &[],
+            cuts,
+        ),
         _ => return Err(USAGE.to_owned()),
     };
     let mut rest = args.iter().map(String::as_str);
@@ -103,6 +108,9 @@ fn cuts(args: &[String]) -> Result<(), String> {
         volume: number(args, "--size")?
             .map(|mib| usize::try_from(mib).unwrap_or(usize::MAX).saturating_mul(1 << 20)),
         only: only(args),
+        rate: number(args, "--rate")?.map(|mbit| mbit.clamp(1, 100_000) * 1_000_000),
+        each: number(args, "--each")?,
+        long_stops: number(args, "--long-stops")?,
     })
 }
 

@@ -87,10 +87,11 @@ usage: cargo xtask <command>
             and no file may ever have wrong contents under its final name (as root; docs/security.md)
   load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
             measure idle sessions, logins begun at once, and honest logins beside hostile connections
-  cuts [--cuts N] [--for DURATION] [--seed N] [--size MIB] [--only TEXT]
+  cuts [--cuts N] [--for DURATION] [--seed N] [--size MIB] [--only TEXT] [--rate MBIT] [--each N] [--long-stops N]
             cut the paths of sessions with Resume (pipes, rsync, git, forwards, sshfs, borg, a master) between network
             namespaces: no byte and no exit status may be wrong, no session left (as root; docs/security.md);
-            --size: what each program moves, at least (24 MiB)
+            --size: what each program moves, at least (24 MiB); --rate: of the path (80); --each: cuts in each
+            program's run; --long-stops: how often a client is stopped for 60 s (1)
   regress [--newest] [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
             of theirs, and compare with interop/regress.list; --newest: the tests of the newest OpenSSH, in a system of

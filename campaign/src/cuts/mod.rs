@@ -32,12 +32,21 @@ pub struct Plan {
     pub volume: Option<usize>,
     /// Runs only cuts, or only work, whose names contain this.
     pub only: Option<String>,
+    /// Rate of the path, bits per second in each direction; [`RATE`] if not given.
+    pub rate: Option<u64>,
+    /// Cuts in each script; one to three if not given.
+    pub each: Option<u64>,
+    /// Number of stops of the client that last 60 s; one in a long run if not given.
+    pub long_stops: Option<u64>,
 }
+
+/// Usual rate of the path, bits per second.
+const RATE: u64 = 80_000_000;
 
 /// Bytes of a login. Before it is complete there is no session to cut.
 const LOGIN: u64 = 24 << 10;
 
-/// Duration of one stop of a client in a long run.
+/// Duration of the longest stops of a client, in long runs.
 const LONG_STOP: Duration = Duration::from_secs(60);
 
 /// One line of the table.
@@ -59,8 +68,6 @@ struct Round<'a> {
     cut: Cut,
     /// Longest stop or silence.
     longest: Duration,
-    /// Length of the first outage.
-    first: Option<Duration>,
     /// Cuts in this round.
     count: u64,
 }
@@ -75,7 +82,8 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
         println!("cuts: SKIPPED: no network of namespaces can be made here: {why}");
         return Ok(());
     }
-    let mut site = Site::up(plan.volume.unwrap_or(if long { 24 << 20 } else { 3 << 20 }))?;
+    let volume = plan.volume.unwrap_or(if long { 24 << 20 } else { 3 << 20 });
+    let mut site = Site::up(volume, plan.rate.unwrap_or(RATE))?;
     if !site.network.is_paced() {
         println!("cuts: this kernel limits no rates (tbf): cuts may come too late");
     }
@@ -88,7 +96,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
     let most = plan.cuts.unwrap_or(if long { u64::MAX } else { Cut::ALL.len() as u64 });
     let start = Instant::now();
     let (mut rows, mut works) = (BTreeMap::<Cut, Row>::new(), BTreeMap::<&str, u64>::new());
-    let (mut made, mut long_stop) = (0, long);
+    let (mut made, mut long_stops) = (0, plan.long_stops.unwrap_or(long.into()));
     // In short runs, cuts that come too late count as well, so that the run ends.
     for round in 0..most.saturating_mul(20) {
         if made >= most || plan.duration.is_some_and(|duration| start.elapsed() >= duration) {
@@ -103,12 +111,11 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
             continue;
         }
         let mut random = Seeded::new(mixed(seed));
-        let count = if long { 1 + random.next_u64() % 3 } else { 1 };
+        let count = plan.each.unwrap_or(if long { 1 + random.next_u64() % 3 } else { 1 });
         let longest = Duration::from_secs(if long { 20 } else { 1 });
-        let first = (cut == Cut::Stop && std::mem::take(&mut long_stop)).then_some(LONG_STOP);
-        let round = Round { work, random, cut, longest, first, count: count.min(most - made) };
+        let round = Round { work, random, cut, longest, count: count.min(most - made) };
         let began = Instant::now();
-        let (cuts, text) = play(&mut site, round, &mut rows).map_err(|text| {
+        let (cuts, text) = play(&mut site, round, &mut long_stops, &mut rows).map_err(|text| {
             format!(
                 "{}: {text}\nit may happen again with: cargo xtask cuts --seed {seed} --cuts 1",
                 work.name
@@ -126,25 +133,30 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
 fn play(
     site: &mut Site,
     mut round: Round<'_>,
+    long_stops: &mut u64,
     rows: &mut BTreeMap<Cut, Row>,
 ) -> Result<(u64, String), String> {
     let start = site.network.passed();
     let mut running = site.start(round.work)?;
-    let (mut cut, mut outage, mut made) = (round.cut, round.first, 0);
+    let (mut cut, mut made) = (round.cut, 0);
     let mut said = Vec::new();
     let mut from = start + LOGIN;
-    for _ in 0..round.count {
+    for left_to_make in (1..=round.count).rev() {
         let row = rows.entry(cut).or_default();
         let left = round.work.volume.unwrap_or(site.volume).saturating_sub(from - start);
-        let at = from + round.random.next_u64() % (left / 2 + 1);
+        let at = from + round.random.next_u64() % (left / left_to_make.max(2) + 1);
         if !site.passes(&mut running, at)? {
             row.late += 1;
             said.push(format!("{} too late", cut.name()));
             break;
         }
-        let outage_now = outage.take().unwrap_or_else(|| cut.outage(&mut round.random, round.longest));
+        let mut outage = cut.outage(&mut round.random, round.longest);
+        if cut == Cut::Stop && *long_stops > 0 {
+            *long_stops -= 1;
+            outage = LONG_STOP;
+        }
         let before = site.resumptions();
-        cut.make(&mut site.network, outage_now, &mut round.random)?;
+        cut.make(&mut site.network, outage, &mut round.random)?;
         let usable = Instant::now();
         let lost = match cut {
             // Data on the second connection before it has the session is no recovery.
@@ -166,7 +178,7 @@ fn play(
         said.push(format!(
             "{} of {:.1} s costs {:.2} s more ({resumptions} resumed)",
             cut.name(),
-            outage_now.as_secs_f64(),
+            outage.as_secs_f64(),
             lost.as_secs_f64()
         ));
         cut = Cut::ALL[(round.random.next_u64() % Cut::ALL.len() as u64) as usize];

@@ -14,15 +14,13 @@ use super::network::{Network, PORT, SERVER};
 use super::work::{PRELUDE, Work};
 use crate::faults::signal;
 
-/// Rate of the path, bits per second.
-const RATE: u64 = 80_000_000;
 /// Time limit for a session to continue.
 const STUCK: Duration = Duration::from_secs(90);
 /// Time limit for sessions to end after their clients.
 const ENDING: Duration = Duration::from_secs(20);
 /// Bytes between two readings of the time: more than a connection and its login need.
 const MARK: u64 = 16 << 10;
-/// Number of readings after a cut: more data than the path can hold.
+/// Number of readings after a cut, at least: more data than the path can hold at its usual rate.
 const MARKS: u64 = 64;
 /// Time after which data that was in the path at the cut has passed.
 const DRAINED: Duration = Duration::from_millis(300);
@@ -37,6 +35,8 @@ pub(super) struct Site {
     http: u16,
     /// Bytes that each script moves, at least.
     pub(super) volume: u64,
+    /// Rate of the path, bits per second.
+    rate: u64,
     rounds: u64,
 }
 
@@ -52,8 +52,8 @@ impl Site {
     ///
     /// # Errors
     /// There are no network namespaces, or a program fails.
-    pub(super) fn up(volume: usize) -> Result<Self, String> {
-        let network = Network::up(RATE)?;
+    pub(super) fn up(volume: usize, rate: u64) -> Result<Self, String> {
+        let network = Network::up(rate)?;
         let failed = |error: std::io::Error| error.to_string();
         let lab = Lab::new();
         fs::create_dir_all(lab.path("sources/tree")).map_err(failed)?;
@@ -84,7 +84,7 @@ impl Site {
         }
         lab.write("known_hosts", &known);
         lab.write("config", &client_config(&lab));
-        Ok(Self { network, lab, server, http, volume: volume as u64, rounds: 0 })
+        Ok(Self { network, lab, server, http, volume: volume as u64, rate, rounds: 0 })
     }
 
     /// Starts a script in the client's namespace, in its own directory.
@@ -145,7 +145,7 @@ impl Site {
     pub(super) fn recovers(&self, running: &mut Running, usable: Instant) -> Result<Duration, String> {
         let base = self.network.passed();
         let (mut begin, mut longest, mut end) = (usable, Duration::ZERO, usable);
-        for mark in 1..=MARKS {
+        for mark in 1.. {
             let going = self.passes(running, base + mark * MARK)?;
             let now = Instant::now();
             let took = now.saturating_duration_since(begin);
@@ -153,7 +153,9 @@ impl Site {
                 (longest, end) = (took, now);
             }
             begin = now;
-            if !going {
+            // A fast path brings many marks before the break shows.
+            let is_drained = begin.saturating_duration_since(usable) >= DRAINED;
+            if !going || (mark >= MARKS && is_drained) {
                 break;
             }
         }
@@ -216,7 +218,7 @@ impl Running {
         while !self.has_ended() {
             // Time for the data at the path's rate, doubled for scripts that send both ways, and doubled
             // again for a busy machine.
-            let transfer = Duration::from_secs(site.volume * 8 / RATE * 4);
+            let transfer = Duration::from_secs(site.volume * 8 / site.rate * 4);
             if start.elapsed() > STUCK * 2 + transfer {
                 return Err(site.failure(&mut self, "the work does not end"));
             }
