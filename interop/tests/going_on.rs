@@ -777,7 +777,15 @@ fn sessions_of_other_users_survive_while_they_may() {
     if !is_root() {
         return skip("sessions_of_other_users_survive_while_they_may", "only root can add users");
     }
-    let config = "ResumeGrace 1m\nAuthorizedKeysFile .ssh/authorized_keys\n";
+    // Without PAM, whose modules decide otherwise about locked passwords.
+    for (program, flags) in [("chage", ["-E", "1"].as_slice()), ("usermod", &["-L"])] {
+        session_ends_when_user_may_not_log_in(program, flags);
+    }
+}
+
+/// `program` with these flags and the user's name takes the right to log in away.
+fn session_ends_when_user_may_not_log_in(program: &str, flags: &[&str]) {
+    let config = "ResumeGrace 1m\nAuthorizedKeysFile .ssh/authorized_keys\nUsePAM no\n";
     let scene = Broken::new(config, &[(MB, Break::Reset), (MB, Break::Silence), (20 * MB, Break::Reset)]);
     let user = TestUser::new(&scene.lab);
     let mut args = scene.args(&["Resume=yes"], "id -un; head -c 3000000 /dev/zero; cat > /dev/null; exit 2");
@@ -798,14 +806,15 @@ fn sessions_of_other_users_survive_while_they_may() {
     assert_eq!(scene.cuts.broken(), 2);
     scene.server.await_resumptions(2);
     let resumptions = scene.resumptions();
-    scene.lab.run(std::path::Path::new("chage"), &["-E", "1", &user.name]).ok("chage");
+    scene.lab.run(std::path::Path::new(program), &[flags, &[user.name.as_str()]].concat()).ok(program);
     // The next break.
     let mut input = client.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || while input.write_all(&[1; 10_000]).is_ok() {});
     assert_eq!(client.wait().unwrap().code(), Some(255));
     feeder.join().unwrap();
     let log = scene.server.log();
-    assert!(log.contains("refused: the account is closed") || log.contains("has expired"), "{log}");
+    let reasons = ["refused: the account is closed", "has expired", "account is locked"];
+    assert!(reasons.iter().any(|reason| log.contains(reason)), "{log}");
     assert_eq!(scene.resumptions(), resumptions);
 }
 

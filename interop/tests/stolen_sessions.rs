@@ -1,13 +1,15 @@
 //! Resuming a session needs the session's secret, and an account, key and rules that still permit it.
 
 use std::error::Error;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use lh_client::{Client, Options, connect, local_account};
+use lh_client::{Client, Options, SessionSetup, Start, connect, local_account};
 use lh_config::client::{CommandLine, Request as Config};
 use lh_crypto::{SystemRandom, Zeroizing};
-use lh_driver::{Control, ControlCx, ControlEvent, Link, Stream};
+use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent, FdPump, Link, LocalFd, Stream};
 use lh_interop::{Lab, Lhsshd, PamService, TestUser, eventually, is_root, me, skip};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{ClientSecret, Export, Handle, NAME};
@@ -17,12 +19,15 @@ use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
 use rustix::net::{AddressFamily, SocketType};
 
+/// Does nothing.
+struct Waiting;
+
+impl Control for Waiting {
+    fn on_event(&mut self, _event: ControlEvent, _cx: &mut ControlCx<'_>) {}
+}
+
 /// Logs in, and waits for the server's consent.
 fn logged_in(lab: &Lab, port: u16) -> Client {
-    struct Waiting;
-    impl Control for Waiting {
-        fn on_event(&mut self, _event: ControlEvent, _cx: &mut ControlCx<'_>) {}
-    }
     let mut config = Config::new("127.0.0.1", local_account().unwrap());
     let option = |text: String| CommandLine::Option(text);
     let options = lab.client_options();
@@ -374,6 +379,73 @@ fn of_two_racing_claims_one_has_the_session() {
         assert_eq!(server.resumptions(), before + resumed, "{}", server.log());
         drop(last);
     }
+}
+
+/// A request that was on its way while a later one was accepted: it has the right proof, and cannot take the
+/// session back. It is the client's own, so nobody is locked out for it.
+///
+/// Covers: sshd_config PerSourcePenalties; wire resume@longhaul
+#[test]
+fn a_delayed_claim_is_refused_and_not_charged() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 1m\nPerSourcePenalties authfail:10 min:1\n");
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    let mut secret = ClientSecret::new(handle, &export);
+    let mut delayed = Claimant::new(server.port);
+    let first = secret.request(&me(), &delayed.id(), 0);
+    let mut claimant = Claimant::new(server.port);
+    let second = secret.request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&second).is_some(), "{}", server.log());
+    assert!(delayed.claim(&first).is_none(), "{}", server.log());
+    drop(delayed);
+    eventually("it is logged", || server.log().contains("overtaken by a later one"));
+    // The one that was accepted still has the session: its link is not closed, and the client of an answer that
+    // was lost may come again.
+    let mut again = Claimant::new(server.port);
+    let third = secret.request(&me(), &again.id(), 0);
+    assert!(again.claim(&third).is_some(), "{}", server.log());
+    assert!(!server.log().contains("activating penalty"), "{}", server.log());
+}
+
+/// A client that has not noticed that its session goes on elsewhere: what it sends is not acted on.
+///
+/// Covers: wire resume@longhaul
+#[test]
+fn the_old_connection_carries_nothing_after_a_claim() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 1m\n");
+    let mut client = logged_in(&lab, server.port);
+    let (mut input, theirs) = UnixStream::pair().unwrap();
+    let pump = FdPump::socket(LocalFd::owned(theirs.into()).unwrap());
+    let setup = SessionSetup::new(Start::Exec(format!("cat > {}", lab.arg("file")).into_bytes()));
+    client.open_session(setup, &ChannelOptions::default(), Box::new(pump)).unwrap();
+    let (handle, export) = session(&mut client);
+    let file = || std::fs::read_to_string(lab.path("file")).unwrap_or_default();
+    let turn = |client: &mut Client| client.driver().run_once(&mut Waiting, Some(Duration::from_millis(10)));
+    input.write_all(b"before\n").unwrap();
+    eventually("the program has it", || {
+        turn(&mut client).unwrap();
+        file() == "before\n"
+    });
+    let mut claimant = Claimant::new(server.port);
+    let request = ClientSecret::new(handle, &export).request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&request).is_some(), "{}", server.log());
+    input.write_all(b"after\n").unwrap();
+    eventually("the old connection is closed", || {
+        turn(&mut client).unwrap();
+        client.driver().control().is_away()
+    });
+    assert_eq!(file(), "before\n");
+    // The session goes on, and its program sees no end of its input.
+    assert_eq!(server.resumptions(), 1, "{}", server.log());
+    drop(claimant);
+    let mut again = Claimant::new(server.port);
+    let mut secret = ClientSecret::new(handle, &export);
+    drop(secret.request(&me(), &[], 0));
+    let request = secret.request(&me(), &again.id(), 0);
+    assert!(again.claim(&request).is_some(), "{}", server.log());
+    assert_eq!(file(), "before\n");
 }
 
 /// The right proof, under the name of another user who exists.
