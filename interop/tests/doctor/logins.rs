@@ -117,9 +117,12 @@ fn doctor_names_first_packets_that_get_lost() {
     }
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
     let Some(site) = Site::start(test, &plan) else { return };
-    // Each first packet of a connection, so that its repetition after a second arrives.
-    let rule = ["iptables", "-A", "INPUT", "-p", "tcp", "--syn", "-m", "statistic", "--mode", "nth"];
-    site.at(Side::Far, &[&rule[..], &["--every", "2", "--packet", "0", "-j", "DROP"]].concat());
+    // The first packet of each connection: connections begin side by side, so that dropping each second one
+    // of all would let some pass. Its repetition after a second is above the limit, and passes.
+    let rule = ["iptables", "-A", "INPUT", "-p", "tcp", "--syn", "-m", "hashlimit", "--hashlimit-upto"];
+    let first_one = ["1/minute", "--hashlimit-burst", "1", "--hashlimit-mode", "srcip,srcport"];
+    let named = ["--hashlimit-name", "first", "-j", "DROP"];
+    site.at(Side::Far, &[&rule[..], &first_one[..], &named[..]].concat());
     first(&site.examine(&[], "connect"), "connect", &["TCP's handshake takes much longer", "1.0 s"]);
 }
 

@@ -61,10 +61,18 @@ fn slow_stages(facts: &Facts, of_keys: f64) -> Vec<Slow> {
         let needed = stage.round_trips() * facts.round_trip() + other;
         let excess = took - needed;
         let is_slow = |(each, seconds): &(Stage, f64)| *each == stage && *seconds > SLOW + needed;
-        let all_slow = facts.logins.iter().all(|login| login.iter().any(is_slow));
-        (all_slow && !home::explains_stage(facts, stage, excess)).then_some(Slow { stage, took, excess })
+        let quick = facts.logins.iter().filter(|login| !login.iter().any(is_slow)).count();
+        let is_habit = quick <= usize::from(stage == Stage::Connect && loses_first_packets(facts, needed));
+        (is_habit && !home::explains_stage(facts, stage, excess)).then_some(Slow { stage, took, excess })
     };
     STAGES.into_iter().filter_map(slow).collect()
+}
+
+/// True where at least three of four connections needed much longer than this, seconds, for TCP's handshake:
+/// a first packet gets lost by chance, so one connection may be quick.
+fn loses_first_packets(facts: &Facts, needed: f64) -> bool {
+    let is_probe_slow = facts.reached.as_ref().is_some_and(|reached| reached.connect > SLOW + needed);
+    is_probe_slow && facts.logins.len() > LEAST_LOGINS
 }
 
 /// Stages in which a server asks its name services, where these need most of the stages' time.

@@ -35,6 +35,24 @@ fn slow_stages_need_two_logins() {
 }
 
 #[test]
+fn first_packet_that_passes_by_chance_hides_no_loss() {
+    let mut facts = good();
+    let login = |connect| vec![(Stage::Connect, connect), (Stage::KeyExchange, 0.2)];
+    facts.logins = vec![login(1.05), login(1.06), login(0.05)];
+    let address = "192.0.2.1:22".parse().unwrap();
+    let reached = |connect| Some(Reached { address, connect, refused: 0, tried: Vec::new() });
+    facts.reached = reached(1.05);
+    let (cause, title) = first(&facts);
+    assert!(cause == "connect" && title.contains("1.0 s"), "{title}");
+    // Half of them is no habit.
+    facts.reached = reached(0.05);
+    assert_ne!(first(&facts).0, "connect");
+    facts.reached = reached(1.05);
+    facts.logins = vec![login(1.05), login(0.05)];
+    assert_ne!(first(&facts).0, "connect");
+}
+
+#[test]
 fn slow_session_of_pam_is_part_of_the_approval_of_lhsshd() {
     let mut facts = good();
     for login in &mut facts.logins {
