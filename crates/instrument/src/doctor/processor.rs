@@ -26,6 +26,11 @@ const STOLEN: f64 = 0.15;
 /// Part of the periods from which a control group that is stopped in them is what limits, whatever its
 /// processes waited for meanwhile: they used up their time again and again.
 const NEARLY_EACH: f64 = 0.9;
+/// Part of the limit that the SSH process used by itself from which the limit counts, although it was stopped
+/// in few periods: what else runs there makes the stops longer and fewer.
+const USED_UP: f64 = 0.85;
+/// Part of the periods with a stop, where it used that much.
+const SOME: f64 = 0.1;
 
 impl JudgedDirection<'_> {
     /// The processor, by a limit of a control group, the hypervisor, the cipher, or other programs.
@@ -143,15 +148,18 @@ impl JudgedDirection<'_> {
     fn quota(&self) -> Option<Finding> {
         let flow = self.flow;
         let ends = [
-            ("this machine", &flow.client_quota, flow.client_turns),
-            ("the server", &flow.server_quota, flow.server_turns),
+            ("this machine", &flow.client_quota, flow.client_turns, flow.client_cpu),
+            ("the server", &flow.server_quota, flow.server_turns, flow.server_cpu),
         ];
-        let held = |(end, quota, turns): (&'static str, &'_ Option<Quota>, Option<Turns>)| {
+        let held = |(end, quota, turns, used): OfEnd<'_>| {
             let (quota, turns) = (quota.clone()?, turns?);
             // Newer kernels do not count the time for which a group is stopped as waiting.
             let stopped = (quota.seconds / flow.seconds.max(0.1)).min(1.0 - turns.ran);
             let wanted = turns.wanted().max(turns.ran + stopped);
-            let is_limit = quota.share() >= MUCH && wanted >= BUSY_CORE || quota.share() >= NEARLY_EACH;
+            let is_used_up =
+                quota.share() >= SOME && used.is_some_and(|used| used >= USED_UP * quota.cores());
+            let is_kept = quota.share() >= MUCH && wanted >= BUSY_CORE;
+            let is_limit = is_kept || is_used_up || quota.share() >= NEARLY_EACH;
             is_limit.then_some((end, quota, turns.ran))
         };
         // The one that was stopped in more of its periods.
@@ -231,6 +239,9 @@ impl JudgedDirection<'_> {
         })
     }
 }
+
+/// An end: its name, the limit of its control group, the turns of its process, and the cores that it used.
+type OfEnd<'a> = (&'static str, &'a Option<Quota>, Option<Turns>, Option<f64>);
 
 /// Processor time that the SSH process of an end needs, as a share of a core.
 struct Load {
