@@ -111,6 +111,27 @@ fn doctor_names_a_policer_of_each_connection() {
     assert!(!diagnosis["findings"].to_string().contains("Loss of"), "{diagnosis:#}");
 }
 
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_small_packets_that_get_lost() {
+    let test = "doctor_names_small_packets_that_get_lost";
+    if !has_iptables(test) {
+        return;
+    }
+    let Some(site) = Site::start(test, &Plan { spec: spec(40, 40), ..Plan::default() }) else { return };
+    // Acknowledgements, keystrokes and what asks for a transfer; the packets of a transfer are longer. They
+    // are dropped where they arrive: of those that a system drops itself, its TCP counts none as lost.
+    let small = ["iptables", "-A", "INPUT", "-p", "tcp", "-m", "length", "--length", "0:150"];
+    let lost = ["-m", "statistic", "--mode", "random", "--probability", "0.5", "-j", "DROP"];
+    site.at(Side::Far, &[&small[..], &lost].concat());
+    let diagnosis = site.examine(&[], "small_packet_loss");
+    first(&diagnosis, "small_packet_loss", &["small packets to the server get lost"]);
+    let counted = &diagnosis["measured"]["small_packets"];
+    let part = counted["resent"].as_f64().unwrap() / counted["segments"].as_f64().unwrap();
+    assert!((0.3..0.7).contains(&part), "planted 0.5: {diagnosis:#}");
+    assert!(!diagnosis["findings"].to_string().contains("mtu_black_hole"), "{diagnosis:#}");
+}
+
 /// A path that carries nothing for 0.4 s of each 2 s; until it is dropped; rules may stay until the path
 /// goes.
 struct Interrupted(Child);
