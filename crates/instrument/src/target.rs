@@ -52,7 +52,22 @@ pub(crate) struct Remote {
     /// Small messages that were not answered when the last task ended: their answers come first in the next
     /// one.
     pub(crate) unanswered: usize,
+    /// The server has left small messages unanswered.
+    pub(crate) is_mute: bool,
+    /// For a server that ends each connection with its session: how to connect again.
+    renewal: Option<Box<Renewal>>,
 }
+
+/// How to make a connection again.
+struct Renewal {
+    target: Target,
+    keywords: Vec<(String, String)>,
+    /// A session has used the connection up.
+    is_due: bool,
+}
+
+/// Software of servers that end each connection with its session: TinySSH.
+const ONE_SESSION: &str = "tinyssh";
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -196,7 +211,15 @@ impl Target {
         client.greet().map_err(|error| other(&error))?;
         let socket = client.into_proxy().map_err(|error| other(&error))?;
         let client = Client::relayed(socket, &options).map_err(|error| other(&errno_text(&error)))?;
-        Ok(Remote { client, options, stages: Vec::new(), offers: 0, unanswered: 0 })
+        Ok(Remote {
+            client,
+            options,
+            stages: Vec::new(),
+            offers: 0,
+            unanswered: 0,
+            is_mute: false,
+            renewal: None,
+        })
     }
 
     fn connect_once(&self, first: &[(&str, &str)]) -> Result<Remote, NoConnection> {
@@ -217,11 +240,40 @@ impl Target {
         client.log_in(&mut ui).map_err(|error| of_client(error, &ui.trace))?;
         client.mark_packets(&options);
         let stages = ui.trace.stages(Instant::now(), !options.config.is_direct());
-        Ok(Remote { client, options, stages, offers: ui.trace.offers(), unanswered: 0 })
+        let server = client.driver().link().transport_ref().peer_identification().unwrap_or_default();
+        let renewal = server.contains(ONE_SESSION).then(|| {
+            let owned = |(keyword, value): &(&str, &str)| ((*keyword).to_owned(), (*value).to_owned());
+            let keywords = first.iter().map(owned).collect();
+            Box::new(Renewal { target: self.clone(), keywords, is_due: false })
+        });
+        Ok(Remote {
+            client,
+            options,
+            stages,
+            offers: ui.trace.offers(),
+            unanswered: 0,
+            is_mute: false,
+            renewal,
+        })
     }
 }
 
 impl Remote {
+    /// Replaces a connection that the server ends with the session before, and notes whether this use is a
+    /// session. If there is no new connection, the old one tells why the next session fails.
+    pub(crate) fn renew(&mut self, is_session: bool) {
+        let Some(renewal) = self.renewal.as_mut() else { return };
+        let is_due = std::mem::replace(&mut renewal.is_due, is_session);
+        let keywords: Vec<(&str, &str)> =
+            renewal.keywords.iter().map(|(keyword, value)| (keyword.as_str(), value.as_str())).collect();
+        let renewed = is_due.then(|| renewal.target.connect(&keywords)).and_then(Result::ok);
+        if let Some(renewed) = renewed {
+            let old = std::mem::replace(&mut self.client, renewed.client);
+            drop(old);
+            self.unanswered = 0;
+        }
+    }
+
     /// Seconds of a stage of the set-up.
     fn took(&self, stage: Stage) -> f64 {
         self.stages.iter().filter(|(each, _)| *each == stage).map(|(_, seconds)| seconds).sum()

@@ -18,6 +18,8 @@ use crate::flow::{Direction, Flow};
 use crate::stats::median;
 use crate::target::{Remote, Target};
 
+/// Why a round of a transfer that did not fail has no figure.
+const NOTHING_MOVED: &str = "nothing moved in a round";
 /// Time of a cipher alone.
 pub(super) const SEAL: Duration = Duration::from_millis(60);
 /// Logins of a cell: they are repeated for this time, and up to this number, because the server's processor
@@ -145,6 +147,11 @@ impl Run<'_> {
             Direction::Down => ("down", "client CPU down", "server CPU down"),
         };
         let Flow { rate, client_cpu, server_cpu, ping, .. } = flow;
+        if rate <= 0.0 {
+            // A busy end may be late once: the next round tries again.
+            self.miss(&broken(&suite.name(), direction, NOTHING_MOVED).to_string());
+            return Ok(());
+        }
         const TABLE: &str = "throughput by cipher and MAC, through a pipe";
         self.add(TABLE, &suite.name(), up, Unit::BytesPerSecond, rate);
         for (column, cores) in [(cpu, client_cpu), (server, server_cpu)] {
@@ -186,6 +193,10 @@ impl Run<'_> {
         if let Some(failure) = &flow.failure {
             self.remotes.remove(&NONE.name());
             return Err(broken("SSH without encryption,", direction, failure));
+        }
+        if flow.rate <= 0.0 {
+            self.miss(&broken("SSH without encryption,", direction, NOTHING_MOVED).to_string());
+            return Ok(());
         }
         self.add("ceilings", "SSH without encryption", direction.column(), Unit::BytesPerSecond, flow.rate);
         Ok(())
@@ -275,8 +286,11 @@ impl Run<'_> {
         if pings.iter().sum::<f64>() < SHORT_PINGS {
             pings.extend(remote.ping(7, every));
         }
-        if let Some(ping) = median(pings) {
-            self.add("latency of a small message", "alone", "round trip", Unit::Seconds, ping);
+        match median(pings) {
+            Some(ping) => self.add("latency of a small message", "alone", "round trip", Unit::Seconds, ping),
+            None => {
+                self.miss("the latency of a small message: the server answers none that it does not know")
+            }
         }
         Ok(())
     }

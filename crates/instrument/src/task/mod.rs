@@ -17,7 +17,7 @@ use lh_wire::Writer as _;
 use self::bulk::Bulk;
 use self::shared::{RANDOM, Shared};
 pub(crate) use self::watch::LATE;
-use self::watch::{GRACE, Phase, Watch};
+use self::watch::{FIRST_ANSWER, Phase, Watch};
 use crate::command::sh;
 use crate::target::Remote;
 pub(crate) use comparison::Comparison;
@@ -30,6 +30,7 @@ pub(crate) const PING_EVERY: Duration = Duration::from_millis(20);
 impl Remote {
     /// Runs a task to its end. After a failure the connection is of no more use.
     pub(crate) fn run(&mut self, task: Task) -> Shown {
+        self.renew(true);
         let begun = Instant::now();
         let shared = Rc::new(RefCell::new(Shared {
             shown: Shown::default(),
@@ -88,8 +89,13 @@ impl Remote {
         shown
     }
 
-    /// Round trips of small messages while nothing else moves, seconds.
+    /// Round trips of small messages while nothing else moves, seconds. None, and without waiting, for a server
+    /// that has left such messages unanswered.
     pub(crate) fn ping(&mut self, count: usize, every: Duration) -> Vec<f64> {
+        if self.is_mute {
+            return Vec::new();
+        }
+        self.renew(false);
         let begun = Instant::now();
         let shared = Rc::new(RefCell::new(Shared {
             shown: Shown::default(),
@@ -109,7 +115,7 @@ impl Remote {
             begun,
             data: Data::Keep,
             phase: Phase::Data,
-            ends: begun + GRACE,
+            ends: begun + FIRST_ANSWER,
             sample: None,
             ping: Some((every, begun)),
             pings: VecDeque::new(),
@@ -126,6 +132,7 @@ impl Remote {
         self.unanswered = control.stale_pings + control.pings.len();
         drop(control);
         let shown = std::mem::take(&mut shared.borrow_mut().shown);
+        self.is_mute = shown.pings.is_empty();
         shown.pings.into_iter().map(|(_, took)| took).collect()
     }
 }

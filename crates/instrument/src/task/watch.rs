@@ -23,6 +23,8 @@ const HOLD: Duration = Duration::from_millis(100);
 pub(crate) const LATE: &str = "the command did not end in time";
 /// Time that a command has to end after its data.
 pub(super) const GRACE: Duration = Duration::from_secs(8);
+/// Time that the first of some small messages has to be answered.
+pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
 /// Event that the control waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +176,7 @@ impl Control for Watch {
                 let at = sent.saturating_duration_since(self.begun).as_secs_f64();
                 self.shared.borrow_mut().shown.pings.push((at, took));
                 if let Some(left) = &mut self.pings_left {
+                    self.ends = self.begun + GRACE;
                     *left = left.saturating_sub(1);
                     if *left == 0 {
                         cx.stop(0);
