@@ -29,12 +29,15 @@ pub(super) struct AtRest {
     pub(super) reverse_lookup: Option<f64>,
     /// Time of the server's lookup of the user and its groups, seconds.
     pub(super) user_lookup: Option<f64>,
-    /// An interactive shell did not end.
-    pub(super) is_shell_missing: bool,
+    /// Why the start of an interactive shell was not measured.
+    pub(super) shell_missing: Option<&'static str>,
 }
 
-/// A shell with a terminal, which ends at once.
-fn interactive(remote: &mut Remote) -> Option<f64> {
+/// Seconds of a shell with a terminal, which ends at once.
+///
+/// # Errors
+/// Why it was not measured.
+fn interactive(remote: &mut Remote) -> Result<f64, &'static str> {
     let mut setup = SessionSetup::new(Start::Shell);
     setup.pty = Some(Pty { term: "dumb".to_owned(), columns: 80, rows: 24, ..Pty::default() });
     let shown = remote.run(Task {
@@ -47,22 +50,25 @@ fn interactive(remote: &mut Remote) -> Option<f64> {
         hold: None,
         comparison: None,
     });
-    let took = shown.ended? - shown.opened?;
-    shown.failure.is_none().then_some(took)
+    if shown.lacks_terminal {
+        return Err("the server gives no terminal (PermitTTY, no-pty, restrict)");
+    }
+    let took = shown.ended.zip(shown.opened).filter(|_| shown.failure.is_none());
+    took.map(|(ended, opened)| ended - opened).ok_or("it did not end")
 }
 
 /// Measures on this connection. What is slow is measured again.
 pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> AtRest {
     let mut found = Shell::default();
-    let mut is_shell_missing = false;
+    let mut shell_missing = None;
     let is_slow = |all: &[f64]| all.iter().all(|took| *took > SLOW_SHELL + round_trip);
     for _ in 0..MOST_RUNS {
         let shown = remote.script(":", SHORT);
         found.command.extend(shown.ended.zip(shown.opened).map(|(ended, opened)| ended - opened));
         match interactive(remote) {
-            Some(took) => found.interactive.push(took),
-            None => {
-                is_shell_missing = true;
+            Ok(took) => found.interactive.push(took),
+            Err(why) => {
+                shell_missing = Some(why);
                 break;
             }
         }
@@ -80,7 +86,7 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
     let [begin, middle, end] = ["begin", "middle", "end"].map(|word| at(&shown, word));
     let reverse_lookup = middle.zip(begin).map(|(middle, begin)| middle - begin);
     let user_lookup = end.zip(middle).map(|(end, middle)| end - middle);
-    AtRest { shell: found, sftp, sftp_refusal, home, reverse_lookup, user_lookup, is_shell_missing }
+    AtRest { shell: found, sftp, sftp_refusal, home, reverse_lookup, user_lookup, shell_missing }
 }
 
 /// Seconds from the acceptance of an SFTP session to its first answer, of those that answered; further ones

@@ -126,8 +126,8 @@ fn at_rest<I: Instruments>(
         instruments.begin_step("shell");
         let round_trip = facts.round_trip();
         let found = instruments.at_rest(&mut first, there, round_trip);
-        if found.is_shell_missing {
-            facts.missing.push("the start of an interactive shell: it did not end".to_owned());
+        if let Some(why) = found.shell_missing {
+            facts.missing.push(format!("the start of an interactive shell: {why}"));
         }
         facts.shell = Some(found.shell);
         (facts.sftp, facts.sftp_refusal, facts.home) = (found.sftp, found.sftp_refusal, found.home);

@@ -77,6 +77,8 @@ pub(crate) struct Shown {
     pub(crate) err: Vec<u8>,
     /// When pieces of `out` and `err` together arrived, seconds, with the text.
     pub(crate) pieces: Vec<(f64, Vec<u8>)>,
+    /// The server gave no terminal.
+    pub(crate) lacks_terminal: bool,
     /// Exit status.
     pub(crate) status: Option<u32>,
     /// Bytes of the command's output.

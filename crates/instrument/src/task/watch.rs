@@ -142,6 +142,7 @@ impl Control for Watch {
                 match note {
                     SessionNote::Opened => shown.opened = Some(now),
                     SessionNote::Started => shown.started = Some(now),
+                    SessionNote::PtyRefused => shown.lacks_terminal = true,
                     SessionNote::ExitStatus(status) => shown.status = Some(*status),
                     SessionNote::OpenFailed { description, .. } => {
                         shown.failure = Some(lh_client::sanitise(description));
