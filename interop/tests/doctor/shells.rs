@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use lh_interop::{Inetd, Lab, our, peers};
+use lh_interop::{Inetd, Lab, find, our, peers, script, skip};
 use serde_json::Value;
 
 use super::site::{Plan, Site, first, spec};
@@ -32,6 +32,32 @@ fn doctor_names_a_forced_command_that_starts_slowly() {
     let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
     let Some(site) = Site::start("doctor_names_a_forced_command_that_starts_slowly", &plan) else { return };
     first(&site.examine(&[], "command_start"), "command_start", &["ForceCommand", "2.0 s"]);
+}
+
+/// A pipe in front of the output, and no terminal, whose shell would have no such pipe.
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_output_that_reaches_ssh_slowly() {
+    let test = "doctor_names_output_that_reaches_ssh_slowly";
+    if find("python3").is_none() {
+        return skip(test, "python3 is not installed");
+    }
+    let tools = Lab::new();
+    let slow = "import os, time\nwhile data := os.read(0, 16384):\n while data: data = data[os.write(1, data):]\n time.sleep(0.016)";
+    script(
+        &tools.path("slow"),
+        &format!("\"$SHELL\" -c \"${{SSH_ORIGINAL_COMMAND:-exit}}\" | python3 -c '{slow}'"),
+    );
+    let config = format!("ForceCommand {}\nPermitTTY no", tools.arg("slow"));
+    let plan = Plan { spec: spec(100, 20), config: &config, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let diagnosis = site.examine(&[], "command_output");
+    first(&diagnosis, "command_output", &["limits downloads", "app_limited", "ForceCommand"]);
+    let rate = diagnosis["measured"]["download"]["bytes_per_second"].as_f64().unwrap();
+    assert!((0.2e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
+    assert!(!diagnosis["findings"].to_string().contains("\"dscp\""), "{diagnosis:#}");
+    assert!(diagnosis["missing"].to_string().contains("the server gives no terminal"), "{diagnosis:#}");
+    assert_eq!(diagnosis["measured"]["shell_seconds"], serde_json::json!([]), "{diagnosis:#}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::budget;
 use super::facts::{Facts, Mark};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Carrier, Instruments, PLAIN, Place, Settings, Transfer, prepared_flow};
+use super::starved;
 use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::stats::{median, rate};
@@ -215,8 +216,8 @@ impl<C> Downloads<C> {
         let flow = facts.down.as_ref().filter(|flow| flow.is_significant())?;
         let usual = Download { kind: Kind::Command, mark: flow.mark, rate: flow.rate };
         let is_busy = [flow.client_cpu, flow.server_cpu].into_iter().flatten().any(|cores| cores > BUSY);
-        // The processors need different times for different kinds.
-        if is_busy {
+        // The processors need different times for different kinds; a forward needs no command.
+        if is_busy || starved::is_starved(flow) {
             return None;
         }
         let mut kinds = vec![Kind::Terminal];

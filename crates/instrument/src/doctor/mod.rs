@@ -28,6 +28,7 @@ mod processor;
 mod refusals;
 mod small_loss;
 mod small_packets;
+mod starved;
 mod stopped;
 mod swallowed;
 mod throughput;

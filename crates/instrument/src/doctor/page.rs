@@ -184,6 +184,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             })),
             "client_waited": flow.client_turns.map(|turns| turns.waited),
             "server_waited": flow.server_turns.map(|turns| turns.waited),
+            "server_starved": flow.starved,
             "ssh_window_bytes": flow.ssh_window,
             "failure": flow.failure,
         }))

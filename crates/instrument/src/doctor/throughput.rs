@@ -4,7 +4,7 @@ use lh_metrics::drops::Drops;
 
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
-use super::{buffers, jitter, losses, outages, stopped};
+use super::{buffers, jitter, losses, outages, starved, stopped};
 use crate::flow::{Direction, MANY_REKEYS, WARM_UP};
 use crate::stats::{pacing, percent, rate, size, time};
 
@@ -41,7 +41,7 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     ];
     let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
     if found.is_empty() {
-        found.extend(outages::outages(judged).or_else(|| path(judged)));
+        found.extend(outages::outages(judged).or_else(|| starved::judge(judged)).or_else(|| path(judged)));
     }
     found.extend(bloat(judged));
     found.extend(stopped::traced(judged));

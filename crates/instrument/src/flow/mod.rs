@@ -24,7 +24,7 @@ use self::constant_window::{CLOSED, constant_window};
 use self::devices::Devices;
 use self::groups::{functions, groups_here};
 use self::received_marks::ReceivedMarks;
-use self::sender::{looks_of_ss, mark_of_ss, sender, sender_of_ss};
+use self::sender::{looks_of_ss, mark_of_ss, sender, sender_of_ss, starved, starved_of_ss};
 use self::stolen::{processors, processors_here, stolen};
 use self::turns::{own_thread_times, thread_times, turns};
 use crate::command::sh;
@@ -150,6 +150,9 @@ pub(crate) struct Flow {
     pub(crate) server_stopped: Option<Stopped>,
     pub(crate) server_tracer: Option<Tracer>,
     pub(crate) sender: Option<Sender>,
+    /// Part of the looks at the server's TCP at which SSH had given it too little to send (`app_limited`);
+    /// download only.
+    pub(crate) starved: Option<f64>,
     /// The course of the sending end's losses.
     pub(crate) drops: Option<Drops>,
     /// Whether windows may exceed 64 KiB: both ends have offered to scale them (RFC 7323 section 2).
@@ -414,6 +417,9 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         None => looks_of_ss(&text),
     };
     flow.drops = Drops::of(&looks);
+    if direction == Direction::Down {
+        flow.starved = starved(&remote).or_else(|| starved_of_ss(&text));
+    }
     flow.mark = told.get("o").and_then(|text| mark_of_ss(text));
     flow.sender = from_metrics.or_else(|| told.get("s").and_then(|text| sender_of_ss(text)));
     flow

@@ -131,6 +131,26 @@ pub(super) fn looks_of_ss(text: &str) -> Vec<TcpCounters> {
     looks
 }
 
+/// Part of the samples in which the program had given TCP too little to send; `None` for few samples.
+pub(super) fn starved(points: &[&Point]) -> Option<f64> {
+    part(points.iter().filter_map(|point| Some(point.sample.tcp("delivery_rate_app_limited")? != 0)))
+}
+
+/// The same of the lines `r=`; the first one is from before the transfer.
+pub(super) fn starved_of_ss(text: &str) -> Option<f64> {
+    let looks = text.lines().filter_map(|line| line.strip_prefix("r="));
+    part(looks.filter(|look| look.contains("delivery_rate")).map(|look| look.contains(" app_limited")))
+}
+
+/// Looks for a verdict.
+const LEAST_LOOKS: usize = 8;
+
+fn part(looks: impl Iterator<Item = bool>) -> Option<f64> {
+    let looks: Vec<bool> = looks.collect();
+    let starved = looks.iter().filter(|is_starved| **is_starved).count();
+    (looks.len() >= LEAST_LOOKS).then(|| starved as f64 / looks.len() as f64)
+}
+
 /// A moment of the socket: the system's uptime, seconds, and what `ss -ti` shows.
 fn look_of_ss(line: &str) -> Option<TcpCounters> {
     let (uptime, text) = line.split_once(' ')?;
@@ -188,6 +208,16 @@ mod tests {
         assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
         assert_eq!(got.paced, None);
         assert_eq!(sender_of_ss("nothing"), None);
+    }
+
+    #[test]
+    fn starved_socket_is_told_from_a_busy_one() {
+        let look =
+            |words: &str| format!("r=1.5 ESTAB 0 0 a:22 b:5 cubic delivery_rate 7Mbps{words} busy:9ms\n");
+        let looks =
+            |starved: usize, busy: usize| look(" app_limited").repeat(starved) + &look("").repeat(busy);
+        assert_eq!(starved_of_ss(&looks(9, 1)), Some(0.9));
+        assert_eq!((starved_of_ss(&looks(0, 8)), starved_of_ss(&looks(7, 0))), (Some(0.0), None));
     }
 
     #[test]

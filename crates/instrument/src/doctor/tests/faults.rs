@@ -178,6 +178,23 @@ fn interruptions_are_told_from_losses_and_from_a_stopped_program() {
 }
 
 #[test]
+fn slow_output_of_a_command_is_no_fault_of_the_path() {
+    let mut facts = good();
+    facts.down_together = Some(3.8e6);
+    let down = facts.down.as_mut().unwrap();
+    (down.rate, down.starved) = (0.9e6, Some(0.95));
+    down.server_turns = Some(Turns { ran: 0.02, waited: 0.1 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "command_output" && title.contains("900 kB/s only"), "{title}");
+    // An SSH process that is busy, and one that has enough to send.
+    facts.down.as_mut().unwrap().server_turns = Some(Turns { ran: 0.3, waited: 0.4 });
+    assert_eq!(first(&facts).0, "congestion_control");
+    let down = facts.down.as_mut().unwrap();
+    (down.server_turns, down.starved) = (Some(Turns { ran: 0.02, waited: 0.1 }), Some(0.3));
+    assert_eq!(first(&facts).0, "congestion_control");
+}
+
+#[test]
 fn jitter_is_named_with_its_bounds_and_is_no_queue() {
     let mut facts = good();
     facts.idle = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
