@@ -223,6 +223,8 @@ pub(super) fn small_packets(judged: &JudgedDirection<'_>) -> Option<Finding> {
              tracepath HOST show it at both ends"
                 .to_owned(),
             "in a tunnel: as much as its outer path carries (1420 for WireGuard over Ethernet)".to_owned(),
+            "or a firewall clamps TCP's segments (iptables TCPMSS, nft maxseg) where no MTU is that small"
+                .to_owned(),
         ],
         weight: weight_of_factor(factor),
     })

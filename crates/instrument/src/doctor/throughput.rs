@@ -199,8 +199,11 @@ fn proxy(judged: &JudgedDirection<'_>, factor: f64) -> Finding {
     if let Some(share) =
         judged.sender().and_then(|sender| sender.receive_window).filter(|share| *share >= MUCH)
     {
+        let window = judged.sender().and_then(|sender| sender.window);
+        let window =
+            window.map_or_else(String::new, |window| format!("; its largest window was {}", size(window)));
         evidence.push(format!(
-            "TCP of {} waited {} of the time for the proxy to take data",
+            "TCP of {} waited {} of the time for the proxy to take data{window}",
             judged.direction.sender(),
             percent(share)
         ));

@@ -108,6 +108,8 @@ fn slow_proxy_is_no_fault_of_a_buffer() {
     facts.down_together = Some(7.9e6);
     let (cause, title) = first(&facts);
     assert!(cause == "proxy" && title.contains("1.8 MB/s for each connection on downloads"), "{title}");
+    let evidence = diagnose(&facts).remove(0).evidence;
+    assert!(evidence[1].ends_with("its largest window was 82.0 kB"), "{evidence:?}");
     // Without a proxy it is this machine's buffer.
     facts.is_proxied = false;
     assert_eq!(first(&facts).0, "receive_buffer");

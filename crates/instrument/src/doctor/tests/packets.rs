@@ -211,6 +211,7 @@ fn small_packets_are_named_with_the_mtu() {
     facts.segments = Some(Segments { passes: 524, offered: 524, headers: 52 });
     let (cause, title) = first(&facts);
     assert!(cause == "small_mtu" && title.contains("576 bytes"), "{title}");
+    assert!(diagnose(&facts)[0].change.iter().any(|change| change.contains("TCPMSS")));
     // IPv6's least MTU, and tunnels over Ethernet.
     for segment in [1208.0, 1368.0, 1448.0, 8948.0] {
         sender(&mut facts).segment = segment;
