@@ -87,8 +87,8 @@ fn doctor_names_jitter() {
     let spread = &diagnosis["measured"]["ssh_rtt_spread_seconds"];
     let [shortest, long] = [0, 2].map(|at| spread[at].as_f64().unwrap());
     assert!(
-        (0.04..0.06).contains(&shortest) && (0.07..0.12).contains(&long),
-        "planted 40 to 100 ms: {diagnosis:#}"
+        (0.04..0.07).contains(&shortest) && (0.07..0.2).contains(&long),
+        "planted 40 to 100 ms, and what a busy machine adds: {diagnosis:#}"
     );
 }
 

@@ -18,7 +18,7 @@ use crate::connects::{Connects, TurnedAway};
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::far_end::FarEnd;
 use crate::fault::Fault;
-use crate::flow::Flow;
+use crate::flow::{Flow, TurnWaits};
 use crate::probe::{Reached, Segments, largest_segment, reach};
 use crate::shell::{SHORT, System};
 use crate::stage::Stage;
@@ -162,6 +162,10 @@ impl Instruments for Connections<'_> {
 
     fn pings(&mut self, connection: &mut Connection, count: usize) -> Vec<f64> {
         connection.ask(move |remote| remote.ping(count, PING_EVERY)).unwrap_or_default()
+    }
+
+    fn turn_waits(&mut self, connection: &mut Connection) -> TurnWaits {
+        connection.ask(Remote::turn_waits).unwrap_or_default()
     }
 
     fn small_packets(&mut self, connection: &mut Connection) -> Option<SmallPackets> {

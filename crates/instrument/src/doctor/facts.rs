@@ -58,6 +58,8 @@ pub(crate) struct Facts {
     pub(crate) sftp: Vec<f64>,
     /// Round trips of small messages on the idle connection, seconds.
     pub(crate) idle: Vec<f64>,
+    /// Time that both ends waited for their turn at a processor for each of these, seconds, where they vary.
+    pub(crate) idle_waited: Option<f64>,
     /// Segments of the idle connection until then.
     pub(crate) small_packets: Option<SmallPackets>,
     pub(crate) here: System,

@@ -116,9 +116,18 @@ fn at_rest<I: Instruments>(
         facts.idle.extend(instruments.pings(&mut first, PING_COUNT));
     }
     if jitter::is_in_doubt(&facts.idle) {
+        let mut waited = Vec::new();
         for connection in [&mut first, &mut second] {
+            let before = instruments.turn_waits(connection);
             facts.idle.extend(instruments.pings(connection, PING_COUNT));
+            waited.push(before.of_message(instruments.turn_waits(connection)));
         }
+        facts.idle_waited = waited.iter().copied().sum::<Option<f64>>().map(|sum| sum / waited.len() as f64);
+    }
+    if facts.idle.is_empty() {
+        facts
+            .missing
+            .push("round trips of small messages: the server answers none that it does not know".to_owned());
     }
     let system = instruments.system(&mut first);
     if let Ok(there) = &system {

@@ -9,7 +9,7 @@ use super::small_packets::SmallPackets;
 use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::fault::Fault;
-use crate::flow::{Direction, Flow};
+use crate::flow::{Direction, Flow, TurnWaits};
 use crate::probe::{Reached, Segments};
 use crate::shell::System;
 use crate::stage::Stage;
@@ -165,6 +165,9 @@ pub(super) trait Instruments {
 
     /// Returns the round trips of `count` small messages, seconds.
     fn pings(&mut self, connection: &mut Self::Connection, count: usize) -> Vec<f64>;
+
+    /// Time that both ends of a connection have waited for their turn at a processor so far.
+    fn turn_waits(&mut self, connection: &mut Self::Connection) -> TurnWaits;
 
     /// Segments that this machine has sent over the connection so far; `None` where they are not counted.
     fn small_packets(&mut self, connection: &mut Self::Connection) -> Option<SmallPackets>;

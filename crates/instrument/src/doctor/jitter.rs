@@ -18,8 +18,12 @@ const STEADY: (f64, f64) = (0.2, 0.01);
 const HOLDS_UP: f64 = 0.5;
 const FEW_LOST: f64 = 0.003;
 
-/// Part of the time that an SSH process waits for its turn at a processor, or that the hypervisor takes, from
-/// which late answers are no property of the path.
+/// Part of the time by which small messages are late on average that must be left, less what their ends
+/// waited for a processor, for a property of the path.
+const LEFT: f64 = 0.3;
+/// Part of a transfer's time that an SSH process waits for its turn at a processor from which late answers
+/// may be its own, where it is not known how long it waited with small messages; also the part that the
+/// hypervisor takes.
 const WAITED: f64 = 0.15;
 
 /// Round trips without load, seconds.
@@ -64,16 +68,35 @@ pub(super) fn spread(facts: &Facts) -> Option<Spread> {
     Spread::of(&facts.idle, LEAST).filter(Spread::varies)
 }
 
+/// True where both ends' waits for a processor are most of the time by which small messages are late; `None`
+/// where they are not known.
+fn is_of_processors(facts: &Facts, shortest: f64) -> Option<bool> {
+    let waited = facts.idle_waited?;
+    let late = facts.idle.iter().map(|took| took - shortest).sum::<f64>() / facts.idle.len().max(1) as f64;
+    let (part, least) = STEADY;
+    let left = late - waited;
+    Some(left < LEFT * late || left < (part * shortest).max(least))
+}
+
 /// The finding; none where a processor, also that of a jump host, explains late answers.
 pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
     let Some(Spread { shortest, usual, long }) = spread(facts) else { return };
-    let explains = |finding: &Finding| finding.cause.starts_with("processor") || finding.cause == "jump_host";
-    // On a busy machine, small messages wait for their turn, too, although a path that is full limits the
-    // transfers.
+    let of_processors = is_of_processors(facts, shortest);
+    let explains = |finding: &Finding| {
+        finding.cause == "jump_host" || (of_processors.is_none() && finding.cause.starts_with("processor"))
+    };
+    // On a busy machine, small messages may wait for their turn, too, although a path that is full limits the
+    // transfers. A process that only answers them waits less than one that moves data.
     let flows = || Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));
     let turns = || flows().flat_map(|flow| [flow.client_turns, flow.server_turns]).flatten();
     let stolen = || flows().flat_map(|flow| [flow.client_stolen, flow.server_stolen]).flatten();
-    let is_busy = turns().any(|turns| turns.waited >= WAITED) || stolen().any(|part| part >= WAITED);
+    let is_busy = of_processors.unwrap_or_else(|| turns().any(|turns| turns.waited >= WAITED))
+        || stolen().any(|part| part >= WAITED);
+    // Where the server tells nothing of its processors, a little jitter may be theirs.
+    let is_untold = of_processors.is_none() && turns().next().is_none();
+    if is_untold && long - shortest < HOLDS_UP * shortest {
+        return;
+    }
     let is_stopped = flows().any(|flow| stopped::much(flow).is_some());
     if is_busy || is_stopped || found.iter().any(explains) {
         return;
@@ -94,6 +117,9 @@ pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
         time(usual),
         time(long)
     )];
+    evidence.extend(facts.idle_waited.map(|waited| {
+        format!("for each of them, both ends waited {} for their turn at a processor", time(waited))
+    }));
     if held_up.is_some() {
         evidence.push(
             "TCP takes late answers for a queue and slows down: one connection does not fill the path"

@@ -220,6 +220,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "rtt_seconds": facts.round_trip(),
             "tcp_rtt_seconds": facts.reached.as_ref().map(|reached| reached.connect),
             "ssh_rtt_spread_seconds": jitter::quantiles(&facts.idle),
+            "ssh_rtt_waited_seconds": facts.idle_waited,
             "small_packets": facts.small_packets.map(|small| json!({
                 "segments": small.sent, "resent": small.resent, "duplicates": small.duplicates,
             })),

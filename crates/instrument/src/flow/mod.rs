@@ -38,7 +38,7 @@ pub(crate) use devices::DeviceRate;
 pub(crate) use pauses::Pauses;
 pub(crate) use sender::Sender;
 pub(crate) use stopped::{Stopped, Tracer};
-pub(crate) use turns::Turns;
+pub(crate) use turns::{TurnWaits, Turns};
 
 /// Direction of a flow, seen from this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

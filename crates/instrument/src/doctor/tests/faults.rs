@@ -210,7 +210,21 @@ fn jitter_is_named_with_its_bounds_and_is_no_queue() {
     // So does one whose processor is busy, although the path is full and limits the transfers.
     up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.2 });
     assert!(!is_named(&facts, "processor") && !is_named(&facts, "jitter"));
+    // What both ends waited with the small messages themselves decides where it is known.
+    facts.idle_waited = Some(0.002);
+    let late = diagnose(&facts).into_iter().find(|found| found.cause == "jitter").unwrap();
+    assert!(late.evidence[1].contains("both ends waited 2.0 ms"), "{late:?}");
+    up(&mut facts).server_turns = Some(turns);
+    assert!(is_named(&facts, "processor") && is_named(&facts, "jitter"));
+    facts.idle_waited = Some(0.02);
+    assert!(!is_named(&facts, "jitter"));
+    facts.idle_waited = None;
     up(&mut facts).server_turns = None;
+    // A little, and a server that tells nothing of its processors.
+    facts.idle = (0..30).map(|n| 0.05 + 0.0006 * f64::from(n)).collect();
+    assert!(!is_named(&facts, "jitter"));
+    up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.02 });
+    assert!(is_named(&facts, "jitter"));
     // A handful of late answers, and few answers.
     facts.idle = (0..30).map(|n| if n < 4 { 0.09 } else { 0.05 }).collect();
     assert!(!is_named(&facts, "jitter"));

@@ -13,7 +13,7 @@ use super::good;
 use crate::connects::TurnedAway;
 use crate::disk::Disk;
 use crate::fault::Fault;
-use crate::flow::{Direction, Flow};
+use crate::flow::{Direction, Flow, TurnWaits};
 use crate::probe::{Reached, Segments};
 use crate::shell::System;
 use crate::stage::Stage;
@@ -183,6 +183,10 @@ impl Instruments for Virtual {
     fn pings(&mut self, _: &mut Planned, count: usize) -> Vec<f64> {
         self.now += count as f64 * self.round_trip.max(0.02);
         vec![self.round_trip; count]
+    }
+
+    fn turn_waits(&mut self, _: &mut Planned) -> TurnWaits {
+        TurnWaits::default()
     }
 
     fn small_packets(&mut self, _: &mut Planned) -> Option<SmallPackets> {
