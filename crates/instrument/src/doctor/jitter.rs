@@ -130,9 +130,10 @@ pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
     found.push(Finding {
         cause: "jitter",
         title: format!(
-            "The round trip varies between {} and {} while nothing is transferred (jitter).",
+            "The round trip varies between {} and {} while nothing is transferred ({}).",
             time(shortest),
-            time(long)
+            time(long),
+            if is_untold { "jitter, or a busy server" } else { "jitter" }
         ),
         evidence,
         gain: format!("keystrokes that are answered up to {} sooner", time(extra)),

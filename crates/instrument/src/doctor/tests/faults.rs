@@ -225,6 +225,9 @@ fn jitter_is_named_with_its_bounds_and_is_no_queue() {
     assert!(!is_named(&facts, "jitter"));
     up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.02 });
     assert!(is_named(&facts, "jitter"));
+    up(&mut facts).server_turns = None;
+    facts.idle = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
+    assert!(first(&facts).1.ends_with("(jitter, or a busy server)."));
     // A handful of late answers, and few answers.
     facts.idle = (0..30).map(|n| if n < 4 { 0.09 } else { 0.05 }).collect();
     assert!(!is_named(&facts, "jitter"));
