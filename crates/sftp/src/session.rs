@@ -88,12 +88,18 @@ pub struct Session {
     /// Whether the server's identification begins with one of [`TAKE_MANY_REQUESTS`]. `None` if it is
     /// unknown.
     takes_many: Option<bool>,
+    /// The server's identification begins with [`STOPS_AT_FULL_WINDOW`].
+    stops_at_full_window: bool,
     failed: Option<SessionError>,
 }
 
 /// Beginnings of the identifications of servers that continue to read requests while answers wait to be sent.
 /// Others may not: russh's server stops for good when about 100 messages wait for it.
 const TAKE_MANY_REQUESTS: [&str; 2] = ["SSH-2.0-OpenSSH_", "SSH-2.0-Longhaul_"];
+
+/// Beginning of the identifications of Node's ssh2 before version 1.0. Once its answers have used up the
+/// window of the channel, it waits for a socket event that may never come.
+const STOPS_AT_FULL_WINDOW: &str = "SSH-2.0-ssh2js0.";
 
 impl Default for Session {
     fn default() -> Self {
@@ -115,6 +121,7 @@ impl Session {
             has_listed_links: false,
             links: Known::UNKNOWN,
             takes_many: None,
+            stops_at_full_window: false,
             failed: None,
         }
     }
@@ -124,6 +131,7 @@ impl Session {
     pub fn set_server(&mut self, identification: Option<&str>) {
         let is_one = |line: &str| TAKE_MANY_REQUESTS.iter().any(|start| line.starts_with(start));
         self.takes_many = identification.map(is_one);
+        self.stops_at_full_window = identification.is_some_and(|line| line.starts_with(STOPS_AT_FULL_WINDOW));
         self.links = match self.order_offered() {
             Some(order) => Known::Always(order),
             None if self.is_run_by_another_program() => Known::UNKNOWN,
@@ -143,6 +151,11 @@ impl Session {
     /// trusted to take many.
     pub fn takes_many_requests(&self) -> bool {
         self.takes_many.unwrap_or(self.has_told_limits())
+    }
+
+    /// Returns true if the server may stop for good when its answers have used up the window of the channel.
+    pub const fn stops_at_full_window(&self) -> bool {
+        self.stops_at_full_window
     }
 
     /// Returns the order in which the server reads the strings of SYMLINK.

@@ -277,6 +277,20 @@ fn identification_counts_only_for_the_sftp_server_itself() {
 }
 
 #[test]
+fn old_node_servers_stop_at_a_full_window() {
+    for (server, stops) in [
+        (Some("SSH-2.0-ssh2js0.4.10"), true),
+        (Some("SSH-2.0-ssh2js1.17.0srv"), false),
+        (Some("SSH-2.0-OpenSSH_9.2"), false),
+        (None, false),
+    ] {
+        let mut session = Session::new();
+        session.set_server(server);
+        assert_eq!(session.stops_at_full_window(), stops, "{server:?}");
+    }
+}
+
+#[test]
 fn a_refused_limits_request_changes_nothing() {
     let mut session = greeted(&[(extension::LIMITS, "1")]);
     let mut out = Vec::new();

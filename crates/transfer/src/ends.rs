@@ -246,6 +246,7 @@ impl Ends {
             take_many: self.remotes().all(|remote| remote.session().takes_many_requests()),
             // A server of ours reads files when the window is open.
             measured: self.is_foreign(Side::Source),
+            stops_at_full_window: self.remotes().any(|remote| remote.session().stops_at_full_window()),
             channels: self.channels_up(),
         }
     }

@@ -45,6 +45,10 @@ pub(crate) const fn most_on_a_channel(take_many: bool) -> usize {
     if take_many { MAX_REQUESTS } else { FIRST_REQUESTS }
 }
 
+/// Bytes in flight at most from a server that may stop when the window of its channel, 2 MiB or more, is used
+/// up. Half of the window may be used up before the server is granted more.
+const BELOW_WINDOW: u64 = 1 << 20;
+
 /// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
 /// interrupted copy of large files should not leave dozens of empty ones.
 const OPEN_AHEAD: u64 = 16 << 20;
@@ -93,6 +97,8 @@ pub(crate) struct Servers {
     pub(crate) take_many: bool,
     /// The source's is of another make, which has in memory what it is asked for before that is on its way.
     pub(crate) measured: bool,
+    /// One may stop for good when the window of its channel is used up.
+    pub(crate) stops_at_full_window: bool,
     /// Channels in use.
     pub(crate) channels: usize,
 }
@@ -201,7 +207,8 @@ impl Flow {
 
     /// Returns true when more may be in flight.
     pub(crate) fn has_room(&self, servers: Servers) -> bool {
-        self.has_room_up_to(self.max_requests(servers), servers.measured)
+        let is_below_window = !servers.stops_at_full_window || self.bytes < BELOW_WINDOW;
+        is_below_window && self.has_room_up_to(self.max_requests(servers), servers.measured)
     }
 
     fn has_room_up_to(&self, max_requests: usize, measured: bool) -> bool {

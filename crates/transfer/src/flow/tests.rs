@@ -31,11 +31,26 @@ fn answers_open_the_depth_up_to_its_limit() {
     assert_eq!(flow.requests(), 256, "64 MiB in the end");
 }
 
+/// A server that takes many requests.
+const KNOWN: Servers =
+    Servers { told_limits: true, take_many: true, measured: false, stops_at_full_window: false, channels: 1 };
+
+#[test]
+fn server_that_stops_at_a_full_window_never_fills_it() {
+    let chunk = 32 << 10;
+    for (stops_at_full_window, most) in [(false, 4 << 20), (true, 1 << 20)] {
+        let mut flow = Flow::new(Limits { bytes: 64 << 20, ..LIMITS }, Instant::now());
+        while flow.has_room(Servers { stops_at_full_window, ..KNOWN }) {
+            flow.request(chunk);
+        }
+        assert_eq!(flow.bytes, most);
+    }
+}
+
 #[test]
 fn requests_grow_by_answers_and_are_bounded_for_each_channel() {
     let mut flow = Flow::new(LIMITS, Instant::now());
-    let servers =
-        |told_limits, take_many, channels| Servers { told_limits, take_many, channels, measured: false };
+    let servers = |told_limits, take_many, channels| Servers { told_limits, take_many, channels, ..KNOWN };
     let max = |flow: &Flow, channels| {
         let of = |told, many| flow.max_requests(servers(told, many, channels));
         [of(true, true), of(false, true), of(true, false), of(false, false)]
@@ -53,7 +68,7 @@ fn dropped_requests_leave_fewer_of_everything() {
     let mut flow = Flow::new(LIMITS, Instant::now());
     for most in [64, 8, 1, 1] {
         assert_eq!(flow.dropped(), most);
-        let servers = Servers { told_limits: true, take_many: true, measured: false, channels: 4 };
+        let servers = Servers { channels: 4, ..KNOWN };
         assert_eq!((flow.max_requests(servers), flow.max_open(Some(10_000))), (most, most));
     }
     assert_eq!(flow.drops(), 4);
