@@ -297,7 +297,7 @@ impl Targets<'_> {
                 // It may have come over several channels, and then its last [`SPAN`] bytes may have gaps.
                 let unsure = file.requests.size >= LEAST_LEFT;
                 if direction == Direction::Upload {
-                    file.handles.least = there;
+                    (file.handles.least, file.handles.told) = (there, there);
                 }
                 file.resume_at(if unsure { there.saturating_sub(SPAN) } else { there });
                 None

@@ -447,3 +447,40 @@ fn old_size_does_not_hide_that_open_empties() {
         same_tree(&temp.join("from"), &temp.join("to"), false);
     }
 }
+
+/// The rest of an upload goes on in a part file, or in the target itself, which had more bytes than were
+/// right.
+#[test]
+fn old_size_of_a_continued_file_does_not_hide_that_open_empties() {
+    for (resume, wrong_from) in [(false, 0), (false, SIZE / 4), (true, SIZE / 4), (true, SIZE)] {
+        let temp = TempTree::new();
+        temp.file("from", SIZE);
+        let journal = || (!resume).then(|| temp.join("state/journal"));
+        let options = || Options {
+            channels: Some(2),
+            atomic: !resume,
+            resume,
+            journal: journal(),
+            ..Options::default()
+        };
+        let found = if resume {
+            let mut begin = fs::read(temp.join("from")).unwrap();
+            begin.truncate(SIZE / 2);
+            fs::write(temp.join("to"), begin).unwrap();
+            temp.join("to")
+        } else {
+            upload(
+                &temp,
+                options(),
+                &mut Setup { foreign: true, kill_after: Some(SIZE as u64 / 2), ..far(1) },
+            );
+            leftovers(temp.path()).remove(0)
+        };
+        let mut data = fs::read(&found).unwrap();
+        data.iter_mut().skip(wrong_from).for_each(|byte| *byte = !*byte);
+        fs::write(&found, &data).unwrap();
+        let ended = upload(&temp, options(), &mut emptied_with_old_size(data.len() as u64));
+        let is_same = fs::read(temp.join("to")).ok() == fs::read(temp.join("from")).ok();
+        assert!(is_same || ended.summary.failures > 0, "{resume} {wrong_from}: wrong bytes, and no error");
+    }
+}

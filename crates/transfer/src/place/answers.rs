@@ -202,7 +202,7 @@ impl PartFiles<'_> {
         file.handles.target = Some(handle);
         file.place.continued = true;
         let there = file.place.old.as_ref().and_then(|old| old.size).unwrap_or(0);
-        file.handles.old_size = Some(there);
+        (file.handles.old_size, file.handles.told) = (Some(there), there);
         file.holes.blank_from = there;
         PlaceNext::Check { of, found: there, known: there, whole: self.options.adopt_partial }
     }
@@ -215,6 +215,7 @@ impl PartFiles<'_> {
         match opening.found {
             Some(found) => {
                 file.place.continued = true;
+                file.handles.told = found;
                 let known = file.place.part.as_deref().map_or(0, |part| self.leftovers.noted(part));
                 PlaceNext::Check { of: Found::Part, found, known, whole: false }
             }

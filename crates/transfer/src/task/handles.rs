@@ -55,7 +55,7 @@ pub(crate) struct Handles {
     pub(crate) old_size: Option<u64>,
     /// Bytes that the target had when it was opened to be continued: a failure leaves it no shorter.
     pub(crate) least: u64,
-    /// Size of the target, as the server told it before an OPEN that does not empty the file.
+    /// Size of the target or part file, as the server told it before an OPEN that does not empty the file.
     pub(crate) told: u64,
     pub(crate) plain: Plain,
     /// By number of the additional channel, less one; empty while there is none.
