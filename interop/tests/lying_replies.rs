@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lh_interop::lying::Lie;
 use lh_interop::lying::copies::{self, make_sources, wrong};
-use lh_interop::{Lab, Ran, make_blob, our};
+use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, make_blob, our};
 
 fn liar(lab: &Lab, lies: &[Lie]) -> String {
     copies::liar(lab, env!("CARGO_BIN_EXE_lh-lying-sftp"), lies)
@@ -296,5 +296,72 @@ fn files_are_opened_as_scp_does_where_nothing_else_is_answered() {
         assert_eq!(replaced, !flags.contains(&"--in-place"), "{what}");
         // Those that were asked for together with the first, and no more.
         assert_eq!(ran.err.matches("the server has not answered").count(), 1, "{what}");
+    }
+}
+
+/// Message about a server that does not answer its first message.
+const SILENT: &str = "the server has not answered INIT in 1 s";
+
+/// Writes a program that never answers anything. From its start number `well` on it serves.
+fn silent_server(lab: &Lab, well: usize) -> String {
+    let serves = env!("CARGO_BIN_EXE_lh-lying-sftp");
+    let starts = lab.arg("starts");
+    let script = format!(
+        "#!/bin/sh\necho >>'{starts}'\n[ $(wc -l <'{starts}') -ge {well} ] && exec {serves}\n\
+         cat >/dev/null\necho the end\n"
+    );
+    lab.write("silent", &script);
+    lab.sh("chmod 755 silent; : >starts").ok("chmod");
+    lab.arg("silent")
+}
+
+/// The login works, and the SFTP server does not answer its first message.
+///
+/// Covers: lhscp --retries; lhscp -X
+#[test]
+fn silent_server_is_retried_where_retries_are_asked_for() {
+    let lab = Lab::new();
+    make_blob(&lab.path("from"), 100_000);
+    // Where the server serves in the end, it may also be too slow for that second before.
+    for (flags, well, silences, code) in [
+        (&[][..], 9, 1..=1, 255),
+        (&["--retries", "0"], 9, 1..=1, 255),
+        (&["--retries", "1"], 9, 2..=2, 255),
+        (&["--retries", "30"], 2, 1..=30, 0),
+        (&["--retry-for", "1h"], 2, 1..=usize::MAX, 0),
+    ] {
+        let server = Lhsshd::start(&lab, &format!("Subsystem sftp {}\n", silent_server(&lab, well)));
+        let mut args = lab.client_options();
+        args.extend(["-X", "first-answer=1", "-P", &server.port_arg()].map(str::to_owned));
+        args.extend(flags.iter().map(|&flag| flag.to_owned()));
+        args.extend([lab.arg("from"), format!("127.0.0.1:{}", lab.arg("to"))]);
+        let ran = lab.run(&our("lhscp"), &args);
+        let what = format!("{flags:?}: {} {}", ran.code, ran.err);
+        assert!(ran.code == code && silences.contains(&ran.err.matches(SILENT).count()), "{what}");
+        // The line about the old protocol is for hosts without SFTP.
+        assert!(!ran.err.contains("-O"), "{what}");
+        if code == 0 {
+            assert_same_file(&lab.path("from"), &lab.path("to"));
+            fs::remove_file(lab.path("to")).unwrap();
+        }
+        assert!(!lab.path("to").exists(), "{what}");
+    }
+}
+
+/// The program is a script, whose child keeps its pipes open and outlives it.
+///
+/// Covers: lhscp -D
+#[test]
+fn silent_program_of_a_wrapper_is_given_up() {
+    let lab = Lab::new();
+    make_blob(&lab.path("from"), 100_000);
+    let server = silent_server(&lab, 9);
+    for flags in [&[][..], &["--retries", "3"]] {
+        let (from, to) = (lab.arg("from"), format!("h:{}", lab.arg("to")));
+        let args = [&["-X", "first-answer=1", "-D", &server][..], flags, &[&from, &to]].concat();
+        let ran = lab.run(&our("lhscp"), &args);
+        let what = format!("{flags:?}: {} {}", ran.code, ran.err);
+        assert_eq!((ran.code, ran.err.matches(SILENT).count()), (255, 1), "{what}");
+        assert!(!lab.path("to").exists(), "{what}");
     }
 }

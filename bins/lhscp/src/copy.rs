@@ -298,7 +298,8 @@ fn one_remote(
                     job.forget();
                     return exit_status(job.summary());
                 }
-                (job.summary(), has_begun || died || (hung && unattended))
+                let retries_hung = hung && arguments.retry_limit.retries_silent_servers();
+                (job.summary(), has_begun || died || retries_hung)
             }
             Err(why) => {
                 let lost = Summary { lost: true, ..Summary::default() };

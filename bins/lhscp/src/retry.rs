@@ -87,13 +87,9 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     pub(crate) fn new(retry_limit: RetryLimit, tells_programs: bool) -> Self {
-        let left = match retry_limit {
-            RetryLimit::Times(times) => times,
-            RetryLimit::For(_) => 0,
-        };
         Self {
             retry_limit,
-            left,
+            left: retry_limit.times(),
             pause: Duration::from_secs(1),
             progress: Instant::now(),
             connected: None,
@@ -156,7 +152,7 @@ impl Attempts {
             return None;
         }
         let (pause, text, left, seconds_left) = match self.retry_limit {
-            RetryLimit::Times(_) => {
+            RetryLimit::Usual | RetryLimit::Times(_) => {
                 let Some(left) = self.left.checked_sub(1) else {
                     self.is_over = true;
                     return None;
@@ -225,7 +221,7 @@ impl Attempts {
     /// Returns when `--retry-for` ends the copy.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.retry_limit {
-            RetryLimit::Times(_) => None,
+            RetryLimit::Usual | RetryLimit::Times(_) => None,
             RetryLimit::For(time) => self.progress.checked_add(time),
         }
     }

@@ -182,6 +182,8 @@ pub struct Options {
     /// Time without an answer after which requests are taken for dropped once the server answers a later one.
     /// Also the least time that a server gets for the answer to INIT.
     pub answer_timeout: Duration,
+    /// Time that a server may take to answer the first message, instead of what the program takes.
+    pub first_answer: Option<Duration>,
     /// Compare what was written with what was sent.
     pub verify: Verify,
     /// Selects the items of a tree to copy. Shards of one source need [`Plan::target_must_be_dir`].
@@ -221,6 +223,7 @@ impl Default for Options {
             journal_command: Vec::new(),
             adopt_partial: false,
             answer_timeout: Duration::from_secs(60),
+            first_answer: None,
             verify: Verify::Off,
             select: Selection::default(),
             tree_sync: None,

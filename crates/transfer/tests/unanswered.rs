@@ -143,3 +143,25 @@ fn wait_for_init_begins_again_at_a_sign_of_life() {
     assert!(!is_given_up(&mut engine, later));
     assert!(is_given_up(&mut engine, later + VERSION_TIMEOUT) && engine.is_finished());
 }
+
+#[test]
+fn first_answer_replaces_the_other_limits() {
+    let temp = TempTree::new();
+    let (source, target) = (temp.file("from", 10), temp.join("to"));
+    let (start, side) = (Instant::now(), Side::Target);
+    for first_answer in [Duration::from_secs(1), VERSION_TIMEOUT * 3] {
+        let options = Options { first_answer: Some(first_answer), ..Options::default() };
+        let mut engine = Engine::new(plan(Direction::Upload, &source, &target), options, start);
+        engine.open(side);
+        engine.expect_version(side, Some(VERSION_TIMEOUT));
+        let is_given_up = |engine: &mut Engine, after: Duration| {
+            engine.advance(side, &mut Vec::new(), start + after);
+            engine.has_given_up(side)
+        };
+        // The second look at one time is behind the line that tells of the silence.
+        for after in [Duration::ZERO, first_answer - Duration::from_millis(1)] {
+            assert!(!is_given_up(&mut engine, after) && !is_given_up(&mut engine, after));
+        }
+        assert!(is_given_up(&mut engine, first_answer), "{first_answer:?}");
+    }
+}

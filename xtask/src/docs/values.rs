@@ -40,7 +40,7 @@ pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
             Values::Words(&["check", "forward", "cancel", "exit", "stop", "proxy", "conninfo", "channels"])
         }
         ("lhssh", 'Q', _) => Values::Query("help"),
-        ("lhscp", 'X', _) => Values::Words(&["nrequests=", "buffer=", "answer-timeout="]),
+        ("lhscp", 'X', _) => Values::Words(&["nrequests=", "buffer=", "answer-timeout=", "first-answer="]),
         ("lhsftp", 'X', _) => Values::Words(&["nrequests=", "buffer="]),
         ("lhssh-keygen", 't', _) => {
             Values::Words(&["ed25519", "ecdsa", "rsa", "mldsa44-ed25519", "ed25519-sk", "ecdsa-sk"])

@@ -178,9 +178,9 @@ pub(super) fn pace(parsed: &Parsed) -> Result<Option<u64>, Stop> {
 pub(super) fn retry_limit(parsed: &Parsed, mode: Mode) -> Result<RetryLimit, Stop> {
     let retries = parsed.long_text("retries");
     let Some(time) = parsed.long_text("retry-for") else {
-        let times = retries.as_deref().unwrap_or("3").parse();
-        let bad = |_| SCP.usage_error(&format!("bad number of retries \"{}\"", retries.unwrap_or_default()));
-        return times.map(RetryLimit::Times).map_err(bad);
+        let Some(retries) = retries else { return Ok(RetryLimit::Usual) };
+        let bad = |_| SCP.usage_error(&format!("bad number of retries \"{retries}\""));
+        return retries.parse().map(RetryLimit::Times).map_err(bad);
     };
     let seconds = parse_time(&time).filter(|&seconds| seconds > 0);
     let seconds = seconds
@@ -205,7 +205,7 @@ pub(super) enum TuneError {
     Range { what: &'static str, value: String, most: u64 },
 }
 
-/// `-X nrequests=N`, `-X buffer=BYTES` and `-X answer-timeout=SECONDS`.
+/// `-X nrequests=N`, `-X buffer=BYTES`, `-X answer-timeout=SECONDS` and `-X first-answer=SECONDS`.
 pub(super) fn tune(options: &mut Options, text: &str) -> Result<(), TuneError> {
     let (name, value) = text.split_once('=').ok_or(TuneError::Unknown)?;
     let number = |what, most| {
@@ -215,6 +215,9 @@ pub(super) fn tune(options: &mut Options, text: &str) -> Result<(), TuneError> {
     match name {
         "nrequests" => options.max_requests = Some(number("number of requests", 8 * 1024)? as usize),
         "answer-timeout" => options.answer_timeout = Duration::from_secs(number("answer-timeout", 86_400)?),
+        "first-answer" => {
+            options.first_answer = Some(Duration::from_secs(number("first-answer", 86_400)?));
+        }
         "buffer" => options.request_bytes = Some(number("buffer size", 256 * 1024)? as u32),
         _ => return Err(TuneError::Unknown),
     }

@@ -51,7 +51,7 @@ pub static SCP: Program = Program {
             'X',
             "sftp_option",
             Works,
-            "Tune SFTP: nrequests=n (requests in flight), buffer=bytes (of one request); by default both adapt. answer-timeout=seconds (60): what a server has not answered by then, and a later request it has, is asked for again; also the least time for its first answer.",
+            "Tune SFTP: nrequests=n (requests in flight), buffer=bytes (of one request); by default both adapt. answer-timeout=seconds (60): what a server has not answered by then, and a later request it has, is asked for again; also the least time for its first answer. first-answer=seconds (300, or ConnectTimeout if that is longer): how long to wait for a server's first answer after the login.",
         ),
         Flag::plain(
             'Z',
@@ -171,7 +171,7 @@ pub static SCP: Program = Program {
             "retries",
             "n",
             Works,
-            "Reconnect up to n times in a row when the connection breaks (without prompts), and resume; 3 by default.",
+            "Reconnect up to n times in a row when the connection breaks (without prompts), and resume; 3 by default. Where n is given, also when the server does not answer SFTP's first message in time (-X first-answer).",
         ),
         Flag::long_with(
             "retry-for",

@@ -88,8 +88,12 @@ impl Engine {
     }
 
     /// The server of `side` can answer from now on: the login is over. It counts as lost if it does not
-    /// answer the first message `within` this time, or [`Options::answer_timeout`] where that is longer.
+    /// answer the first message `within` this time, or [`Options::answer_timeout`] where that is longer;
+    /// [`Options::first_answer`] replaces both.
     pub fn expect_version(&mut self, side: Side, within: Option<Duration>) {
+        let options = &self.parts.options;
+        let limit = |within: Duration| options.first_answer.unwrap_or(within.max(options.answer_timeout));
+        let within = within.map(limit);
         if let Some(remote) = self.parts.ends.remote(side) {
             remote.expect_version(within);
         }

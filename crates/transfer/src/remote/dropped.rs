@@ -40,8 +40,7 @@ impl Remote {
     /// Asks for answers that the server has dropped: see `look` of `flow/silence.rs`.
     pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Next {
         if self.awaits_version && !self.ready && !self.lost() {
-            let limit = self.version_timeout.map(|limit| limit.max(timeout));
-            return self.silence.look_for_version(limit, timeout, now);
+            return self.silence.look_for_version(self.version_timeout, timeout, now);
         }
         let awaited = self.ready && !self.lost() && self.outgoing.is_empty();
         self.silence.look(self.pending.oldest().filter(|_| awaited), timeout, now)
