@@ -26,6 +26,22 @@ for name in lhssh lhscp lhsftp lhssh-keygen lhssh-agent lhssh-add lhssh-keyscan 
     $name --help > /dev/null 2>&1 || fail "$name --help"
 done
 
+if [ "$1" = with-openssh ]; then
+    step "the helper for host-based authentication"
+    printf 'HostbasedAuthentication yes\nHostbasedUsesNameFromPacketOnly yes\n' > /etc/ssh/lhsshd_config.d/hostbased.conf
+    echo 'EnableSSHKeysign yes' > /etc/ssh/ssh_config.d/hostbased.conf
+    echo "127.0.0.1 localhost $(hostname)" | tr ' ' '\n' > /etc/ssh/shosts.equiv
+    while read -r name; do echo "$name $(cat /etc/ssh/ssh_host_ed25519_key.pub)"; done < /etc/ssh/shosts.equiv \
+        > /etc/ssh/ssh_known_hosts
+    page "dpkg-statoverride"
+fi
+# Whether ada logs in by the host's key, which only a set-uid helper may use.
+by_host_key() {
+    as_ada "lhssh -F none -o BatchMode=yes -o PreferredAuthentications=hostbased -o HostbasedAuthentication=yes \
+        -o StrictHostKeyChecking=accept-new -p 2222 127.0.0.1 id -un" > /tmp/said.log 2>&1 || return 1
+    [ "$(tail -n 1 /tmp/said.log)" = ada ]
+}
+
 step "a session and a copy over port 2222"
 as_ada "mkdir -m 700 .ssh; lhssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519; cp .ssh/id_ed25519.pub .ssh/authorized_keys"
 start_server
@@ -33,6 +49,7 @@ start_server
 as_ada "head -c 20000000 /dev/urandom > blob && lhscp $options -q -P 2222 blob 127.0.0.1:copy && cmp blob copy" \
     || { cat /tmp/lhsshd.log; fail "no copy"; }
 as_ada "echo 'get blob third' | lhsftp $options -q -b - -P 2222 127.0.0.1 && cmp blob third" > /dev/null || fail "no SFTP"
+[ "$1" = bare ] || by_host_key || { cat /tmp/said.log /tmp/lhsshd.log; fail "no login by the host's key"; }
 grep -q ':2222 ' /proc/net/tcp || grep -q ':08AE ' /proc/net/tcp || fail "another port"
 ! grep -q ':0016 ' /proc/net/tcp || fail "port 22 is taken"
 
@@ -49,6 +66,8 @@ wait_for_new_program
 restart_server
 logs_in "after the upgrade"
 grep -q 'changed by the administrator' /etc/ssh/lhsshd_config || fail "the configuration was replaced"
+
+[ "$1" = bare ] || by_host_key || { cat /tmp/said.log; fail "the upgrade took the helper's right away"; }
 
 step "downgrade"
 quietly apt install --allow-downgrades /packages/longhaul_*.deb /packages/longhaul-server_*.deb
@@ -109,6 +128,10 @@ hash -r
 [ "$(command -v ssh > /dev/null && ssh -V 2>&1 || echo none)" = "$theirs" ] || fail "ssh was not given back"
 
 step "remove and purge"
+if [ "$1" = with-openssh ]; then
+    dpkg-statoverride --remove /usr/lib/longhaul/lhssh-keysign
+    rm /etc/ssh/lhsshd_config.d/hostbased.conf /etc/ssh/ssh_config.d/hostbased.conf /etc/ssh/shosts.equiv /etc/ssh/ssh_known_hosts
+fi
 page "apt remove longhaul-server"
 # Without systemd, the package stops a listener that was started by hand.
 wait_for_end "$server"
