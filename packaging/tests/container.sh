@@ -138,18 +138,18 @@ for user in ada:2001 bob:2002; do
 done
 chown 0:0 "$volumes/keys"
 chmod 755 "$volumes/keys"
-(exec=exec; as_root /usr/sbin/lhsshd -D -e -p 2224 -f /etc/ssh/users_config 2> "$volumes/log.users") &
+(exec=exec; as_root /usr/sbin/lhsshd -D -e -f /etc/ssh/users_config 2> "$volumes/log.users") &
 server=$!
-wait_for "the server" grep -qs 'Server listening on 0.0.0.0 port 2224' "$volumes/log.users"
+wait_for "the server" grep -qs 'Server listening on 0.0.0.0 port 2222' "$volumes/log.users"
 printf 'put /data/blob ours\nls -l /files\n' > "$volumes/keys/batch"
 for name in ada bob; do
-    ordinary /usr/bin/lhsftp -F /keys/config -q -b /keys/batch -P 2224 "$name@localhost" \
+    ordinary /usr/bin/lhsftp -F /keys/config -q -b /keys/batch -P 2222 "$name@localhost" \
         > "$volumes/log.client" 2>&1 || fail "no SFTP for $name"
     cmp "$volumes/data/blob" "$volumes/data/$name/files/ours" || fail "another file for $name"
 done
 [ "$(stat -c %u:%g "$volumes/data/bob/files/ours")" = 2002:2002 ] || fail "the file belongs to another user"
 printf 'get /etc/passwd /keys/stolen\n' > "$volumes/keys/batch"
-! ordinary /usr/bin/lhsftp -F /keys/config -q -b /keys/batch -P 2224 ada@localhost > "$volumes/log.client" 2>&1 \
+! ordinary /usr/bin/lhsftp -F /keys/config -q -b /keys/batch -P 2222 ada@localhost > "$volumes/log.client" 2>&1 \
     || fail "a user reads files of the image"
 kill "$server"
 wait "$server" || true

@@ -8,7 +8,7 @@ use std::process::Command;
 use super::configs;
 use super::container;
 use super::make::make;
-use super::source::{Source, failed, output};
+use super::source::{Source, failed, output, shown_commands};
 use super::units;
 use crate::workspace::{Outcome, call, target_dir};
 
@@ -184,13 +184,6 @@ fn boot(with: &Path, root: &Path, script: &str) -> Outcome {
         }
         code => Err(format!("{script}: status {code:?}")),
     }
-}
-
-/// Returns the indented lines of a page: the tests of the packages run its commands as it shows them.
-fn shown_commands(page: &Path) -> Result<String, String> {
-    let text = fs::read_to_string(page).map_err(failed(page))?;
-    let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
-    Ok(lines.fold(String::new(), |all, line| all + line + "\n"))
 }
 
 /// Installs the home directory archive into a home directory and removes it.

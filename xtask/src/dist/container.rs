@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::source::{Source, failed, output, sha256};
+use super::source::{Source, failed, output, sha256, shown_commands};
 use crate::workspace::{Outcome, call};
 
 /// Tests both images of this machine's architecture. Both contain equal files.
@@ -36,6 +36,7 @@ pub(super) fn test(source: &Source) -> Outcome {
         }
         if suffix.is_empty() {
             run(source, &path("root"), &path("volumes"))?;
+            podman(source, &path("root"))?;
         }
     }
     Ok(())
@@ -77,4 +78,31 @@ fn run(source: &Source, root: &Path, volumes: &Path) -> Outcome {
     let namespaces =
         ["--mount", "--pid", "--mount-proc", "--net", "--uts", "--ipc", "--fork", "--kill-child"];
     call(Command::new("unshare").args(namespaces).arg("sh").arg(script).arg(root).arg(volumes))
+}
+
+/// Runs the commands of `docs/containers.md` with Podman, where it is installed. `root` is an unpacked image.
+fn podman(source: &Source, root: &Path) -> Outcome {
+    if lh_interop::find("podman").is_none() {
+        println!("SKIPPED dist: podman is not installed, so the images run in no container engine");
+        return Ok(());
+    }
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let commands = directory.path().join("commands");
+    let shown = shown_commands(&source.root.join("docs/containers.md"))?;
+    fs::write(&commands, shown).map_err(failed(&commands))?;
+    let work = directory.path().join("work");
+    fs::create_dir(&work).map_err(failed(&work))?;
+    let namespaces =
+        ["--mount", "--pid", "--mount-proc", "--net", "--uts", "--ipc", "--fork", "--kill-child"];
+    let mut command = Command::new("unshare");
+    command.args(namespaces).arg("sh").arg(source.root.join("packaging/tests/podman.sh"));
+    let status = command.arg(&source.out).arg(root).arg(&work).arg(&commands).status();
+    match status.map_err(|error| format!("unshare: {error}"))?.code() {
+        Some(0) => Ok(()),
+        Some(77) => {
+            println!("SKIPPED dist: podman runs no container here");
+            Ok(())
+        }
+        code => Err(format!("podman.sh: status {code:?}")),
+    }
 }

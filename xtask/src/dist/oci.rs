@@ -51,7 +51,7 @@ pub(super) fn make(source: &Source, architecture: &str, program: &Path, librarie
                 "Cmd": ["/usr/sbin/lhsshd", "-D", "-e", "-f", config],
                 "WorkingDir": "/",
                 "Volumes": {"/data": {}, "/keys": {}},
-                "ExposedPorts": {if suffix.is_empty() { "2222/tcp" } else { "22/tcp" }: {}},
+                "ExposedPorts": {"2222/tcp": {}},
                 "Labels": {
                     "org.opencontainers.image.title": "Longhaul",
                     "org.opencontainers.image.version": source.version(),
@@ -69,8 +69,12 @@ pub(super) fn make(source: &Source, architecture: &str, program: &Path, librarie
         let mut manifest = put(manifest.to_string().as_bytes(), "manifest.v1+json")?;
         let tag = format!("{}{suffix}", source.version());
         manifest["platform"] = platform;
-        manifest["annotations"] = json!({"org.opencontainers.image.ref.name": tag});
-        // Docker reads this list instead of the index.
+        // As `docker save` writes them: Podman and containerd take the first as the name of the image.
+        manifest["annotations"] = json!({
+            "io.containerd.image.name": format!("docker.io/library/longhaul:{tag}"),
+            "org.opencontainers.image.ref.name": tag,
+        });
+        // Docker without containerd's store reads this list instead of the index.
         let path =
             |blob: &Value| format!("blobs/{}", blob["digest"].as_str().unwrap_or_default().replace(':', "/"));
         let docker = json!([{

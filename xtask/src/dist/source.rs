@@ -91,6 +91,13 @@ pub(super) fn failed(path: &Path) -> impl Fn(std::io::Error) -> String + use<> {
     move |error| format!("{path}: {error}")
 }
 
+/// Returns the indented lines of a page: the tests of the packages run its commands as it shows them.
+pub(super) fn shown_commands(page: &Path) -> Result<String, String> {
+    let text = fs::read_to_string(page).map_err(failed(page))?;
+    let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
+    Ok(lines.fold(String::new(), |all, line| all + line + "\n"))
+}
+
 /// Day of the week, day, month and year, as changelogs of packages write them.
 pub(super) fn date(epoch: u64) -> (&'static str, i64, &'static str, i64) {
     let days = epoch / 86_400;

@@ -1,0 +1,97 @@
+#!/bin/sh
+# Follows docs/containers.md with Podman. Run by `cargo xtask dist --test` as root in namespaces of its own (mounts,
+# processes, network). $1: directory of the images; $2: an unpacked image, whose clients are used; $3: an empty
+# directory; $4: the page's commands. Exits with status 77 where Podman can run no container.
+set -eu
+export LC_ALL=C
+images=$1 clients=$2/usr/bin here=$3 commands=$4
+
+fail() { echo "FAILED: $*" >&2; podman logs sftp >&2 || true; exit 1; }
+step() { echo "--- $*"; }
+# Runs the command of the page that begins with $1 and contains $2.
+page() {
+    line=$(sed -e ':next' -e '/\\$/{N;s/\\\n *//;b next' -e '}' "$commands" \
+        | awk -v start="$1" -v part="${2:-}" 'index($0, start) == 1 && index($0, part) { print; exit }')
+    [ -n "$line" ] || fail "docs/containers.md has no command that begins with $1"
+    eval "$line" > "$here/said.log" 2>&1 || { cat "$here/said.log" >&2; fail "$line"; }
+}
+listens() {
+    for _ in $(seq 300); do
+        if podman logs "$1" 2>&1 | grep -q 'Server listening on 0.0.0.0 port 2222'; then return 0; fi
+        sleep 0.1
+    done
+    fail "the server in $1 does not come"
+}
+sftp() { "$clients/lhsftp" -F "$here/config" -q -b "$@" > "$here/said.log" 2>&1; }
+
+# What Podman stores stays in the directory, and what it mounts in this namespace.
+mkdir "$here/containers" "$here/home" "$here/home/.ssh"
+mount --make-rprivate /
+mount --bind "$here/containers" /var/lib/containers
+mount -t tmpfs run /run
+# Runtimes refuse a mixture of both versions of control groups. Containers get none.
+umount /sys/fs/cgroup/unified 2> /dev/null || true
+printf '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n[containers]\ncgroups = "disabled"\n' \
+    > "$here/containers.conf"
+export CONTAINERS_CONF="$here/containers.conf" HOME="$here/home"
+ip link set lo up
+cd "$here"
+"$clients/lhssh-keygen" -q -t ed25519 -N '' -f "$HOME/.ssh/id_ed25519"
+printf 'Host *\nIdentityFile %s\nBatchMode yes\nStrictHostKeyChecking accept-new\nUserKnownHostsFile %s\n' \
+    "$HOME/.ssh/id_ed25519" "$HOME/.ssh/known_hosts" > config
+head -c 20000000 /dev/urandom > blob
+printf 'put blob\nget blob back\n' > batch
+
+step "podman load"
+for image in "$images"/longhaul-*-oci-x86_64.tar "$images"/longhaul-*-oci-root-x86_64.tar; do
+    podman load --quiet -i "$image" > said.log 2>&1 || { cat said.log; exit 77; }
+done
+name=$(grep -o 'longhaul:[0-9.]*' "$commands" | head -n 1)
+for image in "$name" "$name-root"; do
+    podman image exists "$image" || { podman images; fail "no image $image"; }
+done
+podman run --rm "$name" lhssh -V > said.log 2>&1 || { cat said.log; exit 77; }
+
+step "SFTP for one user"
+page "podman volume create"
+page "podman run --rm"
+page "cp ~/.ssh/id_ed25519.pub"
+page "chown -R 1000:1000"
+page "podman run -d --name sftp" "--cap-drop ALL --security-opt"
+listens sftp
+sftp batch -P 2222 longhaul@localhost || { cat said.log; fail "no SFTP"; }
+cmp blob back || fail "another file came back"
+# The port is the jump host's from here on.
+podman rm -f sftp > said.log 2>&1
+podman run -d --name sftp -v keys:/keys:ro -v data:/data "$name" > said.log 2>&1
+host=$(podman inspect -f '{{.NetworkSettings.IPAddress}}' sftp)
+listens sftp
+
+step "a jump host"
+sed "s/10\.0\.0\.5:22 10\.0\.0\.6:22/$host:2222/" "$commands" > jump
+commands=$here/jump
+page "podman run -d --name jump"
+listens jump
+rm back
+sftp batch -J longhaul@localhost:2222 -P 2222 "longhaul@$host" || { cat said.log; fail "no connection through the jump host"; }
+cmp blob back || fail "another file came through the jump host"
+! sftp batch -J longhaul@localhost:2222 -P 2223 "longhaul@$host" || fail "PermitOpen permits other ports"
+podman rm -f jump sftp > said.log 2>&1
+
+step "SFTP for several users"
+grep '^root:x:0\|^lhsshd:x:\|^ada:x:' "$commands" > passwd
+cp "$HOME/.ssh/id_ed25519.pub" ada.pub
+page 'KEYS='
+page 'mkdir -p "$KEYS'
+page 'cp ada.pub'
+page 'chown -R 0:0'
+page "podman run -d --name sftp" "SETUID"
+listens sftp
+rm back
+sftp batch ada@localhost || { cat said.log; fail "no SFTP for one of several users"; }
+cmp blob back || fail "another file came back"
+[ "$(stat -c %u "$DATA/ada/files/blob")" = 2001 ] || fail "the file belongs to another user"
+podman rm -f sftp > said.log 2>&1
+podman volume rm keys data > said.log 2>&1
+podman rmi --all --force > said.log 2>&1
+echo "passed: podman"
