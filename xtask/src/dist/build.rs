@@ -26,6 +26,10 @@ pub(super) struct Program {
 /// Cargo package of the program with all names.
 const MULTI: &str = "longhaul-multi";
 
+/// Flags for the C compiler for helpers, which sign once: AWS-LC leaves out its code for AVX2 and the tables of
+/// Curve25519 that it needs, which are 0.4 MB in a program.
+const HELPER_C_FLAGS: &str = "-DMY_ASSEMBLER_IS_TOO_OLD_FOR_ADX_AVX2";
+
 /// Builds all programs, splits off their symbols, and embeds their lists of crates.
 pub(super) fn build(source: &Source, graph: &Graph) -> Result<Vec<Program>, String> {
     if source.built.is_none() {
@@ -82,7 +86,9 @@ fn compile(source: &Source, graph: &Graph, platform: &Platform, packages: &[&str
     command.envs(platform.variables.iter().copied());
     // Programs that run during the build are compiled for this machine.
     let variable = format!("CFLAGS_{}", triple.replace('-', "_"));
-    command.env(variable, format!("{} {}", flags.join(" "), platform.c_flags).trim_end());
+    let helper = if profile(packages[0]) == "dist-helper" { HELPER_C_FLAGS } else { "" };
+    let flags = [&flags.join(" "), platform.c_flags, helper];
+    command.env(variable, flags.join(" ").trim_end());
     command.arg("--target-dir").arg(directory(source, platform)).current_dir(&source.root);
     call(&mut command)
 }
