@@ -1,8 +1,9 @@
 //! Cost of the whole data path, from descriptor to descriptor, over loopback TCP between two threads.
 //!
-//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher] [KiB per packet, 64 at most]` pumps
-//! a file into a channel at one end and into `/dev/null` at the other. The CPU time is that of both ends,
-//! user and system.
+//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher] [KiB per packet, 64 at most]
+//! [rounds]` pumps a file into a channel at one end and into `/dev/null` at the other. Each round does so
+//! twice: without and with `resume@longhaul`, whose messages are kept until they are acknowledged. The CPU
+//! time is that of each end's thread, user and system. The last line has the median of the rounds' ratios.
 
 use std::error::Error;
 use std::fs::File;
@@ -16,7 +17,10 @@ use lh_crypto::{KeyType, PrivateKey, SystemRandom};
 use lh_driver::{
     ChannelOptions, Control, ControlCx, ControlEvent, Driver, FdPump, Link, LocalFd, Stream, Workers,
 };
+use lh_resume::message::Session;
+use lh_resume::{BUDGET, Handle};
 use lh_transport::{AcceptedHostKey, Event, HostKey, Transport};
+use lh_wire::PacketSink as _;
 
 type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -52,29 +56,10 @@ fn options() -> ChannelOptions {
 }
 
 fn main() -> Result<()> {
-    let mut args = std::env::args().skip(1);
-    let mib: u64 = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(1024);
-    let cipher = args.next().unwrap_or_else(|| "aes128-gcm@openssh.com".to_owned());
-    let key = PrivateKey::generate(KeyType::Ed25519, None)?;
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    let server_key = key.clone();
-    let server = std::thread::spawn(move || -> Result<()> {
-        let (socket, _) = listener.accept()?;
-        let host_key =
-            HostKey { algorithms: vec!["ssh-ed25519".to_owned()], blob: server_key.public().blob().to_vec() };
-        let link = shake(lh_transport::Config::server(vec![host_key]), socket, Some(&server_key))?;
-        // The client disconnects when it is done.
-        let mut driver = Driver::new(link, Config::default());
-        driver.set_workers(Workers::configured(false));
-        let _ = driver.run(&mut End);
-        Ok(())
-    });
-
-    let mut config = lh_transport::Config::client();
-    config.algorithms.cipher_c2s = vec![cipher.clone()];
-    config.algorithms.cipher_s2c = vec![cipher.clone()];
-    let link = shake(config, TcpStream::connect(address)?, None)?;
+    let arg = |number| std::env::args().nth(number);
+    let mib: u64 = arg(1).and_then(|arg| arg.parse().ok()).unwrap_or(1024);
+    let cipher = arg(2).unwrap_or_else(|| "aes128-gcm@openssh.com".to_owned());
+    let rounds: usize = arg(4).and_then(|arg| arg.parse().ok()).unwrap_or(1).max(1);
     let path = std::env::temp_dir().join(format!("lh-throughput-{}", std::process::id()));
     let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)?;
@@ -83,21 +68,83 @@ fn main() -> Result<()> {
     for _ in 0..mib {
         file.write_all(&block)?;
     }
-    file.rewind()?;
-    let (start, cpu) = (Instant::now(), cpu_time());
+    let mut ratios = Vec::new();
+    for _ in 0..rounds {
+        let mut both = [0.0; 2];
+        for (keeps, both) in [false, true].into_iter().zip(&mut both) {
+            file.rewind()?;
+            let run = pump(file.try_clone()?, &cipher, keeps)?;
+            let per_mib = |time: Duration| time.as_secs_f64() * 1e3 / mib as f64;
+            let (sender, receiver) = (per_mib(run.sender), per_mib(run.receiver));
+            *both = sender + receiver;
+            println!(
+                "{cipher}, {}: {:.0} MiB/s, CPU-ms/MiB: sender {sender:.3}, receiver {receiver:.3}",
+                if keeps { "kept" } else { "not kept" },
+                mib as f64 / run.wall.as_secs_f64(),
+            );
+        }
+        ratios.push(both[1] / both[0]);
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!("CPU time with kept messages: {:.3} of that without", ratios[rounds / 2]);
+    Ok(())
+}
+
+/// Wall time of a run, and the CPU time of each end's thread.
+struct Run {
+    wall: Duration,
+    sender: Duration,
+    receiver: Duration,
+}
+
+/// Pumps a file over a new connection. `keeps`: both ends keep messages until they are acknowledged.
+fn pump(file: File, cipher: &str, keeps: bool) -> Result<Run> {
+    let key = PrivateKey::generate(KeyType::Ed25519, None)?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let server_key = key.clone();
+    let server = std::thread::spawn(move || -> Result<Duration> {
+        let (socket, _) = listener.accept()?;
+        let host_key =
+            HostKey { algorithms: vec!["ssh-ed25519".to_owned()], blob: server_key.public().blob().to_vec() };
+        let mut link = shake(lh_transport::Config::server(vec![host_key]), socket, Some(&server_key))?;
+        let session = Session { handle: Handle([0; 16]), grace: 10 };
+        if keeps {
+            link.transport().retain(BUDGET)?;
+            link.transport().payload(&session.to_payload());
+        }
+        let cpu = thread_cpu();
+        let mut driver = Driver::new(link, Config::default());
+        if keeps {
+            driver.control().survive_breaks(Some(session));
+        }
+        driver.set_workers(Workers::configured(false));
+        // The client disconnects when it is done.
+        let _ = driver.run(&mut End);
+        Ok(thread_cpu().saturating_sub(cpu))
+    });
+
+    let mut config = lh_transport::Config::client();
+    config.algorithms.cipher_c2s = vec![cipher.to_owned()];
+    config.algorithms.cipher_s2c = vec![cipher.to_owned()];
+    let mut link = shake(config, TcpStream::connect(address)?, None)?;
+    if keeps {
+        link.transport().retain(BUDGET)?;
+    }
+    let (start, cpu) = (Instant::now(), thread_cpu());
     let mut driver = Driver::new(link, Config::default());
+    if keeps {
+        driver.control().survive_breaks(None);
+    }
     driver.set_workers(Workers::configured(false));
     let pump = FdPump::new().input(LocalFd::owned(OwnedFd::from(file))?).close_when_done();
     driver.control().open("session", b"", &ChannelOptions::default(), Box::new(pump))?;
     driver.run(&mut End)?;
-    let (time, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
-    println!(
-        "{cipher}: {:.0} MiB/s, {:.3} CPU-ms/MiB (both ends)",
-        mib as f64 / time.as_secs_f64(),
-        cpu.as_secs_f64() * 1e3 / mib as f64
-    );
+    let (wall, sender) = (start.elapsed(), thread_cpu().saturating_sub(cpu));
+    driver.disconnect("done", Duration::from_secs(5));
     drop(driver);
-    server.join().map_err(|_| "the server thread failed")?
+    let receiver = server.join().map_err(|_| "the server thread failed")??;
+    Ok(Run { wall, sender, receiver })
 }
 
 fn shake(config: lh_transport::Config, socket: TcpStream, key: Option<&PrivateKey>) -> Result<Link> {
@@ -121,11 +168,9 @@ fn shake(config: lh_transport::Config, socket: TcpStream, key: Option<&PrivateKe
     Ok(link)
 }
 
-/// CPU time of this process so far, from `/proc/self/stat` (fields 14 and 15, in hundredths of a second).
-fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: u64 =
-        after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 10)
+/// CPU time of this thread so far, from the first field of `/proc/thread-self/schedstat`, nanoseconds.
+fn thread_cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let ns = text.split_whitespace().next().and_then(|field| field.parse().ok());
+    Duration::from_nanos(ns.unwrap_or(0))
 }
