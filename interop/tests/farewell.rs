@@ -260,8 +260,8 @@ fn an_interrupted_session_behind_a_proxy_does_not_wait() {
     }
 }
 
-/// ^C at a terminal ends the `ProxyCommand` as well, with what has not been passed on: that of the host, or of
-/// its jump host. The server is told through another one, without the terminal.
+/// ^C at a terminal ends the `ProxyCommand` as well, with what has not been passed on: that of the host, or
+/// of its jump host. The server is told through another one, without the terminal.
 ///
 /// Covers: ssh_config ProxyCommand; ssh_config ProxyJump; sshd_config ResumeGrace
 #[test]

@@ -400,8 +400,8 @@ fn a_delayed_claim_is_refused_and_not_charged() {
     assert!(delayed.claim(&first).is_none(), "{}", server.log());
     drop(delayed);
     eventually("it is logged", || server.log().contains("overtaken by a later one"));
-    // The one that was accepted still has the session: its link is not closed, and the client of an answer that
-    // was lost may come again.
+    // The one that was accepted still has the session: its link is not closed, and the client of an answer
+    // that was lost may come again.
     let mut again = Claimant::new(server.port);
     let third = secret.request(&me(), &again.id(), 0);
     assert!(again.claim(&third).is_some(), "{}", server.log());

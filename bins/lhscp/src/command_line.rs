@@ -180,8 +180,8 @@ fn ssh_words(parsed: &Parsed) -> Vec<OsString> {
 }
 
 impl Arguments {
-    /// Returns whether the copy logs in again when its session has ended. It must be between this host and one
-    /// other, with part files and a journal: without them there is nothing to resume.
+    /// Returns whether the copy logs in again when its session has ended. It must be between this host and
+    /// one other, with part files and a journal: without them there is nothing to resume.
     pub(crate) const fn can_log_in_again(&self) -> bool {
         self.resume && self.options.atomic
     }

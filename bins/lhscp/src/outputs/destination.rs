@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use lh_ssh_transfer::place::{Place, bytes};
 
-/// Returns the directory that the manifest's paths begin at, as a command line names it. `alone`: the target is
-/// a copied file itself, whose directory that is.
+/// Returns the directory that the manifest's paths begin at, as a command line names it. `alone`: the target
+/// is a copied file itself, whose directory that is.
 pub(super) fn destination(target: &Place, port: Option<u16>, alone: bool) -> Vec<u8> {
     let directory = |path: &[u8]| {
         if !alone {

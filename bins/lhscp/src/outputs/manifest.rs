@@ -94,8 +94,8 @@ impl Spool {
         self.alone
     }
 
-    /// Writes the manifest, with the sums that are not known yet. `warn` gets a message for each file whose sum
-    /// cannot be made.
+    /// Writes the manifest, with the sums that are not known yet. `warn` gets a message for each file whose
+    /// sum cannot be made.
     pub(super) fn write(
         self,
         path: &Path,

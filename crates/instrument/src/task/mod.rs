@@ -89,8 +89,8 @@ impl Remote {
         shown
     }
 
-    /// Round trips of small messages while nothing else moves, seconds. None, and without waiting, for a server
-    /// that has left such messages unanswered.
+    /// Round trips of small messages while nothing else moves, seconds. None, and without waiting, for a
+    /// server that has left such messages unanswered.
     pub(crate) fn ping(&mut self, count: usize, every: Duration) -> Vec<f64> {
         if self.is_mute {
             return Vec::new();
