@@ -50,7 +50,7 @@ name=$(grep -o 'longhaul:[0-9.]*' "$commands" | head -n 1)
 for image in "$name" "$name-root"; do
     podman image exists "$image" || { podman images; fail "no image $image"; }
 done
-podman run --rm "$name" lhssh -V > said.log 2>&1 || { cat said.log; exit 77; }
+podman run --rm -p 2222:2222 "$name" lhssh -V > said.log 2>&1 || { cat said.log; exit 77; }
 
 step "SFTP for one user"
 page "podman volume create"

@@ -1,7 +1,8 @@
 //! The receive buffer: the socket is read into a slab, from whose front packets are split off.
 //!
-//! A slab is zeroed once when it is allocated (safe code cannot lend out uninitialised memory). When it is
-//! used up, at most the beginning of one packet is copied to the next slab. A slab is reused when all its
+//! A slab is zeroed when it is allocated, and each time that it is reused: safe code cannot lend out
+//! uninitialised memory, and `BytesMut` does not know that the memory was written before. When a slab is
+//! used up, at most the beginning of one packet is copied to the next one. A slab is reused when all its
 //! payloads have been dropped, so that steady traffic stays in warm memory.
 
 use bytes::BytesMut;
@@ -83,7 +84,7 @@ impl ReceiveBuffer {
         let size = if self.large { LARGE_SLAB } else { SMALL_SLAB };
         let size = size.max(self.filled + missing + LEAST_READ);
         let mut next = self.reclaim(size);
-        // Everything is zeroed here, once per slab; `split_to` keeps the rest initialised.
+        // Everything is zeroed here, once a turn of the slab; `split_to` keeps the rest initialised.
         next.resize(size, 0);
         if let (Some(to), Some(from)) = (next.get_mut(..self.filled), self.slab.get(..self.filled)) {
             to.copy_from_slice(from);
