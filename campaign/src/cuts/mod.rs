@@ -32,7 +32,7 @@ pub struct Plan {
     pub volume: Option<usize>,
     /// Runs only cuts, or only work, whose names contain this.
     pub only: Option<String>,
-    /// Rate of the path, bits per second in each direction; [`RATE`] if not given.
+    /// Rate of the path, bits per second in each direction; 80 Mbit/s if not given.
     pub rate: Option<u64>,
     /// Cuts in each script; one to three if not given.
     pub each: Option<u64>,
