@@ -7,8 +7,10 @@ use crate::workspace::{Outcome, build_release, call, cargo, root, target_dir};
 
 /// Runs `lh-bench` with these arguments. Reports go to `target/bench` unless `--out` names another directory.
 pub(crate) fn run(args: &[String]) -> Outcome {
-    if args.first().is_some_and(|arg| arg == "--fold") {
-        // This measures nothing, so the other programs need not be built.
+    let measures = !args.first().is_some_and(|arg| arg == "--fold")
+        && !args.iter().any(|arg| matches!(arg.as_str(), "--help" | "-h" | "help"));
+    if !measures {
+        // The other programs need not be built.
         return call(cargo().args(["run", "--quiet", "--locked", "-p", "lh-bench", "--"]).args(args));
     }
     let bins = build_release()?;
