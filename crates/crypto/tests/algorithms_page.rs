@@ -11,7 +11,8 @@ const HEAD: &str = "\
 # Algorithms
 
 For administrators who edit `Ciphers`, `MACs`, `KexAlgorithms`, `HostKeyAlgorithms` and their relatives. After it you know every name that a
-configuration may contain, what is offered without one, and where each algorithm is specified. `lhssh -Q` prints the same names.
+configuration may contain, what is offered without one, and where each algorithm is specified. `lhssh -Q` prints the same names,
+except those of `NoneSwitch`.
 
 The tables come from the registry (`crates/crypto/src/registry.rs`); a test compares them. Rows are in the order of preference. The client
 prefers AES-GCM to ChaCha20-Poly1305 where the CPU has instructions for AES. Algorithms \"only where named\" are in no default list; those
