@@ -10,11 +10,13 @@ use lh_client::{Client, Options, SessionSetup, Start, connect, local_account};
 use lh_config::client::{CommandLine, Request as Config};
 use lh_crypto::{SystemRandom, Zeroizing};
 use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent, FdPump, Link, LocalFd, Stream};
+use lh_interop::process::below;
 use lh_interop::{Lab, Lhsshd, PamService, TestUser, eventually, is_root, me, skip};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{ClientSecret, Export, Handle, NAME};
 use lh_terminal::TerminalUi;
 use lh_transport::{AcceptedHostKey, Event, Transport};
+use lh_wire::msg::disconnect::BY_APPLICATION;
 use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
 use rustix::net::{AddressFamily, SocketType};
@@ -88,6 +90,15 @@ impl Claimant {
         }
         link.transport().payload(&ServiceRequest::new(b"ssh-userauth").to_payload());
         Ok(Self { link })
+    }
+
+    /// Closes the connection and waits for the end of `processes`, the server's for it. The listener charges
+    /// a connection before it takes the next one.
+    fn close(self, server: &Lhsshd, processes: &[u32]) {
+        drop(self);
+        eventually("the connection is closed", || {
+            below(server.pid()).iter().all(|process| !processes.contains(process))
+        });
     }
 
     fn id(&self) -> Vec<u8> {
@@ -392,20 +403,52 @@ fn a_delayed_claim_is_refused_and_not_charged() {
     let mut client = logged_in(&lab, server.port);
     let (handle, export) = session(&mut client);
     let mut secret = ClientSecret::new(handle, &export);
+    let before = below(server.pid());
     let mut delayed = Claimant::new(server.port);
+    let mut processes = below(server.pid());
+    processes.retain(|process| !before.contains(process));
     let first = secret.request(&me(), &delayed.id(), 0);
     let mut claimant = Claimant::new(server.port);
     let second = secret.request(&me(), &claimant.id(), 0);
     assert!(claimant.claim(&second).is_some(), "{}", server.log());
     assert!(delayed.claim(&first).is_none(), "{}", server.log());
-    drop(delayed);
     eventually("it is logged", || server.log().contains("overtaken by a later one"));
+    delayed.close(&server, &processes);
     // The one that was accepted still has the session: its link is not closed, and the client of an answer
     // that was lost may come again.
     let mut again = Claimant::new(server.port);
     let third = secret.request(&me(), &again.id(), 0);
     assert!(again.claim(&third).is_some(), "{}", server.log());
     assert!(!server.log().contains("activating penalty"), "{}", server.log());
+}
+
+/// Users who press ^C again and again: their clients leave over another connection, and the session has ended
+/// meanwhile.
+///
+/// Covers: sshd_config PerSourcePenalties; wire resume@longhaul
+#[test]
+fn claims_of_an_ended_session_are_not_charged() {
+    let lab = Lab::new();
+    let penalties = "PerSourcePenalties authfail:10 min:1 noauth:0\nLogLevel VERBOSE\n";
+    let server = Lhsshd::start(&lab, &format!("ResumeGrace 1m\n{penalties}"));
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    let mut secret = ClientSecret::new(handle, &export);
+    let link = client.driver().link();
+    link.leave(BY_APPLICATION, "it ends", true, Duration::from_secs(60));
+    eventually("the session has ended", || below(server.pid()).is_empty());
+    for _ in 0..4 {
+        let mut claimant = Claimant::new(server.port);
+        let request = secret.request(&me(), &claimant.id(), 0);
+        assert!(claimant.claim(&request).is_none(), "{}", server.log());
+        claimant.close(&server, &below(server.pid()));
+    }
+    drop(Claimant::new(server.port));
+    let log = server.log();
+    assert_eq!(log.matches("refused: no such session").count(), 4, "{log}");
+    for bad in ["activating penalty", "Failed"] {
+        assert!(!log.contains(bad), "{log}");
+    }
 }
 
 /// A client that has not noticed that its session goes on elsewhere: what it sends is not acted on.

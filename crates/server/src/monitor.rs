@@ -255,8 +255,11 @@ impl Monitor {
             None => self.admit(attempt)?,
         };
         let verdict = self.judge(&mut candidate, &attempt.method);
-        self.log_attempt(&candidate, &attempt.method, &verdict);
         let uncharged = std::mem::take(&mut self.resuming.uncharged);
+        // Programs that block addresses count lines of failures; `resume` has logged the reason.
+        if !uncharged {
+            self.log_attempt(&candidate, &attempt.method, &verdict);
+        }
         let mut verdict = self.attempts.count(&self.client, &candidate, &attempt.method, verdict, uncharged);
         if verdict == Verdict::Accept {
             let modules = self.modules.as_mut();

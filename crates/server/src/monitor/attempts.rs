@@ -20,7 +20,7 @@ const LEAST_FAIL_TIME: Duration = Duration::from_micros(5000);
 /// The requests of a client that has not logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// No login: nothing at all, or a resumption that was not refused.
+    /// No login: nothing at all, or a resumption that was not refused, or not charged.
     Nothing,
     /// A login, and no attempt has failed.
     Login,

@@ -133,6 +133,8 @@ impl Monitor {
 /// offered for an account that may not log in; fail2ban would count their lines as guesses.
 fn is_logged(candidate: &Candidate, method: &Method, verdict: &Verdict) -> bool {
     match method {
+        // The session did not answer, or a look-up has failed; that has been logged.
+        Method::Resume(_) if matches!(verdict, Verdict::Later) => false,
         _ if !matches!(verdict, Verdict::Reject { partial: false, .. }) => true,
         Method::None => candidate.settings.permit_empty_passwords.value,
         Method::PublicKey(_) | Method::HostBased(_) => candidate.user.is_some(),

@@ -73,6 +73,9 @@ impl Monitor {
                 return None;
             }
             Err(MonitorSocketError::Io(problem)) if problem.kind() == ErrorKind::ConnectionRefused => {
+                // A client claims its session also to end it, and then it may just have ended. One claim is
+                // enough for that; to guess a handle is hopeless.
+                self.resuming.uncharged = self.attempts.is_first();
                 self.refused(candidate, "no such session");
                 return None;
             }
@@ -105,6 +108,8 @@ impl Monitor {
                 Some(Verdict::Resume(answer))
             }
             Ok(None) => {
+                // Only the session's client has the right proof.
+                self.resuming.uncharged = true;
                 self.refused(candidate, "it cannot go on over another connection");
                 None
             }

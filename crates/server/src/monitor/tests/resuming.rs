@@ -34,9 +34,9 @@ fn sessions_count_for_the_account_whatever_was_typed() {
     assert_eq!((terms.name, terms.account), (name, account));
 }
 
-/// Runs the monitor of a session for one claim; `right` is its answer to the proof. Returns the messages that
-/// it receives after that.
-fn session(number: u8, right: ToClaimant) -> (Handle, JoinHandle<Vec<FromClaimant>>) {
+/// Runs the monitor of a session for one claim; `right` is its answer to the proof, `taken` to what follows.
+/// Returns the messages that it receives after the proof.
+fn session(number: u8, right: ToClaimant, taken: ToClaimant) -> (Handle, JoinHandle<Vec<FromClaimant>>) {
     let mut name = [number; 16];
     name[..4].copy_from_slice(&std::process::id().to_be_bytes());
     let handle = Handle(name);
@@ -54,7 +54,7 @@ fn session(number: u8, right: ToClaimant) -> (Handle, JoinHandle<Vec<FromClaiman
                     if is_end {
                         break;
                     }
-                    ToClaimant::Accepted(vec![1]).encode()
+                    taken.encode()
                 }
             };
             socket.send(&answer).unwrap();
@@ -74,21 +74,31 @@ fn claim(handle: Handle, user: &str) -> Method {
 /// A connection whose client claims a session that began with the scene's key. Returns the verdict, and the
 /// messages to the session.
 fn claimed(scene: &mut Scene, number: u8) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
-    let host_keys = scene.monitor.signer.keys().iter();
-    let host_keys = host_keys.map(|key| key.public().fingerprint(FingerprintHash::Sha256)).collect();
-    claimed_at(scene, number, host_keys)
+    claimed_with(scene, number, ToClaimant::Accepted(vec![1]))
 }
 
-/// Like [`claimed`], for a session that began at a server with these host keys.
+/// Like [`claimed`], for a session that answers `taken` when it is taken over.
+fn claimed_with(
+    scene: &mut Scene,
+    number: u8,
+    taken: ToClaimant,
+) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
+    let host_keys = scene.monitor.signer.keys().iter();
+    let host_keys = host_keys.map(|key| key.public().fingerprint(FingerprintHash::Sha256)).collect();
+    claimed_at(scene, number, host_keys, taken)
+}
+
+/// Like [`claimed_with`], for a session that began at a server with these host keys.
 fn claimed_at(
     scene: &mut Scene,
     number: u8,
     host_keys: Vec<String>,
+    taken: ToClaimant,
 ) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
     let proofs = format!("publickey {}\n", scene.key.public().to_openssh_line(""));
     let rules = session_rules::of(&scene.monitor.config.settings);
     let right = Login { proofs, options: Box::default(), rules, host_keys };
-    let (handle, session) = session(number, ToClaimant::Right(right));
+    let (handle, session) = session(number, ToClaimant::Right(right), taken);
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
     let verdict = scene.decide(claim(handle, &scene.user));
     // Closes the other end of the conversation.
@@ -101,7 +111,8 @@ fn claimed_at(
 fn another_server_does_not_end_a_session() {
     for grace in ["0", "1m"] {
         let mut scene = Scene::new(&format!("ResumeGrace {grace}"));
-        let (verdict, heard) = claimed_at(&mut scene, 36, vec!["SHA256:of another server".to_owned()]);
+        let others = vec!["SHA256:of another server".to_owned()];
+        let (verdict, heard) = claimed_at(&mut scene, 36, others, ToClaimant::Accepted(vec![1]));
         assert!(matches!(verdict, Ok(Verdict::Reject { .. })), "{verdict:?}");
         assert_eq!(heard, []);
         assert!(scene.log.taken().iter().any(|line| line.contains("the session is another server's")));
@@ -167,6 +178,31 @@ fn what_the_new_address_may_not_have_ends() {
         let log = scene.log.taken().join("\n");
         assert!(log.contains(&format!("refused: {why}")), "{lines}: {log}");
     }
+}
+
+/// A client that leaves claims its session again, which may have ended meanwhile.
+#[test]
+fn a_claim_of_an_ended_session_is_no_failure() {
+    let mut scene = Scene::new("ResumeGrace 1m\nLogLevel VERBOSE");
+    scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
+    let handle = Handle([70; 16]);
+    assert!(matches!(scene.decide(claim(handle, &scene.user)), Ok(Verdict::Reject { .. })));
+    assert_eq!(scene.monitor.asked(), Asked::Nothing);
+    let log = scene.log.taken().join("\n");
+    assert!(log.contains("refused: no such session") && !log.contains("Failed"), "{log}");
+    // A second one on the same connection is not such a client's.
+    assert!(matches!(scene.decide(claim(handle, &scene.user)), Ok(Verdict::Reject { .. })));
+    assert_eq!(scene.monitor.asked(), Asked::Failed { exists: true });
+}
+
+/// A session whose client has the right proof, and which ends while it is taken over.
+#[test]
+fn a_claim_of_a_session_that_ends_is_no_failure() {
+    let mut scene = Scene::new("ResumeGrace 1m");
+    let (verdict, heard) = claimed_with(&mut scene, 71, ToClaimant::Refused { overtaken: false });
+    assert!(matches!(verdict, Ok(Verdict::Reject { .. })), "{verdict:?}");
+    assert!(matches!(heard[..], [FromClaimant::Take { .. }]), "{heard:?}");
+    assert_eq!(scene.monitor.asked(), Asked::Nothing);
 }
 
 #[test]
