@@ -109,7 +109,7 @@ fn cuts(args: &[String]) -> Result<(), String> {
             .map(|mib| usize::try_from(mib).unwrap_or(usize::MAX).saturating_mul(1 << 20)),
         only: only(args),
         rate: number(args, "--rate")?.map(|mbit| mbit.clamp(1, 100_000) * 1_000_000),
-        each: number(args, "--each")?,
+        each: number(args, "--each")?.map(|each| each.max(1)),
         long_stops: number(args, "--long-stops")?,
     })
 }

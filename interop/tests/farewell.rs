@@ -335,6 +335,38 @@ fn an_interrupt_that_ends_the_proxy_leaves_no_session() {
     }
 }
 
+/// OpenSSH as the command closes its pipes before it ends with an error.
+///
+/// Covers: ssh_config ProxyCommand; sshd_config ResumeGrace
+#[test]
+fn an_interrupt_that_ends_openssh_s_forward_leaves_no_session() {
+    let name = "an_interrupt_that_ends_openssh_s_forward_leaves_no_session";
+    let Some([ssh]) = peers(name, ["ssh"]) else { return };
+    let far = Far::with(Traits { delay: Duration::from_millis(20), rate: None, shared: false });
+    let lab = &far.lab;
+    let (config, me) = (lab.arg("config"), me());
+    let lines = format!(
+        "Host near behind\n HostName 127.0.0.1\nHost near\n Port {}\n\
+         Host behind\n Port {}\n ProxyCommand {} -F {config} -W %h:%p near\n\
+         Host *\n User {me}\n UserKnownHostsFile {}\n GlobalKnownHostsFile /dev/null\n \
+         StrictHostKeyChecking yes\n IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n LogLevel ERROR\n",
+        far.path.port,
+        far.server.port,
+        ssh.display(),
+        lab.arg("known_hosts"),
+        lab.arg("user_ed25519"),
+    );
+    lab.write("config", &lines);
+    for _ in 0..8 {
+        let words = ["-F", &config, "-T", "behind", "echo there; sleep 1000"];
+        let mut terminal = Terminal::start(&our("lhssh"), &words, lab.dir(), &lab.path("home"));
+        terminal.expect("there");
+        terminal.send("\u{3}");
+        terminal.wait();
+        eventually("both sessions have ended", || lh_interop::process::below(far.server.pid()).is_empty());
+    }
+}
+
 /// As under `nohup`, and with OpenSSH.
 ///
 /// Covers: ssh -N (signals)

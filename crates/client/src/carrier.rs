@@ -8,12 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lh_driver::Stream;
-use lh_sys::child::is_ending;
 use lh_sys::spawn::spawn_unblocked;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Pid;
 
-use crate::commands::{Commands, Process, locked};
+use crate::commands::{Commands, Process, State, locked};
 use crate::options::user_shell;
 
 /// Longest wait for the end of a command or a jump host's connection that has closed the stream.
@@ -31,10 +29,10 @@ pub(crate) enum Carrier {
 
 impl Carrier {
     /// Returns whether it has failed, where it has closed the stream: it may have lost what it had taken.
-    /// Waits a moment for one that is ending.
-    pub(crate) fn has_failed(&mut self) -> bool {
+    /// Waits a moment for its end.
+    pub(crate) fn has_failed(&self) -> bool {
         match self {
-            Self::Command(command) => command.has_failed(),
+            Self::Command(command) => command.has_failed_within(END),
             Self::JumpHost(end) => end.has_failed(),
         }
     }
@@ -77,23 +75,18 @@ impl ProxyCommand {
         Ok((command, stream))
     }
 
-    /// Returns whether the command has ended other than with status 0, as when a signal has ended it. One
-    /// that still runs has not failed; one whose end has begun is waited for.
-    fn has_failed(&mut self) -> bool {
-        let deadline = Instant::now() + END;
+    /// Returns whether the command ends within `time`, other than with status 0, as when a signal ends it. One
+    /// that runs on has not failed. A command can close its pipes some time before it ends with an error, as
+    /// `ssh -W` does. In a forked copy of this process nothing tells the status.
+    fn has_failed_within(&self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
         loop {
-            let (state, pid) = {
-                let child = &mut locked(&self.process).child;
-                (child.try_wait(), Pid::from_child(child))
-            };
-            match state {
-                Ok(Some(status)) => return !status.success(),
-                Ok(None) if is_ending(pid) != Some(false) && Instant::now() < deadline => {
-                    std::thread::sleep(LOOK);
-                }
-                // In a forked copy the command is not its child.
-                Ok(None) | Err(_) => return false,
+            match locked(&self.process).state() {
+                State::Ended(status) => return !status.is_some_and(|status| status.success()),
+                State::Runs if Instant::now() >= deadline => return false,
+                State::Runs => {}
             }
+            std::thread::sleep(LOOK);
         }
     }
 }
@@ -141,22 +134,33 @@ impl HopEnd {
 mod tests {
     use super::*;
 
-    /// Returns whether a command that has closed the stream counts as failed. `reaped`: it has been waited
-    /// for.
-    fn fails(line: &str) -> bool {
-        let (mut command, stream) = ProxyCommand::start(line, None).expect("started");
+    /// Starts a command and waits until it has closed its output.
+    fn closed(line: &str) -> ProxyCommand {
+        let (command, stream) = ProxyCommand::start(line, None).expect("started");
         let mut fds = [PollFd::from_borrowed_fd(stream.read_fd(), PollFlags::IN)];
         poll(&mut fds, None).expect("it closes its output");
-        command.has_failed()
+        command
     }
 
     #[test]
     fn a_command_that_a_signal_ended_has_failed() {
-        assert!(fails("sh -c 'kill -INT $$'"));
-        assert!(fails("sh -c 'exit 3'"));
-        assert!(!fails("true"));
-        // It closes its pipes and runs on.
-        assert!(!fails("sleep 1000 >&- <&-"));
+        let long = Duration::from_secs(60);
+        assert!(closed("sh -c 'kill -KILL $$'").has_failed_within(long));
+        assert!(closed("sh -c 'exit 3'").has_failed_within(long));
+        assert!(!closed("true").has_failed_within(long));
+        // It closes its pipes and runs on: for long, or to its failure, as `ssh -W`.
+        assert!(!closed("sleep 1000 >&- <&-").has_failed_within(Duration::ZERO));
+        assert!(closed("sh -c 'exec >&- <&-; sleep 0.05; exit 255'").has_failed_within(long));
+    }
+
+    /// As in a forked copy of the process that has started it.
+    #[test]
+    fn a_command_whose_status_is_unknown_has_failed() {
+        let command = closed("true");
+        let pid = rustix::process::Pid::from_child(&locked(&command.process).child);
+        let options = rustix::process::WaitOptions::empty();
+        rustix::process::waitpid(Some(pid), options).expect("a child");
+        assert!(command.has_failed_within(Duration::from_secs(60)));
     }
 
     #[test]

@@ -31,9 +31,12 @@ use crate::update_host_keys::HostKeyUpdate;
 
 /// An authenticated connection.
 pub struct Client {
-    /// Kept so that a command ends with the connection. Dropped before the driver, as OpenSSH does it: a
-    /// command that still writes gets its signal before its pipes close, and does not complain about them.
+    /// Kept so that a command ends with the connection, unless `resuming` has it. Dropped before the driver,
+    /// as OpenSSH does it: a command that still writes gets its signal before its pipes close, and does not
+    /// complain about them.
     carrier: Option<Carrier>,
+    /// The session's resumption (`Resume`), where the server has offered it. Dropped before the driver, too.
+    resuming: Option<Resuming>,
     driver: Driver,
     /// The resolved host, for messages.
     host: String,
@@ -49,8 +52,6 @@ pub struct Client {
     /// The prepared login; `None` when it is done.
     pending: Option<Box<Pending>>,
     relayed: bool,
-    /// The session's resumption (`Resume`), where the server has offered it.
-    resuming: Option<Resuming>,
     /// Watches for signals between the login and the loop, where the server keeps the session.
     watch: Option<Watch>,
 }
@@ -109,7 +110,7 @@ impl Client {
         let (needed, watch) = pending.log_in(self.driver.link(), &mut pending.options.log(ui))?;
         self.needed = Some(needed);
         self.driver.logged_in();
-        self.resuming = Resuming::new(&pending.options, self.driver.link(), pending.connect_again);
+        self.resuming = Resuming::new(&pending, self.driver.link(), &mut self.carrier);
         if self.resuming.is_some() {
             self.watch = watch;
             self.driver.control().survive_breaks(None);
@@ -333,7 +334,7 @@ impl Client {
         if let Some(mut leaving) = self.driver.begin_leaving(LEAVE_TEXT, true, DISCONNECT_TIMEOUT) {
             let state = self.driver.link().go_on_leaving(&mut leaving, LEAVE_ALONE);
             if let Some(resuming) = &mut self.resuming {
-                resuming.leave_again(&mut self.driver, self.carrier.as_mut(), leaving, state, deadline);
+                resuming.leave_again(&mut self.driver, leaving, state, deadline);
             }
         }
         self.hang_up_attempts();

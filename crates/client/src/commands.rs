@@ -1,38 +1,82 @@
 //! The commands that carry connections, with the user's terminal or without.
 
 use std::io;
-use std::process::{Child, Command, Stdio};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lh_sys::child::end_of_process;
 use lh_sys::spawn::{spawn_detached, spawn_unblocked};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 
 /// The process of a command.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) child: Child,
+    /// The process's pidfd, where the kernel has them. It stays true in a forked copy of this process, in
+    /// which the command is no child: its id may be another process's once it has been waited for.
+    pidfd: Option<OwnedFd>,
     /// The process leads a session of its own.
     is_detached: bool,
 }
 
+/// Whether a process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Runs,
+    /// `None`: another process has its status, as after a fork.
+    Ended(Option<ExitStatus>),
+}
+
 impl Process {
-    /// A process of this program's session.
-    pub(crate) fn attached(child: Child) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { child, is_detached: false }))
+    fn new(child: Child, is_detached: bool) -> Arc<Mutex<Self>> {
+        // A kqueue, which other systems have for this, does not survive a fork.
+        let has_pidfds = cfg!(target_os = "linux");
+        let pidfd = has_pidfds.then(|| end_of_process(Pid::from_child(&child)).ok()).flatten();
+        Arc::new(Mutex::new(Self { child, pidfd, is_detached }))
     }
 
-    /// True unless the command still runs. In a forked copy, where it is not a child, it may run.
+    /// A process of this program's session.
+    pub(crate) fn attached(child: Child) -> Arc<Mutex<Self>> {
+        Self::new(child, false)
+    }
+
+    pub(crate) fn state(&mut self) -> State {
+        match self.child.try_wait() {
+            Ok(Some(status)) => State::Ended(Some(status)),
+            Err(_) if self.is_gone() => State::Ended(None),
+            Ok(None) | Err(_) => State::Runs,
+        }
+    }
+
+    /// Returns whether a process that is no child has ended.
+    fn is_gone(&self) -> bool {
+        let Some(pidfd) = &self.pidfd else {
+            return test_kill_process(Pid::from_child(&self.child)).is_err();
+        };
+        let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    }
+
     pub(crate) fn has_ended(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(Some(_)))
+        self.state() != State::Runs
     }
 
     /// Sends SIGHUP, to all processes of a command with a session of its own.
     pub(crate) fn hang_up(&mut self) {
-        let pid = Pid::from_child(&self.child);
-        if !self.has_ended() {
-            let kill = if self.is_detached { kill_process_group } else { kill_process };
-            let _ = kill(pid, Signal::HUP);
+        if self.has_ended() {
+            return;
         }
+        let pid = Pid::from_child(&self.child);
+        // It may have ended meanwhile.
+        let _ = match &self.pidfd {
+            // Only the process that has started it does so: the id is the child's until it is waited for.
+            _ if self.is_detached => kill_process_group(pid, Signal::HUP),
+            #[cfg(target_os = "linux")]
+            Some(pidfd) => rustix::process::pidfd_send_signal(pidfd, Signal::HUP),
+            _ => kill_process(pid, Signal::HUP),
+        };
     }
 }
 
@@ -81,7 +125,7 @@ impl Commands {
         } else {
             spawn_unblocked(command)?
         };
-        let process = Arc::new(Mutex::new(Process { child, is_detached: self.is_detached }));
+        let process = Process::new(child, self.is_detached);
         started.processes.push(Arc::clone(&process));
         Ok(process)
     }
@@ -110,5 +154,18 @@ mod tests {
             let error = commands.spawn(&mut Command::new("true")).expect_err("it is over");
             assert_eq!(error.kind(), io::ErrorKind::Interrupted);
         }
+    }
+
+    /// As in a forked copy, where the command is no child.
+    #[test]
+    fn a_process_that_another_has_waited_for_has_ended() {
+        let child = Command::new("sleep").arg("1000").spawn().expect("started");
+        let pid = Pid::from_child(&child);
+        let process = Process::attached(child);
+        assert_eq!(locked(&process).state(), State::Runs);
+        locked(&process).hang_up();
+        let options = rustix::process::WaitOptions::empty();
+        rustix::process::waitpid(Some(pid), options).expect("a child");
+        assert_eq!(locked(&process).state(), State::Ended(None));
     }
 }

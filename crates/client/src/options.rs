@@ -107,6 +107,10 @@ impl Options {
         options.log_level = self.log_level;
         options.purpose = Purpose::Forwards;
         options.commands = self.commands.clone();
+        if options.commands.is_some() {
+            // An attempt to resume a session: a method that asks the user would get empty answers.
+            options.config.settings.batch_mode.force(true);
+        }
         Ok(options)
     }
 
@@ -210,6 +214,21 @@ pub fn local_account() -> Result<Account, UnknownUid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An empty answer to a jump host's question is a failed login there.
+    #[test]
+    fn attempts_ask_nothing_at_jump_hosts() {
+        let account =
+            Account { name: "me".into(), uid: 1, home: "/nonexistent".into(), host_name: "here".into() };
+        let mut request = Request::new("host", account);
+        request.user_file = UserFile::None;
+        let mut options = Options::load(&request).expect("a configuration");
+        let hop = JumpHost::parse("hop").expect("a host");
+        let asks = |options: &Options| !*options.for_hop(&hop, &[]).expect("options").config.batch_mode;
+        assert!(asks(&options));
+        options.commands = Some(Commands::detached());
+        assert!(!asks(&options));
+    }
 
     #[test]
     fn jump_hosts_are_printed_in_the_form_they_are_parsed() {

@@ -28,7 +28,9 @@ use crate::carrier::Carrier;
 use crate::commands::Commands;
 use crate::farewell::{END_SIGNALS, Running};
 use crate::log::{LogTarget, Logger};
+use crate::login::Needed;
 use crate::options::{Options, Purpose};
+use crate::pending::Pending;
 use crate::service_quality::mark_packets;
 use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
@@ -51,8 +53,11 @@ pub(crate) struct Resuming {
     status: Status,
     /// The agreed terms, once the server has consented.
     agreed: Option<Agreed>,
-    /// What carries the present link, if it is not the first one.
+    /// What carries the present link; `None` where that is broken. Dropped before the link, as OpenSSH does
+    /// it: a command that still writes gets its signal before its pipes close, and does not complain.
     carrier: Option<Carrier>,
+    /// Whether the logins at jump hosts have needed the user.
+    at_hops: Needed,
     /// The commands of all attempts.
     commands: Commands,
     limit: Limit,
@@ -133,17 +138,20 @@ fn is_to_end() -> bool {
 
 impl Resuming {
     /// Returns the resumption state for a link that keeps its messages; `None` for others.
-    pub(crate) fn new(options: &Options, link: &Link, connect: Connect) -> Option<Self> {
+    /// Takes `carrier`, what carries the link, then.
+    pub(crate) fn new(pending: &Pending, link: &Link, carrier: &mut Option<Carrier>) -> Option<Self> {
+        let Pending { options, needed: at_hops, connect_again: connect, .. } = pending;
         link.transport_ref().message_counts()?;
         let logger = Logger::new(options.log_level, LogTarget::Stderr);
         let commands = Commands::attached();
         Some(Self {
             status: Status::new((options.purpose == Purpose::Terminal).then_some("~."), options.log_level),
             options: Options { commands: Some(commands.clone()), ..options.clone() },
-            connect,
+            connect: *connect,
             logger,
             agreed: None,
-            carrier: None,
+            carrier: carrier.take(),
+            at_hops: *at_hops,
             commands,
             limit: Limit::default(),
             running: None,

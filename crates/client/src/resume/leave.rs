@@ -19,6 +19,7 @@ use super::attempt::{Attempt, AttemptReport};
 use crate::carrier::Carrier;
 use crate::commands::Commands;
 use crate::farewell::LEAVE_TEXT;
+use crate::login::Needed;
 use crate::options::Options;
 use crate::ui::LogLevel;
 
@@ -36,7 +37,7 @@ struct Present<'a> {
     link: &'a mut Link,
     leaving: Leaving,
     /// `None` when it cannot deliver the message any more.
-    carrier: Option<Option<&'a mut Carrier>>,
+    carrier: Option<Option<Carrier>>,
 }
 
 impl Present<'_> {
@@ -46,7 +47,7 @@ impl Present<'_> {
         let Some(carrier) = &mut self.carrier else { return false };
         match self.link.go_on_leaving(&mut self.leaving, bound) {
             Leave::UnderWay => return false,
-            Leave::Arrived if !carrier.as_mut().is_some_and(|carrier| carrier.has_failed()) => return true,
+            Leave::Arrived if !carrier.as_ref().is_some_and(Carrier::has_failed) => return true,
             Leave::Arrived | Leave::Broken => {}
         }
         self.carrier = None;
@@ -56,12 +57,12 @@ impl Present<'_> {
 
 impl Resuming {
     /// Leaves over a new connection, unless `state` says that the present one has delivered the message, or
-    /// it does so meanwhile. `first`: what carries the session's first link. A further signal, which the
-    /// calling thread blocks, ends the wait.
+    /// it does so meanwhile. A further signal, which the calling thread blocks, ends the wait. Where it ends
+    /// the process instead, in a program that blocks no signals, the command of the new connection notices
+    /// the end of its input.
     pub(crate) fn leave_again(
         &mut self,
         driver: &mut Driver,
-        first: Option<&mut Carrier>,
         leaving: Leaving,
         state: Leave,
         deadline: Instant,
@@ -76,11 +77,16 @@ impl Resuming {
         if agreed.away.is_some() && !agreed.is_lost_at(Instant::now()) {
             return;
         }
-        let mut carrier = self.carrier.take();
+        let carrier = self.carrier.take();
         let is_present = agreed.away.is_none() && !is_away && state != Leave::Broken;
-        let carrier = is_present.then(|| carrier.as_mut().or(first));
+        let carrier = is_present.then_some(carrier);
         let mut present = Present { link: driver.link(), leaving, carrier };
         if state == Leave::Arrived && present.has_arrived(Duration::ZERO) {
+            return;
+        }
+        // A jump host would refuse the login, or a key would wait for a touch that no message asks for.
+        if self.at_hops == Needed::User {
+            present.has_arrived(deadline.saturating_duration_since(Instant::now()));
             return;
         }
         self.logger.say(LogLevel::Verbose, "connecting again to end the session");
