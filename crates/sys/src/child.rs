@@ -105,26 +105,6 @@ impl AsFd for Watched {
     }
 }
 
-/// Returns whether this process has begun to end: the kernel closes its descriptors, or has closed them.
-/// `None` if that cannot be told.
-#[cfg(target_os = "linux")]
-pub fn is_ending(process: Pid) -> Option<bool> {
-    /// `PF_EXITING` of the kernel, set before it closes the descriptors.
-    const EXITING: u64 = 4;
-    let stat = crate::proc_file::read(&format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
-    // The name in parentheses may contain any character. Behind it are the state and, six fields later, the
-    // flags (proc_pid_stat(5)).
-    let fields = stat.rsplit_once(')')?.1;
-    let flags: u64 = fields.split_whitespace().nth(6)?.parse().ok()?;
-    Some(flags & EXITING != 0)
-}
-
-/// Returns whether this process has begun to end; `None` on systems that do not tell.
-#[cfg(not(target_os = "linux"))]
-pub const fn is_ending(_process: Pid) -> Option<bool> {
-    None
-}
-
 /// Returns a descriptor that becomes readable when the process with this id ends, child or not. No program
 /// inherits it.
 ///
@@ -185,19 +165,6 @@ mod tests {
         let mut watched = Watched::new(child).unwrap();
         poll(&mut [PollFd::new(&watched, PollFlags::IN)], None).unwrap();
         watched.try_wait().unwrap().expect("a readable descriptor means that the child has ended")
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn a_process_that_ends_is_told_from_one_that_runs() {
-        assert_eq!(is_ending(rustix::process::getpid()), Some(false));
-        let mut child = Program::new("/bin/true").spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        // The child has ended, and is not waited for.
-        poll(&mut [PollFd::new(&end_of_process(pid).unwrap(), PollFlags::IN)], None).unwrap();
-        assert_eq!(is_ending(pid), Some(true));
-        child.wait().unwrap();
-        assert_eq!(is_ending(pid), None);
     }
 
     #[test]
