@@ -217,7 +217,7 @@ impl<C> Downloads<C> {
         let usual = Download { kind: Kind::Command, mark: flow.mark, rate: flow.rate };
         let is_busy = [flow.client_cpu, flow.server_cpu].into_iter().flatten().any(|cores| cores > BUSY);
         // The processors need different times for different kinds; a forward needs no command.
-        if is_busy || starved::is_starved(flow) {
+        if is_busy || starved::is_starved(flow, facts.round_trip()) {
             return None;
         }
         let mut kinds = vec![Kind::Terminal];

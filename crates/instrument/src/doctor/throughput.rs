@@ -31,7 +31,7 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     let windows = windows.filter(|_| !judged.facts.is_proxied && !ends_early && !is_relayed);
     let is_unseen = ends_early || (is_relayed && judged.direction == Direction::Down);
     let limits = [
-        ssh_window(judged),
+        ssh_window(judged).or_else(|| starved::own_window(judged)),
         windows,
         buffers::send_buffer(judged).filter(|_| !is_unseen),
         losses::loss(judged).filter(|_| !is_unseen),
@@ -78,7 +78,7 @@ fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let loaded = judged.sender().and_then(|sender| sender.loaded_rtt);
     let has_queue = loaded.is_some_and(|loaded| loaded > FULL_QUEUE * judged.facts.round_trip());
     let is_each = judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED) || !(is_ours || has_queue);
-    if !is_each || judged.flow.closed < MUCH || judged.flow.rate < 0.4 * possible {
+    if !is_each || judged.flow.closed < MUCH || judged.flow.rate < starved::MUCH_OF_WINDOW * possible {
         return None;
     }
     let change = if is_ours {

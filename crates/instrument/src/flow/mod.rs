@@ -126,6 +126,8 @@ pub(crate) struct Flow {
     pub(crate) ssh_window: Option<f64>,
     /// That window, bytes, where it was used up and of one size throughout; upload only.
     pub(crate) constant_window: Option<f64>,
+    /// The largest SSH window that this end has granted the server, bytes; download only.
+    pub(crate) granted_window: Option<f64>,
     /// Cores used by the SSH process of the client and of the server.
     pub(crate) client_cpu: Option<f64>,
     pub(crate) server_cpu: Option<f64>,
@@ -419,6 +421,8 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     flow.drops = Drops::of(&looks);
     if direction == Direction::Down {
         flow.starved = starved(&remote).or_else(|| starved_of_ss(&text));
+        let granted = within.iter().filter_map(|point| point.sample.ssh("receive_window")).max();
+        flow.granted_window = granted.map(|bytes| bytes as f64);
     }
     flow.mark = told.get("o").and_then(|text| mark_of_ss(text));
     flow.sender = from_metrics.or_else(|| told.get("s").and_then(|text| sender_of_ss(text)));

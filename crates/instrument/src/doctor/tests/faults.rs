@@ -195,6 +195,29 @@ fn slow_output_of_a_command_is_no_fault_of_the_path() {
 }
 
 #[test]
+fn used_up_window_of_this_end_is_no_slow_command() {
+    let mut facts = good();
+    // Over 40 ms with `-o HPNBufferSize=128K`: TCP of the server waits for the window, too.
+    facts.idle = vec![0.04];
+    facts.down_together = Some(7.1e6);
+    let down = facts.down.as_mut().unwrap();
+    (down.rate, down.starved, down.granted_window) = (2.9e6, Some(0.97), Some(131_072.0));
+    (down.least_rtt, down.server_turns) = (Some(0.04), Some(Turns { ran: 0.02, waited: 0.1 }));
+    let (cause, title) = first(&facts);
+    assert!(
+        cause == "ssh_window" && title == "This machine's SSH window of 131 kB limits downloads.",
+        "{title}"
+    );
+    assert!(!is_named(&facts, "command_output"));
+    // Several connections are no faster: the window is no limit, and the command is not to blame either.
+    facts.down_together = Some(2.9e6);
+    assert!(!is_named(&facts, "command_output") && !is_named(&facts, "ssh_window"));
+    // The window permits much more than arrives.
+    facts.down.as_mut().unwrap().granted_window = Some(2e6);
+    assert_eq!(first(&facts).0, "command_output");
+}
+
+#[test]
 fn jitter_is_named_with_its_bounds_and_is_no_queue() {
     let mut facts = good();
     facts.idle = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
