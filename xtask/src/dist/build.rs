@@ -26,8 +26,8 @@ pub(super) struct Program {
 /// Cargo package of the program with all names.
 const MULTI: &str = "longhaul-multi";
 
-/// Flags for the C compiler for helpers, which sign once: AWS-LC leaves out its code for AVX2 and the tables
-/// of Curve25519 that it needs, which are 0.4 MB in a program.
+/// Flags for the C compiler for helpers, which sign once: AWS-LC leaves out the arithmetic of RSA and the
+/// curves for processors with ADX and AVX2, and its tables for Curve25519, which are 0.4 MB in a program.
 const HELPER_C_FLAGS: &str = "-DMY_ASSEMBLER_IS_TOO_OLD_FOR_ADX_AVX2";
 
 /// Builds all programs, splits off their symbols, and embeds their lists of crates.
