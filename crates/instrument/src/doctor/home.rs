@@ -3,6 +3,7 @@
 
 use super::facts::{Facts, Home};
 use super::finding::{Finding, weight_of_time};
+use crate::command::quoted;
 use crate::stage::Stage;
 use crate::stats::{lowest, time};
 
@@ -69,9 +70,9 @@ pub(super) fn slow_home(facts: &Facts) -> Option<Finding> {
         gain: format!("a login with a shell about {} faster", time(gain)),
         change: vec![
             format!(
-                "at the server: time cat {}/.profile; then the file server and the path to it, or the mount's options \
+                "at the server: time cat {}; then the file server and the path to it, or the mount's options \
                  (nfsstat -m, automounter)",
-                home.directory
+                quoted(&format!("{}/.profile", home.directory))
             ),
             "for logins without a shell: AuthorizedKeysFile /etc/ssh/authorized_keys/%u in sshd_config, on a local disk"
                 .to_owned(),

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::finding::{Finding, weight_of_factor};
 use super::judged::JudgedDirection;
+use crate::command::quoted;
 use crate::flow::{DeviceRate, Direction};
 use crate::shell::System;
 use crate::stats::{percent, rate, time};
@@ -132,7 +133,7 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<OtherTraffic> {
             format!(
                 "on {end}: iftop -i {}, nethogs or ss -tnpi show whose it is (a backup, a synchronisation, a stream); stop it, \
                  or limit its rate",
-                seen.device
+                quoted(seen.device)
             ),
             "or share the line: tc qdisc replace dev DEVICE root cake bandwidth RATE".to_owned(),
         ],

@@ -128,6 +128,10 @@ fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
 }
 
 #[test]
+    // Names of the server are no commands.
+    facts.home.as_mut().unwrap().directory = "/home/u $(reboot)".to_owned();
+    let change = &diagnose(&facts)[0].change[0];
+    assert!(change.contains("time cat '/home/u $(reboot)/.profile';"), "{change}");
 fn keys_in_vain_are_told_from_a_slow_server() {
     let mut facts = good();
     let login = |seconds| vec![(Stage::Credential, seconds), (Stage::Session, 0.06)];
