@@ -17,6 +17,7 @@ use crate::connects::{Connects, is_not_accepted};
 use crate::fault::Fault;
 use crate::probe::{MOST_REFUSALS, REFUSAL_PAUSE};
 use crate::stage::{Stage, Trace};
+use crate::task::Answers;
 
 /// Time limit of a connection where the configuration has none (`ConnectTimeout`), seconds.
 const CONNECT_TIMEOUT: u32 = 10;
@@ -49,11 +50,9 @@ pub(crate) struct Remote {
     pub(crate) stages: Vec<(Stage, f64)>,
     /// Keys that were offered to the server.
     pub(crate) offers: usize,
-    /// Small messages that were not answered when the last task ended: their answers come first in the next
-    /// one.
-    pub(crate) unanswered: usize,
-    /// The server has left small messages unanswered.
-    pub(crate) is_mute: bool,
+    /// The server's answers to small messages that it does not know. Those to come belong to messages of an
+    /// earlier task.
+    pub(crate) answers: Answers,
     /// For a server that ends each connection with its session: how to connect again.
     renewal: Option<Box<Renewal>>,
 }
@@ -216,8 +215,7 @@ impl Target {
             options,
             stages: Vec::new(),
             offers: 0,
-            unanswered: 0,
-            is_mute: false,
+            answers: Answers::default(),
             renewal: None,
         })
     }
@@ -251,8 +249,7 @@ impl Target {
             options,
             stages,
             offers: ui.trace.offers(),
-            unanswered: 0,
-            is_mute: false,
+            answers: Answers::default(),
             renewal,
         })
     }
@@ -270,7 +267,7 @@ impl Remote {
         if let Some(renewed) = renewed {
             let old = std::mem::replace(&mut self.client, renewed.client);
             drop(old);
-            self.unanswered = 0;
+            self.answers.pending = 0;
         }
     }
 

@@ -354,7 +354,7 @@ fn serve(
             Ok(job) => job(remote),
             // A master does not pass such messages on.
             Err(RecvTimeoutError::Timeout) if remote.client.is_relayed() => {}
-            Err(RecvTimeoutError::Timeout) => drop(remote.ping(1, PING_EVERY)),
+            Err(RecvTimeoutError::Timeout) => remote.attend(),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }

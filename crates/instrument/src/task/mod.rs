@@ -1,5 +1,6 @@
 //! One remote command with its data: what it sends and receives, and samples of the connection meanwhile.
 
+mod answers;
 mod bulk;
 mod comparison;
 mod shared;
@@ -14,6 +15,7 @@ use lh_client::{Client, ClientError, Pty, SessionSetup, Start};
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions};
 use lh_wire::Writer as _;
 
+pub(crate) use self::answers::Answers;
 use self::bulk::Bulk;
 use self::shared::{RANDOM, Shared};
 pub(crate) use self::watch::LATE;
@@ -26,6 +28,8 @@ pub(crate) use shared::{Data, Opens, Shown, Task, random};
 /// Small messages on an idle connection, and the time between them.
 pub(crate) const PING_COUNT: usize = 10;
 pub(crate) const PING_EVERY: Duration = Duration::from_millis(20);
+/// Time for the server's messages on an idle connection to a server that answers no small messages.
+const ATTENTION: Duration = Duration::from_millis(50);
 
 impl Remote {
     /// Runs a task to its end. After a failure the connection is of no more use.
@@ -70,7 +74,7 @@ impl Remote {
             sample: task.sample.map(|every| (every, begun)),
             ping: task.ping.map(|every| (every, begun)),
             pings: VecDeque::new(),
-            stale_pings: self.unanswered,
+            stale_pings: self.answers.pending,
             pings_left: None,
             asks: asks && task.sample.is_some(),
             asked: false,
@@ -80,9 +84,10 @@ impl Remote {
             ends_with_data,
         };
         let result = self.client.run(&mut control);
-        self.unanswered = control.stale_pings + control.pings.len();
+        let (stale, waiting) = (control.stale_pings, control.pings.len());
         drop(control);
         let mut shown = std::mem::take(&mut shared.borrow_mut().shown);
+        self.note_answers(stale, waiting, &shown);
         if let Err(error) = result {
             shown.failure.get_or_insert_with(|| error.to_string());
         }
@@ -92,10 +97,40 @@ impl Remote {
     /// Round trips of small messages while nothing else moves, seconds. None, and without waiting, for a
     /// server that has left such messages unanswered.
     pub(crate) fn ping(&mut self, count: usize, every: Duration) -> Vec<f64> {
-        if self.is_mute {
+        if self.answers.is_mute() {
             return Vec::new();
         }
         self.renew(false);
+        let (shown, result) = self.idle(Some(every), count, FIRST_ANSWER);
+        if shown.pings.is_empty() && result.is_ok() {
+            self.answers.note_wait();
+        }
+        shown.pings.into_iter().map(|(_, took)| took).collect()
+    }
+
+    /// Does for an idle connection what it needs: it answers the server's messages, and sends one of its own
+    /// unless the server answers none.
+    pub(crate) fn attend(&mut self) {
+        if self.answers.is_mute() {
+            drop(self.idle(None, 1, ATTENTION));
+        } else {
+            drop(self.ping(1, PING_EVERY));
+        }
+    }
+
+    fn note_answers(&mut self, stale: usize, waiting: usize, shown: &Shown) {
+        let has_answered = !shown.pings.is_empty() || stale < self.answers.pending;
+        self.answers.note(stale + waiting, has_answered);
+    }
+
+    /// Runs the connection without a channel until `count` small messages are answered; for `limit` where
+    /// none is.
+    fn idle(
+        &mut self,
+        every: Option<Duration>,
+        count: usize,
+        limit: Duration,
+    ) -> (Shown, Result<i32, ClientError>) {
         let begun = Instant::now();
         let shared = Rc::new(RefCell::new(Shared {
             shown: Shown::default(),
@@ -115,11 +150,11 @@ impl Remote {
             begun,
             data: Data::Keep,
             phase: Phase::Data,
-            ends: begun + FIRST_ANSWER,
+            ends: begun + limit,
             sample: None,
-            ping: Some((every, begun)),
+            ping: every.map(|every| (every, begun)),
             pings: VecDeque::new(),
-            stale_pings: self.unanswered,
+            stale_pings: self.answers.pending,
             pings_left: Some(count),
             asks: false,
             asked: false,
@@ -128,12 +163,12 @@ impl Remote {
             comparison: None,
             ends_with_data: false,
         };
-        let _ = self.client.run(&mut control);
-        self.unanswered = control.stale_pings + control.pings.len();
+        let result = self.client.run(&mut control);
+        let (stale, waiting) = (control.stale_pings, control.pings.len());
         drop(control);
         let shown = std::mem::take(&mut shared.borrow_mut().shown);
-        self.is_mute = shown.pings.is_empty();
-        shown.pings.into_iter().map(|(_, took)| took).collect()
+        self.note_answers(stale, waiting, &shown);
+        (shown, result)
     }
 }
 
