@@ -120,7 +120,7 @@ fn at_rest<I: Instruments>(
         for connection in [&mut first, &mut second] {
             let before = instruments.turn_waits(connection);
             facts.idle.extend(instruments.pings(connection, PING_COUNT));
-            waited.push(before.of_message(instruments.turn_waits(connection)));
+            waited.push(before.of_message(&instruments.turn_waits(connection)));
         }
         facts.idle_waited = waited.iter().copied().sum::<Option<f64>>().map(|sum| sum / waited.len() as f64);
     }

@@ -51,24 +51,33 @@ pub(crate) struct Waits {
     runs: f64,
 }
 
-/// The waits of a connection's ends; `None` where a system does not tell.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// Waits of threads, by the path of their `schedstat`.
+type ThreadWaits = HashMap<String, Waits>;
+
+/// The waits of a connection's ends; none where a system does not tell.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TurnWaits {
     /// The calling thread.
-    here: Option<Waits>,
+    here: ThreadWaits,
     /// The threads of the server's SSH process.
-    there: Option<Waits>,
+    there: ThreadWaits,
 }
 
 impl TurnWaits {
     /// Time that a small message waited for both ends between two looks, seconds: each runs once for it. What
-    /// else they did meanwhile, as the looks themselves, changes an average little.
-    pub(crate) fn of_message(self, after: Self) -> Option<f64> {
-        let of_end = |before: Option<Waits>, after: Option<Waits>| {
-            let (before, after) = (before?, after?);
-            Some((after.seconds - before.seconds).max(0.0) / (after.runs - before.runs).max(1.0))
+    /// else they did meanwhile, as the looks themselves, changes an average little. `None` where the looks have
+    /// no thread of an end in common: the server has another process for each session.
+    pub(crate) fn of_message(&self, after: &Self) -> Option<f64> {
+        let of_end = |before: &ThreadWaits, after: &ThreadWaits| {
+            let since = |(path, after): (&String, &Waits)| {
+                let before = before.get(path)?;
+                Some(Waits { seconds: after.seconds - before.seconds, runs: after.runs - before.runs })
+            };
+            let add = |a: Waits, b: Waits| Waits { seconds: a.seconds + b.seconds, runs: a.runs + b.runs };
+            let sum = after.iter().filter_map(since).reduce(add)?;
+            Some(sum.seconds.max(0.0) / sum.runs.max(1.0))
         };
-        Some(of_end(self.here, after.here)? + of_end(self.there, after.there)?)
+        Some(of_end(&self.here, &after.here)? + of_end(&self.there, &after.there)?)
     }
 }
 
@@ -77,23 +86,21 @@ impl Remote {
     /// drives the connection.
     pub(crate) fn turn_waits(&mut self) -> TurnWaits {
         let shown = self.script("grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr '\\n' ';'", SHORT);
-        let here = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-        TurnWaits {
-            here: here.and_then(|times| waits(&format!("this:{times}"))),
-            there: waits(&shown.text()),
-        }
+        let path = "/proc/thread-self/schedstat";
+        let here = std::fs::read_to_string(path).map(|times| waits(&format!("{path}:{times}")));
+        TurnWaits { here: here.unwrap_or_default(), there: waits(&shown.text()) }
     }
 }
 
-/// Sums of the lines that [`thread_times`] reads.
-fn waits(text: &str) -> Option<Waits> {
+/// Waits of the lines that [`thread_times`] reads; what start-up files print is none.
+fn waits(text: &str) -> ThreadWaits {
     let of_line = |line: &str| {
-        let (_, times) = line.split_once(':')?;
+        let (path, times) =
+            line.trim_start().split_once(':').filter(|(path, _)| path.starts_with("/proc/"))?;
         let mut times = times.split_whitespace().skip(1).map_while(|time| time.parse::<f64>().ok());
-        Some(Waits { seconds: times.next()? / 1e9, runs: times.next()? })
+        Some((path.to_owned(), Waits { seconds: times.next()? / 1e9, runs: times.next()? }))
     };
-    let add = |a: Waits, b: Waits| Waits { seconds: a.seconds + b.seconds, runs: a.runs + b.runs };
-    text.split(';').filter_map(of_line).reduce(add)
+    text.split(';').filter_map(of_line).collect()
 }
 
 /// The busiest thread between two looks, `seconds` apart.
@@ -114,13 +121,25 @@ mod tests {
 
     #[test]
     fn message_waits_once_for_each_end() {
-        let threads = "/proc/7/task/7/schedstat:5 1000000000 15;/proc/7/task/8/schedstat:0 500000000 5;";
-        assert_eq!(waits(threads), Some(Waits { seconds: 1.5, runs: 20.0 }));
-        assert_eq!(waits("no such file"), None);
+        let here = |nanos: u64, runs: u64| format!("/proc/thread-self/schedstat:9 {nanos} {runs}");
+        let there = |process: u32, [first, second]: [(u64, u64); 2]| {
+            let path = format!("/proc/{process}/task/{process}");
+            format!(
+                "{path}/schedstat:5 {} {};{path}1/schedstat:0 {} {};",
+                first.0, first.1, second.0, second.1
+            )
+        };
         let look = |here: &str, there: &str| TurnWaits { here: waits(here), there: waits(there) };
-        let before = look("this:9 250000000 5", "that:9 1000000000 10");
-        assert_eq!(before.of_message(look("this:9 500000000 10", threads)), Some(0.1));
-        assert_eq!(before.of_message(look("this:9 500000000 10", "")), None);
+        let before = look(&here(250_000_000, 5), &there(7, [(600_000_000, 8), (400_000_000, 2)]));
+        let now = here(500_000_000, 10);
+        let after = |there: &str| before.of_message(&look(&now, there));
+        assert_eq!(after(&there(7, [(1_000_000_000, 15), (500_000_000, 5)])), Some(0.1));
+        assert_eq!(after(""), None);
+        // A thread that is new counts nothing, and another process tells nothing of the one before.
+        let more = "/proc/7/task/9/schedstat:0 9000000000 1;";
+        assert_eq!(after(&(there(7, [(1_000_000_000, 15), (500_000_000, 5)]) + more)), Some(0.1));
+        assert_eq!(after(&there(8, [(9_000_000_000, 15), (500_000_000, 5)])), None);
+        assert!(waits("no such file;motd:5 1 1;").is_empty());
     }
 
     #[test]
