@@ -148,7 +148,8 @@ fn at_rest<I: Instruments>(
     let mut suspicious = Vec::new();
     logins::logins(facts, &mut suspicious);
     let seconds: f64 = facts.logins.iter().flatten().map(|(_, seconds)| seconds).sum();
-    if !suspicious.is_empty() && seconds < LONG_LOGINS {
+    let is_in_doubt = !suspicious.is_empty() || logins::may_lose_first_packets(facts);
+    if is_in_doubt && seconds < LONG_LOGINS {
         instruments.begin_step("a third login");
         let mut third = instruments.prepare(Place::Server, &PLAIN, true);
         add_login(facts, instruments.login(&mut third)?);

@@ -75,6 +75,16 @@ fn loses_first_packets(facts: &Facts, needed: f64) -> bool {
     is_probe_slow && facts.logins.len() > LEAST_LOGINS
 }
 
+/// True where one more login may tell whether first packets get lost: those of the probe and of exactly one of
+/// two logins needed long for TCP's handshake.
+pub(super) fn may_lose_first_packets(facts: &Facts) -> bool {
+    let is_slow = |seconds: f64| seconds > SLOW + Stage::Connect.round_trips() * facts.round_trip();
+    let is_probe_slow = facts.reached.as_ref().is_some_and(|reached| is_slow(reached.connect));
+    let is_connect_slow = |(stage, seconds): &(Stage, f64)| *stage == Stage::Connect && is_slow(*seconds);
+    let slow = facts.logins.iter().filter(|login| login.iter().any(is_connect_slow)).count();
+    is_probe_slow && facts.logins.len() == LEAST_LOGINS && slow == 1
+}
+
 /// Stages in which a server asks its name services, where these need most of the stages' time.
 fn name_service(facts: &Facts, slow: &[Slow]) -> Option<(Finding, Vec<Stage>)> {
     let reverse = facts.reverse_lookup.unwrap_or(0.0);

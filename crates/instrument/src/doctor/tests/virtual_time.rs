@@ -37,6 +37,8 @@ struct Virtual {
     resent: f64,
     /// A stage of each login, in their order, that takes so much longer.
     slow_logins: Vec<f64>,
+    /// Seconds of TCP's handshake beyond a round trip: of the probe, and of the first logins.
+    slow_connects: Vec<f64>,
     marks: [Option<u8>; 2],
     /// Most data in a packet of the server that arrives, and those of its largest packet of a key exchange.
     swallows: Option<u64>,
@@ -60,6 +62,7 @@ impl Virtual {
             throttled: None,
             resent: 0.0,
             slow_logins: Vec::new(),
+            slow_connects: Vec::new(),
             marks: [Some(0x48), Some(0x20)],
             swallows: None,
             key_exchange: 1300,
@@ -112,7 +115,8 @@ impl Instruments for Virtual {
     fn reach(&mut self) -> Result<Reached, Fault> {
         self.now += 2.0 * self.round_trip;
         let address = "192.0.2.1:22".parse().unwrap();
-        Ok(Reached { address, connect: self.round_trip, refused: 0, tried: Vec::new() })
+        let connect = self.round_trip + self.slow_connects.first().unwrap_or(&0.0);
+        Ok(Reached { address, connect, refused: 0, tried: Vec::new() })
     }
 
     fn here(&self, _: Option<&Reached>) -> System {
@@ -134,7 +138,9 @@ impl Instruments for Virtual {
             None => self.marks[0].unwrap_or(0),
         };
         let approval = (Stage::Approval, self.round_trip + slow);
-        let login = Login { stages: vec![approval], offers: 1, ..Login::default() };
+        let slow_connect = self.slow_connects.get(self.logins).unwrap_or(&0.0);
+        let connect = (Stage::Connect, self.round_trip + slow_connect);
+        let login = Login { stages: vec![connect, approval], offers: 1, ..Login::default() };
         let is_small = keywords.iter().any(|(keyword, _)| *keyword == "KexAlgorithms");
         let hangs = self.swallows.is_some_and(|most| most < self.key_exchange) && !is_small;
         let slow = if hangs { 1e6 } else { slow };
@@ -292,6 +298,19 @@ fn suspicions_cost_only_their_own_repetitions() {
     let (facts, steps) = repetitions(Virtual { rate: 3e6, ..Virtual::healthy(0.08) });
     assert_eq!(steps, ["upload, again", "download, again"]);
     assert_eq!(diagnose(&facts)[0].cause, "congestion_control");
+}
+
+#[test]
+fn lost_first_packets_are_found_in_any_order() {
+    for logins in [[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]] {
+        let slow_connects = [vec![1.0], logins.to_vec()].concat();
+        let (facts, _, steps) = Virtual { slow_connects, ..Virtual::healthy(0.08) }.run();
+        assert!(steps.iter().any(|step| step == "a third login"), "{logins:?}: {steps:?}");
+        assert!(diagnose(&facts).iter().any(|found| found.cause == "connect"), "{logins:?}");
+    }
+    // One slow login of two, behind a quick probe, is chance.
+    let (_, _, steps) = Virtual { slow_connects: vec![0.0, 1.0], ..Virtual::healthy(0.08) }.run();
+    assert!(!steps.iter().any(|step| is_repetition(step)), "{steps:?}");
 }
 
 #[test]
