@@ -156,18 +156,21 @@ impl JudgedDirection<'_> {
             // Newer kernels do not count the time for which a group is stopped as waiting.
             let stopped = (quota.seconds / flow.seconds.max(0.1)).min(1.0 - turns.ran);
             let wanted = turns.wanted().max(turns.ran + stopped);
-            let is_used_up =
-                quota.share() >= SOME && used.is_some_and(|used| used >= USED_UP * quota.cores());
             let is_kept = quota.share() >= MUCH && wanted >= BUSY_CORE;
-            let is_limit = is_kept || is_used_up || quota.share() >= NEARLY_EACH;
-            is_limit.then_some((end, quota, turns.ran))
+            let is_limit = is_kept || quota.share() >= NEARLY_EACH;
+            let is_used_up = !self.fills_path()
+                && quota.share() >= SOME
+                && used.is_some_and(|used| used >= USED_UP * quota.cores());
+            let factor = 1.0 / turns.ran.clamp(0.05, 1.0);
+            // It costs nothing in the periods without a stop.
+            let factor = if is_limit { factor } else { factor.min(1.0 / (1.0 - quota.share()).max(0.05)) };
+            (is_limit || is_used_up).then_some((end, quota, turns.ran, factor))
         };
         // The one that was stopped in more of its periods.
-        let (end, quota, ran) = ends
+        let (end, quota, ran, factor) = ends
             .into_iter()
             .filter_map(held)
-            .max_by(|(_, a, _), (_, b, _)| a.share().total_cmp(&b.share()))?;
-        let factor = 1.0 / ran.clamp(0.05, 1.0);
+            .max_by(|(_, a, ..), (_, b, ..)| a.share().total_cmp(&b.share()))?;
         let [time, period] = quota.limit;
         let file = if quota.is_version_2 {
             format!("{}/cpu.max: 'max {period}' takes the limit away", quota.group)

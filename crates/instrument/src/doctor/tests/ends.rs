@@ -342,6 +342,12 @@ fn quota_of_a_control_group_is_named_with_its_numbers() {
     flow.server_quota = Some(Quota { throttled: 14, periods: 47, seconds: 0.2, ..quota.clone() });
     (flow.server_turns, flow.server_cpu) = (Some(Turns { ran: 0.19, waited: 0.7 }), Some(0.19));
     assert_eq!(first(&facts).0, "processor_quota");
+    // What the limit costs there is at most the periods with a stop.
+    assert!(diagnose(&facts)[0].gain.starts_with("up to 1.4 times"), "{:?}", diagnose(&facts)[0]);
+    // The path is full, so that the process needs no more.
+    sender(&mut facts).loaded_rtt = Some(0.09);
+    assert_eq!(first(&facts).0, "path");
+    sender(&mut facts).loaded_rtt = Some(0.052);
     up(&mut facts).server_cpu = Some(0.1);
     assert_ne!(first(&facts).0, "processor_quota");
 }
