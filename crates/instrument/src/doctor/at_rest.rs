@@ -33,6 +33,19 @@ pub(super) struct AtRest {
     pub(super) shell_missing: Option<&'static str>,
 }
 
+/// Why there is no interactive shell where the server gives no terminal.
+const NO_TERMINAL: &str = "the server gives no terminal (PermitTTY, no-pty, restrict)";
+
+/// True where the start of commands and shells is to be measured once more: what is slow, of those that the
+/// server permits.
+fn is_in_doubt(found: &Shell, lacks_terminal: bool, round_trip: f64) -> bool {
+    let is_slow = |all: &[f64]| all.iter().all(|took| *took > SLOW_SHELL + round_trip);
+    if lacks_terminal {
+        return is_slow(&found.command) && !found.command.is_empty();
+    }
+    is_slow(&found.interactive) || is_slow(&found.command)
+}
+
 /// Seconds of a shell with a terminal, which ends at once.
 ///
 /// # Errors
@@ -51,7 +64,7 @@ fn interactive(remote: &mut Remote) -> Result<f64, &'static str> {
         comparison: None,
     });
     if shown.lacks_terminal {
-        return Err("the server gives no terminal (PermitTTY, no-pty, restrict)");
+        return Err(NO_TERMINAL);
     }
     let took = shown.ended.zip(shown.opened).filter(|_| shown.failure.is_none());
     took.map(|(ended, opened)| ended - opened).ok_or("it did not end")
@@ -65,14 +78,15 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
     for _ in 0..MOST_RUNS {
         let shown = remote.script(":", SHORT);
         found.command.extend(shown.ended.zip(shown.opened).map(|(ended, opened)| ended - opened));
-        match interactive(remote) {
-            Ok(took) => found.interactive.push(took),
-            Err(why) => {
-                shell_missing = Some(why);
-                break;
+        if shell_missing.is_none() {
+            match interactive(remote) {
+                Ok(took) => found.interactive.push(took),
+                Err(why) => shell_missing = Some(why),
             }
         }
-        if !is_slow(&found.interactive) && !is_slow(&found.command) {
+        let lacks_terminal = shell_missing == Some(NO_TERMINAL);
+        let has_failed = shell_missing.is_some() && !lacks_terminal;
+        if has_failed || !is_in_doubt(&found, lacks_terminal, round_trip) {
             break;
         }
     }
@@ -220,4 +234,24 @@ fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<
         Some(format!("{} line {}", parts.next()?, parts.next()?))
     });
     Some((line, place.map(|place| lh_client::sanitise(&place)), took))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_commands_are_timed_again_without_a_terminal() {
+        let of = |interactive: &[f64], command: &[f64]| Shell {
+            interactive: interactive.to_vec(),
+            command: command.to_vec(),
+            slowest: None,
+        };
+        assert!(is_in_doubt(&of(&[], &[2.0]), true, 0.05));
+        assert!(!is_in_doubt(&of(&[], &[0.06]), true, 0.05));
+        // No command ends.
+        assert!(!is_in_doubt(&of(&[], &[]), true, 0.05));
+        assert!(is_in_doubt(&of(&[2.0], &[0.06]), false, 0.05));
+        assert!(!is_in_doubt(&of(&[2.0, 0.2], &[0.06]), false, 0.05));
+    }
 }

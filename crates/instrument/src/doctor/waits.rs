@@ -17,6 +17,10 @@ const LEAST_ANSWERS: usize = 2;
 /// A shell whose start takes long.
 pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(shell) = &facts.shell else { return };
+    if shell.interactive.is_empty() {
+        out.extend(command(facts, &shell.command));
+        return;
+    }
     // The fastest run counts: what else runs on either machine is no fault of the shell.
     let (Some(interactive), Some(command)) =
         (lowest(shell.interactive.iter().copied()), lowest(shell.command.iter().copied()))
@@ -51,11 +55,9 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
                 format!("take it out of {place}, or run it in the background"),
             )
         }
-        None if both => (
-            "command_start",
-            format!("Every command starts {} late (ForceCommand, ~/.ssh/rc, or a file that the shell reads).", time(command - round_trip)),
-            "at the server: ForceCommand in sshd_config, command= in authorized_keys, ~/.ssh/rc, /etc/ssh/sshrc".to_owned(),
-        ),
+        None if both => {
+            ("command_start", late_commands(command - round_trip), WHERE_COMMANDS_START.to_owned())
+        }
         None => (
             "shell_startup",
             format!("The login shell takes {} to start.", time(excess)),
@@ -70,6 +72,41 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
         change: vec![change],
         weight: weight_of_time(excess),
     });
+}
+
+/// Where to look for what starts before each command.
+const WHERE_COMMANDS_START: &str =
+    "at the server: ForceCommand in sshd_config, command= in authorized_keys, ~/.ssh/rc, /etc/ssh/sshrc";
+
+fn late_commands(seconds: f64) -> String {
+    format!(
+        "Every command starts {} late (ForceCommand, ~/.ssh/rc, or a file that the shell reads).",
+        time(seconds)
+    )
+}
+
+/// Commands that start late, where the server gives no terminal for a shell.
+fn command(facts: &Facts, all: &[f64]) -> Option<Finding> {
+    let round_trip = facts.round_trip();
+    let limit = SLOW + 2.0 * round_trip;
+    let took = lowest(all.iter().copied()).filter(|took| all.len() >= 2 && *took >= limit)?;
+    let excess = took - round_trip;
+    let of_home = home::part_of_shell(facts);
+    if of_home > 0.0 && excess - of_home < SLOW {
+        return None;
+    }
+    Some(Finding {
+        cause: "command_start",
+        title: late_commands(excess),
+        evidence: vec![format!(
+            "a command that does nothing took {} (the fastest of {}), without a terminal",
+            time(took),
+            all.len()
+        )],
+        gain: format!("a command {} sooner", time(excess)),
+        change: vec![WHERE_COMMANDS_START.to_owned()],
+        weight: weight_of_time(excess),
+    })
 }
 
 /// An SFTP server that starts late.

@@ -91,6 +91,20 @@ fn slow_line_of_a_start_up_file_is_named() {
 }
 
 #[test]
+fn late_commands_are_named_without_a_terminal() {
+    let mut facts = good();
+    let shell = |command: &[f64]| Shell { interactive: Vec::new(), command: command.to_vec(), slowest: None };
+    facts.shell = Some(shell(&[2.2, 2.15, 2.3]));
+    let (cause, title) = first(&facts);
+    assert!(cause == "command_start" && title.contains("starts 2.1 s late"), "{title}");
+    // One of them was quick, or there is only one.
+    for command in [&[2.2, 0.1][..], &[2.2]] {
+        facts.shell = Some(shell(command));
+        assert_ne!(first(&facts).0, "command_start");
+    }
+}
+
+#[test]
 fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
     let mut facts = good();
     let home = Home {
@@ -114,6 +128,10 @@ fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
     let found = diagnose(&facts);
     assert!(found[0].cause == "slow_home" && found[0].title.contains("500 ms to open a file"), "{found:?}");
     assert!(found[0].evidence.iter().any(|line| line.contains("nfs, filer:/home")), "{found:?}");
+    // Names of the server are no commands.
+    facts.home.as_mut().unwrap().directory = "/home/u $(reboot)".to_owned();
+    let change = &diagnose(&facts)[0].change[0];
+    assert!(change.contains("time cat '/home/u $(reboot)/.profile';"), "{change}");
     let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
     assert!(!causes.contains(&"login_approval") && !causes.contains(&"shell_startup"), "{causes:?}");
     // A line that takes longer than all of its files is one more cause.
@@ -128,10 +146,6 @@ fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
 }
 
 #[test]
-    // Names of the server are no commands.
-    facts.home.as_mut().unwrap().directory = "/home/u $(reboot)".to_owned();
-    let change = &diagnose(&facts)[0].change[0];
-    assert!(change.contains("time cat '/home/u $(reboot)/.profile';"), "{change}");
 fn keys_in_vain_are_told_from_a_slow_server() {
     let mut facts = good();
     let login = |seconds| vec![(Stage::Credential, seconds), (Stage::Session, 0.06)];
