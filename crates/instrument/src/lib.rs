@@ -6,6 +6,7 @@
 //! Longhaul's metrics where the server answers them, and from `/proc` and `ss` through its shell elsewhere.
 
 mod agent;
+mod answers;
 pub mod bench;
 mod command;
 mod connects;

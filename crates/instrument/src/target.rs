@@ -13,11 +13,11 @@ use lh_config::enums::ControlMaster;
 use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 
+use crate::answers::Answers;
 use crate::connects::{Connects, is_not_accepted};
 use crate::fault::Fault;
 use crate::probe::{MOST_REFUSALS, REFUSAL_PAUSE};
 use crate::stage::{Stage, Trace};
-use crate::task::Answers;
 
 /// Time limit of a connection where the configuration has none (`ConnectTimeout`), seconds.
 const CONNECT_TIMEOUT: u32 = 10;

@@ -1,6 +1,5 @@
 //! One remote command with its data: what it sends and receives, and samples of the connection meanwhile.
 
-mod answers;
 mod bulk;
 mod comparison;
 mod shared;
@@ -15,7 +14,6 @@ use lh_client::{Client, ClientError, Pty, SessionSetup, Start};
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions};
 use lh_wire::Writer as _;
 
-pub(crate) use self::answers::Answers;
 use self::bulk::Bulk;
 use self::shared::{RANDOM, Shared};
 pub(crate) use self::watch::LATE;

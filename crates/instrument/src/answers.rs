@@ -13,13 +13,13 @@ pub(crate) struct Answers {
 
 impl Answers {
     /// Notes the end of a task: answers that are to come now, and whether one to a message of the task came.
-    pub(super) const fn note(&mut self, pending: usize, has_answered: bool) {
+    pub(crate) const fn note(&mut self, pending: usize, has_answered: bool) {
         self.has_answered |= has_answered;
         self.pending = pending;
     }
 
     /// Notes that an answer was waited for, over a connection that still works.
-    pub(super) const fn note_wait(&mut self) {
+    pub(crate) const fn note_wait(&mut self) {
         self.has_been_silent = true;
     }
 
