@@ -112,6 +112,11 @@ pub(crate) enum FileStep {
     SizeReopened {
         channel: usize,
     },
+    /// Bytes from `offset` on, read through the second handle.
+    DataReopened {
+        channel: usize,
+        offset: u64,
+    },
     /// CLOSE of a source; CLOSE of a target reports whether everything was written.
     CloseOnChannel,
     Read {

@@ -452,7 +452,10 @@ fn old_size_does_not_hide_that_open_empties() {
 /// right.
 #[test]
 fn old_size_of_a_continued_file_does_not_hide_that_open_empties() {
-    for (resume, wrong_from) in [(false, 0), (false, SIZE / 4), (true, SIZE / 4), (true, SIZE)] {
+    let part = [(false, false, 0), (false, false, SIZE / 4)];
+    let in_place =
+        [(true, false, SIZE / 4), (true, false, SIZE), (false, true, SIZE / 4), (false, true, SIZE)];
+    for (resume, adopt_partial, wrong_from) in part.into_iter().chain(in_place) {
         let temp = TempTree::new();
         temp.file("from", SIZE);
         let journal = || (!resume).then(|| temp.join("state/journal"));
@@ -460,10 +463,11 @@ fn old_size_of_a_continued_file_does_not_hide_that_open_empties() {
             channels: Some(2),
             atomic: !resume,
             resume,
+            adopt_partial,
             journal: journal(),
             ..Options::default()
         };
-        let found = if resume {
+        let found = if resume || adopt_partial {
             let mut begin = fs::read(temp.join("from")).unwrap();
             begin.truncate(SIZE / 2);
             fs::write(temp.join("to"), begin).unwrap();
@@ -481,6 +485,47 @@ fn old_size_of_a_continued_file_does_not_hide_that_open_empties() {
         fs::write(&found, &data).unwrap();
         let ended = upload(&temp, options(), &mut emptied_with_old_size(data.len() as u64));
         let is_same = fs::read(temp.join("to")).ok() == fs::read(temp.join("from")).ok();
-        assert!(is_same || ended.summary.failures > 0, "{resume} {wrong_from}: wrong bytes, and no error");
+        assert!(
+            is_same || ended.summary.failures > 0,
+            "{resume} {adopt_partial} {wrong_from}: wrong bytes, and no error"
+        );
+    }
+}
+
+/// Like [`emptied_by_open`], and the server tells the size from before the last OPEN while the file is empty.
+fn emptied_with_remembered_size() -> Setup {
+    let remembered = Arc::new(Mutex::new(0));
+    let noted = Arc::clone(&remembered);
+    let faults = Faults::hook(move |what, path, _| {
+        let path = Path::new(OsStr::from_bytes(path));
+        if what == "open-write" && path.exists() {
+            *noted.lock().unwrap() = fs::metadata(path)?.len();
+            fs::OpenOptions::new().write(true).truncate(true).open(path)?;
+        }
+        Ok(())
+    });
+    let tamper = move |mut message: Vec<u8>| {
+        // ATTRS: type, id, flags, size.
+        let is_attrs = message.first() == Some(&lh_sftp::PacketType::ATTRS.0) && message[8] & 1 != 0;
+        if is_attrs && message[9..17] == [0; 8] {
+            message[9..17].copy_from_slice(&remembered.lock().unwrap().to_be_bytes());
+        }
+        vec![message]
+    };
+    Setup { foreign: true, faults, tamper: Box::new(tamper), ..far(9) }
+}
+
+#[test]
+fn remembered_size_does_not_hide_that_a_second_open_empties() {
+    for (atomic, old) in [(true, None), (false, None), (false, Some(1000))] {
+        let temp = TempTree::new();
+        temp.file("from", SIZE);
+        if let Some(old) = old {
+            fs::write(temp.join("to"), vec![7; old]).unwrap();
+        }
+        let options = Options { channels: Some(2), atomic, ..Options::default() };
+        let ended = upload(&temp, options, &mut emptied_with_remembered_size()).well();
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+        assert!(ended.notices.iter().any(|text| text.contains("empties")), "{:?}", ended.notices);
     }
 }

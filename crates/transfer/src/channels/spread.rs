@@ -1,12 +1,15 @@
 //! One large file on several channels: opened on each, asked for or sent on each, closed on each.
 
+use bytes::Bytes;
 use lh_sftp::{ReadBack, extension};
 
 use crate::channels::reopening::{Remains, Reopening, SecondOpen};
-use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome};
 use crate::ends::Ends;
+use crate::local;
 use crate::remote::Remote;
 use crate::table::Key;
+use crate::task::check::SAMPLE;
 use crate::task::handles::{OnChannel, Plain};
 use crate::task::queues::Tasks;
 use crate::token::{CheckStep, FileStep, Side, Token};
@@ -39,8 +42,20 @@ pub(crate) fn reopens_now(reopening: Reopening, tasks: &Tasks, ends: &Ends) -> b
             requests.in_flight() == 0
                 && requests.half_sent == 0
                 && requests.lent == 0
+                && requests.again.is_empty()
                 && !file.handles.reopens
         })
+}
+
+/// Returns true where the local file `source` has these bytes at `offset`. Servers may return fewer than
+/// requested, but not none.
+fn begins_with(source: Option<&Handle>, offset: u64, chunks: &[Bytes]) -> bool {
+    let read: Vec<u8> = chunks.concat();
+    let Some(handle) = source.filter(|_| !read.is_empty()) else { return false };
+    match local::perform(Op::Peek { handle, offset, len: read.len() as u32 }) {
+        Ok(Done::Data(data)) => data.chunks().concat() == read,
+        _ => false,
+    }
 }
 
 impl Spread<'_> {
@@ -194,6 +209,53 @@ impl Spread<'_> {
             Err(_) if self.ends.channels.standing(channel).is_none() => Remains::Unanswered,
             _ => Remains::Unknown,
         };
+        if remains == Remains::Data && *self.reopening == Reopening::Asking(key) {
+            // The size may be remembered from before this OPEN.
+            return self.read_reopened(key, channel, 0);
+        }
+        self.remains_came(key, remains)
+    }
+
+    /// Reads confirmed data from `offset` on through the second handle.
+    fn read_reopened(&mut self, key: Key, channel: usize, offset: u64) -> Option<Remains> {
+        let Some(file) = self.tasks.files.get_mut(key) else { return None };
+        let len = file.taken.prefix.saturating_sub(offset).min(SAMPLE);
+        let Some(handle) = file.handles.on_channel(Side::Target, channel).cloned().filter(|_| len > 0) else {
+            return self.remains_came(key, Remains::Unknown);
+        };
+        file.outstanding += 1;
+        let op = Op::Peek { handle: &handle, offset, len: len as u32 };
+        let token = Token::File(key, FileStep::DataReopened { channel, offset });
+        self.ends.start_on(channel, op, token);
+        None
+    }
+
+    /// Takes what was read through the second handle: first the beginning of what is confirmed, then its
+    /// end. Returns what is left of the file where its data are gone.
+    pub(crate) fn data_came(
+        &mut self,
+        key: Key,
+        channel: usize,
+        offset: u64,
+        outcome: &Outcome,
+    ) -> Option<Remains> {
+        let Some(file) = self.tasks.files.get(key) else { return None };
+        let remains = match outcome {
+            Ok(Done::Data(data)) if begins_with(file.handles.source.as_ref(), offset, data.chunks()) => {
+                let end = file.taken.prefix.saturating_sub(SAMPLE);
+                if offset < end {
+                    return self.read_reopened(key, channel, end);
+                }
+                Remains::Data
+            }
+            Ok(Done::Data(_)) | Err(Fault { kind: FaultKind::Eof, .. }) => Remains::Empty,
+            Err(_) if self.ends.channels.standing(channel).is_none() => Remains::Unanswered,
+            _ => Remains::Unknown,
+        };
+        self.remains_came(key, remains)
+    }
+
+    fn remains_came(&mut self, key: Key, remains: Remains) -> Option<Remains> {
         let kept = self.reopening.remains_came(key, remains);
         if kept
             && remains == Remains::Unanswered

@@ -212,10 +212,11 @@ impl PartFiles<'_> {
             return PlaceNext::Wait;
         };
         let State::Opening(Opening::Part(opening)) = &file.state else { return PlaceNext::Wait };
+        // Not the size of a file under the final name that was rejected.
+        file.handles.told = opening.found.unwrap_or(0);
         match opening.found {
             Some(found) => {
                 file.place.continued = true;
-                file.handles.told = found;
                 let known = file.place.part.as_deref().map_or(0, |part| self.leftovers.noted(part));
                 PlaceNext::Check { of: Found::Part, found, known, whole: false }
             }

@@ -6,7 +6,7 @@ use crate::table::Key;
 use crate::task::found::{AfterProbe, FoundRules};
 use crate::task::place::{part_name, random_tag};
 use crate::task::probe::Probe;
-use crate::task::state::{State, Target};
+use crate::task::state::{Found, State, Target};
 use crate::token::{FileStep, PlaceStep, Side, Token};
 
 impl PartFiles<'_> {
@@ -120,15 +120,16 @@ impl PartFiles<'_> {
         PlaceNext::Wait
     }
 
-    /// Handles the length after OPEN of a file to continue.
+    /// Handles the length after OPEN of a file to continue. The file is compared once more, now through the
+    /// handle that writes: servers exist that empty the file at OPEN and still tell its old length.
     pub(super) fn on_continued_size(&mut self, key: Key, outcome: &Outcome) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
             return PlaceNext::Wait;
         };
         match outcome {
             Ok(Done::Info(info)) if info.size.is_some_and(|size| size >= file.taken.kept) => {
-                file.state = State::Opened(Target::Part);
-                PlaceNext::Continue
+                let kept = file.taken.kept;
+                PlaceNext::Check { of: Found::Part, found: kept, known: kept, whole: false }
             }
             _ => self.reject(key),
         }

@@ -51,7 +51,14 @@ impl Scheduler<'_> {
                         let read_back = self.parts.options.verify.read_back();
                         self.parts.spread().opened(key, channel, outcome, read_back);
                     }
-                    FileStep::SizeReopened { channel } => self.parts.size_reopened(key, channel, &outcome),
+                    FileStep::SizeReopened { channel } => {
+                        let gone = self.parts.spread().size_came(key, channel, &outcome);
+                        self.parts.reopened(key, gone);
+                    }
+                    FileStep::DataReopened { channel, offset } => {
+                        let gone = self.parts.spread().data_came(key, channel, offset, &outcome);
+                        self.parts.reopened(key, gone);
+                    }
                     FileStep::Attributes => {
                         if let Err(fault) = outcome
                             && let Some(fault) = self.parts.endings().attributes_refused(key, fault)

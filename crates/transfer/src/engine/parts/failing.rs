@@ -2,7 +2,7 @@
 
 use crate::Event;
 use crate::channels::reopening::Remains;
-use crate::end::{Fault, FaultKind, Outcome};
+use crate::end::{Fault, FaultKind};
 use crate::engine::parts::Parts;
 use crate::in_place::{EMPTIES, REMOVES};
 use crate::names::display_name;
@@ -119,8 +119,8 @@ impl Parts {
     }
 
     /// The attributes of a file being written, behind its OPEN on a second channel.
-    pub(in crate::engine) fn size_reopened(&mut self, key: Key, channel: usize, outcome: &Outcome) {
-        if let Some(gone) = self.spread().size_came(key, channel, outcome) {
+    pub(in crate::engine) fn reopened(&mut self, key: Key, gone: Option<Remains>) {
+        if let Some(gone) = gone {
             let why = if gone == Remains::Removed { REMOVES } else { EMPTIES };
             self.report.event(Event::Notice { text: format!("{why}: its data go over one channel") });
             self.copy_again(key, why);
