@@ -246,7 +246,10 @@ impl Ends {
             take_many: self.remotes().all(|remote| remote.session().takes_many_requests()),
             // A server of ours reads files when the window is open.
             measured: self.is_foreign(Side::Source),
-            stops_at_full_window: self.remotes().any(|remote| remote.session().stops_at_full_window()),
+            // What it is sent is of no concern: its own answers fill the window.
+            stops_at_full_window: self
+                .get(Side::Source)
+                .is_some_and(|remote| remote.session().stops_at_full_window()),
             channels: self.channels_up(),
         }
     }

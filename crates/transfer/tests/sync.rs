@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use common::syncing::{DIRECTIONS, inodes_of, options, plan, servers, set_time, sync_with};
-use common::{Setup, TempTree, bytes_of, copy_with, same_tree};
+use common::{Setup, TempTree, bytes_of, copy_with, same_tree, stock};
 use lh_transfer::{Direction, Keep, Options, Plan, TreeSync};
 
 #[test]
@@ -306,6 +306,33 @@ fn newer_files_are_left_alone_where_that_is_asked_for() {
             assert_eq!(fs::metadata(temp.join("to/from/newer")).expect("a file").len(), 50);
             sync_with(direction, &temp, options(), &mut setup).well();
             same_tree(&temp.join("from"), &temp.join("to/from"), true);
+        }
+    }
+}
+
+/// Servers exist (russh's) that stop for good with about a hundred requests in flight.
+#[test]
+fn comparisons_of_several_files_share_the_bound_of_requests() {
+    for direction in [Direction::Upload, Direction::Download] {
+        for (max_requests, most) in [(None, 64), (Some(10), 10)] {
+            let temp = TempTree::new();
+            for n in 0..6 {
+                set_time(&temp.file(format!("from/{n}"), 3_000_000 + n), 1_000_000);
+            }
+            let mut setup = Setup { foreign: true, ..stock(&["limits@openssh.com"]) };
+            sync_with(direction, &temp, options(), &mut setup).well();
+            // One of them is copied while the others are compared.
+            let path = temp.join("to/from/3");
+            let mut data = fs::read(&path).expect("a file");
+            data[0] ^= 1;
+            fs::write(&path, data).expect("written");
+            set_time(&path, 1_000_000);
+            let tree_sync = Some(TreeSync { checksum: true, ..TreeSync::default() });
+            let options = Options { tree_sync, max_requests, ..options() };
+            let ended = sync_with(direction, &temp, options, &mut setup).well();
+            assert_eq!((ended.summary.files, ended.summary.unchanged), (1, 5), "{direction:?}");
+            // Questions about names are few, and not counted.
+            assert!(ended.most_awaited <= most + 8, "{direction:?}: {}", ended.most_awaited);
         }
     }
 }

@@ -25,6 +25,7 @@ mod tests;
 
 use crate::end::{Done, Fault, FaultKind, Op, Outcome, fault_of};
 use crate::ends::Ends;
+use crate::flow::Flow;
 use crate::report::Reporter;
 use crate::table::Key;
 use crate::task::check::{
@@ -48,8 +49,7 @@ pub(crate) struct Checks<'a> {
     pub(crate) tasks: &'a mut Tasks,
     pub(crate) ends: &'a mut Ends,
     pub(crate) report: &'a mut Reporter,
-    /// Requests at most that the servers were found to answer.
-    pub(crate) most_requests: usize,
+    pub(crate) flow: &'a mut Flow,
 }
 
 /// What follows for a file.
@@ -110,7 +110,17 @@ impl Checks<'_> {
         self.ask_ranges(key)
     }
 
+    /// The side whose server bounds what is asked for at a time: of a relay one of the two, which get the
+    /// same number of requests.
+    const fn counted_side(&self) -> Side {
+        match self.direction {
+            Direction::Download => Side::Source,
+            Direction::Upload | Direction::Relay => Side::Target,
+        }
+    }
+
     fn ask_ranges(&mut self, key: Key) -> CheckNext {
+        let files = self.tasks.files.values().filter(|file| file.state.check().is_some()).count();
         loop {
             let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
             let (Some(source), Some(target), Some(check)) =
@@ -118,12 +128,14 @@ impl Checks<'_> {
             else {
                 return CheckNext::Wait;
             };
-            let (offset, len) = match check.next_range(self.most_requests) {
+            let most = self.flow.comparisons_of_each(files, check.in_flight(), self.ends.servers());
+            let (offset, len) = match check.next_range(most) {
                 NextRange::Ask { offset, len } => (offset, len),
                 NextRange::Wait => return CheckNext::Wait,
                 NextRange::End => return self.end(key),
             };
             file.outstanding += 2;
+            self.flow.compare();
             for (side, handle) in [(Side::Source, source), (Side::Target, target)] {
                 let op = match check.mode {
                     Mode::Digests => Op::Digests { handle, offset, len },
@@ -137,7 +149,12 @@ impl Checks<'_> {
     /// Takes an answer about a comparison.
     pub(crate) fn on_answer(&mut self, key: Key, step: CheckStep, outcome: Outcome) -> CheckNext {
         match step {
-            CheckStep::Range(side, offset) => return self.on_range(key, side, offset, outcome),
+            CheckStep::Range(side, offset) => {
+                if side == self.counted_side() {
+                    self.flow.compared(outcome.is_ok());
+                }
+                return self.on_range(key, side, offset, outcome);
+            }
             CheckStep::SumBegun => {
                 if outcome.is_err()
                     && let Some(file) = self.tasks.files.get_mut(key)
@@ -175,6 +192,9 @@ impl Checks<'_> {
                 };
                 if missing > 0 && !data.is_empty() && file.handles.at(side).is_some() {
                     file.outstanding += 1;
+                    if side == self.counted_side() {
+                        self.flow.compare();
+                    }
                     self.ask_range_again(key, side, offset);
                     return CheckNext::Wait;
                 }

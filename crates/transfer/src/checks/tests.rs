@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::end::{FaultKind, Info, Kind};
 use crate::file_work::JobDone;
+use crate::flow::Limits;
 use crate::item::Item;
 use crate::task::File;
 use crate::task::proof::ProofStage;
@@ -21,6 +22,7 @@ struct Host {
     tasks: Tasks,
     ends: Ends,
     report: Reporter,
+    flow: Flow,
     key: Key,
     target: PathBuf,
 }
@@ -46,7 +48,8 @@ impl Host {
         let mut ends = Ends::new(Direction::Download);
         ends.source = None;
         let report = Reporter::new(&options);
-        Self { _dir: dir, options, tasks, ends, report, key, target }
+        let flow = Flow::new(Limits::FOR_TESTS, Instant::now());
+        Self { _dir: dir, options, tasks, ends, report, flow, key, target }
     }
 
     fn checks(&mut self) -> Checks<'_> {
@@ -56,7 +59,7 @@ impl Host {
             tasks: &mut self.tasks,
             ends: &mut self.ends,
             report: &mut self.report,
-            most_requests: usize::MAX,
+            flow: &mut self.flow,
         }
     }
 

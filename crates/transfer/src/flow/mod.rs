@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 pub(crate) use rate_limit::Limiter;
 pub(crate) use silence::{Next, Silence};
 
+use crate::task::check::SAMPLE;
+
 use request_window::RequestWindow;
 use short_path::ShortPath;
 
@@ -45,8 +47,9 @@ pub(crate) const fn most_on_a_channel(take_many: bool) -> usize {
     if take_many { MAX_REQUESTS } else { FIRST_REQUESTS }
 }
 
-/// Bytes in flight at most from a server that may stop when the window of its channel, 2 MiB or more, is used
-/// up. Half of the window may be used up before the server is granted more.
+/// Bytes in flight at most on a channel of a server that may stop when the channel's window is used up. Half
+/// of the window, which is 2 MiB or more unless `HPNBufferSize` says less, may be used up before the server
+/// is granted more.
 const BELOW_WINDOW: u64 = 1 << 20;
 
 /// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
@@ -97,7 +100,7 @@ pub(crate) struct Servers {
     pub(crate) take_many: bool,
     /// The source's is of another make, which has in memory what it is asked for before that is on its way.
     pub(crate) measured: bool,
-    /// One may stop for good when the window of its channel is used up.
+    /// The source's may stop for good when the window of its channel is used up.
     pub(crate) stops_at_full_window: bool,
     /// Channels in use.
     pub(crate) channels: usize,
@@ -109,6 +112,8 @@ pub(crate) struct Flow {
     limits: Limits,
     bytes: u64,
     requests: usize,
+    /// Ranges of files that a server was asked for, to compare them; their bytes are not counted.
+    comparisons: usize,
     depth: u64,
     /// Requests that have become allowed beyond those of the beginning.
     more_requests: usize,
@@ -134,6 +139,7 @@ impl Flow {
             limits,
             bytes: 0,
             requests: 0,
+            comparisons: 0,
             depth: FIRST_DEPTH.min(limits.bytes),
             more_requests: 0,
             held: 0,
@@ -207,13 +213,41 @@ impl Flow {
 
     /// Returns true when more may be in flight.
     pub(crate) fn has_room(&self, servers: Servers) -> bool {
-        let is_below_window = !servers.stops_at_full_window || self.bytes < BELOW_WINDOW;
+        let compared = self.comparisons as u64 * SAMPLE;
+        let most = BELOW_WINDOW * servers.channels as u64;
+        let is_below_window = !servers.stops_at_full_window || self.bytes + compared < most;
         is_below_window && self.has_room_up_to(self.max_requests(servers), servers.measured)
     }
 
     fn has_room_up_to(&self, max_requests: usize, measured: bool) -> bool {
         let window = if measured { self.window.most().unwrap_or(u64::MAX) } else { u64::MAX };
-        self.bytes + self.held < self.depth.min(window) && self.requests < max_requests
+        self.bytes + self.held < self.depth.min(window) && self.requests + self.comparisons < max_requests
+    }
+
+    /// A server is asked for a range of a file, to compare it.
+    pub(crate) const fn compare(&mut self) {
+        self.comparisons += 1;
+    }
+
+    /// That was answered; `came`: with what was asked for.
+    pub(crate) const fn compared(&mut self, came: bool) {
+        self.comparisons -= 1;
+        if came {
+            self.more_requests = self.more_requests.saturating_add(1);
+        }
+    }
+
+    /// Returns how many ranges of one file, which has `own` in flight, may be asked for at a time while `files`
+    /// files are compared: all of them go over the first channel. At least one, so that each file goes on by its own answers.
+    pub(crate) fn comparisons_of_each(&self, files: usize, own: usize, servers: Servers) -> usize {
+        let mut most = self.max_requests(Servers { channels: 1, ..servers });
+        if servers.stops_at_full_window {
+            most = most.min((BELOW_WINDOW / SAMPLE) as usize);
+        }
+        let others = self.requests / servers.channels.max(1);
+        let most = most.saturating_sub(others);
+        let room = most.saturating_sub(self.comparisons);
+        (most / files.max(1)).min(own + room).max(1)
     }
 
     /// Returns true when another `len` bytes of small files may be put together, of those that are `worth`
@@ -325,11 +359,6 @@ impl Flow {
     /// Returns how often requests were dropped.
     pub(crate) const fn drops(&self) -> u32 {
         self.drops
-    }
-
-    /// Requests at most that a server was found to answer.
-    pub(crate) const fn most_requests(&self) -> usize {
-        self.most_requests
     }
 
     /// Takes in the round-trip time that the kernel has measured for the connection.

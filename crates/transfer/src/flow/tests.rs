@@ -48,6 +48,38 @@ fn server_that_stops_at_a_full_window_never_fills_it() {
 }
 
 #[test]
+fn window_of_each_channel_bounds_a_server_that_stops() {
+    let mut flow = Flow::new(Limits { bytes: 64 << 20, ..LIMITS }, Instant::now());
+    while flow.has_room(Servers { stops_at_full_window: true, channels: 3, ..KNOWN }) {
+        flow.request(32 << 10);
+    }
+    assert_eq!(flow.bytes, 3 << 20);
+}
+
+#[test]
+fn comparisons_share_the_bound_of_requests() {
+    let unknown = Servers { told_limits: false, take_many: false, ..KNOWN };
+    let stops = Servers { stops_at_full_window: true, ..unknown };
+    let fixed = Limits { requests: Some(5), ..LIMITS };
+    for (limits, servers, most) in
+        [(LIMITS, unknown, 64), (LIMITS, stops, 32), (LIMITS, KNOWN, 256), (fixed, KNOWN, 5)]
+    {
+        let mut flow = Flow::new(Limits { bytes: 64 << 20, ..limits }, Instant::now());
+        for files in [1, 3, 5] {
+            let each = flow.comparisons_of_each(files, 0, servers);
+            assert!(each * files <= most && (each + 1) * files > most, "{files}: {each} of {most}");
+        }
+        assert_eq!(flow.comparisons_of_each(1_000, 0, servers), 1, "each file goes on");
+        (0..most).for_each(|_| flow.compare());
+        assert!(!flow.has_room(servers), "data wait for comparisons");
+        flow.compared(false);
+        assert!(flow.has_room(servers));
+        flow.request(1);
+        assert!(flow.comparisons_of_each(1, 0, servers) < most.max(2), "data count");
+    }
+}
+
+#[test]
 fn requests_grow_by_answers_and_are_bounded_for_each_channel() {
     let mut flow = Flow::new(LIMITS, Instant::now());
     let servers = |told_limits, take_many, channels| Servers { told_limits, take_many, channels, ..KNOWN };

@@ -63,6 +63,11 @@ impl Check {
         Self { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false, unreadable: false }
     }
 
+    /// Ranges that are not answered by both ends.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.asked.len()
+    }
+
     /// Takes the next range, of which both ends are to be asked. `most`: ranges that may be in flight.
     pub(crate) fn next_range(&mut self, most: usize) -> NextRange {
         let limit = if self.mode == Mode::Digests { DIGESTS_IN_FLIGHT } else { SAMPLES_IN_FLIGHT };

@@ -114,6 +114,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             // A window that was shut opens.
             awake[at] |= end.to_server.budget() == 0;
             moved |= end.serve(setup);
+            ended.most_awaited = ended.most_awaited.max(end.replies.len());
             if end.channel == 0 {
                 now += setup.rtt;
             }

@@ -96,6 +96,8 @@ pub struct Ended {
     pub took: Duration,
     /// How often all that could be sent was sent, and all answers waited for: round trips.
     pub rounds: usize,
+    /// Requests that a channel had without an answer, at most.
+    pub most_awaited: usize,
     /// Additional channels that were opened.
     pub channels: usize,
     /// Threads that read or wrote files at the same time, at most.

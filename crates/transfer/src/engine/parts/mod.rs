@@ -183,7 +183,7 @@ impl Parts {
             tasks: &mut self.tasks,
             ends: &mut self.ends,
             report: &mut self.report,
-            most_requests: self.flow.most_requests(),
+            flow: &mut self.flow,
         }
     }
 
