@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 pub(crate) use rate_limit::Limiter;
 pub(crate) use silence::{Next, Silence};
 
-use crate::task::check::SAMPLE;
-
 use request_window::RequestWindow;
 use short_path::ShortPath;
+
+/// Bytes of one range that a comparison reads.
+pub(crate) const SAMPLE: u64 = 32 * 1024;
 
 /// Data in flight to begin with; grows by what is answered.
 const FIRST_DEPTH: u64 = 4 << 20;

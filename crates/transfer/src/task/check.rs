@@ -7,13 +7,11 @@ use lh_sftp::RunningSum;
 use lh_wire::Reader;
 
 use crate::end::{DIGEST_BLOCK, Done, Outcome};
+pub(crate) use crate::flow::SAMPLE;
 use crate::token::Side;
 
 /// Bytes that one question for digests is about.
 pub(crate) const DIGEST_RANGE: u64 = 16 << 20;
-
-/// Bytes of one sample.
-pub(crate) const SAMPLE: u64 = 32 * 1024;
 
 /// Samples of a file.
 pub(crate) const SAMPLES: u64 = 32;
