@@ -274,6 +274,9 @@ fn one_remote(
                 let start = limits::Start::now();
                 let is_usable = client.carry_out(&job, side, arguments.options.channels, &mut ui);
                 let hung = job.has_given_up(side);
+                if hung {
+                    locked(&attempts).on_silent();
+                }
                 let good = is_usable && !hung;
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);

@@ -64,7 +64,7 @@ impl NextAttempt {
 #[derive(Debug)]
 pub(crate) struct Attempts {
     retry_limit: RetryLimit,
-    /// Attempts left of [`RetryLimit::Times`].
+    /// Attempts left of [`RetryLimit::Usual`] and [`RetryLimit::Times`].
     left: u32,
     pause: Duration,
     /// When something was copied last, or the first attempt began, later by the time that connections without
@@ -199,6 +199,11 @@ impl Attempts {
         if let Some(since) = self.connected.take() {
             self.progress += now.saturating_duration_since(since);
         }
+    }
+
+    /// Notes a connection whose server is silent: its duration counts as time without progress.
+    pub(crate) const fn on_silent(&mut self) {
+        self.connected = None;
     }
 
     /// Notes that a session without a job goes on, which counts as progress.
@@ -337,6 +342,19 @@ mod tests {
         attempts.note(&Summary { bytes: 1, ..Summary::default() }, now);
         attempts.on_lost(now);
         assert_eq!(attempts.deadline(), Some(now + 10 * minute));
+    }
+
+    #[test]
+    fn time_with_a_silent_server_is_without_progress() {
+        let minute = Duration::from_secs(60);
+        let mut attempts = Attempts::new(RetryLimit::For(10 * minute), false);
+        let begun = attempts.progress;
+        attempts.on_connected(begun);
+        attempts.on_silent();
+        assert!(attempts.pause_before_login(&Summary::default(), begun + 5 * minute).is_some());
+        attempts.on_connected(begun + 5 * minute);
+        attempts.on_silent();
+        assert!(attempts.pause_before_login(&Summary::default(), begun + 10 * minute).is_none());
     }
 
     #[test]

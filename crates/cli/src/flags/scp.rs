@@ -171,7 +171,7 @@ pub static SCP: Program = Program {
             "retries",
             "n",
             Works,
-            "Reconnect up to n times in a row when the connection breaks (without prompts), and resume; 3 by default. Where n is given, also when the server does not answer SFTP's first message in time (-X first-answer).",
+            "Reconnect up to n times in a row when the connection breaks (without prompts), and resume; 3 by default. Where n is given, also when the server does not answer SFTP's first message in time (-X first-answer). Not with -D and -S, whose programs are started once.",
         ),
         Flag::long_with(
             "retry-for",
