@@ -3,9 +3,9 @@
 //! OpenSSH does not know them, so a file that both programs read needs `IgnoreUnknown` or an `Include`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::line::Arguments;
+use crate::line::{Arguments, join_words};
 use crate::table::Value;
 use crate::value_error::{Syntax, ValueError, ValueFault};
 
@@ -40,7 +40,7 @@ impl Value for TransferLog {
             Self::None => format!("{name} none"),
             Self::Syslog => format!("{name} syslog"),
             Self::Journald => format!("{name} journald"),
-            Self::File(path) => format!("{name} {}", path.display()),
+            Self::File(path) => format!("{name} {}", quoted(path)),
         });
     }
 }
@@ -56,6 +56,9 @@ impl Value for AbsoluteDirectory {
         if word.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
         }
+        if word.contains('%') {
+            return Err(args.malformed(Syntax::NoTokens, &word));
+        }
         if !word.starts_with('/') {
             return Err(args.malformed(Syntax::AbsolutePath, &word));
         }
@@ -63,8 +66,13 @@ impl Value for AbsoluteDirectory {
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         let path = self.0.as_deref().unwrap_or("none".as_ref());
-        out.push(format!("{name} {}", path.display()));
+        out.push(format!("{name} {}", quoted(path)));
     }
+}
+
+/// The path as one word of a configuration file.
+fn quoted(path: &Path) -> String {
+    join_words(&[path.display().to_string()])
 }
 
 /// Address of the Prometheus endpoint: a loopback address, or any other one followed by the word `public`.

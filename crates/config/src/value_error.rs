@@ -68,11 +68,13 @@ pub enum Syntax {
     LogTarget,
     /// Networks and addresses, separated by commas.
     Networks,
+    /// A path without tokens.
+    NoTokens,
     /// A whole number.
     Number,
     /// An octal file mode mask.
     OctalMask,
-    /// A command that begins with an absolute path.
+    /// An absolute path, or a command that begins with one.
     AbsolutePath,
     /// The host of a permitted forward.
     PermittedHost,
@@ -174,6 +176,9 @@ impl ValueError {
         let keyword = self.keyword;
         let client = self.dialect == Dialect::Client;
         match syntax {
+            Syntax::NoTokens => {
+                write!(f, "{keyword}: tokens such as %u and %h are not expanded, so % is refused")
+            }
             Syntax::AbsolutePath => write!(f, "{keyword} must be an absolute path"),
             Syntax::ChannelTimeout => write!(f, "invalid channel timeout {word}"),
             Syntax::Cname => write!(f, "Invalid permitted CNAME \"{word}\""),

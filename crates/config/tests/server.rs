@@ -160,10 +160,29 @@ fn directory_of_recordings_is_a_path() {
     let home = Home::new();
     let config = load(&home, "RecordTerminal \"/var/log/a b\"\n", &[]).expect("loads");
     assert_eq!(config.record_terminal.0.as_deref(), Some("/var/log/a b".as_ref()));
-    for value in ["terminals", "%h/terminals"] {
+    let tokens = "RecordTerminal: tokens such as %u and %h are not expanded, so % is refused";
+    for (value, why) in [
+        ("terminals", "RecordTerminal must be an absolute path"),
+        ("%h/terminals", tokens),
+        ("/x/%u", tokens),
+    ] {
         let error = lines(load(&home, &format!("RecordTerminal {value}\n"), &[]), home.directory.path());
-        assert_eq!(error, ["sshd line 1: RecordTerminal must be an absolute path"], "{value}");
+        assert_eq!(error, [format!("sshd line 1: {why}")], "{value}");
     }
+}
+
+#[test]
+fn dumped_paths_with_blanks_are_read_again() {
+    let home = Home::new();
+    let text = "RecordTerminal \"/var/log/a b\"\nTransferLog \"/var/log/c d\"\n";
+    let config = load(&home, text, &[]).expect("loads");
+    let dump = config.dump(true, &|_| Vec::new());
+    let of_paths =
+        |line: &&str| ["recordterminal ", "transferlog "].iter().any(|name| line.starts_with(name));
+    let dumped: String = dump.lines().filter(of_paths).map(|line| format!("{line}\n")).collect();
+    let again = load(&home, &dumped, &[]).expect("what was dumped loads");
+    assert_eq!(*again.record_terminal, *config.record_terminal);
+    assert_eq!(*again.transfer_log, *config.transfer_log);
 }
 
 #[test]
