@@ -145,6 +145,14 @@ fn russh_server_copies_and_links() {
             assert_same_file(&lab.path("bulk"), &lab.path(&format!("{name}{round}")));
         }
     }
+    // So do comparisons of several files at a time.
+    fs::create_dir(lab.path("tree")).unwrap();
+    (0..6).for_each(|n| make_blob(&lab.path(&format!("tree/{n}")), 6 << 20));
+    let at = format!("scp://{}@127.0.0.1:{}/{}", me(), server.port, lab.arg("mirror"));
+    for _ in 0..2 {
+        let words = ["--sync", "--checksum", &lab.arg("tree/"), &at].map(str::to_owned);
+        lab.run(&our("lhscp"), &[&options[..], &words].concat()).ok("compared");
+    }
 }
 
 #[test]
