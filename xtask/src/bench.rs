@@ -7,7 +7,7 @@ use crate::workspace::{Outcome, build_release, call, cargo, root, target_dir};
 
 /// Runs `lh-bench` with these arguments. Reports go to `target/bench` unless `--out` names another directory.
 pub(crate) fn run(args: &[String]) -> Outcome {
-    let measures = !args.first().is_some_and(|arg| arg == "--fold")
+    let measures = args.first().is_none_or(|arg| arg != "--fold")
         && !args.iter().any(|arg| matches!(arg.as_str(), "--help" | "-h" | "help"));
     if !measures {
         // The other programs need not be built.

@@ -75,9 +75,9 @@ impl ProxyCommand {
         Ok((command, stream))
     }
 
-    /// Returns whether the command ends within `time`, other than with status 0, as when a signal ends it. One
-    /// that runs on has not failed. A command can close its pipes some time before it ends with an error, as
-    /// `ssh -W` does. In a forked copy of this process nothing tells the status.
+    /// Returns whether the command ends within `time`, other than with status 0, as when a signal ends it.
+    /// One that runs on has not failed. A command can close its pipes some time before it ends with an error,
+    /// as `ssh -W` does. In a forked copy of this process nothing tells the status.
     fn has_failed_within(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         loop {

@@ -65,8 +65,8 @@ pub(crate) struct TurnWaits {
 
 impl TurnWaits {
     /// Time that a small message waited for both ends between two looks, seconds: each runs once for it. What
-    /// else they did meanwhile, as the looks themselves, changes an average little. `None` where the looks have
-    /// no thread of an end in common: the server has another process for each session.
+    /// else they did meanwhile, as the looks themselves, changes an average little. `None` where the looks
+    /// have no thread of an end in common: the server has another process for each session.
     pub(crate) fn of_message(&self, after: &Self) -> Option<f64> {
         let of_end = |before: &ThreadWaits, after: &ThreadWaits| {
             let since = |(path, after): (&String, &Waits)| {

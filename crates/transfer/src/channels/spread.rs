@@ -218,7 +218,7 @@ impl Spread<'_> {
 
     /// Reads confirmed data from `offset` on through the second handle.
     fn read_reopened(&mut self, key: Key, channel: usize, offset: u64) -> Option<Remains> {
-        let Some(file) = self.tasks.files.get_mut(key) else { return None };
+        let file = self.tasks.files.get_mut(key)?;
         let len = file.taken.prefix.saturating_sub(offset).min(SAMPLE);
         let Some(handle) = file.handles.on_channel(Side::Target, channel).cloned().filter(|_| len > 0) else {
             return self.remains_came(key, Remains::Unknown);
@@ -239,7 +239,7 @@ impl Spread<'_> {
         offset: u64,
         outcome: &Outcome,
     ) -> Option<Remains> {
-        let Some(file) = self.tasks.files.get(key) else { return None };
+        let file = self.tasks.files.get(key)?;
         let remains = match outcome {
             Ok(Done::Data(data)) if begins_with(file.handles.source.as_ref(), offset, data.chunks()) => {
                 let end = file.taken.prefix.saturating_sub(SAMPLE);
