@@ -61,12 +61,16 @@ impl Far {
         (ended.status, String::from_utf8_lossy(&ended.stderr).into_owned())
     }
 
-    /// Checks that this number of sessions has ended, and that none waits.
+    /// Checks that at least this number of sessions has ended, and that none waits or goes on.
     fn none_waits(&self, sessions: usize, what: &str) {
         eventually("the sessions have ended", || {
             let log = self.server.log();
             assert!(!log.contains("the session waits"), "{what}: {log}");
-            log.matches("Disconnected from user ").count() == sessions
+            // On a busy machine the client may have taken leave over another connection, and a proxy have
+            // logged in once more for it.
+            let ended = log.matches("Disconnected from user ").count();
+            let closed = log.matches("Connection closed by user ").count();
+            ended >= sessions && ended + closed >= log.matches("Accepted publickey for ").count()
         });
     }
 }
