@@ -260,13 +260,13 @@ impl Remote {
     /// session. If there is no new connection, the old one tells why the next session fails.
     pub(crate) fn renew(&mut self, is_session: bool) {
         let Some(renewal) = self.renewal.as_mut() else { return };
-        let is_due = std::mem::replace(&mut renewal.is_due, is_session);
+        if !std::mem::replace(&mut renewal.is_due, is_session) {
+            return;
+        }
         let keywords: Vec<(&str, &str)> =
             renewal.keywords.iter().map(|(keyword, value)| (keyword.as_str(), value.as_str())).collect();
-        let renewed = is_due.then(|| renewal.target.connect(&keywords)).and_then(Result::ok);
-        if let Some(renewed) = renewed {
-            let old = std::mem::replace(&mut self.client, renewed.client);
-            drop(old);
+        if let Ok(renewed) = renewal.target.connect(&keywords) {
+            self.client = renewed.client;
             self.answers.pending = 0;
         }
     }

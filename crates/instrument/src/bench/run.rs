@@ -147,15 +147,13 @@ impl Run<'_> {
             Direction::Down => ("down", "client CPU down", "server CPU down"),
         };
         let Flow { rate, client_cpu, server_cpu, ping, .. } = flow;
-        if rate <= 0.0 {
-            // A busy end may be late once: the next round tries again.
-            self.miss(&broken(&suite.name(), direction, NOTHING_MOVED).to_string());
+        if !self.has_moved(&suite.name(), direction, rate) {
             return Ok(());
         }
         const TABLE: &str = "throughput by cipher and MAC, through a pipe";
         self.add(TABLE, &suite.name(), up, Unit::BytesPerSecond, rate);
         for (column, cores) in [(cpu, client_cpu), (server, server_cpu)] {
-            if let Some(cores) = cores.filter(|_| rate > 0.0) {
+            if let Some(cores) = cores {
                 self.add(TABLE, &suite.name(), column, Unit::CpuMsPerMb, cores * 1000.0 / (rate / 1e6));
             }
         }
@@ -180,6 +178,15 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Returns whether a round of a transfer has a figure; notes it otherwise. A busy end may be late once:
+    /// the next round tries again.
+    fn has_moved(&mut self, what: &str, direction: Direction, rate: f64) -> bool {
+        if rate <= 0.0 {
+            self.miss(&broken(what, direction, NOTHING_MOVED).to_string());
+        }
+        rate > 0.0
+    }
+
     fn unencrypted(&mut self, direction: Direction) -> Result<(), Fault> {
         let slice = self.slice;
         let flow = self
@@ -194,8 +201,7 @@ impl Run<'_> {
             self.remotes.remove(&NONE.name());
             return Err(broken("SSH without encryption,", direction, failure));
         }
-        if flow.rate <= 0.0 {
-            self.miss(&broken("SSH without encryption,", direction, NOTHING_MOVED).to_string());
+        if !self.has_moved("SSH without encryption,", direction, flow.rate) {
             return Ok(());
         }
         self.add("ceilings", "SSH without encryption", direction.column(), Unit::BytesPerSecond, flow.rate);

@@ -39,11 +39,15 @@ const NO_TERMINAL: &str = "the server gives no terminal (PermitTTY, no-pty, rest
 /// True where the start of commands and shells is to be measured once more: what is slow, of those that the
 /// server permits.
 fn is_in_doubt(found: &Shell, lacks_terminal: bool, round_trip: f64) -> bool {
-    let is_slow = |all: &[f64]| all.iter().all(|took| *took > SLOW_SHELL + round_trip);
     if lacks_terminal {
-        return is_slow(&found.command) && !found.command.is_empty();
+        return are_slow(&found.command, round_trip) && !found.command.is_empty();
     }
-    is_slow(&found.interactive) || is_slow(&found.command)
+    are_slow(&found.interactive, round_trip) || are_slow(&found.command, round_trip)
+}
+
+/// True where none of the starts, seconds, was quick.
+fn are_slow(starts: &[f64], round_trip: f64) -> bool {
+    starts.iter().all(|took| *took > SLOW_SHELL + round_trip)
 }
 
 /// Seconds of a shell with a terminal, which ends at once.
@@ -74,7 +78,6 @@ fn interactive(remote: &mut Remote) -> Result<f64, &'static str> {
 pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> AtRest {
     let mut found = Shell::default();
     let mut shell_missing = None;
-    let is_slow = |all: &[f64]| all.iter().all(|took| *took > SLOW_SHELL + round_trip);
     for _ in 0..MOST_RUNS {
         let shown = remote.script(":", SHORT);
         found.command.extend(shown.ended.zip(shown.opened).map(|(ended, opened)| ended - opened));
@@ -90,7 +93,7 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
             break;
         }
     }
-    if is_slow(&found.interactive) && !found.interactive.is_empty() {
+    if are_slow(&found.interactive, round_trip) && !found.interactive.is_empty() {
         found.slowest = slowest_line(remote, there);
     }
     let (sftp, sftp_refusal) = sftp_starts(remote, round_trip);
