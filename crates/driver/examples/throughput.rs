@@ -80,7 +80,7 @@ fn main() -> Result<()> {
             println!(
                 "{cipher}, {}: {:.0} MiB/s, CPU-ms/MiB: sender {sender:.3}, receiver {receiver:.3}",
                 if keeps { "kept" } else { "not kept" },
-                mib as f64 / run.wall.as_secs_f64(),
+                mib as f64 / run.elapsed.as_secs_f64(),
             );
         }
         ratios.push(both[1] / both[0]);
@@ -90,9 +90,9 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Wall time of a run, and the CPU time of each end's thread.
+/// Duration of a run, and the CPU time of each end's thread.
 struct Run {
-    wall: Duration,
+    elapsed: Duration,
     sender: Duration,
     receiver: Duration,
 }
@@ -140,11 +140,11 @@ fn pump(file: File, cipher: &str, keeps: bool) -> Result<Run> {
     let pump = FdPump::new().input(LocalFd::owned(OwnedFd::from(file))?).close_when_done();
     driver.control().open("session", b"", &ChannelOptions::default(), Box::new(pump))?;
     driver.run(&mut End)?;
-    let (wall, sender) = (start.elapsed(), thread_cpu().saturating_sub(cpu));
+    let (elapsed, sender) = (start.elapsed(), thread_cpu().saturating_sub(cpu));
     driver.disconnect("done", Duration::from_secs(5));
     drop(driver);
     let receiver = server.join().map_err(|_| "the server thread failed")??;
-    Ok(Run { wall, sender, receiver })
+    Ok(Run { elapsed, sender, receiver })
 }
 
 fn shake(config: lh_transport::Config, socket: TcpStream, key: Option<&PrivateKey>) -> Result<Link> {

@@ -72,7 +72,7 @@ pub use idle_timer::IdleTimer;
 pub use ids::{HandlerId, SourceId};
 pub use input_limit::InputLimit;
 pub use keepalive::{Keepalive, KeepaliveAction};
-pub use link::{Leave, Leaving, Link, LinkError, Stage};
+pub use link::{LEAVE_ENDINGS, Leave, Leaving, Link, LinkError, Stage};
 pub use listen::{Accepted, Bound, ListenOn, Listening, SocketFile, UnixListener, listen_tcp};
 pub use local_fd::{Direction, LocalFd};
 pub use poller::{Interest, Interests, Ready};

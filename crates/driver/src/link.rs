@@ -2,7 +2,7 @@
 
 mod leave;
 
-pub use leave::{Leave, Leaving};
+pub use leave::{LEAVE_ENDINGS, Leave, Leaving};
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;

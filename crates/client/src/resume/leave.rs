@@ -8,11 +8,10 @@
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use lh_driver::{Driver, Leave, Leaving, Link};
+use lh_driver::{Driver, LEAVE_ENDINGS, Leave, Leaving, Link};
 use lh_sys::signals;
 use lh_wire::msg::disconnect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Signal;
 
 use super::Resuming;
 use super::attempt::{Attempt, AttemptReport};
@@ -29,29 +28,33 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time between two looks for the new connection, while the present one may still deliver the message.
 const LOOK_AT_BOTH: Duration = Duration::from_millis(10);
 
-/// Signals that end the wait. Not SIGHUP: a terminal that is closed sends it twice, itself and by the shell.
-const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
-
 /// The session's connection, on which the client has begun to leave.
 struct Present<'a> {
     link: &'a mut Link,
     leaving: Leaving,
-    /// `None` when it cannot deliver the message any more.
-    carrier: Option<Option<Carrier>>,
+    carrier: Option<Carrier>,
+    may_deliver: bool,
 }
 
 impl Present<'_> {
     /// Waits for at most `bound` until the message has arrived. Returns whether it has; false at once where
     /// the connection is broken.
     fn has_arrived(&mut self, bound: Duration) -> bool {
-        let Some(carrier) = &mut self.carrier else { return false };
+        if !self.may_deliver {
+            return false;
+        }
         match self.link.go_on_leaving(&mut self.leaving, bound) {
             Leave::UnderWay => return false,
-            Leave::Arrived if !carrier.as_ref().is_some_and(Carrier::has_failed) => return true,
+            Leave::Arrived if !self.carrier.as_ref().is_some_and(Carrier::has_failed) => return true,
             Leave::Arrived | Leave::Broken => {}
         }
-        self.carrier = None;
+        self.give_up();
         false
+    }
+
+    /// Ends what carries the connection, which cannot deliver the message any more.
+    fn give_up(&mut self) {
+        (self.carrier, self.may_deliver) = (None, false);
     }
 }
 
@@ -77,10 +80,9 @@ impl Resuming {
         if agreed.away.is_some() && !agreed.is_lost_at(Instant::now()) {
             return;
         }
-        let carrier = self.carrier.take();
-        let is_present = agreed.away.is_none() && !is_away && state != Leave::Broken;
-        let carrier = is_present.then_some(carrier);
-        let mut present = Present { link: driver.link(), leaving, carrier };
+        let may_deliver = agreed.away.is_none() && !is_away && state != Leave::Broken;
+        let carrier = self.carrier.take().filter(|_| may_deliver);
+        let mut present = Present { link: driver.link(), leaving, carrier, may_deliver };
         if state == Leave::Arrived && present.has_arrived(Duration::ZERO) {
             return;
         }
@@ -116,12 +118,12 @@ impl Resuming {
             .map_err(|error| error.to_string())?;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || signals::are_pending(&ENDING) {
+            if left.is_zero() || signals::are_pending(&LEAVE_ENDINGS) {
                 return Err("the server has not been told that the session ends".to_owned());
             }
             match attempt.next_report() {
                 None if present.has_arrived(left.min(LOOK_AT_BOTH)) => return Ok(()),
-                None if present.carrier.is_some() => {}
+                None if present.may_deliver => {}
                 None => {
                     let mut fds = [PollFd::from_borrowed_fd(attempt.wake().as_fd(), PollFlags::IN)];
                     // An error (EINTR) is like the end of the time.
@@ -130,7 +132,7 @@ impl Resuming {
                 Some(AttemptReport::Reached { .. }) if present.has_arrived(Duration::ZERO) => return Ok(()),
                 Some(AttemptReport::Reached { session_id }) => {
                     // The server closes the present connection when it accepts the claim.
-                    present.carrier = None;
+                    present.give_up();
                     let user = self.options.config.user();
                     let request = agreed.secret.request(user, &session_id, received);
                     attempt.claim(request, session_id);

@@ -14,8 +14,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// pipes to a ProxyCommand, and connections through a thread of this process.
 const QUIET_BOUND: Duration = Duration::from_millis(500);
 
-/// Signals that end the wait. Not SIGHUP: a terminal that is closed sends it twice, itself and by the shell.
-const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
+/// Signals that end a wait of a client that leaves. Not SIGHUP: a terminal that is closed sends it twice,
+/// itself and by the shell.
+pub const LEAVE_ENDINGS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
 
 /// How far the message has come with which this end leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,7 @@ impl Link {
                 leaving.is_written = true;
             }
             let left = deadline.saturating_duration_since(now);
-            if left.is_zero() || signals::are_pending(&ENDING) {
+            if left.is_zero() || signals::are_pending(&LEAVE_ENDINGS) {
                 return Leave::UnderWay;
             }
             self.stream.wait_either(!leaving.is_written, left.min(LOOK));
