@@ -349,6 +349,13 @@ impl TestUser {
         user
     }
 
+    /// Moves the home to `home` in `directory`.
+    pub fn move_home(&mut self, lab: &Lab, directory: &Path) {
+        self.home = directory.join("home");
+        let home = self.home.display().to_string();
+        lab.run(Path::new("usermod"), &["-m", "-d", &home, &self.name]).ok("usermod");
+    }
+
     /// Returns the user's uid and gid. They differ if groups were added before.
     pub fn ids(&self) -> (u32, u32) {
         let number = |flag: &str| -> u32 {

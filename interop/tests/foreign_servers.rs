@@ -233,9 +233,7 @@ fn tinysshd_server_copies_and_links() {
     let mut user = TestUser::new(&lab);
     // Only root may be able to write to directories above the home.
     let safe = safe_directory();
-    user.home = safe.path().join("home");
-    let home = user.home.display().to_string();
-    lab.run(Path::new("usermod"), &["-m", "-d", &home, &user.name]).ok("usermod");
+    user.move_home(&lab, safe.path());
     lab.run(&makekey, &[lab.arg("tiny")]).ok("tinysshd-makekey");
     // Debian's tinysshd predates strict key exchange; it has one host key, which it makes itself.
     let args = ["-x".to_owned(), format!("sftp={sftp}"), lab.arg("tiny")];

@@ -1,6 +1,5 @@
 //! `longhaul bench --quick` over a long path, and with a server of few abilities.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lh_interop::{Inetd, Lab, TestUser, is_root, our, peers, safe_directory, skip};
@@ -49,9 +48,7 @@ fn quick_bench_measures_a_server_of_one_session() {
     let mut user = TestUser::new(&lab);
     // Only root may be able to write to directories above the home.
     let safe = safe_directory();
-    user.home = safe.path().join("home");
-    let home = user.home.display().to_string();
-    lab.run(Path::new("usermod"), &["-m", "-d", &home, &user.name]).ok("usermod");
+    user.move_home(&lab, safe.path());
     lab.run(&makekey, &[lab.arg("tiny")]).ok("tinysshd-makekey");
     let server = Inetd::start(&lab, &tinysshd, &[lab.arg("tiny")]);
     let mut command = Command::new(our("longhaul"));

@@ -74,10 +74,16 @@ fn run(source: &Source, root: &Path, volumes: &Path) -> Outcome {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(directory, open).map_err(failed(directory))?;
     }
-    let script = source.root.join("packaging/tests/container.sh");
+    call(in_namespaces(source, "container.sh").arg(root).arg(volumes))
+}
+
+/// Returns the command that runs a script of `packaging/tests` in separate namespaces.
+fn in_namespaces(source: &Source, script: &str) -> Command {
     let namespaces =
         ["--mount", "--pid", "--mount-proc", "--net", "--uts", "--ipc", "--fork", "--kill-child"];
-    call(Command::new("unshare").args(namespaces).arg("sh").arg(script).arg(root).arg(volumes))
+    let mut command = Command::new("unshare");
+    command.args(namespaces).arg("sh").arg(source.root.join("packaging/tests").join(script));
+    command
 }
 
 /// Runs the commands of `docs/containers.md` with Podman, where it is installed. `root` is an unpacked image.
@@ -92,10 +98,7 @@ fn podman(source: &Source, root: &Path) -> Outcome {
     fs::write(&commands, shown).map_err(failed(&commands))?;
     let work = directory.path().join("work");
     fs::create_dir(&work).map_err(failed(&work))?;
-    let namespaces =
-        ["--mount", "--pid", "--mount-proc", "--net", "--uts", "--ipc", "--fork", "--kill-child"];
-    let mut command = Command::new("unshare");
-    command.args(namespaces).arg("sh").arg(source.root.join("packaging/tests/podman.sh"));
+    let mut command = in_namespaces(source, "podman.sh");
     let status = command.arg(&source.out).arg(root).arg(&work).arg(&commands).status();
     match status.map_err(|error| format!("unshare: {error}"))?.code() {
         Some(0) => Ok(()),

@@ -118,7 +118,7 @@ impl Parts {
         self.copy_again(key, why);
     }
 
-    /// The attributes of a file being written, behind its OPEN on a second channel.
+    /// Copies a file again over one channel where its OPEN on a second one was found to have taken its data.
     pub(in crate::engine) fn reopened(&mut self, key: Key, gone: Option<Remains>) {
         if let Some(gone) = gone {
             let why = if gone == Remains::Removed { REMOVES } else { EMPTIES };
