@@ -85,6 +85,10 @@ const MOST_AGAIN: usize = 3;
 /// Interval of the message that an executable is still running.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Time after which an executable is killed, so that a test that hangs fails under its name and not as a run
+/// that takes too long. The longest executable takes a quarter of that on two busy cores.
+const LIMIT: Duration = Duration::from_secs(1500);
+
 /// One process of tests: a test executable, or all tests in documentation.
 struct Job {
     /// Name of the executable's target.
@@ -153,7 +157,7 @@ fn once_more(mut failed: Vec<Job>) -> Result<(Vec<String>, Vec<String>), String>
         if !job.failed.is_empty() && job.name != DOC_TESTS {
             job.command.arg("--exact").args(&job.failed);
         }
-        if run_one(&mut job)? { once.push(job.name) } else { again.push(job.name) }
+        if run_one(&mut job, LIMIT)? { once.push(job.name) } else { again.push(job.name) }
     }
     Ok((again, once))
 }
@@ -218,7 +222,7 @@ fn run_all(jobs: VecDeque<Job>, lanes: usize, most: usize) -> Result<Vec<Job>, S
                     }
                     let next = jobs.lock().ok().and_then(|mut jobs| jobs.pop_front());
                     let Some(mut job) = next else { return };
-                    let passed = run_one(&mut job).unwrap_or_else(|error| {
+                    let passed = run_one(&mut job, LIMIT).unwrap_or_else(|error| {
                         println!("tests: {}: {error}", job.name);
                         false
                     });
@@ -232,8 +236,8 @@ fn run_all(jobs: VecDeque<Job>, lanes: usize, most: usize) -> Result<Vec<Job>, S
     failed.into_inner().map_err(|error| error.to_string())
 }
 
-/// Runs one job and prints its output in one piece. Returns whether all its tests passed.
-fn run_one(job: &mut Job) -> Result<bool, String> {
+/// Runs one job and prints its output in one piece. Returns whether all its tests passed within `limit`.
+fn run_one(job: &mut Job, limit: Duration) -> Result<bool, String> {
     let failed = |error: std::io::Error| error.to_string();
     let start = Instant::now();
     let (mut child, log) = start_captured(job.command.stdin(Stdio::null())).map_err(failed)?;
@@ -241,6 +245,12 @@ fn run_one(job: &mut Job) -> Result<bool, String> {
     let status = loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
             break status;
+        }
+        if start.elapsed() > limit {
+            let waits = waits(child.id());
+            println!("tests: {} is killed after {} s; its threads:\n{waits}", job.name, limit.as_secs());
+            child.kill().map_err(failed)?;
+            break child.wait().map_err(failed)?;
         }
         if start.elapsed() > told {
             println!("tests: {} is still running after {} s", job.name, told.as_secs());
@@ -254,6 +264,25 @@ fn run_one(job: &mut Job) -> Result<bool, String> {
     writeln!(stdout, "{}", job.title).map_err(failed)?;
     stdout.write_all(&output).map_err(failed)?;
     Ok(status.success())
+}
+
+/// Describes what the threads of a process wait for: by the debugger where there is one, or else with the
+/// thread's name, the first 15 characters of its test's, and the function of the kernel.
+fn waits(pid: u32) -> String {
+    let number = pid.to_string();
+    let debugger = ["-batch", "-nx", "-p", &number, "-ex", "thread apply all backtrace 25"];
+    if let Ok(output) = Command::new("gdb").args(debugger).stdin(Stdio::null()).output()
+        && output.status.success()
+    {
+        return String::from_utf8_lossy(&output.stdout).into_owned();
+    }
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return String::new() };
+    let line = |thread: std::io::Result<std::fs::DirEntry>| {
+        let path = thread.ok()?.path();
+        let read = |name| std::fs::read_to_string(path.join(name)).unwrap_or_default();
+        Some(format!("{} waits in {}\n", read("comm").trim_end(), read("wchan")))
+    };
+    threads.filter_map(line).collect()
 }
 
 /// Returns the names of the failed tests in the output of an executable; none if it did not run to its end.
@@ -330,6 +359,18 @@ mod tests {
         let output = format!("{output}\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n");
         assert_eq!(failed_tests(&output), ["c", "d"]);
         assert!(failed_tests("test a ... ok\ntest result: ok. 1 passed\n").is_empty());
+    }
+
+    #[test]
+    fn an_executable_that_hangs_is_killed_and_has_failed() {
+        let mut hangs = job("hangs", "echo 'test a ... ok'; exec sleep 100000");
+        assert_eq!(run_one(&mut hangs, Duration::from_millis(300)), Ok(false));
+        assert!(hangs.failed.is_empty(), "all its tests run again");
+        let mut sleeper = Command::new("sleep").arg("100000").spawn().unwrap();
+        let said = waits(sleeper.id());
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert!(said.contains("sleep"), "{said}");
     }
 
     #[test]
