@@ -1,8 +1,27 @@
 //! Helpers for this crate's tests.
 
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
 use lh_config::ServerConfig;
 use lh_config::server_table::ServerSettings;
 use lh_sys::users::User;
+
+/// Closes a socket although a child of another test may have a copy of it for a moment, between fork and
+/// exec.
+pub(crate) fn close(socket: UnixStream) {
+    socket.shutdown(Shutdown::Both).unwrap();
+}
+
+/// Waits for what follows from a closed descriptor, which a child of another test may hold until its exec.
+pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "not within a minute");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
 
 /// Returns the configuration made of these lines of `sshd_config`.
 pub(crate) fn config(lines: &str) -> ServerConfig {

@@ -51,9 +51,10 @@ impl Startup {
             match send(&self.control, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(sent) => self.handed_over += sent,
                 Err(Errno::INTR) => {}
+                // No room in the socket, or for a moment no memory in the kernel.
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return,
                 // The process has ended, which `reap` will notice.
-                Err(error) if error != Errno::AGAIN => self.handed_over = hand_over.len(),
-                Err(_) => return,
+                Err(_) => self.handed_over = hand_over.len(),
             }
         }
     }
@@ -160,6 +161,7 @@ impl Startup {
 mod tests {
     use super::*;
     use crate::hand_over::AUTHENTICATED;
+    use crate::testing::close;
     use lh_config::server_values::NetBlockSize;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
@@ -234,7 +236,7 @@ mod tests {
         let mut answers = [9; 7];
         assert_eq!(theirs.read(&mut answers).unwrap(), 6);
         assert_eq!(answers, [0, 0, 0, 0, 1, 1, 9]);
-        drop(theirs);
+        close(theirs);
         assert!(startup.has_message());
     }
 
@@ -248,14 +250,18 @@ mod tests {
         assert_eq!(startup.interest(&hand_over), PollFlags::IN | PollFlags::OUT);
         let mut got = Vec::new();
         let mut buffer = vec![0; 1 << 20];
+        // The kernel may free the memory of read bytes late, and `push` finds no room until then.
+        theirs.set_nonblocking(true).unwrap();
         while got.len() < hand_over.len() {
-            let n = theirs.read(&mut buffer).unwrap();
-            got.extend_from_slice(&buffer[..n]);
             startup.push(&hand_over);
+            match theirs.read(&mut buffer) {
+                Ok(n) => got.extend_from_slice(&buffer[..n]),
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+            }
         }
         assert!(got == hand_over);
         assert_eq!(startup.interest(&hand_over), PollFlags::IN);
-        drop(theirs);
+        close(theirs);
         startup.handed_over = 0;
         startup.push(&hand_over);
         assert_eq!(startup.interest(&hand_over), PollFlags::IN);

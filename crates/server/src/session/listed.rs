@@ -296,6 +296,9 @@ mod tests {
     /// A control socket, with a listener at its other end or without.
     fn control(has_listener: bool) -> (File, Option<UnixStream>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
+        if !has_listener {
+            theirs.shutdown(std::net::Shutdown::Both).unwrap();
+        }
         (File::from(OwnedFd::from(ours)), has_listener.then_some(theirs))
     }
 
@@ -326,7 +329,7 @@ mod tests {
         }
         assert_eq!(listed.pending.len(), MOST_PENDING);
         assert!(listed.deadline().is_some());
-        drop(silent);
+        silent.into_iter().for_each(crate::testing::close);
         assert!(listed.serve(&now(None), &control).is_none());
         assert!(listed.pending.is_empty() && listed.deadline().is_none());
     }
@@ -344,6 +347,8 @@ mod tests {
         socket.set_nonblocking(true).unwrap();
         assert_eq!(socket.read(&mut byte).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(listed);
+        // Blocking again: a child of another test may have a copy of the other end until its exec.
+        socket.set_nonblocking(false).unwrap();
         assert_eq!(socket.read(&mut byte).unwrap(), 0);
     }
 
@@ -375,7 +380,7 @@ mod tests {
         assert_eq!(rest(refused), b"");
         listener.write_all(&[END]).unwrap();
         assert!(matches!(listed.serve(&now(None), &without), Some(Order::Dismissed)));
-        drop(listener);
+        crate::testing::close(listener);
         let _next = asks(&listed, &adopt);
         assert!(matches!(listed.serve(&now(None), &without), Some(Order::Adopted)));
     }

@@ -291,9 +291,9 @@ mod tests {
         let asked = offer.ask().unwrap();
         let accepted = listening.accept().unwrap().0;
         assert!(is_own(&accepted) && is_open(&accepted) && is_open(&asked));
-        drop(asked);
+        crate::testing::close(asked);
         assert!(is_own(&accepted) && !is_open(&accepted));
         drop(listening);
-        assert!(offer.ask().is_none());
+        crate::testing::wait_until(|| offer.ask().is_none());
     }
 }
