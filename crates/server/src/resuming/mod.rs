@@ -59,10 +59,18 @@ pub(crate) fn listen(handle: &Handle) -> io::Result<UnixListener> {
 }
 
 /// Connects to the monitor of the session with this handle.
+///
+/// # Errors
+/// `ConnectionRefused`: there is no such session. Its address may be another user's, since it has ended.
 pub(crate) fn connect(handle: &Handle) -> io::Result<UnixStream> {
     let socket = UnixStream::connect_addr(&address(handle)?)?;
-    check(&socket)?;
-    Ok(socket)
+    match check(&socket) {
+        Ok(()) => Ok(socket),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(io::ErrorKind::ConnectionRefused.into())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns an error if the peer is another user's process.

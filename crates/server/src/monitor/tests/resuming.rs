@@ -195,6 +195,30 @@ fn a_claim_of_an_ended_session_is_no_failure() {
     assert_eq!(scene.monitor.asked(), Asked::Failed { exists: true });
 }
 
+/// Any user may listen at the address of a session that has ended.
+#[test]
+fn an_address_of_another_user_is_no_session() {
+    let handle = Handle([72; 16]);
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let other = std::thread::spawn(move || {
+        // Only root may become another user, and only this thread does. Without that nobody listens, which
+        // has the same result.
+        let is_other = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).is_ok();
+        let listening = is_other.then(|| crate::resuming::listen(&handle).unwrap());
+        ready.send(()).unwrap();
+        let _ = is_done.recv();
+        drop(listening);
+    });
+    is_ready.recv().unwrap();
+    let mut scene = Scene::new("ResumeGrace 1m");
+    scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
+    assert!(matches!(scene.decide(claim(handle, &scene.user)), Ok(Verdict::Reject { .. })));
+    assert!(scene.log.taken().join("\n").contains("refused: no such session"));
+    drop(done);
+    other.join().unwrap();
+}
+
 /// A session whose client has the right proof, and which ends while it is taken over.
 #[test]
 fn a_claim_of_a_session_that_ends_is_no_failure() {
