@@ -263,6 +263,8 @@ impl Resumable {
             self.user.as_mut().map_or(Ok(None), |user| user.next(MAX_MONITOR_REQUEST))?
         {
             match FromUser::decode(&message)? {
+                // The user controls the process, and each report costs a log line and a notice.
+                FromUser::Away { .. } if self.reported_state.waits() => {}
                 FromUser::Away { grace } => {
                     let grace = self.session.grace.min(Duration::from_secs(grace.into()));
                     self.reported_state.begin_to_wait(grace, control);

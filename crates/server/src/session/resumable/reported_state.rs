@@ -41,6 +41,11 @@ impl ReportedState {
         Self { handle, account, address, waiting: None }
     }
 
+    /// True while the session waits for its client.
+    pub(super) const fn waits(&self) -> bool {
+        self.waiting.is_some()
+    }
+
     /// Returns how long the session has waited for its client, and how long it still will.
     pub(super) fn wait(&self) -> Option<Wait> {
         let Waiting { since, grace, .. } = self.waiting?;

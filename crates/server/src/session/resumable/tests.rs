@@ -117,8 +117,9 @@ fn a_connection_takes_the_session_over() {
 fn the_listener_is_told_what_a_session_keeps() {
     let mut scene = Scene::new(4);
     let handle = scene.handle;
-    let words = [FromUser::Keeps(9), FromUser::Away { grace: 60 }, FromUser::Keeps(7)];
-    for word in words.into_iter().chain([FromUser::Keeps(5), FromUser::Keeps(u64::MAX), FromUser::Keeps(9)]) {
+    let away = || FromUser::Away { grace: 60 };
+    let words = [FromUser::Keeps(9), away(), FromUser::Keeps(7), away(), FromUser::Keeps(5)];
+    for word in words.into_iter().chain([FromUser::Keeps(u64::MAX), away(), FromUser::Keeps(9)]) {
         scene.user.send(&word.encode()).unwrap();
     }
     scene.serve();
