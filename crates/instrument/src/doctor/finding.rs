@@ -35,8 +35,8 @@ pub(crate) fn weight_of_factor(factor: f64) -> f64 {
     factor.max(1.0).log2()
 }
 
-/// Returns the weight of a finding that lets a person wait for this many seconds. A quarter of a second counts
-/// like half the throughput.
+/// Returns the weight of a finding that lets a person wait for this many seconds. A quarter of a second
+/// counts like half the throughput.
 pub(crate) fn weight_of_time(seconds: f64) -> f64 {
     (1.0 + seconds / 0.25).log2()
 }
