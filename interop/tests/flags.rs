@@ -456,6 +456,16 @@ fn the_server_s_flags() {
     let ran = lab.run(&our("lhsshd"), &["-t", "-f", &lab.arg("wrong"), "-h", &key]);
     assert_eq!(ran.code, 255);
     has(&ran.err, "line 1: Bad configuration option: NoSuchKeyword");
+    // A subsystem may be defined again, as where the packages' file includes sshd's; only -d tells of it.
+    lab.write("twice", "Subsystem sftp internal-sftp\nSubsystem sftp /usr/lib/openssh/sftp-server\n");
+    let again = |flags: &[&str]| {
+        let args = [&["-t", "-f", &lab.arg("twice"), "-h", &key], flags].concat();
+        lab.run(&our("lhsshd"), &args).ok("twice").err
+    };
+    assert_eq!(again(&[]), "");
+    for flags in [&["-d"][..], &["-o", "LogLevel=DEBUG"]] {
+        has(&again(flags), "twice line 2: Subsystem 'sftp' already defined.");
+    }
 }
 
 /// Covers: wire ext-info-in-auth@openssh.com; sshd_config PubkeyAcceptedAlgorithms; ssh_config PubkeyAcceptedAlgorithms

@@ -37,7 +37,8 @@ print(t.yes, t.yes + t.no)
 t.close()
 ";
 
-/// A listener counts from the request on: names that are still looked up do not get more of them in.
+/// A listener counts from its request on: a client cannot exceed the limit by requests whose host names are
+/// still being looked up.
 ///
 /// Covers: sshd_config GatewayPorts (a flood); wire tcpip-forward
 #[test]

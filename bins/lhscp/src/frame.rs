@@ -11,7 +11,7 @@ use crate::record::RunRecord;
 use crate::retry::STOP;
 use crate::{events, show};
 
-/// The last event is written, or about to be.
+/// Whether the last event has been written, or is just being written.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// State of a command between its first and its last event.
@@ -20,8 +20,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Writes the first event. From now on a signal that nothing else waits for ends the program with the
-    /// last one: as long as it connects, for example.
+    /// Writes the first event. From now on, a signal ends the program after the last event, unless something
+    /// else waits for signals. Nothing does while the program connects, for example.
     pub(crate) fn begin() -> Self {
         let record = RunRecord::new();
         show::print(&events::start(&record));
@@ -36,7 +36,7 @@ impl Frame {
         Self { record }
     }
 
-    /// Writes the last event; returns `status`.
+    /// Writes the last event. Returns `status`.
     pub(crate) fn end(self, status: u8) -> u8 {
         if signals::has_come() || self.write_end(status).is_none() {
             // The thread that has the signal ends the program.

@@ -76,17 +76,18 @@ fn start() -> u8 {
     }
 }
 
-/// The event `start`, where programs read.
+/// Writes the event `start` if the output is for programs (`--json`).
 fn frame(for_programs: bool) -> Option<Frame> {
     for_programs.then(Frame::begin)
 }
 
-/// A command line that makes no sense may have the flag nevertheless.
+/// Returns whether the command line contains `--json`. Reads the words themselves: for a command line with an
+/// error there is no parsed one, but a program still waits for the events `start` and `end`.
 fn asks_for_json() -> bool {
     std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json")
 }
 
-/// Does what the command line says; returns the exit status.
+/// Carries out the command line. Returns the exit status.
 fn run_command(parsed: &Parsed, record: &mut RunRecord) -> u8 {
     let account = match local_account() {
         Ok(account) => account,

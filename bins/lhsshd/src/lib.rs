@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lh_cli::flags::{Parsed, SSHD};
+use lh_config::enums::LogLevel;
 use lh_config::server_values::Ports;
 use lh_config::units::parse_time;
 use lh_config::{ConfigFault, ConnectionFacts, ServerConfig};
@@ -113,7 +114,8 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
         return Ok(ExitCode::SUCCESS);
     }
     // Also where the file is only checked.
-    config.notes.iter().for_each(|note| complain(note));
+    let most = if parsed.has('d') { LogLevel::Debug1 } else { config.log_level.value.max(LogLevel::Info) };
+    config.notes.iter().filter(|note| note.level <= most).for_each(|note| complain(&note.text));
     if config.use_pam.value && !lh_server::PAM && !lh_server::is_restarted() {
         complain(&format!("{}: Unsupported option UsePAM", config.use_pam.origin));
     }

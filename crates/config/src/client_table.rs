@@ -1,4 +1,6 @@
 //! Every keyword of `ssh_config`, in the order `ssh -G` prints them.
+//!
+//! One long file: that order follows the types of values and OpenSSH's history, so a part of it has no topic.
 
 use crate::algorithms::AlgorithmList;
 use crate::enums::*;

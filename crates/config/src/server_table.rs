@@ -1,4 +1,6 @@
 //! Every keyword of `sshd_config`, in the order `sshd -T` prints them.
+//!
+//! One long file: that order follows the types of values and OpenSSH's history, so a part of it has no topic.
 
 use crate::accounting::{AbsoluteDirectory, PrometheusListen, TransferLog};
 use crate::algorithms::AlgorithmList;

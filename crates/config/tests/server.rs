@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Home, lines};
-use lh_config::enums::PermitRootLogin;
+use lh_config::enums::{LogLevel, PermitRootLogin};
 use lh_config::special::PermitForward;
 use lh_config::{ConfigError, ConfigFault, ConnectionFacts, ServerConfig};
 
@@ -277,7 +277,7 @@ fn errors_use_sshd_words() {
         assert_eq!(lines(load(&home, "", &[option]), home.directory.path()), [text]);
     }
     let config = load(&home, "UsePrivilegeSeparation no\nProtocol 1\n", &[]).expect("loads");
-    assert!(config.notes[0].ends_with("sshd line 1: Deprecated option UsePrivilegeSeparation"));
+    assert!(config.notes[0].text.ends_with("sshd line 1: Deprecated option UsePrivilegeSeparation"));
 }
 
 #[test]
@@ -489,7 +489,13 @@ fn match_block_replaces_the_subsystems_it_names() {
     let text = "Subsystem a one\nSubsystem a two\nSubsystem b main\nMatch User alice\n  Subsystem a three\n  \
                 Subsystem a four\nMatch all\n  Subsystem a five\n  Subsystem c six\n";
     let config = load(&home, text, &[]).expect("loads");
-    assert!(config.notes.iter().any(|note| note.ends_with("line 2: Subsystem 'a' already defined.")));
+    let levels: Vec<LogLevel> = config
+        .notes
+        .iter()
+        .filter(|note| note.text.ends_with("Subsystem 'a' already defined."))
+        .map(|note| note.level)
+        .collect();
+    assert_eq!(levels, [LogLevel::Debug1; 2], "lines 2 and 6: {:?}", config.notes);
     let of = |user: &str, name: &str| {
         let config = config.for_connection(&facts(user, &[], "192.0.2.1")).expect("applies");
         config.subsystem.find(name).map(str::to_owned)

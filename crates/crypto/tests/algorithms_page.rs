@@ -14,9 +14,24 @@ For administrators who edit `Ciphers`, `MACs`, `KexAlgorithms`, `HostKeyAlgorith
 configuration may contain, what is offered without one, and where each algorithm is specified. `lhssh -Q` prints the same names,
 except those of `NoneSwitch`.
 
-The tables come from the registry (`crates/crypto/src/registry.rs`); a test compares them. Rows are in the order of preference. The client
-prefers AES-GCM to ChaCha20-Poly1305 where the CPU has instructions for AES. Algorithms \"only where named\" are in no default list; those
-for old equipment are weak. Builds with AWS-LC's FIPS module ([fips.md](fips.md)) have only the algorithms with \"yes\" in the column FIPS.
+Rows are in the order of preference. The client prefers AES-GCM to ChaCha20-Poly1305 where the CPU has instructions for AES.
+
+The column \"offered by\" says which end has the name in its default list, so offers it without configuration:
+
+- *client, server*: both ends.
+- *client*: `lhssh` and the other clients. A server offers it only where its configuration names it.
+- *only where named*: neither end, unless its configuration names it. Algorithms for old equipment are weak.
+- *with `NoneSwitch`, after login*: no list may name it; [protocol.md](protocol.md) says how both ends agree on it.
+
+Builds with AWS-LC's FIPS module ([fips.md](fips.md)) have only the algorithms with \"yes\" in the column FIPS. The tables come from the
+registry (`crates/crypto/src/registry.rs`); a test compares them.
+";
+
+/// Names in the lists of key exchange methods that are in no registry.
+const ANNOUNCEMENTS: &str = "
+Each end adds names to its list that are no methods, but announce what it can do; a configuration cannot name them. The client adds
+`ext-info-c` and `kex-strict-c-v00@openssh.com`, the server `ext-info-s` and `kex-strict-s-v00@openssh.com` (RFC 8308; strict key
+exchange in OpenSSH's PROTOCOL).
 ";
 
 fn offered(listing: Listing) -> &'static str {
@@ -64,6 +79,7 @@ fn page() -> String {
         })
         .collect();
     table(&mut page, "Key exchange", &["name", "method", "hash", "offered by", "FIPS", "source"], &kex);
+    page.push_str(ANNOUNCEMENTS);
 
     let mut keys: Vec<_> = KEYS.iter().collect();
     keys.sort_by_key(|key| key.listing.rank);

@@ -160,12 +160,12 @@ fn abusive_certificates_are_refused() {
     // A certificate as authority would cause recursion.
     assert!(!parses(&made_up(&["a"], &[], &made_up(&["a"], &[], ca.blob()))));
 
-    let nobody = PublicKey::from_blob(&made_up(&[], &[], ca.blob())).unwrap();
+    let unnamed = PublicKey::from_blob(&made_up(&[], &[], ca.blob())).unwrap();
     assert_eq!(
-        certificate(&nobody).check(CertificateKind::User, "a", IN_TIME, &[]),
+        certificate(&unnamed).check(CertificateKind::User, "a", IN_TIME, &[]),
         Err(CertificateError::NoPrincipals)
     );
-    assert!(certificate(&nobody).verify(CA_ALGORITHMS).is_err());
+    assert!(certificate(&unnamed).verify(CA_ALGORITHMS).is_err());
 }
 
 /// A certificate with an unknown key type is kept but not decoded.

@@ -84,7 +84,7 @@ fn created_certificates_contain_their_fields() {
 
 #[test]
 fn invalid_certificate_fields_are_refused() {
-    let (subject, authority, stranger) =
+    let (subject, authority, other_authority) =
         (key(KeyType::Ed25519), key(KeyType::Ed25519), key(KeyType::Ed25519));
     let certificate = certify(&fields(), subject.public(), &authority);
     let chained = fields().to_be_signed(&certificate, authority.public(), &mut SystemRandom);
@@ -97,7 +97,7 @@ fn invalid_certificate_fields_are_refused() {
     let signature = authority.sign("ssh-ed25519", &signed).unwrap();
     assert!(matches!(CertificateFields::finish(signed, &signature), Err(CryptoError::Unsupported { .. })));
     let signed = fields().to_be_signed(subject.public(), authority.public(), &mut SystemRandom).unwrap();
-    let foreign = stranger.sign("ssh-ed25519", &signed).unwrap();
+    let foreign = other_authority.sign("ssh-ed25519", &signed).unwrap();
     assert!(matches!(CertificateFields::finish(signed, &foreign), Err(CryptoError::Library { .. })));
 }
 

@@ -3,11 +3,12 @@
 //! Requests go in and replies come out as values ([`Monitor::decide`], [`Monitor::sign_first`]). The monitor
 //! never sees a byte of the network: other processes (`session/`) do, and ask it over a socket. It does not
 //! trust them. It knows itself what a signature must cover, how many attempts there were, and which request
-//! may come next. next it knows itself. Each part owns its state: `client` the connection and what signatures
-//! must cover, `signing` the host keys, `attempts` the counters, `lookups` what has been read for this login,
-//! `candidate` the account with its rules. `judge` checks the methods (`keys` with `certificates`,
-//! `hostbased`, `pam`, `gss`, `joining`, `resuming`), and `journal` logs the result. (`keys` with
-//! `certificates`, `hostbased`, `pam`, `gss`, `joining`, `resuming`), `journal` writes down what came of it.
+//! may come next.
+//!
+//! Each part owns its state: `client` the connection and what signatures must cover, `signing` the host keys,
+//! `attempts` the counters, `lookups` what has been read for this login, `candidate` the account with its
+//! rules. `judge` checks the methods (`keys` with `certificates`, `hostbased`, `pam`, `gss`, `joining`,
+//! `resuming`), and `journal` logs the result.
 
 mod account_context;
 mod account_rules;

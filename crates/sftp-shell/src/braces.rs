@@ -40,8 +40,8 @@ fn find(pattern: &[u8], mut at: usize, wanted: u8) -> Option<usize> {
     }
 }
 
-/// What stands between the brace at `open` and the one that closes it, by commas, and the position behind
-/// that.
+/// Returns the alternatives between the brace at `open` and its closing brace, which commas separate, and the
+/// position after the closing brace. `None` if no brace closes it.
 fn choices(pattern: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
     let (mut choices, mut depth) = (Vec::new(), 0_usize);
     let (mut at, mut begin) = (open + 1, open + 1);

@@ -127,17 +127,17 @@ pub fn complete(line: &str, remote: &mut Remote, directory: &[u8]) -> Completion
     }
 }
 
-/// Kind of a directory's entry.
+/// Kind of a directory entry, for the completion of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// A directory; of this host also a link to one.
+    /// A directory. On this host, also a symbolic link to one.
     Directory,
-    /// A link of the server, which may lead to a directory.
+    /// A symbolic link on the server, which may point to a directory.
     Link,
     Other,
 }
 
-/// A name in a directory, and what has it.
+/// The entries of a directory: name and kind.
 type Entries = Vec<(Vec<u8>, Kind)>;
 
 fn local_entries(parent: &[u8]) -> Entries {

@@ -50,7 +50,8 @@ pub struct Load {
 pub(crate) enum Limit {
     /// The thread of this end.
     Core,
-    /// The thread of the other end, or something that cannot be told from it here.
+    /// Presumably the thread of the other end. It cannot be measured from here: this limit is assumed at a
+    /// high rate without loss and without a busy thread of our own.
     OtherEnd,
     /// The congestion window, because the path loses packets.
     Loss,

@@ -114,8 +114,9 @@ impl Ends {
         }
     }
 
-    /// Starts an operation on an end. Its answer comes from [`Ends::next_answer`]: of this host at once, but
-    /// for what reads much or waits for the disk.
+    /// Starts an operation at one end; [`Ends::next_answer`] returns its answer. An operation on this host is
+    /// carried out at once, unless it reads much or waits for the disk ([`SlowOp`]): then it is queued as
+    /// [`FileWork`].
     pub(crate) fn start(&mut self, side: Side, op: Op<'_>, token: Token) {
         let outcome = match self.remote(side) {
             Some(remote) => remote.perform(op, token),

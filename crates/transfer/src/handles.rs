@@ -58,24 +58,26 @@ impl Handles {
         OpenCount { all: self.open.all + self.opening.len(), files: self.open.files + files }
     }
 
-    /// Request `id` is to open something.
+    /// Records that request `id` (OPEN or OPENDIR) was sent to open a file or directory.
     pub(crate) fn opening(&mut self, id: u32, opening: Opening) {
         self.opening.push_back((id, opening));
     }
 
-    /// Request `id`, which was to open something, is answered; returns what.
+    /// Records that request `id` is answered. Returns the file or directory that it was to open, or `None` if
+    /// it is not one of the requests recorded by [`Handles::opening`].
     pub(crate) fn answered(&mut self, id: u32) -> Option<Opening> {
         let at = self.opening.iter().position(|&(opening, _)| opening == id)?;
         self.opening.remove(at).map(|(_, opening)| opening)
     }
 
-    /// Something that was to be opened before request `id` was sent may still be: a handle that `id` closes
-    /// may be given for it.
+    /// Returns true if an OPEN or OPENDIR that was sent before request `id` is unanswered: its answer may
+    /// bring the very handle that `id` closes.
     pub(crate) fn opening_before(&self, id: u32) -> bool {
         self.opening.iter().any(|&(opening, _)| is_before(opening, id))
     }
 
-    /// Request `id` has been given `handle`. Returns who else has it, if anything has.
+    /// Records that the server has answered request `id` with `handle`. Returns the other files and
+    /// directories that have the same handle open; none with a server that works correctly.
     pub(crate) fn given(
         &mut self,
         handle: &Handle,
@@ -98,7 +100,8 @@ impl Handles {
         others
     }
 
-    /// Request `id` closes what `handle` was given for, by the same owner as `token` where several have it.
+    /// Records that request `id` (CLOSE) was sent for `handle`. If several files have the handle, the one
+    /// with the owner of `token` counts as closed.
     pub(crate) fn closing(&mut self, handle: &Handle, id: u32, token: &Token) {
         let Some(holders) = self.held.get_mut(handle) else { return };
         let open = |holder: &&mut HandlePurpose| holder.close.is_none();
@@ -115,7 +118,7 @@ impl Handles {
         }
     }
 
-    /// The CLOSE with this id is answered, with success or not.
+    /// Records that the CLOSE with this id is answered, with success or not.
     pub(crate) fn closed(&mut self, id: u32) {
         let Some(handle) = self.closing.remove(&id) else { return };
         if let Some(holders) = self.held.get_mut(&handle) {

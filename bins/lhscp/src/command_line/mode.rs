@@ -1,8 +1,8 @@
-//! Which protocol and which route the flags choose.
+//! Choice of the protocol by flags.
 
 use lh_cli::flags::{Parsed, SCP, Stop};
 
-/// The protocol.
+/// The protocol of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Sftp,
@@ -10,12 +10,15 @@ pub(crate) enum Mode {
     Legacy,
 }
 
-/// The one of these flags that was given last.
+/// Returns the last flag of the command line that is one of `flags`.
 pub(super) fn last_of(parsed: &Parsed, flags: &str) -> Option<char> {
     parsed.flags.iter().rev().map(|(flag, _)| *flag).find(|flag| flags.contains(*flag))
 }
 
-/// The last of `-O`, `-s` and `-M` decides.
+/// Returns the protocol that the last of `-O`, `-s` and `-M` chooses; SFTP without any.
+///
+/// # Errors
+/// The value of `-M` is neither `scp` nor `sftp`.
 pub(super) fn mode(parsed: &Parsed) -> Result<Mode, Stop> {
     match last_of(parsed, "OsM") {
         Some('O') => Ok(Mode::Legacy),

@@ -185,7 +185,8 @@ impl Login<'_> {
         }
     }
 
-    /// Records an accepted request: what it has needed, and a key for the agent.
+    /// Handles an accepted request: adds its key to the agent (`AddKeysToAgent`), and records whether it
+    /// needed the user.
     fn on_accepted(&mut self, log: &mut Log<'_>) {
         if self.method == PUBLICKEY {
             self.keys.on_accepted(log);

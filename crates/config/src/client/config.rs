@@ -4,11 +4,11 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use crate::client_table::ClientSettings;
-use crate::enums::LogLevel;
 use crate::environment::{Account, Environment};
 use crate::error::ConfigError;
 use crate::expand_error::ExpandError;
 use crate::forward::Endpoint;
+use crate::note::Note;
 use crate::special::ForwardAgent;
 use crate::token::{Tokens, expand_environment, expand_tilde};
 
@@ -26,15 +26,6 @@ pub struct ClientConfig {
     pub account: Account,
     /// Notes for the log (unsupported old keywords, keywords without effect).
     pub notes: Vec<Note>,
-}
-
-/// A note for the log: not an error.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// Level of the log from which on the note is logged.
-    pub level: LogLevel,
-    /// Text of the note: one line.
-    pub text: String,
 }
 
 /// A key file to try.

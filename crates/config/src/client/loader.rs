@@ -3,12 +3,12 @@
 use std::fmt::Display;
 
 use super::Request;
-use super::config::Note;
 use crate::client_table::ClientSettings;
 use crate::enums::LogLevel;
 use crate::environment::Environment;
 use crate::error::{ConfigError, ConfigFault};
 use crate::names::{BAD_HOST, host_is_safe};
+use crate::note::Note;
 use crate::table::Origin;
 
 pub(super) struct Loader<'a> {

@@ -11,7 +11,7 @@ mod lines;
 mod load;
 mod loader;
 
-pub use config::{ClientConfig, IdentityFile, JumpHost, Note};
+pub use config::{ClientConfig, IdentityFile, JumpHost};
 pub use load::load;
 
 use std::path::PathBuf;

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use super::criteria::Criteria;
 use super::source::{Source, Statement};
 use crate::algorithms::{AlgorithmKind, all_known, expanded, first_unknown};
+use crate::enums::LogLevel;
 use crate::environment::Environment;
 use crate::error::{ConfigError, ConfigFault, errno_text, lines_at};
 use crate::include::{self, MAX_DEPTH, glob};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::match_error::MatchError;
+use crate::note::Note;
 use crate::server_table::{SERVER_IGNORED, SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, Scope, find};
 
@@ -84,6 +86,11 @@ impl Loader<'_> {
     fn fatal(&mut self, line: String) -> ConfigError {
         self.lines.push(line);
         self.give_up()
+    }
+
+    /// Adds a message about a line to the notes for the log.
+    fn note(&mut self, level: LogLevel, place: Place<'_>, message: &str) {
+        self.source.notes.push(Note { level, text: place.say(message) });
     }
 
     fn bad(&mut self, line: String) -> bool {
@@ -161,7 +168,7 @@ impl Loader<'_> {
             if SERVER_IGNORED.iter().any(|name| name.eq_ignore_ascii_case(&keyword)) {
                 // OpenSSH does not report this keyword, which many files still contain.
                 if !keyword.eq_ignore_ascii_case("Protocol") {
-                    self.source.notes.push(place.say(&format!("Deprecated option {keyword}")));
+                    self.note(LogLevel::Info, place, &format!("Deprecated option {keyword}"));
                 }
                 return Ok(true);
             }
@@ -229,8 +236,9 @@ impl Loader<'_> {
                     && split_words(&other.rest, true).is_ok_and(|words| words.first() == Some(&first))
             });
             if taken {
-                // The first definition counts, as in sshd.
-                self.source.notes.push(place.say(&format!("Subsystem '{first}' already defined.")));
+                // As in sshd, the first definition counts, and only debug messages tell of another. The
+                // packages' file has a `Subsystem` line of its own behind an `Include` of sshd's file.
+                self.note(LogLevel::Debug1, place, &format!("Subsystem '{first}' already defined."));
             }
         }
         Ok(())

@@ -16,8 +16,10 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::enums::LogLevel;
 use crate::environment::Environment;
 use crate::error::ConfigError;
+use crate::note::Note;
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
 use crate::server_values::ListenAddress;
 use crate::table::Value as _;
@@ -28,8 +30,8 @@ use source::{Source, Statement};
 pub struct ServerConfig {
     /// Every keyword.
     pub settings: ServerSettings,
-    /// Notes for the log: deprecated keywords, keywords without effect.
-    pub notes: Vec<String>,
+    /// Notes for the log: keywords that are deprecated or have no effect, repeated subsystems.
+    pub notes: Vec<Note>,
     source: Arc<Source>,
 }
 
@@ -158,7 +160,10 @@ impl ServerConfig {
             let Some(row) = SERVER_KEYWORDS.get(statement.row) else { continue };
             let unsupported = row.is_unsupported().then(|| format!("Unsupported option {}", row.name));
             let text = unsupported.or_else(|| row.no_effect_note());
-            notes.extend(text.map(|text| format!("{}: {text}", source.origin(statement))));
+            notes.extend(text.map(|text| Note {
+                level: LogLevel::Info,
+                text: format!("{}: {text}", source.origin(statement)),
+            }));
         }
         settings.fill_defaults();
         if !settings.host_key.is_set() {

@@ -7,6 +7,7 @@ use super::criteria::Criteria;
 use super::facts::ConnectionFacts;
 use crate::error::{ConfigError, ConfigFault, lines_at};
 use crate::line::{Arguments, BadQuotes, Dialect};
+use crate::note::Note;
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, find};
 
@@ -33,7 +34,7 @@ pub(super) struct Source {
     pub(super) files: Vec<Arc<PathBuf>>,
     pub(super) criteria: Vec<Criteria>,
     pub(super) statements: Vec<Statement>,
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<Note>,
 }
 
 impl Source {

@@ -8,22 +8,26 @@ fn names_and_ranks_are_unique_and_defaults_rank_first() {
         let rows = kind.rows();
         let mut names = kind.names();
         names.extend(kind.foreign());
-        let all = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all, "{kind:?}");
-        // A certificate has its plain key's rank.
-        let mut ranks: Vec<u16> = rows.iter().map(|(_, listing)| listing.rank).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        let shared = if *kind == Kind::Key { 2 } else { 1 };
-        assert_eq!(ranks.len() * shared, rows.len(), "{kind:?}");
-        let worst = |chosen: fn(&Listing) -> bool| {
-            rows.iter().filter(|(_, listing)| chosen(listing)).map(|(_, listing)| listing.rank).max()
-        };
-        let last_default = worst(Listing::is_default);
-        let others = rows.iter().filter(|(_, listing)| !listing.is_default());
-        assert!(others.into_iter().all(|(_, listing)| Some(listing.rank) > last_default), "{kind:?}");
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[at + 1..].contains(name), "{kind:?}: two rows have the name {name}");
+        }
+        for (at, (name, Listing { rank, .. })) in rows.iter().enumerate() {
+            for (other, _) in rows[at + 1..].iter().filter(|(_, other)| other.rank == *rank) {
+                // A certificate has its plain key's rank.
+                let of_one_key = KEYS.iter().any(|key| key.name == *name && key.certificate == *other);
+                assert!(of_one_key, "{kind:?}: {name} and {other} have the same rank, {rank}");
+            }
+        }
+        let last_default = rows
+            .iter()
+            .filter(|(_, listing)| listing.is_default())
+            .max_by_key(|(_, listing)| listing.rank)
+            .expect("each kind has a default");
+        for (name, listing) in rows.iter().filter(|(_, listing)| !listing.is_default()) {
+            let (default, Listing { rank, .. }) = last_default;
+            let is_behind = listing.rank > *rank;
+            assert!(is_behind, "{kind:?}: {name} ranks before {default}, which is in a default list");
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the throw-away keys of this folder with ssh-keygen and openssl. Nothing trusts them.
+# Makes the throw-away keys of this directory with ssh-keygen and openssl. Nothing trusts them.
 # Encrypted ones have the passphrase "throw-away". PUBLIC lists what ssh-keygen says about each file.
 set -eu
 cd "$(dirname "$0")"
@@ -35,11 +35,11 @@ gen ca-rsa -t rsa -b 2048 -N ''
 certify() {
 	subject=$1
 	shift
-	folder=$(mktemp -d)
-	cp "$subject.pub" "$folder/key.pub"
-	ssh-keygen -q "$@" "$folder/key.pub"
-	mv "$folder/key-cert.pub" "$subject-cert.pub"
-	rm -r "$folder"
+	directory=$(mktemp -d)
+	cp "$subject.pub" "$directory/key.pub"
+	ssh-keygen -q "$@" "$directory/key.pub"
+	mv "$directory/key-cert.pub" "$subject-cert.pub"
+	rm -r "$directory"
 }
 certify ed25519 -s ca.key -I 'user certificate' -n alice,bob -z 7 -V 20200101000000Z:20400101000000Z -O force-command=/bin/true -O source-address=127.0.0.0/8
 certify rsa2048 -s ca-rsa.key -I 'rsa user' -n alice -V always:forever

@@ -92,7 +92,7 @@ fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// An address as forwards are written.
+/// Formats an address as an argument of `-L` contains it: `[address]:port`.
 fn bracketed(address: SocketAddr) -> String {
     format!("[{}]:{}", address.ip(), address.port())
 }

@@ -9,14 +9,15 @@ pub(crate) struct Finding {
     pub(crate) cause: &'static str,
     /// One sentence.
     pub(crate) title: String,
-    /// The figures that it is based on.
+    /// Measured values that show it.
     pub(crate) evidence: Vec<String>,
     /// The expected gain.
     pub(crate) gain: String,
     /// Commands and settings to change.
     pub(crate) change: Vec<String>,
-    /// Order of findings, highest first: the binary logarithm of how many times faster it could be, or for
-    /// times about the same scale (see [`weight_of_time`]).
+    /// Findings are shown in the order of their weights, highest first. For throughput, it is the binary
+    /// logarithm of the factor that can be gained ([`weight_of_factor`]); for waiting times, a comparable
+    /// value ([`weight_of_time`]).
     pub(crate) weight: f64,
 }
 
@@ -29,12 +30,13 @@ impl Finding {
     }
 }
 
-/// The weight of a factor of throughput.
+/// Returns the weight of a finding that could make the throughput `factor` times higher.
 pub(crate) fn weight_of_factor(factor: f64) -> f64 {
     factor.max(1.0).log2()
 }
 
-/// The weight of seconds that a person waits: a quarter of a second counts like half the throughput.
+/// Returns the weight of a finding that lets a person wait for this many seconds. A quarter of a second
+/// counts like half the throughput.
 pub(crate) fn weight_of_time(seconds: f64) -> f64 {
     (1.0 + seconds / 0.25).log2()
 }

@@ -269,7 +269,7 @@ fn downloads<I: Instruments>(instruments: &mut I, facts: &mut Facts, begun: Down
     }
 }
 
-/// The slowest download whose packets may be marked, and the fastest one with another mark.
+/// Returns the slowest download whose packets may be marked, and the fastest one with another mark.
 fn extremes(all: &[Download]) -> Option<(Download, Download)> {
     let may_be_marked = |each: &&Download| each.mark != Some(0) && each.kind != Kind::Forward;
     let slow = all.iter().filter(may_be_marked).min_by(|a, b| a.rate.total_cmp(&b.rate))?;
@@ -282,10 +282,10 @@ fn extremes(all: &[Download]) -> Option<(Download, Download)> {
     Some((*slow, *fast))
 }
 
-/// A download by this kind of connection; `None` where it is not possible.
+/// Measures a download by this kind of connection. `None` if too little data came to tell its rate.
 ///
 /// # Errors
-/// There is no connection, or no helper.
+/// The connection broke, or the helper at the other end cannot be started.
 fn download<I: Instruments>(
     instruments: &mut I,
     kind: Kind,

@@ -88,7 +88,7 @@ impl Scheduler<'_> {
         Vec::new()
     }
 
-    /// Starts links, and reports those that are made or failed.
+    /// Carries out the next steps of new links. Reports those that are made, and those that failed.
     pub(super) fn make_names(&mut self) {
         while let Some(event) = self.parts.links.next_event(&mut self.parts.ends) {
             match event {

@@ -95,8 +95,9 @@ impl Scheduler<'_> {
                 || (self.parts.sync.deletions.are_waiting() && self.parts.all_is_copied()))
     }
 
-    /// Starts items and directories as long as more may be open: directories first, as long as few are open
-    /// and little waits.
+    /// Starts files and directories until the limits of open ones are reached. A directory comes before the
+    /// next file, unless too many directories are open or too many listed entries wait
+    /// ([`next_subdir`](crate::tree::walk::Tree::next_subdir)).
     pub(in crate::engine) fn begin_items(&mut self) {
         while self.parts.may_begin_item() {
             let limits = tree_limits(&self.parts.flow, &self.parts.ends);
@@ -108,7 +109,7 @@ impl Scheduler<'_> {
             self.begin_item(item);
             self.handle_answers();
         }
-        // When there will be more for it is not known.
+        // Sends the batch of small files though it is not full: nobody knows when the next file comes.
         self.parts.small_files().send();
     }
 

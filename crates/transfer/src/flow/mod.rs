@@ -379,12 +379,13 @@ impl Flow {
         self.short.batch_took(took);
     }
 
-    /// Bytes of small files that are worth having in flight, of `found` bytes, over that number of channels.
+    /// Returns how many bytes of small files to have in flight over this number of channels, if `found` bytes
+    /// were found so far. More would not make the copy faster.
     pub(crate) fn worth_in_flight(&self, found: u64, channels: usize) -> u64 {
         if self.limits.relay { u64::MAX } else { self.short.worth_in_flight(found, channels) }
     }
 
-    /// Files that are worth having open, of `found` files.
+    /// Returns how many files to have open over this number of channels, if `found` files were found so far.
     pub(crate) fn worth_open(&self, found: u64, channels: usize) -> usize {
         if self.limits.relay { usize::MAX } else { self.short.worth_open(found, channels) }
     }

@@ -9,34 +9,34 @@ use rustix::fs::FlockOperation;
 
 use super::Journal;
 
-/// An unfinished copy.
+/// An unfinished copy, as its journal describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
-    /// Its journal.
+    /// Path of the journal.
     pub path: PathBuf,
-    /// Names it: the journal's name without its ending.
+    /// The name of the copy for users: the journal's file name without `.journal`.
     pub id: String,
-    /// The directory that the command was started in, the program and its arguments. Empty where the journal
-    /// does not say.
+    /// The directory in which the command was started, then the program and its arguments. Empty if the
+    /// journal has no such record.
     pub command: Vec<Vec<u8>>,
-    /// Files that are complete.
+    /// Number of complete files.
     pub done: u64,
     /// Unfinished files.
     pub parts: Vec<SavedPart>,
-    /// A process works on it.
+    /// Whether a process still copies: it holds the journal's lock.
     pub running: bool,
-    /// When something was noted last.
+    /// Time of the journal's last record.
     pub modified: SystemTime,
 }
 
 /// An unfinished file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedPart {
-    /// The path that the copy is to get.
+    /// Path of the finished file.
     pub target: Vec<u8>,
-    /// The path under which it grows.
+    /// Path of the part file, under which the file grows.
     pub name: Vec<u8>,
-    /// Bytes that are known to be there.
+    /// Bytes at the beginning of the part file that the journal records as written.
     pub bytes: u64,
 }
 

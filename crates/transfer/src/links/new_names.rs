@@ -119,8 +119,8 @@ impl NewNames {
         self.names.len() == 0
     }
 
-    /// The next thing to carry out; `None` until an answer comes. `known`: the order in which the target
-    /// reads the strings of SYMLINK.
+    /// Returns the next action that the caller carries out; `None` if nothing can be done before the next
+    /// answer. `known`: the order in which the target's server reads the two paths of a SYMLINK request.
     pub(crate) fn next_action(&mut self, known: Known) -> Option<NameAction> {
         loop {
             match (self.actions.pop_front()?, known) {

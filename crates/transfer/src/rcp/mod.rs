@@ -74,26 +74,27 @@ pub enum Event {
         /// When its data began to move.
         started: Instant,
     },
-    /// A file was not copied, or not all of it. People read of it in [`Failed`](Self::Failed); this is for
-    /// accounts.
+    /// A file was not copied, or not all of it. For usage records: the message for the user is a
+    /// [`Failed`](Self::Failed) event.
     FileFailed {
         /// Its path at this side.
         path: Vec<u8>,
-        /// Bytes that were moved nevertheless.
+        /// Bytes of the file that were copied before the failure.
         moved: u64,
         /// When its turn came.
         started: Instant,
         /// What went wrong.
         why: String,
     },
-    /// A file of this side was written to while it was copied: its path, and a message.
+    /// A file of this side was written to while it was copied.
     Changed {
         /// Its path.
         path: Vec<u8>,
-        /// For people.
+        /// Message for the user.
         text: String,
     },
-    /// Something went wrong, here or there: a line for a person, as it is, control characters escaped.
+    /// Something failed at this side or at the peer: a line to show the user as it is. Control characters are
+    /// escaped already.
     Failed(String),
     /// Shown with `-v`.
     Debug(String),

@@ -64,7 +64,8 @@ impl Tree {
         }
     }
 
-    /// Takes what an answer says, and asks for more.
+    /// Processes an answer to the listing of a target's directory: stores the entries for the comparison with
+    /// the source, or reports that the directory cannot be listed. Then asks for the entries that follow.
     fn absorb_target(&mut self, key: Key, listed: Listed, lister: &mut ListingContext<'_>) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let at_target = &mut dir.at_target;
@@ -74,13 +75,13 @@ impl Tree {
                 if let (true, Some(handle)) = (local, at_target.list.handle()) {
                     crate::local::look_at(handle, &mut entries);
                 }
-                // A name that leads elsewhere is no name of an entry.
+                // Names such as `..`, or with a slash, would lead out of the directory.
                 entries.retain(|entry| is_safe_name(&entry.name));
                 self.waiting.comparing += entries.len();
                 comparing.target.append(&mut entries);
             }
-            // Each name of the source can be looked at; what else is there is not known, and that matters
-            // where it is to be deleted.
+            // Without the list, the copy can still look at each name that the source has. It cannot see what
+            // only the target has, which is a failure where that should be deleted.
             (Listed::Failed(fault), _) if lister.options.deletes() && fault.kind != FaultKind::Lost => {
                 let target = &dir.item.target;
                 lister.report.fail(wording::failed(lister.direction, FailedStep::ListTarget, target, &fault));

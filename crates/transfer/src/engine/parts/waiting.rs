@@ -80,7 +80,9 @@ impl Parts {
         }
     }
 
-    /// Notes that nothing can go because the server's window is shut, or has as many requests as it may.
+    /// Marks channel number `channel` as full if a limit of the server is what stops it: an upload has used
+    /// up the window, or a download has as many unanswered requests as the server accepts. Channels that are
+    /// full are the reason to open additional ones.
     pub(in crate::engine) fn look_at_window(&mut self, channel: usize, out: &mut dyn Output) {
         let full = match self.plan.direction {
             Direction::Download => {
