@@ -3,7 +3,8 @@
 use std::process::{Child, Command, Stdio};
 
 use lh_interop::{
-    Inetd, Lab, Lhsshd, TestUser, eventually, find, is_root, our, peers, script, skip, with_default_signals,
+    Inetd, Lab, Lhsshd, TestUser, eventually, find, is_root, our, peers, safe_directory, script, skip,
+    with_default_signals,
 };
 use serde_json::{Value, json};
 
@@ -257,6 +258,108 @@ fn bench_cleans_up_when_it_is_interrupted() {
     child.kill().unwrap();
     child.wait().unwrap();
     eventually("the directory at the server is removed", || site.left().is_empty());
+}
+
+/// `longhaul bench` of a user with this lab, on this port.
+fn bench_of_user(lab: &Lab, user: &TestUser, port: &str, more: &[&str]) -> Command {
+    std::fs::create_dir_all(lab.path("here")).unwrap();
+    let mut command = with_default_signals(&our("longhaul"));
+    command.args(["bench", "--json", "--local-dir", &lab.arg("here")]).args(lab.client_options());
+    command.args(["-P", port]).args(more).arg(format!("{}@127.0.0.1", user.name)).stdin(Stdio::null());
+    command
+}
+
+fn entries(directory: &std::path::Path) -> usize {
+    std::fs::read_dir(directory).map_or(0, Iterator::count)
+}
+
+/// The usual account for SFTP alone: its root belongs to root, and a directory in it to the user.
+#[test]
+fn bench_measures_files_where_sftp_is_all_there_is() {
+    const TEST: &str = "bench_measures_files_where_sftp_is_all_there_is";
+    if !is_root() {
+        return skip(TEST, "another user's directory needs root");
+    }
+    let Some([sshd]) = peers(TEST, ["sshd"]) else { return };
+    let (lab, jail) = (Lab::new(), safe_directory());
+    let user = TestUser::new(&lab);
+    let upload = jail.path().join("upload");
+    std::fs::create_dir(&upload).unwrap();
+    let (uid, gid) = user.ids();
+    std::os::unix::fs::chown(&upload, Some(uid), Some(gid)).unwrap();
+    let config = format!(
+        "ChrootDirectory {}\nForceCommand internal-sftp\nAuthorizedKeysFile {}\n",
+        jail.path().display(),
+        user.home.join(".ssh/authorized_keys").display()
+    );
+    let server = Inetd::openssh(&lab, &sshd, &config);
+    let more = ["--quick", "--remote-dir", "/upload"];
+    let done = bench_of_user(&lab, &user, &server.port_arg(), &more).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let results: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let missing = results["missing"].to_string();
+    for words in ["This service allows sftp connections only.", "without them there are no transfers"] {
+        assert!(missing.contains(words), "{words}: {missing}");
+    }
+    let is_cut = missing.contains("for lack of time: ");
+    for (table, name, column) in [
+        ("throughput by cipher and MAC, one file over SFTP", "", "up"),
+        ("throughput by cipher and MAC, one file over SFTP", "", "down"),
+        ("session set-up by key exchange", "", "wall"),
+        ("clients: login and an SFTP session that does nothing", "lhssh", "wall"),
+        ("latency of a small message", "alone", "round trip"),
+    ] {
+        assert!(has(&results, table, name, column) || is_cut, "{table} {name} {column}: {results:#}");
+    }
+    assert_eq!((entries(&upload), entries(&lab.path("here"))), (0, 0));
+    // Its root is not the user's: what needs no file is measured, and the flag that helps is named.
+    let server = Lhsshd::start(&lab, &config);
+    let done = bench_of_user(&lab, &user, &server.port_arg(), &["--quick"]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let results: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let missing = results["missing"].to_string();
+    for words in ["files over SFTP: .longhaul-bench-", ": Permission denied (--remote-dir names"] {
+        assert!(missing.contains(words), "{words}: {missing}");
+    }
+    assert!(has(&results, "session set-up by key exchange", "", "wall"), "{results:#}");
+    assert!(!has(&results, "throughput", "", ""), "{results:#}");
+}
+
+#[test]
+fn bench_removes_its_files_over_sftp_when_it_is_interrupted() {
+    const TEST: &str = "bench_removes_its_files_over_sftp_when_it_is_interrupted";
+    if !is_root() {
+        return skip(TEST, "another user's home needs root");
+    }
+    let Some([sshd]) = peers(TEST, ["sshd"]) else { return };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let keys = user.home.join(".ssh/authorized_keys");
+    let config = |command: &str| format!("ForceCommand {command}\nAuthorizedKeysFile {}\n", keys.display());
+    let server = Inetd::openssh(&lab, &sshd, &config("internal-sftp"));
+    let mut command = bench_of_user(&lab, &user, &server.port_arg(), &[]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let left = || {
+        let all = std::fs::read_dir(&user.home).unwrap().flatten();
+        let mut ours = all.filter(|entry| entry.file_name().to_string_lossy().contains("longhaul"));
+        ours.next().map(|entry| entry.path())
+    };
+    eventually("the files at the server", || {
+        left().is_some_and(|path| {
+            (entries(&path.join("many")), entries(&path.join("small-kept"))) == (2000, 100)
+        })
+    });
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(130), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!((left(), entries(&lab.path("here"))), (None, 0));
+    // A server that has neither commands nor SFTP gives no figures.
+    let server = Inetd::openssh(&lab, &sshd, &config("echo git only"));
+    let done = bench_of_user(&lab, &user, &server.port_arg(), &["--quick"]).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(255), "{said}");
+    assert!(said.contains("git only") && said.contains("; nor is there SFTP to measure: "), "{said}");
 }
 
 /// Covers: longhaul --hosts

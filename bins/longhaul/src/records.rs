@@ -203,7 +203,15 @@ mod tests {
         ] {
             assert_eq!(why(text.as_bytes()), expected, "{text}");
         }
-        assert!(why(br#"{"longhaul_bench":2,"rows":[]}"#).contains("version"));
+        for (text, expected) in [
+            (
+                r#"{"longhaul_bench":2,"rows":[]}"#,
+                "line 1: results of longhaul bench in version 2; this program knows version 1",
+            ),
+            (r#"{"longhaul_bench":"1"}"#, "line 1: not the results of longhaul bench: no version"),
+        ] {
+            assert_eq!(why(text.as_bytes()), expected, "{text}");
+        }
         let long = vec![b' '; (LONGEST_LINE << 20) as usize + 1];
         assert!(why(&long).contains("line 1: longer than 16 MiB"));
     }

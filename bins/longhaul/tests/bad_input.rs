@@ -52,6 +52,10 @@ fn mistakes_on_the_command_line_are_named() {
     fails(at, &["doctor", "--watch", "--", "-5"], 255, "process -5: No such process");
     fails(at, &["doctor", "--watch", "99999999999"], 255, "process 99999999999: No such process");
     fails(at, &["doctor", "--watch", "missing/file"], 255, "missing/file: No such file or directory");
+    for flag in ["--local-dir", "--remote-dir"] {
+        let words = ["doctor", "--watch", flag, ".", "h"];
+        fails(at, &words, 2, &format!("doctor: --watch does not go with {flag}"));
+    }
     fails(at, &["sessions", "--frob"], 2, "unknown option --frob");
     fails(at, &["report", "-o"], 2, "option requires an argument -- o");
 }

@@ -114,9 +114,11 @@ pub enum NoServer {
 /// Why results of a run cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoResults {
-    /// Another format, or a version that this program does not know.
-    #[error("not the results of longhaul bench in a version that this program knows ({known})")]
+    /// A version that this program does not know.
+    #[error("results of longhaul bench in version {found}; this program knows version {known}")]
     Version {
+        /// The version of the results.
+        found: u64,
         /// The version that it knows.
         known: u64,
     },

@@ -19,6 +19,7 @@ mod held;
 mod memory;
 mod probe;
 mod quota;
+mod sftp;
 mod shell;
 mod stage;
 mod stats;

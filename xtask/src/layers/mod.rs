@@ -37,7 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sftp-server", &["sftp", "sftp-fs", "cli", "config", "sys"]),
     ("terminal", &["cli", "client"]),
     ("ssh-transfer", &["client", "terminal", "config", "driver", "sys", "transfer"]),
-    ("instrument", &["wire", "crypto", "client", "config", "driver", "metrics", "sys", "terminal"]),
+    ("instrument", &["wire", "crypto", "sftp", "client", "config", "driver", "metrics", "sys", "terminal"]),
     ("sftp-shell", &["wire", "sftp", "transfer", "cli", "sys"]),
     (
         "client",

@@ -25,6 +25,9 @@ use crate::output::print_line;
 /// Time between samples.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// Flags of `doctor` about measurements.
+const OTHERS: [&str; 3] = ["json", "local-dir", "remote-dir"];
+
 const FAILURE: u8 = 1;
 const CANNOT: u8 = 255;
 
@@ -81,8 +84,8 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     let [word] = operands else {
         return LONGHAUL.usage_error("doctor --watch: give a host, a process or a file of metrics").print();
     };
-    if parsed.has_long("json") {
-        return LONGHAUL.usage_error("doctor: --watch does not go with --json").print();
+    if let Some(flag) = OTHERS.into_iter().find(|flag| parsed.has_long(flag)) {
+        return LONGHAUL.usage_error(&format!("doctor: --watch does not go with --{flag}")).print();
     }
     let word = &*word.to_string_lossy();
     let watched = Source::of(parsed, word).and_then(|source| {

@@ -62,6 +62,8 @@ pub(super) enum Cell {
     Setup(Setup),
     Latency,
     Child(Client, Job),
+    /// One file over SFTP, copied by a client with this cipher and MAC.
+    File(Client, Suite, Direction),
     Disks,
     Seal(Suite),
 }
@@ -76,6 +78,9 @@ impl Cell {
             Self::Setup(setup) => format!("set-up with {}", setup.name),
             Self::Latency => "latency".to_owned(),
             Self::Child(client, job) => format!("{} ({})", job.table(), client.name),
+            Self::File(_, suite, direction) => {
+                format!("one file with {}, {}", suite.name(), direction.name())
+            }
             Self::Disks => "disks".to_owned(),
             Self::Seal(suite) => format!("{} alone", suite.name()),
         }
@@ -93,6 +98,10 @@ pub(super) struct Cells {
 pub(super) const LEFT_TO_LONG_RUN: &str = "left to a run without --quick: further ciphers and MACs, host keys, user keys, \
      forwards, keystrokes, small files, ceilings, disks";
 
+/// Like [`LEFT_TO_LONG_RUN`], where the server offers SFTP and runs no commands.
+pub(super) const LEFT_TO_LONG_SFTP_RUN: &str = "left to a run without --quick: further ciphers and MACs, host keys, \
+     user keys, small files, a wildcard, each cipher alone, the disk of this machine";
+
 /// The cells of a long run.
 pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool, has_jump_host: bool) -> Cells {
     let mut all = vec![Cell::Latency];
@@ -105,8 +114,59 @@ pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool, has_j
     for job in Job::all(has_jump_host) {
         all.extend(clients.iter().map(|client| Cell::Child(client.clone(), job)));
     }
+    all.extend(SUITES.iter().flat_map(|suite| files(clients, *suite)));
     all.push(Cell::Disks);
     Cells { all, main: 0 }
+}
+
+/// One file in both directions with a cipher and MAC, copied by the first client: ours, where it is
+/// installed.
+fn files(clients: &[Client], suite: Suite) -> Vec<Cell> {
+    let copier = clients.iter().find(|client| client.scp.is_some());
+    let file =
+        |client: &Client| Direction::BOTH.map(|direction| Cell::File(client.clone(), suite, direction));
+    copier.map(file).into_iter().flatten().collect()
+}
+
+/// The cells of a run where the server offers SFTP and runs no commands; without those about files where
+/// there is no directory for them. A quick run is about the suite that both ends have agreed on.
+pub(super) fn over_sftp(
+    setups: Vec<Setup>,
+    clients: &[Client],
+    quick_as: Option<Suite>,
+    has_directory: bool,
+) -> Cells {
+    let of_clients = |job: Job| clients.iter().map(move |client| Cell::Child(client.clone(), job));
+    let mut setups = setups.into_iter().map(Cell::Setup);
+    let mut all = vec![Cell::Latency];
+    let Some(usual) = quick_as else {
+        if has_directory {
+            all.extend(SUITES.iter().flat_map(|suite| files(clients, *suite)));
+        }
+        all.extend(SUITES.iter().copied().map(Cell::Seal));
+        all.extend(setups);
+        let needs_none = |job: &Job| *job == Job::SftpStart;
+        all.extend(
+            Job::OVER_SFTP.into_iter().filter(|job| has_directory || needs_none(job)).flat_map(of_clients),
+        );
+        all.push(Cell::Disks);
+        return Cells { all, main: 0 };
+    };
+    if has_directory {
+        all.extend(files(clients, usual));
+    }
+    all.extend(setups.next());
+    all.extend(of_clients(Job::SftpStart));
+    if has_directory && clients.len() > 1 {
+        all.extend([Job::FileUp, Job::FileDown].into_iter().flat_map(of_clients));
+    }
+    let main = all.len();
+    all.extend(setups);
+    if has_directory {
+        let other = SUITES.iter().copied().find(|suite| *suite != usual);
+        all.extend(other.into_iter().flat_map(|suite| files(clients, suite)));
+    }
+    Cells { all, main }
 }
 
 /// The cells of a quick run: few enough for rounds from which something follows. `usual` is the suite that
@@ -162,5 +222,40 @@ mod tests {
         // Another one to compare, where there is time.
         assert!(matches!(all[main], Cell::Stream(suite, Direction::Up) if suite == SUITES[0]), "{all:?}");
         assert_eq!((main, all.len()), (3, 5));
+    }
+
+    #[test]
+    fn sftp_alone_needs_no_command() {
+        let client = Client {
+            name: "c".to_owned(),
+            ssh: "ssh".into(),
+            scp: Some("scp".into()),
+            sftp: Some("sftp".into()),
+            lacks: Vec::new(),
+        };
+        let needs_command = |cell: &Cell| match cell {
+            Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => true,
+            Cell::Child(_, job) => !Job::OVER_SFTP.contains(job),
+            _ => false,
+        };
+        let needs_directory = |cell: &Cell| match cell {
+            Cell::File(..) => true,
+            Cell::Child(_, job) => *job != Job::SftpStart,
+            _ => false,
+        };
+        let clients = [client];
+        for quick_as in [None, Some(SUITES[1])] {
+            let Cells { all, .. } = over_sftp(Vec::new(), &clients, quick_as, true);
+            assert!(!all.iter().any(needs_command) && all.iter().any(needs_directory), "{all:?}");
+            let Cells { all, .. } = over_sftp(Vec::new(), &clients, quick_as, false);
+            assert!(!all.iter().any(needs_command) && !all.iter().any(needs_directory), "{all:?}");
+        }
+        // A quick run is about the cipher of the connection.
+        let Cells { all, main } = over_sftp(Vec::new(), &clients, Some(SUITES[1]), true);
+        let files = |cells: &[Cell]| {
+            let suite = |cell: &Cell| if let Cell::File(_, suite, _) = cell { Some(*suite) } else { None };
+            cells.iter().filter_map(suite).collect::<Vec<_>>()
+        };
+        assert_eq!((files(&all[..main]), files(&all[main..])), (vec![SUITES[1]; 2], vec![SUITES[0]; 2]));
     }
 }

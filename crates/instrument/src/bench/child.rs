@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::keeper::MANY;
+use super::keeper::{KEPT, MANY};
 use super::process::{Guard, children_cpu, finish, kill, no_pipes, piped, spawn, waiting};
 use super::results::Plan;
 use super::row::Unit;
@@ -17,8 +17,17 @@ use crate::flow::Direction;
 use crate::task::random;
 
 /// Small files of a copy, and their length, bytes.
-const FILES: usize = 100;
-const FILE_LEN: usize = 4096;
+pub(super) const FILES: usize = 100;
+pub(super) const FILE_LEN: usize = 4096;
+/// Shortest and longest file of a copy, bytes.
+const FILE_LENS: [f64; 2] = [1e6, 256e6];
+/// How often the length of the file is tried, how many times longer than the file before it may become, and
+/// how many times longer it may become without another try.
+const LENGTH_TRIES: u32 = 2;
+const LONGER: usize = 16;
+const NEAR: usize = 4;
+/// Shortest time for the data of a copy, seconds: the rest of the client's time varies as much.
+const LEAST_COPY: f64 = 0.02;
 /// Longest time of a client, and what it has where the time of the run is nearly over.
 const LIMIT: Duration = Duration::from_secs(30);
 const LEAST_LIMIT: Duration = Duration::from_secs(1);
@@ -84,6 +93,8 @@ pub(super) enum Job {
     FilesUp,
     FilesDown,
     List,
+    /// In place of [`Login`](Self::Login) where the server runs no commands.
+    SftpStart,
 }
 
 /// A measured figure: column, unit, value.
@@ -107,6 +118,10 @@ impl Job {
         Self::List,
     ];
 
+    /// The jobs that need no commands at the server.
+    pub(super) const OVER_SFTP: [Self; 6] =
+        [Self::SftpStart, Self::FileUp, Self::FileDown, Self::FilesUp, Self::FilesDown, Self::List];
+
     /// The jobs where the server is reached through a jump host, or without one: then it is its own.
     pub(super) fn all(has_jump_host: bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |job| match job {
@@ -126,6 +141,7 @@ impl Job {
             Self::FileUp | Self::FileDown => "clients: one file over SFTP, with the login",
             Self::FilesUp | Self::FilesDown => "clients: 100 files of 4 KiB, with the login",
             Self::List => "clients: wildcard in a directory of 2000 entries, with the login",
+            Self::SftpStart => "clients: login and an SFTP session that does nothing",
         }
     }
 
@@ -143,7 +159,7 @@ impl Job {
     /// Slices of time that it takes.
     pub(super) const fn slices(self) -> u32 {
         match self {
-            Self::Login => 0,
+            Self::Login | Self::SftpStart => 0,
             Self::Keystroke => 3,
             Self::Local | Self::Socks | Self::Jump | Self::Through | Self::ToJumpHost => 2,
             _ => 1,
@@ -152,7 +168,10 @@ impl Job {
 
     /// True for what needs the programs beside `ssh`.
     const fn copies(self) -> bool {
-        matches!(self, Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown | Self::List)
+        matches!(
+            self,
+            Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown | Self::List | Self::SftpStart
+        )
     }
 
     /// Runs it once; `None` where the client lacks the program.
@@ -167,18 +186,15 @@ impl Job {
             return Ok(None);
         };
         match self {
-            Self::FileUp => {
-                bench.copy(scp, &bench.file(), &bench.remote("file"), false, bench.file_len as f64).map(Some)
-            }
-            Self::FileDown => bench
-                .copy(scp, &bench.remote("file"), &bench.local("back"), false, bench.file_len as f64)
-                .map(Some),
+            Self::FileUp => bench.copy_file(scp, Direction::Up, &[]).map(Some),
+            Self::FileDown => bench.copy_file(scp, Direction::Down, &[]).map(Some),
+            Self::SftpStart => bench.login(client).map(Some),
             Self::FilesUp => bench
-                .copy(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)), true, 0.0)
+                .copy_files(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)))
                 .map(Some),
             Self::FilesDown => {
                 let back = bench.local(&format!("back-{}", bench.serial()));
-                bench.copy(scp, &bench.remote("small-kept"), &back, true, 0.0).map(Some)
+                bench.copy_files(scp, &bench.remote(KEPT), &back).map(Some)
             }
             _ => bench.list(sftp).map(Some),
         }
@@ -194,7 +210,7 @@ impl Job {
             Self::Through => bench.both_ways(&client.ssh, &[]),
             Self::ToJumpHost => bench.to_jump_host(&client.ssh),
             Self::Keystroke => bench.keystrokes(&client.ssh),
-            _ => bench.login(&client.ssh),
+            _ => bench.login(client),
         }
     }
 }
@@ -207,6 +223,8 @@ pub(super) struct Bench<'a> {
     /// The directory of the keeper.
     pub(super) there: &'a str,
     pub(super) slice: Duration,
+    /// The server runs commands, and not only SFTP.
+    pub(super) runs_commands: bool,
     /// Length of the file that is copied, bytes.
     pub(super) file_len: usize,
     pub(super) serial: std::cell::Cell<usize>,
@@ -230,7 +248,35 @@ impl Bench<'_> {
         for index in 0..FILES {
             fs::write(small.join(format!("file{index}")), &data)?;
         }
+        self.write_file()
+    }
+
+    fn write_file(&self) -> std::io::Result<()> {
         fs::write(self.here.join("file"), random(self.file_len))
+    }
+
+    /// Finds the length of a file that takes about a slice of time, with uploads of shorter ones by this
+    /// client.
+    /// `login` is the part of an upload that is none of the data's.
+    ///
+    /// # Errors
+    /// The local file cannot be written.
+    pub(super) fn find_file_len(&mut self, client: &Client, login: Duration) -> std::io::Result<()> {
+        let Some(scp) = &client.scp else { return Ok(()) };
+        for _ in 0..LENGTH_TRIES {
+            let (from, to) = (self.file(), self.remote("file"));
+            // The figures of the run will say what is wrong.
+            let Ok((wall, _)) = self.copy(scp, &["-q"], &from, &to, &[]) else { break };
+            let rate = self.file_len as f64 / (wall - login.as_secs_f64()).max(LEAST_COPY);
+            let wanted = file_len(rate, self.slice);
+            let is_near = wanted <= self.file_len.saturating_mul(NEAR);
+            self.file_len = wanted.min(self.file_len.saturating_mul(LONGER));
+            self.write_file()?;
+            if is_near {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Time after which a client is stopped.
@@ -286,8 +332,8 @@ impl Bench<'_> {
         Ok((begun.elapsed().as_secs_f64(), children_cpu() - cpu))
     }
 
-    fn login(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
-        let (wall, cpu) = self.login_with(program, &[])?;
+    fn login(&self, client: &Client) -> Result<Vec<Figure>, Fault> {
+        let (wall, cpu) = self.login_with(client, &[])?;
         Ok(vec![("wall", Unit::Seconds, wall), ("client CPU", Unit::CpuMs, cpu * 1000.0)])
     }
 
@@ -297,12 +343,28 @@ impl Bench<'_> {
     /// The client failed: its words.
     pub(super) fn login_with(
         &self,
-        program: &Path,
+        client: &Client,
         keywords: &[(&'static str, String)],
     ) -> Result<(f64, f64), Fault> {
-        let mut command = self.command_with(program, keywords);
-        command.arg(&self.plan.destination).arg(String::from_utf8_lossy(&sh(":")).into_owned());
-        self.timed(&mut command)
+        if self.runs_commands {
+            let mut command = self.command_with(&client.ssh, keywords);
+            command.arg(&self.plan.destination).arg(String::from_utf8_lossy(&sh(":")).into_owned());
+            return self.timed(&mut command);
+        }
+        let no_sftp = || Fault::Client("there is no sftp beside it".to_owned());
+        let sftp = client.sftp.as_deref().ok_or_else(no_sftp)?;
+        let batch = self.batch("pwd\n")?;
+        let mut command = self.command_with(sftp, keywords);
+        self.timed(command.arg("-b").arg(&batch).arg(&self.plan.destination))
+    }
+
+    /// A file with commands for `sftp -b`.
+    fn batch(&self, commands: &str) -> Result<PathBuf, Fault> {
+        let path = self.here.join("batch");
+        match fs::write(&path, commands) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(Fault::File { path, error }),
+        }
     }
 
     pub(super) fn up(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, Fault> {
@@ -352,33 +414,47 @@ impl Bench<'_> {
         Ok(moved("down", "client CPU down", got as f64, took, children_cpu() - cpu))
     }
 
+    /// Copies; returns wall time and processor time, seconds.
     fn copy(
         &self,
         program: &Path,
+        flags: &[&str],
         from: &str,
         to: &str,
-        tree: bool,
-        bytes: f64,
+        keywords: &[(&'static str, String)],
+    ) -> Result<(f64, f64), Fault> {
+        self.timed(self.command_with(program, keywords).args(flags).args([from, to]))
+    }
+
+    /// Copies the file, with these keywords before those of the user.
+    ///
+    /// # Errors
+    /// The client failed: its words.
+    pub(super) fn copy_file(
+        &self,
+        program: &Path,
+        direction: Direction,
+        keywords: &[(&'static str, String)],
     ) -> Result<Vec<Figure>, Fault> {
-        let mut command = self.command(program);
-        command.arg("-q");
-        if tree {
-            command.arg("-r");
-        }
+        let there = self.remote("file");
+        let (from, to, cpu_column) = match direction {
+            Direction::Up => (self.file(), there, "client CPU up"),
+            Direction::Down => (there, self.local("back"), "client CPU down"),
+        };
+        let (wall, cpu) = self.copy(program, &["-q"], &from, &to, keywords)?;
+        Ok(moved(direction.column(), cpu_column, self.file_len as f64, wall, cpu))
+    }
+
+    /// Copies the directory of small files.
+    fn copy_files(&self, program: &Path, from: &str, to: &str) -> Result<Vec<Figure>, Fault> {
         let is_up = to.starts_with(&self.plan.destination);
-        let (wall, cpu) = self.timed(command.args([from, to]))?;
+        let (wall, _) = self.copy(program, &["-q", "-r"], from, to, &[])?;
         let column = if is_up { Direction::Up } else { Direction::Down }.column();
-        Ok(if tree {
-            vec![(column, Unit::FilesPerSecond, FILES as f64 / wall)]
-        } else {
-            moved(column, if is_up { "client CPU up" } else { "client CPU down" }, bytes, wall, cpu)
-        })
+        Ok(vec![(column, Unit::FilesPerSecond, FILES as f64 / wall)])
     }
 
     fn list(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
-        let batch = self.here.join("batch");
-        fs::write(&batch, format!("ls -1 \"{}/many/\"*7.dat\n", self.there))
-            .map_err(|error| Fault::File { path: batch.clone(), error })?;
+        let batch = self.batch(&format!("ls -1 \"{}/many/\"*7.dat\n", self.there))?;
         let mut command = self.command(program);
         command.arg("-b").arg(&batch).arg(&self.plan.destination).stdout(Stdio::piped());
         let begun = Instant::now();
@@ -397,6 +473,12 @@ impl Bench<'_> {
         }
         Ok(vec![("wall", Unit::Seconds, wall)])
     }
+}
+
+/// Length of a file that takes about a slice of time at this rate, bytes/s.
+pub(super) fn file_len(rate: f64, slice: Duration) -> usize {
+    let [least, most] = FILE_LENS;
+    (rate * slice.as_secs_f64()).clamp(least, most) as usize
 }
 
 fn moved(rate: &'static str, cpu_column: &'static str, bytes: f64, wall: f64, cpu: f64) -> Vec<Figure> {

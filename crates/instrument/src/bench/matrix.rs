@@ -91,6 +91,9 @@ pub(super) fn is_slow([up, down]: [f64; 2], middle: f64) -> bool {
 
 /// Number of paths that are much slower than the others.
 pub(super) fn summary(pairs: &[Pair]) -> String {
+    if pairs.is_empty() {
+        return "There is no path in this share of the list.".to_owned();
+    }
     if pairs.iter().all(|pair| pair.rates().is_none()) {
         return format!("None of {} paths was measured.", pairs.len());
     }
@@ -173,6 +176,8 @@ mod tests {
         assert!(text.lines().any(|line| line.contains("b2") && line.ends_with("slow")), "{text}");
         assert!(text.lines().any(|line| line.contains("b1") && !line.ends_with("slow")), "{text}");
         assert!(text.contains("refused") && text.contains("1 of 3 paths"), "{text}");
+        // A job array may have more jobs than the list has paths.
+        assert!(matrix(&[]).ends_with("\n\nThere is no path in this share of the list.\n"));
     }
 
     #[test]

@@ -4,11 +4,13 @@ use std::cell::Cell as Counter;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::cells::{Cell, Cells, LEFT_TO_LONG_RUN, SUITES, long, quick, usual};
-use super::child::{Bench, Client, Job};
+use super::cells::{
+    Cell, Cells, LEFT_TO_LONG_RUN, LEFT_TO_LONG_SFTP_RUN, SUITES, long, over_sftp, quick, usual,
+};
+use super::child::{Bench, Client, Job, file_len};
 use super::keeper::{MANY, WorkDirectory};
 use super::offer::Offer;
-use super::prepare::{Scratch, acceptor, far_end, jump_host_plan, keep_small_files};
+use super::prepare::{Scratch, acceptor, directory_over_sftp, far_end, jump_host_plan, keep_small_files};
 use super::results::{Plan, Results};
 use super::row::{LEAST_VALUES, Rows};
 use super::run::{LOGIN_ENDS, LOGINS_TIME, Run, SEAL};
@@ -61,6 +63,7 @@ pub(super) fn run(
     let suite = transport.negotiated().map_or(SUITES[0], |names| usual(&names.cipher_c2s, &names.mac_c2s));
     let negotiated_suite = transport.negotiated().is_some_and(|names| suite.cipher == names.cipher_c2s);
     let host = first.options.config.host.clone();
+    let round_trip = median(first.ping(3, Duration::from_millis(10))).unwrap_or(0.0);
     let mut missing = Vec::new();
     // Both need connections of their own, whose round trips take long on long paths.
     let keeper = {
@@ -72,8 +75,8 @@ pub(super) fn run(
         let target = target.clone();
         std::thread::spawn(move || Offer::of(&target))
     };
-    first.system()?;
-    let round_trip = median(first.ping(3, Duration::from_millis(10))).unwrap_or(0.0);
+    let no_commands = first.system().err();
+    let runs_commands = no_commands.is_none();
     let mut clients: Vec<Client> = Client::ours().into_iter().collect();
     if clients.is_empty() {
         missing.push("lhssh, lhscp and lhsftp as clients: they are not beside this program".to_owned());
@@ -81,7 +84,7 @@ pub(super) fn run(
     clients.extend(plan.peers.iter().map(|(name, path)| Client::peer(name, path)));
     let has_port = plan.tcp_port.is_some();
     let mut far = None;
-    if has_port || !plan.quick {
+    if runs_commands && (has_port || !plan.quick) {
         tell("starting a TCP end at the server");
         let (end, why) = far_end(target, plan, &first);
         far = end;
@@ -91,14 +94,30 @@ pub(super) fn run(
     tell("asking for the server's algorithms");
     let offer = offer.join().unwrap_or_default();
     let setups = setups(&first.options, &offer, plan.quick);
-    let Cells { all: cells, main } = if plan.quick {
+    tell("preparing a directory at the server");
+    let keeper = keeper.join().map_err(|_| Fault::Late("the directory was not made in time"))?;
+    let keeper = match no_commands {
+        None => Some(keeper?),
+        Some(no_commands) => {
+            // The command that it refused may have broken its connection.
+            first.client.close();
+            first = target.connect(&[])?;
+            let (made, why) = directory_over_sftp(target, plan, &mut first, &no_commands)?;
+            missing.extend(why);
+            made
+        }
+    };
+    let Cells { all: cells, main } = if !runs_commands {
+        missing.extend(plan.quick.then(|| LEFT_TO_LONG_SFTP_RUN.to_owned()));
+        over_sftp(setups, &clients, plan.quick.then_some(suite), keeper.is_some())
+    } else if plan.quick {
         missing.push(LEFT_TO_LONG_RUN.to_owned());
         quick(setups, &clients, has_port, jump_host.is_some(), suite)
     } else {
         long(setups, &clients, has_port, jump_host.is_some())
     };
     let slices = |cell: &Cell| match cell {
-        Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => 1,
+        Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) | Cell::File(..) => 1,
         Cell::Child(_, job) => job.slices(),
         _ => 0,
     };
@@ -107,26 +126,35 @@ pub(super) fn run(
     // A window needs round trips to open.
     let least = SLICES[0].max(Duration::from_secs_f64(10.0 * round_trip));
     let slice = share.clamp(least, SLICES[1].max(least));
-    tell("preparing a directory at the server");
-    let keeper = keeper.join().map_err(|_| Fault::Late("the directory was not made in time"))??;
     let here = Scratch::new(&plan.local_directory)?;
-    let rate = first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate;
-    let file_len = (rate * slice.as_secs_f64()).clamp(1e6, 256e6) as usize;
-    let there = keeper.path.as_str();
+    let rate = match runs_commands {
+        true => first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate,
+        false => 0.0,
+    };
+    let there = keeper.as_ref().map_or("", |keeper| keeper.path.as_str());
     let serial = Counter::new(0);
     let ends = begun + limit;
-    let bench = Bench {
+    let mut bench = Bench {
         plan,
         here: &here.0,
         there,
         slice,
-        file_len,
+        file_len: file_len(rate, slice),
+        runs_commands,
         serial,
         far: far.as_ref(),
         jump_host: jump_host.as_ref(),
         ends,
     };
-    bench.prepare().map_err(|error| Fault::File { path: here.0.clone(), error })?;
+    let unwritable = |error| Fault::File { path: here.0.clone(), error };
+    bench.prepare().map_err(unwritable)?;
+    let login = login.min(MOST_LOGIN);
+    if let Some(client) = clients.iter().find(|client| client.scp.is_some())
+        && !runs_commands
+        && keeper.is_some()
+    {
+        bench.find_file_len(client, login).map_err(unwritable)?;
+    }
     let mut run = Run {
         target,
         plan,
@@ -139,7 +167,9 @@ pub(super) fn run(
         counts: false,
     };
     // It takes a login and two commands.
-    if plan.quick && begun.elapsed() > limit.mul_f64(LATE_SET_UP) {
+    if !runs_commands {
+        // It is among what needs a shell.
+    } else if plan.quick && begun.elapsed() > limit.mul_f64(LATE_SET_UP) {
         run.missing.push("the server's processor time of logins: for lack of time".to_owned());
     } else {
         run.acceptor = acceptor(target, &mut first);
@@ -147,18 +177,18 @@ pub(super) fn run(
         run.missing.extend(has_none.then(|| NO_ACCEPTOR.to_owned()));
     }
     // A quick run copies no small files.
-    if !plan.quick
+    if runs_commands
+        && !plan.quick
         && let Err(why) = keep_small_files(&mut first, there)
     {
         run.missing.push(format!("small files at the server: {why}"));
     }
     // A quick run saves a login.
-    if plan.quick && negotiated_suite {
+    if (plan.quick || !runs_commands) && negotiated_suite {
         run.remotes.insert(suite.name(), first);
     } else {
         first.client.close();
     }
-    let login = login.min(MOST_LOGIN);
     let mut schedule = Schedule::new(limit, cells.iter().map(|cell| guess(cell, slice, login)));
     schedule.reserve(main, LEAST_ROUNDS);
     rounds(&mut run, &cells, &bench, &mut schedule, begun, stop, tell);
@@ -172,7 +202,9 @@ pub(super) fn run(
         remote.client.close();
     }
     tell("cleaning up");
-    drop(keeper);
+    if let Some(Err(why)) = keeper.map(WorkDirectory::remove) {
+        run.missing.push(format!("files stay at the server: {why}"));
+    }
     drop(far);
     run.rows.remove_empty();
     let counted = schedule.complete().saturating_sub(usize::from(!plan.quick));
@@ -224,6 +256,7 @@ fn guess(cell: &Cell, slice: Duration, login: Duration) -> Duration {
     match cell {
         Cell::Latency => login + Duration::from_millis(200),
         Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => login + slice,
+        Cell::File(..) => slice + login * 2,
         Cell::Seal(_) => SEAL,
         Cell::Setup(_) => LOGINS_TIME + LOGIN_ENDS + login,
         Cell::Child(_, job @ Job::Keystroke) => slice * job.slices() + login * 3 + Duration::from_millis(600),

@@ -3,12 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::child::{FILE_LEN, FILES};
+use super::keeper::{KEPT, WorkDirectory};
 use super::results::Plan;
 use super::server_cpu::Acceptor;
 use crate::command::quoted;
 use crate::far_end::FarEnd;
 use crate::fault::Fault;
+use crate::sftp::Sftp;
 use crate::target::{Remote, Target};
+
+/// What is not measured where the server offers SFTP alone.
+const NEEDS_COMMANDS: &str = "without them there are no transfers through a pipe, -L, -D, -J, keystrokes, TCP alone, \
+     SSH without encryption, processor time and disk of the server";
 
 /// The TCP end at the server, and why there is none, or what is not measured with it.
 pub(super) fn far_end(target: &Target, plan: &Plan, first: &Remote) -> (Option<FarEnd>, Option<String>) {
@@ -22,6 +29,31 @@ pub(super) fn far_end(target: &Target, plan: &Plan, first: &Remote) -> (Option<F
         (Ok(end), Some(_)) => (Some(end), None),
         (Ok(end), None) => (Some(end), Some(no_port.to_owned())),
         (Err(why), _) => (None, Some(format!("TCP alone, -L and -D: {why}"))),
+    }
+}
+
+/// A directory at a server that runs no commands, and what the run lacks without them. There is none where the
+/// server does not let the user make one.
+///
+/// # Errors
+/// The server has no SFTP either.
+pub(super) fn directory_over_sftp(
+    target: &Target,
+    plan: &Plan,
+    remote: &mut Remote,
+    no_commands: &Fault,
+) -> Result<(Option<WorkDirectory>, Vec<String>), Fault> {
+    let mut sftp = Sftp::start(remote)
+        .map_err(|why| Fault::Server(format!("{no_commands}; nor is there SFTP to measure: {why}")))?;
+    let mut missing = vec![format!("{no_commands}; {NEEDS_COMMANDS}")];
+    match WorkDirectory::make_over_sftp(target, &mut sftp, &plan.remote_directory, !plan.quick) {
+        Ok(made) => Ok((Some(made), missing)),
+        Err(why) => {
+            missing.push(format!(
+                "files over SFTP: {why} (--remote-dir names a directory in which the user may make another)"
+            ));
+            Ok((None, missing))
+        }
     }
 }
 
@@ -53,8 +85,8 @@ pub(super) fn acceptor(target: &Target, first: &mut Remote) -> Option<Acceptor> 
 pub(super) fn keep_small_files(remote: &mut Remote, there: &str) -> Result<(), Fault> {
     let quoted = quoted(there);
     let script = format!(
-        "cd {quoted} && mkdir small-kept && head -c 4096 /dev/urandom >small-kept/file0 && i=1 && \
-         while [ $i -lt 100 ]; do cp small-kept/file0 small-kept/file$i; i=$((i+1)); done && echo made"
+        "cd {quoted} && mkdir {KEPT} && head -c {FILE_LEN} /dev/urandom >{KEPT}/file0 && i=1 && \
+         while [ $i -lt {FILES} ]; do cp {KEPT}/file0 {KEPT}/file$i; i=$((i+1)); done && echo made"
     );
     let shown = remote.script(&script, Duration::from_secs(30));
     if shown.text().contains("made") {

@@ -80,8 +80,10 @@ impl Results {
     /// # Errors
     /// What is wrong with it.
     pub fn from_json(value: &Value) -> Result<Self, NoResults> {
-        if value.get("longhaul_bench").and_then(Value::as_u64) != Some(VERSION) {
-            return Err(NoResults::Version { known: VERSION });
+        let version = value.get("longhaul_bench").and_then(Value::as_u64);
+        let found = version.ok_or(NoResults::Member("version"))?;
+        if found != VERSION {
+            return Err(NoResults::Version { found, known: VERSION });
         }
         if let Some(why) = value.get("error").and_then(Value::as_str) {
             return Err(NoResults::Failed(lh_client::sanitise(why)));

@@ -20,6 +20,8 @@ use crate::target::{Remote, Target};
 
 /// Why a round of a transfer that did not fail has no figure.
 const NOTHING_MOVED: &str = "nothing moved in a round";
+/// The table of files by cipher. Its beginning makes it one that the matrix of paths takes rates from.
+const FILE_TABLE: &str = "throughput by cipher and MAC, one file over SFTP, with the login";
 /// Time of a cipher alone.
 pub(super) const SEAL: Duration = Duration::from_millis(60);
 /// Logins of a cell: they are repeated for this time, and up to this number, because the server's processor
@@ -92,10 +94,20 @@ impl Run<'_> {
                 }
                 Ok(())
             }
+            Cell::File(client, suite, direction) => {
+                let Some(scp) = &client.scp else { return Ok(()) };
+                let figures = bench
+                    .copy_file(scp, *direction, &suite.keywords())
+                    .map_err(|why| why.during(format!("{FILE_TABLE}: {}", suite.name())))?;
+                for (column, unit, value) in figures {
+                    self.add(FILE_TABLE, &suite.name(), column, unit, value);
+                }
+                Ok(())
+            }
             Cell::Disks => {
                 // Measured in one round only, so that one counts.
                 let counts = std::mem::replace(&mut self.counts, true);
-                let done = self.disks();
+                let done = self.disks(bench.runs_commands);
                 self.counts = counts;
                 done
             }
@@ -109,11 +121,14 @@ impl Run<'_> {
         }
     }
 
-    fn disks(&mut self) -> Result<(), Fault> {
+    fn disks(&mut self, runs_commands: bool) -> Result<(), Fault> {
         let here = disk_here(&self.plan.local_directory)
             .map_err(|error| Fault::System { what: "the disk here".to_owned(), error })?;
         let here = here.write_rate().map_err(|why| why.during("the disk here"))?;
         self.add("ceilings", "disk of this machine", "alone", Unit::BytesPerSecond, here);
+        if !runs_commands {
+            return Ok(());
+        }
         let directory = self.plan.remote_directory.clone();
         let there = disk_there(self.remote(SUITES.first().copied())?, &directory)
             .and_then(|disk| disk.write_rate())
@@ -254,7 +269,7 @@ impl Run<'_> {
             else {
                 continue;
             };
-            match bench.login_with(&client.ssh, &setup.keywords) {
+            match bench.login_with(client, &setup.keywords) {
                 Ok((wall, cpu)) => {
                     let columns = [format!("{} wall", client.name), format!("{} client CPU", client.name)];
                     let [wall_column, cpu_column] = columns.each_ref().map(String::as_str);
