@@ -92,6 +92,15 @@ pub(super) enum Open {
     Dir(OpenDir),
 }
 
+/// Digits of each number in a handle.
+const DIGITS: usize = 8;
+
+/// Reads a number of a handle.
+fn number(digits: &[u8]) -> Option<u32> {
+    let digits: &[u8; DIGITS] = digits.try_into().ok()?;
+    digits.iter().try_fold(0, |number, digit| Some(number << 4 | char::from(*digit).to_digit(16)?))
+}
+
 struct Slot {
     /// Number of handles this slot has had. A handle used after its CLOSE so cannot reach the slot's next
     /// file.
@@ -99,7 +108,8 @@ struct Slot {
     open: Option<Open>,
 }
 
-/// All open handles. A handle is the slot's number and its generation, 4 bytes each.
+/// All open handles. A handle is the slot's number and its generation, in [`DIGITS`] hexadecimal digits each:
+/// russh-sftp's client keeps handles as text, so other bytes come back changed.
 #[derive(Default)]
 pub(super) struct Handles {
     slots: Vec<Slot>,
@@ -120,7 +130,7 @@ impl Handles {
     }
 
     /// Adds a handle. The caller has checked the limit of handles.
-    pub(super) fn insert(&mut self, open: Open) -> [u8; 8] {
+    pub(super) fn insert(&mut self, open: Open) -> Vec<u8> {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, open: None });
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
@@ -131,17 +141,12 @@ impl Handles {
             generation = place.generation;
             place.open = Some(open);
         }
-        let mut handle = [0; 8];
-        let (first, second) = handle.split_at_mut(4);
-        first.copy_from_slice(&slot.to_be_bytes());
-        second.copy_from_slice(&generation.to_be_bytes());
-        handle
+        format!("{slot:0DIGITS$x}{generation:0DIGITS$x}").into_bytes()
     }
 
     fn slot(&mut self, handle: &[u8]) -> Option<(u32, &mut Slot)> {
-        let (slot, generation) = <&[u8; 8]>::try_from(handle).ok()?.split_at(4);
-        let slot = u32::from_be_bytes(slot.try_into().ok()?);
-        let generation = u32::from_be_bytes(generation.try_into().ok()?);
+        let (slot, generation) = handle.split_at_checked(DIGITS)?;
+        let (slot, generation) = (number(slot)?, number(generation)?);
         let place = self.slots.get_mut(slot as usize)?;
         (place.generation == generation && place.open.is_some()).then_some((slot, place))
     }
