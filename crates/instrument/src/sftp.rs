@@ -19,7 +19,7 @@ use crate::target::Remote;
 /// Requests that wait for an answer at a time; the lower number is for servers that are not known to take
 /// many.
 const AT_A_TIME: [usize; 2] = [16, 64];
-/// Time limit of one [`Sftp::perform`].
+/// Longest time without anything from the server.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Kept of the server's error output, bytes.
 const KEPT: usize = 4096;
@@ -74,10 +74,14 @@ impl<'a> Sftp<'a> {
     /// # Errors
     /// The first step that the server refuses, after all others were done, or why the session has ended.
     pub(crate) fn perform(&mut self, steps: Vec<Step>) -> Result<Vec<Entry>, Fault> {
-        self.shared.borrow_mut().waiting.extend(steps.into_iter().map(Job::of));
         let begins = Instant::now();
+        {
+            let mut shared = self.shared.borrow_mut();
+            shared.waiting.extend(steps.into_iter().map(Job::of));
+            shared.heard = begins;
+        }
         let shared = Rc::clone(&self.shared);
-        let mut control = Waits { shared, channel: self.channel, begins: Some(begins), ends: begins + LIMIT };
+        let mut control = Waits { shared, channel: self.channel, begins: Some(begins) };
         let run = self.remote.client.run(&mut control);
         let mut shared = self.shared.borrow_mut();
         if let Err(error) = run {
@@ -195,6 +199,8 @@ struct Shared {
     lost: Option<String>,
     /// Error output of the server's program.
     said: Vec<u8>,
+    /// When the server last sent something, or the steps began.
+    heard: Instant,
 }
 
 impl Shared {
@@ -214,6 +220,7 @@ impl Shared {
             refusal: None,
             lost: None,
             said: Vec::new(),
+            heard: Instant::now(),
         }
     }
 
@@ -321,6 +328,7 @@ impl ChannelHandler for Handler {
         match event {
             ChannelEvent::Opened { .. } => shared.ask(cx),
             ChannelEvent::Data { ext, data } => {
+                shared.heard = Instant::now();
                 cx.consumed(data.len());
                 if ext.is_some() {
                     let room = KEPT.saturating_sub(shared.said.len()).min(data.len());
@@ -348,7 +356,6 @@ struct Waits {
     channel: ChannelId,
     /// When the jobs begin, until they have.
     begins: Option<Instant>,
-    ends: Instant,
 }
 
 impl Control for Waits {
@@ -375,7 +382,7 @@ impl Control for Waits {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        Some(self.begins.unwrap_or(self.ends))
+        Some(self.begins.unwrap_or_else(|| self.shared.borrow().heard + LIMIT))
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
@@ -387,7 +394,7 @@ impl Control for Waits {
             if shared.is_done() || shared.lost.is_some() {
                 cx.stop(0);
             }
-        } else if self.ends <= cx.now() {
+        } else if shared.heard + LIMIT <= cx.now() {
             shared.lost.get_or_insert_with(|| LATE.to_owned());
             cx.stop(0);
         }
