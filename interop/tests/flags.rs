@@ -459,7 +459,8 @@ fn the_server_s_flags() {
     // A subsystem may be defined again, as where the packages' file includes sshd's; only -d tells of it.
     lab.write("twice", "Subsystem sftp internal-sftp\nSubsystem sftp /usr/lib/openssh/sftp-server\n");
     let again = |flags: &[&str]| {
-        let args = [&["-t", "-f", &lab.arg("twice"), "-h", &key], flags].concat();
+        let file = lab.arg("twice");
+        let args = [&["-t", "-f", &file, "-h", &key], flags].concat();
         lab.run(&our("lhsshd"), &args).ok("twice").err
     };
     assert_eq!(again(&[]), "");
