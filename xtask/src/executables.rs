@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -247,10 +247,9 @@ fn run_one(job: &mut Job, limit: Duration) -> Result<bool, String> {
             break status;
         }
         if start.elapsed() > limit {
-            let waits = waits(child.id());
-            println!("tests: {} is killed after {} s; its threads:\n{waits}", job.name, limit.as_secs());
-            child.kill().map_err(failed)?;
-            break child.wait().map_err(failed)?;
+            let (status, waits) = kill(&mut child)?;
+            println!("tests: {} was killed after {} s; its threads:\n{waits}", job.name, limit.as_secs());
+            break status;
         }
         if start.elapsed() > told {
             println!("tests: {} is still running after {} s", job.name, told.as_secs());
@@ -266,23 +265,73 @@ fn run_one(job: &mut Job, limit: Duration) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// Describes what the threads of a process wait for: by the debugger where there is one, or else with the
-/// thread's name, the first 15 characters of its test's, and the function of the kernel.
-fn waits(pid: u32) -> String {
-    let number = pid.to_string();
-    let debugger = ["-batch", "-nx", "-p", &number, "-ex", "thread apply all backtrace 25"];
-    if let Ok(output) = Command::new("gdb").args(debugger).stdin(Stdio::null()).output()
-        && output.status.success()
-    {
-        return String::from_utf8_lossy(&output.stdout).into_owned();
+/// Kills an executable that hangs, and all that it has started. Returns what its threads waited for.
+///
+/// # Errors
+/// It does not end: a thread waits in the kernel where no signal reaches it.
+fn kill(child: &mut Child) -> Result<(ExitStatus, String), String> {
+    let waits = waits(child.id());
+    let pids = descendants(child.id());
+    let pids = pids.iter().map(u32::to_string);
+    // Ignored: some may have ended meanwhile.
+    let _ = Command::new("kill").arg("-KILL").args(pids).stderr(Stdio::null()).status();
+    match within(child, Duration::from_secs(10))? {
+        Some(status) => Ok((status, waits)),
+        None => Err(format!("cannot be killed; its threads:\n{waits}")),
     }
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return String::new() };
-    let line = |thread: std::io::Result<std::fs::DirEntry>| {
-        let path = thread.ok()?.path();
-        let read = |name| std::fs::read_to_string(path.join(name)).unwrap_or_default();
-        Some(format!("{} waits in {}\n", read("comm").trim_end(), read("wchan")))
+}
+
+/// Returns a process and all that it and its children have started, as far as their parents still run.
+fn descendants(pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = found.get(at) {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let children =
+            threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+        let children: Vec<u32> = children
+            .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+            .collect();
+        found.extend(children);
+        at += 1;
+    }
+    found
+}
+
+/// Waits until a process ends, for this time at most.
+fn within(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>, String> {
+    let end = Instant::now() + limit;
+    loop {
+        let status = child.try_wait().map_err(|error| error.to_string())?;
+        if status.is_some() || Instant::now() >= end {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Describes what the threads of a process wait for: each thread's name, the first 15 characters of its
+/// test's, and the function of the kernel; and their calls, where there is a debugger that may look.
+fn waits(pid: u32) -> String {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let line = |thread: std::fs::DirEntry| {
+        let read = |name| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+        format!("{} waits in {}\n", read("comm").trim_end(), read("wchan"))
     };
-    threads.filter_map(line).collect()
+    let threads: String = threads.map(line).collect();
+    threads + &calls(pid).unwrap_or_default()
+}
+
+/// Returns the calls of a process's threads.
+fn calls(pid: u32) -> Option<String> {
+    let mut debugger = Command::new("gdb");
+    debugger.args(["-batch", "-nx", "-p", &pid.to_string(), "-ex", "thread apply all backtrace 25"]);
+    let (mut child, log) = start_captured(debugger.stdin(Stdio::null())).ok()?;
+    // It waits itself for a thread that no signal reaches.
+    if within(&mut child, Duration::from_secs(60)).ok()?.is_none() {
+        let _ = child.kill();
+    }
+    read_back(log).ok().map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
 /// Returns the names of the failed tests in the output of an executable; none if it did not run to its end.
@@ -366,11 +415,27 @@ mod tests {
         let mut hangs = job("hangs", "echo 'test a ... ok'; exec sleep 100000");
         assert_eq!(run_one(&mut hangs, Duration::from_millis(300)), Ok(false));
         assert!(hangs.failed.is_empty(), "all its tests run again");
-        let mut sleeper = Command::new("sleep").arg("100000").spawn().unwrap();
-        let said = waits(sleeper.id());
-        sleeper.kill().unwrap();
-        sleeper.wait().unwrap();
-        assert!(said.contains("sleep"), "{said}");
+    }
+
+    #[test]
+    fn what_it_has_started_is_killed_too() {
+        let wait = |is_so: &dyn Fn() -> bool| {
+            let end = Instant::now() + Duration::from_secs(60);
+            while !is_so() {
+                assert!(Instant::now() < end, "not within a minute");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        let mut child = job("hangs", "sh -c 'sleep 100000; exit' & wait").command.spawn().unwrap();
+        wait(&|| descendants(child.id()).len() == 3);
+        let started = descendants(child.id());
+        let (status, waits) = kill(&mut child).unwrap();
+        assert!(!status.success() && waits.contains("sh waits in "), "{status} {waits}");
+        let has_ended = |pid: &u32| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.is_empty() || status.contains("State:\tZ")
+        };
+        wait(&|| started.iter().all(has_ended));
     }
 
     #[test]
