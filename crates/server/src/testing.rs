@@ -1,7 +1,7 @@
 //! Helpers for this crate's tests.
 
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use lh_config::ServerConfig;
@@ -14,9 +14,28 @@ pub(crate) fn close(socket: UnixStream) {
     socket.shutdown(Shutdown::Both).unwrap();
 }
 
+/// Time after which what does not come fails a test.
+pub(crate) const LATE: Duration = Duration::from_secs(60);
+
+/// Accepts a connection at a socket that does not block. The connection's messages are waited for [`LATE`].
+pub(crate) fn accept(listening: &UnixListener) -> UnixStream {
+    let end = Instant::now() + LATE;
+    loop {
+        match listening.accept() {
+            Ok((socket, _)) => {
+                socket.set_read_timeout(Some(LATE)).unwrap();
+                return socket;
+            }
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+        }
+        assert!(Instant::now() < end, "no connection");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Waits for what follows from a closed descriptor, which a child of another test may hold until its exec.
 pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + LATE;
     while !is_so() {
         assert!(Instant::now() < end, "not within a minute");
         std::thread::sleep(Duration::from_millis(10));

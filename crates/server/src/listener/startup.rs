@@ -21,6 +21,9 @@ use super::waiting::{Owner, WaitingSessions};
 /// Time after which a process counts as started even if it has not reported that it serves its client.
 const LONG_START: Duration = Duration::from_millis(200);
 
+/// Pause where the kernel lacks memory for a message.
+const LACKING: Duration = Duration::from_millis(1);
+
 /// An unauthenticated connection. See the module documentation.
 pub(super) struct Startup {
     pub(super) control: OwnedFd,
@@ -44,15 +47,19 @@ impl Startup {
         if self.handed_over < hand_over.len() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
     }
 
-    /// Sends the rest of the hand-over, as far as it fits. Never blocks: a process that is stopped or waits
+    /// Sends the rest of the hand-over, as far as it fits. Waits for no process: one that is stopped or waits
     /// for a disk must not delay other connections.
     pub(super) fn push(&mut self, hand_over: &[u8]) {
         while let Some(rest) = hand_over.get(self.handed_over..).filter(|rest| !rest.is_empty()) {
             match send(&self.control, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(sent) => self.handed_over += sent,
                 Err(Errno::INTR) => {}
-                // No room in the socket, or for a moment no memory in the kernel.
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::NOBUFS | Errno::NOMEM) => {
+                    // The socket counts as writable meanwhile, so the listener would try without a pause.
+                    std::thread::sleep(LACKING);
+                    return;
+                }
                 // The process has ended, which `reap` will notice.
                 Err(_) => self.handed_over = hand_over.len(),
             }
@@ -161,7 +168,7 @@ impl Startup {
 mod tests {
     use super::*;
     use crate::hand_over::AUTHENTICATED;
-    use crate::testing::close;
+    use crate::testing::{LATE, close};
     use lh_config::server_values::NetBlockSize;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
@@ -252,7 +259,9 @@ mod tests {
         let mut buffer = vec![0; 1 << 20];
         // The kernel may free the memory of read bytes late, and `push` finds no room until then.
         theirs.set_nonblocking(true).unwrap();
+        let end = Instant::now() + LATE;
         while got.len() < hand_over.len() {
+            assert!(Instant::now() < end, "{} bytes after a minute", got.len());
             startup.push(&hand_over);
             match theirs.read(&mut buffer) {
                 Ok(n) => got.extend_from_slice(&buffer[..n]),

@@ -34,16 +34,20 @@ fn sessions_count_for_the_account_whatever_was_typed() {
     assert_eq!((terms.name, terms.account), (name, account));
 }
 
+/// A name that no other process of these tests uses.
+fn handle(number: u8) -> Handle {
+    let mut name = [number; 16];
+    name[..4].copy_from_slice(&std::process::id().to_be_bytes());
+    Handle(name)
+}
+
 /// Runs the monitor of a session for one claim; `right` is its answer to the proof, `taken` to what follows.
 /// Returns the messages that it receives after the proof.
 fn session(number: u8, right: ToClaimant, taken: ToClaimant) -> (Handle, JoinHandle<Vec<FromClaimant>>) {
-    let mut name = [number; 16];
-    name[..4].copy_from_slice(&std::process::id().to_be_bytes());
-    let handle = Handle(name);
+    let handle = handle(number);
     let listening = crate::resuming::listen(&handle).unwrap();
-    listening.set_nonblocking(false).unwrap();
     let session = std::thread::spawn(move || {
-        let mut socket = MonitorSocket::new(listening.accept().unwrap().0).unwrap();
+        let mut socket = MonitorSocket::new(crate::testing::accept(&listening)).unwrap();
         let mut heard = Vec::new();
         while let Ok(message) = socket.receive() {
             let answer = match FromClaimant::decode(&message).unwrap() {
@@ -185,7 +189,7 @@ fn what_the_new_address_may_not_have_ends() {
 fn a_claim_of_an_ended_session_is_no_failure() {
     let mut scene = Scene::new("ResumeGrace 1m\nLogLevel VERBOSE");
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
-    let handle = Handle([70; 16]);
+    let handle = handle(70);
     assert!(matches!(scene.decide(claim(handle, &scene.user)), Ok(Verdict::Reject { .. })));
     assert_eq!(scene.monitor.asked(), Asked::Nothing);
     let log = scene.log.taken().join("\n");
@@ -198,7 +202,7 @@ fn a_claim_of_an_ended_session_is_no_failure() {
 /// Any user may listen at the address of a session that has ended.
 #[test]
 fn an_address_of_another_user_is_no_session() {
-    let handle = Handle([72; 16]);
+    let handle = handle(72);
     let (ready, is_ready) = std::sync::mpsc::channel();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let other = std::thread::spawn(move || {
@@ -206,6 +210,8 @@ fn an_address_of_another_user_is_no_session() {
         // has the same result.
         let is_other = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).is_ok();
         let listening = is_other.then(|| crate::resuming::listen(&handle).unwrap());
+        // A thread that becomes another user takes the right to open `/proc/PID/fd` from the whole process.
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable).unwrap();
         ready.send(()).unwrap();
         let _ = is_done.recv();
         drop(listening);

@@ -9,8 +9,15 @@ use lh_resume::{ClientSecret, NAME};
 use crate::key_options::KeyOptions;
 use crate::log::Level;
 use crate::resuming::{Notice, connect};
+use crate::testing::LATE;
 
 const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7);
+
+/// Ends a claimant's connection. A dropped socket may stay open for a moment: a child of another test has a
+/// copy of it until its exec.
+fn leave(claimant: &MonitorSocket) {
+    claimant.socket().shutdown(std::net::Shutdown::Both).unwrap();
+}
 
 /// A session whose user session process and client are played by the test.
 struct Scene {
@@ -34,6 +41,7 @@ impl Scene {
         let log = Log::lines(Level::Info);
         let (resumable, theirs) =
             Resumable::new(handle, &export[..], session, HERE.ip(), log.clone()).unwrap();
+        theirs.set_read_timeout(Some(LATE)).unwrap();
         let user = MonitorSocket::new(theirs).unwrap();
         let monitor = Monitor::new(crate::testing::config(""), Vec::new(), HERE, HERE, log);
         let handle = Handle(handle);
@@ -56,7 +64,9 @@ impl Scene {
             fields: request[before..].to_vec(),
             session_id: session_id.to_vec(),
         };
-        let mut claimant = MonitorSocket::new(connect(&self.handle).unwrap()).unwrap();
+        let socket = connect(&self.handle).unwrap();
+        socket.set_read_timeout(Some(LATE)).unwrap();
+        let mut claimant = MonitorSocket::new(socket).unwrap();
         claimant.send(&claim.encode()).unwrap();
         self.serve();
         let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
@@ -151,7 +161,7 @@ fn late_word_of_the_old_connection_confirms_nothing() {
         scene.serve();
         let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
         assert!(matches!(answer, ToClaimant::Accepted(_)), "{answer:?}");
-        drop(claimant);
+        leave(&claimant);
         scene.serve();
     }
     scene.claimed(b"last");
@@ -163,7 +173,7 @@ fn a_claimant_that_leaves_does_not_end_the_session() {
     for id in [b"first", b"other"] {
         let claimant = scene.claimed(id);
         scene.take(&claimant);
-        drop(claimant);
+        leave(&claimant);
         // The end of the new monitor may be noticed before the answer, or when the answer is sent.
         if id == b"other" {
             scene.serve();

@@ -307,7 +307,8 @@ mod tests {
     fn what_a_hook_leaves_running_is_killed() {
         let (mut ours, theirs) = std::io::pipe().unwrap();
         let inherited = theirs.as_raw_fd();
-        let script = format!("sleep 1000 3>/proc/{}/fd/{inherited} & exit 0", std::process::id());
+        let script =
+            format!("exec 3>/proc/{}/fd/{inherited} || exit 1; sleep 1000 & exit 0", std::process::id());
         let (verdict, _) = checked(&script, "x", |hook| hook.limit = None);
         assert_eq!(verdict, Verdict::Accepted);
         drop(theirs);
