@@ -117,7 +117,11 @@ impl Listed {
         }
         self.accept();
         let time = Instant::now();
-        for mut one in std::mem::take(&mut self.pending) {
+        let mut asking = std::mem::take(&mut self.pending).into_iter();
+        let mut order = None;
+        while order.is_none()
+            && let Some(mut one) = asking.next()
+        {
             let mut bytes = [0; LONGEST_REQUEST];
             match one.socket.read(&mut bytes) {
                 Ok(length @ 1..) => match Request::of_byte(bytes[0]) {
@@ -130,7 +134,7 @@ impl Listed {
                         if one.socket.write_all(&[ENDS]).is_ok() {
                             self.ending.push(one.socket);
                         }
-                        return Some(Order::End(one.uid));
+                        order = Some(Order::End(one.uid));
                     }
                     Some(Request::Adopt)
                         if is_own(one.uid)
@@ -141,7 +145,7 @@ impl Listed {
                         let set = one.socket.set_nonblocking(false);
                         if set.and_then(|()| one.socket.set_write_timeout(Some(TIMEOUT))).is_ok() {
                             self.listener = Some(one.socket);
-                            return Some(Order::Adopted);
+                            order = Some(Order::Adopted);
                         }
                     }
                     Some(Request::Adopt) | None => {}
@@ -153,7 +157,8 @@ impl Listed {
                 Ok(_) | Err(_) => {}
             }
         }
-        None
+        self.pending.extend(asking);
+        order
     }
 
     /// Reads the message of the listener that has adopted the session.
@@ -332,6 +337,17 @@ mod tests {
         silent.into_iter().for_each(crate::testing::close);
         assert!(listed.serve(&now(None), &control).is_none());
         assert!(listed.pending.is_empty() && listed.deadline().is_none());
+    }
+
+    #[test]
+    fn requests_behind_an_order_are_answered_in_the_next_turn() {
+        let mut listed = listed();
+        let (control, _) = control(false);
+        let _adopts = asks(&listed, &[&b"A"[..], &[7; 32]].concat());
+        let describes = asks(&listed, b"D");
+        assert!(matches!(listed.serve(&now(None), &control), Some(Order::Adopted)));
+        assert!(listed.serve(&now(None), &control).is_none());
+        assert!(Session::decode(&rest(describes)).unwrap().is_some());
     }
 
     #[test]
