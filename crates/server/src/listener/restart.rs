@@ -21,6 +21,8 @@ pub fn is_restarted() -> bool {
 
 /// Largest part of the check's output that is logged, bytes.
 const LONGEST: usize = 2048;
+/// Parts of the check's lines that are notes.
+const NOTES: [&str; 3] = [": Unsupported option ", ": Deprecated option ", "' already defined."];
 
 /// Returns the program and its arguments. An upgrade may have replaced the program's file; a restart then
 /// runs the new one. Where the file is missing, the running program is executed again.
@@ -58,8 +60,9 @@ pub(super) fn problem(options: &ListenerOptions) -> Option<String> {
         if child.wait()?.success() {
             return Ok(None);
         }
-        // "Unsupported option" lines are notes, which were already logged at the first start.
-        let is_problem = |line: &&str| !line.is_empty() && !line.contains(": Unsupported option ");
+        // Notes are no reason, and were already logged at the first start.
+        let is_note = |line: &str| NOTES.iter().any(|note| line.contains(note));
+        let is_problem = |line: &&str| !line.is_empty() && !is_note(line);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(is_problem).collect();
         Ok(Some(lines.join("; ").chars().take(LONGEST).collect()))
     };
