@@ -442,6 +442,10 @@ impl Bench<'_> {
             Direction::Down => (there, self.local("back"), "client CPU down"),
         };
         let (wall, cpu) = self.copy(program, &["-q"], &from, &to, keywords)?;
+        // The file at the server is an older one where all uploads of this length have failed.
+        if direction == Direction::Down {
+            check_len(Path::new(&to), self.file_len)?;
+        }
         Ok(moved(direction.column(), cpu_column, self.file_len as f64, wall, cpu))
     }
 
@@ -475,6 +479,15 @@ impl Bench<'_> {
     }
 }
 
+/// Fails where a copied file has another length than expected: a rate would be that of other data.
+fn check_len(path: &Path, expected: usize) -> Result<(), Fault> {
+    let len = fs::metadata(path).map_err(Fault::program(path))?.len();
+    if len == expected as u64 {
+        return Ok(());
+    }
+    Err(Fault::Client(format!("{len} bytes arrived in place of {expected}")))
+}
+
 /// Length of a file that takes about a slice of time at this rate, bytes/s.
 pub(super) fn file_len(rate: f64, slice: Duration) -> usize {
     let [least, most] = FILE_LENS;
@@ -491,6 +504,18 @@ fn moved(rate: &'static str, cpu_column: &'static str, bytes: f64, wall: f64, cp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn file_of_another_length_gives_no_rate() {
+        let directory = tempfile::tempdir().unwrap();
+        let back = directory.path().join("back");
+        assert!(matches!(check_len(&back, 0), Err(Fault::File { .. })));
+        fs::write(&back, [0; 16]).unwrap();
+        assert!(check_len(&back, 16).is_ok());
+        // Uploads of the longer file have failed, and the shorter one before is still at the server.
+        let why = check_len(&back, 256).unwrap_err().to_string();
+        assert_eq!(why, "16 bytes arrived in place of 256");
+    }
 
     #[test]
     fn peer_programs_are_beside_its_ssh() {
