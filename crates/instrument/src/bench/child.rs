@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::keeper::{KEPT, MANY};
+use super::keeper::{FILE_LEN, FILES, KEPT, MANY};
 use super::process::{Guard, children_cpu, finish, kill, no_pipes, piped, spawn, waiting};
 use super::results::Plan;
 use super::row::Unit;
@@ -16,9 +16,6 @@ use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::task::random;
 
-/// Small files of a copy, and their length, bytes.
-pub(super) const FILES: usize = 100;
-pub(super) const FILE_LEN: usize = 4096;
 /// Shortest and longest file of a copy, bytes.
 const FILE_LENS: [f64; 2] = [1e6, 256e6];
 /// How often the length of the file is tried, how many times longer than the file before it may become, and
@@ -41,6 +38,8 @@ pub(super) struct Client {
     pub(super) sftp: Option<PathBuf>,
     /// Algorithms that it has turned out not to have.
     pub(super) lacks: Vec<String>,
+    /// It is ours, and not a peer.
+    pub(super) is_ours: bool,
 }
 
 impl Client {
@@ -55,6 +54,7 @@ impl Client {
             scp: program("lhscp"),
             sftp: program("lhsftp"),
             lacks: Vec::new(),
+            is_ours: true,
         })
     }
 
@@ -71,6 +71,7 @@ impl Client {
             scp: beside("scp"),
             sftp: beside("sftp"),
             lacks: Vec::new(),
+            is_ours: false,
         }
     }
 }
@@ -182,13 +183,15 @@ impl Job {
         if !self.copies() {
             return self.run_ssh(client, bench).map(Some);
         }
+        if matches!(self, Self::SftpStart) {
+            return client.sftp.as_ref().map(|_| bench.login(client)).transpose();
+        }
         let (Some(scp), Some(sftp)) = (client.scp.as_deref(), client.sftp.as_deref()) else {
             return Ok(None);
         };
         match self {
             Self::FileUp => bench.copy_file(scp, Direction::Up, &[]).map(Some),
             Self::FileDown => bench.copy_file(scp, Direction::Down, &[]).map(Some),
-            Self::SftpStart => bench.login(client).map(Some),
             Self::FilesUp => bench
                 .copy_files(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)))
                 .map(Some),
@@ -255,15 +258,23 @@ impl Bench<'_> {
         fs::write(self.here.join("file"), random(self.file_len))
     }
 
-    /// Finds the length of a file that takes about a slice of time, with uploads of shorter ones by this
-    /// client.
-    /// `login` is the part of an upload that is none of the data's.
+    /// Finds the length of a file that takes about a slice of time, with uploads of shorter files by this
+    /// client. `login` is the part of an upload that is none of the data's; `stop` says that the user wants
+    /// an end.
     ///
     /// # Errors
     /// The local file cannot be written.
-    pub(super) fn find_file_len(&mut self, client: &Client, login: Duration) -> std::io::Result<()> {
+    pub(super) fn find_file_len(
+        &mut self,
+        client: &Client,
+        login: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> std::io::Result<()> {
         let Some(scp) = &client.scp else { return Ok(()) };
         for _ in 0..LENGTH_TRIES {
+            if stop() {
+                break;
+            }
             let (from, to) = (self.file(), self.remote("file"));
             // The figures of the run will say what is wrong.
             let Ok((wall, _)) = self.copy(scp, &["-q"], &from, &to, &[]) else { break };
