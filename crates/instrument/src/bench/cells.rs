@@ -116,11 +116,17 @@ pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool, has_j
     all.extend(SUITES.iter().copied().map(Cell::Seal));
     all.extend(setups.into_iter().map(Cell::Setup));
     for job in Job::all(has_jump_host) {
-        all.extend(clients.iter().map(|client| Cell::Child(client.clone(), job)));
+        all.extend(of_clients(clients, job));
     }
     all.extend(SUITES.iter().flat_map(|suite| files(clients, *suite)));
     all.push(Cell::Disks);
     Cells { all, main: 0 }
+}
+
+/// A job of each client that has the program for it.
+fn of_clients(clients: &[Client], job: Job) -> impl Iterator<Item = Cell> {
+    let able = clients.iter().filter(move |client| job.is_possible(client));
+    able.map(move |client| Cell::Child(client.clone(), job))
 }
 
 /// One file in both directions with a cipher and MAC, copied by our client: an older peer may copy without
@@ -140,7 +146,7 @@ pub(super) fn over_sftp(
     quick_as: Option<Suite>,
     has_files: bool,
 ) -> Cells {
-    let of_clients = |job: Job| clients.iter().map(move |client| Cell::Child(client.clone(), job));
+    let of_clients = |job: Job| of_clients(clients, job);
     let mut setups = setups.into_iter().map(Cell::Setup);
     let mut all = vec![Cell::Latency];
     let Some(usual) = quick_as else {
@@ -183,7 +189,7 @@ pub(super) fn quick(
     usual: Suite,
 ) -> Cells {
     let stream = |suite: Suite| Direction::BOTH.map(|direction| Cell::Stream(suite, direction));
-    let of_clients = |job: Job| clients.iter().map(move |client| Cell::Child(client.clone(), job));
+    let of_clients = |job: Job| of_clients(clients, job);
     let mut setups = setups.into_iter().map(Cell::Setup);
     let mut all = vec![Cell::Latency];
     all.extend(stream(usual));

@@ -74,6 +74,16 @@ impl Client {
             is_ours: false,
         }
     }
+
+    /// What it has no part in, because a program is not beside its `ssh`.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = String> {
+        let programs = [
+            ("files", "scp", self.scp.is_none()),
+            ("wildcards and SFTP sessions", "sftp", self.sftp.is_none()),
+        ];
+        let lacking = programs.into_iter().filter(|(.., is_missing)| *is_missing);
+        lacking.map(|(what, program, _)| format!("{what} of {}: there is no {program} beside it", self.name))
+    }
 }
 
 /// Task of a client.
@@ -167,39 +177,33 @@ impl Job {
         }
     }
 
-    /// True for what needs the programs beside `ssh`.
-    const fn copies(self) -> bool {
-        matches!(
-            self,
-            Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown | Self::List | Self::SftpStart
-        )
+    /// True where the client has the program for it.
+    pub(super) const fn is_possible(self, client: &Client) -> bool {
+        match self {
+            Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown => client.scp.is_some(),
+            Self::List | Self::SftpStart => client.sftp.is_some(),
+            _ => true,
+        }
     }
 
-    /// Runs it once; `None` where the client lacks the program.
+    /// Runs it once; without a figure where the client lacks the program.
     ///
     /// # Errors
     /// The client failed: its words.
-    pub(super) fn run(self, client: &Client, bench: &Bench<'_>) -> Result<Option<Vec<Figure>>, Fault> {
-        if !self.copies() {
-            return self.run_ssh(client, bench).map(Some);
-        }
-        if matches!(self, Self::SftpStart) {
-            return client.sftp.as_ref().map(|_| bench.login(client)).transpose();
-        }
-        let (Some(scp), Some(sftp)) = (client.scp.as_deref(), client.sftp.as_deref()) else {
-            return Ok(None);
-        };
-        match self {
-            Self::FileUp => bench.copy_file(scp, Direction::Up, &[]).map(Some),
-            Self::FileDown => bench.copy_file(scp, Direction::Down, &[]).map(Some),
-            Self::FilesUp => bench
-                .copy_files(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)))
-                .map(Some),
-            Self::FilesDown => {
-                let back = bench.local(&format!("back-{}", bench.serial()));
-                bench.copy_files(scp, &bench.remote(KEPT), &back).map(Some)
+    pub(super) fn run(self, client: &Client, bench: &Bench<'_>) -> Result<Vec<Figure>, Fault> {
+        match (self, client.scp.as_deref(), client.sftp.as_deref()) {
+            (Self::FileUp, Some(scp), _) => bench.copy_file(scp, Direction::Up, &[]),
+            (Self::FileDown, Some(scp), _) => bench.copy_file(scp, Direction::Down, &[]),
+            (Self::FilesUp, Some(scp), _) => {
+                bench.copy_files(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)))
             }
-            _ => bench.list(sftp).map(Some),
+            (Self::FilesDown, Some(scp), _) => {
+                let back = bench.local(&format!("back-{}", bench.serial()));
+                bench.copy_files(scp, &bench.remote(KEPT), &back)
+            }
+            (Self::List, _, Some(sftp)) => bench.list(sftp),
+            _ if self.is_possible(client) => self.run_ssh(client, bench),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -535,6 +539,10 @@ mod tests {
             fs::write(directory.path().join(name), "").unwrap();
         }
         let peer = Client::peer("x", &directory.path().join("ssh"));
-        assert_eq!((peer.scp, peer.sftp), (Some(directory.path().join("scp")), None));
+        assert_eq!((peer.scp.as_deref(), &peer.sftp), (Some(&*directory.path().join("scp")), &None));
+        let lacking: Vec<String> = peer.lacking().collect();
+        assert_eq!(lacking, ["wildcards and SFTP sessions of x: there is no sftp beside it"]);
+        // Without a program a job would take no time, and have round after round.
+        assert!(Job::FileUp.is_possible(&peer) && !Job::List.is_possible(&peer));
     }
 }

@@ -108,6 +108,7 @@ fn measure(
     }
     let has_copier = clients.iter().any(|client| client.scp.is_some());
     clients.extend(plan.peers.iter().map(|(name, path)| Client::peer(name, path)));
+    missing.extend(clients.iter().flat_map(Client::lacking));
     let has_port = plan.tcp_port.is_some();
     let mut far = None;
     if runs_commands && (has_port || !plan.quick) {
@@ -138,7 +139,6 @@ fn measure(
                 directory_over_sftp(target, plan, &mut first, &no_commands, stop, directory)?;
             missing.extend(without);
             first.client.close();
-            missing.extend(clients.iter().filter_map(without_sftp));
             has_files
         }
     };
@@ -256,12 +256,6 @@ fn measure(
         rows: run.rows,
         missing: run.missing,
     })
-}
-
-/// Why a client takes no part where the server offers SFTP alone.
-fn without_sftp(client: &Client) -> Option<String> {
-    let lacks = client.sftp.is_none();
-    lacks.then(|| format!("logins with {}: there is no sftp beside it", client.name))
 }
 
 /// Measures cell after cell as the schedule has them.

@@ -91,7 +91,7 @@ impl Run<'_> {
                 let figures = job
                     .run(client, bench)
                     .map_err(|why| why.during(format!("{} ({})", job.table(), job.row(client))))?;
-                for (column, unit, value) in figures.into_iter().flatten() {
+                for (column, unit, value) in figures {
                     self.add(job.table(), &job.row(client), column, unit, value);
                 }
                 Ok(())
