@@ -59,11 +59,13 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     done.unwrap_or_else(|fault| fault.report(CANNOT))
 }
 
-/// Returns what becomes true with the first signal, and stays so. The signals are not blocked, because
-/// clients that are started would inherit that, and never end when they are told to.
+/// Returns what becomes true with the first signal, and stays so. A second signal ends the program at once,
+/// but for SIGHUP: a terminal that is closed sends it twice, itself and by the shell. The signals are not
+/// blocked, because clients that are started would inherit that, and never end when they are told to.
 fn stopper() -> Result<impl Fn() -> bool, Fault> {
     let signals = [Signal::INT, Signal::TERM, Signal::HUP];
-    signals::on_first(&signals, drop).map_err(Fault::system("signals"))?;
+    let restore = |_| signals::restore_defaults(&[Signal::INT, Signal::TERM]);
+    signals::on_first(&signals, restore).map_err(Fault::system("signals"))?;
     Ok(signals::has_come)
 }
 

@@ -95,12 +95,16 @@ pub(super) struct Cells {
 }
 
 /// Note about measurements that a quick run omits.
-pub(super) const LEFT_TO_LONG_RUN: &str = "left to a run without --quick: further ciphers and MACs, host keys, user keys, \
-     forwards, keystrokes, small files, ceilings, disks";
+pub(super) const LEFT_TO_LONG_RUN: &str = "left to a run without --quick: further ciphers and MACs, host \
+     keys, user keys, forwards, keystrokes, small files, ceilings, disks";
 
 /// Like [`LEFT_TO_LONG_RUN`], where the server offers SFTP and runs no commands.
-pub(super) const LEFT_TO_LONG_SFTP_RUN: &str = "left to a run without --quick: further ciphers and MACs, host keys, \
-     user keys, small files, a wildcard, each cipher alone, the disk of this machine";
+pub(super) const LEFT_TO_LONG_SFTP_RUN: &str = "left to a run without --quick: further ciphers and MACs, \
+     host keys, user keys, small files, a wildcard, each cipher alone, the disk of this machine";
+
+/// Like [`LEFT_TO_LONG_SFTP_RUN`], where there is no directory for files.
+pub(super) const LEFT_TO_LONG_RUN_WITHOUT_FILES: &str =
+    "left to a run without --quick: host keys, user keys, each cipher alone, the disk of this machine";
 
 /// The cells of a long run.
 pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool, has_jump_host: bool) -> Cells {
@@ -112,17 +116,23 @@ pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool, has_j
     all.extend(SUITES.iter().copied().map(Cell::Seal));
     all.extend(setups.into_iter().map(Cell::Setup));
     for job in Job::all(has_jump_host) {
-        all.extend(clients.iter().map(|client| Cell::Child(client.clone(), job)));
+        all.extend(of_clients(clients, job));
     }
     all.extend(SUITES.iter().flat_map(|suite| files(clients, *suite)));
     all.push(Cell::Disks);
     Cells { all, main: 0 }
 }
 
-/// One file in both directions with a cipher and MAC, copied by the first client: ours, where it is
-/// installed.
+/// A job of each client that has the program for it.
+fn of_clients(clients: &[Client], job: Job) -> impl Iterator<Item = Cell> {
+    let able = clients.iter().filter(move |client| job.is_possible(client));
+    able.map(move |client| Cell::Child(client.clone(), job))
+}
+
+/// One file in both directions with a cipher and MAC, copied by our client: an older peer may copy without
+/// SFTP.
 fn files(clients: &[Client], suite: Suite) -> Vec<Cell> {
-    let copier = clients.iter().find(|client| client.scp.is_some());
+    let copier = clients.iter().find(|client| client.is_ours && client.scp.is_some());
     let file =
         |client: &Client| Direction::BOTH.map(|direction| Cell::File(client.clone(), suite, direction));
     copier.map(file).into_iter().flatten().collect()
@@ -134,35 +144,35 @@ pub(super) fn over_sftp(
     setups: Vec<Setup>,
     clients: &[Client],
     quick_as: Option<Suite>,
-    has_directory: bool,
+    has_files: bool,
 ) -> Cells {
-    let of_clients = |job: Job| clients.iter().map(move |client| Cell::Child(client.clone(), job));
+    let of_clients = |job: Job| of_clients(clients, job);
     let mut setups = setups.into_iter().map(Cell::Setup);
     let mut all = vec![Cell::Latency];
     let Some(usual) = quick_as else {
-        if has_directory {
+        if has_files {
             all.extend(SUITES.iter().flat_map(|suite| files(clients, *suite)));
         }
         all.extend(SUITES.iter().copied().map(Cell::Seal));
         all.extend(setups);
         let needs_none = |job: &Job| *job == Job::SftpStart;
         all.extend(
-            Job::OVER_SFTP.into_iter().filter(|job| has_directory || needs_none(job)).flat_map(of_clients),
+            Job::OVER_SFTP.into_iter().filter(|job| has_files || needs_none(job)).flat_map(of_clients),
         );
         all.push(Cell::Disks);
         return Cells { all, main: 0 };
     };
-    if has_directory {
+    if has_files {
         all.extend(files(clients, usual));
     }
     all.extend(setups.next());
     all.extend(of_clients(Job::SftpStart));
-    if has_directory && clients.len() > 1 {
+    if has_files && clients.len() > 1 {
         all.extend([Job::FileUp, Job::FileDown].into_iter().flat_map(of_clients));
     }
     let main = all.len();
     all.extend(setups);
-    if has_directory {
+    if has_files {
         let other = SUITES.iter().copied().find(|suite| *suite != usual);
         all.extend(other.into_iter().flat_map(|suite| files(clients, suite)));
     }
@@ -179,7 +189,7 @@ pub(super) fn quick(
     usual: Suite,
 ) -> Cells {
     let stream = |suite: Suite| Direction::BOTH.map(|direction| Cell::Stream(suite, direction));
-    let of_clients = |job: Job| clients.iter().map(move |client| Cell::Child(client.clone(), job));
+    let of_clients = |job: Job| of_clients(clients, job);
     let mut setups = setups.into_iter().map(Cell::Setup);
     let mut all = vec![Cell::Latency];
     all.extend(stream(usual));
@@ -232,6 +242,7 @@ mod tests {
             scp: Some("scp".into()),
             sftp: Some("sftp".into()),
             lacks: Vec::new(),
+            is_ours: true,
         };
         let needs_command = |cell: &Cell| match cell {
             Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => true,
@@ -250,12 +261,15 @@ mod tests {
             let Cells { all, .. } = over_sftp(Vec::new(), &clients, quick_as, false);
             assert!(!all.iter().any(needs_command) && !all.iter().any(needs_directory), "{all:?}");
         }
+        // Files by cipher are those of our client.
+        let peer = [Client { is_ours: false, ..clients[0].clone() }];
+        assert!(files(&peer, SUITES[0]).is_empty() && files(&clients, SUITES[0]).len() == 2);
         // A quick run is about the cipher of the connection.
         let Cells { all, main } = over_sftp(Vec::new(), &clients, Some(SUITES[1]), true);
-        let files = |cells: &[Cell]| {
+        let suites = |cells: &[Cell]| {
             let suite = |cell: &Cell| if let Cell::File(_, suite, _) = cell { Some(*suite) } else { None };
             cells.iter().filter_map(suite).collect::<Vec<_>>()
         };
-        assert_eq!((files(&all[..main]), files(&all[main..])), (vec![SUITES[1]; 2], vec![SUITES[0]; 2]));
+        assert_eq!((suites(&all[..main]), suites(&all[main..])), (vec![SUITES[1]; 2], vec![SUITES[0]; 2]));
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::keeper::{KEPT, MANY};
+use super::keeper::{FILE_LEN, FILES, KEPT, MANY};
 use super::process::{Guard, children_cpu, finish, kill, no_pipes, piped, spawn, waiting};
 use super::results::Plan;
 use super::row::Unit;
@@ -16,9 +16,6 @@ use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::task::random;
 
-/// Small files of a copy, and their length, bytes.
-pub(super) const FILES: usize = 100;
-pub(super) const FILE_LEN: usize = 4096;
 /// Shortest and longest file of a copy, bytes.
 const FILE_LENS: [f64; 2] = [1e6, 256e6];
 /// How often the length of the file is tried, how many times longer than the file before it may become, and
@@ -41,6 +38,8 @@ pub(super) struct Client {
     pub(super) sftp: Option<PathBuf>,
     /// Algorithms that it has turned out not to have.
     pub(super) lacks: Vec<String>,
+    /// It is ours, and not a peer.
+    pub(super) is_ours: bool,
 }
 
 impl Client {
@@ -55,6 +54,7 @@ impl Client {
             scp: program("lhscp"),
             sftp: program("lhsftp"),
             lacks: Vec::new(),
+            is_ours: true,
         })
     }
 
@@ -71,7 +71,18 @@ impl Client {
             scp: beside("scp"),
             sftp: beside("sftp"),
             lacks: Vec::new(),
+            is_ours: false,
         }
+    }
+
+    /// What it has no part in, because a program is not beside its `ssh`.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = String> {
+        let programs = [
+            ("files", "scp", self.scp.is_none()),
+            ("wildcards and SFTP sessions", "sftp", self.sftp.is_none()),
+        ];
+        let lacking = programs.into_iter().filter(|(.., is_missing)| *is_missing);
+        lacking.map(|(what, program, _)| format!("{what} of {}: there is no {program} beside it", self.name))
     }
 }
 
@@ -166,37 +177,33 @@ impl Job {
         }
     }
 
-    /// True for what needs the programs beside `ssh`.
-    const fn copies(self) -> bool {
-        matches!(
-            self,
-            Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown | Self::List | Self::SftpStart
-        )
+    /// True where the client has the program for it.
+    pub(super) const fn is_possible(self, client: &Client) -> bool {
+        match self {
+            Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown => client.scp.is_some(),
+            Self::List | Self::SftpStart => client.sftp.is_some(),
+            _ => true,
+        }
     }
 
-    /// Runs it once; `None` where the client lacks the program.
+    /// Runs it once; without a figure where the client lacks the program.
     ///
     /// # Errors
     /// The client failed: its words.
-    pub(super) fn run(self, client: &Client, bench: &Bench<'_>) -> Result<Option<Vec<Figure>>, Fault> {
-        if !self.copies() {
-            return self.run_ssh(client, bench).map(Some);
-        }
-        let (Some(scp), Some(sftp)) = (client.scp.as_deref(), client.sftp.as_deref()) else {
-            return Ok(None);
-        };
-        match self {
-            Self::FileUp => bench.copy_file(scp, Direction::Up, &[]).map(Some),
-            Self::FileDown => bench.copy_file(scp, Direction::Down, &[]).map(Some),
-            Self::SftpStart => bench.login(client).map(Some),
-            Self::FilesUp => bench
-                .copy_files(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)))
-                .map(Some),
-            Self::FilesDown => {
-                let back = bench.local(&format!("back-{}", bench.serial()));
-                bench.copy_files(scp, &bench.remote(KEPT), &back).map(Some)
+    pub(super) fn run(self, client: &Client, bench: &Bench<'_>) -> Result<Vec<Figure>, Fault> {
+        match (self, client.scp.as_deref(), client.sftp.as_deref()) {
+            (Self::FileUp, Some(scp), _) => bench.copy_file(scp, Direction::Up, &[]),
+            (Self::FileDown, Some(scp), _) => bench.copy_file(scp, Direction::Down, &[]),
+            (Self::FilesUp, Some(scp), _) => {
+                bench.copy_files(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)))
             }
-            _ => bench.list(sftp).map(Some),
+            (Self::FilesDown, Some(scp), _) => {
+                let back = bench.local(&format!("back-{}", bench.serial()));
+                bench.copy_files(scp, &bench.remote(KEPT), &back)
+            }
+            (Self::List, _, Some(sftp)) => bench.list(sftp),
+            _ if self.is_possible(client) => self.run_ssh(client, bench),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -255,15 +262,23 @@ impl Bench<'_> {
         fs::write(self.here.join("file"), random(self.file_len))
     }
 
-    /// Finds the length of a file that takes about a slice of time, with uploads of shorter ones by this
-    /// client.
-    /// `login` is the part of an upload that is none of the data's.
+    /// Finds the length of a file that takes about a slice of time, with uploads of shorter files by this
+    /// client. `login` is the part of an upload that is none of the data's; `stop` says that the user wants
+    /// an end.
     ///
     /// # Errors
     /// The local file cannot be written.
-    pub(super) fn find_file_len(&mut self, client: &Client, login: Duration) -> std::io::Result<()> {
+    pub(super) fn find_file_len(
+        &mut self,
+        client: &Client,
+        login: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> std::io::Result<()> {
         let Some(scp) = &client.scp else { return Ok(()) };
         for _ in 0..LENGTH_TRIES {
+            if stop() {
+                break;
+            }
             let (from, to) = (self.file(), self.remote("file"));
             // The figures of the run will say what is wrong.
             let Ok((wall, _)) = self.copy(scp, &["-q"], &from, &to, &[]) else { break };
@@ -442,6 +457,10 @@ impl Bench<'_> {
             Direction::Down => (there, self.local("back"), "client CPU down"),
         };
         let (wall, cpu) = self.copy(program, &["-q"], &from, &to, keywords)?;
+        // The file at the server is an older one where all uploads of this length have failed.
+        if direction == Direction::Down {
+            check_len(Path::new(&to), self.file_len)?;
+        }
         Ok(moved(direction.column(), cpu_column, self.file_len as f64, wall, cpu))
     }
 
@@ -475,6 +494,15 @@ impl Bench<'_> {
     }
 }
 
+/// Fails where a copied file has another length than expected: a rate would be that of other data.
+fn check_len(path: &Path, expected: usize) -> Result<(), Fault> {
+    let len = fs::metadata(path).map_err(Fault::program(path))?.len();
+    if len == expected as u64 {
+        return Ok(());
+    }
+    Err(Fault::Client(format!("{len} bytes arrived in place of {expected}")))
+}
+
 /// Length of a file that takes about a slice of time at this rate, bytes/s.
 pub(super) fn file_len(rate: f64, slice: Duration) -> usize {
     let [least, most] = FILE_LENS;
@@ -493,12 +521,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn file_of_another_length_gives_no_rate() {
+        let directory = tempfile::tempdir().unwrap();
+        let back = directory.path().join("back");
+        assert!(matches!(check_len(&back, 0), Err(Fault::File { .. })));
+        fs::write(&back, [0; 16]).unwrap();
+        assert!(check_len(&back, 16).is_ok());
+        // Uploads of the longer file have failed, and the shorter one before is still at the server.
+        let why = check_len(&back, 256).unwrap_err().to_string();
+        assert_eq!(why, "16 bytes arrived in place of 256");
+    }
+
+    #[test]
     fn peer_programs_are_beside_its_ssh() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["ssh", "scp"] {
             fs::write(directory.path().join(name), "").unwrap();
         }
         let peer = Client::peer("x", &directory.path().join("ssh"));
-        assert_eq!((peer.scp, peer.sftp), (Some(directory.path().join("scp")), None));
+        assert_eq!((peer.scp.as_deref(), &peer.sftp), (Some(&*directory.path().join("scp")), &None));
+        let lacking: Vec<String> = peer.lacking().collect();
+        assert_eq!(lacking, ["wildcards and SFTP sessions of x: there is no sftp beside it"]);
+        // Without a program a job would take no time, and have round after round.
+        assert!(Job::FileUp.is_possible(&peer) && !Job::List.is_possible(&peer));
     }
 }

@@ -129,8 +129,8 @@ fn grid(pairs: &[Pair], out: &mut String) {
 /// The result of one path in a cell of the matrix.
 fn path(pair: &Pair, middle: f64) -> String {
     match (pair.rates(), &pair.result) {
-        (Some(rates @ [up, down]), _) => {
-            let mark = if matrix::is_slow(rates, middle) { " <strong>slow</strong>" } else { "" };
+        (Some([up, down]), _) => {
+            let mark = if pair.is_slow(middle) { " <strong>slow</strong>" } else { "" };
             format!(
                 "<span data-up=\"{up}\" data-down=\"{down}\">{}, {}</span>{mark}",
                 whole(&rate(up)),

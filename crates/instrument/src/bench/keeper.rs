@@ -5,35 +5,43 @@
 
 use std::rc::Rc;
 
-use super::child::{FILE_LEN, FILES};
 use crate::command::quoted;
 use crate::fault::Fault;
 use crate::held::Held;
-use crate::sftp::{Sftp, Step};
+use crate::sftp::{OnStop, Outcome, Sftp, Step};
 use crate::target::Target;
 use crate::task::random;
 
 /// Entries of the large directory.
-pub(crate) const MANY: usize = 2000;
+pub(super) const MANY: usize = 2000;
+/// Small files of a copy, and their length, bytes.
+pub(super) const FILES: usize = 100;
+pub(super) const FILE_LEN: usize = 4096;
 /// Subdirectory of the small files that downloads copy.
 pub(super) const KEPT: &str = "small-kept";
 
-/// The directory; removed when dropped.
-pub(crate) struct WorkDirectory {
+/// The directory. [`remove`](Self::remove) removes it.
+#[must_use]
+pub(super) struct WorkDirectory {
     /// Its path, as SFTP and shells understand it.
-    pub(crate) path: String,
+    pub(super) path: String,
     remover: Remover,
 }
 
 /// What removes the directory.
 enum Remover {
     /// A command at the server, which ends when this is dropped.
-    Command {
-        _held: Held,
-    },
+    Command { _held: Held },
     /// This process, over a new connection.
-    Sftp(Target),
-    Removed,
+    Sftp(Box<Target>),
+}
+
+/// What is in the directory at the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Nothing,
+    /// The subdirectories of many entries and of small files.
+    Files,
 }
 
 impl WorkDirectory {
@@ -41,7 +49,7 @@ impl WorkDirectory {
     ///
     /// # Errors
     /// It cannot be made.
-    pub(crate) fn start(target: &Target, parent: &str, many: usize) -> Result<Self, Fault> {
+    pub(super) fn start(target: &Target, parent: &str, many: usize) -> Result<Self, Fault> {
         let path = path_in(parent);
         let quoted = quoted(&path);
         let script = format!(
@@ -53,56 +61,59 @@ impl WorkDirectory {
         Ok(Self { path, remover: Remover::Command { _held: command } })
     }
 
-    /// Like [`start`](Self::start), over SFTP. With `has_files`, the subdirectories of many entries and of small
-    /// files are there, too.
-    ///
-    /// # Errors
-    /// It cannot be made: the server's words.
-    pub(crate) fn make_over_sftp(
-        target: &Target,
-        sftp: &mut Sftp<'_>,
-        parent: &str,
-        has_files: bool,
-    ) -> Result<Self, Fault> {
-        let path = path_in(parent);
-        sftp.perform(vec![Step::MakeDirectory(path.clone())])?;
-        // From here on it is removed, whatever fails.
-        let directory = Self { path: path.clone(), remover: Remover::Sftp(target.clone()) };
-        if has_files {
-            let [large, small] = ["many", KEPT].map(|name| format!("{path}/{name}"));
-            sftp.perform([&large, &small].map(|path| Step::MakeDirectory(path.clone())).to_vec())?;
-            let (nothing, data): (Rc<[u8]>, Rc<[u8]>) = (Rc::new([]), random(FILE_LEN).into());
-            let entry = |index| Step::MakeFile(format!("{large}/file{index}.dat"), Rc::clone(&nothing));
-            let file = |index| Step::MakeFile(format!("{small}/file{index}"), Rc::clone(&data));
-            sftp.perform((0..MANY).map(entry).chain((0..FILES).map(file)).collect())?;
-        }
-        Ok(directory)
+    /// A directory below `parent` that [`make_over_sftp`](Self::make_over_sftp) makes. It exists before the
+    /// first request, because the server may do a request whose answer is lost.
+    pub(super) fn over_sftp(target: &Target, parent: &str) -> Self {
+        Self { path: path_in(parent), remover: Remover::Sftp(Box::new(target.clone())) }
     }
 
-    /// Removes the directory.
+    /// Makes the directory itself.
     ///
     /// # Errors
-    /// Its files stay at the server: why.
-    pub(crate) fn remove(mut self) -> Result<(), Fault> {
-        self.take_away()
+    /// Why the session has ended: the directory may be at the server. The server's refusal is in the result.
+    pub(super) fn make_over_sftp(&self, sftp: &mut Sftp<'_>) -> Result<Outcome, Fault> {
+        sftp.perform(vec![Step::MakeDirectory(self.path.clone())])
     }
 
-    fn take_away(&mut self) -> Result<(), Fault> {
-        // A command begins to remove the directory here, and its connection ends after that.
-        let Remover::Sftp(target) = std::mem::replace(&mut self.remover, Remover::Removed) else {
+    /// Makes what is in it at the beginning.
+    ///
+    /// # Errors
+    /// The server's refusal, or why the session has ended.
+    pub(super) fn fill_over_sftp(&self, sftp: &mut Sftp<'_>, content: Content) -> Result<(), Fault> {
+        if content == Content::Nothing {
             return Ok(());
-        };
-        let mut remote = target.connect(&[])?;
-        let removed = Sftp::start(&mut remote).and_then(|mut sftp| sftp.remove_tree(&self.path));
-        remote.client.close();
-        removed
+        }
+        let [large, small] = ["many", KEPT].map(|name| format!("{}/{name}", self.path));
+        sftp.perform([&large, &small].map(|path| Step::MakeDirectory(path.clone())).to_vec())?.all_done()?;
+        let (nothing, data): (Rc<[u8]>, Rc<[u8]>) = (Rc::new([]), random(FILE_LEN).into());
+        let entry = |index| Step::MakeFile(format!("{large}/file{index}.dat"), Rc::clone(&nothing));
+        let file = |index| Step::MakeFile(format!("{small}/file{index}"), Rc::clone(&data));
+        sftp.perform((0..MANY).map(entry).chain((0..FILES).map(file)).collect())?.all_done()
     }
-}
 
-impl Drop for WorkDirectory {
-    fn drop(&mut self) {
-        // Only a run that fails has not called `remove`: its fault is the one to tell.
-        let _ = self.take_away();
+    /// What a user reads while the directory is removed.
+    pub(super) fn removal_notice(&self) -> String {
+        match self.remover {
+            Remover::Command { .. } => "cleaning up".to_owned(),
+            Remover::Sftp(_) => format!("removing {} at the server; a second ^C leaves it there", self.path),
+        }
+    }
+
+    /// Removes the directory. `stop` says that the user wants an end: then the server has less time.
+    ///
+    /// # Errors
+    /// The directory, or a part of it, stays at the server: its path, and why.
+    pub(super) fn remove(self, stop: &dyn Fn() -> bool) -> Result<(), Fault> {
+        // A command begins to remove the directory when it is dropped, and its connection ends after that.
+        let Remover::Sftp(target) = &self.remover else { return Ok(()) };
+        let remove = || {
+            let mut remote = target.connect(&[])?;
+            let removed = Sftp::start(&mut remote, stop, OnStop::Hurry)
+                .and_then(|mut sftp| sftp.remove_tree(&self.path));
+            remote.client.close();
+            removed
+        };
+        remove().map_err(|why: Fault| why.during(format!("{} stays at the server", self.path)))
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::results::Results;
 use super::row::one_line;
+use super::run::FILE_TABLE;
 use crate::fault::{BadList, NoResults};
 use crate::stats::{median, rate};
 
@@ -70,23 +71,33 @@ impl Pair {
 
     /// Highest median rates up and down, bytes/s.
     pub(super) fn rates(&self) -> Option<[f64; 2]> {
+        self.rates_of_pipes().or_else(|| self.rates_of(|table| table.starts_with(FILE_TABLE)))
+    }
+
+    /// Rates without the login in them, which can be compared with those of other paths.
+    fn rates_of_pipes(&self) -> Option<[f64; 2]> {
+        self.rates_of(|table| !table.starts_with(FILE_TABLE))
+    }
+
+    fn rates_of(&self, is_one: impl Fn(&str) -> bool) -> Option<[f64; 2]> {
         let rows = &self.result.as_ref().ok()?.rows.0;
         let best = |column: &str| {
-            let of = rows.iter().filter(|row| row.table.starts_with("throughput") && row.column == column);
+            let is_it = |table: &str| table.starts_with("throughput") && is_one(table);
+            let of = rows.iter().filter(|row| is_it(&row.table) && row.column == column);
             of.map(super::row::Row::median).reduce(f64::max)
         };
         Some([best("up")?, best("down")?])
+    }
+
+    /// Whether the path is much slower than the median, where that can be told.
+    pub(super) fn is_slow(&self, middle: f64) -> bool {
+        self.rates_of_pipes().is_some_and(|[up, down]| up.min(down) < middle / 2.0)
     }
 }
 
 /// Median of the rates of all paths in both directions, bytes/s.
 pub(super) fn middle(pairs: &[Pair]) -> f64 {
-    median(pairs.iter().filter_map(Pair::rates).flatten()).unwrap_or(0.0)
-}
-
-/// Whether a path with these rates up and down is much slower than the median.
-pub(super) fn is_slow([up, down]: [f64; 2], middle: f64) -> bool {
-    up.min(down) < middle / 2.0
+    median(pairs.iter().filter_map(Pair::rates_of_pipes).flatten()).unwrap_or(0.0)
 }
 
 /// Number of paths that are much slower than the others.
@@ -98,7 +109,11 @@ pub(super) fn summary(pairs: &[Pair]) -> String {
         return format!("None of {} paths was measured.", pairs.len());
     }
     let middle = middle(pairs);
-    let slow = pairs.iter().filter_map(Pair::rates).filter(|rates| is_slow(*rates, middle)).count();
+    let slow = pairs.iter().filter(|pair| pair.is_slow(middle)).count();
+    // Paths to servers that offer SFTP alone have no rate that can be compared.
+    if middle <= 0.0 {
+        return format!("{} paths have rates with the login only, which are not compared.", pairs.len());
+    }
     format!(
         "{slow} of {} paths have less than half the median of all ({}) in a direction.",
         pairs.len(),
@@ -117,7 +132,7 @@ pub fn matrix(pairs: &[Pair]) -> String {
         let from = pair.measuring_host();
         match (pair.rates(), &pair.result) {
             (Some([up, down]), _) => {
-                let mark = if is_slow([up, down], middle) { "  slow" } else { "" };
+                let mark = if pair.is_slow(middle) { "  slow" } else { "" };
                 let _ = writeln!(
                     out,
                     "{from:<width$}  {:<to$}  {:>12}  {:>12}{mark}",
@@ -178,6 +193,18 @@ mod tests {
         assert!(text.contains("refused") && text.contains("1 of 3 paths"), "{text}");
         // A job array may have more jobs than the list has paths.
         assert!(matrix(&[]).ends_with("\n\nThere is no path in this share of the list.\n"));
+    }
+
+    #[test]
+    fn rates_with_the_login_are_shown_and_not_compared() {
+        let mut pairs = pairs();
+        if let Ok(results) = &mut pairs[1].result {
+            results.rows.0.iter_mut().for_each(|row| row.table = FILE_TABLE.to_owned());
+        }
+        let text = matrix(&pairs);
+        assert!(text.lines().any(|line| line.contains("b2") && line.ends_with("100 MB/s")), "{text}");
+        assert!(text.contains("0 of 3 paths"), "{text}");
+        assert!(summary(&pairs[1..]).contains("rates with the login only"), "{}", summary(&pairs[1..]));
     }
 
     #[test]

@@ -5,12 +5,15 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::cells::{
-    Cell, Cells, LEFT_TO_LONG_RUN, LEFT_TO_LONG_SFTP_RUN, SUITES, long, over_sftp, quick, usual,
+    Cell, Cells, LEFT_TO_LONG_RUN, LEFT_TO_LONG_RUN_WITHOUT_FILES, LEFT_TO_LONG_SFTP_RUN, SUITES, long,
+    over_sftp, quick, usual,
 };
 use super::child::{Bench, Client, Job, file_len};
 use super::keeper::{MANY, WorkDirectory};
 use super::offer::Offer;
-use super::prepare::{Scratch, acceptor, directory_over_sftp, far_end, jump_host_plan, keep_small_files};
+use super::prepare::{
+    Scratch, acceptor, directory_over_sftp, far_end, jump_host_plan, keep_small_files, refusal_of_commands,
+};
 use super::results::{Plan, Results};
 use super::row::{LEAST_VALUES, Rows};
 use super::run::{LOGIN_ENDS, LOGINS_TIME, Run, SEAL};
@@ -42,13 +45,35 @@ fn clean_up(time: Duration) -> Duration {
     (time / 10).min(Duration::from_secs(2))
 }
 
-/// Measures in rounds until the time is up.
+/// Measures in rounds until the time is up, and removes the files of the run.
 ///
 /// # Errors
 /// The host cannot be reached, or the login is refused.
 pub(super) fn run(
     target: &Target,
     plan: &Plan,
+    stop: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Results, Fault> {
+    let mut directory = None;
+    let measured = measure(target, plan, &mut directory, stop, tell);
+    let Some(directory) = directory else { return measured };
+    tell(&directory.removal_notice());
+    match (measured, directory.remove(stop)) {
+        (measured, Ok(())) => measured,
+        (Ok(mut results), Err(why)) => {
+            results.missing.push(why.to_string());
+            Ok(results)
+        }
+        (Err(fault), Err(why)) => Err(Fault::Server(format!("{fault}; {why}"))),
+    }
+}
+
+/// Measures in rounds. `directory` becomes what has to be removed at the end, also after a failure.
+fn measure(
+    target: &Target,
+    plan: &Plan,
+    directory: &mut Option<WorkDirectory>,
     stop: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Results, Fault> {
@@ -75,13 +100,15 @@ pub(super) fn run(
         let target = target.clone();
         std::thread::spawn(move || Offer::of(&target))
     };
-    let no_commands = first.system().err();
+    let no_commands = refusal_of_commands(target, &mut first)?;
     let runs_commands = no_commands.is_none();
     let mut clients: Vec<Client> = Client::ours().into_iter().collect();
     if clients.is_empty() {
         missing.push("lhssh, lhscp and lhsftp as clients: they are not beside this program".to_owned());
     }
+    let has_copier = clients.iter().any(|client| client.scp.is_some());
     clients.extend(plan.peers.iter().map(|(name, path)| Client::peer(name, path)));
+    missing.extend(clients.iter().flat_map(Client::lacking));
     let has_port = plan.tcp_port.is_some();
     let mut far = None;
     if runs_commands && (has_port || !plan.quick) {
@@ -95,21 +122,33 @@ pub(super) fn run(
     let offer = offer.join().unwrap_or_default();
     let setups = setups(&first.options, &offer, plan.quick);
     tell("preparing a directory at the server");
-    let keeper = keeper.join().map_err(|_| Fault::Late("the directory was not made in time"))?;
-    let keeper = match no_commands {
-        None => Some(keeper?),
+    let has_files = match no_commands {
+        None => {
+            let made = keeper.join().map_err(|_| Fault::Late("the directory was not made in time"))?;
+            *directory = Some(made?);
+            true
+        }
         Some(no_commands) => {
+            // A forced SFTP server keeps the command waiting that makes the directory: its thread ends by
+            // itself.
+            drop(keeper);
             // The command that it refused may have broken its connection.
             first.client.close();
             first = target.connect(&[])?;
-            let (made, why) = directory_over_sftp(target, plan, &mut first, &no_commands)?;
-            missing.extend(why);
-            made
+            let (has_files, without) =
+                directory_over_sftp(target, plan, &mut first, &no_commands, stop, directory)?;
+            missing.extend(without);
+            first.client.close();
+            has_files
         }
     };
+    if !runs_commands && has_files && !has_copier {
+        missing.push("one file by cipher and MAC: lhscp is not beside this program".to_owned());
+    }
     let Cells { all: cells, main } = if !runs_commands {
-        missing.extend(plan.quick.then(|| LEFT_TO_LONG_SFTP_RUN.to_owned()));
-        over_sftp(setups, &clients, plan.quick.then_some(suite), keeper.is_some())
+        let left = if has_files { LEFT_TO_LONG_SFTP_RUN } else { LEFT_TO_LONG_RUN_WITHOUT_FILES };
+        missing.extend(plan.quick.then(|| left.to_owned()));
+        over_sftp(setups, &clients, plan.quick.then_some(suite), has_files)
     } else if plan.quick {
         missing.push(LEFT_TO_LONG_RUN.to_owned());
         quick(setups, &clients, has_port, jump_host.is_some(), suite)
@@ -131,7 +170,7 @@ pub(super) fn run(
         true => first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate,
         false => 0.0,
     };
-    let there = keeper.as_ref().map_or("", |keeper| keeper.path.as_str());
+    let there = directory.as_ref().map_or("", |directory| directory.path.as_str());
     let serial = Counter::new(0);
     let ends = begun + limit;
     let mut bench = Bench {
@@ -151,27 +190,27 @@ pub(super) fn run(
     let login = login.min(MOST_LOGIN);
     if let Some(client) = clients.iter().find(|client| client.scp.is_some())
         && !runs_commands
-        && keeper.is_some()
+        && has_files
     {
-        bench.find_file_len(client, login).map_err(unwritable)?;
+        bench.find_file_len(client, login, stop).map_err(unwritable)?;
     }
+    let is_compared = |client: &Client| runs_commands || client.sftp.is_some();
+    clients.retain(|client| !plan.peers.is_empty() && !plan.quick && is_compared(client));
     let mut run = Run {
         target,
         plan,
         slice,
         rows: Rows::default(),
         missing,
-        clients: if plan.peers.is_empty() || plan.quick { Vec::new() } else { clients },
+        clients,
         acceptor: None,
         remotes: HashMap::new(),
         counts: false,
     };
-    // It takes a login and two commands.
-    if !runs_commands {
-        // It is among what needs a shell.
-    } else if plan.quick && begun.elapsed() > limit.mul_f64(LATE_SET_UP) {
+    // The server's processor time needs commands; it takes a login and two of them.
+    if runs_commands && plan.quick && begun.elapsed() > limit.mul_f64(LATE_SET_UP) {
         run.missing.push("the server's processor time of logins: for lack of time".to_owned());
-    } else {
+    } else if runs_commands {
         run.acceptor = acceptor(target, &mut first);
         let has_none = run.acceptor.is_none();
         run.missing.extend(has_none.then(|| NO_ACCEPTOR.to_owned()));
@@ -183,10 +222,14 @@ pub(super) fn run(
     {
         run.missing.push(format!("small files at the server: {why}"));
     }
-    // A quick run saves a login.
-    if (plan.quick || !runs_commands) && negotiated_suite {
+    if runs_commands && plan.quick && negotiated_suite {
+        // A quick run saves a login.
         run.remotes.insert(suite.name(), first);
-    } else {
+    } else if !runs_commands && negotiated_suite && !stop() {
+        // The latency is that of a connection without a session before: some servers end a connection with
+        // its last session.
+        run.remotes.extend(target.connect(&[]).map(|remote| (suite.name(), remote)));
+    } else if runs_commands {
         first.client.close();
     }
     let mut schedule = Schedule::new(limit, cells.iter().map(|cell| guess(cell, slice, login)));
@@ -200,10 +243,6 @@ pub(super) fn run(
     }
     for (_, mut remote) in run.remotes.drain() {
         remote.client.close();
-    }
-    tell("cleaning up");
-    if let Some(Err(why)) = keeper.map(WorkDirectory::remove) {
-        run.missing.push(format!("files stay at the server: {why}"));
     }
     drop(far);
     run.rows.remove_empty();

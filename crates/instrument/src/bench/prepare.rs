@@ -3,19 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::child::{FILE_LEN, FILES};
-use super::keeper::{KEPT, WorkDirectory};
+use super::keeper::{Content, FILE_LEN, FILES, KEPT, WorkDirectory};
 use super::results::Plan;
 use super::server_cpu::Acceptor;
 use crate::command::quoted;
 use crate::far_end::FarEnd;
 use crate::fault::Fault;
-use crate::sftp::Sftp;
+use crate::sftp::{OnStop, Outcome, Sftp};
 use crate::target::{Remote, Target};
+use crate::task::LATE;
 
 /// What is not measured where the server offers SFTP alone.
-const NEEDS_COMMANDS: &str = "without them there are no transfers through a pipe, -L, -D, -J, keystrokes, TCP alone, \
-     SSH without encryption, processor time and disk of the server";
+const NEEDS_COMMANDS: &str = "without them there are no transfers through a pipe, latency beside an upload \
+     and a download, -L, -D, -J, keystrokes, TCP alone, SSH without encryption, processor time and disk of \
+     the server";
 
 /// The TCP end at the server, and why there is none, or what is not measured with it.
 pub(super) fn far_end(target: &Target, plan: &Plan, first: &Remote) -> (Option<FarEnd>, Option<String>) {
@@ -32,8 +33,61 @@ pub(super) fn far_end(target: &Target, plan: &Plan, first: &Remote) -> (Option<F
     }
 }
 
-/// A directory at a server that runs no commands, and what the run lacks without them. There is none where the
-/// server does not let the user make one.
+/// Asks the server whether it runs commands. Returns why not, where it refuses them or another program
+/// answers.
+///
+/// # Errors
+/// A command does not end in time, which may have any cause, or there is no connection.
+pub(super) fn refusal_of_commands(target: &Target, first: &mut Remote) -> Result<Option<Fault>, Fault> {
+    match first.system().map_err(|fault| (Answer::of(&fault), fault)) {
+        Ok(_) => Ok(None),
+        Err((Answer::Refusal, fault)) => Ok(Some(fault)),
+        Err((Answer::Late, _)) => Err(late()),
+        Err((Answer::Unclear, _)) => {
+            // A server that ends the connection each time refuses in its way. A path does not break so often.
+            first.client.close();
+            *first = target.connect(&[])?;
+            match first.system() {
+                Ok(_) => Ok(None),
+                Err(fault) if Answer::of(&fault) == Answer::Late => Err(late()),
+                Err(fault) => Ok(Some(fault)),
+            }
+        }
+    }
+}
+
+/// A command took too long: that is no refusal.
+fn late() -> Fault {
+    Fault::Late(LATE).during("a short command at the server")
+}
+
+/// What the failure of a command tells about the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// The server refuses commands, or runs another program in their place.
+    Refusal,
+    Late,
+    /// The channel was not opened, or the connection was lost.
+    Unclear,
+}
+
+impl Answer {
+    fn of(fault: &Fault) -> Self {
+        let Fault::NoCommands(words) = fault else { return Self::Unclear };
+        let is_refusal = words.ends_with("request failed on channel 0")
+            || ["commands give no output", "another program answers"]
+                .iter()
+                .any(|start| words.starts_with(start));
+        match (words == LATE, is_refusal) {
+            (true, _) => Self::Late,
+            (_, true) => Self::Refusal,
+            _ => Self::Unclear,
+        }
+    }
+}
+
+/// Makes a directory at a server that runs no commands, and returns what the run lacks without them, and
+/// whether there are files to copy. `directory` is what has to be removed at the end.
 ///
 /// # Errors
 /// The server has no SFTP either.
@@ -42,19 +96,30 @@ pub(super) fn directory_over_sftp(
     plan: &Plan,
     remote: &mut Remote,
     no_commands: &Fault,
-) -> Result<(Option<WorkDirectory>, Vec<String>), Fault> {
-    let mut sftp = Sftp::start(remote)
-        .map_err(|why| Fault::Server(format!("{no_commands}; nor is there SFTP to measure: {why}")))?;
+    stop: &dyn Fn() -> bool,
+    directory: &mut Option<WorkDirectory>,
+) -> Result<(bool, Vec<String>), Fault> {
     let mut missing = vec![format!("{no_commands}; {NEEDS_COMMANDS}")];
-    match WorkDirectory::make_over_sftp(target, &mut sftp, &plan.remote_directory, !plan.quick) {
-        Ok(made) => Ok((Some(made), missing)),
+    let mut sftp = match Sftp::start(remote, stop, OnStop::End) {
+        Ok(sftp) => sftp,
+        Err(_) if stop() => return Ok((false, missing)),
         Err(why) => {
-            missing.push(format!(
-                "files over SFTP: {why} (--remote-dir names a directory in which the user may make another)"
-            ));
-            Ok((None, missing))
+            return Err(Fault::Server(format!("{no_commands}; nor is there SFTP to measure: {why}")));
         }
-    }
+    };
+    let made = directory.insert(WorkDirectory::over_sftp(target, &plan.remote_directory));
+    let content = if plan.quick { Content::Nothing } else { Content::Files };
+    let refusal = match made.make_over_sftp(&mut sftp).map(Outcome::all_done) {
+        Ok(Ok(())) => made.fill_over_sftp(&mut sftp, content).err().map(|why| why.to_string()),
+        Ok(Err(refusal)) => {
+            *directory = None;
+            Some(format!("{refusal} (--remote-dir names a directory in which the user may make another)"))
+        }
+        Err(lost) => Some(lost.to_string()),
+    };
+    let has_files = refusal.is_none();
+    missing.extend(refusal.filter(|_| !stop()).map(|why| format!("files over SFTP: {why}")));
+    Ok((has_files, missing))
 }
 
 /// The plan of a run to the jump host alone; `None` without one.
@@ -115,5 +180,24 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_makes_a_server_one_of_sftp_alone() {
+        let answer = |words: &str| Answer::of(&Fault::NoCommands(words.to_owned()));
+        for refusal in [
+            "exec request failed on channel 0",
+            "commands give no output (status 0)",
+            "another program answers in place of the shell: \"This service allows sftp connections only.\"",
+        ] {
+            assert_eq!(answer(refusal), Answer::Refusal, "{refusal}");
+        }
+        assert_eq!(answer(LATE), Answer::Late);
+        assert_eq!(answer("Connection to h closed by remote host."), Answer::Unclear);
     }
 }

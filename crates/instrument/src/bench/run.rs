@@ -20,8 +20,10 @@ use crate::target::{Remote, Target};
 
 /// Why a round of a transfer that did not fail has no figure.
 const NOTHING_MOVED: &str = "nothing moved in a round";
-/// The table of files by cipher. Its beginning makes it one that the matrix of paths takes rates from.
-const FILE_TABLE: &str = "throughput by cipher and MAC, one file over SFTP, with the login";
+/// The tables by cipher. Their beginning makes them those that the matrix of paths takes rates from.
+const PIPE_TABLE: &str = "throughput by cipher and MAC, through a pipe";
+pub(super) const FILE_TABLE: &str =
+    "throughput by cipher and MAC, one file over SFTP by lhscp, with the login";
 /// Time of a cipher alone.
 pub(super) const SEAL: Duration = Duration::from_millis(60);
 /// Logins of a cell: they are repeated for this time, and up to this number, because the server's processor
@@ -89,7 +91,7 @@ impl Run<'_> {
                 let figures = job
                     .run(client, bench)
                     .map_err(|why| why.during(format!("{} ({})", job.table(), job.row(client))))?;
-                for (column, unit, value) in figures.into_iter().flatten() {
+                for (column, unit, value) in figures {
                     self.add(job.table(), &job.row(client), column, unit, value);
                 }
                 Ok(())
@@ -165,11 +167,10 @@ impl Run<'_> {
         if !self.has_moved(&suite.name(), direction, rate) {
             return Ok(());
         }
-        const TABLE: &str = "throughput by cipher and MAC, through a pipe";
-        self.add(TABLE, &suite.name(), up, Unit::BytesPerSecond, rate);
+        self.add(PIPE_TABLE, &suite.name(), up, Unit::BytesPerSecond, rate);
         for (column, cores) in [(cpu, client_cpu), (server, server_cpu)] {
             if let Some(cores) = cores {
-                self.add(TABLE, &suite.name(), column, Unit::CpuMsPerMb, cores * 1000.0 / (rate / 1e6));
+                self.add(PIPE_TABLE, &suite.name(), column, Unit::CpuMsPerMb, cores * 1000.0 / (rate / 1e6));
             }
         }
         if let Some(ping) = ping {
