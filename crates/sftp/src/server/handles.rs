@@ -92,15 +92,6 @@ pub(super) enum Open {
     Dir(OpenDir),
 }
 
-/// Digits of each number in a handle.
-const DIGITS: usize = 8;
-
-/// Reads a number of a handle.
-fn number(digits: &[u8]) -> Option<u32> {
-    let digits: &[u8; DIGITS] = digits.try_into().ok()?;
-    digits.iter().try_fold(0, |number, digit| Some(number << 4 | char::from(*digit).to_digit(16)?))
-}
-
 struct Slot {
     /// Number of handles this slot has had. A handle used after its CLOSE so cannot reach the slot's next
     /// file.
@@ -108,8 +99,9 @@ struct Slot {
     open: Option<Open>,
 }
 
-/// All open handles. A handle is the slot's number and its generation, in [`DIGITS`] hexadecimal digits each:
-/// russh-sftp's client keeps handles as text, so other bytes come back changed.
+/// All open handles. A handle is the slot's number and its generation, hexadecimal with a dot between them:
+/// russh-sftp's client keeps handles as text, so other bytes come back changed. They are short, because each
+/// request for a file has one.
 #[derive(Default)]
 pub(super) struct Handles {
     slots: Vec<Slot>,
@@ -141,11 +133,12 @@ impl Handles {
             generation = place.generation;
             place.open = Some(open);
         }
-        format!("{slot:0DIGITS$x}{generation:0DIGITS$x}").into_bytes()
+        format!("{slot:x}.{generation:x}").into_bytes()
     }
 
     fn slot(&mut self, handle: &[u8]) -> Option<(u32, &mut Slot)> {
-        let (slot, generation) = handle.split_at_checked(DIGITS)?;
+        let (slot, generation) = std::str::from_utf8(handle).ok()?.split_once('.')?;
+        let number = |digits| u32::from_str_radix(digits, 16).ok();
         let (slot, generation) = (number(slot)?, number(generation)?);
         let place = self.slots.get_mut(slot as usize)?;
         (place.generation == generation && place.open.is_some()).then_some((slot, place))
