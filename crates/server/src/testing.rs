@@ -10,7 +10,7 @@ use lh_sys::users::User;
 
 /// Closes a socket although a child of another test may have a copy of it for a moment, between fork and
 /// exec.
-pub(crate) fn close(socket: UnixStream) {
+pub(crate) fn close(socket: &UnixStream) {
     socket.shutdown(Shutdown::Both).unwrap();
 }
 

@@ -153,7 +153,7 @@ mod tests {
         theirs.write_all(&keep[10..]).unwrap();
         counters.add(Counter::BytesIn, 5);
         theirs.write_all(&counters.report()).unwrap();
-        crate::testing::close(theirs);
+        crate::testing::close(&theirs);
         assert!(!reports.read(&mut sum, &mut tickets));
         assert_eq!((sum, tickets), (counters, vec![SessionMessage::Ticket(([7; 32], b"abc".to_vec()))]));
     }

@@ -243,7 +243,7 @@ mod tests {
         let mut answers = [9; 7];
         assert_eq!(theirs.read(&mut answers).unwrap(), 6);
         assert_eq!(answers, [0, 0, 0, 0, 1, 1, 9]);
-        close(theirs);
+        close(&theirs);
         assert!(startup.has_message());
     }
 
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(startup.interest(&hand_over), PollFlags::IN | PollFlags::OUT);
         let mut got = Vec::new();
         let mut buffer = vec![0; 1 << 20];
-        // The kernel may free the memory of read bytes late, and `push` finds no room until then.
+        // The kernel may free the memory of read bytes late, and `push` finds no space until then.
         theirs.set_nonblocking(true).unwrap();
         let end = Instant::now() + LATE;
         while got.len() < hand_over.len() {
@@ -270,7 +270,7 @@ mod tests {
         }
         assert!(got == hand_over);
         assert_eq!(startup.interest(&hand_over), PollFlags::IN);
-        close(theirs);
+        close(&theirs);
         startup.handed_over = 0;
         startup.push(&hand_over);
         assert_eq!(startup.interest(&hand_over), PollFlags::IN);

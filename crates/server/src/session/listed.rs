@@ -302,7 +302,7 @@ mod tests {
     fn control(has_listener: bool) -> (File, Option<UnixStream>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         if !has_listener {
-            theirs.shutdown(std::net::Shutdown::Both).unwrap();
+            crate::testing::close(&theirs);
         }
         (File::from(OwnedFd::from(ours)), has_listener.then_some(theirs))
     }
@@ -334,7 +334,7 @@ mod tests {
         }
         assert_eq!(listed.pending.len(), MOST_PENDING);
         assert!(listed.deadline().is_some());
-        silent.into_iter().for_each(crate::testing::close);
+        silent.iter().for_each(crate::testing::close);
         assert!(listed.serve(&now(None), &control).is_none());
         assert!(listed.pending.is_empty() && listed.deadline().is_none());
     }
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(rest(refused), b"");
         listener.write_all(&[END]).unwrap();
         assert!(matches!(listed.serve(&now(None), &without), Some(Order::Dismissed)));
-        crate::testing::close(listener);
+        crate::testing::close(&listener);
         let _next = asks(&listed, &adopt);
         assert!(matches!(listed.serve(&now(None), &without), Some(Order::Adopted)));
     }

@@ -11,7 +11,8 @@ pub(super) const LONGHAUL: Page = Page {
         runs commands for the user.\n\nlonghaul bench prints the tables of a path: \
         throughput by cipher and MAC, session set-up by algorithm, latency beside bulk, and other clients \
         beside ours (of a server that offers SFTP alone: session set-up and files), in rounds whose \
-        medians and spreads it shows; figures from which nothing follows are marked. With --hosts it measures the paths of a list and prints them as a matrix.\n\nlonghaul \
+        medians and spreads it shows; figures from which nothing follows are marked. With --hosts it \
+        measures the paths of a list and prints them as a matrix.\n\nlonghaul \
         compare sets two results of bench --json side by side.\n\nlonghaul report makes one HTML page out of \
         results of bench --json, side by side, or out of files that Metrics of lhssh_config(5) has \
         written: throughput, round trip, \

@@ -206,8 +206,8 @@ fn an_address_of_another_user_is_no_session() {
     let (ready, is_ready) = std::sync::mpsc::channel();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let other = std::thread::spawn(move || {
-        // Only root may become another user, and only this thread does. Without that nobody listens, which
-        // has the same result.
+        // Only root may become another user, and only this thread does. Without that no process listens,
+        // which has the same result.
         let is_other = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).is_ok();
         let listening = is_other.then(|| crate::resuming::listen(&handle).unwrap());
         // A thread that becomes another user takes the right to open `/proc/PID/fd` from the whole process.

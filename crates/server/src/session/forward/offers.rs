@@ -291,7 +291,7 @@ mod tests {
         let asked = offer.ask().unwrap();
         let accepted = listening.accept().unwrap().0;
         assert!(is_own(&accepted) && is_open(&accepted) && is_open(&asked));
-        crate::testing::close(asked);
+        crate::testing::close(&asked);
         assert!(is_own(&accepted) && !is_open(&accepted));
         drop(listening);
         crate::testing::wait_until(|| offer.ask().is_none());

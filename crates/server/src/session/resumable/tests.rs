@@ -9,15 +9,9 @@ use lh_resume::{ClientSecret, NAME};
 use crate::key_options::KeyOptions;
 use crate::log::Level;
 use crate::resuming::{Notice, connect};
-use crate::testing::LATE;
+use crate::testing::{LATE, close};
 
 const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7);
-
-/// Ends a claimant's connection. A dropped socket may stay open for a moment: a child of another test has a
-/// copy of it until its exec.
-fn leave(claimant: &MonitorSocket) {
-    claimant.socket().shutdown(std::net::Shutdown::Both).unwrap();
-}
 
 /// A session whose user session process and client are played by the test.
 struct Scene {
@@ -161,7 +155,7 @@ fn late_word_of_the_old_connection_confirms_nothing() {
         scene.serve();
         let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
         assert!(matches!(answer, ToClaimant::Accepted(_)), "{answer:?}");
-        leave(&claimant);
+        close(claimant.socket());
         scene.serve();
     }
     scene.claimed(b"last");
@@ -173,7 +167,7 @@ fn a_claimant_that_leaves_does_not_end_the_session() {
     for id in [b"first", b"other"] {
         let claimant = scene.claimed(id);
         scene.take(&claimant);
-        leave(&claimant);
+        close(claimant.socket());
         // The end of the new monitor may be noticed before the answer, or when the answer is sent.
         if id == b"other" {
             scene.serve();
