@@ -2,38 +2,47 @@
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::workspace::{Outcome, read_back, start_captured};
+use crate::hangs;
+use crate::workspace::{Outcome, read_back, start_captured, this_program};
 
-/// Runs these steps at the same time and prints the output of each in one piece, in this order. A step that
+/// Time after which a step is killed, so that a program that hangs fails in its step and not as a run that
+/// takes too long. The longest step takes two thirds of that on two busy cores.
+const LIMIT: Duration = Duration::from_secs(1500);
+
+/// Function that makes the command of a step.
+type Step<'a> = dyn Fn(&str) -> Result<Command, String> + Sync + 'a;
+
+/// Runs these steps at the same time and prints the output of each in one piece when it ends. A step that
 /// fails runs once more, alone.
 pub(crate) fn run(steps: &[&str]) -> Outcome {
-    let program = std::env::current_exe().map_err(|error| format!("own program: {error}"))?;
-    run_with(steps, &|step| {
-        let mut command = Command::new(&program);
+    run_with(steps, LIMIT, &|step| {
+        let mut command = this_program()?;
         command.args(["test", "--only", step]).stdin(Stdio::null());
-        command
+        Ok(command)
     })
 }
 
-/// Like [`run`], with the function that makes the command of a step.
-fn run_with(steps: &[&str], step: &(dyn Fn(&str) -> Command + Sync)) -> Outcome {
+/// Like [`run`], with these commands, and with `limit` for each.
+fn run_with(steps: &[&str], limit: Duration, step: &Step<'_>) -> Outcome {
     let ends: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> =
-            steps.iter().map(|name| (*name, scope.spawn(|| captured(step(name))))).collect();
+            steps.iter().map(|name| (*name, scope.spawn(|| captured(name, limit, step(name))))).collect();
         threads.into_iter().map(|(name, thread)| (name, thread.join())).collect()
     });
     let mut failed = Vec::new();
     for (name, end) in ends {
-        let (passed, output) = end.map_err(|_| format!("step {name}: its thread panicked"))??;
-        std::io::stdout().write_all(&output).map_err(|error| format!("standard output: {error}"))?;
-        if !passed {
+        let passed = end.map_err(|_| format!("step {name}: its thread panicked"))?;
+        if !passed.map_err(|error| format!("step {name}: {error}"))? {
             failed.push(name);
         }
     }
     for name in failed {
         println!("\nstep {name} failed beside others; once more, alone");
-        let status = step(name).status().map_err(|error| format!("step {name}: {error}"))?;
+        let again = |error| format!("step {name}: {error}");
+        let mut child = step(name)?.spawn().map_err(|error| again(error.to_string()))?;
+        let status = hangs::wait(name, &mut child, limit).map_err(again)?;
         if !status.success() {
             return Err(format!("step {name} failed: {status}"));
         }
@@ -42,12 +51,18 @@ fn run_with(steps: &[&str], step: &(dyn Fn(&str) -> Command + Sync)) -> Outcome 
     Ok(())
 }
 
-/// Runs a command to its end. Returns whether it succeeded, and its output.
-fn captured(mut command: Command) -> Result<(bool, Vec<u8>), String> {
+/// Runs a command to its end, and prints its output. Returns whether it succeeded within `limit`.
+fn captured(name: &str, limit: Duration, command: Result<Command, String>) -> Result<bool, String> {
+    let mut command = command?;
     let failed = |error: std::io::Error| error.to_string();
+    let start = Instant::now();
     let (mut child, log) = start_captured(&mut command).map_err(failed)?;
-    let status = child.wait().map_err(failed)?;
-    Ok((status.success(), read_back(log).map_err(failed)?))
+    let status = hangs::wait(name, &mut child, limit)?;
+    let output = read_back(log).map_err(failed)?;
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&output).map_err(failed)?;
+    writeln!(stdout, "step {name}: {status} after {} s", start.elapsed().as_secs()).map_err(failed)?;
+    Ok(status.success())
 }
 
 #[cfg(test)]
@@ -57,11 +72,11 @@ mod tests {
     use super::*;
 
     /// Returns a step that runs these lines in this directory, with the step's name as `$0`.
-    fn lines(directory: &Path, lines: &'static str) -> impl Fn(&str) -> Command + Sync {
+    fn lines(directory: &Path, lines: &'static str) -> impl Fn(&str) -> Result<Command, String> + Sync {
         move |step| {
             let mut command = Command::new("sh");
             command.args(["-c", lines, step]).current_dir(directory);
-            command
+            Ok(command)
         }
     }
 
@@ -72,18 +87,29 @@ mod tests {
         assert!(Command::new("mkfifo").args(pipes).status().unwrap().success());
         // Each step waits for the other one.
         let text = "if test $0 = one; then echo x >a; read y <b; else read y <a; echo x >b; fi";
-        assert_eq!(run_with(&["one", "two"], &lines(directory.path(), text)), Ok(()));
+        assert_eq!(run_with(&["one", "two"], LIMIT, &lines(directory.path(), text)), Ok(()));
     }
 
     #[test]
     fn a_step_that_fails_runs_once_more() {
         let directory = tempfile::tempdir().unwrap();
         let bad = lines(directory.path(), "test $0 = good");
-        assert_eq!(run_with(&["good"], &bad), Ok(()));
-        assert_eq!(run_with(&["bad", "good"], &bad), Err("step bad failed: exit status: 1".to_owned()));
+        assert_eq!(run_with(&["good"], LIMIT, &bad), Ok(()));
+        assert_eq!(
+            run_with(&["bad", "good"], LIMIT, &bad),
+            Err("step bad failed: exit status: 1".to_owned())
+        );
         // The first run creates a directory and fails; the second run finds it.
         let unsteady = lines(directory.path(), "mkdir $0 && exit 1; echo $0 >>ran");
-        assert_eq!(run_with(&["one"], &unsteady), Ok(()));
+        assert_eq!(run_with(&["one"], LIMIT, &unsteady), Ok(()));
         assert_eq!(std::fs::read_to_string(directory.path().join("ran")).unwrap(), "one\n");
+    }
+
+    #[test]
+    fn a_step_that_hangs_is_killed() {
+        let directory = tempfile::tempdir().unwrap();
+        let hangs = lines(directory.path(), "exec sleep 100000");
+        let end = run_with(&["one"], Duration::from_millis(100), &hangs);
+        assert!(end.is_err_and(|text| text.starts_with("step one failed: signal: 9")));
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use lh_interop::{Inetd, Lab, Lhsshd, find, make_blob, make_tree, me, our};
 use sha2::{Digest as _, Sha256};
 
-use crate::workspace::{Outcome, build_release};
+use crate::workspace::{Outcome, build_release, call, this_program};
 
 struct Options {
     dir: Option<PathBuf>,
@@ -126,8 +126,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 
 /// Runs this program again with `LH_BIN_DIR` set, which is safe only in a new process's environment.
 fn again(bins: &Path, args: &[String]) -> Outcome {
-    let me = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
-    crate::workspace::call(Command::new(me).arg("demo").args(args).env("LH_BIN_DIR", bins))
+    call(this_program()?.arg("demo").args(args).env("LH_BIN_DIR", bins))
 }
 
 fn copy_once(lab: &Lab, side: &Side, source: &Path, copy: &Path, up: bool) -> Result<f64, String> {
@@ -143,7 +142,7 @@ fn copy_once(lab: &Lab, side: &Side, source: &Path, copy: &Path, up: bool) -> Re
     }
     command.args(lab.client_options()).args(["-P", &side.port.to_string(), &from, &to]).stdin(Stdio::null());
     let start = Instant::now();
-    crate::workspace::call(&mut command)?;
+    call(&mut command)?;
     Ok(start.elapsed().as_secs_f64())
 }
 

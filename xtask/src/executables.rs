@@ -11,13 +11,14 @@
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::busy::Ticks;
+use crate::hangs;
 use crate::workspace::{Outcome, cargo, read_back, shown, start_captured};
 
 /// Number of simultaneous executables on a busy machine. Each runs as many tests at once as there are cores,
@@ -81,9 +82,6 @@ const DOC_TESTS: &str = "doc-tests";
 /// Number of failed executables up to which they are repeated. With more failures, the machine or the change
 /// is broken.
 const MOST_AGAIN: usize = 3;
-
-/// Interval of the message that an executable is still running.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Time after which an executable is killed, so that a test that hangs fails under its name and not as a run
 /// that takes too long. The longest executable takes a quarter of that on two busy cores.
@@ -239,99 +237,14 @@ fn run_all(jobs: VecDeque<Job>, lanes: usize, most: usize) -> Result<Vec<Job>, S
 /// Runs one job and prints its output in one piece. Returns whether all its tests passed within `limit`.
 fn run_one(job: &mut Job, limit: Duration) -> Result<bool, String> {
     let failed = |error: std::io::Error| error.to_string();
-    let start = Instant::now();
     let (mut child, log) = start_captured(job.command.stdin(Stdio::null())).map_err(failed)?;
-    let mut told = PATIENCE;
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(failed)? {
-            break status;
-        }
-        if start.elapsed() > limit {
-            let (status, waits) = kill(&mut child)?;
-            println!("tests: {} was killed after {} s; its threads:\n{waits}", job.name, limit.as_secs());
-            break status;
-        }
-        if start.elapsed() > told {
-            println!("tests: {} is still running after {} s", job.name, told.as_secs());
-            told += PATIENCE;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let status = hangs::wait(&job.name, &mut child, limit)?;
     let output = read_back(log).map_err(failed)?;
     job.failed = failed_tests(&String::from_utf8_lossy(&output));
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{}", job.title).map_err(failed)?;
     stdout.write_all(&output).map_err(failed)?;
     Ok(status.success())
-}
-
-/// Kills an executable that hangs, and all that it has started. Returns what its threads waited for.
-///
-/// # Errors
-/// It does not end: a thread waits in the kernel where no signal reaches it.
-fn kill(child: &mut Child) -> Result<(ExitStatus, String), String> {
-    let waits = waits(child.id());
-    let pids = descendants(child.id());
-    let pids = pids.iter().map(u32::to_string);
-    // Ignored: some may have ended meanwhile.
-    let _ = Command::new("kill").arg("-KILL").args(pids).stderr(Stdio::null()).status();
-    match within(child, Duration::from_secs(10))? {
-        Some(status) => Ok((status, waits)),
-        None => Err(format!("cannot be killed; its threads:\n{waits}")),
-    }
-}
-
-/// Returns a process and all that it and its children have started, as far as their parents still run.
-fn descendants(pid: u32) -> Vec<u32> {
-    let mut found = vec![pid];
-    let mut at = 0;
-    while let Some(pid) = found.get(at) {
-        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let children =
-            threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-        let children: Vec<u32> = children
-            .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-            .collect();
-        found.extend(children);
-        at += 1;
-    }
-    found
-}
-
-/// Waits until a process ends, for this time at most.
-fn within(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>, String> {
-    let end = Instant::now() + limit;
-    loop {
-        let status = child.try_wait().map_err(|error| error.to_string())?;
-        if status.is_some() || Instant::now() >= end {
-            return Ok(status);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Describes what the threads of a process wait for: each thread's name, the first 15 characters of its
-/// test's, and the function of the kernel; and their calls, where there is a debugger that may look.
-fn waits(pid: u32) -> String {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let line = |thread: std::fs::DirEntry| {
-        let read = |name| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
-        format!("{} waits in {}\n", read("comm").trim_end(), read("wchan"))
-    };
-    let threads: String = threads.map(line).collect();
-    threads + &calls(pid).unwrap_or_default()
-}
-
-/// Returns the calls of a process's threads.
-fn calls(pid: u32) -> Option<String> {
-    let mut debugger = Command::new("gdb");
-    debugger.args(["-batch", "-nx", "-p", &pid.to_string(), "-ex", "thread apply all backtrace 25"]);
-    let (mut child, log) = start_captured(debugger.stdin(Stdio::null())).ok()?;
-    // It waits itself for a thread that no signal reaches.
-    if within(&mut child, Duration::from_secs(60)).ok()?.is_none() {
-        let _ = child.kill();
-    }
-    read_back(log).ok().map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
 /// Returns the names of the failed tests in the output of an executable; none if it did not run to its end.
@@ -415,27 +328,6 @@ mod tests {
         let mut hangs = job("hangs", "echo 'test a ... ok'; exec sleep 100000");
         assert_eq!(run_one(&mut hangs, Duration::from_millis(300)), Ok(false));
         assert!(hangs.failed.is_empty(), "all its tests run again");
-    }
-
-    #[test]
-    fn what_it_has_started_is_killed_too() {
-        let wait = |is_so: &dyn Fn() -> bool| {
-            let end = Instant::now() + Duration::from_secs(60);
-            while !is_so() {
-                assert!(Instant::now() < end, "not within a minute");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        };
-        let mut child = job("hangs", "sh -c 'sleep 100000; exit' & wait").command.spawn().unwrap();
-        wait(&|| descendants(child.id()).len() == 3);
-        let started = descendants(child.id());
-        let (status, waits) = kill(&mut child).unwrap();
-        assert!(!status.success() && waits.contains("sh waits in "), "{status} {waits}");
-        let has_ended = |pid: &u32| {
-            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            status.is_empty() || status.contains("State:\tZ")
-        };
-        wait(&|| started.iter().all(has_ended));
     }
 
     #[test]

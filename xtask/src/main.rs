@@ -16,6 +16,7 @@ mod fips;
 mod fuzz;
 #[cfg(test)]
 mod guides;
+mod hangs;
 mod layers;
 mod minimal;
 mod miri;

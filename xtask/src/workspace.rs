@@ -36,10 +36,23 @@ pub(crate) fn cargo() -> Command {
     if std::env::var_os("CARGO_INCREMENTAL").is_none() {
         command.env("CARGO_INCREMENTAL", "0");
     }
+    skip_lto(&mut command);
+    command
+}
+
+/// Returns a command of this program. Its release builds are those of this process.
+pub(crate) fn this_program() -> Result<Command, String> {
+    let program = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
+    let mut command = Command::new(program);
+    skip_lto(&mut command);
+    Ok(command)
+}
+
+/// Lets the release builds of a command skip the optimisation across crates, if those of this process do.
+fn skip_lto(command: &mut Command) {
     if WITHOUT_LTO.load(Ordering::Relaxed) && std::env::var_os(LTO).is_none() {
         command.env(LTO, "off");
     }
-    command
 }
 
 /// Returns cargo's directory of build results.
@@ -200,6 +213,16 @@ mod tests {
         drop(directory);
         assert!(library_flags(&printed, "aws_lc_1_2_3", "a-b").is_empty(), "its directory is gone");
         assert!(library_flags("", "aws_lc_1_2_3", "a-b").is_empty());
+    }
+
+    /// Another kind of build would replace the programs that other steps run meanwhile, after many minutes.
+    #[test]
+    fn commands_build_as_their_caller_does() {
+        build_without_lto();
+        for command in [cargo(), this_program().expect("a program")] {
+            let is_set = command.get_envs().any(|(name, value)| name == LTO && value.is_some());
+            assert!(is_set || std::env::var_os(LTO).is_some(), "{command:?}");
+        }
     }
 
     #[test]
