@@ -415,11 +415,13 @@ fn bench_names_what_a_server_does_not_remove() {
         child
     };
     let done = interrupted("read-only").wait_with_output().unwrap();
-    assert_eq!(done.status.code(), Some(130), "{}", String::from_utf8_lossy(&done.stderr));
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(130), "{said}");
     let results: Value = serde_json::from_slice(&done.stdout).unwrap();
     let path = left(&user).expect("a directory");
     let named = format!("{} stays at the server: ", path.file_name().unwrap().to_str().unwrap());
     assert!(results["missing"].to_string().contains(&named), "{results:#}");
+    assert!(results["leftover"].to_string().contains(&named) && said.contains(&named), "{results:#}{said}");
     std::fs::remove_dir_all(&path).unwrap();
     std::fs::remove_file(user.home.join("read-only")).unwrap();
     // A second signal does not wait for a server that does not answer.

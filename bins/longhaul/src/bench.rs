@@ -83,9 +83,15 @@ fn run_one(parsed: &Parsed, host: &str) -> Result<u8, Fault> {
     let printed = print(&out);
     let written = page_file.map_or(Ok(()), |file| file.write(&page(std::slice::from_ref(&results))));
     // The results are lost only if neither file can be written.
-    let status =
-        [printed, written].into_iter().filter_map(Result::err).map(|fault| fault.report(FAILURE)).max();
-    Ok(status.unwrap_or_else(|| if stop() { INTERRUPTED } else { 0 }))
+    let unwritten = [printed, written].into_iter().filter_map(Result::err);
+    let unwritten = unwritten.map(|fault| fault.report(FAILURE)).max();
+    let leftover = results.leftover().map(|why| Fault::Refused(why.to_owned()).report(FAILURE));
+    Ok(status(unwritten, stop(), leftover))
+}
+
+/// Exit status of a run. Each fault has a status.
+fn status(unwritten: Option<u8>, is_interrupted: bool, leftover: Option<u8>) -> u8 {
+    unwritten.or_else(|| is_interrupted.then_some(INTERRUPTED)).or(leftover).unwrap_or(0)
 }
 
 /// The file of `--html`. It is opened before minutes of measuring.
@@ -206,7 +212,8 @@ fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, Fault> {
     let written = page_file.map_or(Ok(()), |file| file.write(&matrix_page(&pairs)));
     let unwritten = [printed, written].into_iter().filter_map(Result::err);
     let unwritten = unwritten.fold(false, |_, fault| fault.report(FAILURE) != 0);
-    let failed = unwritten || pairs.iter().any(|pair| pair.result.is_err());
+    let failed = |pair: &Pair| pair.result.as_ref().map_or(true, |results| results.leftover().is_some());
+    let failed = unwritten || pairs.iter().any(failed);
     Ok(if stop() {
         INTERRUPTED
     } else if failed {
@@ -272,6 +279,14 @@ mod tests {
     use lh_cli::flags::LONGHAUL;
 
     use super::*;
+
+    #[test]
+    fn a_leftover_is_a_failure_unless_the_run_was_interrupted() {
+        assert_eq!(status(None, false, None), 0);
+        assert_eq!(status(None, false, Some(FAILURE)), FAILURE);
+        assert_eq!(status(None, true, Some(FAILURE)), INTERRUPTED);
+        assert_eq!(status(Some(FAILURE), true, None), FAILURE, "the results are lost");
+    }
 
     #[test]
     fn flags_of_measurements_go_to_the_host_that_measures() {

@@ -77,6 +77,7 @@ mod tests {
             rounds: 3,
             rows,
             missing: Vec::new(),
+            leftover: None,
         }
     }
 

@@ -173,6 +173,7 @@ mod tests {
                 rounds: 1,
                 rows,
                 missing: Vec::new(),
+                leftover: None,
             };
             Pair { from: String::new(), to: to.to_owned(), result: Ok(results) }
         };

@@ -63,6 +63,7 @@ pub(super) fn run(
         (measured, Ok(())) => measured,
         (Ok(mut results), Err(why)) => {
             results.missing.push(why.to_string());
+            results.leftover = Some(why.to_string());
             Ok(results)
         }
         (Err(fault), Err(why)) => Err(Fault::Server(format!("{fault}; {why}"))),
@@ -255,6 +256,7 @@ fn measure(
         rounds: counted,
         rows: run.rows,
         missing: run.missing,
+        leftover: None,
     })
 }
 

@@ -40,9 +40,15 @@ pub struct Results {
     pub(crate) rounds: usize,
     pub(crate) rows: Rows,
     pub(crate) missing: Vec<String>,
+    pub(crate) leftover: Option<String>,
 }
 
 impl Results {
+    /// What the run could not remove at the server, and why; it is in the list of what is missing too.
+    pub fn leftover(&self) -> Option<&str> {
+        self.leftover.as_deref()
+    }
+
     /// Number of rounds, for people.
     pub(super) fn rounds_in_words(&self) -> String {
         match self.rounds {
@@ -72,6 +78,7 @@ impl Results {
             "comparisons": conclude::contests(&self.rows).iter().map(conclude::Contest::json).collect::<Vec<_>>(),
             "conclusions": conclude::conclusions(&self.rows),
             "missing": self.missing,
+            "leftover": self.leftover,
         })
     }
 
@@ -102,6 +109,7 @@ impl Results {
             rounds: value.get("rounds").and_then(Value::as_u64).unwrap_or(0) as usize,
             rows,
             missing: missing.iter().filter_map(Value::as_str).map(one_line).collect(),
+            leftover: value.get("leftover").and_then(Value::as_str).map(one_line),
         })
     }
 }
