@@ -229,7 +229,7 @@ fn a_server_without_the_subsystem_is_named() {
     assert!(ended.iter().any(|text| ran.err.contains(text)), "{}", ran.err);
 }
 
-/// Covers: longhaul -4; longhaul -6; longhaul -A; longhaul -B; longhaul -C; longhaul -c; longhaul -J; longhaul -q; longhaul -v
+/// Covers: longhaul -4; longhaul -6; longhaul -B; longhaul -C; longhaul -c; longhaul -J; longhaul -q; longhaul -v
 #[test]
 fn flags_of_the_connection_are_those_of_lhscp() {
     let lab = Lab::new();
@@ -239,7 +239,7 @@ fn flags_of_the_connection_are_those_of_lhscp() {
     scp(&lab, server.port, &["-r", "--manifest-out", "m", "tree", &remote]).ok("the copy");
     let port = server.port_arg();
     let with = |flags: &[&str]| verify(&lab, &[flags, &["-P", &port, "m", &remote]].concat());
-    let ran = with(&["-v", "-4", "-A", "-B", "-C", "-c", "aes256-ctr"]).ok("all of them");
+    let ran = with(&["-v", "-4", "-B", "-C", "-c", "aes256-ctr"]).ok("all of them");
     assert!(ran.err.contains("debug1: ") && ran.err.contains("compression"), "{}", ran.err);
     let ran = with(&["-c", "aes128-ctr"]);
     assert!(ran.code == 2 && ran.err.contains("no matching cipher"), "{}", ran.err);

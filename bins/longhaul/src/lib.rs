@@ -74,7 +74,7 @@ fn start() -> u8 {
 }
 
 /// Flags of connections, which subcommands that log in take.
-const CONNECTING: &[&str] = &["-4", "-6", "-A", "-B", "-C", "-c", "-F", "-i", "-J", "-o", "-P", "-q", "-v"];
+const CONNECTING: &[&str] = &["-4", "-6", "-B", "-C", "-c", "-F", "-i", "-J", "-o", "-P", "-q", "-v"];
 
 /// A subcommand.
 struct Command {

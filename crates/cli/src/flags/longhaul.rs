@@ -13,7 +13,6 @@ pub static LONGHAUL: Program = Program {
     flags: &[
         Flag::plain('4', Works, "verify, doctor, bench: Use IPv4 addresses only."),
         Flag::plain('6', Works, "verify, doctor, bench: Use IPv6 addresses only."),
-        Flag::plain('A', Works, "verify, doctor, bench: Forward the authentication agent."),
         Flag::plain('B', Works, "verify, doctor, bench: Never ask for a password or passphrase."),
         Flag::plain('C', Works, "verify, doctor, bench: Compress the connection."),
         Flag::with(
