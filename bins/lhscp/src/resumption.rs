@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lh_client::{AttemptFailure, ResumeLimit};
+use lh_ssh_transfer::Connection;
 use lh_transfer::Job;
 
 use crate::command_line::Arguments;
-use crate::inside::Connection;
 use crate::retry::{Attempts, NextAttempt, locked};
 use crate::show::{print, shows_meter};
 

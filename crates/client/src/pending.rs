@@ -15,7 +15,7 @@ use crate::login::{Needed, log_in};
 use crate::login_setup::{login_config, session_proof};
 use crate::options::Options;
 use crate::resumable::keep_messages;
-use crate::resume::Connect;
+use crate::resume::attempt::Connect;
 use crate::unencrypted;
 
 /// The prepared login of a link: its options, and facts about the host.

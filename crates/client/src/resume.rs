@@ -5,7 +5,7 @@
 //! thread of its own, which returns a link that the server has accepted for the session. When the kernel
 //! reports a change of the network, the path is checked at once.
 
-mod attempt;
+pub(crate) mod attempt;
 mod control;
 mod leave;
 mod limit;
@@ -33,7 +33,7 @@ use crate::options::{Options, Purpose};
 use crate::pending::Pending;
 use crate::service_quality::mark_packets;
 use crate::ui::LogLevel;
-pub(crate) use attempt::Connect;
+use attempt::Connect;
 use attempt::{Attempt, AttemptReport, ProofError, failure_to_go_on, host_key, refusal};
 pub(crate) use control::Resumed;
 use limit::Limit;
