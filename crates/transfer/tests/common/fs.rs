@@ -123,6 +123,7 @@ impl FileSystem for FaultFs {
         self.inner.read_link(path)
     }
     fn symlink(&mut self, target: &[u8], link: &[u8]) -> io::Result<()> {
+        self.faults.ask("symlink", link, 0)?;
         self.inner.symlink(target, link)
     }
     fn hard_link(&mut self, old: &[u8], new: &[u8]) -> io::Result<()> {
