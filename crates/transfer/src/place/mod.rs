@@ -33,7 +33,6 @@ use crate::names::display_name;
 use crate::report::Reporter;
 use crate::sync::backup::Backups;
 use crate::table::{Key, Table};
-use crate::target_facts::UncommonOpens;
 use crate::task::place::{part_name, random_tag, tag_of};
 use crate::task::probe::{OpeningPart, Probe};
 use crate::task::queues::Tasks;
@@ -113,6 +112,11 @@ impl PartFiles<'_> {
         file.place.tag = tag;
         file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
         if file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created) {
+            if file.item.redone > 0 {
+                // Servers exist that report the creation of what exists: the first part file may be in the
+                // way.
+                return self.open_under_own_name(key);
+            }
             return self.open_part(key, AsFound::Fresh, OpeningPart::default());
         }
         self.look(key, &target, Probe::default());
@@ -179,7 +183,7 @@ impl PartFiles<'_> {
 
     fn open_part(&mut self, key: Key, as_found: AsFound, mut opening: OpeningPart) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
-        if file.place.part.is_some() && self.ends.facts.uncommon_opens == UncommonOpens::Ignored {
+        if file.place.part.is_some() && self.ends.facts.opens_like_scp() {
             // Whatever has the name would be emptied: it is one that nothing else can know.
             file.place.part = Some(part_name(&file.item.target, &random_tag()));
             opening = OpeningPart { random: true, emptied: true, ..OpeningPart::default() };
