@@ -121,7 +121,12 @@ impl File {
         } else if !self.state.is_examined() && !self.faults.tainted {
             // Without knowledge about the existing file there is no reason to discard it.
             PartEnd::Nothing
-        } else if self.place.corrupt || self.faults.tainted || good == 0 || tag.is_none() {
+        } else if self.place.corrupt
+            || self.faults.tainted
+            || self.faults.undone
+            || good == 0
+            || tag.is_none()
+        {
             PartEnd::Discard(part)
         } else {
             PartEnd::Keep { part, good }
@@ -206,9 +211,10 @@ mod tests {
             file
         };
         assert_eq!(failed().part_end(), PartEnd::Keep { part: b"part".to_vec(), good: 40 });
-        let wrong: [fn(&mut File); 4] = [
+        let wrong: [fn(&mut File); 5] = [
             |file| file.place.corrupt = true,
             |file| file.faults.tainted = true,
+            |file| file.faults.undone = true,
             |file| file.place.tag = None,
             |file| file.taken.prefix = 0,
         ];
