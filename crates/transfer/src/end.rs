@@ -331,6 +331,11 @@ impl Fault {
             .contains(&self.text.as_str())
     }
 
+    /// Returns true where the end denies access, in the words of OpenSSH or of Go.
+    pub(crate) fn is_denied(&self) -> bool {
+        self.text.eq_ignore_ascii_case("permission denied")
+    }
+
     /// Returns true where the server says that something has the new name already: `File exists`, or Go's
     /// `file already exists`.
     pub(crate) fn is_taken(&self) -> bool {

@@ -94,10 +94,7 @@ impl Targets<'_> {
 
     /// Returns how a target that is not continued is opened first.
     fn first_access(&self) -> Access {
-        match self.ends.facts.uncommon_opens {
-            UncommonOpens::Ignored => Access::Emptied,
-            _ => Access::ReadWrite,
-        }
+        if self.ends.facts.opens_like_scp() { Access::Emptied } else { Access::ReadWrite }
     }
 
     /// Opens for reading what is to be continued on a server other than ours. Returns false where there is

@@ -27,8 +27,10 @@ pub(crate) struct Item {
     /// What is there goes when it is opened: the server did not cut what is longer than the copy, or
     /// something else was written to it.
     pub(crate) emptied: bool,
-    /// Number of restarts because its handle was also another file's.
+    /// Number of restarts for what the server did to it, as giving it the handle of another file.
     pub(crate) redone: u8,
+    /// The target denied all WRITEs of it before it was emptied.
+    pub(crate) denied: bool,
     /// Other names of it wait for its copy.
     pub(crate) leads: bool,
     /// Entry of the target under its name; looked up only by [`crate::TreeSync`].
@@ -70,6 +72,7 @@ impl Item {
             fresh: false,
             emptied: false,
             redone: 0,
+            denied: false,
             leads: false,
             there: TargetEntry::Unknown,
             compared: false,

@@ -17,6 +17,7 @@ pub(crate) struct TargetFacts {
     pub(crate) asked_for_more: bool,
     /// Whether the server answers OPEN with less common flags.
     pub(crate) uncommon_opens: UncommonOpens,
+    pub(crate) overwriting: Overwriting,
     /// The target's server permits no rename: every file is written under its final name.
     pub(crate) renames_barred: bool,
     pub(crate) us: TargetUser,
@@ -29,6 +30,11 @@ pub(crate) struct TargetFacts {
 }
 
 impl TargetFacts {
+    /// Returns true where each file is opened as scp opens it, which empties it.
+    pub(crate) fn opens_like_scp(&self) -> bool {
+        self.uncommon_opens == UncommonOpens::Ignored || self.overwriting == Overwriting::Never
+    }
+
     /// Returns true where it was reported that `what` is not kept.
     pub(crate) fn has_not_kept(&self, what: NotKept) -> bool {
         self.not_kept.contains(&what)
@@ -78,6 +84,39 @@ impl UncommonOpens {
         let ignored = matches!(outcome, Err(fault) if fault.kind == FaultKind::Unanswered);
         if *self == Self::Unknown {
             *self = if ignored { Self::Ignored } else { Self::Answered };
+        }
+    }
+}
+
+/// Whether a server takes WRITEs to a file that exists, and that OPEN has not emptied. `rclone serve sftp`
+/// without a cache takes none, and its MKDIR and OPEN with EXCL do not tell that something exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Overwriting {
+    /// It has denied none.
+    #[default]
+    Unknown,
+    /// It has denied one. The file is copied once more, emptied: that shows whether this was why.
+    Doubted,
+    /// It takes none: from now on each file is emptied when it is opened.
+    Never,
+    /// It denies them to emptied files, too. No other file is emptied for that.
+    Forbidden,
+}
+
+impl Overwriting {
+    /// A WRITE to a file that was not emptied was denied.
+    pub(crate) fn doubt(&mut self) {
+        if *self == Self::Unknown {
+            *self = Self::Doubted;
+        }
+    }
+
+    /// Takes in what became of a WRITE to a file that was emptied because one had been denied.
+    pub(crate) fn note(&mut self, taken: bool) {
+        match *self {
+            Self::Doubted if taken => *self = Self::Never,
+            Self::Doubted => *self = Self::Forbidden,
+            _ => {}
         }
     }
 }
@@ -138,5 +177,20 @@ mod tests {
         let skipped = |text: &str| Event::Skipped { text: text.to_owned() };
         assert_eq!(told, [skipped(first), skipped("warning: none")]);
         assert!(facts.has_not_kept(NotKept::Owner) && !facts.has_not_kept(NotKept::HardLinks));
+    }
+
+    #[test]
+    fn emptied_file_shows_why_writes_are_denied() {
+        for (taken, found) in [(true, Overwriting::Never), (false, Overwriting::Forbidden)] {
+            let mut facts = TargetFacts::default();
+            facts.overwriting.note(taken);
+            assert_eq!(facts.overwriting, Overwriting::Unknown, "nothing was denied");
+            facts.overwriting.doubt();
+            assert!(!facts.opens_like_scp());
+            facts.overwriting.note(taken);
+            facts.overwriting.doubt();
+            facts.overwriting.note(!taken);
+            assert_eq!((facts.overwriting, facts.opens_like_scp()), (found, taken), "it is found out once");
+        }
     }
 }

@@ -339,6 +339,20 @@ fn file_emptied_by_a_second_open_is_copied_whole() {
     }
 }
 
+/// Like `rclone serve sftp` without a cache, which reports the creation of what exists as well, and then
+/// takes no WRITE.
+#[test]
+fn part_file_that_a_second_open_empties_goes_away() {
+    let temp = TempTree::new();
+    temp.file("from/file", SIZE);
+    let faults = Faults { overwrites_nothing: true, ..emptied_by_open() };
+    let mut setup = Setup { foreign: true, faults, ..far(9) };
+    let options = Options { recursive: true, channels: Some(4), atomic: true, ..Options::default() };
+    upload(&temp, options, &mut setup).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    assert_eq!(lh_testkit::leftovers(temp.path()), Vec::<std::path::PathBuf>::new());
+}
+
 /// A server that refuses each second OPEN gets the file on one channel.
 #[test]
 fn file_that_opens_once_is_copied_whole() {

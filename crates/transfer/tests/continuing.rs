@@ -46,6 +46,56 @@ fn the_same_command_completes_a_copy_of_which_some_failed() {
     }
 }
 
+/// `rclone serve sftp` without a cache takes new and emptied files alone. It reports the creation of
+/// directories and part files that exist, so nothing is looked at before it is opened.
+#[test]
+fn files_are_emptied_where_the_server_overwrites_none() {
+    for atomic in [true, false] {
+        let temp = TempTree::new();
+        temp.file("from/sub/small", 3_000);
+        temp.file("from/sub/large", 3_000_000);
+        temp.file("from/sub/larger", 3_100_000);
+        let mut setup = stock(&[]);
+        setup.faults = Faults::hook(|what, path, offset| match what {
+            "write" if path.ends_with(b".lhpart") && offset > 1_000_000 => Err(Errno::NOSPC.into()),
+            _ => Ok(()),
+        });
+        let plan = plan(Direction::Upload, &temp.join("from/."), &temp.join("to"));
+        temp.dir("to");
+        let options = Options { atomic, max_open_files: 1, ..durable(&temp) };
+        let ended = copy_with(plan.clone(), options.clone(), temp.path(), &mut setup);
+        assert_eq!(ended.failures.len(), if atomic { 2 } else { 0 }, "{:?}", ended.failures);
+        temp.file("from/sub/small", 2_999);
+        setup.faults = Faults { overwrites_nothing: true, ..Faults::default() };
+        copy_with(plan, options, temp.path(), &mut setup).well();
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+        assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+    }
+}
+
+/// A server that denies each WRITE: what is written over stays as it was, unless it was emptied on purpose.
+#[test]
+fn file_whose_writes_are_denied_keeps_its_content() {
+    for foreign in [false, true] {
+        let temp = TempTree::new();
+        for name in ["a", "b", "c"] {
+            temp.file(format!("from/{name}"), 300_000);
+            temp.file(format!("to/{name}"), 300_000);
+            fs::write(temp.join("to").join(name), name).expect("a file");
+        }
+        let mut setup = if foreign { stock(&[]) } else { Setup::default() };
+        setup.faults = Faults::fail("write", "", Errno::ACCESS);
+        let options = Options { recursive: true, max_open_files: 1, ..Options::default() };
+        let plan = plan(Direction::Upload, &temp.join("from/."), &temp.join("to"));
+        let ended = copy_with(plan, options, temp.path(), &mut setup);
+        assert_eq!(ended.failures.len(), 3, "{:?}", ended.failures);
+        let kept = ["a", "b", "c"]
+            .iter()
+            .filter(|name| fs::read(temp.join("to").join(name)).unwrap() == name.as_bytes());
+        assert_eq!(kept.count(), if foreign { 2 } else { 3 }, "scp empties each one");
+    }
+}
+
 /// Numbers that are the same on each run.
 struct Dice(u64);
 

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 
 use common::{Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock, whole_tree};
-use lh_transfer::{Direction, Options};
+use lh_transfer::{Direction, Keep, Options};
 use rustix::io::Errno;
 
 const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
@@ -48,6 +48,20 @@ fn each_request_that_fails_names_its_file_and_spares_the_others() {
             assert!(left < 700_000, "{operation} failed, yet {left} bytes look like the whole file");
         }
     }
+}
+
+#[test]
+fn refused_symlink_is_reported_as_one() {
+    let temp = TempTree::new();
+    temp.dir("from");
+    std::os::unix::fs::symlink("target", temp.join("from/link")).expect("a link");
+    let faults = Faults::fail("symlink", "", Errno::ACCESS);
+    let keep = Keep { links: true, ..Keep::default() };
+    let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    let options = Options { keep, ..whole_tree() };
+    let ended = copy_with(plan, options, temp.path(), &mut Setup { faults, ..Setup::default() });
+    let expected = format!("remote symlink \"{}\": Permission denied", temp.join("to/link").display());
+    assert_eq!(ended.failures, [expected]);
 }
 
 #[test]

@@ -278,7 +278,9 @@ fn only_checksums_find_other_contents_of_the_same_size_and_time() {
             }
             let again = sync_with(direction, &temp, options(), &mut setup).well();
             assert_eq!((again.summary.files, again.summary.unchanged), (0, 5), "{direction:?}");
-            set_time(&temp.join("to/from/touched"), 2_000_000);
+            for name in ["touched", "empty"] {
+                set_time(&temp.join(format!("to/from/{name}")), 2_000_000);
+            }
             let tree_sync = Some(TreeSync { checksum: true, ..TreeSync::default() });
             let options = Options { tree_sync, ..options() };
             let ended = sync_with(direction, &temp, options.clone(), &mut setup).well();

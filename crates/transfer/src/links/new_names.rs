@@ -211,7 +211,7 @@ impl NewNames {
         match (step, outcome) {
             // There is nothing in the way that another name would avoid.
             (NameStep::Make, Err(fault)) if fault.text != Failure::Exists.to_string() => {
-                self.fail(key, FailedStep::OpenTarget, Err(fault));
+                self.fail_to_make(key, Err(fault));
             }
             (step, outcome) => self.on_step(key, step, outcome),
         }
@@ -245,14 +245,14 @@ impl NewNames {
             (NameStep::BackUp, outcome) => self.fail(key, FailedStep::PlaceTarget, outcome),
             (NameStep::Make, Ok(_)) => self.finish(key),
             (NameStep::Make, Err(fault)) if fault.kind == FaultKind::Lost => {
-                self.fail(key, FailedStep::OpenTarget, Err(fault));
+                self.fail_to_make(key, Err(fault));
             }
             (NameStep::Make, Err(_)) => self.make_beside(key),
             (NameStep::MakeBeside, Ok(_)) => {
                 let (old, new) = (beside(&name.item), name.item.target.clone());
                 self.actions.push_back(NameAction::Rename { key, old, new });
             }
-            (NameStep::MakeBeside, outcome) => self.fail(key, FailedStep::OpenTarget, outcome),
+            (NameStep::MakeBeside, outcome) => self.fail_to_make(key, outcome),
             (NameStep::Replace, outcome) => {
                 if outcome.is_err() || matches!(name.what, What::Hard(_)) {
                     // Renaming a name of a file over another name of it does nothing.
@@ -286,6 +286,12 @@ impl NewNames {
 
     fn end(&mut self, key: Key) {
         self.actions.extend(self.names.remove(key).map(NameAction::Made));
+    }
+
+    fn fail_to_make(&mut self, key: Key, outcome: Outcome) {
+        let symlink = self.names.get(key).is_some_and(|name| matches!(name.what, What::Symlink(_)));
+        let step = if symlink { FailedStep::MakeSymlink } else { FailedStep::MakeLink };
+        self.fail(key, step, outcome);
     }
 
     fn fail(&mut self, key: Key, step: FailedStep, outcome: Outcome) {

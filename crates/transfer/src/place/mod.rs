@@ -33,7 +33,8 @@ use crate::names::display_name;
 use crate::report::Reporter;
 use crate::sync::backup::Backups;
 use crate::table::{Key, Table};
-use crate::target_facts::UncommonOpens;
+use crate::target_facts::Overwriting;
+use crate::task::File;
 use crate::task::place::{part_name, random_tag, tag_of};
 use crate::task::probe::{OpeningPart, Probe};
 use crate::task::queues::Tasks;
@@ -112,11 +113,20 @@ impl PartFiles<'_> {
         let tag = tag_of(&file.item);
         file.place.tag = tag;
         file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
-        if file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created) {
+        if self.is_name_free(key) {
             return self.open_part(key, AsFound::Fresh, OpeningPart::default());
         }
         self.look(key, &target, Probe::default());
         PlaceNext::Wait
+    }
+
+    /// Nothing can be there under either name: the directory is new. Servers exist that report the creation
+    /// of a directory, and then of a part file, that were there.
+    fn is_name_free(&self, key: Key) -> bool {
+        let Some(File { item, .. }) = self.tasks.files.get(key) else { return false };
+        let new = item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created);
+        let known = self.leftovers.may_be_done(item) || self.leftovers.may_have_part(item);
+        new && !known && item.redone == 0 && self.ends.facts.overwriting != Overwriting::Never
     }
 
     /// Asks what is under the final name, and what under ours beside it.
@@ -179,7 +189,7 @@ impl PartFiles<'_> {
 
     fn open_part(&mut self, key: Key, as_found: AsFound, mut opening: OpeningPart) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
-        if file.place.part.is_some() && self.ends.facts.uncommon_opens == UncommonOpens::Ignored {
+        if file.place.part.is_some() && self.ends.facts.opens_like_scp() {
             // Whatever has the name would be emptied: it is one that nothing else can know.
             file.place.part = Some(part_name(&file.item.target, &random_tag()));
             opening = OpeningPart { random: true, emptied: true, ..OpeningPart::default() };

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::Direction;
 use crate::end::{Done, Info, Kind, Times};
 use crate::item::Item;
-use crate::task::File;
+use crate::target_facts::UncommonOpens;
 use crate::task::place::is_part_name;
 use crate::task::state::{Closed, Closing, Copying};
 

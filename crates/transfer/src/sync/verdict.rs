@@ -63,12 +63,12 @@ impl CompareRules {
             (_, Kind::Symlink) if self.atomic => Verdict::Copy,
             (_, Kind::Symlink | Kind::Special) => Verdict::ClearWay,
             (_, Kind::File) if self.keeps_newer && is_newer(theirs, ours) => Verdict::KeepNewer,
-            (_, Kind::File) if self.contents && ours.size != Some(0) => {
-                match ours.size.is_some() && ours.size == theirs.size {
-                    true => Verdict::CompareContents,
-                    false => Verdict::Copy,
-                }
-            }
+            (_, Kind::File) if self.contents => match (ours.size, theirs.size) {
+                // There is nothing to read, and their times do not count: some servers keep none.
+                (Some(0), Some(0)) => Verdict::SameFile,
+                (Some(ours), Some(theirs)) if ours == theirs => Verdict::CompareContents,
+                _ => Verdict::Copy,
+            },
             (_, Kind::File) if is_unchanged(ours, theirs, full) => Verdict::SameFile,
             (_, Kind::File | Kind::Unknown) => Verdict::Copy,
         }
@@ -169,8 +169,10 @@ mod tests {
             (contents, file(1, 100), file(1, 101), Verdict::CompareContents),
             (contents, file(1, 100), file(2, 100), Verdict::Copy),
             (contents, unsized_file, unsized_file, Verdict::Copy),
-            // There is nothing to read.
             (contents, file(0, 100), file(0, 100), Verdict::SameFile),
+            (contents, file(0, 100), file(0, 101), Verdict::SameFile),
+            (contents, file(0, 100), file(1, 100), Verdict::Copy),
+            (contents, file(1, 100), file(0, 100), Verdict::Copy),
         ] {
             assert_eq!(rules.verdict(&ours, &theirs, true), expected, "{rules:?}, {ours:?}, {theirs:?}");
         }

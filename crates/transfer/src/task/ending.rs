@@ -56,7 +56,7 @@ impl File {
         foreign: bool,
     ) -> Change {
         let failed = self.faults.failed;
-        let untouched = !self.state.has_begun();
+        let untouched = !self.state.has_begun() || self.is_all_denied();
         if (failed && untouched) || self.faults.tainted {
             return Change::default();
         }
@@ -121,7 +121,12 @@ impl File {
         } else if !self.state.is_examined() && !self.faults.tainted {
             // Without knowledge about the existing file there is no reason to discard it.
             PartEnd::Nothing
-        } else if self.place.corrupt || self.faults.tainted || good == 0 || tag.is_none() {
+        } else if self.place.corrupt
+            || self.faults.tainted
+            || self.faults.undone
+            || good == 0
+            || tag.is_none()
+        {
             PartEnd::Discard(part)
         } else {
             PartEnd::Keep { part, good }
@@ -148,7 +153,13 @@ impl File {
     /// Returns true where bytes that are not known to be right have to be cut off by the name of the copy.
     pub(crate) fn wants_cut(&self, direction: Direction) -> bool {
         let cut = self.state.closed().is_some_and(|closed| closed.cut);
-        direction != Direction::Download && self.faults.failed && !cut && self.cut_at() < self.requests.next
+        let written = self.faults.failed && self.cut_at() < self.requests.next && !self.is_all_denied();
+        direction != Direction::Download && written && !cut
+    }
+
+    /// Returns true where the target took no WRITE at all: it has what it had.
+    const fn is_all_denied(&self) -> bool {
+        self.faults.denied && self.taken.confirmed == 0
     }
 
     /// Returns true where the data follow what the target had before, in a file under its final name.
@@ -200,9 +211,10 @@ mod tests {
             file
         };
         assert_eq!(failed().part_end(), PartEnd::Keep { part: b"part".to_vec(), good: 40 });
-        let wrong: [fn(&mut File); 4] = [
+        let wrong: [fn(&mut File); 5] = [
             |file| file.place.corrupt = true,
             |file| file.faults.tainted = true,
+            |file| file.faults.undone = true,
             |file| file.place.tag = None,
             |file| file.taken.prefix = 0,
         ];
@@ -309,6 +321,18 @@ mod tests {
         file.faults.failed = true;
         assert!(file.wants_cut(Direction::Upload) && !file.wants_cut(Direction::Download));
         assert!(!closed(file, true).wants_cut(Direction::Upload));
+    }
+
+    #[test]
+    fn file_that_took_nothing_is_not_cut() {
+        let mut file = closed(file(), false);
+        (file.faults.failed, file.faults.denied) = (true, true);
+        assert!(file.wants_cut(Direction::Upload), "it has taken something");
+        file.taken.confirmed = 0;
+        assert!(!file.wants_cut(Direction::Upload));
+        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777, true), Change::default());
+        file.faults.denied = false;
+        assert!(file.wants_cut(Direction::Upload), "some of it may have been written");
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub(crate) struct Faults {
     pub(crate) tainted: bool,
     /// It is copied again from the start for that, without a message.
     pub(crate) undone: bool,
+    /// The target denied a WRITE.
+    pub(crate) denied: bool,
     /// The server left a longer tail: it is copied again into an empty file.
     pub(crate) too_long: bool,
 }

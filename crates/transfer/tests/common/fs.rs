@@ -43,6 +43,9 @@ pub struct Faults {
     pub wrong_writes: Count,
     /// Which of the bytes of such a WRITE, or its first where it has not as many.
     pub wrong_at: usize,
+    /// MKDIR, and OPEN with EXCL, report the creation of what exists. A file that exists, and that OPEN has
+    /// not emptied, takes no WRITE. `rclone serve sftp` without a cache does so.
+    pub overwrites_nothing: bool,
 }
 
 impl Faults {
@@ -80,8 +83,15 @@ impl FileSystem for FaultFs {
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>> {
         let what = if flags.contains(OpenFlags::WRITE) { "open-write" } else { "open-read" };
         self.faults.ask(what, path, 0)?;
+        let (mut flags, mut refuses) = (flags, false);
+        if self.faults.overwrites_nothing && flags.contains(OpenFlags::WRITE) {
+            refuses = !flags.contains(OpenFlags::TRUNC) && self.inner.attrs(path, true).is_ok();
+            if refuses {
+                flags = OpenFlags::READ | OpenFlags::WRITE;
+            }
+        }
         let inner = self.inner.open(path, flags, permissions)?;
-        Ok(Box::new(FaultFile { inner, path: path.to_vec(), faults: self.faults.clone() }))
+        Ok(Box::new(FaultFile { inner, path: path.to_vec(), refuses, faults: self.faults.clone() }))
     }
     fn make_whole(&mut self, files: &[lh_sftp::whole::Whole<'_>]) -> Vec<lh_sftp::whole::Made> {
         lh_sftp::fill::make_all(self, files)
@@ -106,6 +116,9 @@ impl FileSystem for FaultFs {
     }
     fn make_dir(&mut self, path: &[u8], permissions: u32) -> io::Result<()> {
         self.faults.ask("mkdir", path, 0)?;
+        if self.faults.overwrites_nothing && self.inner.attrs(path, true).is_ok() {
+            return Ok(());
+        }
         self.inner.make_dir(path, permissions)
     }
     fn remove_dir(&mut self, path: &[u8]) -> io::Result<()> {
@@ -123,6 +136,7 @@ impl FileSystem for FaultFs {
         self.inner.read_link(path)
     }
     fn symlink(&mut self, target: &[u8], link: &[u8]) -> io::Result<()> {
+        self.faults.ask("symlink", link, 0)?;
         self.inner.symlink(target, link)
     }
     fn hard_link(&mut self, old: &[u8], new: &[u8]) -> io::Result<()> {
@@ -136,6 +150,8 @@ impl FileSystem for FaultFs {
 struct FaultFile {
     inner: Box<dyn File>,
     path: Vec<u8>,
+    /// WRITEs are refused.
+    refuses: bool,
     faults: Faults,
 }
 
@@ -154,6 +170,9 @@ impl File for FaultFile {
     }
     fn write_at(&mut self, offset: u64, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         self.faults.ask("write", &self.path, offset)?;
+        if self.refuses {
+            return Err(rustix::io::Errno::ACCESS.into());
+        }
         let written = self.inner.write_at(offset, buffers)?;
         let wrong = self.faults.wrong_writes.get();
         if wrong > 0 && written > 0 {

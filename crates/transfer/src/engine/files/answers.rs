@@ -19,7 +19,10 @@ impl Scheduler<'_> {
             }
             FileStep::Write { offset, len } => {
                 match self.parts.data_requests().confirmed(key, offset, len, outcome) {
-                    Ok(confirmed) => self.parts.report.summary.bytes += confirmed,
+                    Ok(confirmed) => {
+                        self.parts.report.summary.bytes += confirmed;
+                        self.parts.write_taken(key);
+                    }
                     Err(fault) => self.parts.write_refused(key, &fault),
                 }
             }

@@ -7,7 +7,7 @@ use crate::engine::parts::Parts;
 use crate::in_place::{EMPTIES, REMOVES};
 use crate::names::display_name;
 use crate::table::Key;
-use crate::task::File;
+use crate::target_facts::Overwriting;
 use crate::task::handles::OnChannel;
 use crate::token::Side;
 use crate::wording;
@@ -83,29 +83,53 @@ impl Parts {
     }
 
     /// The target refuses a WRITE. Servers in front of object stores (rclone's without a cache) take a file
-    /// from its start to its end alone: there a part file is not continued, and one channel has to do.
+    /// from its start to its end alone: there a part file is not continued, and one channel has to do. Nor do
+    /// they take anything of a file that OPEN has not emptied.
     pub(in crate::engine) fn write_refused(&mut self, key: Key, fault: &Fault) {
+        // OPEN has said already that the file may be written.
+        let denied = fault.is_denied();
         let foreign = self.ends.is_foreign(Side::Target);
-        let may_be_order = foreign && fault.may_be_the_way() && !fault.is_forbidden();
-        let out_of_order = |file: &File| {
-            let several = file.handles.on_channels.iter().any(|one| matches!(one, OnChannel::Open(_)));
-            // The previous content of the final name is not emptied on a guess.
-            let may_empty = file.place.part.is_some() || file.taken.kept == 0;
-            let continued = file.place.continued || file.taken.kept > 0;
-            may_empty && file.item.redone == 0 && (continued || several)
-        };
-        if !may_be_order || !self.tasks.files.get(key).is_some_and(out_of_order) {
+        let may_be_order = foreign && fault.may_be_the_way() && (denied || !fault.is_forbidden());
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.faults.denied |= denied;
+        let several = file.handles.on_channels.iter().any(|one| matches!(one, OnChannel::Open(_)));
+        let continued = file.place.continued || file.taken.kept > 0;
+        let takes_nothing = denied && file.taken.confirmed == 0;
+        let redone = file.item.redone > 0;
+        // The previous content of the final name is not emptied on a guess, unless all of it is written anew.
+        let may_empty = file.place.part.is_some() || file.taken.kept == 0;
+        let in_order = continued || several;
+        let to_emptied = takes_nothing && self.ends.facts.overwriting != Overwriting::Forbidden;
+        if takes_nothing && redone && file.item.denied {
+            self.ends.facts.overwriting.note(false);
+        }
+        if !may_be_order || redone || !may_empty || !(in_order || to_emptied) {
             return self.file_failed(key, FailedStep::WriteTarget, fault);
         }
+        let first = !file.faults.failed;
         self.channels.reopening.give_up();
-        if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {
-            let text = format!(
-                "the server refuses to write in the middle of a file ({}): from its start",
-                fault.text
-            );
+        let what = if in_order {
+            "in the middle of a file"
+        } else {
+            file.item.denied = true;
+            self.ends.facts.overwriting.doubt();
+            "to a file that it has not emptied"
+        };
+        if first {
+            let text = format!("the server refuses to write {what} ({}): from its start", fault.text);
             self.report.event(Event::Notice { text });
         }
         self.copy_again(key, &fault.text);
+    }
+
+    /// The target has taken a WRITE.
+    pub(in crate::engine) fn write_taken(&mut self, key: Key) {
+        let overwriting = &mut self.ends.facts.overwriting;
+        if *overwriting == Overwriting::Doubted
+            && self.tasks.files.get(key).is_some_and(|file| file.item.denied && file.item.redone > 0)
+        {
+            overwriting.note(true);
+        }
     }
 
     /// Opens a target again and empties it, because it cannot be continued for the reason `why`.

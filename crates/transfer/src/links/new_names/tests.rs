@@ -153,7 +153,7 @@ fn link_that_cannot_be_made_leaves_the_trial_to_the_next() {
         while names.next_action(UNKNOWN).is_none() {
             names.on_answer(0, NameStep::Trial, fault());
             match names.next_action(UNKNOWN) {
-                Some(NameAction::Failed(name, FailedStep::OpenTarget, fault)) => {
+                Some(NameAction::Failed(name, FailedStep::MakeSymlink, fault)) => {
                     assert!(name.id == 3 && fault.text == text);
                     break;
                 }
