@@ -76,11 +76,7 @@ ssh -E log2 -F c -o Port=abc server true; echo $?
 scp -q -F c x server:; echo $?
 echo pwd | sftp -q -F c server; echo $?
 "#,
-        sees: &[
-            "Bad configuration option: bogus",
-            "UNPROTECTED PRIVATE KEY FILE",
-            "quiet 255\nfatal 255\n",
-        ],
+        sees: &["Bad configuration option: bogus", "UNPROTECTED PRIVATE KEY FILE", "quiet 255\nfatal 255\n"],
         ends: Ends::Client,
         ..RECIPE
     }
