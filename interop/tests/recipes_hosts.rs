@@ -65,8 +65,18 @@ ssh server true; echo $?
 chmod 644 .ssh/config
 chmod 644 .ssh/id_ed25519
 ssh -o BatchMode=yes server true; echo $?
+printf 'LogLevel QUIET\nBogus yes\nPort abc\n' >c
+ssh -F c server true; echo $?
+ssh -q -F c server true; echo quiet $?
+ssh -o LogLevel=FATAL -F c server true; echo fatal $?
+ssh -q -F nothing server true; echo $?
+ssh -q -o Bogus=1 server true; echo $?
+ssh -E log -F c server true; echo $?; cat log
+ssh -E log2 -F c -o Port=abc server true; echo $?
+scp -q -F c x server:; echo $?
+echo pwd | sftp -q -F c server; echo $?
 "#,
-        sees: &["Bad configuration option: bogus", "UNPROTECTED PRIVATE KEY FILE"],
+        sees: &["Bad configuration option: bogus", "UNPROTECTED PRIVATE KEY FILE", "quiet 255\nfatal 255\n"],
         ends: Ends::Client,
         ..RECIPE
     }

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use lh_cli::flags::SSH;
 use lh_client::{Options, local_account};
+use lh_config::ConfigFault;
 use lh_terminal::TerminalUi;
 
 use crate::command_line::{Arguments, interpret};
@@ -72,7 +73,14 @@ fn go(arguments: Arguments) -> u8 {
     }
     let mut options = match Options::load(&arguments.request) {
         Ok(options) => options,
-        Err(error) => return fail(error.to_string().trim_end()),
+        Err(error) if error.fault == ConfigFault::Option => return fail(error.to_string().trim_end()),
+        // The log file and the log level of the command line hold for mistakes in files.
+        Err(error) => {
+            if let Some(text) = error.logged() {
+                ui.say(text.trim_end());
+            }
+            return FAILURE;
+        }
     };
     if arguments.syslog {
         ui.log_to_syslog(&program_name(), options.config.syslog_facility.word());

@@ -2,17 +2,22 @@
 
 use std::fmt;
 
+use crate::enums::LogLevel;
+
 /// A configuration that cannot be used.
 ///
 /// Like OpenSSH, a loader reports every bad line of a file and then fails. Each entry of
 /// [`lines`](Self::lines) is one complete line for standard error, in OpenSSH's words, because scripts match
 /// them. `ssh` then exits with status 255; the status of `sshd` depends on [`fault`](Self::fault).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConfigError {
     /// The lines to print, without newlines.
     pub lines: Vec<String>,
     /// The part that is wrong.
     pub fault: ConfigFault,
+    /// Log level that the command line of a client asks for (`-q`, `-o LogLevel`). It applies to mistakes in
+    /// files, not to those of the command line itself.
+    pub log_level: LogLevel,
 }
 
 /// The part of a configuration that is wrong.
@@ -23,15 +28,26 @@ pub enum ConfigFault {
     Text,
     /// The file named on the command line cannot be read.
     Unreadable,
-    /// An `-o` option is not a valid statement: an unknown keyword, no value, too many values, or open
-    /// quotes.
+    /// An option of the command line. For a server only an `-o` that is not a valid statement: an unknown
+    /// keyword, no value, too many values, or open quotes.
     Option,
 }
 
 impl ConfigError {
     /// Returns an error with one line.
     pub fn new(line: impl Into<String>) -> Self {
-        Self { lines: vec![line.into()], fault: ConfigFault::Text }
+        Self { lines: vec![line.into()], ..Self::default() }
+    }
+
+    /// Returns what a client logs of this error: as with `ssh`, nothing at level `QUIET`, and only the last
+    /// line, which says why the program ends, at `FATAL`.
+    pub fn logged(&self) -> Option<String> {
+        let from = match self.log_level {
+            LogLevel::Quiet => return None,
+            LogLevel::Fatal => self.lines.len().saturating_sub(1),
+            _ => 0,
+        };
+        Some(self.lines[from..].join("\n"))
     }
 }
 

@@ -300,7 +300,7 @@ keyword_table! {
     pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, Works;
     /// Routing domain of sessions.
     /// Example: `RDomain none`
-    rdomain: WordOrNone = "none", "RDomain", Match, AcceptedWithoutEffect("Linux has no routing domains");
+    rdomain: WordOrNone = "none", "RDomain", Match, AcceptedWithoutEffect("sshd refuses it on Linux, whose processes have no routing domain");
     /// Program for session processes.
     /// Default: none
     /// Example: `SshdSessionPath /usr/lib/openssh/sshd-session`

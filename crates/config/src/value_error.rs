@@ -88,6 +88,8 @@ pub enum Syntax {
     Quotes,
     /// The size in `RekeyLimit`.
     RekeySize,
+    /// A routing domain to listen in: no address has one.
+    RoutingDomain,
     /// An absolute path after `shared:`.
     SharedDirectory,
     /// A second time that is not longer than the first.
@@ -205,6 +207,9 @@ impl ValueError {
             Syntax::Quotes => write!(f, "{keyword} \"{word}\" contains invalid quotes"),
             Syntax::RekeySize if client => write!(f, "Bad number '{word}': Invalid argument"),
             Syntax::RekeySize => write!(f, "Bad {keyword} number '{word}': Invalid argument"),
+            Syntax::RoutingDomain => {
+                f.write_str("Routing domains are not supported by lhsshd\nbad routing domain")
+            }
             Syntax::SharedDirectory => f.write_str("invalid shared path."),
             Syntax::ShorterTime => {
                 f.write_str("invalid second time value: it must not be longer than the first.")

@@ -44,6 +44,28 @@ fn no_attempts_are_no_connection() {
 }
 
 #[test]
+fn log_level_of_the_command_line_silences_mistakes_in_files() {
+    let home = Home::new();
+    let logged = |level: Option<&str>, text: &str, option: &str| {
+        home.write(".ssh/config", text);
+        let mut request = home.request("host");
+        request.command_line.extend(level.map(|level| CommandLine::Flag("LogLevel", vec![level.to_owned()])));
+        request.command_line.push(CommandLine::Option(option.to_owned()));
+        let lines = home.load(&request).expect_err("fails").logged();
+        lines.map(|text| text.replace(&home.path("").display().to_string(), ""))
+    };
+    let last = ".ssh/config: terminating, 1 bad configuration options";
+    let all = format!(".ssh/config: line 2: Bad configuration option: bogus\n{last}");
+    let text = "LogLevel QUIET\nBogus 1\n";
+    assert_eq!(logged(None, text, "Port=1"), Some(all.clone()));
+    assert_eq!(logged(Some("ERROR"), text, "Port=1"), Some(all));
+    assert_eq!(logged(Some("FATAL"), text, "Port=1").as_deref(), Some(last));
+    assert_eq!(logged(Some("QUIET"), text, "Port=1"), None);
+    let option = "command-line: line 0: Bad configuration option: bogus";
+    assert_eq!(logged(Some("QUIET"), "", "Bogus=1").as_deref(), Some(option));
+}
+
+#[test]
 fn host_patterns_with_wildcards_and_exceptions() {
     let home = Home::new();
     let text = "Host *.lab !bad.lab \"quoted\"\n Port 1\nHost ?.x\n Port=2\nHost !a * # note\n Port 3\n";

@@ -257,6 +257,7 @@ fn errors_use_sshd_words() {
         ("AuthorizedKeysCommand foo", "sshd line 1: AuthorizedKeysCommand must be an absolute path"),
         ("Match User root\nPort 22", "sshd line 2: Directive 'Port' is not allowed within a Match block"),
         ("ListenAddress 1.2.3.4:22 rdomain", "sshd line 1: bad ListenAddress syntax"),
+        ("ListenAddress 1.2.3.4 domain blue", "sshd line 1: bad ListenAddress syntax"),
         ("ListenAddress 1.2.3.4:x", "sshd line 1: bad port number"),
         ("ListenAddress [::1", "sshd line 1: bad address:port usage"),
         ("Match Address 1.2.3/33", "Invalid Match address argument '1.2.3/33' at line 1"),
@@ -264,6 +265,10 @@ fn errors_use_sshd_words() {
     ] {
         assert_eq!(error(text), [expected], "{text}");
     }
+    assert_eq!(
+        error("ListenAddress 1.2.3.4 rdomain blue"),
+        ["Routing domains are not supported by lhsshd", "sshd line 1: bad routing domain"]
+    );
     assert_eq!(
         error("Match exec x"),
         ["Unsupported Match attribute exec", "sshd line 1: Bad Match condition"]

@@ -85,9 +85,7 @@ impl Shell {
         self.remote.begin_command();
         let Line { ignore_errors, no_echo, command } = parse(text);
         if self.settings.echo && !no_echo {
-            // Batches written on Windows have a carriage return at the end of each line.
-            let shown = text.strip_suffix(b"\r").unwrap_or(text);
-            print(&format!("{PROMPT}{}", lh_cli::progress::printable(shown)));
+            print(&format!("{PROMPT}{}", echoed(text)));
         }
         let outcome = match command {
             Ok(None) => Ok(()),
@@ -112,5 +110,24 @@ impl Shell {
         let reason = self.remote.loss().unwrap_or_else(|| "Connection closed".to_owned());
         say_lost(&reason, self.settings.quiet);
         NO_CONNECTION
+    }
+}
+
+/// Returns a line of a batch as it is echoed: with its tabs, like sftp's echo. Batches written on Windows
+/// have a carriage return at the end of each line.
+fn echoed(line: &[u8]) -> String {
+    let shown = line.strip_suffix(b"\r").unwrap_or(line);
+    let cells: Vec<String> = shown.split(|byte| *byte == b'\t').map(lh_cli::progress::printable).collect();
+    cells.join("\t")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::echoed;
+
+    #[test]
+    fn echo_keeps_tabs_and_hides_control_characters() {
+        assert_eq!(echoed(b"\tput\ta b\r"), "\tput\ta b");
+        assert_eq!(echoed(b"ls \x1b[2J\xff"), "ls \\033[2J\\377");
     }
 }

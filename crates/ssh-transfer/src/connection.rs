@@ -126,7 +126,9 @@ impl Connection {
         let options = match ClientOptions::load(request) {
             Ok(options) => options,
             Err(error) => {
-                ui.say(error.to_string().trim_end());
+                if let Some(text) = error.logged() {
+                    ui.say(text.trim_end());
+                }
                 return Err(NoConnection::Refused);
             }
         };

@@ -43,7 +43,7 @@ pub static SFTP: Program = Program {
         Flag::with('o', "ssh_option", Works, "Set a keyword as in the configuration file; may be repeated."),
         Flag::with('P', "port", Works, "Connect to this port."),
         Flag::plain('p', Works, "Keep times and modes."),
-        Flag::plain('q', Works, "Show no progress and only errors."),
+        Flag::plain('q', Works, "Show no progress, and no warnings and errors of the connection."),
         Flag::with('R', "num_requests", Works, "Requests in flight; by default they adapt."),
         Flag::plain('r', Works, "Copy directories recursively."),
         Flag::with('S', "program", Works, "Connect with this program, which takes the flags of ssh."),

@@ -80,7 +80,7 @@ pub static SSH: Program = Program {
             Works,
             "List supported algorithms: cipher, mac, kex, key, sig, …, help; then exit.",
         ),
-        Flag::plain('q', Works, "Print only fatal errors."),
+        Flag::plain('q', Works, "Print no messages of lhssh itself, errors included."),
         Flag::with(
             'R',
             "address",

@@ -5,9 +5,9 @@ use super::loader::{FileContext, Loader, Place};
 use super::{CommandLine, Request, UserFile};
 use crate::algorithms::{AlgorithmKind, all_known};
 use crate::client_table::{CLIENT_KEYWORDS, ClientSettings};
-use crate::enums::CanonicalizeHostname;
+use crate::enums::{CanonicalizeHostname, LogLevel};
 use crate::environment::Environment;
-use crate::error::{ConfigError, errno_text};
+use crate::error::{ConfigError, ConfigFault, errno_text};
 use crate::line::{Arguments, Dialect, split_keyword};
 use crate::table::{Origin, find};
 
@@ -22,13 +22,15 @@ pub fn load(request: &Request, environment: &dyn Environment) -> Result<ClientCo
         settings: ClientSettings::unset(),
         notes: Vec::new(),
         lines: Vec::new(),
+        log_level: LogLevel::Info,
         host: request.host.clone(),
         final_pass: false,
         final_wanted: false,
         user_as_typed: false,
     };
     loader.check_host(&request.host)?;
-    loader.command_line()?;
+    loader.command_line().map_err(|error| ConfigError { fault: ConfigFault::Option, ..error })?;
+    loader.log_level = *loader.settings.log_level;
     loader.files()?;
     let resolved = loader.resolved_host()?;
     loader.check_host(&resolved)?;

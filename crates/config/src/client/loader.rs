@@ -6,7 +6,7 @@ use super::Request;
 use crate::client_table::ClientSettings;
 use crate::enums::LogLevel;
 use crate::environment::Environment;
-use crate::error::{ConfigError, ConfigFault};
+use crate::error::ConfigError;
 use crate::names::{BAD_HOST, host_is_safe};
 use crate::note::Note;
 use crate::table::Origin;
@@ -18,6 +18,8 @@ pub(super) struct Loader<'a> {
     pub(super) notes: Vec<Note>,
     /// Error messages so far.
     pub(super) lines: Vec<String>,
+    /// Log level of the command line, once that has been read.
+    pub(super) log_level: LogLevel,
     /// The name that `Host` patterns match.
     pub(super) host: String,
     pub(super) final_pass: bool,
@@ -53,7 +55,11 @@ pub(super) struct FileContext {
 
 impl Loader<'_> {
     pub(super) fn give_up(&mut self) -> ConfigError {
-        ConfigError { lines: std::mem::take(&mut self.lines), fault: ConfigFault::Text }
+        ConfigError {
+            lines: std::mem::take(&mut self.lines),
+            log_level: self.log_level,
+            ..ConfigError::default()
+        }
     }
 
     pub(super) fn fatal(&mut self, line: String) -> ConfigError {

@@ -80,7 +80,7 @@ impl Place<'_> {
 
 impl Loader<'_> {
     fn give_up(&mut self) -> ConfigError {
-        ConfigError { lines: std::mem::take(&mut self.lines), fault: ConfigFault::Text }
+        ConfigError { lines: std::mem::take(&mut self.lines), ..ConfigError::default() }
     }
 
     fn fatal(&mut self, line: String) -> ConfigError {

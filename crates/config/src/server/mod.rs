@@ -99,7 +99,7 @@ impl ServerConfig {
         settings.listen_address.value.0 = self
             .listen_endpoints()
             .into_iter()
-            .map(|(host, port)| ListenAddress { host, port: Some(port), rdomain: None })
+            .map(|(host, port)| ListenAddress { host, port: Some(port) })
             .collect();
         let mut out = String::new();
         for line in settings.dump_lines(lower) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::criteria::Criteria;
 use super::facts::ConnectionFacts;
-use crate::error::{ConfigError, ConfigFault, lines_at};
+use crate::error::{ConfigError, lines_at};
 use crate::line::{Arguments, BadQuotes, Dialect};
 use crate::note::Note;
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
@@ -58,7 +58,7 @@ impl Source {
         let origin = self.origin(statement);
         let error = |message: &str| ConfigError {
             lines: lines_at(&origin.to_string(), message),
-            fault: ConfigFault::Text,
+            ..ConfigError::default()
         };
         let mut args = Arguments::new(keyword.name, Dialect::Server, &statement.rest)
             .map_err(|BadQuotes| error("invalid quotes"))?;

@@ -56,8 +56,6 @@ pub struct ListenAddress {
     pub host: String,
     /// `None` means every `Port`.
     pub port: Option<u16>,
-    /// Routing domain.
-    pub rdomain: Option<String>,
 }
 
 /// `ListenAddress` lines.
@@ -102,14 +100,15 @@ impl Value for ListenAddresses {
             None => None,
             Some(text) => Some(parse_port(text).ok_or_else(|| args.malformed(Syntax::ListenPort, text))?),
         };
-        let rdomain = match args.next_word() {
-            None => None,
-            Some(word) if word == "rdomain" => {
-                Some(args.next_word().ok_or_else(|| args.malformed(Syntax::ListenAddress, &word))?)
-            }
-            Some(word) => return Err(args.malformed(Syntax::ListenAddress, &word)),
-        };
-        Ok(Self(vec![ListenAddress { host, port, rdomain }]))
+        if let Some(word) = args.next_word() {
+            let domain = args.next_word().filter(|_| word == "rdomain");
+            // Without its domain the address would be served in every other one, too.
+            return Err(match domain {
+                Some(domain) => args.malformed(Syntax::RoutingDomain, &domain),
+                None => args.malformed(Syntax::ListenAddress, &word),
+            });
+        }
+        Ok(Self(vec![ListenAddress { host, port }]))
     }
     fn append(&mut self, later: Self) {
         self.0.extend(later.0);
@@ -119,8 +118,7 @@ impl Value for ListenAddresses {
             let host =
                 if address.host.contains(':') { format!("[{}]", address.host) } else { address.host.clone() };
             let port = address.port.map_or(String::new(), |p| format!(":{p}"));
-            let rdomain = address.rdomain.as_ref().map_or(String::new(), |r| format!(" rdomain {r}"));
-            out.push(format!("{name} {host}{port}{rdomain}"));
+            out.push(format!("{name} {host}{port}"));
         }
     }
 }

@@ -148,7 +148,7 @@ pub(super) const LHSCP: Page = Page {
             "Index of a pod of an indexed Job of Kubernetes, which counts from 0, and, if its author sets it, how many there are: \
              the share of --shard auto/n and --shard auto.",
         ),
-        ("LH_WORKERS", "As in lhssh(1)."),
+        ("SSH_AUTH_SOCK, SSH_ASKPASS, SSH_ASKPASS_REQUIRE, LH_WORKERS", "As in lhssh(1)."),
     ],
     files: &[
         ("~/.local/state/longhaul/*.journal", "Journals of copies that are not complete."),
