@@ -9,8 +9,8 @@ use crate::workspace::{read_back, start_captured};
 /// Interval of the message that a process is still running.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Waits until a process ends. After `limit` it kills the process and all that it has started, and prints what
-/// their threads waited for.
+/// Waits until a process ends. After `limit` it kills the process and all that it has started, and prints
+/// what their threads waited for.
 ///
 /// # Errors
 /// It cannot be killed: a thread waits in the kernel where no signal reaches it.
