@@ -1,5 +1,7 @@
 //! Finds keys in `authorized_keys` files.
 
+use std::io::{self, BufRead, Read as _};
+
 use lh_crypto::PublicKey;
 
 use crate::key_options::{KeyOptions, OptionError, options_end};
@@ -54,31 +56,74 @@ pub fn parse_line(line: &str) -> Line {
     }
 }
 
-/// Returns the entries of a file that hold `key`, with their line numbers (from 1). `authority` selects
-/// `cert-authority` lines or all others: a plain key never matches an authority's line, nor an authority a
-/// plain one.
-pub fn find<'a>(
-    text: &'a str,
-    key: &'a PublicKey,
-    authority: bool,
-) -> impl Iterator<Item = (usize, Line)> + use<'a> {
-    let kind = key.key_type();
-    text.lines().enumerate().filter_map(move |(number, line)| {
-        // The cheap comparison first: few keys of a long file have the right type, and parsing all is slow.
-        if !line.contains(kind) {
-            return None;
-        }
-        match parse_line(line) {
-            Line::Entry(entry) if entry.key == *key && entry.options.cert_authority == authority => {
-                Some((number + 1, Line::Entry(entry)))
+/// Largest sum of the lines about one key that are taken from a large file, bytes. They may have options of
+/// 16 KiB each, and the user writes the file.
+const MAX_LINES: usize = 1 << 20;
+
+/// Selects the lines that may hold one key, without parsing them.
+pub(crate) struct Selector(String);
+
+impl Selector {
+    pub(crate) fn new(key: &PublicKey) -> Self {
+        // The last group differs with the padding, so it is left out.
+        let mut encoded = key.to_base64();
+        encoded.truncate(key.blob().len() / 3 * 4);
+        Self(encoded)
+    }
+
+    fn selects(&self, line: &str) -> bool {
+        line.contains(&self.0)
+    }
+
+    /// Returns the selected lines of a text with their numbers (from 1).
+    pub(crate) fn lines<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+        let lines = text.lines().enumerate().filter(|(_, line)| self.selects(line));
+        lines.map(|(number, line)| (number + 1, line))
+    }
+
+    /// Reads a file of any size line by line. Returns the selected lines, at most [`MAX_LINES`] bytes of
+    /// them, with their numbers (from 1).
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn read(&self, mut file: impl BufRead) -> io::Result<Vec<(usize, String)>> {
+        let (mut selected, mut size, mut number) = (Vec::new(), 0, 0);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            number += 1;
+            if (&mut file).take(MAX_LINE as u64 + 2).read_until(b'\n', &mut line)? == 0 {
+                return Ok(selected);
             }
-            // Report a broken option only where its key would have matched.
-            Line::BadOptions(error) if line_key(line).is_some_and(|found| found == *key) => {
-                Some((number + 1, Line::BadOptions(error)))
+            if line.last() != Some(&b'\n') {
+                // A line that is too long is skipped.
+                file.skip_until(b'\n')?;
             }
-            _ => None,
+            let text = String::from_utf8_lossy(&line);
+            if self.selects(&text) {
+                size += text.len();
+                if size > MAX_LINES {
+                    return Ok(selected);
+                }
+                selected.push((number, text.into_owned()));
+            }
         }
-    })
+    }
+}
+
+/// Returns the entry of a line, if it holds `key`. `authority` selects `cert-authority` lines or all others: a
+/// plain key never matches an authority's line, nor an authority a plain one.
+pub(crate) fn entry(line: &str, key: &PublicKey, authority: bool) -> Option<Line> {
+    match parse_line(line) {
+        Line::Entry(entry) if entry.key == *key && entry.options.cert_authority == authority => {
+            Some(Line::Entry(entry))
+        }
+        // Report a broken option only where its key would have matched.
+        Line::BadOptions(error) if line_key(line).is_some_and(|found| found == *key) => {
+            Some(Line::BadOptions(error))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the key of a line, skipping its options without parsing them.
@@ -98,6 +143,14 @@ mod tests {
         PrivateKey::generate(KeyType::Ed25519, None).unwrap().public().clone()
     }
 
+    /// The entries of a text that hold `key`.
+    fn find(text: &str, key: &PublicKey, authority: bool) -> Vec<(usize, Line)> {
+        let selector = Selector::new(key);
+        let entries =
+            selector.lines(text).filter_map(|(number, line)| Some((number, entry(line, key, authority)?)));
+        entries.collect()
+    }
+
     #[test]
     fn keys_are_found_with_their_options() {
         let (mine, other) = (key(), key());
@@ -108,15 +161,43 @@ mod tests {
             mine.to_openssh_line("ca"),
             mine.to_openssh_line("broken"),
         );
-        let found: Vec<_> = find(&text, &mine, false).collect();
+        let found = find(&text, &mine, false);
         let [(4, Line::Entry(entry)), (6, Line::BadOptions(OptionError::Unknown))] = &found[..] else {
             panic!("{found:?}");
         };
         assert!(!entry.options.pty);
         assert_eq!((entry.options.command.as_deref(), entry.comment.as_str()), (Some("a b"), "mine too"));
-        assert_eq!(find(&text, &key(), false).count(), 0);
-        let found: Vec<_> = find(&text, &mine, true).map(|(number, _)| number).collect();
+        assert_eq!(find(&text, &key(), false).len(), 0);
+        let found: Vec<_> = find(&text, &mine, true).into_iter().map(|(number, _)| number).collect();
         assert_eq!(found, [5, 6]);
+    }
+
+    #[test]
+    fn large_files_are_read_line_by_line() {
+        let (mine, other) = (key(), key());
+        let line = mine.to_openssh_line("mine");
+        let padded = line.split(' ').nth(1).unwrap();
+        let bare = padded.trim_end_matches('=');
+        let text = format!(
+            "{}\n{}{line}\nno-pty ssh-ed25519 {bare}\r\n\n\u{e4} {line}\n{line}",
+            other.to_openssh_line("other"),
+            "x".repeat(MAX_LINE + 1),
+        );
+        let found = Selector::new(&mine).read(text.as_bytes()).unwrap();
+        let numbers: Vec<_> = found.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [3, 5, 6]);
+        // The same entries as of a text that is searched as a whole; that of line 5 has a broken option.
+        let [(3, Line::Entry(_)), (5, Line::BadOptions(_)), (6, Line::Entry(_))] =
+            &find(&text, &mine, false)[..]
+        else {
+            panic!("{numbers:?}");
+        };
+        // Ten times as much as is taken.
+        let option = format!("from=\"{}\" {line}\n", "192.0.2.1,".repeat(1000));
+        let many = option.repeat(10 * MAX_LINES / option.len());
+        let found = Selector::new(&mine).read(many.as_bytes()).unwrap();
+        assert!(found.iter().map(|(_, line)| line.len()).sum::<usize>() <= MAX_LINES);
+        assert!(found.len() > 50);
     }
 
     #[test]

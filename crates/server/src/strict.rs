@@ -1,7 +1,7 @@
 //! `StrictModes`: files that decide about logins must be writable only by their owner.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,10 @@ use rustix::io::Errno;
 /// Largest file that is read, bytes. No administrator writes a larger one, and a session must not be made to
 /// read it.
 const LARGEST_FILE: u64 = 64 << 20;
+
+/// Size above which a file of keys is read in pieces, bytes. The user writes it, and each unauthenticated
+/// connection for that user would have it in memory.
+const LARGE_FILE: u64 = 1 << 20;
 
 /// Initial buffer size, bytes: the usual file fits.
 const USUAL_FILE: usize = 8 << 10;
@@ -72,24 +76,54 @@ impl StrictError {
     }
 }
 
-/// Reads a file that the user `uid` with this home directory controls. `user` is the user's name and `kind`
+/// An open file of a user, and how to name it in errors.
+pub(crate) struct UserFile<'a> {
+    file: File,
+    size: u64,
+    user: &'a str,
+    kind: &'static str,
+    path: &'a Path,
+}
+
+impl UserFile<'_> {
+    /// Returns whether the file is better read in pieces.
+    pub(crate) const fn is_large(&self) -> bool {
+        self.size > LARGE_FILE
+    }
+
+    /// Reads the file as a whole.
+    pub(crate) fn read(&self) -> Result<Vec<u8>, StrictError> {
+        // Avoids the standard library's first reads of 32 bytes for files of unknown size.
+        let mut content = Vec::with_capacity(USUAL_FILE);
+        self.read_by(|mut file| file.read_to_end(&mut content))?;
+        Ok(content)
+    }
+
+    /// Reads the file with `read`, in pieces.
+    pub(crate) fn read_by<T>(
+        &self,
+        read: impl FnOnce(BufReader<io::Take<&File>>) -> io::Result<T>,
+    ) -> Result<T, StrictError> {
+        let file = BufReader::with_capacity(USUAL_FILE, (&self.file).take(LARGEST_FILE));
+        read(file).map_err(|error| failed(self.user, self.kind, self.path, error))
+    }
+}
+
+/// Opens a file that the user `uid` with this home directory controls. `user` is the user's name and `kind`
 /// the kind of content, for messages.
 ///
 /// With `strict`, the file and every directory from it up to the home directory (or to `/`, if the file is
 /// not below it) must belong to the user or root and be writable only by their owner, or by a group that has
 /// no other member. The calling process must have the user's ids: reading uses its rights.
-pub(crate) fn read(
-    user: &str,
+pub(crate) fn open<'a>(
+    user: &'a str,
     kind: &'static str,
-    path: &Path,
+    path: &'a Path,
     home: &Path,
     uid: u32,
     strict: bool,
-) -> Result<Vec<u8>, StrictError> {
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => StrictError::Missing(error),
-        _ => StrictError::Open { user: user.to_owned(), kind, path: path.to_owned(), error },
-    };
+) -> Result<UserFile<'a>, StrictError> {
+    let failed = |error| failed(user, kind, path, error);
     // Without blocking, if there is a FIFO at the path.
     let file: File = rustix::fs::open(
         path,
@@ -117,10 +151,26 @@ pub(crate) fn read(
             return Err(StrictError::Modes { what: "directory", path: directory.to_owned() });
         }
     }
-    // Avoids the standard library's first reads of 32 bytes for files of unknown size.
-    let mut content = Vec::with_capacity(USUAL_FILE);
-    file.take(LARGEST_FILE).read_to_end(&mut content).map_err(failed)?;
-    Ok(content)
+    Ok(UserFile { file, size: metadata.len(), user, kind, path })
+}
+
+/// Opens a file like [`open`], and reads it as a whole.
+pub(crate) fn read(
+    user: &str,
+    kind: &'static str,
+    path: &Path,
+    home: &Path,
+    uid: u32,
+    strict: bool,
+) -> Result<Vec<u8>, StrictError> {
+    open(user, kind, path, home, uid, strict)?.read()
+}
+
+fn failed(user: &str, kind: &'static str, path: &Path, error: io::Error) -> StrictError {
+    match error.kind() {
+        io::ErrorKind::NotFound => StrictError::Missing(error),
+        _ => StrictError::Open { user: user.to_owned(), kind, path: path.to_owned(), error },
+    }
 }
 
 /// Returns the first directory above `path`, up to `home` or the root, that is not sound.

@@ -13,7 +13,7 @@ use super::fingerprints::{describe, fingerprint};
 use super::lookups::Lookups;
 use super::revoked::Revocation;
 
-use crate::authorized_keys::{self, Line};
+use crate::authorized_keys::{self, Line, Selector};
 use crate::key_options::KeyOptions;
 use crate::log::{Log, debug, error, info, verbose};
 use crate::user_tokens::user_tokens;
@@ -150,6 +150,7 @@ impl AccountContext<'_> {
     /// server's command.
     pub(super) fn find_key(&self, key: &PublicKey) -> Option<Found> {
         let Self { client, lookups, settings, user } = *self;
+        let wanted = key.certificate().map_or(key, Certificate::authority);
         let tokens = user_tokens(user);
         for pattern in
             settings.authorized_keys_file.list().iter().filter(|name| !name.eq_ignore_ascii_case("none"))
@@ -162,10 +163,9 @@ impl AccountContext<'_> {
                 }
             };
             for path in lookups.files_of_pattern(user, "AuthorizedKeysFile", pattern, path) {
-                let Some(text) = lookups.user_file(settings, user, "authorized keys", &path) else {
-                    continue;
-                };
-                if let Some(found) = self.search(key, &text, &path.display().to_string()) {
+                let lines = lookups.key_lines(settings, user, &path, wanted);
+                let lines = lines.iter().map(|(number, line)| (*number, &line[..]));
+                if let Some(found) = self.search(key, lines, &path.display().to_string()) {
                     return Some(found);
                 }
             }
@@ -196,7 +196,11 @@ impl AccountContext<'_> {
             deadline: client.deadline,
         };
         match external.run() {
-            Ok(text) => self.search(key, &text, &external.path()),
+            Ok(text) => {
+                let wanted = key.certificate().map_or(key, Certificate::authority);
+                let selector = Selector::new(wanted);
+                self.search(key, selector.lines(&text), &external.path())
+            }
             Err(problem) => {
                 error!(client.log, "{problem}");
                 lookups.set_doubt();
@@ -205,21 +209,27 @@ impl AccountContext<'_> {
         }
     }
 
-    /// Searches the text of an `authorized_keys` file for a key, or for the authority of a certificate.
-    fn search(&self, key: &PublicKey, text: &str, file: &str) -> Option<Found> {
+    /// Searches numbered lines of an `authorized_keys` file for a key, or for the authority of a certificate.
+    fn search<'b>(
+        &self,
+        key: &PublicKey,
+        lines: impl Iterator<Item = (usize, &'b str)>,
+        file: &str,
+    ) -> Option<Found> {
         let Self { client, settings, .. } = *self;
         let certificate = key.certificate();
         let kind = if certificate.is_some() { "CA" } else { "key" };
         let wanted = certificate.map_or(key, Certificate::authority);
-        for (number, line) in authorized_keys::find(text, wanted, certificate.is_some()) {
+        for (number, line) in lines {
             let place = format!("{file}:{number}");
-            let options = match line {
-                Line::Entry(entry) => entry.options,
-                Line::BadOptions(why) => {
+            let options = match authorized_keys::entry(line, wanted, certificate.is_some()) {
+                None => continue,
+                Some(Line::Entry(entry)) => entry.options,
+                Some(Line::BadOptions(why)) => {
                     debug!(client.log, "{place}: bad key options: {why}");
                     continue;
                 }
-                Line::Blank | Line::Malformed => continue,
+                Some(Line::Blank | Line::Malformed) => continue,
             };
             debug!(client.log, "{place}: matching {kind} found: {}", describe(settings, wanted));
             if !self.permitted(&options, &place, true) {

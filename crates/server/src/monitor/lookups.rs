@@ -14,9 +14,24 @@ use lh_sys::users::User;
 
 use super::patterns::{Pattern, has_wildcards};
 use super::revoked::{Revocation, RevokedKeys};
+use crate::authorized_keys::Selector;
 use crate::log::{Log, debug, error, info};
-use crate::strict::{self, StrictError};
+use crate::strict::{self, StrictError, UserFile};
 use crate::user_groups::{Groups, KnownGroups};
+
+/// Largest sum of the files that are kept for later queries of a connection, bytes.
+const MOST_KEPT: usize = 4 << 20;
+
+/// What is read of an `authorized_keys` file.
+enum Keys {
+    Text(String),
+    /// Lines of a large file that may hold the key, with their numbers.
+    Lines(Vec<(usize, String)>),
+}
+
+fn text(content: Vec<u8>) -> String {
+    String::from_utf8(content).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
 
 /// The results of look-ups for one connection, and whether one of them has failed.
 pub(super) struct Lookups {
@@ -87,24 +102,38 @@ impl Lookups {
         if let Some(known) = self.files.borrow().get(path) {
             return known.clone();
         }
-        let text = self.read_user_file(settings, user, kind, path).map(Rc::from);
-        self.files.borrow_mut().insert(path.to_owned(), text.clone());
+        let content = self.read_user_file(settings, user, kind, path, |file| file.read());
+        self.keep(path, content.map(text))
+    }
+
+    /// Keeps the text of a file for the next query, unless the texts would take too much memory together.
+    fn keep(&self, path: &Path, text: Option<String>) -> Option<Rc<str>> {
+        let text: Option<Rc<str>> = text.map(Rc::from);
+        let mut files = self.files.borrow_mut();
+        let kept: usize = files.values().flatten().map(|text| text.len()).sum();
+        if text.as_ref().is_none_or(|text| kept + text.len() <= MOST_KEPT) {
+            files.insert(path.to_owned(), text.clone());
+        }
         text
     }
 
-    fn read_user_file(
+    /// Reads a file of the user with `read` and the user's rights. Errors are logged.
+    fn read_user_file<T>(
         &self,
         settings: &ServerSettings,
         user: &User,
         kind: &'static str,
         path: &Path,
-    ) -> Option<String> {
+        read: impl FnOnce(&UserFile<'_>) -> Result<T, StrictError>,
+    ) -> Option<T> {
         let strict = settings.strict_modes.value;
         let read = self.groups.of(user).and_then(|groups| {
-            with_effective(&groups.ids, || strict::read(&user.name, kind, path, &user.home, user.uid, strict))
+            with_effective(&groups.ids, || {
+                read(&strict::open(&user.name, kind, path, &user.home, user.uid, strict)?)
+            })
         });
         match read {
-            Ok(Ok(content)) => Some(String::from_utf8_lossy(&content).into_owned()),
+            Ok(Ok(content)) => Some(content),
             Ok(Err(problem @ StrictError::Missing(_))) => {
                 debug!(self.log, "{}: {problem}", path.display());
                 None
@@ -118,6 +147,37 @@ impl Lookups {
                 error!(self.log, "cannot read files as user {}: {problem}", user.name);
                 self.set_doubt();
                 None
+            }
+        }
+    }
+
+    /// Returns the lines of an `authorized_keys` file that may hold `key`, with their numbers (from 1).
+    pub(super) fn key_lines(
+        &self,
+        settings: &ServerSettings,
+        user: &User,
+        path: &Path,
+        key: &PublicKey,
+    ) -> Vec<(usize, String)> {
+        let selector = Selector::new(key);
+        let lines_of =
+            |text: &str| selector.lines(text).map(|(number, line)| (number, line.to_owned())).collect();
+        if let Some(known) = self.files.borrow().get(path) {
+            return known.as_deref().map(lines_of).unwrap_or_default();
+        }
+        let read = self.read_user_file(settings, user, "authorized keys", path, |file| {
+            if file.is_large() {
+                file.read_by(|file| selector.read(file)).map(Keys::Lines)
+            } else {
+                file.read().map(|content| Keys::Text(text(content)))
+            }
+        });
+        match read {
+            Some(Keys::Lines(lines)) => lines,
+            Some(Keys::Text(text)) => lines_of(&self.keep(path, Some(text)).unwrap_or_default()),
+            None => {
+                self.keep(path, None);
+                Vec::new()
             }
         }
     }

@@ -268,6 +268,21 @@ fn key_files_are_read_once_for_each_connection() {
 }
 
 #[test]
+fn large_key_files_are_read_for_each_query() {
+    let mut scene = Scene::new("");
+    let authorized = scene._directory.path().join("authorized");
+    let line = scene.key.public().to_openssh_line("");
+    std::fs::write(&authorized, format!("{}{line}", "# comment\n".repeat(200_000))).unwrap();
+    scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+    let query = scene.query(scene.key.public());
+    assert!(matches!(scene.decide(query), Ok(Verdict::KeyOk)));
+    // Nothing of the file has stayed in memory.
+    std::fs::remove_file(authorized).unwrap();
+    let right = scene.signed(&[3; 32], &scene.user.clone(), None);
+    assert!(matches!(scene.decide(right), Ok(Verdict::Reject { .. })));
+}
+
+#[test]
 fn signatures_after_the_login_have_a_rate() {
     let mut scene = Scene::new("");
     scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();

@@ -15,6 +15,10 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use lh_resume::Handle;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect as connect_socket, socket_with,
+};
 
 use crate::key_options::KeyOptions;
 
@@ -45,15 +49,16 @@ pub(crate) struct SessionTerms {
     pub(crate) grace: Duration,
 }
 
-fn address(handle: &Handle) -> io::Result<SocketAddr> {
+/// Returns the abstract socket name at which the monitor of the session with this handle listens.
+fn name(handle: &Handle) -> String {
     let mut name = "lhsshd-session-".to_owned();
     handle.0.iter().for_each(|byte| name.push_str(&format!("{byte:02x}")));
-    SocketAddr::from_abstract_name(name)
+    name
 }
 
 /// Listens for other connections' monitors.
 pub(crate) fn listen(handle: &Handle) -> io::Result<UnixListener> {
-    let listening = UnixListener::bind_addr(&address(handle)?)?;
+    let listening = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name(handle))?)?;
     listening.set_nonblocking(true)?;
     Ok(listening)
 }
@@ -62,8 +67,19 @@ pub(crate) fn listen(handle: &Handle) -> io::Result<UnixListener> {
 ///
 /// # Errors
 /// `ConnectionRefused`: there is no such session. Its address may be another user's, since it has ended.
+/// `WouldBlock`: no connection was accepted within [`TIMEOUT`].
 pub(crate) fn connect(handle: &Handle) -> io::Result<UnixStream> {
-    let socket = UnixStream::connect_addr(&address(handle)?)?;
+    connect_within(handle, TIMEOUT)
+}
+
+fn connect_within(handle: &Handle, timeout: Duration) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // Any local user may listen at the address of a session that has ended, with a full queue: without a
+    // limit connect(2) would then wait for ever, and this monitor would not end at `LoginGraceTime`.
+    set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
+    connect_socket(&socket, &SocketAddrUnix::new_abstract_name(name(handle).as_bytes())?)?;
+    let socket = UnixStream::from(socket);
     match check(&socket) {
         Ok(()) => Ok(socket),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -77,4 +93,26 @@ pub(crate) fn connect(handle: &Handle) -> io::Result<UnixStream> {
 pub(crate) fn check(socket: &UnixStream) -> io::Result<()> {
     let own = rustix::process::geteuid().as_raw();
     if lh_sys::pass::peer_uid(socket)? == own { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without the limit this test hangs.
+    #[test]
+    fn a_full_queue_at_a_sessions_address_is_not_waited_for() {
+        let mut number = [0; 16];
+        lh_crypto::Random::fill(&mut lh_crypto::SystemRandom, &mut number);
+        let handle = Handle(number);
+        let unanswered = listen(&handle).unwrap();
+        rustix::net::listen(&unanswered, 0).unwrap();
+        let short = Duration::from_millis(10);
+        // The kernel lets one connection more wait than the queue's length.
+        let waiting: Vec<_> = std::iter::from_fn(|| connect_within(&handle, short).ok()).take(9).collect();
+        assert!(waiting.len() < 9);
+        assert_eq!(connect_within(&handle, short).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(unanswered);
+        assert_eq!(connect_within(&handle, short).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
 }
