@@ -111,8 +111,8 @@ impl Selector {
     }
 }
 
-/// Returns the entry of a line, if it holds `key`. `authority` selects `cert-authority` lines or all others: a
-/// plain key never matches an authority's line, nor an authority a plain one.
+/// Returns the entry of a line, if it holds `key`. `authority` selects `cert-authority` lines or all others:
+/// a plain key never matches an authority's line, nor an authority a plain one.
 pub(crate) fn entry(line: &str, key: &PublicKey, authority: bool) -> Option<Line> {
     match parse_line(line) {
         Line::Entry(entry) if entry.key == *key && entry.options.cert_authority == authority => {

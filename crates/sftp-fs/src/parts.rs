@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_ends_with_the_file_whoever_has_its_descriptor() {
+    fn lock_ends_with_the_file_although_others_have_its_descriptor() {
         let dir = tempfile::tempdir().unwrap();
         let mut host = LocalFs::new(dir.path());
         let file = host.open_part(b".x.lhpart", BOTH, None).unwrap();

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_gets_the_counters_and_nothing_else() {
+    fn requests_get_the_counters_and_nothing_else() {
         let mut exporter = Exporter::bind(([127, 0, 0, 1], 0).into()).unwrap();
         exporter.seen.accepted = 7;
         exporter.seen.sessions.add(Counter::UploadBytes, 1000);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn who_dawdles_is_dropped_and_keeps_few_others_out() {
+    fn slow_clients_are_dropped_and_keep_few_others_out() {
         let mut exporter = Exporter::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = exporter.address().unwrap();
         let now = Instant::now();
