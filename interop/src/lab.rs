@@ -9,7 +9,9 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use crate::programs::{find, our};
+use lh_testkit::find;
+
+use crate::programs::our;
 use crate::waiting::end_sessions;
 
 /// Time limit of one command, in seconds. A bound against hanging, not an expectation.

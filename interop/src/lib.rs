@@ -10,7 +10,6 @@ mod agent;
 pub mod carrier;
 pub mod cuts;
 mod data;
-pub mod dumps;
 mod flights;
 mod foreign;
 pub mod foreign_site;
@@ -42,29 +41,16 @@ pub use foreign::{
     russh_peer,
 };
 pub use lab::{Lab, Ran, Shown, TestUser};
+pub use lh_testkit::{again_if_closed, dumps, find, peers, skip, skip_unavailable};
 pub use pam::PamService;
-pub use programs::{bin_dir, find, our, with_default_signals};
+pub use programs::{bin_dir, our, with_default_signals};
 pub use pty::Terminal;
-pub use scene::{
-    Scene, again_if_closed, open_to_all, safe_directory, script, uninterrupted, wait_for_samples,
-};
+pub use scene::{Scene, open_to_all, safe_directory, script, uninterrupted, wait_for_samples};
 pub use server::{Inetd, Lhsshd};
 pub use wait::eventually;
 pub use x11::XServer;
 
 use std::path::PathBuf;
-
-/// Finds several peers' programs. If one is missing, reports the skipped test and returns `None`.
-pub fn peers<const N: usize>(test: &str, programs: [&str; N]) -> Option<[PathBuf; N]> {
-    let found = programs.map(find);
-    let missing: Vec<&str> =
-        programs.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(name, _)| *name).collect();
-    if missing.is_empty() {
-        return Some(found.map(Option::unwrap_or_default));
-    }
-    skip(test, &format!("not installed: {}", missing.join(", ")));
-    None
-}
 
 /// Returns the SFTP servers to test with: ours, and OpenSSH's if it is installed.
 pub fn sftp_servers(test: &str) -> Vec<PathBuf> {
@@ -75,24 +61,6 @@ pub fn sftp_servers(test: &str) -> Vec<PathBuf> {
         false => skip(test, "OpenSSH's sftp-server is not installed"),
     }
     servers
-}
-
-/// Reports on standard error that `test` is skipped; panics instead where skipping is not allowed.
-pub fn skip(test: &str, why: &str) {
-    assert!(std::env::var_os("LH_REQUIRE_PEERS").is_none(), "{test} must not be skipped here: {why}");
-    skip_unavailable(test, why);
-}
-
-/// Reports that `test` is skipped because this kernel or container lacks a feature that no Debian package
-/// provides.
-pub fn skip_unavailable(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
-    if let Some(log) = std::env::var_os("LH_SKIP_LOG") {
-        use std::io::Write as _;
-        if let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(log) {
-            let _ = writeln!(file, "{test}: {why}");
-        }
-    }
 }
 
 /// Returns whether our server was built with PAM.

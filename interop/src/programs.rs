@@ -35,12 +35,3 @@ pub fn with_default_signals(program: &Path) -> Command {
     command.arg("--default-signal=TERM,INT,HUP,QUIT").arg(program);
     command
 }
-
-/// Finds a peer's program on PATH or in the sbin directories.
-pub fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from))
-        .map(|dir| dir.join(program))
-        .find(|candidate| candidate.is_file())
-}

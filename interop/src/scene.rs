@@ -134,27 +134,6 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io
     }
 }
 
-/// Repeats a conversation with OpenSSH's `sshd` before the login, up to twice, if the server closes it.
-///
-/// Until a login, the sandbox of `sshd` 9.2 kills a process that was stopped and continued while it waited in
-/// ppoll(2): it does not allow `restart_syscall`. A test that starts hundreds of such servers one after the
-/// other meets this wherever the machine is frozen for a moment.
-///
-/// # Errors
-/// Those of the last attempt, or the first error that is not a closed connection.
-pub fn again_if_closed<T>(mut conversation: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-    for _ in 0..2 {
-        match conversation() {
-            Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe) => {
-                eprintln!("sshd closed the connection ({error}); once more");
-            }
-            result => return result,
-        }
-    }
-    conversation()
-}
-
 /// Makes a file readable and executable for all, writable for its owner alone, as a server requires of
 /// programs that it runs.
 pub fn open_to_all(path: &Path) {

@@ -12,7 +12,7 @@ use std::process::Command;
 use common::Home;
 use lh_config::ServerConfig;
 use lh_config::client::{Request, UserFile};
-use lh_interop::dumps::{LISTS, by_keyword};
+use lh_testkit::dumps::{LISTS, by_keyword};
 
 /// Further keywords, besides [`LISTS`], whose values are not comparable.
 const APART: &[&str] = &[

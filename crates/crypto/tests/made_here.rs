@@ -17,7 +17,7 @@ fn key(key_type: KeyType) -> PrivateKey {
 }
 
 fn keygen(test: &str) -> Option<PathBuf> {
-    lh_interop::peers(test, ["ssh-keygen"]).map(|[path]| path)
+    lh_testkit::peers(test, ["ssh-keygen"]).map(|[path]| path)
 }
 
 fn output(program: &Path, arguments: &[&str], file: &Path) -> String {

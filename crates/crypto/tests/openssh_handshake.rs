@@ -125,7 +125,7 @@ struct Names {
 
 /// Runs a key exchange, a few packets each way, and a login that is refused.
 fn handshake(host_key: &Path, names: &Names) {
-    lh_interop::again_if_closed(|| one_handshake(host_key, names)).unwrap();
+    lh_testkit::again_if_closed(|| one_handshake(host_key, names)).unwrap();
 }
 
 fn one_handshake(host_key: &Path, names: &Names) -> io::Result<()> {
@@ -248,7 +248,7 @@ fn offered(test: &str, what: &str) -> Option<Vec<String>> {
             Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
         }
         _ => {
-            lh_interop::skip(
+            lh_testkit::skip(
                 test,
                 &format!("no {SSHD} on this machine (Debian: apt-get install openssh-server)"),
             );

@@ -11,7 +11,7 @@ struct TestDirectory {
 
 impl TestDirectory {
     fn new(test: &str) -> Option<Self> {
-        let [keygen] = lh_interop::peers(test, ["ssh-keygen"])?;
+        let [keygen] = lh_testkit::peers(test, ["ssh-keygen"])?;
         let directory = Self { keygen, directory: tempfile::tempdir().unwrap() };
         for name in ["ca", "other-ca", "a", "b", "c"] {
             directory.keygen(&["-q", "-t", "ed25519", "-N", "", "-C", name, "-f", name]);

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use lh_interop::{peers, skip};
 use lh_sftp::{Attrs, Incoming, Limits, OpenFlags, ReplyBody, Request, Session, extension, mode};
+use lh_testkit::{peers, skip};
 use lh_wire::Reader;
 
 const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";

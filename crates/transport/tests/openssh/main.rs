@@ -36,7 +36,7 @@ fn everything() -> Vec<String> {
 fn talk_to_sshd(keys: &Keys, change: impl Fn(&mut Config)) -> Result<Negotiated, TransportError> {
     let mut result = None;
     let closed = || std::io::Error::from(ErrorKind::UnexpectedEof);
-    let _ = lh_interop::again_if_closed(|| {
+    let _ = lh_testkit::again_if_closed(|| {
         let one = talk_to_sshd_once(keys, &change);
         match result.insert(one) {
             Err(TransportError::Closed { .. }) => Err(closed()),

@@ -18,7 +18,7 @@ pub(crate) const SSH: &str = "/usr/bin/ssh";
 /// Returns true, and reports it, when `program` is missing.
 pub(crate) fn missing(program: &str) -> bool {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    lh_interop::peers(&test, [program]).is_none()
+    lh_testkit::peers(&test, [program]).is_none()
 }
 
 /// Destination of the peers' stderr: none, or ours with `LH_PEER_LOG=1`.
