@@ -100,15 +100,14 @@ fn upload_with(lab: &Lab, server: u16, shared: bool, load: Load, options: &[&str
     told.text()
 }
 
-/// Uploads to a server of ours until the first verdict about an additional connection is `verdict`, three
+/// Uploads to a server of ours until one of the verdicts about additional connections is `verdict`, three
 /// times at most: the rates behind it are measured, and another program on this machine may take time from
 /// one half of a measurement. Returns the messages, and the server with its log.
 fn upload_until(lab: &Lab, shared: bool, load: Load, verdict: &str) -> (String, Lhsshd) {
     for _ in 0..2 {
         let server = Lhsshd::start(lab, "");
         let told = upload(lab, server.port, shared, load);
-        let first = told.lines().find(|line| line.starts_with("the additional connection "));
-        if first.is_some_and(|line| line.starts_with(verdict)) {
+        if told.lines().any(|line| line.starts_with(verdict)) {
             return (told, server);
         }
         eprintln!("once more: {told}");
@@ -144,10 +143,14 @@ fn a_busy_core_adds_connections_that_stay_if_they_help() {
 #[test]
 fn a_useless_connection_is_the_last_one_added() {
     let lab = Lab::new();
-    let (told, server) = upload_until(&lab, true, losing(0.01), "the additional connection does not help: ");
-    assert!(told.contains("the additional connection does not help: "), "{told}");
-    assert_eq!(told.matches("asking for an additional connection").count(), 1, "{told}");
-    assert_eq!(server.log().matches("Accepted ticket for").count(), 1, "{}", server.log());
+    let (useless, asks) =
+        ("the additional connection does not help: ", "asking for an additional connection");
+    let (told, server) = upload_until(&lab, true, losing(0.01), useless);
+    // On a busy machine a connection before it may have seemed to help.
+    let (before, after) = told.split_once(useless).unwrap_or_else(|| panic!("none was useless: {told}"));
+    assert!(!after.contains(asks), "{told}");
+    let asked = before.matches(asks).count();
+    assert_eq!(server.log().matches("Accepted ticket for").count(), asked, "{told}{}", server.log());
 }
 
 #[test]
