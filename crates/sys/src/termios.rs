@@ -85,7 +85,8 @@ const OUTPUT: &[(u8, OutputModes)] = &[
     (75, OutputModes::ONLRET),
 ];
 
-/// Flags; CS7 and CS8 share bits (a size, not flags), so they are not in this table.
+/// Control flags by opcode (RFC 4254 section 8). CS7 and CS8 are missing: they are values of one field (the
+/// character size), not flags.
 const CONTROL: &[(u8, ControlModes)] = &[(92, ControlModes::PARENB), (93, ControlModes::PARODD)];
 const CS7: u8 = 90;
 const CS8: u8 = 91;

@@ -93,7 +93,7 @@ pub enum Event {
     },
 }
 
-/// A file that is in its place.
+/// A file or symbolic link that is complete under its final name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     /// Its path below the target that was asked for; empty where it is that target.
@@ -102,7 +102,7 @@ pub struct Copied {
     pub source: Vec<u8>,
     /// Its path on the target.
     pub target: Vec<u8>,
-    /// Bytes.
+    /// Size of the file, or length of the link's target, bytes.
     pub size: u64,
     /// When the source was modified: seconds since 1970, nanoseconds; as exactly as the source's end has it.
     pub modified: Option<(i64, u32)>,

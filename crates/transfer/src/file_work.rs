@@ -199,7 +199,7 @@ pub(crate) struct Written {
     pub(crate) took: Duration,
 }
 
-/// An operation of this host that reads much, or waits for the disk.
+/// An operation on a file of this host that reads many bytes or waits for the disk.
 #[derive(Debug)]
 pub(crate) enum SlowOp {
     Digests {

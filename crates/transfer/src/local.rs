@@ -236,7 +236,7 @@ fn timestamps(times: Times) -> Timestamps {
     Timestamps { last_access: spec(times.access), last_modification: spec(times.modification) }
 }
 
-/// Removes what has this name if it is a symbolic link, so that nothing is written where it leads.
+/// Removes the path if it is a symbolic link, so that a later write does not follow it. Errors are ignored.
 pub(crate) fn remove_symlink(path: &[u8]) {
     if let Ok(Done::Info(found)) = perform(Op::Lstat(path))
         && found.kind == Kind::Symlink

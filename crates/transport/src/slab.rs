@@ -33,7 +33,7 @@ pub(crate) struct Slab {
     pub(crate) pending: Pending,
     /// The job that currently owns the bytes.
     pub(crate) job: Option<u64>,
-    /// Last message whose packet is here and may have to be sent again.
+    /// Number of the last message whose packet is in this slab and may have to be sent again.
     pub(crate) last: Option<u64>,
 }
 

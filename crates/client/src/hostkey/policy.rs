@@ -54,7 +54,7 @@ pub(crate) struct Policy {
     pub(crate) fingerprint: FingerprintHash,
     /// `VisualHostKey`.
     pub(crate) visual: bool,
-    /// Further sources to check.
+    /// Checks beyond the known_hosts files.
     pub(crate) checks: Checks,
     /// The host key of the session to resume over this connection (`Resume`). Any other key must already be
     /// known.

@@ -47,7 +47,7 @@ impl Needed {
     }
 }
 
-/// Logs in.
+/// Logs in. Returns whether the login needed the user.
 ///
 /// # Errors
 /// [`ClientError::Denied`] with the error message, or the error that ended the connection.

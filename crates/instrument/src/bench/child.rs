@@ -38,7 +38,7 @@ pub(super) struct Client {
     pub(super) sftp: Option<PathBuf>,
     /// Algorithms that it has turned out not to have.
     pub(super) lacks: Vec<String>,
-    /// It is ours, and not a peer.
+    /// True for Longhaul's own programs, false for those of another implementation.
     pub(super) is_ours: bool,
 }
 

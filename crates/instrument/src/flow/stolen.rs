@@ -3,9 +3,9 @@
 /// Time of all processors together, clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Processors {
-    /// They did something, or would have.
+    /// Time in which they ran something, and time that was stolen.
     busy: u64,
-    /// The hypervisor ran something else meanwhile.
+    /// Part of `busy` in which the hypervisor ran something else.
     stolen: u64,
 }
 

@@ -60,7 +60,7 @@ fn a_path_that_was_silent_is_found_as_soon() {
 }
 
 #[test]
-fn the_session_is_given_up_when_its_time_is_over() {
+fn session_is_given_up_after_time_limit_or_refusal() {
     let start = Instant::now();
     let mut reconnect = Reconnect::new(Duration::from_secs(60));
     reconnect.on_broken(start);

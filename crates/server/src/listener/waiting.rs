@@ -181,7 +181,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn sessions_beyond_the_limit_end_the_oldest_first() {
+    fn sessions_beyond_the_limit_are_ended_oldest_first() {
         let (mut sessions, now) = (sessions(), Instant::now());
         let mut ended = Vec::new();
         for number in 0..100 {

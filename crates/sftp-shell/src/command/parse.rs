@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_parsed_in_any_case() {
+    fn commands_parse_with_flags_quotes_and_any_case() {
         assert_eq!(command("BYE"), Ok(Some(Command::Quit)));
         let flags = CopyFlags { resume: true, sync: true, preserve: true, recursive: true };
         let (source, target) = (b"a*".to_vec(), Some(b"b*".to_vec()));

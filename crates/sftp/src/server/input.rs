@@ -15,7 +15,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Takes received bytes.
+    /// Appends received bytes.
     pub(super) fn push(&mut self, data: Bytes) {
         self.received += data.len() as u64;
         self.chunks.push(data);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_channel_has_a_place_for_one_half_sent_write() {
+    fn each_channel_stores_one_half_sent_write() {
         let mut channels = DataChannels::new(Side::Target);
         channels.add();
         for channel in 0..2 {

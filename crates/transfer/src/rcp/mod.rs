@@ -127,7 +127,8 @@ pub trait RcpRole: Send {
     /// When [`advance`](Self::advance) wants to be called although nothing has come: a rate limit.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// How many things went wrong. The exit status is 1 if any did.
+    /// Returns the number of failures so far. The exit status is 1 if there was any, or if the role has not
+    /// [finished](Self::is_finished).
     fn failures(&self) -> u64;
 }
 
