@@ -1,6 +1,5 @@
 //! Runs steps of the test command side by side, each as a separate process.
 
-use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -59,9 +58,8 @@ fn captured(name: &str, limit: Duration, command: Result<Command, String>) -> Re
     let (mut child, log) = start_captured(&mut command).map_err(failed)?;
     let status = hangs::wait(name, &mut child, limit)?;
     let output = read_back(log).map_err(failed)?;
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&output).map_err(failed)?;
-    writeln!(stdout, "step {name}: {status} after {} s", start.elapsed().as_secs()).map_err(failed)?;
+    let output = String::from_utf8_lossy(&output);
+    println!("{output}step {name}: {status} after {} s", start.elapsed().as_secs());
     Ok(status.success())
 }
 
