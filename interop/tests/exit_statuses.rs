@@ -1,7 +1,7 @@
 //! Exit statuses and outcomes of `lhscp`: one test for each row of the table in docs/copying.md.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use lh_interop::{Lab, Lhsshd, Ran, eventually, make_blob, make_tree, our, with_default_signals};
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn remote(lab: &Lab, name: &str) -> String {
 fn cut_short(lab: &Lab, port: u16, sources: &[&str], then: impl FnOnce(u32)) -> (i32, String) {
     let target = remote(lab, "copy");
     let arguments = [&["-l", "40000", "--retries", "0"], sources, &[&target]].concat();
-    let mut command = Command::new(our("lhscp"));
+    let mut command = with_default_signals(&our("lhscp"));
     command.args(words(lab, port, &arguments)).current_dir(lab.dir()).env("HOME", lab.path("home"));
     command.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME").stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

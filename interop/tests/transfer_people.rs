@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, json_lines, make_blob, our, peers};
+use lh_interop::{
+    Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, json_lines, make_blob, our, peers,
+    with_default_signals,
+};
 use lh_testkit::leftovers;
 
 fn scp(lab: &Lab, port: u16, words: &[&str]) -> Ran {
@@ -206,7 +209,7 @@ fn an_interrupted_copy_can_be_resumed_and_says_so() {
     let there = format!("127.0.0.1:{}", lab.arg("there"));
     let part =
         |lab: &Lab| leftovers(lab.dir()).first().map(|path| fs::metadata(path).map_or(0, |meta| meta.len()));
-    let child = Command::new(our("lhscp"))
+    let child = with_default_signals(&our("lhscp"))
         .args(lab.client_options())
         .args(["-P", &server.port_arg(), "-q", "-l", "32000", &lab.arg("blob"), &there])
         .env("HOME", lab.path("home"))
