@@ -63,6 +63,8 @@ pub(super) fn after(
         }
     }
     let status = bury(user.pid);
+    // A session that ends right after it was resumed is logged as resumed, too.
+    shared_sockets.hear_last(monitor, sinks.control);
     drain_requests(&mut user.ipc, monitor, sinks, shared_sockets);
     status.and_then(|status| status.exit_status()).unwrap_or(EXIT_FAILURE)
 }

@@ -234,6 +234,15 @@ impl Resumable {
         Ok(true)
     }
 
+    /// Reads what the user session process, which has ended, reported last.
+    pub(super) fn hear_last(&mut self, monitor: &mut Monitor, control: &mut impl Write) {
+        while self.user.as_ref().is_some_and(|user| is_ready(user.socket())) {
+            if self.hear_user(monitor, control).is_err() {
+                self.user = None;
+            }
+        }
+    }
+
     fn verify(&self, user: &str, fields: &[u8], session_id: &[u8]) -> Result<Verified, Refused> {
         let request = Request::from_fields(user, fields).map_err(|_| Refused::WrongProof)?;
         if request.user != self.session.name {

@@ -52,6 +52,14 @@ impl SharedSockets {
         notices(self.listed.as_ref(), control)
     }
 
+    /// Reads what the user session process, which has ended, reported last about its connections.
+    pub(super) fn hear_last(&mut self, monitor: &mut Monitor, control: &File) {
+        let Self { resumable, listed } = self;
+        if let Some(resumable) = resumable {
+            resumable.hear_last(monitor, &mut notices(listed.as_ref(), control));
+        }
+    }
+
     /// Handles all pending requests without blocking. `known`: the connection has a network address.
     pub(super) fn serve(
         &mut self,

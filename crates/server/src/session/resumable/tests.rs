@@ -81,6 +81,33 @@ impl Scene {
         self.user.send(&FromUser::Received(count).encode()).unwrap();
         self.serve();
     }
+
+    /// Moves the session to a new connection, up to the user session process's report that it uses it.
+    fn deliver(&mut self) {
+        let mut claimant = self.claimed(b"new connection");
+        self.take(&claimant);
+        self.answer(5);
+        let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
+        assert!(matches!(answer, ToClaimant::Accepted(_)), "{answer:?}");
+        lh_sys::pass::send_fd(claimant.socket(), claimant.socket().as_fd()).unwrap();
+        self.serve();
+        claimant.send(&FromClaimant::Connection(vec![9; 100_000].into()).encode()).unwrap();
+        self.serve();
+        assert!(lh_sys::pass::receive_fd(self.user.socket()).unwrap().is_some());
+        let ToUser::Connection(moved) = ToUser::decode(&self.user.receive().unwrap()).unwrap() else {
+            panic!("no connection");
+        };
+        assert_eq!((moved.session_id.as_slice(), moved.state.len()), (&b"new connection"[..], 100_000));
+    }
+
+    /// Checks that the listener was told that the session waited, and then goes on.
+    fn assert_resumed(&self) {
+        let (waits, used) = Notice::read(&self.listener).unwrap().unwrap();
+        // Sessions are counted by account: a style in the name makes no other user.
+        assert!(matches!(&waits, Notice::Waits { user, .. } if user == "ada"), "{waits:?}");
+        let after = [Notice::GoesOn(self.handle), Notice::Connected(HERE.ip())].map(|notice| notice.encode());
+        assert_eq!(self.listener[used..], after.concat());
+    }
 }
 
 impl Resumable {
@@ -94,27 +121,20 @@ impl Resumable {
 #[test]
 fn a_connection_takes_the_session_over() {
     let mut scene = Scene::new(1);
-    let mut claimant = scene.claimed(b"new connection");
-    scene.take(&claimant);
-    scene.answer(5);
-    let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
-    assert!(matches!(answer, ToClaimant::Accepted(_)), "{answer:?}");
-    lh_sys::pass::send_fd(claimant.socket(), claimant.socket().as_fd()).unwrap();
-    scene.serve();
-    claimant.send(&FromClaimant::Connection(vec![9; 100_000].into()).encode()).unwrap();
-    scene.serve();
-    assert!(lh_sys::pass::receive_fd(scene.user.socket()).unwrap().is_some());
-    let ToUser::Connection(moved) = ToUser::decode(&scene.user.receive().unwrap()).unwrap() else {
-        panic!("no connection");
-    };
-    assert_eq!((moved.session_id.as_slice(), moved.state.len()), (&b"new connection"[..], 100_000));
+    scene.deliver();
     scene.user.send(&FromUser::Resumed.encode()).unwrap();
     scene.serve();
-    let (waits, used) = Notice::read(&scene.listener).unwrap().unwrap();
-    // Sessions are counted by account: a style in the name makes no other user.
-    assert!(matches!(&waits, Notice::Waits { user, .. } if user == "ada"), "{waits:?}");
-    let after = [Notice::GoesOn(scene.handle), Notice::Connected(HERE.ip())].map(|notice| notice.encode());
-    assert_eq!(scene.listener[used..], after.concat());
+    scene.assert_resumed();
+}
+
+#[test]
+fn the_last_report_of_a_process_that_has_ended_counts() {
+    let mut scene = Scene::new(6);
+    scene.deliver();
+    scene.user.send(&FromUser::Resumed.encode()).unwrap();
+    close(scene.user.socket());
+    scene.resumable.hear_last(&mut scene.monitor, &mut scene.listener);
+    scene.assert_resumed();
 }
 
 #[test]
