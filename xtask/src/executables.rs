@@ -104,7 +104,8 @@ fn from_message(line: &str) -> Option<Job> {
     let file = Path::new(message["executable"].as_str().filter(|_| is_test)?);
     let source = Path::new(message["target"]["src_path"].as_str()?);
     let package = Path::new(message["manifest_path"].as_str()?).parent()?;
-    let mut command = Command::new(file);
+    // In the background of a shell, and under nohup, some signals are ignored that tests send.
+    let mut command = lh_interop::with_default_signals(file);
     // Cargo sets this directory and variable for tests.
     command.current_dir(package).env("CARGO_MANIFEST_DIR", package);
     Some(Job {
@@ -278,7 +279,7 @@ mod tests {
             "profile":{"test":true},"executable":"/w/target/debug/deps/bulk-1"}"#;
         let found = from_message(line).unwrap();
         assert_eq!(found.name, "bulk");
-        assert_eq!(found.command.get_program(), "/w/target/debug/deps/bulk-1");
+        assert_eq!(found.command.get_args().last(), Some("/w/target/debug/deps/bulk-1".as_ref()));
         assert_eq!(found.command.get_current_dir(), Some(Path::new("/w/interop")));
         assert!(from_message(&line.replace("true", "false")).is_none());
         assert!(from_message(&line.replace("\"/w/target/debug/deps/bulk-1\"", "null")).is_none());
