@@ -99,6 +99,8 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         if let Some((before, now)) = before.zip(Ticks::now()) {
             time.push_str(&format!(" ({})", now.since(before)));
         }
+        // At once, too: a run that is cut off shows where its time went.
+        println!("step {time}");
         times.push(time);
         if only.is_none() && name == "tests" {
             disk::sweep()?;
