@@ -100,14 +100,15 @@ fn upload_with(lab: &Lab, server: u16, shared: bool, load: Load, options: &[&str
     told.text()
 }
 
-/// Uploads to a server of ours until one of the verdicts about additional connections is `verdict`, three
+/// Uploads to a server of ours until the first verdict about an additional connection is `verdict`, three
 /// times at most: the rates behind it are measured, and another program on this machine may take time from
 /// one half of a measurement. Returns the messages, and the server with its log.
 fn upload_until(lab: &Lab, shared: bool, load: Load, verdict: &str) -> (String, Lhsshd) {
     for _ in 0..2 {
         let server = Lhsshd::start(lab, "");
         let told = upload(lab, server.port, shared, load);
-        if told.lines().any(|line| line.starts_with(verdict)) {
+        let first = told.lines().find(|line| line.starts_with("the additional connection "));
+        if first.is_some_and(|line| line.starts_with(verdict)) {
             return (told, server);
         }
         eprintln!("once more: {told}");
