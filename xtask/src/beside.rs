@@ -3,12 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::hangs;
-use crate::workspace::{Outcome, read_back, start_captured, this_program};
-
-/// Time after which a step is killed, so that a program that hangs fails in its step and not as a run that
-/// takes too long. The longest step takes two thirds of that on two busy cores.
-const LIMIT: Duration = Duration::from_secs(1500);
+use crate::hangs::{self, LIMIT};
+use crate::workspace::{Outcome, this_program};
 
 /// Function that makes the command of a step.
 type Step<'a> = dyn Fn(&str) -> Result<Command, String> + Sync + 'a;
@@ -27,7 +23,7 @@ pub(crate) fn run(steps: &[&str]) -> Outcome {
 fn run_with(steps: &[&str], limit: Duration, step: &Step<'_>) -> Outcome {
     let ends: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> =
-            steps.iter().map(|name| (*name, scope.spawn(|| captured(name, limit, step(name))))).collect();
+            steps.iter().map(|name| (*name, scope.spawn(|| captured(name, limit, step)))).collect();
         threads.into_iter().map(|(name, thread)| (name, thread.join())).collect()
     });
     let mut failed = Vec::new();
@@ -50,15 +46,10 @@ fn run_with(steps: &[&str], limit: Duration, step: &Step<'_>) -> Outcome {
     Ok(())
 }
 
-/// Runs a command to its end, and prints its output. Returns whether it succeeded within `limit`.
-fn captured(name: &str, limit: Duration, command: Result<Command, String>) -> Result<bool, String> {
-    let mut command = command?;
-    let failed = |error: std::io::Error| error.to_string();
+/// Runs the command of a step to its end, and prints its output. Returns whether it succeeded within `limit`.
+fn captured(name: &str, limit: Duration, step: &Step<'_>) -> Result<bool, String> {
     let start = Instant::now();
-    let (mut child, log) = start_captured(&mut command).map_err(failed)?;
-    let status = hangs::wait(name, &mut child, limit)?;
-    let output = read_back(log).map_err(failed)?;
-    let output = String::from_utf8_lossy(&output);
+    let (status, output) = hangs::output(name, &mut step(name)?, limit)?;
     println!("{output}step {name}: {status} after {} s", start.elapsed().as_secs());
     Ok(status.success())
 }

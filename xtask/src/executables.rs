@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::busy::Ticks;
-use crate::hangs;
-use crate::workspace::{Outcome, cargo, read_back, shown, start_captured};
+use crate::hangs::{self, LIMIT};
+use crate::workspace::{Outcome, cargo, shown};
 
 /// Number of simultaneous executables on a busy machine. Each runs as many tests at once as there are cores,
 /// and most tests wait most of the time: `recipes_time` takes 21 s of CPU time in 155 s.
@@ -81,10 +81,6 @@ const DOC_TESTS: &str = "doc-tests";
 /// Number of failed executables up to which they are repeated. With more failures, the machine or the change
 /// is broken.
 const MOST_AGAIN: usize = 5;
-
-/// Time after which an executable is killed, so that a test that hangs fails under its name and not as a run
-/// that takes too long. The longest executable takes a quarter of that on two busy cores.
-const LIMIT: Duration = Duration::from_secs(1500);
 
 /// One process of tests: a test executable, or all tests in documentation.
 struct Job {
@@ -236,11 +232,7 @@ fn run_all(jobs: VecDeque<Job>, lanes: usize, most: usize) -> Result<Vec<Job>, S
 
 /// Runs one job and prints its output in one piece. Returns whether all its tests passed within `limit`.
 fn run_one(job: &mut Job, limit: Duration) -> Result<bool, String> {
-    let failed = |error: std::io::Error| error.to_string();
-    let (mut child, log) = start_captured(job.command.stdin(Stdio::null())).map_err(failed)?;
-    let status = hangs::wait(&job.name, &mut child, limit)?;
-    let output = read_back(log).map_err(failed)?;
-    let output = String::from_utf8_lossy(&output);
+    let (status, output) = hangs::output(&job.name, &mut job.command, limit)?;
     job.failed = failed_tests(&output);
     // By `print`, so that tests of this function do not print failed tests among the results of a run.
     print!("{}\n{output}", job.title);

@@ -6,8 +6,29 @@ use std::time::{Duration, Instant};
 
 use crate::workspace::{read_back, start_captured};
 
+/// Time after which a test executable or a step beside others is killed, so that what hangs fails under its
+/// name and not as a run that takes too long. On two busy cores the longest executable takes a quarter of
+/// that, the longest step two thirds.
+pub(crate) const LIMIT: Duration = Duration::from_secs(1500);
+
 /// Interval of the message that a process is still running.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Runs a command to its end, as [`wait`] does. Returns its status and its output.
+///
+/// # Errors
+/// It cannot be started or killed, or its output cannot be read.
+pub(crate) fn output(
+    name: &str,
+    command: &mut Command,
+    limit: Duration,
+) -> Result<(ExitStatus, String), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let (mut child, log) = start_captured(command.stdin(Stdio::null())).map_err(failed)?;
+    let status = wait(name, &mut child, limit)?;
+    let output = read_back(log).map_err(failed)?;
+    Ok((status, String::from_utf8_lossy(&output).into_owned()))
+}
 
 /// Waits until a process ends. After `limit` it kills the process and all that it has started, and prints
 /// what their threads waited for.
@@ -108,21 +129,16 @@ fn calls(pid: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use lh_interop::eventually;
+
     use super::*;
 
     #[test]
     fn what_a_process_has_started_is_killed_too() {
-        let wait = |is_so: &dyn Fn() -> bool| {
-            let end = Instant::now() + Duration::from_secs(60);
-            while !is_so() {
-                assert!(Instant::now() < end, "not within a minute");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        };
         let mut shell = Command::new("sh");
         shell.args(["-c", "sh -c 'sleep 100000; exit' & wait"]);
         let mut child = shell.spawn().unwrap();
-        wait(&|| descendants(child.id()).len() == 3);
+        eventually("two processes below it", || descendants(child.id()).len() == 3);
         let started = descendants(child.id());
         let (status, waits) = kill(&mut child).unwrap();
         assert!(!status.success() && waits.contains("\n  sh waits in "), "{status} {waits}");
@@ -131,6 +147,6 @@ mod tests {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             status.is_empty() || status.contains("State:\tZ")
         };
-        wait(&|| started.iter().all(has_ended));
+        eventually("all have ended", || started.iter().all(has_ended));
     }
 }
