@@ -145,12 +145,16 @@ fn attestation_enough(
     false
 }
 
+/// Returns the key that a line of `authorized_keys` must hold: this one, or the authority of a certificate.
+fn listed_key(key: &PublicKey) -> &PublicKey {
+    key.certificate().map_or(key, Certificate::authority)
+}
+
 impl AccountContext<'_> {
     /// Searches the places where the key may be trusted: the user's files, the server's authorities, the
     /// server's command.
     pub(super) fn find_key(&self, key: &PublicKey) -> Option<Found> {
         let Self { client, lookups, settings, user } = *self;
-        let wanted = key.certificate().map_or(key, Certificate::authority);
         let tokens = user_tokens(user);
         for pattern in
             settings.authorized_keys_file.list().iter().filter(|name| !name.eq_ignore_ascii_case("none"))
@@ -163,7 +167,7 @@ impl AccountContext<'_> {
                 }
             };
             for path in lookups.files_of_pattern(user, "AuthorizedKeysFile", pattern, path) {
-                let lines = lookups.key_lines(settings, user, &path, wanted);
+                let lines = lookups.key_lines(settings, user, &path, listed_key(key));
                 let lines = lines.iter().map(|(number, line)| (*number, &line[..]));
                 if let Some(found) = self.search(key, lines, &path.display().to_string()) {
                     return Some(found);
@@ -197,8 +201,7 @@ impl AccountContext<'_> {
         };
         match external.run() {
             Ok(text) => {
-                let wanted = key.certificate().map_or(key, Certificate::authority);
-                let selector = Selector::new(wanted);
+                let selector = Selector::new(listed_key(key));
                 self.search(key, selector.lines(&text), &external.path())
             }
             Err(problem) => {
@@ -219,7 +222,7 @@ impl AccountContext<'_> {
         let Self { client, settings, .. } = *self;
         let certificate = key.certificate();
         let kind = if certificate.is_some() { "CA" } else { "key" };
-        let wanted = certificate.map_or(key, Certificate::authority);
+        let wanted = listed_key(key);
         for (number, line) in lines {
             let place = format!("{file}:{number}");
             let options = match authorized_keys::entry(line, wanted, certificate.is_some()) {
