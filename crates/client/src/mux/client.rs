@@ -382,6 +382,13 @@ mod tests {
         message
     }
 
+    /// Takes the descriptors of the standard streams that follow a request for a session.
+    fn take_streams(socket: &UnixStream) {
+        for _ in 0..3 {
+            assert!(lh_sys::pass::wait_for_fd(socket).unwrap().is_some());
+        }
+    }
+
     fn say(mut socket: &UnixStream, messages: &[Vec<u8>]) {
         let mut framed = Vec::new();
         messages.iter().for_each(|message| put_message(&mut framed, message));
@@ -397,9 +404,7 @@ mod tests {
             assert_eq!(Request::decode(&read_message(&socket)).unwrap(), (0, Some(Request::Alive)));
             let (id, request) = Request::decode(&read_message(&socket)).unwrap();
             assert!(matches!(request, Some(Request::NewSession(session)) if session.command == b"true"));
-            for _ in 0..3 {
-                assert!(lh_sys::pass::wait_for_fd(&socket).unwrap().is_some());
-            }
+            take_streams(&socket);
             let alive = Reply::Alive(12).encode(0);
             say(&socket, &[wire::master_hello(), alive, Reply::SessionOpened(id + 6).encode(id)]);
         });
@@ -414,9 +419,7 @@ mod tests {
             for _ in 0..3 {
                 read_message(&socket);
             }
-            for _ in 0..3 {
-                assert!(lh_sys::pass::wait_for_fd(&socket).unwrap().is_some());
-            }
+            take_streams(&socket);
             say(&socket, &[wire::master_hello(), Reply::Alive(12).encode(0), refused]);
         });
         assert!(matches!(opened, Ok(Err(MuxError::Denied(why))) if why == "no"));
