@@ -1,6 +1,7 @@
 //! SSH clients and servers built on third-party libraries, as scripts and sources below `interop/peers`, and
 //! the packages of npm, Maven and crates.io that they need.
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -83,6 +84,28 @@ pub fn russh_peer(test: &str) -> Option<PathBuf> {
     assert!(said.contains("offline"), "russh's peer: {said}");
     skip(test, "the crates of russh are not downloaded (cargo xtask peers)");
     None
+}
+
+/// Returns variables with which all builds of Go programs share the compiled standard library, which takes
+/// two minutes of processor time. `peers` is the directory of fetched peers.
+pub fn go_variables(peers: &Path) -> [(&'static str, OsString); 2] {
+    [("GOCACHE", peers.join("gocache").into()), ("CGO_ENABLED", "0".into())]
+}
+
+/// Builds a Go program from Debian's packages of Go libraries.
+///
+/// # Panics
+/// If the program does not compile.
+pub fn build_from_debian_s_go(go: &Path, source: &str, program: &Path) {
+    let built = Command::new(go)
+        .args(["build", "-o"])
+        .arg(program)
+        .arg(source)
+        .envs(go_variables(&fetched_peers()))
+        .envs([("GO111MODULE", "off"), ("GOPATH", "/usr/share/gocode"), ("GOFLAGS", "")])
+        .output()
+        .expect("go runs");
+    assert!(built.status.success(), "{source}: {}", String::from_utf8_lossy(&built.stderr));
 }
 
 /// Returns a program of `peers/go_modules`. If it is not built, reports the skipped test and returns `None`.

@@ -37,8 +37,8 @@ pub use agent::Agent;
 pub use data::{assert_same_file, assert_same_tree, json_lines, link_directory, make_blob, make_tree};
 pub use flights::Flights;
 pub use foreign::{
-    ForeignServer, fetched_peers, go_peer, maven_class_path, newer_python, npm_modules, peer_script,
-    russh_peer,
+    ForeignServer, build_from_debian_s_go, fetched_peers, go_peer, go_variables, maven_class_path,
+    newer_python, npm_modules, peer_script, russh_peer,
 };
 pub use lab::{Lab, Ran, Shown, TestUser};
 pub use lh_testkit::{again_if_closed, dumps, find, peers, skip, skip_unavailable};

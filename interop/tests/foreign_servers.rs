@@ -5,8 +5,8 @@ use std::path::Path;
 
 use lh_interop::foreign_site::{Site, Targets};
 use lh_interop::{
-    ForeignServer, Inetd, Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
-    make_blob, maven_class_path, me, newer_python, npm_modules, our, peer_script, peers, russh_peer,
+    ForeignServer, Inetd, Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, build_from_debian_s_go,
+    is_root, make_blob, maven_class_path, me, newer_python, npm_modules, our, peer_script, peers, russh_peer,
     safe_directory, skip,
 };
 
@@ -98,15 +98,9 @@ fn gliderlabs_server_copies_and_links() {
         return skip("gliderlabs_server", "Debian's golang-github-gliderlabs-ssh-dev is not installed");
     }
     let lab = Lab::new();
-    lab.sh(&format!(
-        "GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE={cache} GOFLAGS= {go} build -o {bin} {source}",
-        cache = fetched_peers().join("gocache").display(),
-        go = go.display(),
-        bin = lab.arg("goserver"),
-        source = peer_script("go_server/main.go")
-    ))
-    .ok("go build");
-    let server = ForeignServer::start(&lab, &lab.path("goserver"), &[lab.arg("")]);
+    let program = lab.path("goserver");
+    build_from_debian_s_go(&go, &peer_script("go_server/main.go"), &program);
+    let server = ForeignServer::start(&lab, &program, &[lab.arg("")]);
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 

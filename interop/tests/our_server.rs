@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use lh_interop::{
-    Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root, make_blob, make_tree,
-    me, our, peers, skip,
+    Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, build_from_debian_s_go, is_root, make_blob,
+    make_tree, me, our, peer_script, peers, skip,
 };
 
 const SIZE: usize = 64 << 20;
@@ -298,19 +298,10 @@ fn go_x_crypto_ssh() {
         return skip("go_x_crypto_ssh", "Debian's golang-golang-x-crypto-dev is not installed");
     }
     let scene = Scene::rekeying_often();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/go/main.go");
-    scene
-        .lab
-        .sh(&format!(
-            "GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE={cache} GOFLAGS= {go} build -o {bin} {source}",
-            cache = fetched_peers().join("gocache").display(),
-            go = go.display(),
-            bin = scene.lab.arg("goclient"),
-            source = source.display()
-        ))
-        .ok("go build");
+    let client = scene.lab.path("goclient");
+    build_from_debian_s_go(&go, &peer_script("go/main.go"), &client);
     let args = [scene.server.port_arg(), me(), scene.lab.arg("")];
-    scene.lab.run(&scene.lab.path("goclient"), &args).ok("go client");
+    scene.lab.run(&client, &args).ok("go client");
     for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
         scene.same(name);
     }

@@ -101,7 +101,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if plan.coverage {
         coverage::tools()?;
     }
-    build(&names, INSTRUMENT, "fuzz")?;
+    build(&names, INSTRUMENT, "fuzz", plan.seconds <= SHORT && !plan.total)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // If there are more cores than targets, several processes of a target share its corpus.
     let copies = cores.div_ceil(names.len().max(1));

@@ -195,14 +195,14 @@ fn build_go_servers() {
 /// peers. Modules that cannot be fetched must not cost the run more than `limit` seconds.
 fn build_go(module: &str, packages: &[&str], limit: &str) {
     let into = target_dir().join("peers").join(module);
-    let build = [limit, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o"];
+    let build = [limit, "go", "build", "-mod=readonly", "-ldflags=-s -w", "-o"];
     let built = std::fs::create_dir_all(&into).is_ok()
         && Command::new("timeout")
             .args(build)
             .arg(&into)
             .args(packages)
             .current_dir(root().join("interop/peers").join(module))
-            .env("CGO_ENABLED", "0")
+            .envs(lh_interop::go_variables(&target_dir().join("peers")))
             .status()
             .is_ok_and(|status| status.success());
     if !built {

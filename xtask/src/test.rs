@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
 use crate::busy::Ticks;
@@ -46,6 +47,10 @@ const STEPS: &[Step] = &[
     ("fuzz", || fuzz::run(&[])),
 ];
 
+/// Step that mostly waits for the network, and that no step before `tests` reads: a full run starts it first
+/// and lets the checks of the sources run meanwhile.
+const EARLY: &str = "peers";
+
 /// Steps that mostly wait and whose results no other step reads: they run side by side, when the first of
 /// them is due.
 ///
@@ -74,16 +79,35 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         return outcome;
     }
     build_without_lto();
+    match only {
+        Some(only) => run_steps(|name| only.contains(&name), None),
+        None => std::thread::scope(|scope| {
+            println!("\n=== {EARLY}, beside the steps before tests");
+            run_steps(is_in_full_run, Some(scope.spawn(|| beside::run(&[EARLY]))))
+        }),
+    }
+}
+
+/// Returns whether a run of all steps includes this one. It executes the tests of `unit` in its step `tests`.
+fn is_in_full_run(name: &str) -> bool {
+    name != "unit" && name != EARLY && LONG.iter().all(|(long, _)| *long != name)
+}
+
+/// Runs the steps that are wanted, in their order. `early` is the thread of the step [`EARLY`], in a run of
+/// all steps.
+fn run_steps(wanted: impl Fn(&str) -> bool, early: Option<ScopedJoinHandle<'_, Outcome>>) -> Outcome {
+    let is_full = early.is_some();
+    let mut early = early;
     let mut times = Vec::new();
     for (name, step) in STEPS.iter().chain(LONG) {
-        // The full run executes the tests of `unit` in its step `tests`.
-        let is_long = LONG.iter().any(|(long, _)| long == name);
-        let wanted = only.as_ref().map_or(*name != "unit" && !is_long, |only| only.contains(name));
-        if !wanted {
+        if !wanted(name) {
             continue;
         }
+        if let Some(early) = early.take_if(|_| *name == "tests") {
+            early.join().map_err(|_| format!("step {EARLY}: its thread panicked"))??;
+        }
         let (start, before) = (Instant::now(), Ticks::now());
-        let name = if only.is_none() && BESIDE.contains(name) {
+        let name = if is_full && BESIDE.contains(name) {
             if *name != BESIDE[0] {
                 continue;
             }
@@ -102,7 +126,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         // At once, too: a run that is cut off shows where its time went.
         println!("step {time}");
         times.push(time);
-        if only.is_none() && name == "tests" {
+        if is_full && name == "tests" {
             disk::sweep()?;
         }
     }
@@ -231,7 +255,10 @@ fn locks() -> Outcome {
 fn deny() -> Outcome {
     if call(cargo().args(["deny", "--version"])).is_err() {
         println!("deny: installing cargo-deny");
-        call(cargo().args(["install", "--locked", "--quiet", "cargo-deny"]))?;
+        // It runs for a second, and optimising it took two minutes.
+        let settings = [("OPT_LEVEL", "0"), ("CODEGEN_UNITS", "16"), ("DEBUG", "0"), ("LTO", "off")];
+        let settings = settings.map(|(name, value)| (format!("CARGO_PROFILE_RELEASE_{name}"), value));
+        call(cargo().args(["install", "--locked", "--quiet", "cargo-deny"]).envs(settings))?;
     }
     call(cargo().args(["deny", "--workspace", "check", "bans", "licenses", "sources"]))?;
     let advisories = cargo().args(["deny", "--workspace", "check", "advisories"]).output();

@@ -5,20 +5,19 @@ use std::path::PathBuf;
 
 use crate::workspace::{Outcome, built_library, call, cargo, host, root, target_dir};
 
-/// Builds these targets with these flags into a separate directory below the target directory.
-pub(super) fn build(names: &[String], flags: &str, directory: &str) -> Outcome {
+/// Builds these targets with these flags into a separate directory below the target directory. `is_short`:
+/// they run so briefly that to compile fast matters more than to run fast.
+pub(super) fn build(names: &[String], flags: &str, directory: &str, is_short: bool) -> Outcome {
     let (place, host) = (root().join("fuzz"), host()?);
     // The flags are for the compiler of Rust, so the library in C is equal to that of the release build.
     let library = built_library(&place, &host)?;
-    call(
-        cargo()
-            .current_dir(place)
-            .args(["build", "--locked", "--release", "--target", &host])
-            .args(library)
-            .args(names.iter().flat_map(|name| ["--bin", name]))
-            .env("CARGO_TARGET_DIR", target_dir().join(directory))
-            .env("RUSTFLAGS", flags),
-    )
+    let mut build = cargo();
+    build.current_dir(place).args(["build", "--locked", "--release", "--target", &host]).args(library);
+    build.args(names.iter().flat_map(|name| ["--bin", name]));
+    if is_short {
+        build.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    }
+    call(build.env("CARGO_TARGET_DIR", target_dir().join(directory)).env("RUSTFLAGS", flags))
 }
 
 /// Returns the directory of the programs.

@@ -13,7 +13,7 @@ const COUNT: &str = "--cfg fuzzing -Cinstrument-coverage -Cdebug-assertions";
 /// Runs every target's corpus and prints covered lines of each source file that any target reaches.
 pub(super) fn measure(names: &[String]) -> Outcome {
     let tools = tools()?;
-    build(names, COUNT, "fuzz-coverage")?;
+    build(names, COUNT, "fuzz-coverage", false)?;
     let bins = programs("fuzz-coverage")?;
     let profiles = target_dir().join("fuzz-coverage/profiles");
     let _ = std::fs::remove_dir_all(&profiles);

@@ -7,7 +7,7 @@ use std::process::Command;
 use lh_interop::{Lab, Lhsshd};
 
 use super::place::{Missing, Ordinary, Place, Report, bounded, copy_tree, output_of, path_with};
-use crate::workspace::call;
+use crate::workspace::{call, target_dir};
 
 const SFTP: &str = "github.com/pkg/sftp@v1.13.12";
 const CRYPTO: &str = "golang.org/x/crypto@v0.58.0";
@@ -112,6 +112,7 @@ fn directory_of(json: &str) -> Option<&str> {
 fn compile(source: &Path, package: &str, to: &Path) -> Result<PathBuf, Missing> {
     let mut go = Command::new("go");
     go.args(["test", "-c", "-o"]).arg(to).arg(package).current_dir(source);
+    go.envs(lh_interop::go_variables(&target_dir().join("peers")));
     // The copied source belongs to no repository.
     call(go.env("GOFLAGS", "-buildvcs=false -mod=mod")).map_err(Missing)?;
     fs::metadata(to).map_err(|error| Missing(format!("{}: {error}", to.display())))?;

@@ -167,12 +167,17 @@ fn traffic(seed: u64) -> Vec<Vec<u8>> {
 
 #[test]
 fn workers_do_not_change_bytes_or_packets() {
+    const RUNS: [(usize, usize, usize); 5] =
+        [(0, 8, 30_000), (1, 1, 1 << 20), (1, 16, 200_000), (2, 8, 65_536), (4, 24, 1 << 20)];
     let payloads = traffic(1);
-    for suite in suites() {
+    let mut seen = Vec::new();
+    for (number, suite) in suites().into_iter().enumerate() {
         let serial = sealed(key(Direction::Seal, suite), &payloads, 1, 0);
-        for (hands, batch, chunk) in
-            [(0, 8, 30_000), (1, 1, 1 << 20), (1, 16, 200_000), (2, 8, 65_536), (4, 24, 1 << 20)]
-        {
+        // Every run with each cipher, and one with each of its other MACs.
+        let is_first = !seen.contains(&suite.0.name);
+        seen.push(suite.0.name);
+        let runs = if is_first { &RUNS[..] } else { &RUNS[number % RUNS.len()..][..1] };
+        for &(hands, batch, chunk) in runs {
             let name = (suite.0.name, suite.1.map(|mac| mac.name), hands, batch, chunk);
             assert!(
                 sealed(key(Direction::Seal, suite), &payloads, batch, hands) == serial,
