@@ -46,6 +46,41 @@ fn hosts_are_found_by_name_port_pattern_and_case() {
     assert!(matches!(known.lookup("x.lab", 22, &key(2)), Lookup::Changed(entry) if entry.line == 5));
 }
 
+/// The entries and the possible revocations of `h` in a text, of which only lines about `h` are kept or all.
+fn about_h(text: &str, only: bool) -> (Vec<(usize, Marker)>, Vec<usize>, usize) {
+    let mut known = KnownHosts::default();
+    if only {
+        for (number, raw) in (1..).zip(text.split_inclusive('\n')) {
+            known.add_line_about("h", number, raw.as_bytes());
+        }
+    } else {
+        known = KnownHosts::parse(text.as_bytes());
+    }
+    let entries = known.about("h").map(|entry| (entry.line, entry.marker)).collect();
+    let may_revoke = |line: &BrokenLine| line.marker == Marker::Revoked && line.may_match("h");
+    let broken = known.broken_lines().filter(may_revoke).map(|line| line.line).collect();
+    (entries, broken, known.lines.len())
+}
+
+#[test]
+fn lines_about_a_name_tell_as_much_as_all() {
+    let k = line(&key(1));
+    let (start, end) = k.split_at(k.len() / 2);
+    let hashed = [hash_name("h", &mut Counter(0)), hash_name("other", &mut Counter(9))];
+    for (text, kept) in [
+        (format!("h {k}\nother {k}\n# h {k}\n\nother,h {k}\r\n*,!h {k}\n  h\t{k}\n"), 3),
+        (format!("{} {k}\n{} {k}\n|1|x|y {k}\n", hashed[0], hashed[1]), 1),
+        (format!("@revoked h {k}\n@revoked other {k}\n@cert-authority * {k}\n@no h {k}\n"), 2),
+        (format!("@revoked h {start}\n{end}\n@revoked other {start}\n"), 1),
+        (format!("other {k}@revoked h {k}\nother {k}\r@revoked other {k}\n# x\r@revoked other {k}\n"), 3),
+        (format!("@revoked |1|x|y {k}\n@revoked\n"), 2),
+    ] {
+        let (entries, broken, count) = about_h(&text, true);
+        let (all_entries, all_broken, _) = about_h(&text, false);
+        assert_eq!((entries, broken, count), (all_entries, all_broken, kept), "{text}");
+    }
+}
+
 #[test]
 fn key_of_another_type_is_a_change_unless_one_matches() {
     let known = KnownHosts::parse(format!("h {}\nh {}\n", line(&other_type()), line(&key(1))).as_bytes());

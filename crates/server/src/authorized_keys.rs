@@ -1,14 +1,9 @@
 //! Finds keys in `authorized_keys` files.
 
-use std::io::{self, BufRead, Read as _};
-
 use lh_crypto::PublicKey;
 
+use crate::bounded_lines::MAX_LINE;
 use crate::key_options::{KeyOptions, OptionError, options_end};
-
-/// Longest line that is read, bytes; longer ones are skipped, as in OpenSSH. It fits 8 KiB of key and as much
-/// of options.
-const MAX_LINE: usize = 16 * 1024;
 
 /// A line with a key that may be used.
 #[derive(Debug, Clone)]
@@ -56,10 +51,6 @@ pub fn parse_line(line: &str) -> Line {
     }
 }
 
-/// Largest sum of the lines about one key that are taken from a large file, bytes. They may have options of
-/// 16 KiB each, and the user writes the file.
-const MAX_LINES: usize = 1 << 20;
-
 /// Selects the lines that may hold one key, without parsing them.
 pub(crate) struct Selector(String);
 
@@ -71,7 +62,8 @@ impl Selector {
         Self(encoded)
     }
 
-    fn selects(&self, line: &str) -> bool {
+    /// Returns whether a line may hold the key.
+    pub(crate) fn selects(&self, line: &str) -> bool {
         line.contains(&self.0)
     }
 
@@ -79,35 +71,6 @@ impl Selector {
     pub(crate) fn lines<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
         let lines = text.lines().enumerate().filter(|(_, line)| self.selects(line));
         lines.map(|(number, line)| (number + 1, line))
-    }
-
-    /// Reads a file of any size line by line. Returns the selected lines, at most [`MAX_LINES`] bytes of
-    /// them, with their numbers (from 1).
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub(crate) fn read(&self, mut file: impl BufRead) -> io::Result<Vec<(usize, String)>> {
-        let (mut selected, mut size, mut number) = (Vec::new(), 0, 0);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            number += 1;
-            if (&mut file).take(MAX_LINE as u64 + 2).read_until(b'\n', &mut line)? == 0 {
-                return Ok(selected);
-            }
-            if line.last() != Some(&b'\n') {
-                // A line that is too long is skipped.
-                file.skip_until(b'\n')?;
-            }
-            let text = String::from_utf8_lossy(&line);
-            if self.selects(&text) {
-                size += text.len();
-                if size > MAX_LINES {
-                    return Ok(selected);
-                }
-                selected.push((number, text.into_owned()));
-            }
-        }
     }
 }
 
@@ -136,6 +99,7 @@ pub(crate) fn line_key(line: &str) -> Option<PublicKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounded_lines::{MOST_SELECTED, selected_lines};
     use lh_crypto::{KeyType, PrivateKey};
     use proptest::prelude::*;
 
@@ -183,7 +147,9 @@ mod tests {
             other.to_openssh_line("other"),
             "x".repeat(MAX_LINE + 1),
         );
-        let found = Selector::new(&mine).read(text.as_bytes()).unwrap();
+        let selector = Selector::new(&mine);
+        let read = |text: &str| selected_lines(text.as_bytes(), |line| selector.selects(line)).unwrap();
+        let found = read(&text);
         let numbers: Vec<_> = found.iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, [3, 5, 6]);
         // The same entries as of a text that is searched as a whole; that of line 5 has a broken option.
@@ -194,9 +160,9 @@ mod tests {
         };
         // Ten times as much as is taken.
         let option = format!("from=\"{}\" {line}\n", "192.0.2.1,".repeat(1000));
-        let many = option.repeat(10 * MAX_LINES / option.len());
-        let found = Selector::new(&mine).read(many.as_bytes()).unwrap();
-        assert!(found.iter().map(|(_, line)| line.len()).sum::<usize>() <= MAX_LINES);
+        let many = option.repeat(10 * MOST_SELECTED / option.len());
+        let found = read(&many);
+        assert!(found.iter().map(|(_, line)| line.len()).sum::<usize>() <= MOST_SELECTED);
         assert!(found.len() > 50);
     }
 

@@ -10,6 +10,7 @@ mod account;
 mod admission;
 mod arrivals;
 pub mod authorized_keys;
+mod bounded_lines;
 mod cert_options;
 mod counters;
 mod exit_status;

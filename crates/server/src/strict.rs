@@ -12,7 +12,7 @@ use rustix::io::Errno;
 /// read it.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// Size above which a file of keys is read in pieces, bytes. The user writes it, and each unauthenticated
+/// Size above which a file of keys or principals is read in pieces, bytes. The user writes it, and each unauthenticated
 /// connection for that user would have it in memory.
 const LARGE_FILE: u64 = 1 << 20;
 
@@ -154,18 +154,6 @@ pub(crate) fn open<'a>(
     Ok(UserFile { file, size: metadata.len(), user, kind, path })
 }
 
-/// Opens a file like [`open`], and reads it as a whole.
-pub(crate) fn read(
-    user: &str,
-    kind: &'static str,
-    path: &Path,
-    home: &Path,
-    uid: u32,
-    strict: bool,
-) -> Result<Vec<u8>, StrictError> {
-    open(user, kind, path, home, uid, strict)?.read()
-}
-
 fn failed(user: &str, kind: &'static str, path: &Path, error: io::Error) -> StrictError {
     match error.kind() {
         io::ErrorKind::NotFound => StrictError::Missing(error),
@@ -243,7 +231,7 @@ mod tests {
     }
 
     fn read_keys(path: &Path, home: &Path, uid: u32, strict: bool) -> Result<Vec<u8>, StrictError> {
-        read("ada", "authorized keys", path, home, uid, strict)
+        open("ada", "authorized keys", path, home, uid, strict)?.read()
     }
 
     #[test]

@@ -162,8 +162,10 @@ impl AccountContext<'_> {
         let paths = lookups.files_of_pattern(user, "AuthorizedPrincipalsFile", pattern, path);
         paths.iter().find_map(|path| {
             debug!(client.log, "trying authorized principals file {}", path.display());
-            let text = lookups.user_file(settings, user, "authorized principals", path)?;
-            self.matching_principal(certificate, &text, path)
+            let names_one = |line: &str| principals::names_principal(line, certificate);
+            let lines = lookups.lines(settings, user, "authorized principals", path, names_one);
+            let lines = lines.iter().map(|(number, line)| (*number, &line[..]));
+            self.matching_principal(certificate, lines, path)
         })
     }
 
@@ -194,7 +196,10 @@ impl AccountContext<'_> {
             deadline: client.deadline,
         };
         match external.run() {
-            Ok(text) => self.matching_principal(certificate, &text, Path::new("AuthorizedPrincipalsCommand")),
+            Ok(text) => {
+                let lines = (1..).zip(text.lines());
+                self.matching_principal(certificate, lines, Path::new("AuthorizedPrincipalsCommand"))
+            }
             Err(problem) => {
                 error!(client.log, "{problem}");
                 lookups.set_doubt();
@@ -203,15 +208,16 @@ impl AccountContext<'_> {
         }
     }
 
-    /// Returns the first line that names a principal of the certificate and has valid options. As in sshd,
-    /// later lines do not count.
-    fn matching_principal(
+    /// Returns the first of numbered lines that names a principal of the certificate and has valid options.
+    /// As in sshd, later lines do not count.
+    fn matching_principal<'b>(
         &self,
         certificate: &Certificate,
-        text: &str,
+        lines: impl Iterator<Item = (usize, &'b str)>,
         file: &Path,
     ) -> Option<principals::Match> {
-        for (number, found) in principals::find(text, certificate) {
+        for (number, line) in lines {
+            let Some(found) = principals::check_line(line, certificate) else { continue };
             let place = format!("{}:{number}", file.display());
             match found {
                 Ok(found) => {

@@ -4,6 +4,8 @@
 //! file of the system or the user (`rhosts.rs`) trusts that host's user. The host's name comes from the
 //! resolver, or from the client with `HostbasedUsesNameFromPacketOnly`.
 
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use lh_auth::server::HostBasedAttempt;
@@ -19,12 +21,17 @@ use super::keys::usable_key;
 use super::lookups::Lookups;
 use super::revoked::Revocation;
 use super::rhosts::{self, Rules};
+use crate::bounded_lines::{BoundedLines, MOST_SELECTED};
 use crate::log::{debug, error, info, shown_name, verbose};
+use crate::strict::UserFile;
 
 /// System files with the keys of hosts.
 const SYSTEM_FILES: [&str; 2] = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"];
 /// Files with the keys of hosts, relative to the user's home directory.
 const USER_FILES: [&str; 2] = [".ssh/known_hosts", ".ssh/known_hosts2"];
+
+/// Longest line of a known_hosts file, bytes: a key and a few hundred names of its host.
+const LONGEST_LINE: usize = 64 * 1024;
 
 /// Returns whether the attempt proves that the client's user may log in as the candidate.
 pub(super) fn host_right(
@@ -105,22 +112,36 @@ impl AccountContext<'_> {
                 return false;
             }
         }
-        let mut files: Vec<(PathBuf, KnownHosts)> = Vec::new();
+        let name = lh_known_hosts::name(name, 22);
+        let mut files: Vec<HostLines> = Vec::new();
         for path in SYSTEM_FILES {
-            match KnownHosts::read(Path::new(path)) {
-                Ok(known) => files.push((path.into(), known)),
+            match File::open(path).and_then(|file| HostLines::read(path.into(), BufReader::new(file), &name))
+            {
+                Ok(lines) => files.push(lines),
+                Err(problem) if problem.kind() == io::ErrorKind::NotFound => {}
                 Err(problem) => debug!(client.log, "{path}: {problem}"),
             }
         }
         if !settings.ignore_user_known_hosts.value {
             for file in USER_FILES {
                 let path = user.home.join(file);
-                let text = lookups.user_file(settings, user, "known hosts", &path);
-                files.extend(text.map(|text| (path, KnownHosts::parse(text.as_bytes()))));
+                let read =
+                    |file: &UserFile<'_>| file.read_by(|file| HostLines::read(path.clone(), file, &name));
+                files.extend(lookups.read_user_file(settings, user, "known hosts", &path, read));
             }
         }
-        let name = lh_known_hosts::name(name, 22);
-        // The broken line may have revoked any key, so no key of the host is accepted.
+        // A line that was not checked, or a broken one, may have revoked any key, so no key of the host is
+        // accepted.
+        for HostLines { path, unchecked, .. } in &files {
+            if let Some(line) = unchecked {
+                error!(
+                    client.log,
+                    "{}:{line}: the line is too long, or too many are about {name}",
+                    path.display()
+                );
+                return false;
+            }
+        }
         if let Some((path, line)) = broken_revocation(&files, &name) {
             let path = path.display();
             error!(client.log, "{path}:{line}: parse error in hostkeys file, in an @revoked line for {name}");
@@ -131,24 +152,51 @@ impl AccountContext<'_> {
             known.about(&name).any(|entry| entry.marker == Marker::Revoked && entry.key == *key)
         };
         for each in [Some(key.plain()), authority].into_iter().flatten() {
-            if files.iter().any(|(_, known)| revoked(known, each)) {
+            if files.iter().any(|file| revoked(&file.known, each)) {
                 error!(client.log, "WARNING: revoked key for {name} attempted authentication");
                 return false;
             }
         }
-        files.iter().any(|(_, known)| match authority {
-            Some(authority) => known.authorities(&name).iter().any(|entry| entry.key == *authority),
-            None => matches!(known.lookup_name(&name, key), Lookup::Match(_)),
+        files.iter().any(|file| match authority {
+            Some(authority) => file.known.authorities(&name).iter().any(|entry| entry.key == *authority),
+            None => matches!(file.known.lookup_name(&name, key), Lookup::Match(_)),
         })
     }
 }
 
+/// The lines of a known_hosts file about one host. A user may write a file of millions of lines, and each
+/// unauthenticated connection for that user would have it in memory.
+struct HostLines {
+    path: PathBuf,
+    known: KnownHosts,
+    /// Number of the first line that was not checked, because it is too long, or too many before it are about
+    /// the host.
+    unchecked: Option<usize>,
+}
+
+impl HostLines {
+    /// Reads the lines about `name`, in the form of [`lh_known_hosts::name`].
+    fn read(path: PathBuf, file: impl BufRead, name: &str) -> io::Result<Self> {
+        let mut lines = BoundedLines::new(file, LONGEST_LINE);
+        let (mut known, mut size) = (KnownHosts::default(), 0);
+        while let Some(line) = lines.next_line()? {
+            if !line.is_too_long && known.add_line_about(name, line.number, line.bytes) {
+                size += line.bytes.len();
+            }
+            if line.is_too_long || size > MOST_SELECTED {
+                return Ok(Self { path, known, unchecked: Some(line.number) });
+            }
+        }
+        Ok(Self { path, known, unchecked: None })
+    }
+}
+
 /// Returns file and number of the first unparsable line that may have been meant to revoke a key of `name`.
-fn broken_revocation<'a>(files: &'a [(PathBuf, KnownHosts)], name: &str) -> Option<(&'a Path, usize)> {
-    files.iter().find_map(|(path, known)| {
-        let mut lines = known.broken_lines();
+fn broken_revocation<'a>(files: &'a [HostLines], name: &str) -> Option<(&'a Path, usize)> {
+    files.iter().find_map(|file| {
+        let mut lines = file.known.broken_lines();
         let line = lines.find(|broken| broken.marker == Marker::Revoked && broken.may_match(name))?;
-        Some((path.as_path(), line.line))
+        Some((file.path.as_path(), line.line))
     })
 }
 
@@ -157,6 +205,10 @@ mod tests {
     use lh_crypto::{KeyType, PrivateKey};
 
     use super::*;
+
+    fn lines(path: &str, text: &str) -> HostLines {
+        HostLines::read(path.into(), text.as_bytes(), "h").unwrap()
+    }
 
     #[test]
     fn broken_revocations_are_found_for_their_hosts() {
@@ -171,10 +223,35 @@ mod tests {
             (format!("@revoked h {start}{end}\n"), None),
             (format!("h {start}\n"), None),
         ] {
-            let files = [("a", ""), ("b", &*format!("# first\n{text}"))]
-                .map(|(path, text)| (PathBuf::from(path), KnownHosts::parse(text.as_bytes())));
+            let files =
+                [("a", ""), ("b", &*format!("# first\n{text}"))].map(|(path, text)| lines(path, text));
             let found = broken_revocation(&files, "h");
             assert_eq!(found, number.map(|number| (Path::new("b"), number)), "{text:?}");
         }
+    }
+
+    #[test]
+    fn only_lines_about_the_host_are_kept() {
+        let line = PrivateKey::generate(KeyType::Ed25519, None).unwrap().public().to_openssh_line("");
+        let others: String = (0..1000).map(|number| format!("other{number} {line}\n")).collect();
+        let file = lines("a", &format!("{others}h {line}\n{others}*,!other* {line}"));
+        let numbers: Vec<_> = file.known.entries().map(|entry| entry.line).collect();
+        // `to_openssh_line` ends with a newline, so there is an empty line after each entry.
+        assert_eq!((numbers, file.unchecked), (vec![2001, 4003], None));
+    }
+
+    #[test]
+    fn what_cannot_be_checked_is_named() {
+        let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
+        let line = key.public().to_openssh_line("");
+        let (line, comment) = (line.trim_end(), "x".repeat(LONGEST_LINE));
+        assert_eq!(
+            lines("a", &format!("h {line}\n@revoked h {line} {comment}\nh {line}\n")).unchecked,
+            Some(2)
+        );
+        let line = format!("h {line} {}\n", "x".repeat(LONGEST_LINE / 2));
+        let file = lines("a", &line.repeat(10 * MOST_SELECTED / line.len()));
+        assert!(file.unchecked.is_some());
+        assert!(file.known.entries().count() * line.len() <= MOST_SELECTED + line.len());
     }
 }

@@ -156,6 +156,7 @@ impl AccountContext<'_> {
     pub(super) fn find_key(&self, key: &PublicKey) -> Option<Found> {
         let Self { client, lookups, settings, user } = *self;
         let tokens = user_tokens(user);
+        let selector = Selector::new(listed_key(key));
         for pattern in
             settings.authorized_keys_file.list().iter().filter(|name| !name.eq_ignore_ascii_case("none"))
         {
@@ -167,7 +168,8 @@ impl AccountContext<'_> {
                 }
             };
             for path in lookups.files_of_pattern(user, "AuthorizedKeysFile", pattern, path) {
-                let lines = lookups.key_lines(settings, user, &path, listed_key(key));
+                let lines =
+                    lookups.lines(settings, user, "authorized keys", &path, |line| selector.selects(line));
                 let lines = lines.iter().map(|(number, line)| (*number, &line[..]));
                 if let Some(found) = self.search(key, lines, &path.display().to_string()) {
                     return Some(found);

@@ -14,7 +14,7 @@ use lh_sys::users::User;
 
 use super::patterns::{Pattern, has_wildcards};
 use super::revoked::{Revocation, RevokedKeys};
-use crate::authorized_keys::Selector;
+use crate::bounded_lines::selected_lines;
 use crate::log::{Log, debug, error, info};
 use crate::strict::{self, StrictError, UserFile};
 use crate::user_groups::{Groups, KnownGroups};
@@ -22,10 +22,10 @@ use crate::user_groups::{Groups, KnownGroups};
 /// Largest sum of the files that are kept for later queries of a connection, bytes.
 const MOST_KEPT: usize = 4 << 20;
 
-/// What is read of an `authorized_keys` file.
-enum Keys {
+/// What is read of a file of keys or principals.
+enum Content {
     Text(String),
-    /// Lines of a large file that may hold the key, with their numbers.
+    /// The selected lines of a large file, with their numbers.
     Lines(Vec<(usize, String)>),
 }
 
@@ -90,22 +90,6 @@ impl Lookups {
         }
     }
 
-    /// Returns the text of one of the user's files, read with the user's rights. Errors are logged.
-    pub(super) fn user_file(
-        &self,
-        settings: &ServerSettings,
-        user: &User,
-        kind: &'static str,
-        path: &Path,
-    ) -> Option<Rc<str>> {
-        // Read once per connection: a client may query a thousand keys.
-        if let Some(known) = self.files.borrow().get(path) {
-            return known.clone();
-        }
-        let content = self.read_user_file(settings, user, kind, path, |file| file.read());
-        self.keep(path, content.map(text))
-    }
-
     /// Keeps the text of a file for the next query, unless the texts would take too much memory together.
     fn keep(&self, path: &Path, text: Option<String>) -> Option<Rc<str>> {
         let text: Option<Rc<str>> = text.map(Rc::from);
@@ -118,7 +102,7 @@ impl Lookups {
     }
 
     /// Reads a file of the user with `read` and the user's rights. Errors are logged.
-    fn read_user_file<T>(
+    pub(super) fn read_user_file<T>(
         &self,
         settings: &ServerSettings,
         user: &User,
@@ -151,30 +135,34 @@ impl Lookups {
         }
     }
 
-    /// Returns the lines of an `authorized_keys` file that may hold `key`, with their numbers (from 1).
-    pub(super) fn key_lines(
+    /// Returns the lines of one of the user's files for which `selects` returns true, with their numbers
+    /// (from 1). Errors are logged.
+    pub(super) fn lines(
         &self,
         settings: &ServerSettings,
         user: &User,
+        kind: &'static str,
         path: &Path,
-        key: &PublicKey,
+        selects: impl Fn(&str) -> bool,
     ) -> Vec<(usize, String)> {
-        let selector = Selector::new(key);
-        let lines_of =
-            |text: &str| selector.lines(text).map(|(number, line)| (number, line.to_owned())).collect();
+        let lines_of = |text: &str| {
+            let lines = (1..).zip(text.lines()).filter(|(_, line)| selects(line));
+            lines.map(|(number, line)| (number, line.to_owned())).collect()
+        };
+        // Read once per connection: a client may query a thousand keys.
         if let Some(known) = self.files.borrow().get(path) {
             return known.as_deref().map(lines_of).unwrap_or_default();
         }
-        let read = self.read_user_file(settings, user, "authorized keys", path, |file| {
+        let read = self.read_user_file(settings, user, kind, path, |file| {
             if file.is_large() {
-                file.read_by(|file| selector.read(file)).map(Keys::Lines)
+                file.read_by(|file| selected_lines(file, &selects)).map(Content::Lines)
             } else {
-                file.read().map(|content| Keys::Text(text(content)))
+                file.read().map(|content| Content::Text(text(content)))
             }
         });
         match read {
-            Some(Keys::Lines(lines)) => lines,
-            Some(Keys::Text(text)) => lines_of(&self.keep(path, Some(text)).unwrap_or_default()),
+            Some(Content::Lines(lines)) => lines,
+            Some(Content::Text(text)) => lines_of(&self.keep(path, Some(text)).unwrap_or_default()),
             None => {
                 self.keep(path, None);
                 Vec::new()

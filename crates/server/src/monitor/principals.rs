@@ -3,10 +3,8 @@
 
 use lh_crypto::Certificate;
 
+use crate::bounded_lines::MAX_LINE;
 use crate::key_options::{KeyOptions, OptionError, options_end};
-
-/// Longest line that is read, bytes; longer ones are skipped, as in `authorized_keys`.
-const MAX_LINE: usize = 16 * 1024;
 
 /// A line that names a principal of the certificate.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,21 +19,23 @@ pub(super) struct Match {
 #[error("bad principals options: {0}")]
 pub(super) struct BadOptions(OptionError);
 
-/// Returns the lines of `text` that name a principal of the certificate, with their numbers (from 1). A line
-/// with invalid options is an `Err`.
-pub(super) fn find<'a>(
-    text: &'a str,
-    certificate: &'a Certificate,
-) -> impl Iterator<Item = (usize, Result<Match, BadOptions>)> + 'a {
-    text.lines().enumerate().filter_map(move |(number, line)| {
-        let (options, principal) = split(line)?;
-        let principal = certificate.principals().iter().find(|listed| *listed == principal)?;
-        let found = match KeyOptions::parse(options) {
-            Ok(options) => Ok(Match { principal: principal.clone(), options }),
-            Err(problem) => Err(BadOptions(problem)),
-        };
-        Some((number + 1, found))
+/// Returns what a line permits, if it names a principal of the certificate.
+pub(super) fn check_line(line: &str, certificate: &Certificate) -> Option<Result<Match, BadOptions>> {
+    let (options, principal) = named_principal(line, certificate)?;
+    Some(match KeyOptions::parse(options) {
+        Ok(options) => Ok(Match { principal: principal.to_owned(), options }),
+        Err(problem) => Err(BadOptions(problem)),
     })
+}
+
+/// Returns whether a line names a principal of the certificate. Its options may be invalid.
+pub(super) fn names_principal(line: &str, certificate: &Certificate) -> bool {
+    named_principal(line, certificate).is_some()
+}
+
+/// Splits a line that names a principal of the certificate like [`split`].
+fn named_principal<'a>(line: &'a str, certificate: &Certificate) -> Option<(&'a str, &'a str)> {
+    split(line).filter(|(_, principal)| certificate.principals().iter().any(|listed| listed == principal))
 }
 
 /// Splits a line into its options, which may be empty, and the principal after them.

@@ -5,6 +5,7 @@
 //! user with the local user's name. The first line that applies to the client decides for its file; a minus
 //! refuses.
 
+use std::io::{self, BufRead};
 use std::path::Path;
 
 use lh_config::enums::IgnoreRhosts;
@@ -12,6 +13,7 @@ use lh_sys::ids::{Ids, with_effective};
 use lh_sys::private_group::{Place, only_owner_writes};
 use lh_sys::users::{User, in_netgroup};
 
+use crate::bounded_lines::{BoundedLines, MAX_LINE};
 use crate::log::{Log, debug, error, info};
 use crate::strict;
 
@@ -46,9 +48,11 @@ fn allow_by(rules: &Rules<'_>, system_files: &[&Path], log: &Log) -> bool {
     if user.uid != 0 {
         for path in system_files {
             // No `StrictModes` check for the administrator's files.
-            match strict::read("root", "hosts", path, Path::new("/"), 0, false) {
-                Ok(content) if decide(&content, rules, path, log) => return true,
-                Ok(_) => {}
+            let permits = strict::open("root", "hosts", path, Path::new("/"), 0, false)
+                .and_then(|file| file.read_by(|file| decide(file, rules, path, log)));
+            match permits {
+                Ok(true) => return true,
+                Ok(false) => {}
                 Err(problem) => debug!(log, "{}: {problem}", path.display()),
             }
         }
@@ -94,33 +98,40 @@ fn allowed_by_user(rules: &Rules<'_>, file: &str, log: &Log) -> bool {
         debug!(log, "Server has been configured to ignore {file}.");
         return false;
     }
-    match strict::read(&rules.user.name, "hosts", &path, &rules.user.home, rules.user.uid, false) {
-        Ok(content) => decide(&content, rules, &path, log),
-        Err(problem) => {
-            info!(log, "{problem}");
-            false
-        }
-    }
+    let permits = strict::open(&rules.user.name, "hosts", &path, &rules.user.home, rules.user.uid, false)
+        .and_then(|file| file.read_by(|file| decide(file, rules, &path, log)));
+    permits.unwrap_or_else(|problem| {
+        info!(log, "{problem}");
+        false
+    })
 }
 
 /// Returns whether a file permits the login.
-fn decide(content: &[u8], rules: &Rules<'_>, path: &Path, log: &Log) -> bool {
+///
+/// # Errors
+/// The file cannot be read.
+fn decide(file: impl BufRead, rules: &Rules<'_>, path: &Path, log: &Log) -> io::Result<bool> {
     let path = path.display();
-    for line in String::from_utf8_lossy(content).lines() {
-        match judge(line, rules) {
+    let mut lines = BoundedLines::new(file, MAX_LINE);
+    while let Some(line) = lines.next_line()? {
+        if line.is_too_long {
+            debug!(log, "Found garbage in {path}.");
+            continue;
+        }
+        match judge(&String::from_utf8_lossy(line.bytes), rules) {
             Judgement::Nothing => {}
             Judgement::Garbage(what) => debug!(log, "{what} in {path}."),
             Judgement::Yes => {
                 debug!(log, "Matched entry in {path}.");
-                return true;
+                return Ok(true);
             }
             Judgement::No => {
                 debug!(log, "Matched negative entry in {path}.");
-                return false;
+                return Ok(false);
             }
         }
     }
-    false
+    Ok(false)
 }
 
 #[derive(Debug, PartialEq, Eq)]

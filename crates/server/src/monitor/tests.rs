@@ -1,5 +1,6 @@
 //! The monitor's rules, and the requests of a process that an attacker controls.
 
+mod principals;
 mod resuming;
 mod tickets;
 
