@@ -12,9 +12,12 @@ use rustix::io::Errno;
 /// read it.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// Size above which a file of keys or principals is read in pieces, bytes. The user writes it, and each unauthenticated
-/// connection for that user would have it in memory.
+/// Size above which a file of keys or principals is read in pieces, bytes. The user writes it, and each
+/// unauthenticated connection for that user would have it in memory.
 const LARGE_FILE: u64 = 1 << 20;
+
+/// Mode bit of directories in which only the owner of an entry can remove or rename it.
+const STICKY: u32 = 0o1000;
 
 /// Initial buffer size, bytes: the usual file fits.
 const USUAL_FILE: usize = 8 << 10;
@@ -214,6 +217,28 @@ pub(crate) fn check_program(path: &Path) -> Result<(), ProgramError> {
         Some(directory) => Err(ProgramError::Modes { what: "directory", path: directory.to_owned() }),
         None => Ok(()),
     }
+}
+
+/// Returns the first link or directory on the path of a directory that another user could replace: it, or the
+/// directory above it, belongs to another user, or others may write to that one without the sticky bit. The
+/// directory at the end of the path, which need not exist, may be writable.
+pub(crate) fn replaceable_directory(path: &Path) -> Option<&Path> {
+    let belongs_to_others =
+        |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| !is_trusted_owner(metadata.uid()));
+    if belongs_to_others(path) {
+        return Some(path);
+    }
+    let own = rustix::process::geteuid().as_raw();
+    let is_sound = |path: &Path, metadata: &Metadata| {
+        let keeps_entries = metadata.mode() & STICKY != 0 && is_trusted_owner(metadata.uid());
+        (keeps_entries || only_owner_writes(metadata, Place::At(path), own)) && !belongs_to_others(path)
+    };
+    weak_directory(path, None, &is_sound)
+}
+
+/// Returns whether a user may own what this process trusts: root, or the user that it runs as.
+pub(crate) fn is_trusted_owner(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use lh_sys::users::User;
 use serde_json::json;
 
 use crate::monitor_ipc::TerminalFacts;
+use crate::strict;
 
 /// Mode bits that permit group or others to put files into a directory.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -19,8 +20,16 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Why a terminal cannot be recorded. Its session is then refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordingError {
-    #[error("RecordTerminal {}: the directory belongs to another user, or others may write to it", .0.display())]
-    Unsafe(PathBuf),
+    #[error(
+        "RecordTerminal {}: {} belongs to another user, or others may write to it", directory.display(),
+        part.display()
+    )]
+    Unsafe {
+        /// The value of the keyword.
+        directory: PathBuf,
+        /// The directory or link that is not safe: this one, or one on the way to it.
+        part: PathBuf,
+    },
     #[error("{}: {problem}", path.display())]
     File { path: PathBuf, problem: io::Error },
 }
@@ -64,20 +73,29 @@ impl Recordings {
     }
 }
 
-/// Creates the directory where it is missing, accessible only to this process's user, and checks that it is
-/// safe.
+/// Creates the directory where it is missing, accessible only to this process's user, and checks that it and
+/// every directory above it are safe: who can replace one of them chooses where root writes.
 fn make_safe(directory: &Path) -> Result<(), RecordingError> {
     let at = |problem| RecordingError::File { path: directory.to_owned(), problem };
+    let not_safe =
+        |part: &Path| RecordingError::Unsafe { directory: directory.to_owned(), part: part.to_owned() };
+    if let Some(part) = strict::replaceable_directory(directory) {
+        return Err(not_safe(part));
+    }
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(problem) if problem.kind() != io::ErrorKind::AlreadyExists => return Err(at(problem)),
         _ => {}
     }
-    let found = std::fs::metadata(directory).map_err(at)?;
-    let owner = found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw();
-    if found.is_dir() && owner && found.mode() & WRITABLE_BY_OTHERS == 0 {
+    let real = directory.canonicalize().map_err(at)?;
+    if let Some(part) = strict::replaceable_directory(&real) {
+        return Err(not_safe(part));
+    }
+    let found = std::fs::metadata(&real).map_err(at)?;
+    let is_owned = strict::is_trusted_owner(found.uid());
+    if found.is_dir() && is_owned && found.mode() & WRITABLE_BY_OTHERS == 0 {
         Ok(())
     } else {
-        Err(RecordingError::Unsafe(directory.to_owned()))
+        Err(not_safe(directory))
     }
 }
 
@@ -146,5 +164,45 @@ mod tests {
         let error = make(&mut recordings).unwrap_err();
         assert!(error.to_string().starts_with("RecordTerminal "), "{error}");
         assert!(make(&mut Recordings::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn directories_above_that_others_may_replace_are_refused() {
+        let above = tempfile::tempdir().unwrap();
+        let set_mode = |path: &Path, bits| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).unwrap();
+        };
+        let parent = above.path().join("parent");
+        std::fs::create_dir(&parent).unwrap();
+        let directory = parent.join("rec");
+        let link = above.path().join("link");
+        std::os::unix::fs::symlink(&directory, &link).unwrap();
+        let make_in = |directory: &Path| {
+            make(&mut Recordings { directory: Some(directory.to_owned()), made: 0 })
+                .map(|made| made.unwrap().0)
+                .map_err(|error| error.to_string())
+        };
+        let refusal = |directory: &Path, part: &Path| {
+            let (directory, part) = (directory.display(), part.display());
+            format!("RecordTerminal {directory}: {part} belongs to another user, or others may write to it")
+        };
+        set_mode(&parent, 0o777);
+        assert_eq!(make_in(&directory), Err(refusal(&directory, &parent)));
+        assert!(!directory.exists());
+        std::fs::create_dir(&directory).unwrap();
+        set_mode(&directory, 0o700);
+        assert_eq!(make_in(&link), Err(refusal(&link, &parent.canonicalize().unwrap())));
+        // With the sticky bit, others can replace nothing of ours.
+        set_mode(&parent, 0o1777);
+        assert!(make_in(&directory).is_ok());
+        if !lh_sys::ids::is_root() {
+            eprintln!("SKIPPED: giving links away needs root");
+            return;
+        }
+        std::fs::remove_file(directory.join("CORP_ada_..-5f-1-1.cast")).unwrap();
+        assert!(make_in(&link).is_ok());
+        // Another user chose where this link leads.
+        std::os::unix::fs::lchown(&link, Some(12345), None).unwrap();
+        assert_eq!(make_in(&link), Err(refusal(&link, &link)));
     }
 }
