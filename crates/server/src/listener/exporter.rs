@@ -2,7 +2,8 @@
 //!
 //! This is the one exception to the listener's rule of reading nothing from the network, and it is kept
 //! small. It parses only the first line of a request, up to a bound, and closes the connection after each
-//! answer. It serves few clients at a time, never blocks on one, and drops slow ones.
+//! answer. It serves few clients at a time, never blocks on one, and drops slow ones, at once where another
+//! client needs the place.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,6 +20,8 @@ use crate::penalties::Offence;
 
 /// Largest number of connections at a time.
 const MOST_CLIENTS: usize = 8;
+/// Largest number of connections that are accepted before the listener does something else.
+const MOST_ACCEPTED: usize = 16;
 /// Largest size of a request with its headers, bytes.
 const LONGEST_REQUEST: usize = 8 * 1024;
 /// Longest time for a client's request and answer.
@@ -108,11 +111,9 @@ impl Exporter {
         self.socket.local_addr()
     }
 
-    /// Adds the descriptors to poll. At the limit of clients, no new one is accepted.
+    /// Adds the descriptors to poll.
     pub(super) fn interests<'a>(&'a self, out: &mut Vec<PollFd<'a>>) {
-        if self.clients.len() < MOST_CLIENTS {
-            out.push(PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN));
-        }
+        out.push(PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN));
         for client in &self.clients {
             let what = if client.answer.is_empty() { PollFlags::IN } else { PollFlags::OUT };
             out.push(PollFd::from_borrowed_fd(fd(&client.stream), what));
@@ -124,23 +125,33 @@ impl Exporter {
         self.clients.iter().map(|client| client.deadline).min()
     }
 
-    /// Serves the clients that are ready, and drops late ones.
+    /// Serves the clients that are ready, and drops late ones. At the limit of clients, a new one takes the
+    /// place of the oldest one without a complete request: idle connections must not keep readers out.
     pub(super) fn serve(&mut self, present: SessionGauges, now: Instant) {
-        while self.clients.len() < MOST_CLIENTS {
-            let Ok((stream, _)) = self.socket.accept() else { break };
-            if stream.set_nonblocking(true).is_ok() {
-                let deadline = now + TIMEOUT;
-                self.clients.push(Client {
-                    stream,
-                    request: Vec::new(),
-                    answer: Vec::new(),
-                    sent: 0,
-                    deadline,
-                });
-            }
-        }
         let seen = self.seen;
         self.clients.retain_mut(|client| client.deadline > now && client.advance(&seen, present));
+        for _ in 0..MOST_ACCEPTED {
+            let Ok((stream, _)) = self.socket.accept() else { break };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let (request, answer) = (Vec::new(), Vec::new());
+            let mut client = Client { stream, request, answer, sent: 0, deadline: now + TIMEOUT };
+            // Most requests have arrived with the connection, and need no place.
+            if client.advance(&seen, present) {
+                self.make_place();
+                self.clients.push(client);
+            }
+        }
+    }
+
+    /// Closes a connection if there are as many as there may be.
+    fn make_place(&mut self) {
+        if self.clients.len() >= MOST_CLIENTS {
+            // Clients are in the order in which they came.
+            let idle = self.clients.iter().position(|client| client.answer.is_empty());
+            self.clients.remove(idle.unwrap_or(0));
+        }
     }
 }
 
@@ -255,13 +266,18 @@ mod tests {
     use crate::counters::Counter;
 
     fn ask(exporter: &mut Exporter, request: &[u8]) -> String {
+        ask_at(exporter, request, Instant::now())
+    }
+
+    /// Asks while it is `now` for the exporter.
+    fn ask_at(exporter: &mut Exporter, request: &[u8], now: Instant) -> String {
         let mut stream = TcpStream::connect(exporter.address().unwrap()).unwrap();
         stream.write_all(request).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
         let mut got = Vec::new();
         let present = SessionGauges { sessions: 3, unauthenticated: 1 };
         for _ in 0..1000 {
-            exporter.serve(present, Instant::now());
+            exporter.serve(present, now);
             match stream.read_to_end(&mut got) {
                 Ok(_) => return String::from_utf8(got).unwrap(),
                 // The server did not read the rest of an overlong request, so it closed with a reset.
@@ -302,7 +318,43 @@ mod tests {
     }
 
     #[test]
-    fn slow_clients_are_dropped_and_keep_few_others_out() {
+    fn idle_clients_keep_no_reader_out() {
+        let mut exporter = Exporter::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = exporter.address().unwrap();
+        let now = Instant::now();
+        let mut connect = || {
+            let stream = TcpStream::connect(address).unwrap();
+            exporter.serve(SessionGauges::default(), now);
+            stream
+        };
+        let mut idle: Vec<_> = (0..MOST_CLIENTS).map(|_| connect()).collect();
+        // The reader's request comes later, so that it needs a place.
+        let mut reader = connect();
+        // Only the oldest has lost its place.
+        idle[0].set_read_timeout(Some(crate::testing::LATE)).unwrap();
+        assert_eq!(idle.remove(0).read(&mut [0]).unwrap(), 0);
+        for other in &idle {
+            other.set_nonblocking(true).unwrap();
+            assert_eq!((&*other).read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        for part in [&b"GET /metrics HTTP/1.1\r\n"[..], b"Host: x\r\n\r\n"] {
+            reader.write_all(part).unwrap();
+            exporter.serve(SessionGauges::default(), now);
+        }
+        reader.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        let mut got = Vec::new();
+        let answered = (0..1000).any(|_| {
+            exporter.serve(SessionGauges::default(), now);
+            reader.read_to_end(&mut got).is_ok()
+        });
+        assert!(answered && got.starts_with(b"HTTP/1.1 200 OK\r\n"));
+        assert_eq!(exporter.clients.len(), MOST_CLIENTS - 1);
+        // One whose request comes at once needs no place.
+        assert!(ask_at(&mut exporter, b"GET / HTTP/1.0\r\n\r\n", now).starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn slow_clients_are_dropped() {
         let mut exporter = Exporter::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = exporter.address().unwrap();
         let now = Instant::now();
@@ -311,9 +363,7 @@ mod tests {
         assert_eq!(exporter.clients.len(), MOST_CLIENTS);
         assert_eq!(exporter.deadline(), Some(now + TIMEOUT));
         exporter.serve(SessionGauges::default(), now + TIMEOUT);
-        // The first clients are dropped; those in the backlog are accepted in the next turn.
         assert!(exporter.clients.is_empty());
-        exporter.serve(SessionGauges::default(), now + TIMEOUT);
-        assert_eq!(exporter.clients.len(), idle.len() - MOST_CLIENTS);
+        drop(idle);
     }
 }
