@@ -329,3 +329,37 @@ fn log_verbose_and_fingerprint_hash_take_effect() {
         "{log}"
     );
 }
+
+/// Covers: sshd -i (over pipes)
+#[test]
+fn over_pipes_the_client_has_no_address_as_with_sshd() {
+    let Some([ssh, sshd]) = peers("over_pipes", ["ssh", "sshd"]) else { return };
+    let lab = Lab::new();
+    lab.know(22);
+    let known = lab.read("known_hosts").replace("[127.0.0.1]:22", "127.0.0.1");
+    lab.write("known_hosts", &known);
+    let key = lab.read("user_ed25519.pub");
+    // Patterns see the word, and no network has it.
+    let keys = format!("from=\"0.0.0.0/0\" {key}from=\"UNKNOWN\" {key}");
+    lab.write("keys", &keys);
+    let log = |server: &Path, name: &str| {
+        let proxy = format!(
+            "ProxyCommand=cat | {} -i -E {} -f none -h {} -o LogLevel=VERBOSE -o AuthorizedKeysFile={} \
+             -o StrictModes=no -o PermitRootLogin=yes -o UsePAM=no | cat",
+            server.display(),
+            lab.arg(name),
+            lab.arg("host_ed25519"),
+            lab.arg("keys")
+        );
+        let mut args = lab.client_options();
+        args.extend(["-o".into(), proxy, format!("{}@127.0.0.1", me()), "echo $SSH_CONNECTION".into()]);
+        assert_eq!(lab.run(&ssh, &args).ok("ssh").text(), "UNKNOWN 65535 UNKNOWN 65535\n");
+        let beginnings = ["Connection from", "Accepted publickey", "Starting session", "Disconnected from"];
+        let text = lab.read(name);
+        let lines = text.lines().filter(|line| beginnings.iter().any(|words| line.starts_with(words)));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let ours = log(&our("lhsshd"), "ours.log");
+    assert_eq!(ours, log(&sshd, "theirs.log"));
+    assert_eq!(ours.iter().filter(|line| line.contains("UNKNOWN port 65535")).count(), 4, "{ours:?}");
+}

@@ -9,7 +9,8 @@ use lh_config::pattern::wildcard;
 use lh_config::server_table::ServerSettings;
 use lh_sys::users::{self, Shadow, User};
 
-use crate::{hosts, user_groups};
+use crate::hosts::{self, ShownIp};
+use crate::user_groups;
 
 /// The address, and the host name if known, that a connection comes from.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +24,7 @@ impl std::fmt::Display for Origin<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.name {
             Some(name) => f.write_str(name),
-            None => self.address.fmt(f),
+            None => ShownIp::from(self.address).fmt(f),
         }
     }
 }

@@ -7,6 +7,7 @@ use lh_config::cidr;
 use lh_config::pattern::ListMatch;
 use lh_crypto::Certificate;
 
+use crate::hosts::{self, ShownIp, known_ip};
 use crate::key_options::KeyOptions;
 use crate::log::Level;
 
@@ -161,24 +162,30 @@ impl KeyOptions {
             return Err((Level::Debug1, format!("{place}: cert-authority flag invalid here")));
         }
         if let Some(from) = &self.from
-            && !crate::hosts::matches(from, address, name)
+            && !hosts::matches(from, address, name)
         {
-            let host = name.map_or_else(|| address.to_string(), str::to_owned);
+            let ip = ShownIp::from(address);
+            let host = name.map_or_else(|| ip.to_string(), str::to_owned);
             return Err((
                 Level::Info,
                 format!(
                     "{place}: Authentication tried for {user} with correct key but not from a permitted host \
-                     (host={host}, ip={address}, required={from})."
+                     (host={host}, ip={ip}, required={from})."
                 ),
             ));
         }
-        match self.source_address.as_deref().map(|list| cidr::match_list(address, list)) {
+        let is_listed = |list: &String| match known_ip(address) {
+            Some(address) => cidr::match_list(address, list),
+            None => Ok(ListMatch::No),
+        };
+        match self.source_address.as_ref().map(is_listed) {
             None | Some(Ok(ListMatch::Yes)) => Ok(()),
             Some(Ok(_)) => Err((
                 Level::Info,
                 format!(
                     "{place}: Authentication tried for {user} with valid certificate but not from a permitted \
-                     source address ({address})."
+                     source address ({}).",
+                    ShownIp::from(address)
                 ),
             )),
             Some(Err(())) => Err((Level::Error, format!("{place}: Certificate source-address invalid"))),

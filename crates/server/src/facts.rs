@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use lh_config::ConnectionFacts;
 use lh_sys::users::User;
 
+use crate::hosts::{known_ip, shown_ip};
+
 /// Returns the facts that are known as soon as a client has connected.
 pub(crate) fn of_connection(peer: SocketAddr, local: SocketAddr, host: Option<&str>) -> ConnectionFacts {
     ConnectionFacts {
-        address: Some(peer.ip()),
+        address: known_ip(peer.ip()),
         // Without UseDNS a host is known by its address only.
-        host: Some(host.map_or_else(|| peer.ip().to_string(), str::to_owned)),
-        local_address: Some(local.ip()),
+        host: Some(host.map_or_else(|| shown_ip(peer).to_string(), str::to_owned)),
+        local_address: known_ip(local.ip()),
         local_port: Some(local.port()),
         ..ConnectionFacts::default()
     }
@@ -37,6 +39,17 @@ pub(crate) fn with_user(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_client_is_at_no_address() {
+        let lines =
+            "Match Address 0.0.0.0/0\n  PasswordAuthentication no\nMatch Host UNKNOWN\n  MaxSessions 1\n";
+        let config = crate::testing::config(lines);
+        let facts = of_connection(crate::hosts::UNKNOWN, crate::hosts::UNKNOWN, None);
+        let settings = config.for_connection(&facts).unwrap().settings;
+        assert!(settings.password_authentication.value);
+        assert_eq!(settings.max_sessions.value, 1);
+    }
 
     #[test]
     fn match_user_sees_the_name_of_the_account() {

@@ -1,14 +1,47 @@
-//! Address and host patterns of `from=`, `AllowUsers user@host` and similar options.
+//! Addresses of clients as text, and the patterns of `from=`, `AllowUsers user@host` and similar options.
 
-use std::net::{IpAddr, SocketAddr};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use lh_config::cidr;
 use lh_config::pattern::wildcard;
 
+/// Either end of a connection that is not over TCP (`-i` over pipes). No client has this address.
+pub(crate) const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 65_535);
+
+/// An address in log lines, variables and patterns: that of [`UNKNOWN`] is the word `UNKNOWN`, as with sshd.
+#[derive(Clone, Copy)]
+pub(crate) struct ShownIp(IpAddr);
+
+/// Returns the address of one end of a connection, to be shown.
+pub(crate) const fn shown_ip(end: SocketAddr) -> ShownIp {
+    ShownIp(end.ip())
+}
+
+/// Returns the address, unless it is that of [`UNKNOWN`].
+pub(crate) fn known_ip(address: IpAddr) -> Option<IpAddr> {
+    Some(address).filter(|address| *address != UNKNOWN.ip())
+}
+
+impl From<IpAddr> for ShownIp {
+    fn from(address: IpAddr) -> Self {
+        Self(address)
+    }
+}
+
+impl fmt::Display for ShownIp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match known_ip(self.0) {
+            Some(address) => address.fmt(f),
+            None => f.pad("UNKNOWN"),
+        }
+    }
+}
+
 /// Returns both ends of a connection on one line, in the form of `SSH_CONNECTION`, for PAM modules and
 /// external programs.
 pub(crate) fn endpoints(peer: SocketAddr, local: SocketAddr) -> String {
-    format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port())
+    format!("{} {} {} {}", shown_ip(peer), peer.port(), shown_ip(local), local.port())
 }
 
 /// Returns whether a peer matches a list such as `10.0.0.0/8,!10.1.*,*.example.org`: a pattern matches and no
@@ -21,7 +54,7 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
         return false;
     }
     let address = address.to_canonical();
-    let text = address.to_string();
+    let text = ShownIp(address).to_string().to_ascii_lowercase();
     let mut found = false;
     for pattern in list.split(',').map(str::trim) {
         let (negated, pattern) = match pattern.strip_prefix('!') {
@@ -29,7 +62,9 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
             None => (false, pattern),
         };
         let hit = match pattern.split_once('/') {
-            Some((network, bits)) => in_network(address, network, bits) == Some(true),
+            Some((network, bits)) => {
+                known_ip(address).is_some_and(|address| in_network(address, network, bits) == Some(true))
+            }
             None => {
                 let pattern = pattern.to_ascii_lowercase();
                 let host_hit = name
@@ -98,6 +133,14 @@ mod tests {
         assert!(hit("::/0", "::1"));
         assert!(!hit("!1.1.1.1", "2.2.2.2"));
         assert!(!hit("", "2.2.2.2"));
+    }
+
+    #[test]
+    fn an_unknown_address_is_in_no_network() {
+        let unknown = |list: &str| matches(list, UNKNOWN.ip(), None);
+        assert!(unknown("UNKNOWN") && unknown("*") && unknown("10.0.0.0/8,unknown"));
+        assert!(!unknown("0.0.0.0/0") && !unknown("0.0.0.0") && !unknown("*,!unknown"));
+        assert_eq!(endpoints(UNKNOWN, UNKNOWN), "UNKNOWN 65535 UNKNOWN 65535");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::candidate::Candidate;
 use super::client::Client;
 use super::lookups::Lookups;
 use super::pam::{Facts, Modules};
+use crate::hosts::shown_ip;
 use crate::log::info;
 use crate::modules::Outcome;
 use crate::verdict::Verdict;
@@ -29,7 +30,7 @@ pub(super) fn root_may(client: &Client, candidate: &Candidate, method: &str) -> 
         }
     };
     if !allowed {
-        let (ip, port) = (client.peer.ip(), client.peer.port());
+        let (ip, port) = (shown_ip(client.peer), client.peer.port());
         info!(client.log, "ROOT LOGIN REFUSED FROM {ip} port {port}");
     }
     allowed

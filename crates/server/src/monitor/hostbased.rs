@@ -22,6 +22,7 @@ use super::lookups::Lookups;
 use super::revoked::Revocation;
 use super::rhosts::{self, Rules};
 use crate::bounded_lines::{BoundedLines, MOST_SELECTED};
+use crate::hosts::shown_ip;
 use crate::log::{debug, error, info, shown_name, verbose};
 use crate::strict::UserFile;
 
@@ -63,7 +64,7 @@ impl AccountContext<'_> {
     fn host_may(&self, attempt: &HostBasedAttempt, key: &PublicKey) -> bool {
         let Self { client, settings, user, .. } = *self;
         let said = attempt.host.strip_suffix('.').unwrap_or(&attempt.host);
-        let address = client.peer.ip().to_string();
+        let address = shown_ip(client.peer).to_string();
         let from_packet = settings.hostbased_uses_name_from_packet_only.value;
         let resolved = client.host_name.as_deref().unwrap_or(&address);
         if !from_packet && !resolved.eq_ignore_ascii_case(said) {

@@ -16,6 +16,7 @@ use super::Monitor;
 use super::candidate::Candidate;
 use super::stage::{Stage, Unexpected};
 use super::ticket_state::Joining;
+use crate::hosts::shown_ip;
 use crate::log::{debug, error, info};
 use crate::quotas::Moved;
 use crate::tickets::{LARGEST, Record, TAKE, id_of};
@@ -77,7 +78,7 @@ impl Monitor {
             candidate.joined = Some(record.pid);
             return true;
         };
-        let (name, ip, port) = (&candidate.name, self.client.peer.ip(), self.client.peer.port());
+        let (name, ip, port) = (&candidate.name, shown_ip(self.client.peer), self.client.peer.port());
         info!(self.client.log, "ticket for {name} from {ip} port {port} refused: {why}");
         false
     }
@@ -105,7 +106,7 @@ impl Monitor {
         let answer = self.joining.ask(&UserConnection { uid, limit }.encode());
         match (answer, limit) {
             (Ok(false), Some(limit)) => {
-                let (ip, port) = (self.client.peer.ip(), self.client.peer.port());
+                let (ip, port) = (shown_ip(self.client.peer), self.client.peer.port());
                 error!(
                     self.client.log,
                     "connection of user {name} from {ip} port {port} refused: {limit} of this user are logged in \
@@ -137,7 +138,7 @@ impl Monitor {
         match answer {
             Ok(true) => None,
             Ok(false) => {
-                let (ip, port) = (self.client.peer.ip(), self.client.peer.port());
+                let (ip, port) = (shown_ip(self.client.peer), self.client.peer.port());
                 error!(
                     self.client.log,
                     "connection of user {name} from {ip} port {port} refused: the transfer quota is used up ({QUOTA})"

@@ -11,6 +11,7 @@ use super::Monitor;
 use super::attempts::Asked;
 use super::candidate::Candidate;
 use super::fingerprints::{describe, fingerprint};
+use crate::hosts::{known_ip, shown_ip};
 use crate::log::{Field, Level, at_most, debug, error, shown_name};
 use crate::verdict::Verdict;
 
@@ -61,7 +62,8 @@ impl Monitor {
             || self.attempts.failed_secrets() >= most / 2
             || matches!(method, Method::Password(_));
         let level = if loud { Level::Info } else { Level::Verbose };
-        let (name, ip, port) = (shown_name(&candidate.name), self.client.peer.ip(), self.client.peer.port());
+        let (name, ip, port) =
+            (shown_name(&candidate.name), shown_ip(self.client.peer), self.client.peer.port());
         let shown = match method {
             // The device is named only after the modules have decided, as in OpenSSH.
             Method::KeyboardInteractive(_) | Method::Responses(_) if word == "Postponed" => {
@@ -101,7 +103,7 @@ impl Monitor {
 
     fn record_failure(&self, user: &str) {
         let host = self.client.origin().to_string();
-        let address = Some(self.client.peer.ip());
+        let address = known_ip(self.client.peer.ip());
         let entry = Entry {
             user,
             line: "ssh:notty",

@@ -14,6 +14,7 @@ use super::lookups::Lookups;
 use super::revoked::Revocation;
 
 use crate::authorized_keys::{self, Line, Selector};
+use crate::hosts::shown_ip;
 use crate::key_options::KeyOptions;
 use crate::log::{Log, debug, error, info, verbose};
 use crate::user_tokens::user_tokens;
@@ -136,7 +137,7 @@ fn attestation_enough(
     } else {
         return true;
     };
-    let (name, ip, port) = (&candidate.name, client.peer.ip(), client.peer.port());
+    let (name, ip, port) = (&candidate.name, shown_ip(client.peer), client.peer.port());
     error!(
         client.log,
         "public key {} signature for {name} from {ip} port {port} rejected: {missing} requirement not met",

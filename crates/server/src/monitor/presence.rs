@@ -11,6 +11,7 @@ use lh_sys::time::now_unix;
 use super::Monitor;
 use super::stage::{Stage, Unexpected};
 use super::terminals::is_own_terminal;
+use crate::hosts::{known_ip, shown_ip};
 use crate::log::{debug, error, info};
 use crate::monitor_ipc::TerminalFacts;
 
@@ -50,7 +51,7 @@ impl Monitor {
             return Err(Unexpected::Time);
         }
         let user = self.presence.user.clone().ok_or(Unexpected::Time)?;
-        let (origin, log) = (self.client.peer.ip().to_string(), &self.client.log);
+        let (origin, log) = (shown_ip(self.client.peer).to_string(), &self.client.log);
         match self.presence.recordings.make(&user, session, &origin, terminal) {
             Ok(Some((path, file))) => {
                 info!(log, "terminal of user {} is recorded to {}", user.name, path.display());
@@ -80,7 +81,7 @@ impl Monitor {
         let last = records.last(user.uid).filter(|_| self.presence.show_last);
         if self.presence.lines.len() < MOST {
             let host = self.client.origin().to_string();
-            let address = Some(self.client.peer.ip());
+            let address = known_ip(self.client.peer.ip());
             let entry = Entry { user: &user.name, line, host: &host, address, pid, time: now_unix() };
             if let Err(problem) = records.login(user.uid, &entry) {
                 debug!(self.client.log, "record of the login: {problem}");

@@ -20,6 +20,7 @@ use super::revoked::Revocation;
 use super::stage::{Stage, Unexpected};
 use super::{Monitor, session_rules};
 use crate::host_keys::HostKey;
+use crate::hosts::shown_ip;
 use crate::key_options::KeyOptions;
 use crate::log::{debug, info};
 use crate::monitor_ipc::MonitorSocketError;
@@ -138,7 +139,7 @@ impl Monitor {
     }
 
     fn refused(&self, candidate: &Candidate, why: &str) {
-        let (name, ip, port) = (&candidate.name, self.client.peer.ip(), self.client.peer.port());
+        let (name, ip, port) = (&candidate.name, shown_ip(self.client.peer), self.client.peer.port());
         info!(self.client.log, "resumption of a session of {name} from {ip} port {port} refused: {why}");
     }
 

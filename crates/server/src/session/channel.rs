@@ -32,6 +32,7 @@ use super::sftp::Sftp;
 use super::shared::Shared;
 use super::x11::{self, Display};
 use super::{agent, terminal};
+use crate::hosts::shown_ip;
 use crate::log::{error, info, verbose};
 use crate::monitor_ipc::{MonitorRequest, decode_last};
 
@@ -420,7 +421,7 @@ impl ChannelHandler for SessionChannel {
             event => {
                 if event == ChannelEvent::Closed {
                     let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
-                    let (ip, port, number) = (peer.ip(), peer.port(), self.number);
+                    let (ip, port, number) = (shown_ip(peer), peer.port(), self.number);
                     verbose!(
                         self.shared.requests_log,
                         "Close session: user {user} from {ip} port {port} id {number}"

@@ -15,6 +15,7 @@ use lh_transport::{Config, RekeyLimit};
 
 use super::names;
 use crate::hand_over::Session;
+use crate::hosts::{self, shown_ip};
 use crate::log::{Field, Log, error, verbose};
 
 /// Addresses of a connection, for log lines.
@@ -45,7 +46,7 @@ pub(super) type Failure = Box<dyn std::error::Error>;
 
 /// `RefuseConnection` applies before the first byte.
 #[derive(Debug, thiserror::Error)]
-#[error("administratively prohibited connection from {} port {}", from.ip(), from.port())]
+#[error("administratively prohibited connection from {} port {}", shown_ip(*from), from.port())]
 pub(super) struct Refused {
     from: SocketAddr,
 }
@@ -75,7 +76,6 @@ impl Common {
         client: Option<SocketAddr>,
         log: &Log,
     ) -> Result<Box<Self>, Failure> {
-        let nobody = SocketAddr::from(([0, 0, 0, 0], 65_535));
         let (peer, local) = match connection {
             Connection::Socket(socket) => {
                 (lh_sys::socket::peer_address(socket), lh_sys::socket::local_address(socket))
@@ -84,10 +84,10 @@ impl Common {
         };
         let peer = client.or(peer);
         let known = peer.is_some() && local.is_some();
-        let (peer, local) = (peer.unwrap_or(nobody), local.unwrap_or(nobody));
+        let (peer, local) = (peer.unwrap_or(hosts::UNKNOWN), local.unwrap_or(hosts::UNKNOWN));
         let id = connection_id();
         name_connection(log, peer, &id);
-        let (from, to) = (peer.ip(), local.ip());
+        let (from, to) = (shown_ip(peer), shown_ip(local));
         verbose!(log, "Connection from {from} port {} on {to} port {}", peer.port(), local.port());
         let grace = session.config.login_grace_time.value.0.map(Duration::from_secs);
         let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
@@ -162,7 +162,7 @@ fn connection_id() -> String {
 }
 
 fn name_connection(log: &Log, peer: SocketAddr, id: &str) {
-    log.set_field(Field::RemoteAddr, &peer.ip().to_string());
+    log.set_field(Field::RemoteAddr, &shown_ip(peer).to_string());
     log.set_field(Field::Session, id);
 }
 

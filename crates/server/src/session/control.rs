@@ -25,6 +25,7 @@ use super::resuming::Resuming;
 use super::shared::Shared;
 use super::tunnel;
 use super::usage_reporter::{self, UsageReporter};
+use crate::hosts::shown_ip;
 use crate::log::{debug, error, info};
 use crate::monitor_ipc::MonitorRequest;
 use crate::usage::ConnectionUsage;
@@ -171,7 +172,7 @@ impl Serving {
     /// readable.
     fn warn_of_plain_text(&self, names: &Negotiated) {
         let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
-        let (ip, port) = (peer.ip(), peer.port());
+        let (ip, port) = (shown_ip(peer), peer.port());
         let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
         info!(
             self.shared.requests_log,
@@ -362,7 +363,7 @@ impl Control for Serving {
         }
         self.unused_until = None;
         let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
-        let (ip, port) = (peer.ip(), peer.port());
+        let (ip, port) = (shown_ip(peer), peer.port());
         info!(self.shared.log, "terminating inactive connection from user {user} {ip} port {port}");
         cx.stop(255);
     }

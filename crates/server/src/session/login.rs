@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 use super::common::Address;
 use super::names;
+use crate::hosts::shown_ip;
 use crate::log::{Log, debug, error, info, shown_reason};
 use crate::monitor_ipc::{Decision, MonitorRequest, MonitorSocket, MonitorSocketError};
 use crate::verdict::Verdict;
@@ -72,7 +73,7 @@ impl std::fmt::Display for Client<'_> {
             write!(f, "{name} ")?;
         }
         let peer = self.address.peer;
-        write!(f, "{} port {}", peer.ip(), peer.port())
+        write!(f, "{} port {}", shown_ip(peer), peer.port())
     }
 }
 
@@ -229,7 +230,7 @@ pub(super) fn log_in(
             }
             Event::Disconnected { reason, description } => {
                 let peer = address.peer;
-                let (ip, port) = (peer.ip(), peer.port());
+                let (ip, port) = (shown_ip(peer), peer.port());
                 let description = shown_reason(&description);
                 info!(log, "Received disconnect from {ip} port {port}:{reason}: {description}");
                 info!(log, "Disconnected from {}", Client { monitor, address });
@@ -263,8 +264,8 @@ fn failed(link: &mut Link, monitor: &MonitorClient, address: &Address, problem: 
             error!(
                 log,
                 "Timeout before authentication for connection from {} to {}, pid = {pid}",
-                peer.ip(),
-                local.ip()
+                shown_ip(peer),
+                shown_ip(local)
             );
             return NoLogin::GraceTime;
         }
@@ -281,7 +282,7 @@ fn failed(link: &mut Link, monitor: &MonitorClient, address: &Address, problem: 
             problem @ (TransportError::NotSsh(_) | TransportError::BadIdentification(_)),
         ) => {
             let peer = address.peer;
-            let (ip, port) = (peer.ip(), peer.port());
+            let (ip, port) = (shown_ip(peer), peer.port());
             info!(log, "banner exchange: Connection from {ip} port {port}: invalid format: {problem}");
         }
         LinkError::Transport(problem @ TransportError::NoMatch { .. }) => {

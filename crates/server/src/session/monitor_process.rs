@@ -25,6 +25,7 @@ use crate::exit_status::{
     EXIT_INVALID_USER, EXIT_LOGIN_BEGUN, EXIT_REFUSED,
 };
 use crate::hand_over::AUTHENTICATED;
+use crate::hosts::shown_ip;
 use crate::listener::priority;
 use crate::log::{LONGEST_LINE, Log, at_most, debug, error, info};
 use crate::modules::Order;
@@ -175,7 +176,7 @@ fn before(
 ) -> Result<Zeroizing<Vec<u8>>, i32> {
     let log = &address.log;
     let Child { pid, mut ipc } = preauth;
-    let (ip, port) = (address.peer.ip(), address.peer.port());
+    let (ip, port) = (shown_ip(address.peer), address.peer.port());
     match converse(&mut ipc, monitor, signals, deadline, address) {
         Ok(state) => {
             // The process has completed its work.

@@ -11,6 +11,7 @@ use crate::exit_status::{
     EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_GRACE_LOGIN_BEGUN,
     EXIT_INVALID_USER, EXIT_REFUSED,
 };
+use crate::hosts::shown_ip;
 use crate::log::error;
 use crate::monitor::{ClientIdentity, Monitor};
 use crate::transfer_log::{Record, TransferLog};
@@ -163,7 +164,7 @@ impl<'a> UsageLog<'a> {
         let (average_in, average_out) = (per_second(*bytes_in, micros), per_second(*bytes_out, micros));
         let record = self
             .about("connection")
-            .text("local", &self.address.local.ip().to_string())
+            .text("local", &shown_ip(self.address.local).to_string())
             .number("local_port", self.address.local.port().into())
             .text("method", &self.who.method)
             .text("key", &self.who.key)
@@ -194,7 +195,7 @@ impl<'a> UsageLog<'a> {
             .number("pid", std::process::id().into())
             .text("session", self.session)
             .text("user", &self.who.user)
-            .text("remote", &self.address.peer.ip().to_string())
+            .text("remote", &shown_ip(self.address.peer).to_string())
             .number("port", self.address.peer.port().into())
     }
 

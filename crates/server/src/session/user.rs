@@ -37,6 +37,7 @@ use super::title::{self, UserTitle};
 use super::usage_reporter;
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
+use crate::hosts::shown_ip;
 use crate::log::{Field, error, info, shown_reason};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
@@ -302,7 +303,8 @@ fn share(
 fn log_end(end: &Result<i32, DriverError>, shared: &Shared) {
     let log = &shared.log;
     log.report_left_out();
-    let (ip, port) = (shared.client.peer.get().ip(), shared.client.peer.get().port());
+    let peer = shared.client.peer.get();
+    let (ip, port) = (shown_ip(peer), peer.port());
     let client = format!("user {} {ip} port {port}", shared.user.name);
     match end {
         Ok(_) => {}

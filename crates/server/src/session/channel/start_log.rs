@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use crate::hosts::shown_ip;
 use crate::log::{error, info, verbose};
 use crate::session::command::{self, Decision, Plan, RequestedProgram};
 use crate::session::shared::Shared;
@@ -56,8 +57,8 @@ pub(super) fn log_start(
     number: u32,
     terminal: Option<&Path>,
 ) {
-    let (user, ip, port) =
-        (&shared.user.name, shared.client.peer.get().ip(), shared.client.peer.get().port());
+    let peer = shared.client.peer.get();
+    let (user, ip, port) = (&shared.user.name, shown_ip(peer), peer.port());
     let what = &decision.what;
     match (&decision.plan, wanted) {
         (Plan::Nothing, RequestedProgram::Subsystem(name)) => {

@@ -18,6 +18,7 @@ use super::requests::Listen;
 use super::state::{Forwards, Listener};
 use super::taking::Taking;
 use super::towards_client::forwarded;
+use crate::hosts::shown_ip;
 use crate::log::{error, info, verbose};
 
 /// Largest number of listeners per connection. Each may be several sockets.
@@ -148,7 +149,8 @@ impl Forwards {
                     return Err("Server has disabled port forwarding.");
                 }
                 if !permits::may_listen(shared, host, *port) {
-                    let (ip, from) = (shared.client.peer.get().ip(), shared.client.peer.get().port());
+                    let peer = shared.client.peer.get();
+                    let (ip, from) = (shown_ip(peer), peer.port());
                     info!(
                         shared.requests_log,
                         "Received request from {ip} port {from} to remote forward to host {host} port {port}, \

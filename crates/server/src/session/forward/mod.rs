@@ -27,6 +27,7 @@ pub(super) use replies::Replies;
 pub(super) use state::Forwards;
 pub(super) use towards_client::{forwarded, idle_limit};
 
+use crate::hosts::shown_ip;
 use crate::log::{error, info};
 use requests::{direct_streamlocal, direct_tcpip};
 use towards_client::keep_alive;
@@ -50,7 +51,8 @@ impl Forwards {
 
     fn open_tcp(&self, id: ChannelId, host: String, port: u16, cx: &mut ControlCx<'_>) {
         if !permits::may_connect(&self.shared, &host, port) {
-            let (ip, from) = (self.shared.client.peer.get().ip(), self.shared.client.peer.get().port());
+            let peer = self.shared.client.peer.get();
+            let (ip, from) = (shown_ip(peer), peer.port());
             info!(
                 self.shared.requests_log,
                 "Received request from {ip} port {from} to connect to host {host} port {port}, but the request was denied."

@@ -28,6 +28,7 @@ use lh_sftp_server::{Arguments, BAD_CLIENT};
 use lh_wire::Writer;
 
 use super::shared::Shared;
+use crate::hosts::shown_ip;
 use crate::log::{Log, error, info};
 use own_thread::OwnThread;
 use records::Reporter;
@@ -95,7 +96,7 @@ struct Pace {
 impl Sftp {
     pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>, client: Option<&str>) -> Self {
         let (user, log) = (shared.user.clone(), shared.requests_log.clone());
-        let address = shared.client.peer.get().ip().to_string();
+        let address = shown_ip(shared.client.peer.get()).to_string();
         let to = (!arguments.stderr).then(|| log.of_its_own("internal-sftp", arguments.facility));
         let directory = shared.programs.start.directory.clone();
         let start = arguments.start_in(&directory);
