@@ -1,4 +1,5 @@
 use super::*;
+use crate::names::hmac_sha1;
 use proptest::prelude::*;
 
 struct Counter(u8);
