@@ -9,6 +9,30 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 
+/// Why a library cannot be used. `Display` is the loader's text, which names the library.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The library is not installed, or one that it needs.
+    #[error("{text}")]
+    Library {
+        /// Name or path of the library.
+        library: String,
+        /// The loader's text.
+        text: String,
+    },
+    /// The library lacks a function: it is too old, or another one of the same name.
+    #[error("{text}")]
+    Symbol {
+        /// Name of the function.
+        symbol: String,
+        /// The loader's text.
+        text: String,
+    },
+    /// This build does not load the library.
+    #[error("{0} is not built in")]
+    NotBuiltIn(&'static str),
+}
+
 /// A loaded library. It stays loaded until the process ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Library(NonNull<c_void>);
@@ -18,8 +42,8 @@ impl Library {
     /// initialisers.
     ///
     /// # Errors
-    /// The loader's error text.
-    pub(crate) fn open(name: &CStr) -> Result<Self, String> {
+    /// [`LoadError::Library`].
+    pub(crate) fn open(name: &CStr) -> Result<Self, LoadError> {
         Self::load(name, libc::RTLD_LOCAL)
     }
 
@@ -27,27 +51,32 @@ impl Library {
     /// were linked to it: some PAM modules do not name the library that they need.
     ///
     /// # Errors
-    /// The loader's error text.
+    /// [`LoadError::Library`].
     #[cfg(all(target_os = "linux", not(target_env = "musl")))]
-    pub(crate) fn open_for_others(name: &CStr) -> Result<Self, String> {
+    pub(crate) fn open_for_others(name: &CStr) -> Result<Self, LoadError> {
         Self::load(name, libc::RTLD_GLOBAL)
     }
 
-    fn load(name: &CStr, scope: c_int) -> Result<Self, String> {
+    fn load(name: &CStr, scope: c_int) -> Result<Self, LoadError> {
         // SAFETY: the name is a C string. The library's initialisers run as they would in a linked library.
         NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | scope) })
             .map(Self)
-            .ok_or_else(loader_error)
+            .ok_or_else(|| LoadError::Library { library: shown(name), text: loader_error() })
     }
 
     /// Finds an exported function or value by its name, in this library or in one that it is linked to.
     ///
     /// # Errors
-    /// The loader's error text.
-    pub(crate) fn symbol(self, name: &CStr) -> Result<NonNull<c_void>, String> {
+    /// [`LoadError::Symbol`].
+    pub(crate) fn symbol(self, name: &CStr) -> Result<NonNull<c_void>, LoadError> {
         // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
-        NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) }).ok_or_else(loader_error)
+        NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })
+            .ok_or_else(|| LoadError::Symbol { symbol: shown(name), text: loader_error() })
     }
+}
+
+fn shown(name: &CStr) -> String {
+    name.to_string_lossy().into_owned()
 }
 
 fn loader_error() -> String {
@@ -76,7 +105,7 @@ macro_rules! functions {
 
         impl $table {
             /// Looks the functions up.
-            fn find(library: crate::dynamic::Library) -> Result<Self, String> {
+            fn find(library: crate::dynamic::Library) -> Result<Self, crate::dynamic::LoadError> {
                 Ok(Self {
                     $($name: {
                         const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
@@ -111,7 +140,11 @@ mod tests {
     fn functions_of_loaded_libraries_are_found_by_name() {
         let library = Library::open(c"libc.so.6").unwrap();
         assert!(library.symbol(c"getpid").is_ok());
-        assert!(library.symbol(c"no_such_function").unwrap_err().contains("no_such_function"));
-        assert!(Library::open(c"libno-such.so.1").unwrap_err().contains("libno-such.so.1"));
+        let missing = library.symbol(c"no_such_function").unwrap_err();
+        assert!(matches!(&missing, LoadError::Symbol { symbol, .. } if symbol == "no_such_function"));
+        assert!(missing.to_string().contains("no_such_function"));
+        let missing = Library::open(c"libno-such.so.1").unwrap_err();
+        assert!(matches!(&missing, LoadError::Library { library, .. } if library == "libno-such.so.1"));
+        assert!(missing.to_string().contains("libno-such.so.1"));
     }
 }

@@ -99,4 +99,5 @@ pub mod tuning;
 pub mod unix_sockets;
 pub mod users;
 
+pub use dynamic::LoadError;
 pub use errno_text::errno_text;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{Code, Conversation, Credentials, Environment, Item, Style};
-use crate::dynamic::{Library, functions};
+use crate::dynamic::{Library, LoadError, functions};
 
 /// Upper limit of messages in one call; the library's own limit.
 const MOST_MESSAGES: usize = 32;
@@ -75,19 +75,19 @@ struct Api {
 }
 
 impl Api {
-    /// Returns the library, which the first call loads. Errors are the loader's text.
-    fn load() -> Result<&'static Self, String> {
-        static API: OnceLock<Result<Api, String>> = OnceLock::new();
+    /// Returns the library, which the first call loads. Fails if it is not installed, or not Linux-PAM's.
+    fn load() -> Result<&'static Self, LoadError> {
+        static API: OnceLock<Result<Api, LoadError>> = OnceLock::new();
         let api = API.get_or_init(|| Library::open_for_others(c"libpam.so.0").and_then(Self::find));
-        api.as_ref().map_err(String::clone)
+        api.as_ref().map_err(LoadError::clone)
     }
 }
 
 /// Loads the library, which the first transaction does otherwise.
 ///
 /// # Errors
-/// It is not installed, or is not Linux-PAM's; the loader's text.
-pub fn load() -> Result<(), String> {
+/// It is not installed, or is not Linux-PAM's.
+pub fn load() -> Result<(), LoadError> {
     Api::load().map(drop)
 }
 

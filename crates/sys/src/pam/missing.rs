@@ -1,10 +1,11 @@
 //! The interface without the library: no transaction can be started, so the other methods are never called.
 
 use super::{Code, Conversation, Credentials, Environment, Item};
+use crate::dynamic::LoadError;
 
 /// Always fails: this build has no PAM.
-pub fn load() -> Result<(), String> {
-    Err("PAM is not built in".to_owned())
+pub fn load() -> Result<(), LoadError> {
+    Err(LoadError::NotBuiltIn("PAM"))
 }
 
 /// See [`Pam::start`].

@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 use super::interface::{Enrolled, Pin};
 use super::{Algorithm, MOST_KEYS};
+use crate::dynamic::LoadError;
 use functions::{Api, FreeFn, Object};
 
 mod functions;
@@ -174,8 +175,8 @@ pub struct StoredKey {
 /// Loads the library, which the first use does otherwise.
 ///
 /// # Errors
-/// It is not installed or too old; the loader's text.
-pub fn load() -> Result<(), String> {
+/// It is not installed or too old.
+pub fn load() -> Result<(), LoadError> {
     Api::load().map(drop)
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-use crate::dynamic::{Library, functions};
+use crate::dynamic::{Library, LoadError, functions};
 use crate::gssapi::GssError;
 
 /// `GSS_S_CONTINUE_NEEDED`: another token is needed.
@@ -172,8 +172,8 @@ impl Api {
     /// # Errors
     /// It is not installed, or not MIT's.
     pub(super) fn load() -> Result<&'static Self, GssError> {
-        static API: OnceLock<Result<Api, String>> = OnceLock::new();
+        static API: OnceLock<Result<Api, LoadError>> = OnceLock::new();
         let api = API.get_or_init(|| Library::open_for_others(c"libgssapi_krb5.so.2").and_then(Self::find));
-        api.as_ref().map_err(|text| GssError::new(text.clone()))
+        api.as_ref().map_err(|error| GssError::new(error.to_string()))
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-use crate::dynamic::{Library, functions};
+use crate::dynamic::{Library, LoadError, functions};
 
 /// Upper limit of a data item from the library, bytes; real ones are a few kilobytes.
 const LONGEST: usize = 64 * 1024;
@@ -97,16 +97,16 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// Returns the library, which the first call loads. Errors are the loader's text.
-    pub(super) fn load() -> Result<&'static Self, String> {
-        static API: OnceLock<Result<Api, String>> = OnceLock::new();
+    /// Returns the library, which the first call loads. Fails if it is not installed or too old.
+    pub(super) fn load() -> Result<&'static Self, LoadError> {
+        static API: OnceLock<Result<Api, LoadError>> = OnceLock::new();
         let api = API.get_or_init(|| {
             let api = Library::open(c"libfido2.so.1").and_then(Self::find)?;
             // SAFETY: the library's function, called once and before all others; no flags are set.
             unsafe { (api.fido_init)(0) };
             Ok(api)
         });
-        api.as_ref().map_err(String::clone)
+        api.as_ref().map_err(LoadError::clone)
     }
 }
 
