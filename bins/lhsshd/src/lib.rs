@@ -1,6 +1,9 @@
 //! `lhsshd`, the SSH server: reads its flags and its configuration, loads its keys, and listens.
 
-use std::ffi::{OsStr, OsString};
+mod options;
+mod stop;
+
+use std::ffi::OsString;
 use std::io::Write;
 use std::net::ToSocketAddrs;
 use std::os::fd::AsFd;
@@ -8,16 +11,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use lh_cli::flags::{Parsed, SSHD};
+use lh_cli::flags::SSHD;
 use lh_config::enums::LogLevel;
 use lh_config::server_values::Ports;
-use lh_config::units::parse_time;
 use lh_config::{ConfigFault, ConnectionFacts, ServerConfig};
 use lh_server::{
     HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, SESSION_FLAG,
     default_algorithms,
 };
 use lh_sys::service::Service;
+
+use options::{ConfigFile, Mode, Options};
+use stop::Stop;
 
 pub use lh_server::SESSION_NAME;
 
@@ -48,7 +53,7 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(stop) => return ExitCode::from(stop.print()),
     };
-    match run(&parsed, &arguments, service) {
+    match Options::new(&parsed).and_then(|options| run(&options, &arguments, service)) {
         Ok(code) => code,
         Err(stop) => {
             for line in stop.lines {
@@ -56,18 +61,6 @@ pub fn main() -> ExitCode {
             }
             ExitCode::from(stop.status)
         }
-    }
-}
-
-/// Why there is no server.
-struct Stop {
-    lines: Vec<String>,
-    status: u8,
-}
-
-impl Stop {
-    fn new(line: impl std::fmt::Display, status: u8) -> Self {
-        Self { lines: vec![line.to_string()], status }
     }
 }
 
@@ -84,37 +77,34 @@ fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<ExitCode, Stop> {
-    if parsed.has('V') {
+fn run(options: &Options, arguments: &[OsString], service: Service) -> Result<ExitCode, Stop> {
+    let mode = options.mode;
+    if mode == Mode::Version {
         complain(&SSHD.version());
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(extra) = parsed.operands.first() {
-        return Err(Stop::new(format!("Extra argument {}.", extra.display()), 1));
-    }
-    if let Some(path) = parsed.value('E') {
-        redirect_stderr(Path::new(path)).map_err(|problem| {
+    if let Some(path) = &options.log_file {
+        redirect_stderr(path).map_err(|problem| {
             let why = lh_sys::errno_text(&problem);
             Stop::new(format!("Couldn't open logfile {}: {why}", path.display()), 1)
         })?;
     }
-    let facts = connection_facts(parsed)?;
-    if facts.is_some() && !['t', 'T', 'G'].iter().any(|&mode| parsed.has(mode)) {
+    if options.connection.is_some() && !mode.is_test() {
         let line = "Config test connection parameter (-C) provided without test mode (-T)";
         return Err(Stop::new(line, BAD_CONFIGURATION));
     }
-    let config = load(parsed)?;
+    let config = load(options)?;
     // The configuration may be a pipe that the shell has opened (`-f <(…)`). Nothing is open beside that and
     // the sockets, and what the caller left open must not live on in sessions.
     if let Err(problem) = lh_sys::fd::close_inherited(&service.numbers()) {
         complain(&format!("cannot close inherited descriptors: {problem}"));
     }
-    if parsed.has('G') {
-        say(&dump(&config, facts)?);
+    if mode == Mode::Print {
+        say(&dump(&config, options.connection.clone())?);
         return Ok(ExitCode::SUCCESS);
     }
     // Also where the file is only checked.
-    let most = if parsed.has('d') { LogLevel::Debug1 } else { config.log_level.value.max(LogLevel::Info) };
+    let most = if options.debug > 0 { LogLevel::Debug1 } else { config.log_level.value.max(LogLevel::Info) };
     config.notes.iter().filter(|note| note.level <= most).for_each(|note| complain(&note.text));
     if config.use_pam.value && !lh_server::PAM && !lh_server::is_restarted() {
         complain(&format!("{}: Unsupported option UsePAM", config.use_pam.origin));
@@ -128,25 +118,25 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
         return Err(Stop { lines, status: BAD_CONFIGURATION });
     }
     let host_keys = host_keys(&config)?;
-    if parsed.has('T') {
-        say(&dump(&config, facts)?);
+    if mode == Mode::CheckAndPrint {
+        say(&dump(&config, options.connection.clone())?);
     }
-    if parsed.has('t') || parsed.has('T') {
+    if mode.is_test() {
         return Ok(ExitCode::SUCCESS);
     }
-    let debug = parsed.count('d');
-    let to_stderr = debug > 0 || parsed.has('e') || parsed.has('E');
-    let log_level = if parsed.has('q') { Some(Level::Quiet) } else { lh_server::debug_level(debug) };
+    let debug = options.debug;
+    let to_stderr = debug > 0 || options.log_to_stderr || options.log_file.is_some();
+    let log_level = if options.quiet { Some(Level::Quiet) } else { lh_server::debug_level(debug) };
     let log_target = match to_stderr {
         // Standard error that leads to the journal gets lines with fields.
-        _ if !parsed.has('E') && lh_sys::service::stderr_is_journal() => LogTarget::Journal,
+        _ if options.log_file.is_none() && lh_sys::service::stderr_is_journal() => LogTarget::Journal,
         true => LogTarget::Stderr,
         false => LogTarget::Syslog,
     };
     let preauth_ids = lh_server::preauth_ids();
     let hand_over =
         HandOver { config, host_keys, log_target, log_level, oom_score: None, core_limit: None, preauth_ids };
-    if parsed.has('i') {
+    if mode == Mode::Inetd {
         // With Accept=yes the connection is passed a second time, which would keep it open after its end.
         drop(service);
         return Ok(status(lh_server::inetd(hand_over)));
@@ -154,12 +144,14 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
     // Without /proc only the name that the program was started by is known.
     let program =
         std::env::current_exe().ok().or_else(|| arguments.first().map(PathBuf::from)).unwrap_or_default();
-    let options = ListenerOptions {
-        foreground: debug > 0 || parsed.has('D'),
+    let listener_options = ListenerOptions {
+        foreground: debug > 0 || options.foreground,
         once: debug > 0,
         restart: Some((program, arguments.to_vec())),
     };
-    lh_server::serve(hand_over, &options, service).map(status).map_err(|problem| Stop::new(problem, 255))
+    lh_server::serve(hand_over, &listener_options, service)
+        .map(status)
+        .map_err(|problem| Stop::new(problem, 255))
 }
 
 /// `-E`: the log file becomes standard error, here and in every session.
@@ -168,64 +160,27 @@ fn redirect_stderr(path: &Path) -> std::io::Result<()> {
     lh_sys::fd::replace_stderr(file.as_fd())
 }
 
-fn load(parsed: &Parsed) -> Result<ServerConfig, Stop> {
-    let given = parsed.value('f');
-    let file = match given {
-        Some(name) if name == "none" => None,
-        Some(name) => Some(Path::new(name)),
+fn load(options: &Options) -> Result<ServerConfig, Stop> {
+    let file = match &options.config_file {
+        ConfigFile::None => None,
+        ConfigFile::Path(path) => Some(path.as_path()),
         // Ours starts without any file too: every keyword has a default.
-        None => Some(Path::new(CONFIG_FILE)).filter(|path| path.exists()),
+        ConfigFile::OfSystem => Some(Path::new(CONFIG_FILE)).filter(|path| path.exists()),
     };
-    let options = command_line(parsed)?;
-    let mut config = ServerConfig::load(file, &options, &Host).map_err(|problem| {
+    let mut config = ServerConfig::load(file, &options.statements, &Host).map_err(|problem| {
         let status = match problem.fault {
             ConfigFault::Text => BAD_CONFIGURATION,
             ConfigFault::Unreadable | ConfigFault::Option => NO_CONFIGURATION,
         };
         Stop { lines: problem.lines, status }
     })?;
-    let ports = parsed.values('p').map(port).collect::<Result<Vec<_>, _>>()?;
-    if !ports.is_empty() {
-        config.settings.port.force(Ports(ports));
+    if !options.ports.is_empty() {
+        config.settings.port.force(Ports(options.ports.clone()));
         if *config.settings.port_for_all_addresses {
             config.settings.listen_address.value.drop_ports();
         }
     }
     Ok(config)
-}
-
-/// Flags that stand for keywords.
-fn command_line(parsed: &Parsed) -> Result<Vec<String>, Stop> {
-    let mut options = Vec::new();
-    for (flag, value) in &parsed.flags {
-        let text = value.as_deref().map(OsStr::to_string_lossy).unwrap_or_default();
-        match flag {
-            '4' => options.push("AddressFamily inet".to_owned()),
-            '6' => options.push("AddressFamily inet6".to_owned()),
-            'c' => {
-                let path = std::path::absolute(text.as_ref())
-                    .map_err(|problem| Stop::new(format!("{text}: {problem}"), 1))?;
-                options.push(format!("HostCertificate \"{}\"", path.display()));
-            }
-            'g' => {
-                parse_time(&text).ok_or_else(|| Stop::new("Invalid login grace time.", 1))?;
-                options.push(format!("LoginGraceTime {text}"));
-            }
-            'h' => {
-                let path = std::path::absolute(text.as_ref())
-                    .map_err(|problem| Stop::new(format!("{text}: {problem}"), 1))?;
-                options.push(format!("HostKey \"{}\"", path.display()));
-            }
-            'o' => options.push(text.into_owned()),
-            _ => {}
-        }
-    }
-    Ok(options)
-}
-
-/// A port of `-p`. 0 lets the kernel choose; the log says what it chose.
-fn port(text: &OsStr) -> Result<u16, Stop> {
-    text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| Stop::new("Bad port number.", 1))
 }
 
 /// Whether each `ListenAddress` is an address or the name of one.
@@ -239,18 +194,6 @@ fn listen_addresses(config: &ServerConfig) -> Result<(), Stop> {
         }
     }
     Ok(())
-}
-
-/// Returns the connection that `-C` describes, if there is one.
-fn connection_facts(parsed: &Parsed) -> Result<Option<ConnectionFacts>, Stop> {
-    if !parsed.has('C') {
-        return Ok(None);
-    }
-    let mut facts = ConnectionFacts::default();
-    for spec in parsed.values('C') {
-        facts.parse_spec(&spec.to_string_lossy()).map_err(|problem| Stop::new(problem, 1))?;
-    }
-    Ok(Some(facts))
 }
 
 /// `-T` and `-G`, with the `Match` blocks applied that fit `-C`.
