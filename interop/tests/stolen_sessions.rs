@@ -16,9 +16,9 @@ use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{ClientSecret, Export, Handle, NAME};
 use lh_terminal::TerminalUi;
 use lh_transport::{AcceptedHostKey, Event, Transport};
+use lh_wire::Message as _;
 use lh_wire::msg::disconnect::BY_APPLICATION;
 use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
-use lh_wire::{Message as _, PacketSink as _};
 use rustix::net::{AddressFamily, SocketType};
 
 /// Does nothing.
@@ -82,13 +82,13 @@ impl Claimant {
             match link.next_event(None)? {
                 Event::HostKey { blob, .. } => {
                     let accepted = AcceptedHostKey::dangerous_vouch_for(&blob);
-                    link.transport().host_key_accepted(&accepted)?;
+                    link.host_key_accepted(&accepted)?;
                 }
                 Event::KexDone { .. } => break,
                 _ => {}
             }
         }
-        link.transport().payload(&ServiceRequest::new(b"ssh-userauth").to_payload());
+        link.send(&ServiceRequest::new(b"ssh-userauth").to_payload());
         Ok(Self { link })
     }
 
@@ -111,7 +111,7 @@ impl Claimant {
 
     /// Sends the request; returns the server's proof if it was accepted.
     fn claim(&mut self, request: &Request) -> Option<Accepted> {
-        self.link.transport().payload(&request.to_payload());
+        self.link.send(&request.to_payload());
         let mut answer = None;
         loop {
             let payload = match self.link.next_event(None).ok()? {
@@ -123,7 +123,7 @@ impl Claimant {
                 ACCEPTED => answer = Some(Accepted::decode(&payload).unwrap()),
                 UserauthFailure::NUMBER => return None,
                 UserauthSuccess::NUMBER => {
-                    self.link.transport().set_authenticated();
+                    self.link.set_authenticated();
                     return Some(answer.expect("a proof before the success"));
                 }
                 _ => {}
@@ -164,7 +164,7 @@ fn only_the_present_secret_resumes_a_session() {
     server.await_resumptions(1);
     // A copy of the first secret is good for as long as the answer may be lost, and no longer.
     let acknowledge = lh_resume::message::Acknowledge { received: 0 };
-    thief.link.transport().payload(&acknowledge.to_payload());
+    thief.link.send(&acknowledge.to_payload());
     thief.link.finish(Duration::from_secs(10));
     let mut old = ClientSecret::new(handle, &export);
     (0..50).for_each(|_| drop(old.request(&me(), &[], 0)));

@@ -50,7 +50,7 @@ pub fn connect_unauthenticated(options: &Options, ui: &mut dyn UserInterface) ->
     let mut log = options.log(ui);
     let ConnectedLink { mut link, carrier, update, pending } = connect_link(options, 0, None, &mut log)?;
     let config = &options.config;
-    link.transport().keep_early();
+    link.keep_early();
     let mut driver = Driver::new(link, channels(config));
     if let Some(flight) = &pending.flight {
         driver.control().promise_first(flight.window);

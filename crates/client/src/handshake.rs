@@ -76,8 +76,7 @@ pub(crate) fn shake_hands(
                     log.progress(Progress::HostVerified);
                     log.debug(|| format!("Server host key algorithm: {algorithm}"));
                     let accepted = AcceptedHostKey::dangerous_vouch_for(&blob);
-                    link.transport()
-                        .host_key_accepted(&accepted)
+                    link.host_key_accepted(&accepted)
                         .map_err(|error| link_failed(&LinkError::Transport(error), peer))?;
                 }
                 Err(error) => {
@@ -281,7 +280,7 @@ impl LinkPackets<'_> {
 
 impl Packets for LinkPackets<'_> {
     fn sink(&mut self) -> &mut dyn PacketSink {
-        self.link.transport()
+        self.link.sink()
     }
 
     fn next(&mut self, log: &mut Log<'_>) -> Result<Bytes, ClientError> {
@@ -325,8 +324,8 @@ impl Packets for LinkPackets<'_> {
         }
         // The server's EXT_INFO follows directly after NEWKEYS, mostly in the same segment.
         loop {
-            let event = self.link.transport().poll(std::time::Instant::now());
-            match event.map_err(|error| link_failed(&LinkError::Transport(error), self.peer))? {
+            let event = self.link.event_already_read();
+            match event.map_err(|error| link_failed(&error, self.peer))? {
                 Some(Event::Packet(payload)) => {
                     self.early.push_back(payload);
                     break;
@@ -344,12 +343,12 @@ impl Packets for LinkPackets<'_> {
 
     fn send_early_data(&mut self) {
         if self.flight.is_some() {
-            self.link.transport().send_early();
+            self.link.send_early();
         }
     }
 
     fn early_dropped(&mut self) {
-        self.link.transport().early_dropped();
+        self.link.early_dropped();
     }
 
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {

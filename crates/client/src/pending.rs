@@ -1,10 +1,9 @@
 //! The login on a link whose host key has been checked.
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use lh_auth::{FIRST_FLIGHT, FirstFlight};
-use lh_driver::{Link, LinkError};
+use lh_driver::Link;
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
@@ -55,7 +54,7 @@ impl Pending {
         let session_id = link.transport_ref().session_id().unwrap_or_default();
         let machine = lh_auth::client::Client::new(&login.user, session_id, None);
         if *resumes {
-            keep_messages(link.transport());
+            keep_messages(link);
         }
         let host_key = link.transport_ref().host_key().unwrap_or_default().to_vec();
         let packets = &mut LinkPackets {
@@ -83,15 +82,15 @@ impl Pending {
                 return Err(error);
             }
         };
-        link.transport().set_authenticated();
+        link.set_authenticated();
         // The server's offer may have arrived late; no message of the session was sent before it.
         if *resumes {
-            keep_messages(link.transport());
+            keep_messages(link);
         }
         if let Some(wanted) = unencrypted::wanted(config, options.purpose, log) {
             unencrypted::switch(link, wanted, peer, config.connect_timeout.duration(), log)?;
         }
-        link.transport().release_early();
+        link.release_early();
         Ok((own.and(*needed), watch))
     }
 }
@@ -113,12 +112,9 @@ pub(crate) fn first_flight(
     }
     // EXT_INFO follows directly after NEWKEYS, mostly in the same segment.
     let mut later = Vec::new();
-    let transport = link.transport();
-    while let Some(event) =
-        transport.poll(Instant::now()).map_err(|error| link_failed(&LinkError::Transport(error), peer))?
-    {
+    while let Some(event) = link.event_already_read().map_err(|error| link_failed(&error, peer))? {
         later.push(event);
     }
-    transport.put_back_events(later);
-    Ok(transport.peer_extension(FIRST_FLIGHT).and_then(FirstFlight::decode))
+    link.put_back_events(later);
+    Ok(link.transport_ref().peer_extension(FIRST_FLIGHT).and_then(FirstFlight::decode))
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use lh_config::special::Resume;
+use lh_driver::Link;
 use lh_resume::{BUDGET, NAME, is_offered};
-use lh_transport::Transport;
 
 use crate::options::Options;
 
@@ -21,10 +21,10 @@ pub(crate) fn is_wanted(options: &Options) -> bool {
 
 /// Starts to keep sent messages, if the server has offered to resume. Must be called before the first message
 /// of the session.
-pub(crate) fn keep_messages(transport: &mut Transport) {
-    let offered = transport.peer_extension(NAME).is_some_and(is_offered);
-    if offered && transport.message_counts().is_none() {
+pub(crate) fn keep_messages(link: &mut Link) {
+    let offered = link.transport_ref().peer_extension(NAME).is_some_and(is_offered);
+    if offered && link.transport_ref().message_counts().is_none() {
         // Fails only without keys, and then there is no session either.
-        let _ = transport.retain(BUDGET);
+        let _ = link.retain_messages(BUDGET);
     }
 }

@@ -379,7 +379,7 @@ impl Resuming {
                 let refusal = refusal(&link, &agreed.host_key);
                 let new_key = host_key(link.transport_ref().host_key());
                 let resumed = verified.map_err(|error| (refusal, error.to_string())).and_then(|received| {
-                    link.transport().set_authenticated();
+                    link.set_authenticated();
                     mark_packets(&self.options, &link);
                     cx.resume(*link, received).map_err(|error| {
                         let failure = failure_to_go_on(&error);

@@ -128,8 +128,8 @@ pub(crate) fn switch(
     timeout: Option<Duration>,
     log: &mut Log<'_>,
 ) -> Result<(), ClientError> {
-    link.transport().set_unencrypted(wanted);
-    link.transport().request_rekey();
+    link.set_unencrypted(wanted);
+    link.request_rekey();
     let deadline = Instant::now() + timeout.unwrap_or(SWITCH_TIMEOUT);
     let mut later = DeferredEvents::default();
     let names = loop {
@@ -146,7 +146,7 @@ pub(crate) fn switch(
         match event {
             Event::KexDone { names, .. } if !link.transport_ref().is_encrypted() => break names,
             // The end of a key exchange that was already in progress: only the next one switches.
-            Event::KexDone { .. } => link.transport().request_rekey(),
+            Event::KexDone { .. } => link.request_rekey(),
             Event::HostKey { .. } => return Err(ClientError::HostKey(KEY_CHANGED_AT_REKEY.to_owned())),
             Event::Disconnected { reason, description } => {
                 let error = crate::failure::disconnected(reason, &description, peer);
@@ -161,7 +161,7 @@ pub(crate) fn switch(
             }
         }
     };
-    link.transport().put_back_events(later.events);
+    link.put_back_events(later.events);
     handshake::show_names(&names, log);
     warn(&names, log);
     Ok(())

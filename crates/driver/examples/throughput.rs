@@ -20,7 +20,6 @@ use lh_driver::{
 use lh_resume::message::Session;
 use lh_resume::{BUDGET, Handle};
 use lh_transport::{AcceptedHostKey, Event, HostKey, Transport};
-use lh_wire::PacketSink as _;
 
 type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -110,8 +109,8 @@ fn pump(file: File, cipher: &str, keeps: bool) -> Result<Run> {
         let mut link = shake(lh_transport::Config::server(vec![host_key]), socket, Some(&server_key))?;
         let session = Session { handle: Handle([0; 16]), grace: 10 };
         if keeps {
-            link.transport().retain(BUDGET)?;
-            link.transport().payload(&session.to_payload());
+            link.retain_messages(BUDGET)?;
+            link.send(&session.to_payload());
         }
         let cpu = thread_cpu();
         let mut driver = Driver::new(link, Config::default());
@@ -129,7 +128,7 @@ fn pump(file: File, cipher: &str, keeps: bool) -> Result<Run> {
     config.algorithms.cipher_s2c = vec![cipher.to_owned()];
     let mut link = shake(config, TcpStream::connect(address)?, None)?;
     if keeps {
-        link.transport().retain(BUDGET)?;
+        link.retain_messages(BUDGET)?;
     }
     let (start, cpu) = (Instant::now(), thread_cpu());
     let mut driver = Driver::new(link, Config::default());
@@ -153,18 +152,18 @@ fn shake(config: lh_transport::Config, socket: TcpStream, key: Option<&PrivateKe
     loop {
         match link.next_event(None)? {
             Event::HostKey { blob, .. } => {
-                link.transport().host_key_accepted(&AcceptedHostKey::dangerous_vouch_for(&blob))?;
+                link.host_key_accepted(&AcceptedHostKey::dangerous_vouch_for(&blob))?;
             }
             Event::SignExchangeHash { algorithm, data, .. } => {
                 let signature = key.ok_or("no key to sign with")?.sign(&algorithm, &data)?;
-                link.transport().exchange_hash_signed(&signature)?;
+                link.exchange_hash_signed(&signature)?;
             }
             Event::KexDone { .. } => break,
             _ => {}
         }
     }
     link.finish(Duration::from_secs(5));
-    link.transport().set_authenticated();
+    link.set_authenticated();
     Ok(link)
 }
 

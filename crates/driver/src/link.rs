@@ -2,6 +2,7 @@
 
 mod error;
 mod leave;
+mod operations;
 mod workers;
 
 pub use error::{LinkError, Stage};
@@ -115,7 +116,7 @@ impl Link {
     }
 
     /// The transport.
-    pub const fn transport(&mut self) -> &mut Transport {
+    pub(crate) const fn transport(&mut self) -> &mut Transport {
         &mut self.transport
     }
 

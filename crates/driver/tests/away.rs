@@ -9,17 +9,16 @@ use common::{Probe, Script, World, links};
 use lh_driver::{ChannelEvent, Driver, DriverError, LinkError};
 use lh_resume::Handle;
 use lh_resume::message::{Acknowledge, Session};
-use lh_wire::PacketSink as _;
 
 const SESSION: Session = Session { handle: Handle([7; 16]), grace: 600 };
 
 /// Two drivers that keep their messages. `consents`: the server has sent its consent.
 fn world(consents: bool) -> World {
     let (mut client, mut server, key) = links();
-    client.transport().retain(1 << 20).unwrap();
-    server.transport().retain(1 << 20).unwrap();
+    client.retain_messages(1 << 20).unwrap();
+    server.retain_messages(1 << 20).unwrap();
     if consents {
-        server.transport().payload(&SESSION.to_payload());
+        server.send(&SESSION.to_payload());
     }
     let config = lh_driver::ConnectionConfig::default();
     let mut world = World {
@@ -83,7 +82,7 @@ fn a_session_goes_on_over_another_link() {
         [&mut world.client, &mut world.server].into_iter().all(|driver| {
             driver
                 .link()
-                .transport()
+                .transport_ref()
                 .message_counts()
                 .is_some_and(|(acknowledged, sent)| acknowledged == sent)
         })
@@ -134,7 +133,7 @@ fn without_consent_a_session_ends_with_its_link() {
     let mut world = world(false);
     channel(&mut world);
     // Messages that were acknowledged are not kept.
-    assert_eq!(world.client.link().transport().message_counts(), None);
+    assert_eq!(world.client.link().transport_ref().message_counts(), None);
     world.server.control().lose_link();
     let start = Instant::now();
     let error = loop {
@@ -166,7 +165,7 @@ fn impossible_acknowledgements_end_the_session() {
     for payload in [Acknowledge { received: 1000 }.to_payload(), SESSION.to_payload(), vec![224, 9]] {
         let mut world = world(true);
         channel(&mut world);
-        world.server.link().transport().payload(&payload);
+        world.server.link().send(&payload);
         let start = Instant::now();
         let error = loop {
             match world.turn() {
@@ -183,7 +182,7 @@ fn impossible_acknowledgements_end_the_session() {
 fn covered_acknowledgements_do_not_come_by_time() {
     let mut world = world(true);
     let (id, _, theirs) = channel(&mut world);
-    let acknowledged = |world: &mut World| world.client.link().transport().message_counts().unwrap();
+    let acknowledged = |world: &mut World| world.client.link().transport_ref().message_counts().unwrap();
     world.until("acknowledgements", |world| {
         let (acknowledged, sent) = acknowledged(world);
         acknowledged == sent

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use common::links;
 use lh_driver::{InputLimit, Link, LinkError};
 use lh_transport::Event;
-use lh_wire::PacketSink as _;
 
 /// Number of requests: sixteen times as many as fill a socket pair's buffers and the limit of unsent bytes.
 const MOST_REQUESTS: usize = 200_000;
@@ -22,9 +21,9 @@ fn answer_all(link: &mut Link, answered: &AtomicUsize, over: &AtomicBool) -> usi
     while !over.load(Ordering::Relaxed) {
         match link.next_event(Some(Instant::now() + Duration::from_millis(50))) {
             Ok(Event::Packet(_)) => {
-                link.transport().payload(&ANSWER);
+                link.send(&ANSWER);
                 answered.fetch_add(1, Ordering::Relaxed);
-                most = most.max(link.transport().unsent_bytes());
+                most = most.max(link.transport_ref().unsent_bytes());
             }
             Ok(_) | Err(LinkError::TimedOut) => {}
             Err(error) => panic!("{error}"),
@@ -52,7 +51,7 @@ fn peer_that_never_reads_is_not_read() {
         let mut asked = 0;
         while asked < MOST_REQUESTS {
             for _ in 0..1000 {
-                client.transport().payload(&REQUEST);
+                client.send(&REQUEST);
             }
             asked += 1000;
             // A busy machine may need longer for a thousand requests, but then some are answered meanwhile.
@@ -60,7 +59,7 @@ fn peer_that_never_reads_is_not_read() {
             while !client.finish(Duration::from_millis(500)) && answered.load(Ordering::Relaxed) != before {
                 before = answered.load(Ordering::Relaxed);
             }
-            if client.transport().unsent_bytes() > 0 {
+            if client.transport_ref().unsent_bytes() > 0 {
                 break;
             }
         }
@@ -102,7 +101,7 @@ fn input_beyond_the_limit_is_not_read() {
     // A byte per second: the rate adds nothing that a test could notice.
     server.limit_input(InputLimit::new(before + 10_000, 1));
     for _ in 0..10_000 {
-        client.transport().payload(&REQUEST);
+        client.send(&REQUEST);
     }
     assert!(!client.finish(Duration::from_millis(300)));
     assert!(receive_all(&mut server).is_none());

@@ -16,7 +16,6 @@ use lh_driver::{
     Interests, LinkError, Ready, Source, Stage,
 };
 use lh_transport::Event;
-use lh_wire::PacketSink;
 use lh_wire::msg::disconnect;
 
 #[test]
@@ -173,9 +172,9 @@ fn data_flows_on_through_rekeys() {
     for round in 1..=4 {
         let goal = sink.got() + (4 << 20);
         if round % 2 == 0 {
-            world.client.link().transport().request_rekey();
+            world.client.link().request_rekey();
         } else {
-            world.server.link().transport().request_rekey();
+            world.server.link().request_rekey();
         }
         world.until("data and keys", |world| {
             sink.got() >= goal && world.client_script.rekeys >= round && world.server_script.rekeys >= round
@@ -186,7 +185,7 @@ fn data_flows_on_through_rekeys() {
 #[test]
 fn protocol_error_disconnects_with_a_reason() {
     let mut world = World::new();
-    world.client.link().transport().payload(&[94, 0, 0, 0, 9, 0, 0, 0, 1, b'x']);
+    world.client.link().send(&[94, 0, 0, 0, 9, 0, 0, 0, 1, b'x']);
     let error = loop {
         if let Err(error) = world.turn() {
             break error;
@@ -315,11 +314,10 @@ fn control_is_asked_before_the_loop_waits() {
     }
     let (mut client, mut server, _key) = links();
     // The request arrives before the driver exists.
-    server.transport().payload(&[&[80, 0, 0, 0, 6][..], b"news@x", &[0]].concat());
+    server.send(&[&[80, 0, 0, 0, 6][..], b"news@x", &[0]].concat());
     assert!(server.finish(Duration::from_secs(20)));
-    let mut socket = std::fs::File::from(client.stream().read_fd().try_clone_to_owned().unwrap());
-    let n = socket.read(client.transport().recv_space()).unwrap();
-    client.transport().received(n);
+    let event = client.next_event(None).unwrap();
+    client.put_back_events(vec![event]);
     let mut watcher = Watcher::default();
     let mut driver = Driver::new(client, lh_connection::Config::default());
     driver.run_once(&mut watcher, Some(Duration::ZERO)).unwrap();

@@ -56,7 +56,7 @@ fn a_large_stream_crosses_from_pipe_to_pipe() {
     let mut script = Script::new(&key);
     script.stop_when_gone = true;
     let mut driver = Driver::new(client, Config::default());
-    driver.link().transport().request_rekey();
+    driver.link().request_rekey();
     let pump = FdPump::new().input(owned(source_end)).close_when_done();
     driver.control().open("session", b"", &ChannelOptions::default(), Box::new(pump)).unwrap();
     assert_eq!(driver.run(&mut script).unwrap(), 0);

@@ -15,8 +15,8 @@ use lh_driver::{Link, LinkError};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{AttemptId, ClientSecret, Export, Failure, NAME, PROBE_INTERVAL, PROBE_LEN, Probe, Refused};
 use lh_transport::{Event, ResumeError};
+use lh_wire::Message as _;
 use lh_wire::msg::{Ping, ServiceRequest, UserauthFailure, UserauthSuccess};
-use lh_wire::{Message as _, PacketSink as _};
 
 use super::limit::AttemptFailure;
 use crate::carrier::Carrier;
@@ -302,7 +302,7 @@ impl Thread {
             }
             let now = Instant::now();
             if !waits && now >= next && link.transport_ref().answers_pings() {
-                link.transport().payload(&Ping::new(&data).to_payload());
+                link.send(&Ping::new(&data).to_payload());
                 probe().on_asked(now);
                 (next, waits) = (now + PROBE_INTERVAL, true);
             }
@@ -344,8 +344,8 @@ fn claim(link: &mut Link, request: &Request, session: &PublicKey) -> Result<Acce
     let meaning = refusal(link, session);
     let refused = |refusal| AttemptError::Refused { meaning, refusal };
     // Both are sent at once, because the server handles them in order.
-    link.transport().payload(&ServiceRequest::new(lh_auth::USERAUTH_SERVICE).to_payload());
-    link.transport().payload(&request.to_payload());
+    link.send(&ServiceRequest::new(lh_auth::USERAUTH_SERVICE).to_payload());
+    link.send(&request.to_payload());
     let deadline = Instant::now() + ANSWER;
     let mut answer = None;
     loop {

@@ -140,7 +140,7 @@ impl Resuming {
                 Some(AttemptReport::Accepted { mut link, carrier, answer }) => {
                     let claim = attempt.made_claim().ok_or("no claim was made")?;
                     claim.verify(&mut agreed.secret, &link, &answer).map_err(|error| error.to_string())?;
-                    link.transport().set_authenticated();
+                    link.set_authenticated();
                     link.leave(disconnect::BY_APPLICATION, LEAVE_TEXT, true, left);
                     // A command is ended after its pipes have been used.
                     drop(carrier);

@@ -49,11 +49,11 @@ pub(crate) fn shake(mut link: Link, key: Option<&PrivateKey>) -> Link {
         match link.next_event(Some(Instant::now() + STUCK)).unwrap() {
             Event::HostKey { blob, .. } => {
                 let accepted = AcceptedHostKey::dangerous_vouch_for(&blob);
-                link.transport().host_key_accepted(&accepted).unwrap();
+                link.host_key_accepted(&accepted).unwrap();
             }
             Event::SignExchangeHash { algorithm, data, .. } => {
                 let signature = key.unwrap().sign(&algorithm, &data).unwrap();
-                link.transport().exchange_hash_signed(&signature).unwrap();
+                link.exchange_hash_signed(&signature).unwrap();
             }
             Event::KexDone { .. } => break,
             _ => {}
@@ -61,7 +61,7 @@ pub(crate) fn shake(mut link: Link, key: Option<&PrivateKey>) -> Link {
     }
     // NEWKEYS is queued with the event and must be flushed, because no further event is awaited here.
     assert!(link.finish(STUCK));
-    link.transport().set_authenticated();
+    link.set_authenticated();
     link
 }
 

@@ -8,7 +8,6 @@ use lh_config::enums::WarnWeakCrypto;
 use lh_crypto::{KexAlgorithm, KexFamily};
 use lh_driver::{Link, LinkError};
 use lh_transport::{Event, TransportError};
-use lh_wire::PacketSink as _;
 use lh_wire::msg::disconnect;
 use zeroize::Zeroizing;
 
@@ -95,7 +94,7 @@ pub(super) fn log_in(
     let mut acknowledged = None;
     loop {
         // Only if bytes have been received since: one read may cause several events.
-        let received = link.transport().bytes_in();
+        let received = link.transport_ref().bytes_in();
         if address.known && acknowledged != Some(received) {
             acknowledged = Some(received);
             let _ = lh_sys::socket::acknowledge_now(link.stream().read_fd());
@@ -129,7 +128,7 @@ pub(super) fn log_in(
                         return Err(NoLogin::Ended);
                     }
                 };
-                if link.transport().exchange_hash_signed(&signature).is_err() {
+                if link.exchange_hash_signed(&signature).is_err() {
                     return Err(NoLogin::Ended);
                 }
             }
@@ -156,7 +155,7 @@ pub(super) fn log_in(
             }
             Event::Packet(payload) => {
                 let Some(server) = &mut server else { continue };
-                let attempt = match server.handle(&payload, link.transport()) {
+                let attempt = match server.handle(&payload, link.sink()) {
                     Ok(None) => continue,
                     Ok(Some(attempt)) => with_export(attempt, link),
                     Err(problem) => {
@@ -175,42 +174,42 @@ pub(super) fn log_in(
                         }
                     };
                 if !algorithms.is_empty() {
-                    link.transport().announce_signature_algorithms(&algorithms);
+                    link.announce_signature_algorithms(&algorithms);
                 }
                 if let Some(text) = banner {
-                    server.banner(&text, link.transport());
+                    server.banner(&text, link.sink());
                 }
-                server.gss_error_token(&error_token, link.transport());
+                server.gss_error_token(&error_token, link.sink());
                 match verdict {
                     Verdict::Accept => {
-                        server.accept(link.transport());
-                        link.transport().set_authenticated();
+                        server.accept(link.sink());
+                        link.set_authenticated();
                         return Ok(());
                     }
                     Verdict::Resume(answer) => {
-                        link.transport().payload(&answer);
-                        server.accept(link.transport());
-                        link.transport().set_authenticated();
+                        link.send(&answer);
+                        server.accept(link.sink());
+                        link.set_authenticated();
                         return Ok(());
                     }
                     Verdict::Later => {
                         link.disconnect(disconnect::BY_APPLICATION, "the session does not answer", GOODBYE);
                         return Err(NoLogin::Ended);
                     }
-                    Verdict::KeyOk => server.key_ok(link.transport()),
-                    Verdict::Gss(reply) => server.gss_reply(&reply, link.transport()),
+                    Verdict::KeyOk => server.key_ok(link.sink()),
+                    Verdict::Gss(reply) => server.gss_reply(&reply, link.sink()),
                     Verdict::Prompt(prompts) => {
                         let prompts: Vec<(&str, bool)> =
                             prompts.iter().map(|(text, echo)| (text.as_str(), *echo)).collect();
-                        server.prompts("", "", &prompts, link.transport());
+                        server.prompts("", "", &prompts, link.sink());
                     }
                     Verdict::Reject { methods, partial } => {
                         let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
-                        server.reject(&methods, partial, link.transport());
+                        server.reject(&methods, partial, link.sink());
                     }
                     Verdict::Denied(text) => {
                         if !text.is_empty() {
-                            server.banner(text.as_bytes(), link.transport());
+                            server.banner(text.as_bytes(), link.sink());
                         }
                         let user = String::from_utf8_lossy(server.user().unwrap_or_default()).into_owned();
                         error!(log, "fatal: Access denied for user {user} by PAM account configuration");

@@ -86,7 +86,7 @@ fn serve(
         Err(NoLogin::GraceTime) => return Ok(EXIT_GRACE),
         Err(NoLogin::Ended) => return Ok(EXIT_FAILURE),
     }
-    match link.transport().freeze() {
+    match link.freeze() {
         Ok(state) => monitor.hand_over(state)?,
         Err(problem) => {
             // A client that begins another key exchange before its login is disconnected, as OpenSSH does not
