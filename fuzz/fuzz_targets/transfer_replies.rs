@@ -10,7 +10,7 @@ use bytes::Bytes;
 use lh_fuzz::{Guarded, NoFiles};
 use lh_sftp::server::{NoLog, Server, ServerOptions};
 use lh_sftp_fs::SystemFiles;
-use lh_transfer::{Direction, Engine, Keep, Options, Plan, Side, Verify};
+use lh_transfer::{Direction, Engine, Keep, Limits, Options, Placing, Plan, Side, Verify};
 use libfuzzer_sys::fuzz_target;
 
 /// The target, and its directory: nothing outside of that may be touched.
@@ -110,11 +110,10 @@ fuzz_target!(|input: (u16, Vec<u8>)| {
         recursive: has(0),
         preserve: has(1),
         keep: Keep { links: has(2), hard_links: has(3), owner: has(4), xattrs: has(5), ..Keep::default() },
-        atomic: has(6),
+        placing: Placing { atomic: has(6), sync: has(9), ..Placing::default() },
         verify: if has(7) { Verify::Always } else { Verify::WhenCheap },
         batches: has(8),
-        sync: has(9),
-        max_open_files: 16,
+        limits: Limits { open_files: 16, ..Limits::default() },
         ..Options::default()
     };
     let plan = Plan {

@@ -95,9 +95,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             .ok()
             .filter(|kilobits| (1..=100 * 1024 * 1024).contains(kilobits))
             .ok_or_else(|| SCP.usage_error(&format!("invalid limit \"{limit}\"")))?;
-        options.bits_per_second = Some(kilobits * 1024);
+        options.limits.bits_per_second = Some(kilobits * 1024);
     }
-    options.channels = channels(parsed).map_err(|error| SCP.usage_error(&error.to_string()))?;
+    options.limits.channels = channels(parsed).map_err(|error| SCP.usage_error(&error.to_string()))?;
     let port = match parsed.text('P') {
         Some(text) => Some(
             lh_client::destination::parse_port(&text)
@@ -118,8 +118,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let direct = last_of(parsed, "3R") == Some('R');
     check_keep(mode(parsed)?, direct, &options)?;
     let outputs = outputs(parsed)?;
-    options.sums = outputs.sums();
-    options.report_missed = outputs.list_failed();
+    options.reporting.sums = outputs.sums();
+    options.reporting.missed = outputs.list_failed();
     if options.tree_sync.is_some() {
         check_sync(mode(parsed)?, direct, &sources, &target)?;
     }
@@ -183,7 +183,7 @@ impl Arguments {
     /// Returns whether the copy logs in again when its session has ended. It must be between this host and
     /// one other, with part files and a journal: without them there is nothing to resume.
     pub(crate) const fn can_log_in_again(&self) -> bool {
-        self.resume && self.options.atomic
+        self.resume && self.options.placing.atomic
     }
 
     /// The target must be a directory: there are several sources, a share of one, or a copy that is repeated.
@@ -201,7 +201,7 @@ impl Arguments {
 
     /// Returns the requested rate limit, bytes/s: the lower one of `-l` and `--pace`.
     pub(crate) fn rate_limit(&self) -> Option<u64> {
-        let limit = self.options.bits_per_second.map(|bits| bits / 8);
+        let limit = self.options.limits.bits_per_second.map(|bits| bits / 8);
         limit.into_iter().chain(self.pace).min()
     }
 

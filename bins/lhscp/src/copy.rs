@@ -246,7 +246,7 @@ fn one_remote(
     // again.
     let mut has_begun = false;
     let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.json)));
-    let journal = durable::options(arguments, &plan, &[host]).journal;
+    let journal = durable::options(arguments, &plan, &[host]).placing.journal;
     loop {
         let job = match new_job(plan.clone(), arguments, &[host], record) {
             Ok(job) => job,
@@ -254,7 +254,7 @@ fn one_remote(
         };
         if let Ok(connection) = &mut client {
             // The copy's first requests go out together with the login.
-            connection.open(&job, side, arguments.options.channels);
+            connection.open(&job, side, arguments.options.limits.channels);
             if let Err(why) = authenticate(connection, &mut ui) {
                 client = Err(why);
                 if first && !waits(why) {
@@ -272,7 +272,7 @@ fn one_remote(
                 let caught = JobSignals::begin(&job);
                 // Logins, earlier attempts and the pauses between them are not what limits this one.
                 let start = limits::Start::now();
-                let is_usable = client.carry_out(&job, side, arguments.options.channels, &mut ui);
+                let is_usable = client.carry_out(&job, side, arguments.options.limits.channels, &mut ui);
                 let hung = job.has_given_up(side);
                 if hung {
                     locked(&attempts).on_silent();

@@ -21,14 +21,15 @@ pub(crate) const INTERRUPTED: u8 = Outcome::Interrupted.status();
 /// The options of one copy: those of the command line, and its journal.
 pub(crate) fn options(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Options {
     let mut options = arguments.options.clone();
-    if options.atomic && arguments.resume {
-        options.journal = journal_path(arguments, plan, hosts);
-        options.journal_command = command();
+    if options.placing.atomic && arguments.resume {
+        options.placing.journal = journal_path(arguments, plan, hosts);
+        options.placing.journal_command = command();
     }
     // The copy itself paces downloads, and data that another program sends; the kernel paces our uploads.
     if plan.direction == Direction::Download || arguments.via != HostAccess::Inside {
         let pace = arguments.pace.map(|bytes| bytes.saturating_mul(8));
-        options.bits_per_second = options.bits_per_second.into_iter().chain(pace).min();
+        let limits = &mut options.limits;
+        limits.bits_per_second = limits.bits_per_second.into_iter().chain(pace).min();
     }
     options
 }
@@ -105,7 +106,7 @@ impl JobSignals {
 pub(crate) fn tell_interrupted(arguments: &Arguments, summary: &Summary) {
     let files =
         if summary.files == 1 { "1 file is".to_owned() } else { format!("{} files are", summary.files) };
-    let kept = if arguments.options.atomic && arguments.resume {
+    let kept = if arguments.options.placing.atomic && arguments.resume {
         "the same command again goes on from here"
     } else {
         "what was unfinished has to be copied again"

@@ -32,7 +32,7 @@ fn options(arguments: &Arguments) -> Options {
         preserve: arguments.options.preserve,
         target_must_be_dir: false,
         remote_side: false,
-        bits_per_second: arguments.options.bits_per_second,
+        bits_per_second: arguments.options.limits.bits_per_second,
     }
 }
 
@@ -124,7 +124,7 @@ fn run(
                 lost.tell();
                 return FAILURE;
             };
-            let limit = arguments.options.bits_per_second;
+            let limit = arguments.options.limits.bits_per_second;
             let (outcome, ended) = run_role(&mut client, command, party, show, limit, &mut ui);
             if ended.connected {
                 *kept = Some((host.clone(), client));

@@ -63,7 +63,7 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     let mut engine = Engine::new(plan, options, Instant::now());
     let is_server = matches!(arguments.via, HostAccess::Server(_));
     // A program that leads to a host may have to ask for a password first.
-    let first_answer = arguments.options.first_answer;
+    let first_answer = arguments.options.timeouts.first_answer;
     let limit = is_server.then_some(VERSION_TIMEOUT).or(first_answer);
     for end in &ends {
         engine.open(end.side);

@@ -10,7 +10,7 @@ use lh_cli::flags::{Parsed, SFTP, Stop};
 use lh_config::Account;
 use lh_config::client::Request;
 use lh_sftp_shell::{Journals, NO_CONNECTION, Settings};
-use lh_transfer::{Options, Verify, journal};
+use lh_transfer::{Options, Placing, Verify, journal};
 
 use crate::over_ssh::Server;
 use crate::place::{Place, PlaceError};
@@ -148,19 +148,24 @@ fn direct(command: &[u8]) -> Result<ServerAccess, Stop> {
 }
 
 fn copy_options(parsed: &Parsed) -> Result<Options, Stop> {
-    let mut options = Options { atomic: true, verify: Verify::WhenCheap, ..Options::default() };
+    let mut options = Options {
+        placing: Placing { atomic: true, ..Placing::default() },
+        verify: Verify::WhenCheap,
+        ..Options::default()
+    };
     if let Some(limit) = parsed.text('l') {
         let kilobits = limit.parse().ok().filter(|kilobits: &u64| (1..=100 * 1024 * 1024).contains(kilobits));
-        options.bits_per_second = Some(kilobits.ok_or_else(usage)? * 1024);
+        options.limits.bits_per_second = Some(kilobits.ok_or_else(usage)? * 1024);
     }
-    options.channels = channels(parsed).map_err(|error| fatal(&error.to_string()))?;
+    options.limits.channels = channels(parsed).map_err(|error| fatal(&error.to_string()))?;
     if let Some(size) = parsed.text('B') {
         let bytes = size.parse().ok().filter(|&bytes| bytes > 0);
-        options.request_bytes = Some(bytes.ok_or_else(|| fatal(&format!("Invalid buffer size \"{size}\"")))?);
+        options.limits.request_bytes =
+            Some(bytes.ok_or_else(|| fatal(&format!("Invalid buffer size \"{size}\"")))?);
     }
     if let Some(number) = parsed.text('R') {
         let requests = number.parse().ok().filter(|&requests| requests > 0);
-        options.max_requests =
+        options.limits.requests =
             Some(requests.ok_or_else(|| fatal(&format!("Invalid number of requests \"{number}\"")))?);
     }
     for option in parsed.values('X') {
@@ -170,11 +175,11 @@ fn copy_options(parsed: &Parsed) -> Result<Options, Stop> {
         match name {
             "buffer" => {
                 let wrong = || fatal(&format!("Invalid buffer size \"{value}\": must be 1 to 262144"));
-                options.request_bytes = Some(number(256 * 1024).ok_or_else(wrong)? as u32);
+                options.limits.request_bytes = Some(number(256 * 1024).ok_or_else(wrong)? as u32);
             }
             "nrequests" => {
                 let wrong = || fatal(&format!("Invalid number of requests \"{value}\": must be 1 to 8192"));
-                options.max_requests = Some(number(8 * 1024).ok_or_else(wrong)? as usize);
+                options.limits.requests = Some(number(8 * 1024).ok_or_else(wrong)? as usize);
             }
             _ => return Err(fatal("Invalid -X option")),
         }
@@ -240,9 +245,12 @@ mod tests {
         let settings = &got.settings;
         assert!(settings.resume && settings.sync && settings.preserve && settings.recursive);
         assert!(settings.batch && settings.quiet && !settings.progress);
-        assert_eq!(settings.copy.bits_per_second, Some(800 * 1024));
-        assert_eq!((settings.copy.max_requests, settings.copy.request_bytes), (Some(7), Some(1000)));
-        assert_eq!(settings.copy.channels, Some(5));
+        assert_eq!(settings.copy.limits.bits_per_second, Some(800 * 1024));
+        assert_eq!(
+            (settings.copy.limits.requests, settings.copy.limits.request_bytes),
+            (Some(7), Some(1000))
+        );
+        assert_eq!(settings.copy.limits.channels, Some(5));
         assert_eq!(got.batch, Some(Batch::Standard));
         assert_eq!((got.path.as_deref(), got.target.as_deref()), (Some(&b"/dir"[..]), Some(&b"to"[..])));
         let ServerAccess::Ssh { request, server, name } = got.access else { panic!("over SSH") };

@@ -159,7 +159,7 @@ fn connect(
         ServerAccess::Ssh { request, server, name } => {
             let watch = Rc::new(Watch::new(console, None));
             let conversation = Rc::new(RefCell::new(Conversation::new(Rc::clone(&watch))));
-            let channels = arguments.settings.copy.channels;
+            let channels = arguments.settings.copy.limits.channels;
             let mut carrier = over_ssh::open(request, server, channels, &conversation)?;
             watch.catch(signals());
             if catch {

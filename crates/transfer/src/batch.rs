@@ -43,7 +43,7 @@ pub(crate) struct Small {
     pub(crate) id: u64,
     pub(crate) item: Item,
     pub(crate) size: u64,
-    /// Digest of the content, for [`crate::Options::sums`].
+    /// Digest of the content, for [`crate::Reporting::sums`].
     pub(crate) sum: Option<Vec<u8>>,
 }
 
@@ -225,12 +225,10 @@ impl Batches {
 fn permits(options: &Options) -> bool {
     options.batches
         && !options.dry_run
-        && !options.adopt_partial
-        && !options.resume
-        && !options.sync
+        && options.placing.permits_batches()
         // The server does not compare files that it writes in place.
-        && (options.atomic || options.verify != Verify::Always)
-        && options.bits_per_second.is_none()
+        && (options.placing.atomic || options.verify != Verify::Always)
+        && options.limits.bits_per_second.is_none()
 }
 
 /// Upload: returns true for an open file that may go in a batch.
@@ -262,7 +260,7 @@ fn put_flags(options: &Options) -> u32 {
     let keep = options.keep;
     let set = |on: bool, flag: u32| if on { flag } else { 0 };
     set(options.preserve, PUT_PERMISSIONS)
-        | set(options.atomic, PUT_PLACED)
+        | set(options.placing.atomic, PUT_PLACED)
         | set(keep.links || options.tree_sync.is_some(), PUT_OVER_LINKS)
         | set(keep.owner || keep.group, batched_extended_attrs::PUT_OWNER)
         | batched_extended_attrs::put_flags(keep.xattr_kinds())

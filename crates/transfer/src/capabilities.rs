@@ -42,7 +42,7 @@ fn ask_about_renames(options: &Options, ends: &mut Ends) {
         offers(extension::PUT_FILES) && offers(extension::POSIX_RENAME)
     };
     let in_doubt = ends.target.as_ref().is_some_and(|remote| !offers(remote));
-    if options.atomic && !options.dry_run && in_doubt {
+    if options.placing.atomic && !options.dry_run && in_doubt {
         let [old, new] = [[0; 16], [0xff; 16]].map(|tag| part_name(b"nothing", &tag));
         ends.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Renames);
     }
@@ -61,8 +61,8 @@ pub(crate) fn on_renames_answer(outcome: &Outcome, facts: &mut TargetFacts, repo
 
 #[cfg(test)]
 mod tests {
-    use crate::Direction;
     use crate::end::{Done, Fault};
+    use crate::{Direction, Placing};
 
     use super::*;
 
@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn this_host_is_asked_nothing() {
-        let options = Options { atomic: true, ..Options::default() };
+        let options =
+            Options { placing: Placing { atomic: true, ..Placing::default() }, ..Options::default() };
         let mut ends = Ends::new(Direction::Download);
         ends.source = None;
         ask(&options, &mut ends, &mut Reporter::new(&options));

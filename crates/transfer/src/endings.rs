@@ -52,7 +52,7 @@ impl Endings<'_> {
         let size_after_wanted = foreign && existed && !failed;
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
-        let sync = close && !failed && self.options.sync;
+        let sync = close && !failed && self.options.placing.sync;
         file.outstanding += u32::from(set) + u32::from(sync) + u32::from(close);
         if let Some(handle) = source
             && self.ends.source.is_some()
@@ -156,7 +156,7 @@ mod tests {
     use std::time::Instant;
 
     use crate::end::Info;
-    use crate::flow::Limits;
+    use crate::flow::Bounds;
     use crate::item::Item;
     use crate::task::File;
 
@@ -184,7 +184,7 @@ mod tests {
             let mut tasks = Tasks::default();
             let key = tasks.files.insert(file);
             let ends = Ends::new(Direction::Upload);
-            Self { options, tasks, ends, flow: Flow::new(Limits::FOR_TESTS, Instant::now()), key }
+            Self { options, tasks, ends, flow: Flow::new(Bounds::for_tests(), Instant::now()), key }
         }
 
         fn endings(&mut self) -> Endings<'_> {

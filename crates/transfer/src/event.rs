@@ -5,14 +5,14 @@ use std::time::Instant;
 /// Something happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Something the user named is begun (only with [`crate::Options::announce`]).
+    /// Something the user named is begun (only with [`crate::Reporting::begun`]).
     Started {
         /// Its path.
         source: Vec<u8>,
         /// The path of its copy.
         target: Vec<u8>,
     },
-    /// The files of a directory are begun (only with [`crate::Options::announce`]).
+    /// The files of a directory are begun (only with [`crate::Reporting::begun`]).
     Entered {
         /// Its path on the source; without symlinks where that path is known.
         source: Vec<u8>,
@@ -77,9 +77,9 @@ pub enum Event {
         /// Like [`Event::Failed::text`].
         text: String,
     },
-    /// A file is in its place: copied, or found unchanged (only with [`crate::Options::sums`]).
+    /// A file is in its place: copied, or found unchanged (only with [`crate::Reporting::sums`]).
     Copied(Box<Copied>),
-    /// Something was not copied (only with [`crate::Options::report_missed`]). Not complete for a copy that
+    /// Something was not copied (only with [`crate::Reporting::missed`]). Not complete for a copy that
     /// is stopped or lost.
     Missed {
         /// Its path from the top of its tree, which is what a manifest names; empty for a whole tree, `None`

@@ -82,7 +82,7 @@ impl Targets<'_> {
 
     /// Returns true if the existing file is another one and could be replaced only by overwriting it.
     fn is_not_continued(&self, item: &Item) -> bool {
-        let replaces = self.options.resume && self.direction == Direction::Download;
+        let replaces = self.options.placing.resume && self.direction == Direction::Download;
         replaces
             && item.fresh
             && !item.again
@@ -204,7 +204,7 @@ impl Targets<'_> {
             (true, Access::WriteOnly) => Op::OpenWriteOnly { path, mode },
             (true, Access::Emptied) => Op::OpenEmptied { path, mode },
             (true, Access::ReadWrite) if item.emptied => Op::OpenEmptied { path, mode },
-            (false, _) if self.options.resume => Op::OpenContinued { path, mode },
+            (false, _) if self.options.placing.resume => Op::OpenContinued { path, mode },
             _ => Op::OpenWrite { path, mode },
         };
         self.ends.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
@@ -256,7 +256,8 @@ impl Targets<'_> {
             self.ends.start(Side::Target, Op::Stat(&file.item.target), token);
             return TargetNext::Wait;
         }
-        let goes_on = self.options.resume && self.direction == Direction::Download && !file.item.fresh;
+        let goes_on =
+            self.options.placing.resume && self.direction == Direction::Download && !file.item.fresh;
         let there = file.handles.old_size.filter(|_| goes_on);
         if let Some(there) = there
             && let Some(next) = self.resume_behind(key, there)
@@ -269,10 +270,10 @@ impl Targets<'_> {
         if let Some(there @ 1..) = there {
             // Nothing is cut off before more than that has come.
             file.handles.least = there;
-            if kept > 0 || self.options.atomic {
+            if kept > 0 || self.options.placing.atomic {
                 file.handles.old_size = None;
             }
-            if kept == 0 && self.options.atomic {
+            if kept == 0 && self.options.placing.atomic {
                 return TargetNext::Anew;
             }
         }
@@ -316,6 +317,7 @@ impl Targets<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Placing;
     use crate::task::File;
 
     use super::*;
@@ -367,7 +369,11 @@ mod tests {
             let path = dir.path().join("f");
             std::fs::write(&path, vec![7; there]).expect("a file");
             let path = path.to_string_lossy().into_owned().into_bytes();
-            let mut host = Host::new(Direction::Download, &path, Options { resume, ..Options::default() });
+            let mut host = Host::new(
+                Direction::Download,
+                &path,
+                Options { placing: Placing { resume, ..Placing::default() }, ..Options::default() },
+            );
             let key = host.key;
             assert!(matches!(host.targets(Direction::Download).open(key), TargetNext::Wait));
             let (_, outcome) = host.ends.next_answer().expect("an answer");

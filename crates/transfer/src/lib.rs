@@ -88,7 +88,10 @@ pub use file_work::{FileWork, FileWorkDone, SendWork, Sent};
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};
 pub use lh_wire::Output;
 pub use names::{RemotePath, base_name, display_name, is_safe_name, join, remote_path};
-pub use options::{Direction, Keep, Options, Plan, SHARDS_NEED_THE_TARGET, TreeSync, Verify};
+pub use options::{
+    Direction, Keep, Limits, Options, Placing, Plan, Reporting, SHARDS_NEED_THE_TARGET, Timeouts, TreeSync,
+    Verify,
+};
 pub use progress::Current;
 pub use remote_stderr::RemoteStderr;
 

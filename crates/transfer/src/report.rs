@@ -22,9 +22,9 @@ pub(crate) struct Reporter {
     attribute_failures: u64,
     /// The user has stopped the copy: what fails from now on is not reported.
     pub(crate) cancelled: bool,
-    /// See [`crate::Options::report_missed`].
+    /// See [`crate::Reporting::missed`].
     report_missed: bool,
-    /// See [`crate::Options::sums`].
+    /// See [`crate::Reporting::sums`].
     report_copied: bool,
     /// See [`crate::Options::dry_run`].
     dry_run: bool,
@@ -38,8 +38,8 @@ impl Reporter {
             losses: 0,
             attribute_failures: 0,
             cancelled: false,
-            report_missed: options.report_missed,
-            report_copied: options.sums.is_some(),
+            report_missed: options.reporting.missed,
+            report_copied: options.reporting.sums.is_some(),
             dry_run: options.dry_run,
         }
     }
@@ -160,10 +160,15 @@ fn path_below(top: &[u8], target: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Reporting;
+
     use super::*;
 
     fn reporter() -> Reporter {
-        Reporter::new(&Options { report_missed: true, ..Options::default() })
+        Reporter::new(&Options {
+            reporting: Reporting { missed: true, ..Reporting::default() },
+            ..Options::default()
+        })
     }
 
     #[test]
@@ -184,7 +189,11 @@ mod tests {
         let item = Item::top(b"from".to_vec(), b"to/f".to_vec(), Info::UNKNOWN);
         for (sums, dry_run, count) in [(false, false, 0), (true, false, 2), (true, true, 1)] {
             let sums = sums.then_some(crate::SumAlgorithm::Sha256);
-            let mut report = Reporter::new(&Options { sums, dry_run, ..Options::default() });
+            let mut report = Reporter::new(&Options {
+                reporting: Reporting { sums, ..Reporting::default() },
+                dry_run,
+                ..Options::default()
+            });
             report.copied(b"to", &item, 7, CopiedKind::File(None));
             report.unchanged(b"to", Vec::new(), b"to/g".to_vec(), &Info::UNKNOWN, None);
             assert_eq!(told(&mut report).len(), count);

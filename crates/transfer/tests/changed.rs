@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use common::{Ended, Faults, Setup, TempTree, copy_with, plan, stock};
+use common::{Ended, Faults, Setup, TempTree, copy_with, in_part_files, plan, stock};
 use lh_transfer::{Direction, Options, Verify};
 
 const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
@@ -51,7 +51,13 @@ struct Case {
 
 impl Case {
     fn new(direction: Direction, size: usize, stock: bool) -> Self {
-        Self { direction, size, stock, options: Options { atomic: true, ..Options::default() }, channels: 0 }
+        Self {
+            direction,
+            size,
+            stock,
+            options: Options { placing: in_part_files(), ..Options::default() },
+            channels: 0,
+        }
     }
 
     /// What came of a copy of `from` in a tree with other files, and the bytes that `from` began with.
@@ -158,7 +164,7 @@ fn changes_show_over_several_channels() {
         for stock in [false, true] {
             let temp = TempTree::new();
             let mut case = Case::new(direction, 24_000_000, stock);
-            (case.channels, case.options.channels) = (2, Some(3));
+            (case.channels, case.options.limits.channels) = (2, Some(3));
             let (ended, ..) = case.run(&temp, u32::MAX, append);
             assert_eq!(ended.changed.len(), 1, "{direction:?} stock {stock}: {ended:?}");
             assert_eq!(ended.channels, 2);

@@ -10,9 +10,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree};
+use common::{
+    Ended, Faults, Setup, TempTree, copy_with, in_part_files, over_channels, plan, resuming, same_tree,
+};
 use lh_testkit::{Seeded, leftovers};
-use lh_transfer::{Direction, Options, Verify};
+use lh_transfer::{Direction, Limits, Options, Placing, Verify};
 
 const MIB: usize = 1 << 20;
 const SIZE: usize = 96 * MIB + 4_321;
@@ -34,7 +36,7 @@ fn download(temp: &TempTree, options: Options, setup: &mut Setup) -> Ended {
 fn a_large_file_takes_as_many_channels_as_its_windows_call_for() {
     let temp = TempTree::new();
     temp.file("from", SIZE);
-    let one = upload(&temp, Options { channels: Some(1), ..Options::default() }, &mut far(9)).well();
+    let one = upload(&temp, over_channels(1), &mut far(9)).well();
     assert_eq!(one.channels, 0);
     assert!(one.rounds > 45, "{}", one.rounds);
     fs::remove_file(temp.join("to")).expect("a copy");
@@ -54,7 +56,8 @@ fn no_channels_are_opened_where_they_would_not_help() {
     let temp = TempTree::new();
     temp.file("from", 40 * MIB);
     // A short path; a server whose windows grow; a window that is not the limit; a limit of the user's.
-    let limited = Options { bits_per_second: Some(8 << 30), ..Options::default() };
+    let limits = Limits { bits_per_second: Some(8 << 30), ..Limits::default() };
+    let limited = Options { limits, ..Options::default() };
     for (mut setup, options) in [
         (Setup { rtt: Duration::ZERO, ..far(9) }, Options::default()),
         (Setup { stock: false, ..far(9) }, Options::default()),
@@ -85,7 +88,7 @@ fn a_server_that_allows_few_or_none_is_taken_as_it_is() {
 fn the_user_may_fix_the_number() {
     let temp = TempTree::new();
     temp.file("from", 60 * MIB);
-    let options = Options { channels: Some(3), ..Options::default() };
+    let options = over_channels(3);
     let mut near = Setup { stock: false, channels: 9, ..Setup::default() };
     assert_eq!(upload(&temp, options, &mut near).well().channels, 2);
     same_tree(&temp.join("from"), &temp.join("to"), false);
@@ -99,7 +102,7 @@ fn several_files_share_the_channels_and_choppy_windows_do_not_matter() {
             temp.file(format!("from/{n}"), 20 * MIB + n);
             temp.file(format!("from/small-{n}"), 1_000 * n);
         }
-        let options = Options { recursive: true, preserve: true, channels: Some(5), ..Options::default() };
+        let options = Options { recursive: true, preserve: true, ..over_channels(5) };
         let mut setup = Setup { window, piece, ..far(4) };
         let ended = upload(&temp, options, &mut setup).well();
         assert_eq!(ended.channels, 4);
@@ -115,8 +118,12 @@ fn what_was_sent_on_a_dead_channel_goes_over_the_others() {
             let temp = TempTree::new();
             temp.file("from/a", 40 * MIB);
             temp.file("from/b", 20 * MIB + 1);
-            let options =
-                Options { recursive: true, channels: Some(4), atomic, verify, ..Options::default() };
+            let options = Options {
+                recursive: true,
+                placing: Placing { atomic, ..Placing::default() },
+                verify,
+                ..over_channels(4)
+            };
             let mut setup = Setup { channel_dies: Some((2, round)), window, ..far(3) };
             let ended = upload(&temp, options, &mut setup).well();
             assert!(!ended.summary.lost);
@@ -140,7 +147,7 @@ fn small_files_in_batches_go_over_all_the_channels_that_were_asked_for_and_outli
             for n in 0..1500 {
                 temp.file(format!("from/{}/{n}", n % 7), 4_000 + n);
             }
-            let options = Options { recursive: true, channels: Some(3), atomic: true, ..Options::default() };
+            let options = Options { recursive: true, placing: in_part_files(), ..over_channels(3) };
             let rtt = Duration::from_millis(50);
             let mut setup =
                 Setup { rtt, channels: 2, channel_dies: dies, window: 200_000, ..Setup::default() };
@@ -165,7 +172,7 @@ fn what_a_lost_connection_leaves_is_no_full_length_and_right_up_to_the_span() {
         let sure = left.len().saturating_sub(32 * MIB);
         assert!(fs::read(temp.join("from")).expect("a file")[..sure] == left[..sure]);
         // To go on from there repairs it.
-        let resume = Options { resume: true, ..Options::default() };
+        let resume = Options { placing: resuming(), ..Options::default() };
         upload(&temp, resume, &mut far(9)).well();
         same_tree(&temp.join("from"), &temp.join("to"), false);
     }
@@ -189,7 +196,7 @@ fn what_is_no_plain_file_is_written_in_order_on_one_channel() {
         Ok(())
     });
     let plan = plan(Direction::Upload, &temp.join("from"), std::path::Path::new("/dev/null"));
-    let options = Options { channels: Some(4), ..Options::default() };
+    let options = over_channels(4);
     // What such a thing says to being cut to its length is another matter.
     copy_with(plan, options, temp.path(), &mut Setup { faults, ..far(3) });
     assert_eq!(*opened.lock().unwrap(), 1);
@@ -200,8 +207,10 @@ fn what_is_no_plain_file_is_written_in_order_on_one_channel() {
 fn a_download_takes_more_channels_where_one_is_full_of_small_requests() {
     let temp = TempTree::new();
     temp.file("from", SIZE);
-    let small = Options { request_bytes: Some(8 * 1024), ..Options::default() };
-    let one = download(&temp, Options { channels: Some(1), ..small.clone() }, &mut far(9)).well();
+    let limits = Limits { request_bytes: Some(8 * 1024), ..Limits::default() };
+    let small = Options { limits, ..Options::default() };
+    let limits = Limits { channels: Some(1), ..small.limits };
+    let one = download(&temp, Options { limits, ..small.clone() }, &mut far(9)).well();
     assert_eq!(one.channels, 0);
     let many = download(&temp, small, &mut far(20)).well();
     same_tree(&temp.join("from"), &temp.join("to"), false);
@@ -233,10 +242,9 @@ fn a_download_is_asked_for_on_every_channel_there_is_and_answers_may_be_short() 
         let options = Options {
             recursive: true,
             preserve: true,
-            channels: Some(channels),
             verify: Verify::Always,
-            atomic,
-            ..Options::default()
+            placing: Placing { atomic, ..Placing::default() },
+            ..over_channels(channels)
         };
         let mut setup = Setup { reverse, faults, ..far(channels - 1) };
         let ended = download(&temp, options, &mut setup).well();
@@ -254,8 +262,7 @@ fn a_download_is_asked_for_on_every_channel_there_is_and_answers_may_be_short() 
 fn an_upload_over_several_channels_is_verified_by_the_sums_of_all_of_them() {
     let temp = TempTree::new();
     temp.file("from", 40 * MIB + 7);
-    let options =
-        Options { channels: Some(4), verify: Verify::WhenCheap, atomic: true, ..Options::default() };
+    let options = Options { verify: Verify::WhenCheap, placing: in_part_files(), ..over_channels(4) };
     let ended = upload(&temp, options, &mut far(3)).well();
     assert_eq!((ended.channels, ended.summary.verified), (3, 1));
     same_tree(&temp.join("from"), &temp.join("to"), false);
@@ -265,7 +272,7 @@ fn an_upload_over_several_channels_is_verified_by_the_sums_of_all_of_them() {
 fn what_a_dead_channel_was_asked_for_comes_over_the_others() {
     let temp = TempTree::new();
     temp.file("from", 90 * MIB);
-    let options = Options { channels: Some(4), ..Options::default() };
+    let options = over_channels(4);
     let mut setup = Setup { channel_dies: Some((2, 7)), ..far(3) };
     download(&temp, options, &mut setup).well();
     same_tree(&temp.join("from"), &temp.join("to"), false);
@@ -275,7 +282,7 @@ fn what_a_dead_channel_was_asked_for_comes_over_the_others() {
 fn a_download_that_was_cut_off_is_right_up_to_the_span() {
     let temp = TempTree::new();
     temp.file("from", SIZE);
-    let options = Options { channels: Some(4), ..Options::default() };
+    let options = over_channels(4);
     let mut setup = Setup { cut_after: Some(50 << 20), ..far(3) };
     let ended = download(&temp, options, &mut setup);
     assert!(ended.summary.lost);
@@ -283,7 +290,7 @@ fn a_download_that_was_cut_off_is_right_up_to_the_span() {
     assert!(left.len() < SIZE);
     let sure = left.len().saturating_sub(32 * MIB);
     assert!(fs::read(temp.join("from")).expect("a file")[..sure] == left[..sure]);
-    let resume = Options { resume: true, channels: Some(4), ..Options::default() };
+    let resume = Options { placing: resuming(), ..over_channels(4) };
     download(&temp, resume, &mut far(3)).well();
     same_tree(&temp.join("from"), &temp.join("to"), false);
 }
@@ -301,9 +308,12 @@ fn connections_that_answer_at_their_own_pace_do_not_stall() {
     for seed in 0..4 {
         for direction in [Direction::Upload, Direction::Download] {
             let mut random = Seeded::new(seed);
-            let max_bytes_in_flight = 60_000 + random.below(1 << 20) as u64;
-            let options =
-                Options { recursive: true, channels: Some(2), max_bytes_in_flight, ..Options::default() };
+            let bytes_in_flight = 60_000 + random.below(1 << 20) as u64;
+            let options = Options {
+                recursive: true,
+                limits: Limits { channels: Some(2), bytes_in_flight, ..Limits::default() },
+                ..Options::default()
+            };
             let mut setup = Setup { channels: 1, separate: Some(random), ..Setup::default() };
             let to = temp.join(format!("{seed}{}", direction == Direction::Upload));
             let ended = copy_with(plan(direction, &temp.join("from"), &to), options, temp.path(), &mut setup);
@@ -333,7 +343,11 @@ fn file_emptied_by_a_second_open_is_copied_whole() {
         let mut setup = Setup { foreign: true, faults: emptied_by_open(), ..far(9) };
         // What the journal knows of the first attempt is worth nothing, either.
         let journal = Some(temp.join("state/journal"));
-        let options = Options { channels, atomic: !in_place, journal, ..Options::default() };
+        let options = Options {
+            limits: Limits { channels, ..Limits::default() },
+            placing: Placing { atomic: !in_place, journal, ..Placing::default() },
+            ..Options::default()
+        };
         upload(&temp, options, &mut setup).well();
         same_tree(&temp.join("from"), &temp.join("to"), false);
     }
@@ -347,7 +361,7 @@ fn part_file_that_a_second_open_empties_goes_away() {
     temp.file("from/file", SIZE);
     let faults = Faults { overwrites_nothing: true, ..emptied_by_open() };
     let mut setup = Setup { foreign: true, faults, ..far(9) };
-    let options = Options { recursive: true, channels: Some(4), atomic: true, ..Options::default() };
+    let options = Options { recursive: true, placing: in_part_files(), ..over_channels(4) };
     upload(&temp, options, &mut setup).well();
     same_tree(&temp.join("from"), &temp.join("to"), false);
     assert_eq!(lh_testkit::leftovers(temp.path()), Vec::<std::path::PathBuf>::new());
@@ -364,7 +378,7 @@ fn file_that_opens_once_is_copied_whole() {
         if new { Ok(()) } else { Err(rustix::io::Errno::BUSY.into()) }
     });
     let mut setup = Setup { foreign: true, faults, ..far(9) };
-    upload(&temp, Options { channels: Some(4), ..Options::default() }, &mut setup).well();
+    upload(&temp, over_channels(4), &mut setup).well();
     same_tree(&temp.join("from"), &temp.join("to"), false);
 }
 
@@ -404,7 +418,11 @@ fn file_that_is_written_in_order_alone_goes_over_one_channel() {
     for (channels, atomic) in [(Some(1), false), (Some(4), false), (Some(4), true), (None, true)] {
         let temp = TempTree::new();
         temp.file("from", SIZE);
-        let options = Options { channels, atomic, ..Options::default() };
+        let options = Options {
+            limits: Limits { channels, ..Limits::default() },
+            placing: Placing { atomic, ..Placing::default() },
+            ..Options::default()
+        };
         let mut setup = Setup { foreign: true, faults: written_in_order(), ..far(9) };
         upload(&temp, options, &mut setup).well();
         same_tree(&temp.join("from"), &temp.join("to"), false);
@@ -416,8 +434,7 @@ fn file_that_is_written_in_order_alone_is_not_continued() {
     let temp = TempTree::new();
     temp.file("from", SIZE);
     let durable = || Options {
-        atomic: true,
-        journal: Some(temp.join("state/journal")),
+        placing: Placing { atomic: true, journal: Some(temp.join("state/journal")), ..Placing::default() },
         verify: Verify::WhenCheap,
         ..Options::default()
     };
@@ -456,7 +473,8 @@ fn old_size_does_not_hide_that_open_empties() {
         let temp = TempTree::new();
         temp.file("from", SIZE);
         fs::write(temp.join("to"), vec![7; old]).unwrap();
-        let options = Options { channels: Some(2), atomic: false, ..Options::default() };
+        let options =
+            Options { placing: Placing { atomic: false, ..Placing::default() }, ..over_channels(2) };
         upload(&temp, options, &mut emptied_with_old_size(old as u64)).well();
         same_tree(&temp.join("from"), &temp.join("to"), false);
     }
@@ -474,12 +492,14 @@ fn old_size_of_a_continued_file_does_not_hide_that_open_empties() {
         temp.file("from", SIZE);
         let journal = || (!resume).then(|| temp.join("state/journal"));
         let options = || Options {
-            channels: Some(2),
-            atomic: !resume,
-            resume,
-            adopt_partial,
-            journal: journal(),
-            ..Options::default()
+            placing: Placing {
+                atomic: !resume,
+                resume,
+                adopt_partial,
+                journal: journal(),
+                ..Placing::default()
+            },
+            ..over_channels(2)
         };
         let found = if resume || adopt_partial {
             let mut begin = fs::read(temp.join("from")).unwrap();
@@ -537,7 +557,7 @@ fn remembered_size_does_not_hide_that_a_second_open_empties() {
         if let Some(old) = old {
             fs::write(temp.join("to"), vec![7; old]).unwrap();
         }
-        let options = Options { channels: Some(2), atomic, ..Options::default() };
+        let options = Options { placing: Placing { atomic, ..Placing::default() }, ..over_channels(2) };
         let ended = upload(&temp, options, &mut emptied_with_remembered_size()).well();
         same_tree(&temp.join("from"), &temp.join("to"), false);
         assert!(ended.notices.iter().any(|text| text.contains("empties")), "{:?}", ended.notices);

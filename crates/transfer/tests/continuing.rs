@@ -10,13 +10,18 @@ use std::time::Duration;
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree, stock};
 
 use lh_testkit::{Seeded, leftovers};
-use lh_transfer::{Direction, Options, Verify};
+use lh_transfer::{Direction, Limits, Options, Placing, Verify};
 use rustix::io::Errno;
 
 /// Options of a copy that survives, with its journal beside the trees.
 fn durable(temp: &TempTree) -> Options {
     let journal = Some(temp.join("state/journal"));
-    Options { recursive: true, atomic: true, journal, verify: Verify::WhenCheap, ..Options::default() }
+    Options {
+        recursive: true,
+        placing: Placing { atomic: true, journal, ..Placing::default() },
+        verify: Verify::WhenCheap,
+        ..Options::default()
+    }
 }
 
 #[test]
@@ -62,7 +67,11 @@ fn files_are_emptied_where_the_server_overwrites_none() {
         });
         let plan = plan(Direction::Upload, &temp.join("from/."), &temp.join("to"));
         temp.dir("to");
-        let options = Options { atomic, max_open_files: 1, ..durable(&temp) };
+        let options = Options {
+            placing: Placing { atomic, ..durable(&temp).placing },
+            limits: Limits { open_files: 1, ..Limits::default() },
+            ..durable(&temp)
+        };
         let ended = copy_with(plan.clone(), options.clone(), temp.path(), &mut setup);
         assert_eq!(ended.failures.len(), if atomic { 2 } else { 0 }, "{:?}", ended.failures);
         temp.file("from/sub/small", 2_999);
@@ -85,7 +94,11 @@ fn file_whose_writes_are_denied_keeps_its_content() {
         }
         let mut setup = if foreign { stock(&[]) } else { Setup::default() };
         setup.faults = Faults::fail("write", "", Errno::ACCESS);
-        let options = Options { recursive: true, max_open_files: 1, ..Options::default() };
+        let options = Options {
+            recursive: true,
+            limits: Limits { open_files: 1, ..Limits::default() },
+            ..Options::default()
+        };
         let plan = plan(Direction::Upload, &temp.join("from/."), &temp.join("to"));
         let ended = copy_with(plan, options, temp.path(), &mut setup);
         assert_eq!(ended.failures.len(), 3, "{:?}", ended.failures);
@@ -184,7 +197,10 @@ fn resumed_copies_over_two_connections_do_not_stall() {
                     let window = if random.below(2) == 0 { base.window } else { 64 << 10 };
                     let separate = Some(Seeded::new(random.next_u64()));
                     let mut setup = Setup { kill_after, channels: 1, separate, window, ..base };
-                    let options = Options { channels: Some(2), ..durable(&temp) };
+                    let options = Options {
+                        limits: Limits { channels: Some(2), ..Limits::default() },
+                        ..durable(&temp)
+                    };
                     copy_with(plan(direction, &temp.join("from"), &to), options, temp.path(), &mut setup)
                 };
                 attempt(Some(seed * 3_000_017 % (9 << 20)));
@@ -291,7 +307,10 @@ fn without_a_journal_digests_do_and_a_stock_server_is_not_trusted() {
 /// What is asked to be continued may be the beginning of another file.
 #[test]
 fn only_what_begins_as_the_source_does_is_resumed() {
-    let resume = Options { resume: true, atomic: true, ..Options::default() };
+    let resume = Options {
+        placing: Placing { resume: true, atomic: true, ..Placing::default() },
+        ..Options::default()
+    };
     for direction in [Direction::Upload, Direction::Download] {
         for mut setup in [Setup::default(), stock(&[])] {
             let temp = TempTree::new();
@@ -330,7 +349,10 @@ fn fails_and_changes_nothing(options: &Options, wrong: bool, setup: &mut Setup) 
 /// fails.
 #[test]
 fn what_is_to_be_resumed_is_left_alone_when_its_source_fails() {
-    let resume = Options { resume: true, atomic: true, ..Options::default() };
+    let resume = Options {
+        placing: Placing { resume: true, atomic: true, ..Placing::default() },
+        ..Options::default()
+    };
     for ours in [true, false] {
         let faulty = |from: u64| {
             let faults = Faults::hook(move |what, path, offset| match what {
@@ -348,7 +370,8 @@ fn what_is_to_be_resumed_is_left_alone_when_its_source_fails() {
             fails_and_changes_nothing(&resume, true, &mut cut);
         }
         // Without part files all of it would be written over.
-        let in_place = Options { atomic: false, ..resume.clone() };
+        let in_place =
+            Options { placing: Placing { atomic: false, ..resume.placing.clone() }, ..resume.clone() };
         fails_and_changes_nothing(&in_place, true, &mut faulty(u64::MAX));
     }
 }

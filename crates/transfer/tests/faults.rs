@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 
 use common::{Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock, whole_tree};
-use lh_transfer::{Direction, Keep, Options};
+use lh_transfer::{Direction, Keep, Options, Placing};
 use rustix::io::Errno;
 
 const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
@@ -76,7 +76,13 @@ fn attributes_refused_on_a_handle_are_set_by_path() {
             Faults::hook(|what, _, _| if what == "fsetstat" { Err(Errno::ACCESS.into()) } else { Ok(()) });
         let mut setup = Setup { faults, ..stock(&[]) };
         let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
-        copy_with(plan, Options { atomic, ..whole_tree() }, temp.path(), &mut setup).well();
+        copy_with(
+            plan,
+            Options { placing: Placing { atomic, ..Placing::default() }, ..whole_tree() },
+            temp.path(),
+            &mut setup,
+        )
+        .well();
         same_tree(&temp.join("from"), &temp.join("to"), true);
     }
 }
@@ -95,7 +101,8 @@ fn a_server_that_sets_nothing_gets_all_files_and_is_told_of() {
             });
             let mut setup = Setup { faults, ..stock(&[]) };
             let plan = plan(direction, &temp.join("from"), &temp.join("to"));
-            let options = Options { atomic, preserve, ..whole_tree() };
+            let options =
+                Options { placing: Placing { atomic, ..Placing::default() }, preserve, ..whole_tree() };
             let ended = copy_with(plan, options, temp.path(), &mut setup);
             same_tree(&temp.join("from"), &temp.join("to"), false);
             let told = ended.failures.iter().filter(|text| text.contains("remote fsetstat")).count();

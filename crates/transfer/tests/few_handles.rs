@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{Faults, Setup, TempTree, copy_with, plan, same_tree, stock, whole_tree};
-use lh_transfer::{Direction, Options, Verify};
+use lh_transfer::{Direction, Options, Placing, Verify};
 use rustix::io::Errno;
 
 const STATUS: u8 = 101;
@@ -109,7 +109,7 @@ fn files_that_may_not_be_opened_are_reported_once() {
         });
         let mut setup = Setup { faults, ..stock(&["limits@openssh.com"]) };
         let plan = plan(direction, &temp.join("from"), &temp.join("to"));
-        let options = Options { atomic: false, ..whole_tree() };
+        let options = Options { placing: Placing { atomic: false, ..Placing::default() }, ..whole_tree() };
         let ended = copy_with(plan, options, temp.path(), &mut setup);
         assert_eq!(ended.failures.len(), 24, "{direction:?} {:?}", ended.failures);
         assert!(ended.failures.iter().all(|text| text.ends_with("Permission denied")));

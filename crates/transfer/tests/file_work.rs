@@ -5,9 +5,9 @@ mod common;
 use std::fs;
 use std::time::Duration;
 
-use common::{Ended, Setup, TempTree, copy_with, plan, same_tree};
+use common::{Ended, Setup, TempTree, copy_with, in_part_files, over_channels, plan, same_tree};
 use lh_testkit::Seeded;
-use lh_transfer::{CopiedKind, Direction, Options, SumAlgorithm, Verify};
+use lh_transfer::{CopiedKind, Direction, Options, Reporting, SumAlgorithm, Verify};
 
 const MIB: usize = 1 << 20;
 
@@ -40,11 +40,10 @@ fn several_threads_work_on_one_file_and_on_several() {
         let options = Options {
             recursive: true,
             preserve: true,
-            channels: Some(4),
-            atomic: true,
+            placing: in_part_files(),
             verify: Verify::WhenCheap,
-            sums: Some(SumAlgorithm::Xxh3),
-            ..Options::default()
+            reporting: Reporting { sums: Some(SumAlgorithm::Xxh3), ..Reporting::default() },
+            ..over_channels(4)
         };
         let ended = copy(&temp, direction, options, &mut slow(seed)).well();
         assert!(ended.most_at_once > 1, "{direction:?}: each waited for the others");
@@ -64,7 +63,7 @@ fn one_channel_sums_up_all_of_a_file_while_it_passes() {
         let temp = TempTree::new();
         temp.file("from", 9 * MIB + 1);
         let sums = Some(SumAlgorithm::Sha256);
-        let options = Options { channels: Some(1), sums, ..Options::default() };
+        let options = Options { reporting: Reporting { sums, ..Reporting::default() }, ..over_channels(1) };
         let ended = copy(&temp, direction, options, &mut slow(7)).well();
         let sum = SumAlgorithm::Sha256.sum(&fs::read(temp.join("from")).expect("a file"));
         assert!(
@@ -79,8 +78,7 @@ fn work_that_is_out_when_its_channel_dies_is_done_elsewhere() {
     for (seed, direction) in (0..3).flat_map(|seed| BOTH.map(|direction| (seed, direction))) {
         let temp = TempTree::new();
         temp.file("from", 24 * MIB);
-        let options =
-            Options { channels: Some(4), atomic: true, verify: Verify::Always, ..Options::default() };
+        let options = Options { placing: in_part_files(), verify: Verify::Always, ..over_channels(4) };
         let round = 8 + 6 * seed as usize;
         let mut setup = Setup { channel_dies: Some((2, round)), ..slow(seed) };
         let ended = copy(&temp, direction, options, &mut setup).well();
@@ -95,7 +93,7 @@ fn a_lost_server_ends_the_copy_when_the_work_is_back() {
         let temp = TempTree::new();
         temp.file("from/a", 20 * MIB);
         temp.file("from/b", 20 * MIB);
-        let options = Options { recursive: true, channels: Some(4), ..Options::default() };
+        let options = Options { recursive: true, ..over_channels(4) };
         // Uploads have short answers.
         let after = if direction == Direction::Upload { 1_500 + 300 * seed } else { (8 + 5 * seed) << 20 };
         let mut setup = Setup { cut_after: Some(after), ..slow(seed) };
@@ -116,7 +114,7 @@ fn zeros_are_left_out_by_several_threads() {
             }
         }
         fs::write(temp.join("from"), &data).expect("a file");
-        let mut options = Options { channels: Some(4), ..Options::default() };
+        let mut options = over_channels(4);
         options.keep.sparse = true;
         let ended = copy(&temp, Direction::Download, options, &mut slow(seed)).well();
         assert!(ended.most_at_once > 1);

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::fs;
 use std::rc::Rc;
 
-use common::{Ended, Faults, Setup, TempTree, copy_with, plan, whole_tree};
+use common::{Ended, Faults, Setup, TempTree, copy_with, in_part_files, plan, whole_tree};
 use lh_testkit::Seeded;
 use lh_transfer::{Direction, Options};
 use proptest::prelude::*;
@@ -242,7 +242,7 @@ fn late_answers_beside_a_link_do_not_count() {
         _ => vec![message],
     };
     let mut setup = Setup { tamper: Box::new(tamper), stock: true, ..Setup::default() };
-    let options = Options { atomic: true, ..Options::default() };
+    let options = Options { placing: in_part_files(), ..Options::default() };
     copy_with(plan(Direction::Upload, &source, &temp.join("link")), options, temp.path(), &mut setup).well();
     assert!(was_late.get());
     assert!(fs::symlink_metadata(temp.join("link")).expect("it").is_symlink());

@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use common::{Count, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock};
+use common::{Count, Faults, Setup, TempTree, copy, copy_with, in_part_files, plan, same_tree, stock};
 
 use lh_testkit::leftovers;
-use lh_transfer::{Direction, Options, Verify};
+use lh_transfer::{Direction, Options, Placing, Verify};
 use rustix::io::Errno;
 
 const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
@@ -18,7 +18,12 @@ const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Dire
 /// Options of a copy that survives, with its journal beside the trees.
 fn durable(temp: &TempTree) -> Options {
     let journal = Some(temp.join("state/journal"));
-    Options { recursive: true, atomic: true, journal, verify: Verify::WhenCheap, ..Options::default() }
+    Options {
+        recursive: true,
+        placing: Placing { atomic: true, journal, ..Placing::default() },
+        verify: Verify::WhenCheap,
+        ..Options::default()
+    }
 }
 
 #[test]
@@ -60,7 +65,7 @@ fn the_old_file_is_whole_until_the_new_one_is() {
             }),
             ..Setup::default()
         };
-        let options = Options { atomic: true, ..Options::default() };
+        let options = Options { placing: in_part_files(), ..Options::default() };
         copy_with(plan(direction, &from, &to), options, temp.path(), &mut setup).well();
         assert!(seen.get() > 1);
         same_tree(&from, &to, false);

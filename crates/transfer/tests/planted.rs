@@ -7,9 +7,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
-use common::{Count, Faults, Setup, TempTree, copy_with, plan, same_tree, stock};
+use common::{Count, Faults, Setup, TempTree, copy_with, in_part_files, plan, same_tree, stock};
 use lh_testkit::leftovers;
-use lh_transfer::{Direction, Options, Verify};
+use lh_transfer::{Direction, Options, Placing, Verify};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::Errno;
 
@@ -17,7 +17,11 @@ const SIZE: usize = 3_000_000;
 
 fn durable(temp: &TempTree) -> Options {
     let journal = Some(temp.join("state/journal"));
-    Options { atomic: true, journal, verify: Verify::WhenCheap, ..Options::default() }
+    Options {
+        placing: Placing { atomic: true, journal, ..Placing::default() },
+        verify: Verify::WhenCheap,
+        ..Options::default()
+    }
 }
 
 /// Leaves an unfinished copy, lets `plant` put something in its place, and copies once more.
@@ -122,7 +126,7 @@ fn what_cannot_be_removed_is_told() {
     let from = temp.file("from", SIZE);
     let faults =
         Faults { wrong_writes: Count::of(u32::MAX), ..Faults::fail("remove", ".lhpart", Errno::ACCESS) };
-    let options = Options { atomic: true, verify: Verify::Always, ..Options::default() };
+    let options = Options { placing: in_part_files(), verify: Verify::Always, ..Options::default() };
     let plan = plan(Direction::Upload, &from, &temp.join("to"));
     let ended = copy_with(plan, options, temp.path(), &mut Setup { faults, ..stock(&[]) });
     assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);

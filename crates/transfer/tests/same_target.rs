@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree, stock};
 use lh_testkit::leftovers;
-use lh_transfer::{Direction, Options, Plan, Verify};
+use lh_transfer::{Direction, Options, Placing, Plan, Verify};
 
 const SIZE: usize = 3_000_000;
 
@@ -22,7 +22,11 @@ enum Second {
 
 fn options(root: &Path, journal: &str) -> Options {
     let journal = Some(root.join(journal));
-    Options { atomic: true, journal, verify: Verify::WhenCheap, ..Options::default() }
+    Options {
+        placing: Placing { atomic: true, journal, ..Placing::default() },
+        verify: Verify::WhenCheap,
+        ..Options::default()
+    }
 }
 
 fn second_copy(plan: Plan, root: &Path, second: Second, mut setup: Setup) {

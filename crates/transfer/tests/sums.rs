@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
-use common::{Ended, Setup, TempTree, copy, copy_with, plan, whole_tree};
-use lh_transfer::{CopiedKind, Direction, Keep, Options, SumAlgorithm, TreeSync};
+use common::{Ended, Setup, TempTree, copy, copy_with, in_part_files, over_channels, plan, whole_tree};
+use lh_transfer::{CopiedKind, Direction, Keep, Options, Placing, Reporting, SumAlgorithm, TreeSync};
 
 const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
 
 fn summed(algorithm: SumAlgorithm) -> Options {
-    Options { sums: Some(algorithm), report_missed: true, ..whole_tree() }
+    Options {
+        reporting: Reporting { sums: Some(algorithm), missed: true, ..Reporting::default() },
+        ..whole_tree()
+    }
 }
 
 /// Checks all that was told against what is there; returns how many files had no sum.
@@ -86,7 +89,7 @@ fn data_out_of_order_have_the_right_sum_or_none() {
             temp.file("from/a", 40 << 20);
             temp.file("from/b", 3_000_001);
             let mut setup = Setup { window, piece, reverse, channels: 3, ..Setup::default() };
-            let options = Options { channels: Some(4), ..summed(SumAlgorithm::Xxh3) };
+            let options = Options { limits: over_channels(4).limits, ..summed(SumAlgorithm::Xxh3) };
             let plan = plan(direction, &temp.join("from"), &temp.join("to"));
             let ended = copy_with(plan, options, temp.path(), &mut setup).well();
             let without = check(&temp, &ended, "to", SumAlgorithm::Xxh3);
@@ -104,8 +107,11 @@ fn what_earlier_attempts_copied_keeps_its_sum() {
         }
         temp.file("from/zz-big", 9 << 20);
         let options = Options {
-            atomic: true,
-            journal: Some(temp.join("state/journal")),
+            placing: Placing {
+                atomic: true,
+                journal: Some(temp.join("state/journal")),
+                ..Placing::default()
+            },
             ..summed(SumAlgorithm::Sha256)
         };
         let plan = plan(direction, &temp.join("from"), &temp.join("to"));
@@ -129,7 +135,7 @@ fn unchanged_files_are_told_like_copies() {
             let options = Options {
                 keep,
                 preserve: true,
-                atomic: true,
+                placing: in_part_files(),
                 tree_sync: Some(TreeSync::default()),
                 ..summed(SumAlgorithm::Xxh3)
             };

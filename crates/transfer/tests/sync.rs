@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::syncing::{DIRECTIONS, inodes_of, options, plan, servers, set_time, sync_with};
 use common::{Setup, TempTree, bytes_of, copy_with, same_tree, stock};
-use lh_transfer::{Direction, Keep, Options, Plan, TreeSync};
+use lh_transfer::{Direction, Keep, Limits, Options, Plan, TreeSync};
 
 #[test]
 fn a_second_run_finds_everything_unchanged() {
@@ -330,7 +330,11 @@ fn comparisons_of_several_files_share_the_bound_of_requests() {
             fs::write(&path, data).expect("written");
             set_time(&path, 1_000_000);
             let tree_sync = Some(TreeSync { checksum: true, ..TreeSync::default() });
-            let options = Options { tree_sync, max_requests, ..options() };
+            let options = Options {
+                tree_sync,
+                limits: Limits { requests: max_requests, ..Limits::default() },
+                ..options()
+            };
             let ended = sync_with(direction, &temp, options, &mut setup).well();
             assert_eq!((ended.summary.files, ended.summary.unchanged), (1, 5), "{direction:?}");
             // Questions about names are few, and not counted.

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use common::{Faults, Setup, TempTree, bytes_of, copy, copy_with, plan, same_tree, whole_tree};
-use lh_transfer::{Direction, Options, Plan};
+use lh_transfer::{Direction, Limits, Options, Plan};
 
 const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
 
@@ -207,7 +207,10 @@ fn the_rate_limit_is_kept() {
     for direction in DIRECTIONS {
         let temp = TempTree::new();
         let source = temp.file("file", 2_000_000);
-        let options = Options { bits_per_second: Some(1_000_000), ..Options::default() };
+        let options = Options {
+            limits: Limits { bits_per_second: Some(1_000_000), ..Limits::default() },
+            ..Options::default()
+        };
         let ended = copy(plan(direction, &source, &temp.join("to")), options, temp.path()).well();
         same_tree(&source, &temp.join("to"), false);
         let seconds = ended.took.as_secs_f64();
@@ -240,7 +243,12 @@ fn names_of_one_file_are_remembered_up_to_a_bound_and_no_longer_than_until_the_l
                 std::fs::hard_link(&name, temp.join(format!("from/b/{file}"))).expect("a link");
             }
             let keep = lh_transfer::Keep { hard_links: true, ..lh_transfer::Keep::default() };
-            let options = Options { recursive: true, keep, max_shared_files: most, ..Options::default() };
+            let options = Options {
+                recursive: true,
+                keep,
+                limits: Limits { shared_files: most, ..Limits::default() },
+                ..Options::default()
+            };
             let plan = plan(direction, &temp.join("from"), &temp.join("to"));
             let ended = copy(plan, options, temp.path()).well();
             same_tree(&temp.join("from"), &temp.join("to"), false);

@@ -6,9 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Ended, Setup, TempTree, VERSION_TIMEOUT, copy_with, plan, same_tree, stock, whole_tree};
+use common::{
+    Ended, Setup, TempTree, VERSION_TIMEOUT, copy_with, in_part_files, plan, same_tree, stock, whole_tree,
+};
 use lh_sftp::PacketType;
-use lh_transfer::{Direction, Engine, Options, Side};
+use lh_transfer::{Direction, Engine, Options, Side, Timeouts};
 
 /// A server of another make that does not answer some requests: those whose answers are the ones of type
 /// `kind` that `drops` names.
@@ -27,7 +29,7 @@ fn dropping(kind: PacketType, drops: impl Fn(usize) -> bool + 'static) -> Setup 
 fn copy(temp: &TempTree, direction: Direction, size: usize, mut setup: Setup) -> Ended {
     let source = temp.file("from", size);
     let plan = plan(direction, &source, &temp.join("to"));
-    copy_with(plan, Options { atomic: true, ..Options::default() }, temp.path(), &mut setup)
+    copy_with(plan, Options { placing: in_part_files(), ..Options::default() }, temp.path(), &mut setup)
 }
 
 fn is_right(temp: &TempTree) -> bool {
@@ -150,7 +152,10 @@ fn first_answer_replaces_the_other_limits() {
     let (source, target) = (temp.file("from", 10), temp.join("to"));
     let (start, side) = (Instant::now(), Side::Target);
     for first_answer in [Duration::from_secs(1), VERSION_TIMEOUT * 3] {
-        let options = Options { first_answer: Some(first_answer), ..Options::default() };
+        let options = Options {
+            timeouts: Timeouts { first_answer: Some(first_answer), ..Timeouts::default() },
+            ..Options::default()
+        };
         let mut engine = Engine::new(plan(Direction::Upload, &source, &target), options, start);
         engine.open(side);
         engine.expect_version(side, Some(VERSION_TIMEOUT));

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::time::Duration;
 
-use common::{Setup, TempTree, copy_with, plan, same_tree};
+use common::{Setup, TempTree, copy_with, over_channels, plan, same_tree};
 use lh_testkit::Seeded;
 use lh_transfer::{Direction, Options};
 
@@ -24,7 +24,7 @@ fn files_begin_when_answers_on_other_connections_make_room() {
             temp.file(format!("from/m{n}"), random.below(1 << 21));
         }
         for direction in [Direction::Upload, Direction::Download] {
-            let options = Options { recursive: true, channels: Some(3), ..Options::default() };
+            let options = Options { recursive: true, ..over_channels(3) };
             let (separate, rtt) = (Some(Seeded::new(seed)), Duration::from_micros(100));
             let mut setup = Setup { channels: 2, separate, rtt, ..Setup::default() };
             let to = temp.join("to");

@@ -7,7 +7,7 @@ use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::network::BitRate;
 use lh_config::units::parse_time;
 use lh_transfer::{
-    BadShard, Keep, Manifest, Options, Rule, Selection, Shard, SumAlgorithm, TreeSync, Verify,
+    BadShard, Keep, Manifest, Options, Placing, Rule, Selection, Shard, SumAlgorithm, TreeSync, Verify,
 };
 
 use super::mode::{Mode, mode};
@@ -20,9 +20,12 @@ pub(super) fn copy_options(parsed: &Parsed) -> Options {
         recursive: parsed.has('r') || parsed.has_long("sync"),
         preserve: parsed.has('p') || parsed.has_long("preserve") || parsed.has_long("sync"),
         keep: keep(parsed),
-        atomic: !parsed.has_long("in-place"),
-        adopt_partial: parsed.has('Z'),
-        sync: parsed.has_long("fsync"),
+        placing: Placing {
+            atomic: !parsed.has_long("in-place"),
+            adopt_partial: parsed.has('Z'),
+            sync: parsed.has_long("fsync"),
+            ..Placing::default()
+        },
         dry_run: parsed.has_long("dry-run"),
         verify: match (parsed.has_long("verify"), parsed.has_long("no-verify")) {
             (true, _) => Verify::Always,
@@ -213,12 +216,12 @@ pub(super) fn tune(options: &mut Options, text: &str) -> Result<(), TuneError> {
         number.ok_or_else(|| TuneError::Range { what, value: value.to_owned(), most })
     };
     match name {
-        "nrequests" => options.max_requests = Some(number("number of requests", 8 * 1024)? as usize),
-        "answer-timeout" => options.answer_timeout = Duration::from_secs(number("answer-timeout", 86_400)?),
+        "nrequests" => options.limits.requests = Some(number("number of requests", 8 * 1024)? as usize),
+        "answer-timeout" => options.timeouts.answer = Duration::from_secs(number("answer-timeout", 86_400)?),
         "first-answer" => {
-            options.first_answer = Some(Duration::from_secs(number("first-answer", 86_400)?));
+            options.timeouts.first_answer = Some(Duration::from_secs(number("first-answer", 86_400)?));
         }
-        "buffer" => options.request_bytes = Some(number("buffer size", 256 * 1024)? as u32),
+        "buffer" => options.limits.request_bytes = Some(number("buffer size", 256 * 1024)? as u32),
         _ => return Err(TuneError::Unknown),
     }
     Ok(())

@@ -30,8 +30,8 @@ fn flags_reach_copy_and_configuration() {
     ];
     let got = interpreted(&words).expect("fine");
     assert!(got.options.recursive && got.options.preserve && got.needs_directory());
-    assert_eq!(got.options.bits_per_second, Some(800 * 1024));
-    assert_eq!((got.options.max_requests, got.options.request_bytes), (Some(7), Some(1000)));
+    assert_eq!(got.options.limits.bits_per_second, Some(800 * 1024));
+    assert_eq!((got.options.limits.requests, got.options.limits.request_bytes), (Some(7), Some(1000)));
     let Place::Remote { host, .. } = &got.target else { panic!("remote") };
     let lines = got.request(host).command_line;
     let place = |line: CommandLine| lines.iter().position(|each| *each == line).expect("the line");

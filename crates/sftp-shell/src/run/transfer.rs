@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use lh_cli::progress::printable;
-use lh_transfer::{Direction, Options, base_name, join};
+use lh_transfer::{Direction, Options, Placing, Reporting, base_name, join};
 
 use super::unread;
 use crate::command::CopyFlags;
@@ -115,13 +115,12 @@ impl Shell {
     fn copy(&mut self, direction: Direction, flags: CopyFlags, mut pairs: Vec<Pair>) -> Outcome {
         let settings = &self.settings;
         let resume = flags.resume || settings.resume;
-        let options = Options {
+        let mut options = Options {
             recursive: flags.recursive || settings.recursive,
             preserve: flags.preserve || settings.preserve,
-            sync: flags.sync || settings.sync,
-            resume,
+            placing: Placing { sync: flags.sync || settings.sync, resume, ..settings.copy.placing.clone() },
             follow_links: false,
-            announce: true,
+            reporting: Reporting { begun: true, ..settings.copy.reporting },
             ..settings.copy.clone()
         };
         let mut outcome = Ok(());
@@ -132,8 +131,8 @@ impl Shell {
             let now: Vec<Pair> = now;
             let show = Show::new(direction, resume, &self.settings);
             let journal = self.settings.journals.as_ref().map(|journals| journals.of(direction, &now));
-            let options = Options { journal, ..options.clone() };
-            let summary = self.remote.copy(direction, now, options, show)?;
+            options.placing.journal = journal;
+            let summary = self.remote.copy(direction, now, options.clone(), show)?;
             if summary.failures > 0 {
                 outcome = Err(Failed::Command);
             }

@@ -98,7 +98,7 @@ impl Placer<'_> {
         }
         small.item.info = got.info;
         small.size = len;
-        small.sum = self.options.sums.map(|algorithm| algorithm.sum(&got.data));
+        small.sum = self.options.reporting.sums.map(|algorithm| algorithm.sum(&got.data));
         Ok((small, got))
     }
 
@@ -113,7 +113,7 @@ impl Placer<'_> {
 
     /// A whole file onto this host, overwritten in place as any other.
     fn write(&mut self, small: &Small, got: &Got) -> Result<(), (FailedStep, Fault)> {
-        if self.options.atomic
+        if self.options.placing.atomic
             && let Some(done) = self.place_small(&small.item, got)
         {
             return done;
@@ -145,7 +145,7 @@ impl Placer<'_> {
     /// Makes all of these on this host, none of which is seen before it is complete; nothing where that is
     /// not the way.
     pub(crate) fn make_unnamed<'a>(&mut self, files: impl Iterator<Item = (&'a Item, &'a Got)>) -> Vec<Made> {
-        if !self.options.atomic || self.facts.small_files.named || self.facts.small_files.replacing {
+        if !self.options.placing.atomic || self.facts.small_files.named || self.facts.small_files.replacing {
             return Vec::new();
         }
         let (options, kinds) = (self.options, self.options.keep.xattr_kinds());

@@ -52,7 +52,7 @@ pub(super) fn put(file: &File, options: &Options, full: bool, message: &mut Vec<
     // One byte more than a file of unknown size may have shows that it has too many.
     let most = if file.requests.to_eof { SMALL_FILE + 1 } else { file.requests.size };
     let before = message.len();
-    let (algorithm, mut sum) = (options.sums, None);
+    let (algorithm, mut sum) = (options.reporting.sums, None);
     let put =
         PutFile::write_from(&file.item.target, &change.to_attrs(full), most as usize, message, |room| {
             let n = read_whole(source, room).map_err(Some)?;

@@ -1,6 +1,7 @@
 use lh_sftp::Session;
 
 use crate::end::Fault;
+use crate::{Limits, Placing};
 
 use super::*;
 
@@ -87,10 +88,12 @@ fn files_of_which_more_is_to_be_known_go_the_ordinary_way() {
     let mut options = Options::default();
     options.keep.hard_links = true;
     assert_eq!(may_get(&several, &options), None);
+    let resuming = Placing { resume: true, ..Placing::default() };
+    let limited = Limits { bits_per_second: Some(1), ..Limits::default() };
     for (options, permitted) in [
         (Options { batches: true, ..Options::default() }, true),
-        (Options { batches: true, resume: true, ..Options::default() }, false),
-        (Options { batches: true, bits_per_second: Some(1), ..Options::default() }, false),
+        (Options { batches: true, placing: resuming, ..Options::default() }, false),
+        (Options { batches: true, limits: limited, ..Options::default() }, false),
         (Options { batches: true, verify: Verify::Always, ..Options::default() }, false),
         (Options { batches: false, ..Options::default() }, false),
     ] {

@@ -4,7 +4,7 @@
 //! on behind them. Where the server has digests (`check-file`), all of them are, block by block, without a
 //! transfer. Elsewhere the journal says how far acknowledged bytes go, and samples are read back, most of
 //! them near the end, where a machine that went down loses what it had not written. What another program has
-//! left ([`crate::Options::adopt_partial`]) is read back whole where there are no digests.
+//! left ([`crate::Placing::adopt_partial`]) is read back whole where there are no digests.
 //!
 //! **After**: both ends sum up what went by ([`lh_sftp::RunningSum`]), and the sums must agree before the
 //! file gets its name. Servers that cannot do that have it read back ([`proof`]), where that is asked for.
@@ -236,7 +236,7 @@ impl Checks<'_> {
     }
 
     fn end(&mut self, key: Key) -> CheckNext {
-        let anew = self.options.needs_all_data(self.direction);
+        let anew = self.options.reporting.needs_all_data(self.direction);
         let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
         let (check, of) = match &mut file.state {
             State::Comparing(check) => {
@@ -294,13 +294,13 @@ impl Checks<'_> {
     pub(crate) fn report_kept(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get(key) else { return };
         let kept = file.taken.kept;
-        if kept == 0 && self.options.resume {
+        if kept == 0 && self.options.placing.resume {
             let text = format!(
                 "\"{}\" does not begin as its source does: all of it is copied",
                 crate::display_name(&file.item.target)
             );
             self.report.skip(text);
-        } else if kept > 0 && !self.options.resume {
+        } else if kept > 0 && !self.options.placing.resume {
             let (source, size) = (file.item.source.clone(), file.requests.size);
             self.report.event(Event::Resumed { source, kept, size });
         }

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use crate::end::{FaultKind, Info, Kind};
 use crate::file_work::JobDone;
-use crate::flow::Limits;
+use crate::flow::Bounds;
 use crate::item::Item;
 use crate::task::File;
 use crate::task::proof::ProofStage;
 use crate::task::state::{Closed, Closing};
-use crate::{Verify, local};
+use crate::{Placing, Verify, local};
 
 use super::*;
 
@@ -48,7 +48,7 @@ impl Host {
         let mut ends = Ends::new(Direction::Download);
         ends.source = None;
         let report = Reporter::new(&options);
-        let flow = Flow::new(Limits::FOR_TESTS, Instant::now());
+        let flow = Flow::new(Bounds::for_tests(), Instant::now());
         Self { _dir: dir, options, tasks, ends, report, flow, key, target }
     }
 
@@ -126,7 +126,10 @@ fn the_copy_goes_on_behind_what_agrees() {
 
 #[test]
 fn what_begins_otherwise_is_copied_from_its_start() {
-    let mut host = Host::new(Options { resume: true, ..Options::default() }, |data| data[3] ^= 1);
+    let mut host = Host::new(
+        Options { placing: Placing { resume: true, ..Placing::default() }, ..Options::default() },
+        |data| data[3] ^= 1,
+    );
     assert!(matches!(host.resume(), CheckNext::Data));
     assert_eq!(host.file().taken.kept, 0);
     assert!(matches!(host.report.poll(), Some(Event::Skipped { .. })));
@@ -154,7 +157,10 @@ fn a_target_that_cannot_be_read_where_it_is_written_is_emptied() {
 fn a_source_that_cannot_be_read_says_nothing_of_what_is_continued() {
     for of in [Found::InPlace, Found::ToContinue] {
         for fault in [EOF, Fault::other("Failure")] {
-            let mut host = Host::new(Options { resume: true, ..Options::default() }, |_| {});
+            let mut host = Host::new(
+                Options { placing: Placing { resume: true, ..Placing::default() }, ..Options::default() },
+                |_| {},
+            );
             host.open();
             let key = host.key;
             host.file().handles.old_size = Some(SIZE);

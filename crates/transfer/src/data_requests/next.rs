@@ -200,7 +200,7 @@ impl DataRequests<'_> {
         let held: usize = pieces.iter().map(Bytes::len).sum();
         let want = held.min(chunk);
         let first = take_front(&mut pieces, want);
-        let summed = if self.options.sums.is_some() { first.clone() } else { Vec::new() };
+        let summed = if self.options.reporting.sums.is_some() { first.clone() } else { Vec::new() };
         if let Err(unsent) = self.write_from_memory(key, offset, first, out) {
             // Put back what the channel did not take.
             if let Some(file) = self.tasks.files.get_mut(key) {

@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use crate::Direction;
 use crate::end::{Done, Handle, Info, Kind, Op};
-use crate::flow::Limits;
+use crate::flow::Bounds;
 use crate::item::Item;
 use crate::task::File;
 use crate::task::state::{Copying, State};
@@ -42,7 +42,7 @@ impl Copy {
         let (mut tasks, mut ends) = (Tasks::default(), Ends::new(direction));
         let key = tasks.files.insert(file);
         ends.adopt(direction.side_with_channels(), lh_sftp::Session::new());
-        let (flow, progress) = (Flow::new(Limits::FOR_TESTS, now), Progress::new(now));
+        let (flow, progress) = (Flow::new(Bounds::for_tests(), now), Progress::new(now));
         let (leftovers, options) = (Leftovers::new(None), Options::default());
         Self { tasks, ends, flow, progress, leftovers, direction, options, key, _dir: dir }
     }

@@ -36,7 +36,7 @@ impl Scheduler<'_> {
             SmallEnd::Alone(small) => return self.begin_ordinary_file(small.id, small.item),
             SmallEnd::Done(small) => {
                 self.parts.leftovers.note_done(&small.item, small.size, small.sum.as_deref());
-                if self.parts.options.atomic && self.parts.options.verify != Verify::Off {
+                if self.parts.options.placing.atomic && self.parts.options.verify != Verify::Off {
                     self.parts.report.summary.verified += 1;
                 }
                 self.parts.report.summary.bytes += small.size;

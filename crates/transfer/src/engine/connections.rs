@@ -10,7 +10,10 @@ impl Engine {
     /// To be called every [`LOOK`](crate::additional::LOOK). True when an additional connection is wanted:
     /// answer with [`Engine::connection_came`] or [`Engine::connection_refused`].
     pub(crate) fn look_at_load(&mut self, load: Load, now: Instant) -> bool {
-        if self.parts.options.channels.is_some() || self.parts.flow.has_rate() || self.parts.is_finished() {
+        if self.parts.options.limits.channels.is_some()
+            || self.parts.flow.has_rate()
+            || self.parts.is_finished()
+        {
             return false;
         }
         let totals = self.totals();

@@ -88,12 +88,11 @@ impl Engine {
     }
 
     /// The server of `side` can answer from now on: the login is over. It counts as lost if it does not
-    /// answer the first message `within` this time, or [`Options::answer_timeout`] where that is longer;
-    /// [`Options::first_answer`] replaces both.
+    /// answer the first message `within` this time, or [`crate::Timeouts::answer`] where that is longer;
+    /// [`crate::Timeouts::first_answer`] replaces both.
     pub fn expect_version(&mut self, side: Side, within: Option<Duration>) {
-        let options = &self.parts.options;
-        let limit = |within: Duration| options.first_answer.unwrap_or(within.max(options.answer_timeout));
-        let within = within.map(limit);
+        let timeouts = self.parts.options.timeouts;
+        let within = within.map(|within| timeouts.for_first_answer(within));
         if let Some(remote) = self.parts.ends.remote(side) {
             remote.expect_version(within);
         }
@@ -220,7 +219,7 @@ impl Engine {
             return Some(work);
         }
         let (look_at, given_up) =
-            self.parts.ends.look_for_answers(self.parts.options.answer_timeout, now, &mut self.parts.report);
+            self.parts.ends.look_for_answers(self.parts.options.timeouts.answer, now, &mut self.parts.report);
         self.parts.flow.look_for_answers_at(look_at);
         if let Some(GivenUp { side, after }) = given_up {
             self.end_lost(side, &wording::no_version(after), now);

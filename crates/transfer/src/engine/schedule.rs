@@ -114,7 +114,7 @@ impl Scheduler<'_> {
     }
 
     fn begin_item(&mut self, item: Item) {
-        if self.parts.options.announce
+        if self.parts.options.reporting.begun
             && item.parent.is_none()
             && !item.again
             && !item.in_place

@@ -23,7 +23,7 @@ impl Scheduler<'_> {
         if dropped.is_empty() {
             return;
         }
-        let seconds = self.parts.options.answer_timeout.as_secs();
+        let seconds = self.parts.options.timeouts.answer.as_secs();
         let text = format!("the server has not answered {} requests in {seconds} s", dropped.len());
         let most = self.parts.flow.dropped();
         self.parts.report.event(Event::Notice { text: format!("{text}: continuing with {most} at a time") });

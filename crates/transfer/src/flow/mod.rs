@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 pub(crate) use rate_limit::Limiter;
 pub(crate) use silence::{Next, Silence};
 
+use crate::options::Limits;
+
 use request_window::RequestWindow;
 use short_path::ShortPath;
 
@@ -60,36 +62,24 @@ const OPEN_AHEAD: u64 = 16 << 20;
 /// Requests in flight at most, after each time that some were dropped.
 const FEWER: [usize; 3] = [64, 8, 1];
 
-/// Settings that are fixed when a copy begins.
+/// What is fixed when a copy begins.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// Bytes in flight at most.
-    pub(crate) bytes: u64,
-    /// Requests in flight, where the user has said how many.
-    pub(crate) requests: Option<usize>,
-    /// Bytes of one request at most, where the user has said so.
-    pub(crate) request_bytes: Option<u32>,
-    pub(crate) bits_per_second: Option<u64>,
+pub(crate) struct Bounds {
+    /// Set by the user.
+    pub(crate) limits: Limits,
     /// Between two remote ends, which measure no path of ours: all that fits is worth having in flight.
     pub(crate) relay: bool,
     /// Descriptors this process may have.
     pub(crate) descriptors: usize,
-    /// Files open at a time at most.
-    pub(crate) open_files: usize,
 }
 
 #[cfg(test)]
-impl Limits {
+impl Bounds {
     /// For tests of the parts that have a [`Flow`]: one MiB in flight, nothing said by the user.
-    pub(crate) const FOR_TESTS: Self = Self {
-        bytes: 1 << 20,
-        requests: None,
-        request_bytes: None,
-        bits_per_second: None,
-        relay: false,
-        descriptors: 100,
-        open_files: 100,
-    };
+    pub(crate) fn for_tests() -> Self {
+        let limits = Limits { bytes_in_flight: 1 << 20, open_files: 100, ..Limits::default() };
+        Self { limits, relay: false, descriptors: 100 }
+    }
 }
 
 /// Properties that all servers of a copy have in common.
@@ -110,7 +100,7 @@ pub(crate) struct Servers {
 /// Requests and bytes in flight, and their limits.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    limits: Limits,
+    bounds: Bounds,
     bytes: u64,
     requests: usize,
     /// Ranges of files that a server was asked for, to compare them; their bytes are not counted.
@@ -135,19 +125,19 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(limits: Limits, now: Instant) -> Self {
+    pub(crate) fn new(bounds: Bounds, now: Instant) -> Self {
         Self {
-            limits,
+            bounds,
             bytes: 0,
             requests: 0,
             comparisons: 0,
-            depth: FIRST_DEPTH.min(limits.bytes),
+            depth: FIRST_DEPTH.min(bounds.limits.bytes_in_flight),
             more_requests: 0,
             held: 0,
             ahead: 0,
             window: RequestWindow::default(),
             short: ShortPath::default(),
-            rate: limits.bits_per_second.map(|rate| Limiter::new(rate, now)),
+            rate: bounds.limits.bits_per_second.map(|rate| Limiter::new(rate, now)),
             wait_until: None,
             most_requests: usize::MAX,
             drops: 0,
@@ -188,7 +178,7 @@ impl Flow {
 
     /// `len` bytes were confirmed: a little more may be in flight.
     pub(crate) fn grow(&mut self, len: u64) {
-        self.depth = (self.depth + len).min(self.limits.bytes);
+        self.depth = (self.depth + len).min(self.bounds.limits.bytes_in_flight);
         self.more_requests = self.more_requests.saturating_add(1);
     }
 
@@ -260,7 +250,7 @@ impl Flow {
 
     /// Requests that may be in flight on all channels together.
     fn max_requests(&self, servers: Servers) -> usize {
-        if let Some(fixed) = self.limits.requests {
+        if let Some(fixed) = self.bounds.limits.requests {
             return fixed.max(1).min(self.most_requests);
         }
         let Servers { told_limits, take_many, channels, .. } = servers;
@@ -282,14 +272,14 @@ impl Flow {
     /// Files that may be open at a time: most of what each end can hold, as directories and others want some
     /// too. `servers`: the fewest handles that a server has for us.
     pub(crate) fn max_open(&self, servers: Option<usize>) -> usize {
-        let most = self.limits.open_files.min(self.most_requests);
-        (servers.unwrap_or(usize::MAX).min(self.limits.descriptors) / 4 * 3).clamp(1, most.max(1))
+        let most = self.bounds.limits.open_files.min(self.most_requests);
+        (servers.unwrap_or(usize::MAX).min(self.bounds.descriptors) / 4 * 3).clamp(1, most.max(1))
     }
 
     /// Directories that may be open on an end at a time; `server`: the handles that it has, where it is
     /// remote.
     pub(crate) fn max_open_dirs(&self, server: Option<usize>) -> usize {
-        (server.unwrap_or(self.limits.descriptors) / 4).max(1)
+        (server.unwrap_or(self.bounds.descriptors) / 4).max(1)
     }
 
     /// `size` bytes of a file are to be requested; `of_file` is what is counted of them.
@@ -328,7 +318,7 @@ impl Flow {
     /// evenly.
     pub(crate) fn request_bytes(&self, server: u32) -> u64 {
         let evenly = self.rate.as_ref().map_or(u32::MAX, Limiter::request_bytes);
-        let user = self.limits.request_bytes.unwrap_or(u32::MAX);
+        let user = self.bounds.limits.request_bytes.unwrap_or(u32::MAX);
         u64::from(server.min(user).min(evenly).max(1))
     }
 
@@ -382,12 +372,12 @@ impl Flow {
     /// Returns how many bytes of small files to have in flight over this number of channels, if `found` bytes
     /// were found so far. More would not make the copy faster.
     pub(crate) fn worth_in_flight(&self, found: u64, channels: usize) -> u64 {
-        if self.limits.relay { u64::MAX } else { self.short.worth_in_flight(found, channels) }
+        if self.bounds.relay { u64::MAX } else { self.short.worth_in_flight(found, channels) }
     }
 
     /// Returns how many files to have open over this number of channels, if `found` files were found so far.
     pub(crate) fn worth_open(&self, found: u64, channels: usize) -> usize {
-        if self.limits.relay { usize::MAX } else { self.short.worth_open(found, channels) }
+        if self.bounds.relay { usize::MAX } else { self.short.worth_open(found, channels) }
     }
 }
 

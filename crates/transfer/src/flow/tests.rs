@@ -1,18 +1,17 @@
 use super::*;
 
-const LIMITS: Limits = Limits {
-    bytes: 64 << 20,
-    requests: None,
-    request_bytes: None,
-    bits_per_second: None,
-    relay: false,
-    descriptors: 1_000,
-    open_files: 768,
-};
+/// With nothing said by the user.
+fn bounds() -> Bounds {
+    with(Limits::default())
+}
+
+fn with(limits: Limits) -> Bounds {
+    Bounds { limits, relay: false, descriptors: 1_000 }
+}
 
 #[test]
 fn answers_open_the_depth_up_to_its_limit() {
-    let mut flow = Flow::new(LIMITS, Instant::now());
+    let mut flow = Flow::new(bounds(), Instant::now());
     let chunk = 256 << 10;
     let fill = |flow: &mut Flow| {
         let mut sent = 0;
@@ -39,7 +38,7 @@ const KNOWN: Servers =
 fn server_that_stops_at_a_full_window_never_fills_it() {
     let chunk = 32 << 10;
     for (stops_at_full_window, most) in [(false, 4 << 20), (true, 1 << 20)] {
-        let mut flow = Flow::new(Limits { bytes: 64 << 20, ..LIMITS }, Instant::now());
+        let mut flow = Flow::new(bounds(), Instant::now());
         while flow.has_room(Servers { stops_at_full_window, ..KNOWN }) {
             flow.request(chunk);
         }
@@ -49,7 +48,7 @@ fn server_that_stops_at_a_full_window_never_fills_it() {
 
 #[test]
 fn window_of_each_channel_bounds_a_server_that_stops() {
-    let mut flow = Flow::new(Limits { bytes: 64 << 20, ..LIMITS }, Instant::now());
+    let mut flow = Flow::new(bounds(), Instant::now());
     while flow.has_room(Servers { stops_at_full_window: true, channels: 3, ..KNOWN }) {
         flow.request(32 << 10);
     }
@@ -60,11 +59,14 @@ fn window_of_each_channel_bounds_a_server_that_stops() {
 fn comparisons_share_the_bound_of_requests() {
     let unknown = Servers { told_limits: false, take_many: false, ..KNOWN };
     let stops = Servers { stops_at_full_window: true, ..unknown };
-    let fixed = Limits { requests: Some(5), ..LIMITS };
-    for (limits, servers, most) in
-        [(LIMITS, unknown, 64), (LIMITS, stops, 32), (LIMITS, KNOWN, 256), (fixed, KNOWN, 5)]
-    {
-        let mut flow = Flow::new(Limits { bytes: 64 << 20, ..limits }, Instant::now());
+    let fixed = Limits { requests: Some(5), ..Limits::default() };
+    for (limits, servers, most) in [
+        (Limits::default(), unknown, 64),
+        (Limits::default(), stops, 32),
+        (Limits::default(), KNOWN, 256),
+        (fixed, KNOWN, 5),
+    ] {
+        let mut flow = Flow::new(with(limits), Instant::now());
         for files in [1, 3, 5] {
             let each = flow.comparisons_of_each(files, 0, servers);
             assert!(each * files <= most && (each + 1) * files > most, "{files}: {each} of {most}");
@@ -81,7 +83,7 @@ fn comparisons_share_the_bound_of_requests() {
 
 #[test]
 fn requests_grow_by_answers_and_are_bounded_for_each_channel() {
-    let mut flow = Flow::new(LIMITS, Instant::now());
+    let mut flow = Flow::new(bounds(), Instant::now());
     let servers = |told_limits, take_many, channels| Servers { told_limits, take_many, channels, ..KNOWN };
     let max = |flow: &Flow, channels| {
         let of = |told, many| flow.max_requests(servers(told, many, channels));
@@ -91,13 +93,13 @@ fn requests_grow_by_answers_and_are_bounded_for_each_channel() {
     (0..10_000).for_each(|_| flow.grow(1));
     assert_eq!(max(&flow, 1), [1_024, 1_024, 64, 64]);
     assert_eq!(max(&flow, 3), [3_072, 3_072, 192, 192]);
-    let fixed = Flow::new(Limits { requests: Some(100), ..LIMITS }, Instant::now());
+    let fixed = Flow::new(with(Limits { requests: Some(100), ..Limits::default() }), Instant::now());
     assert_eq!(max(&fixed, 3), [100; 4], "the user's word");
 }
 
 #[test]
 fn dropped_requests_leave_fewer_of_everything() {
-    let mut flow = Flow::new(LIMITS, Instant::now());
+    let mut flow = Flow::new(bounds(), Instant::now());
     for most in [64, 8, 1, 1] {
         assert_eq!(flow.dropped(), most);
         let servers = Servers { channels: 4, ..KNOWN };
@@ -108,7 +110,7 @@ fn dropped_requests_leave_fewer_of_everything() {
 
 #[test]
 fn files_opened_ahead_are_counted_once() {
-    let mut flow = Flow::new(LIMITS, Instant::now());
+    let mut flow = Flow::new(bounds(), Instant::now());
     let (mut one, mut other) = (0, 0);
     flow.expect(&mut one, u64::MAX);
     assert!(!flow.may_open());
@@ -124,7 +126,7 @@ fn files_opened_ahead_are_counted_once() {
 
 #[test]
 fn what_is_held_between_two_ends_counts_in_flight() {
-    let mut flow = Flow::new(Limits { bytes: 1_000, ..LIMITS }, Instant::now());
+    let mut flow = Flow::new(with(Limits { bytes_in_flight: 1_000, ..Limits::default() }), Instant::now());
     flow.hold(1_000);
     assert!(!flow.has_room_up_to(10, false));
     flow.let_go(1);
@@ -134,7 +136,7 @@ fn what_is_held_between_two_ends_counts_in_flight() {
 #[test]
 fn a_rate_holds_requests_back_until_its_time() {
     let now = Instant::now();
-    let mut flow = Flow::new(Limits { bits_per_second: Some(8_000), ..LIMITS }, now);
+    let mut flow = Flow::new(with(Limits { bits_per_second: Some(8_000), ..Limits::default() }), now);
     while flow.within_rate(now) {
         flow.request(1_000);
     }

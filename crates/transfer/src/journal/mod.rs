@@ -5,7 +5,7 @@
 //! of ours at the target, and this file at the client. The same command again reads it and goes on. What it
 //! says is believed only for the very source it was written about (path, size and time of modification are in
 //! every entry's tag), and never alone: the target is looked at too, and compared, by digests where the
-//! server has them ([`crate::Options::atomic`]).
+//! server has them ([`crate::Placing::atomic`]).
 //!
 //! Lines of text, appended; a line that was cut off by a crash is left out. A file belongs to one process at
 //! a time (a lock); a second one that does the same copy works without. It is removed when the copy has come

@@ -204,7 +204,7 @@ impl PartFiles<'_> {
         let there = file.place.old.as_ref().and_then(|old| old.size).unwrap_or(0);
         (file.handles.old_size, file.handles.told) = (Some(there), there);
         file.holes.blank_from = there;
-        PlaceNext::Check { of, found: there, known: there, whole: self.options.adopt_partial }
+        PlaceNext::Check { of, found: there, known: there, whole: self.options.placing.adopt_partial }
     }
 
     fn look_at_found(&mut self, key: Key) -> PlaceNext {

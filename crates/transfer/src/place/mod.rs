@@ -86,11 +86,11 @@ impl PartFiles<'_> {
     /// The source is open: where does the copy go?
     pub(crate) fn find(&mut self, key: Key) -> PlaceNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return PlaceNext::Wait };
-        if !self.options.atomic || file.item.target.ends_with(b"/") {
+        if !self.options.placing.atomic || file.item.target.ends_with(b"/") {
             return PlaceNext::InPlace;
         }
         // What has the final name is to be continued; for an upload the server was asked before.
-        let goes_on = self.options.resume && !file.item.fresh;
+        let goes_on = self.options.placing.resume && !file.item.fresh;
         if goes_on && local::perform(Op::Lstat(&file.item.target)).is_ok() {
             return PlaceNext::InPlace;
         }
@@ -102,7 +102,7 @@ impl PartFiles<'_> {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
             return PlaceNext::Wait;
         };
-        if !self.options.atomic || file.item.in_place || self.ends.facts.renames_barred {
+        if !self.options.placing.atomic || file.item.in_place || self.ends.facts.renames_barred {
             return PlaceNext::InPlace;
         }
         let target = file.item.target.clone();

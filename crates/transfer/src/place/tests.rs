@@ -2,12 +2,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::Direction;
 use crate::end::{Done, Info, Kind, Times};
 use crate::item::Item;
 use crate::target_facts::UncommonOpens;
 use crate::task::place::is_part_name;
 use crate::task::state::{Closed, Closing, Copying};
+use crate::{Direction, Placing};
 
 use super::*;
 
@@ -97,7 +97,7 @@ impl Host {
 }
 
 fn atomic() -> Options {
-    Options { atomic: true, ..Options::default() }
+    Options { placing: Placing { atomic: true, ..Placing::default() }, ..Options::default() }
 }
 
 fn in_directory(directory: &Path) -> Vec<String> {

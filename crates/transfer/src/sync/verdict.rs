@@ -28,12 +28,12 @@ impl CompareRules {
         Self {
             keeps_links: options.keep.links,
             keeps_hard_links: options.keep.hard_links,
-            atomic: options.atomic,
+            atomic: options.placing.atomic,
             dry_run: options.dry_run,
             keeps_newer: options.keeps_newer(),
             contents: options.compares_contents(),
             deletes: options.deletes(),
-            reports_links: options.sums.is_some(),
+            reports_links: options.reporting.sums.is_some(),
             backs_up: options.tree_sync.as_ref().is_some_and(|sync| sync.backup_dir.is_some()),
         }
     }

@@ -1,5 +1,5 @@
-//! Sums over the content of files, for [`crate::Options::sums`]: made of the bytes as they pass, in the order
-//! of the file.
+//! Sums over the content of files, for [`crate::Reporting::sums`]: made of the bytes as they pass, in the
+//! order of the file.
 //!
 //! Data that pass in another order (over several channels, or asked for again) have no sum here, nor has what
 //! an earlier attempt had copied, unless the journal remembers it. The program that asked reads such a file

@@ -48,8 +48,8 @@ impl FoundRules {
             renames_barred: ends.facts.renames_barred,
             differs: options.compares_contents(),
             preserve: options.preserve,
-            needs_sum: options.needs_all_data(direction),
-            adopts_partial: options.adopt_partial,
+            needs_sum: options.reporting.needs_all_data(direction),
+            adopts_partial: options.placing.adopt_partial,
         }
     }
 

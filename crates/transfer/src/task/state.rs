@@ -105,7 +105,7 @@ pub(crate) struct Copying {
 pub(crate) struct Closed {
     /// Bytes of the copy.
     pub(crate) size: u64,
-    /// Sum over its content, for [`crate::Options::sums`].
+    /// Sum over its content, for [`crate::Reporting::sums`].
     pub(crate) sum: Option<Vec<u8>>,
     /// How the source changed while it was read.
     pub(crate) changed: Option<Changed>,

@@ -7,7 +7,7 @@ use crate::task::content::Content;
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
-    /// Over its content, for [`crate::Options::sums`].
+    /// Over its content, for [`crate::Reporting::sums`].
     pub(crate) content: Content,
     /// Over what was copied, while both ends sum up.
     pub(crate) ours: Option<RunningSum>,

@@ -119,7 +119,7 @@ impl Tree {
             if !is_safe_name(&entry.name) {
                 suspects.push(entry.name);
             } else {
-                let journal = options.journal.as_deref().filter(|_| ends.source.is_none());
+                let journal = options.placing.journal.as_deref().filter(|_| ends.source.is_none());
                 if journal.is_some_and(|journal| is_journal(journal, &dir.item.source, &entry.name)) {
                     continue;
                 }

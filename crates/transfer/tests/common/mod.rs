@@ -18,7 +18,7 @@ use lh_wire::Output;
 
 pub use files::{TempTree, bytes_of, same_tree};
 pub use fs::{Count, FaultFs, Faults};
-pub use setup::{Ended, Setup, plan, stock, whole_tree};
+pub use setup::{Ended, Setup, in_part_files, over_channels, plan, resuming, stock, whole_tree};
 
 use end::End;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lh_testkit::Seeded;
-use lh_transfer::{Direction, Event, Options, Plan, Summary};
+use lh_transfer::{Direction, Event, Limits, Options, Placing, Plan, Summary};
 use lh_wire::{Reader, Writer};
 
 use super::files::bytes_of;
@@ -143,6 +143,21 @@ pub fn plan(direction: Direction, source: &Path, target: &Path) -> Plan {
 /// All of a tree, with times and modes.
 pub fn whole_tree() -> Options {
     Options { recursive: true, preserve: true, ..Options::default() }
+}
+
+/// Files grow under another name, and get theirs when they are complete.
+pub fn in_part_files() -> Placing {
+    Placing { atomic: true, ..Placing::default() }
+}
+
+/// Copies go on where a shorter target ends.
+pub fn resuming() -> Placing {
+    Placing { resume: true, ..Placing::default() }
+}
+
+/// Data go over this number of channels.
+pub fn over_channels(channels: usize) -> Options {
+    Options { limits: Limits { channels: Some(channels), ..Limits::default() }, ..Options::default() }
 }
 
 /// A server without the extensions of ours: what it offers is cut down to OpenSSH's, `without` some of them.

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use lh_transfer::{Direction, Options, Plan, TreeSync};
 
-use super::{Ended, Setup, TempTree, bytes_of, copy_with, stock, whole_tree};
+use super::{Ended, Setup, TempTree, bytes_of, copy_with, in_part_files, stock, whole_tree};
 
 pub const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
 
 pub fn options() -> Options {
-    Options { tree_sync: Some(TreeSync::default()), atomic: true, ..whole_tree() }
+    Options { tree_sync: Some(TreeSync::default()), placing: in_part_files(), ..whole_tree() }
 }
 
 pub fn plan(direction: Direction, source: &Path, target: &Path) -> Plan {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
+use crate::Placing;
 use crate::end::Info;
 
 use super::*;
@@ -43,7 +44,11 @@ fn replaced_file_is_whole_and_keeps_its_mode() {
     let path = dir.path().join("f");
     fs::write(&path, "old").expect("a file");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a mode");
-    let mut host = Host::new(Options { atomic: true, verify: Verify::Always, ..Options::default() });
+    let mut host = Host::new(Options {
+        placing: Placing { atomic: true, ..Placing::default() },
+        verify: Verify::Always,
+        ..Options::default()
+    });
     let item = small(&path, 3).item;
     assert!(matches!(host.placer().place_small(&item, &got(b"new")), Some(Ok(()))));
     assert_eq!(fs::read(&path).ok().as_deref(), Some(&b"new"[..]));

@@ -1,7 +1,7 @@
 use lh_sftp::Session;
 
 use crate::end::{FaultKind, Info, Kind};
-use crate::flow::Limits;
+use crate::flow::Bounds;
 
 use super::*;
 
@@ -30,7 +30,7 @@ impl Copy {
             batches: Batches::offered(),
             tasks: Tasks::default(),
             ends,
-            flow: Flow::new(Limits::FOR_TESTS, now),
+            flow: Flow::new(Bounds::for_tests(), now),
             progress: Progress::new(now),
             leftovers: Leftovers::new(None),
         }

@@ -31,14 +31,14 @@ use crate::{Direction, Event};
 impl Engine {
     /// The user has not said how many channels there are to be.
     pub(crate) const fn chooses_channels(&self) -> bool {
-        self.parts.options.chooses_channels()
+        self.parts.options.limits.chooses_channels()
     }
 
     /// Returns how many more channels would help now. Answer each with [`Engine::open_channel`] or
     /// [`Engine::channel_refused`].
     pub fn channels_wanted(&mut self) -> usize {
         let front = self.parts.tasks.sending.front().and_then(|&key| self.parts.tasks.files.get(key));
-        let many = self.parts.options.channels.is_some()
+        let many = self.parts.options.limits.channels.is_some()
             && self.parts.batches.has_sent()
             && !(self.parts.tree.walk.is_empty() && self.parts.tree.top.is_empty());
         let shared = front.is_some_and(File::is_big) || many;
@@ -48,7 +48,7 @@ impl Engine {
         }
         let demand = Demand {
             have: self.parts.ends.channels.count(),
-            channels: self.parts.options.channels,
+            channels: self.parts.options.limits.channels,
             window_grows: first.is_some_and(|remote| remote.session().supports(extension::PUT_FILES)),
             rate_limited: self.parts.flow.has_rate(),
         };
@@ -154,7 +154,7 @@ impl Engine {
         }
         self.parts.look_at_window(channel, out);
         let (look_at, _) =
-            self.parts.ends.look_for_answers(self.parts.options.answer_timeout, now, &mut self.parts.report);
+            self.parts.ends.look_for_answers(self.parts.options.timeouts.answer, now, &mut self.parts.report);
         self.parts.flow.look_for_answers_at(look_at);
         if let Some(remote) = self.parts.ends.channels.get_mut(channel) {
             remote.flush(out);

@@ -39,7 +39,7 @@ impl Scheduler<'_> {
         self.parts.tree.waiting.lists += 1;
         self.parts.tree.waiting.presumed += usize::from(presumed);
         self.parts.tree.walk.push(key);
-        if self.parts.options.announce {
+        if self.parts.options.reporting.begun {
             let shown = self.parts.tree.dirs.get(key).and_then(|dir| dir.listing.real.clone());
             let source = shown.unwrap_or_else(|| source.clone());
             self.parts.report.event(crate::Event::Entered { source });

@@ -256,7 +256,10 @@ impl Scheduler<'_> {
             Taken::Failed(fault) => return self.parts.file_failed(key, FailedStep::ReadSource, &fault),
         }
         let Some(file) = self.parts.tasks.files.get_mut(key) else { return };
-        if self.parts.options.resume && self.parts.plan.direction == Direction::Upload && !file.item.fresh {
+        if self.parts.options.placing.resume
+            && self.parts.plan.direction == Direction::Upload
+            && !file.item.fresh
+        {
             file.outstanding += 1;
             let target = file.item.target.clone();
             return self.parts.ends.start(

@@ -58,7 +58,7 @@ impl Parts {
 
     /// Both ends are open: the data may follow.
     pub(in crate::engine) fn begin_data(&mut self, key: Key) {
-        if !self.tasks.ask_for_holes(key, &mut self.ends, self.options.resume) {
+        if !self.tasks.ask_for_holes(key, &mut self.ends, self.options.placing.resume) {
             self.begin_copying(key);
         }
     }
@@ -66,7 +66,7 @@ impl Parts {
     /// All is known that is asked before the data move.
     pub(in crate::engine) fn begin_copying(&mut self, key: Key) {
         self.checks().begin_sum(key);
-        let sums = self.options.sums;
+        let sums = self.options.reporting.sums;
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         match sums {
             Some(algorithm) if file.taken.kept == 0 => file.sums.content.begin(algorithm),

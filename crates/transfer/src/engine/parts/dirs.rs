@@ -61,7 +61,7 @@ impl Parts {
                 continue;
             }
             self.report.summary.unchanged += 1;
-            if self.options.sums.is_some() {
+            if self.options.reporting.sums.is_some() {
                 let target = join(&directory, &entry.name);
                 self.report.unchanged(&self.plan.target, path(), target, &entry.info, None);
             }

@@ -25,7 +25,7 @@ use crate::checks::Checks;
 use crate::data_requests::{DataRequests, has_room};
 use crate::endings::Endings;
 use crate::ends::Ends;
-use crate::flow::{Flow, Limits};
+use crate::flow::{Bounds, Flow};
 use crate::in_place::Targets;
 use crate::journal::Journal;
 use crate::leftovers::Leftovers;
@@ -64,23 +64,18 @@ pub(in crate::engine) struct Parts {
 impl Parts {
     /// The parts of a copy that will carry out `plan`.
     pub(in crate::engine) fn new(plan: Plan, options: Options, now: Instant) -> Self {
-        let limits = Limits {
-            bytes: options.max_bytes_in_flight,
-            requests: options.max_requests,
-            request_bytes: options.request_bytes,
-            bits_per_second: options.bits_per_second,
+        let bounds = Bounds {
+            limits: options.limits,
             relay: plan.direction == Direction::Relay,
             descriptors: local::max_open(),
-            open_files: options.max_open_files,
         };
         let kept = Kept { times: options.preserve, ids: options.keep.owner && options.keep.group };
-        let mut journal = options
-            .journal
-            .as_deref()
-            .filter(|_| options.atomic && !options.dry_run)
-            .and_then(|path| Journal::open(path, plan.direction != Direction::Download, options.sums));
+        let (placing, sums) = (&options.placing, options.reporting.sums);
+        let path = placing.journal_in_use().filter(|_| !options.dry_run);
+        let mut journal =
+            path.and_then(|path| Journal::open(path, plan.direction != Direction::Download, sums));
         if let Some(journal) = &mut journal {
-            journal.note_command(&options.journal_command);
+            journal.note_command(&placing.journal_command);
         }
         let mut ends = Ends::new(plan.direction);
         if options.tells_links() {
@@ -91,10 +86,10 @@ impl Parts {
             prepare: Prepare::new(&plan),
             tasks: Tasks::default(),
             tree: Tree::new(options.select.expected()),
-            flow: Flow::new(limits, now),
+            flow: Flow::new(bounds, now),
             batches: Batches::new(),
             channels: Channels::default(),
-            links: Links::new(kept, options.max_shared_files),
+            links: Links::new(kept, options.limits.shared_files),
             sync: SyncState::new(&options),
             leftovers: Leftovers::new(journal),
             report: Reporter::new(&options),

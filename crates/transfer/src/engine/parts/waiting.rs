@@ -86,7 +86,8 @@ impl Parts {
     pub(in crate::engine) fn look_at_window(&mut self, channel: usize, out: &mut dyn Output) {
         let full = match self.plan.direction {
             Direction::Download => {
-                let requests = self.ends.requests_on(channel).filter(|_| self.options.max_requests.is_none());
+                let requests =
+                    self.ends.requests_on(channel).filter(|_| self.options.limits.requests.is_none());
                 requests.is_some_and(|(awaited, most)| awaited >= most)
             }
             Direction::Upload | Direction::Relay => out.peer_is_full() && self.room_in_flight(),

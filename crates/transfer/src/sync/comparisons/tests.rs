@@ -3,7 +3,7 @@
 use crate::end::{Entry, Times};
 use crate::ends::Ends;
 use crate::options::Keep;
-use crate::{Direction, Options, TreeSync};
+use crate::{Direction, Options, Placing, TreeSync};
 
 use super::*;
 
@@ -17,7 +17,12 @@ fn item(ours: Info, there: TargetEntry) -> Item {
 }
 
 fn options() -> Options {
-    Options { tree_sync: Some(TreeSync::default()), atomic: true, preserve: true, ..Options::default() }
+    Options {
+        tree_sync: Some(TreeSync::default()),
+        placing: Placing { atomic: true, ..Placing::default() },
+        preserve: true,
+        ..Options::default()
+    }
 }
 
 fn led_to(path: &str) -> Outcome {
