@@ -278,7 +278,7 @@ impl DataRequests<'_> {
                 file.started = self.progress.now;
             }
             file.requests.next += len;
-            self.flow.no_longer_ahead(&mut file.queued.ahead, len);
+            self.flow.ahead.no_longer(&mut file.queued.ahead, len);
         }
     }
 
@@ -319,7 +319,7 @@ impl DataRequests<'_> {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         let passed = file.skip_hole();
         if passed > 0 {
-            self.flow.no_longer_ahead(&mut file.queued.ahead, passed);
+            self.flow.ahead.no_longer(&mut file.queued.ahead, passed);
             self.leftovers.note_progress(file);
         }
     }
@@ -357,9 +357,9 @@ impl DataRequests<'_> {
         }
         if new > 0 {
             self.count_new(key, new);
-            self.flow.lengthen(u64::from(len) - new);
+            self.flow.in_flight.lengthen(u64::from(len) - new);
         } else {
-            self.flow.request_again(len.into());
+            self.flow.in_flight.request(len.into());
         }
     }
 
@@ -375,7 +375,7 @@ impl DataRequests<'_> {
                 file.requests.next = new.offset;
             }
         }
-        self.flow.answered(new.want as u64);
+        self.flow.in_flight.answered(new.want as u64);
     }
 
     /// Bytes that were handed out and not read are handed out again. A file of unknown length goes over one

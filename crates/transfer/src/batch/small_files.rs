@@ -76,7 +76,7 @@ impl SmallFiles<'_> {
         match self.batches.put(file, self.options, full) {
             Put::Joined { size, sum } => {
                 let Some(mut file) = self.tasks.remove(key) else { return Taken::No };
-                self.flow.expect(&mut file.queued.ahead, 0);
+                self.flow.ahead.expect(&mut file.queued.ahead, 0);
                 self.add(Small { id: file.id, item: file.item, size, sum });
                 Taken::InBatch
             }
@@ -128,7 +128,7 @@ impl SmallFiles<'_> {
     /// The channel that a batch was sent on is gone: its files go the ordinary way.
     pub(crate) fn lost(&mut self, key: Key) -> Option<Ended> {
         let batch = self.batches.ended(key)?;
-        self.flow.answered(batch.bytes);
+        self.flow.in_flight.answered(batch.bytes);
         let files = batch.files.into_iter().map(|small| self.alone(small)).collect();
         Some(Ended { files, started: batch.started })
     }
@@ -138,7 +138,7 @@ impl SmallFiles<'_> {
         let batch = self.batches.ended(key)?;
         let started = batch.started;
         self.flow.batch_took(self.progress.now.saturating_duration_since(started));
-        self.flow.answered(batch.bytes);
+        self.flow.in_flight.answered(batch.bytes);
         let files = match outcome {
             Ok(Done::Put(failures)) => {
                 self.flow.grow(batch.bytes);

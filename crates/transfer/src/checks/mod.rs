@@ -135,7 +135,7 @@ impl Checks<'_> {
                 NextRange::End => return self.end(key),
             };
             file.outstanding += 2;
-            self.flow.compare();
+            self.flow.in_flight.compare();
             for (side, handle) in [(Side::Source, source), (Side::Target, target)] {
                 let op = match check.mode {
                     Mode::Digests => Op::Digests { handle, offset, len },
@@ -193,7 +193,7 @@ impl Checks<'_> {
                 if missing > 0 && !data.is_empty() && file.handles.at(side).is_some() {
                     file.outstanding += 1;
                     if side == self.counted_side() {
-                        self.flow.compare();
+                        self.flow.in_flight.compare();
                     }
                     self.ask_range_again(key, side, offset);
                     return CheckNext::Wait;

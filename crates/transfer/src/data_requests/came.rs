@@ -14,7 +14,7 @@ impl DataRequests<'_> {
     pub(crate) fn came(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) -> Result<(), Fault> {
         let Some(file) = self.tasks.files.get_mut(key) else { return Ok(()) };
         file.requests.reads -= 1;
-        self.flow.answered(len.into());
+        self.flow.in_flight.answered(len.into());
         if file.faults.failed {
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl DataRequests<'_> {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let len = data.len() as u64;
         if self.direction == Direction::Relay {
-            self.flow.hold(len);
+            self.flow.in_flight.hold(len);
             file.relay.held.insert(offset, data.into_chunks());
             if !std::mem::replace(&mut file.queued.writing, true) {
                 self.tasks.writing.push_back(key);
@@ -86,7 +86,7 @@ impl DataRequests<'_> {
         let Some(file) = self.tasks.files.get_mut(key) else { return Ok(0) };
         file.requests.writes -= 1;
         if self.direction == Direction::Upload {
-            self.flow.answered(len.into());
+            self.flow.in_flight.answered(len.into());
         }
         outcome?;
         let len = u64::from(len);
@@ -144,7 +144,7 @@ impl DataRequests<'_> {
                     if let Some(remote) = self.ends.on_channel(Side::Target, channel) {
                         remote.expect(new.id, Token::File(key, step));
                     }
-                    self.flow.shorten((new.want - len) as u64);
+                    self.flow.in_flight.shorten((new.want - len) as u64);
                     self.take_range_back(key, new.offset + len as u64, new.want - len);
                 }
                 Ok(true)

@@ -66,7 +66,7 @@ impl DataRequests<'_> {
         if channel > 0 && file.handles.on_channel(Side::Target, channel).is_none() {
             return Step::Blocked;
         }
-        if !self.flow.within_rate(self.progress.now) || !self.has_room() {
+        if !self.flow.rate.lets_pass(self.progress.now) || !self.has_room() {
             return Step::Blocked;
         }
         let want = left.min(chunk);
@@ -149,7 +149,7 @@ impl DataRequests<'_> {
     }
 
     fn request_on(&mut self, key: Key, channel: usize, chunk: u64, out: &mut dyn Output) -> Step {
-        if !self.flow.within_rate(self.progress.now)
+        if !self.flow.rate.lets_pass(self.progress.now)
             || !self.has_room()
             || (channel > 0 && !self.has_share(channel, chunk))
         {
@@ -208,7 +208,7 @@ impl DataRequests<'_> {
             }
             return Step::Blocked;
         }
-        self.flow.let_go(want as u64);
+        self.flow.in_flight.let_go(want as u64);
         let Some(file) = self.tasks.files.get_mut(key) else { return Step::Blocked };
         file.sums.content.add(offset, &summed, want);
         file.relay.write_at += want as u64;

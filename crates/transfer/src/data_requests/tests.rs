@@ -87,7 +87,7 @@ fn a_write_is_counted_when_it_is_handed_out() {
     let Break(Step::Read(work)) = begun else { panic!("{begun:?}") };
     let requests = &copy.file().requests;
     assert_eq!((requests.next, requests.writes, requests.lent, requests.half_sent), (40_000, 1, 1, 1));
-    assert_eq!(copy.flow.requests(), 1);
+    assert_eq!(copy.flow.in_flight.requests(), 1);
     let sent = work.carry_out(&mut out);
     assert!(out.ends_with(&content), "all of it is sent");
     copy.requests().step_done(0, sent.write);
@@ -134,7 +134,7 @@ fn ranges_without_an_answer_are_asked_for_first() {
     copy.file().requests.to_eof = true;
     copy.requests().request_next(key, 0, 32_768);
     assert_eq!(copy.file().requests.next, 32_768 + FIRST_OF_UNSIZED);
-    assert_eq!(copy.flow.requests(), 3);
+    assert_eq!(copy.flow.in_flight.requests(), 3);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_source_that_cannot_be_read_when_its_write_goes_takes_the_write_back() {
     assert!(copy.requests().sent(work.carry_out(&mut out)).is_err(), "it ends before");
     let requests = &copy.file().requests;
     assert_eq!((requests.writes, requests.lent, requests.half_sent), (0, 0, 0));
-    assert_eq!(copy.flow.requests(), 0);
+    assert_eq!(copy.flow.in_flight.requests(), 0);
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_source_that_is_longer_than_its_server_says_is_noticed() {
         assert!(copy.requests().came(key, 99, 2, data(there - 99)).is_ok());
         let requests = &copy.file().requests;
         assert_eq!((requests.longer, requests.again.len(), requests.reads), (longer, 0, 0));
-        assert_eq!(copy.flow.requests(), 0);
+        assert_eq!(copy.flow.in_flight.requests(), 0);
         assert_eq!(copy.ends.file_work.len(), 2, "no more than its size is copied");
     }
 }

@@ -11,7 +11,7 @@ impl Engine {
     /// answer with [`Engine::connection_came`] or [`Engine::connection_refused`].
     pub(crate) fn look_at_load(&mut self, load: Load, now: Instant) -> bool {
         if self.parts.options.limits.channels.is_some()
-            || self.parts.flow.has_rate()
+            || self.parts.flow.rate.is_set()
             || self.parts.is_finished()
         {
             return false;

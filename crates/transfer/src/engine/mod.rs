@@ -235,7 +235,7 @@ impl Engine {
     fn work(&mut self, side: Side, out: &mut dyn Output, now: Instant, mut begin: bool) -> Option<SendWork> {
         self.parts.progress.now = now;
         if begin && (side == Side::Source || self.parts.plan.direction == Direction::Upload) {
-            self.parts.flow.try_again();
+            self.parts.flow.rate.try_again();
         }
         loop {
             if std::mem::replace(&mut begin, true) {
@@ -267,7 +267,7 @@ impl Engine {
             .is_some_and(|remote| !remote.lost() && (remote.queued() > 0 || remote.mid_message()))
             || match (self.parts.plan.direction, side) {
                 (Direction::Upload, Side::Target) => {
-                    !self.parts.tasks.sending.is_empty() && !self.parts.flow.is_held_back()
+                    !self.parts.tasks.sending.is_empty() && !self.parts.flow.rate.holds_back()
                 }
                 (Direction::Relay, Side::Target) => !self.parts.tasks.writing.is_empty(),
                 (Direction::Relay, Side::Source) => {

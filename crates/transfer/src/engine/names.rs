@@ -54,7 +54,7 @@ impl Scheduler<'_> {
             }
             LinkAction::Another => {
                 let Some(mut file) = self.parts.tasks.files.remove(key) else { return false };
-                self.parts.flow.expect(&mut file.queued.ahead, 0);
+                self.parts.flow.ahead.expect(&mut file.queued.ahead, 0);
                 if let Some(handle) = file.handles.source {
                     self.parts.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
                 }

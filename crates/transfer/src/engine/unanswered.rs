@@ -25,7 +25,7 @@ impl Scheduler<'_> {
         }
         let seconds = self.parts.options.timeouts.answer.as_secs();
         let text = format!("the server has not answered {} requests in {seconds} s", dropped.len());
-        let most = self.parts.flow.dropped();
+        let most = self.parts.flow.drops.note();
         self.parts.report.event(Event::Notice { text: format!("{text}: continuing with {most} at a time") });
         for token in dropped {
             if !self.asked_again(token) {
@@ -55,8 +55,8 @@ impl Scheduler<'_> {
             return false;
         }
         // A round that lost several parts of a file counts once.
-        if file.requests.tried_in != self.parts.flow.drops() {
-            file.requests.tried_in = self.parts.flow.drops();
+        if file.requests.tried_in != self.parts.flow.drops.times() {
+            file.requests.tried_in = self.parts.flow.drops.times();
             file.requests.tries += 1;
         }
         if file.requests.tries > MOST_TRIES {
@@ -83,7 +83,7 @@ impl Scheduler<'_> {
                     &mut file.requests.writes
                 };
                 *requests -= 1;
-                self.parts.flow.answered(len.into());
+                self.parts.flow.in_flight.answered(len.into());
                 self.parts.tasks.ask_again(key, offset, len);
                 self.move_on(key);
                 true

@@ -5,11 +5,17 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`drops`] | fewer requests for servers that drop some |
+//! | [`in_flight`] | counts of what is in flight |
+//! | [`open_ahead`] | files that are open before their data are requested |
 //! | [`rate_limit`] | bytes per second |
 //! | [`request_window`] | what the path holds of what a server sends |
 //! | [`short_path`] | less is worth having in flight where the path is short |
 //! | [`silence`] | servers that drop requests |
 
+mod drops;
+mod in_flight;
+mod open_ahead;
 mod rate_limit;
 mod request_window;
 mod short_path;
@@ -17,11 +23,14 @@ mod silence;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use rate_limit::Limiter;
+pub(crate) use rate_limit::{Limiter, RateLimit};
 pub(crate) use silence::{Next, Silence};
 
 use crate::options::Limits;
 
+use drops::Drops;
+use in_flight::InFlight;
+use open_ahead::OpenAhead;
 use request_window::RequestWindow;
 use short_path::ShortPath;
 
@@ -54,13 +63,6 @@ pub(crate) const fn most_on_a_channel(take_many: bool) -> usize {
 /// of the window, which is 2 MiB or more unless `HPNBufferSize` says less, may be used up before the server
 /// is granted more.
 const BELOW_WINDOW: u64 = 1 << 20;
-
-/// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
-/// interrupted copy of large files should not leave dozens of empty ones.
-const OPEN_AHEAD: u64 = 16 << 20;
-
-/// Requests in flight at most, after each time that some were dropped.
-const FEWER: [usize; 3] = [64, 8, 1];
 
 /// What is fixed when a copy begins.
 #[derive(Debug, Clone, Copy)]
@@ -97,29 +99,20 @@ pub(crate) struct Servers {
     pub(crate) channels: usize,
 }
 
-/// Requests and bytes in flight, and their limits.
+/// How much may be in flight, and open, at a time.
 #[derive(Debug)]
 pub(crate) struct Flow {
     bounds: Bounds,
-    bytes: u64,
-    requests: usize,
-    /// Ranges of files that a server was asked for, to compare them; their bytes are not counted.
-    comparisons: usize,
+    pub(crate) in_flight: InFlight,
+    /// Bytes that may be in flight.
     depth: u64,
     /// Requests that have become allowed beyond those of the beginning.
     more_requests: usize,
-    /// Between two remote ends: bytes that were read and wait to be written.
-    held: u64,
-    /// Bytes of open files that are not requested yet.
-    ahead: u64,
+    pub(crate) ahead: OpenAhead,
+    pub(crate) rate: RateLimit,
+    pub(crate) drops: Drops,
     window: RequestWindow,
     short: ShortPath,
-    rate: Option<Limiter>,
-    /// When the rate lets the next request pass.
-    wait_until: Option<Instant>,
-    /// Requests that a server was found to answer, once it has dropped some; and how often it has.
-    most_requests: usize,
-    drops: u32,
     /// When to look whether the servers answer.
     look_at: Option<Instant>,
 }
@@ -128,52 +121,23 @@ impl Flow {
     pub(crate) fn new(bounds: Bounds, now: Instant) -> Self {
         Self {
             bounds,
-            bytes: 0,
-            requests: 0,
-            comparisons: 0,
+            in_flight: InFlight::default(),
             depth: FIRST_DEPTH.min(bounds.limits.bytes_in_flight),
             more_requests: 0,
-            held: 0,
-            ahead: 0,
+            ahead: OpenAhead::default(),
+            rate: RateLimit::new(bounds.limits.bits_per_second, now),
+            drops: Drops::default(),
             window: RequestWindow::default(),
             short: ShortPath::default(),
-            rate: bounds.limits.bits_per_second.map(|rate| Limiter::new(rate, now)),
-            wait_until: None,
-            most_requests: usize::MAX,
-            drops: 0,
             look_at: None,
         }
     }
 
-    /// A request for `len` bytes goes out.
+    /// A request for `len` bytes goes out. One for bytes that were asked for before counts only as in flight,
+    /// not for the rate.
     pub(crate) fn request(&mut self, len: u64) {
-        self.bytes += len;
-        self.requests += 1;
-        if let Some(rate) = &mut self.rate {
-            rate.spend(len);
-        }
-    }
-
-    /// Counts a request for bytes that were asked for before: in flight, and not for the rate.
-    pub(crate) fn request_again(&mut self, len: u64) {
-        self.bytes += len;
-        self.requests += 1;
-    }
-
-    /// A request that was counted has `len` bytes more.
-    pub(crate) const fn lengthen(&mut self, len: u64) {
-        self.bytes += len;
-    }
-
-    /// A request that was counted has `len` bytes less.
-    pub(crate) const fn shorten(&mut self, len: u64) {
-        self.bytes -= len;
-    }
-
-    /// A request for `len` bytes is not in flight any more.
-    pub(crate) const fn answered(&mut self, len: u64) {
-        self.bytes -= len;
-        self.requests -= 1;
+        self.in_flight.request(len);
+        self.rate.spend(len);
     }
 
     /// `len` bytes were confirmed: a little more may be in flight.
@@ -188,41 +152,23 @@ impl Flow {
         self.grow(len);
     }
 
-    /// `len` bytes wait to be written to the other remote end, or do not any more.
-    pub(crate) const fn hold(&mut self, len: u64) {
-        self.held += len;
-    }
-
-    pub(crate) const fn let_go(&mut self, len: u64) {
-        self.held -= len;
-    }
-
-    /// Requests in flight.
-    pub(crate) const fn requests(&self) -> usize {
-        self.requests
-    }
-
     /// Returns true when more may be in flight.
     pub(crate) fn has_room(&self, servers: Servers) -> bool {
-        let compared = self.comparisons as u64 * SAMPLE;
+        let compared = self.in_flight.comparisons() as u64 * SAMPLE;
         let most = BELOW_WINDOW * servers.channels as u64;
-        let is_below_window = !servers.stops_at_full_window || self.bytes + compared < most;
+        let is_below_window = !servers.stops_at_full_window || self.in_flight.bytes() + compared < most;
         is_below_window && self.has_room_up_to(self.max_requests(servers), servers.measured)
     }
 
     fn has_room_up_to(&self, max_requests: usize, measured: bool) -> bool {
         let window = if measured { self.window.most().unwrap_or(u64::MAX) } else { u64::MAX };
-        self.bytes + self.held < self.depth.min(window) && self.requests + self.comparisons < max_requests
+        let requests = self.in_flight.requests() + self.in_flight.comparisons();
+        self.in_flight.bytes_with_held() < self.depth.min(window) && requests < max_requests
     }
 
-    /// A server is asked for a range of a file, to compare it.
-    pub(crate) const fn compare(&mut self) {
-        self.comparisons += 1;
-    }
-
-    /// That was answered; `came`: with what was asked for.
+    /// A range of a file was compared; `came`: the server has sent it.
     pub(crate) const fn compared(&mut self, came: bool) {
-        self.comparisons -= 1;
+        self.in_flight.compared();
         if came {
             self.more_requests = self.more_requests.saturating_add(1);
         }
@@ -236,27 +182,28 @@ impl Flow {
         if servers.stops_at_full_window {
             most = most.min((BELOW_WINDOW / SAMPLE) as usize);
         }
-        let others = self.requests / servers.channels.max(1);
+        let others = self.in_flight.requests() / servers.channels.max(1);
         let most = most.saturating_sub(others);
-        let room = most.saturating_sub(self.comparisons);
+        let room = most.saturating_sub(self.in_flight.comparisons());
         (most / files.max(1)).min(own + room).max(1)
     }
 
     /// Returns true when another `len` bytes of small files may be put together, of those that are `worth`
     /// having in flight.
     pub(crate) fn has_room_for_batch(&self, len: u64, worth: u64) -> bool {
-        self.bytes + len < self.depth.min(worth)
+        self.in_flight.bytes() + len < self.depth.min(worth)
     }
 
     /// Requests that may be in flight on all channels together.
     fn max_requests(&self, servers: Servers) -> usize {
+        let found = self.drops.most_requests();
         if let Some(fixed) = self.bounds.limits.requests {
-            return fixed.max(1).min(self.most_requests);
+            return fixed.max(1).min(found);
         }
         let Servers { told_limits, take_many, channels, .. } = servers;
         let first = if told_limits && take_many { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
         let most = most_on_a_channel(take_many) * channels;
-        first.saturating_add(self.more_requests).min(most).min(self.most_requests)
+        first.saturating_add(self.more_requests).min(most).min(found)
     }
 
     /// Requests of `chunk` bytes that each of several channels may have on its way, so that all have
@@ -272,8 +219,9 @@ impl Flow {
     /// Files that may be open at a time: most of what each end can hold, as directories and others want some
     /// too. `servers`: the fewest handles that a server has for us.
     pub(crate) fn max_open(&self, servers: Option<usize>) -> usize {
-        let most = self.bounds.limits.open_files.min(self.most_requests);
-        (servers.unwrap_or(usize::MAX).min(self.bounds.descriptors) / 4 * 3).clamp(1, most.max(1))
+        let Bounds { limits, descriptors, .. } = self.bounds;
+        let most = limits.open_files.min(self.drops.most_requests());
+        (servers.unwrap_or(usize::MAX).min(descriptors) / 4 * 3).clamp(1, most.max(1))
     }
 
     /// Directories that may be open on an end at a time; `server`: the handles that it has, where it is
@@ -282,53 +230,12 @@ impl Flow {
         (server.unwrap_or(self.bounds.descriptors) / 4).max(1)
     }
 
-    /// `size` bytes of a file are to be requested; `of_file` is what is counted of them.
-    pub(crate) fn expect(&mut self, of_file: &mut u64, size: u64) {
-        // Bounded, so that no server can make the sum overflow.
-        let ahead = size.min(OPEN_AHEAD);
-        self.ahead = self.ahead - *of_file + ahead;
-        *of_file = ahead;
-    }
-
-    /// `len` bytes of those have been requested, or need not be.
-    pub(crate) fn no_longer_ahead(&mut self, of_file: &mut u64, len: u64) {
-        let len = len.min(*of_file);
-        *of_file -= len;
-        self.ahead -= len;
-    }
-
-    /// Returns true when another file may be opened.
-    pub(crate) const fn may_open(&self) -> bool {
-        self.ahead < OPEN_AHEAD
-    }
-
-    /// Returns true when the rate limit lets a request pass now; else notes when it will.
-    pub(crate) fn within_rate(&mut self, now: Instant) -> bool {
-        let Some(rate) = &mut self.rate else { return true };
-        self.wait_until = rate.wait(now);
-        self.wait_until.is_none()
-    }
-
-    /// Returns true when there is a rate limit.
-    pub(crate) const fn has_rate(&self) -> bool {
-        self.rate.is_some()
-    }
-
     /// Bytes of a request to a server that takes up to `server`; with a rate limit few, so that it is kept
     /// evenly.
     pub(crate) fn request_bytes(&self, server: u32) -> u64 {
-        let evenly = self.rate.as_ref().map_or(u32::MAX, Limiter::request_bytes);
+        let evenly = self.rate.request_bytes();
         let user = self.bounds.limits.request_bytes.unwrap_or(u32::MAX);
         u64::from(server.min(user).min(evenly).max(1))
-    }
-
-    /// Returns true while the rate limit holds requests back.
-    pub(crate) const fn is_held_back(&self) -> bool {
-        self.wait_until.is_some()
-    }
-
-    pub(crate) const fn try_again(&mut self) {
-        self.wait_until = None;
     }
 
     pub(crate) const fn look_for_answers_at(&mut self, at: Option<Instant>) {
@@ -337,20 +244,7 @@ impl Flow {
 
     /// When something may go on although nothing has come.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        [self.wait_until, self.look_at].into_iter().flatten().min()
-    }
-
-    /// A server has dropped requests: fewer at a time from now on. Returns how many.
-    pub(crate) fn dropped(&mut self) -> usize {
-        let fewer = FEWER[(self.drops as usize).min(FEWER.len() - 1)];
-        self.drops = self.drops.saturating_add(1);
-        self.most_requests = self.most_requests.min(fewer);
-        self.most_requests
-    }
-
-    /// Returns how often requests were dropped.
-    pub(crate) const fn drops(&self) -> u32 {
-        self.drops
+        [self.rate.deadline(), self.look_at].into_iter().flatten().min()
     }
 
     /// Takes in the round-trip time that the kernel has measured for the connection.

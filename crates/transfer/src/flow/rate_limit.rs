@@ -43,6 +43,59 @@ impl Limiter {
     }
 }
 
+/// The rate limit of a copy, if it has one, and whether it holds requests back.
+#[derive(Debug)]
+pub(crate) struct RateLimit {
+    limiter: Option<Limiter>,
+    /// When the rate lets the next request pass.
+    wait_until: Option<Instant>,
+}
+
+impl RateLimit {
+    pub(crate) fn new(bits_per_second: Option<u64>, now: Instant) -> Self {
+        Self { limiter: bits_per_second.map(|rate| Limiter::new(rate, now)), wait_until: None }
+    }
+
+    /// Returns true when there is a limit.
+    pub(crate) const fn is_set(&self) -> bool {
+        self.limiter.is_some()
+    }
+
+    /// Returns true when a request may pass now; else notes when one may.
+    pub(crate) fn lets_pass(&mut self, now: Instant) -> bool {
+        let Some(limiter) = &mut self.limiter else { return true };
+        self.wait_until = limiter.wait(now);
+        self.wait_until.is_none()
+    }
+
+    /// Counts the bytes of a request.
+    pub(crate) fn spend(&mut self, bytes: u64) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.spend(bytes);
+        }
+    }
+
+    /// Bytes of a request at most, so that the rate is kept evenly.
+    pub(crate) fn request_bytes(&self) -> u32 {
+        self.limiter.as_ref().map_or(u32::MAX, Limiter::request_bytes)
+    }
+
+    /// Returns true while requests are held back.
+    pub(crate) const fn holds_back(&self) -> bool {
+        self.wait_until.is_some()
+    }
+
+    /// The time has come to ask again.
+    pub(crate) const fn try_again(&mut self) {
+        self.wait_until = None;
+    }
+
+    /// When a request may pass, while they are held back.
+    pub(crate) const fn deadline(&self) -> Option<Instant> {
+        self.wait_until
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

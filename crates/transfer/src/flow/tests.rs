@@ -23,11 +23,11 @@ fn answers_open_the_depth_up_to_its_limit() {
     };
     assert_eq!(fill(&mut flow), 16, "4 MiB to begin with");
     for _ in 0..1_000 {
-        flow.answered(chunk);
+        flow.in_flight.answered(chunk);
         flow.grow(chunk);
         fill(&mut flow);
     }
-    assert_eq!(flow.requests(), 256, "64 MiB in the end");
+    assert_eq!(flow.in_flight.requests(), 256, "64 MiB in the end");
 }
 
 /// A server that takes many requests.
@@ -42,7 +42,7 @@ fn server_that_stops_at_a_full_window_never_fills_it() {
         while flow.has_room(Servers { stops_at_full_window, ..KNOWN }) {
             flow.request(chunk);
         }
-        assert_eq!(flow.bytes, most);
+        assert_eq!(flow.in_flight.bytes(), most);
     }
 }
 
@@ -52,7 +52,7 @@ fn window_of_each_channel_bounds_a_server_that_stops() {
     while flow.has_room(Servers { stops_at_full_window: true, channels: 3, ..KNOWN }) {
         flow.request(32 << 10);
     }
-    assert_eq!(flow.bytes, 3 << 20);
+    assert_eq!(flow.in_flight.bytes(), 3 << 20);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn comparisons_share_the_bound_of_requests() {
             assert!(each * files <= most && (each + 1) * files > most, "{files}: {each} of {most}");
         }
         assert_eq!(flow.comparisons_of_each(1_000, 0, servers), 1, "each file goes on");
-        (0..most).for_each(|_| flow.compare());
+        (0..most).for_each(|_| flow.in_flight.compare());
         assert!(!flow.has_room(servers), "data wait for comparisons");
         flow.compared(false);
         assert!(flow.has_room(servers));
@@ -101,35 +101,19 @@ fn requests_grow_by_answers_and_are_bounded_for_each_channel() {
 fn dropped_requests_leave_fewer_of_everything() {
     let mut flow = Flow::new(bounds(), Instant::now());
     for most in [64, 8, 1, 1] {
-        assert_eq!(flow.dropped(), most);
+        assert_eq!(flow.drops.note(), most);
         let servers = Servers { channels: 4, ..KNOWN };
         assert_eq!((flow.max_requests(servers), flow.max_open(Some(10_000))), (most, most));
     }
-    assert_eq!(flow.drops(), 4);
-}
-
-#[test]
-fn files_opened_ahead_are_counted_once() {
-    let mut flow = Flow::new(bounds(), Instant::now());
-    let (mut one, mut other) = (0, 0);
-    flow.expect(&mut one, u64::MAX);
-    assert!(!flow.may_open());
-    // Its size turns out smaller.
-    flow.expect(&mut one, 1_000);
-    flow.expect(&mut other, 5);
-    assert!(flow.may_open());
-    flow.no_longer_ahead(&mut one, 600);
-    flow.no_longer_ahead(&mut one, 600);
-    flow.no_longer_ahead(&mut other, 5);
-    assert_eq!((one, other, flow.ahead), (0, 0, 0));
+    assert_eq!(flow.drops.times(), 4);
 }
 
 #[test]
 fn what_is_held_between_two_ends_counts_in_flight() {
     let mut flow = Flow::new(with(Limits { bytes_in_flight: 1_000, ..Limits::default() }), Instant::now());
-    flow.hold(1_000);
+    flow.in_flight.hold(1_000);
     assert!(!flow.has_room_up_to(10, false));
-    flow.let_go(1);
+    flow.in_flight.let_go(1);
     assert!(flow.has_room_up_to(10, false) && !flow.has_room_up_to(0, false));
 }
 
@@ -137,11 +121,11 @@ fn what_is_held_between_two_ends_counts_in_flight() {
 fn a_rate_holds_requests_back_until_its_time() {
     let now = Instant::now();
     let mut flow = Flow::new(with(Limits { bits_per_second: Some(8_000), ..Limits::default() }), now);
-    while flow.within_rate(now) {
+    while flow.rate.lets_pass(now) {
         flow.request(1_000);
     }
-    assert!(flow.is_held_back() && flow.has_rate());
+    assert!(flow.rate.holds_back() && flow.rate.is_set());
     let at = flow.next_deadline().expect("a time");
     assert!(at > now);
-    assert!(flow.within_rate(at) && !flow.is_held_back());
+    assert!(flow.rate.lets_pass(at) && !flow.rate.holds_back());
 }

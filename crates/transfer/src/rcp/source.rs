@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::changed::{Changed, Precision};
 use crate::end::{Info, Times};
-use crate::flow::Limiter;
+use crate::flow::RateLimit;
 use crate::names::{base_name, display_name, join};
 use crate::{Current, local, wording};
 
@@ -42,8 +42,7 @@ pub struct Source {
     events: VecDeque<Event>,
     failures: u64,
     next_id: u64,
-    limiter: Option<Limiter>,
-    wait_until: Option<Instant>,
+    rate: RateLimit,
     peer_gone: bool,
 }
 
@@ -86,7 +85,7 @@ impl Source {
     /// Will send `paths`.
     pub fn new(paths: Vec<Vec<u8>>, options: Options, now: Instant) -> Self {
         Self {
-            limiter: options.bits_per_second.map(|rate| Limiter::new(rate, now)),
+            rate: RateLimit::new(options.bits_per_second, now),
             options,
             paths: paths.into(),
             dirs: Vec::new(),
@@ -96,7 +95,6 @@ impl Source {
             events: VecDeque::new(),
             failures: 0,
             next_id: 0,
-            wait_until: None,
             peer_gone: false,
         }
     }
@@ -333,14 +331,10 @@ impl Source {
             }
             return true;
         }
-        let mut most = CHUNK;
-        if let Some(limiter) = &mut self.limiter {
-            self.wait_until = limiter.wait(now);
-            if self.wait_until.is_some() {
-                return false;
-            }
-            most = most.min(limiter.request_bytes() as usize);
+        if !self.rate.lets_pass(now) {
+            return false;
         }
+        let most = CHUNK.min(self.rate.request_bytes() as usize);
         let want = out.budget().min(most).min(usize::try_from(left).unwrap_or(usize::MAX));
         if want == 0 {
             return false;
@@ -350,9 +344,7 @@ impl Source {
             reservation.commit(read)
         });
         file.sent += sent as u64;
-        if let Some(limiter) = &mut self.limiter {
-            limiter.spend(sent as u64);
-        }
+        self.rate.spend(sent as u64);
         // A file that ended is found out by a read that gives nothing; the next one gives zeros.
         sent > 0 || file.fault.is_some()
     }
@@ -402,7 +394,7 @@ impl RcpRole for Source {
     }
 
     fn advance(&mut self, out: &mut dyn Output, now: Instant) {
-        self.wait_until = None;
+        self.rate.try_again();
         loop {
             self.handle_answers(now);
             if matches!(self.state, State::Next) {
@@ -436,7 +428,7 @@ impl RcpRole for Source {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.wait_until
+        self.rate.deadline()
     }
 
     fn failures(&self) -> u64 {

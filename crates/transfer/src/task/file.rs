@@ -100,7 +100,7 @@ impl File {
 
     /// It has `size` bytes, which are to be asked for or sent.
     pub(crate) fn expect_size(&mut self, size: u64, flow: &mut Flow) {
-        flow.expect(&mut self.queued.ahead, size);
+        flow.ahead.expect(&mut self.queued.ahead, size);
         self.requests.size = size;
     }
 

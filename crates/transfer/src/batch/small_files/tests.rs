@@ -79,10 +79,10 @@ fn large_files_and_files_of_other_directions_go_the_ordinary_way() {
 #[test]
 fn files_of_a_lost_channel_go_the_ordinary_way_and_are_counted_once() {
     let (mut copy, key) = Copy::sent();
-    assert_eq!((copy.progress.bytes_found, copy.flow.requests()), (20, 1));
+    assert_eq!((copy.progress.bytes_found, copy.flow.in_flight.requests()), (20, 1));
     let ended = copy.files().lost(key).expect("the batch");
     assert!(ended.files.iter().all(|end| matches!(end, SmallEnd::Alone(small) if small.item.alone)));
-    assert_eq!((ended.files.len(), copy.progress.bytes_found, copy.flow.requests()), (2, 0, 0));
+    assert_eq!((ended.files.len(), copy.progress.bytes_found, copy.flow.in_flight.requests()), (2, 0, 0));
     assert!(copy.files().lost(key).is_none(), "it has ended");
 }
 
@@ -98,7 +98,7 @@ fn answers_that_are_about_other_files_are_failures_of_all() {
         let ended = copy.files().answered(key, outcome).expect("the batch");
         let failed = |end: &SmallEnd| matches!(end, SmallEnd::Failed(_, FailedStep::ReadSource, _));
         assert!(ended.files.len() == 2 && ended.files.iter().all(failed), "{shown}");
-        assert!(copy.batches.is_empty() && copy.flow.requests() == 0, "{shown}");
+        assert!(copy.batches.is_empty() && copy.flow.in_flight.requests() == 0, "{shown}");
     }
 }
 

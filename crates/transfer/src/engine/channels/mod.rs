@@ -50,7 +50,7 @@ impl Engine {
             have: self.parts.ends.channels.count(),
             channels: self.parts.options.limits.channels,
             window_grows: first.is_some_and(|remote| remote.session().supports(extension::PUT_FILES)),
-            rate_limited: self.parts.flow.has_rate(),
+            rate_limited: self.parts.flow.rate.is_set(),
         };
         let wanted = self.parts.channels.ask_for_more(demand);
         if wanted > 0 {

@@ -16,7 +16,7 @@ impl Scheduler<'_> {
 
     /// Gives back what a file that was taken out still holds.
     pub(in crate::engine) fn drop_file(&mut self, mut file: File) {
-        self.parts.flow.expect(&mut file.queued.ahead, 0);
+        self.parts.flow.ahead.expect(&mut file.queued.ahead, 0);
         for (side, handle) in [(Side::Source, file.handles.source), (Side::Target, file.handles.target)] {
             if let Some(handle) = handle {
                 self.parts.ends.start(side, Op::Close(handle), Token::Nothing);

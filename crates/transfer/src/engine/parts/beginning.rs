@@ -51,7 +51,7 @@ impl Parts {
     pub(in crate::engine) fn may_begin_item(&mut self) -> bool {
         let worth = self.flow.worth_open(self.progress.ids(), self.ends.channels_up());
         self.tasks.files.len() < self.flow.max_open(self.ends.fewest_handles()).min(worth)
-            && self.flow.may_open()
+            && self.flow.ahead.may_open()
             && self.sync.comparisons.has_room()
             && self.small_files().have_room()
     }

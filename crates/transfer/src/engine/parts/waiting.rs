@@ -75,7 +75,7 @@ impl Parts {
         let to_send = self.ends.channels.is_first_unfinished() || !self.tasks.sending.is_empty();
         if upload && no_room && to_send {
             self.progress.begin_wait(Wait::Window, now);
-        } else if self.flow.requests() > 0 && (!upload || !self.room_in_flight()) {
+        } else if self.flow.in_flight.requests() > 0 && (!upload || !self.room_in_flight()) {
             self.progress.begin_wait(Wait::Answers, now);
         }
     }
