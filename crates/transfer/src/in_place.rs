@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of};
 use crate::ends::Ends;
-use crate::item::Item;
+use crate::item::{BackupState, Item};
 use crate::report::Reporter;
 use crate::table::{Key, Table};
 use crate::target_facts::UncommonOpens;
@@ -84,8 +84,8 @@ impl Targets<'_> {
     fn is_not_continued(&self, item: &Item) -> bool {
         let replaces = self.options.placing.resume && self.direction == Direction::Download;
         replaces
-            && item.fresh
-            && !item.again
+            && item.retry.fresh
+            && !item.retry.was_wrong
             && matches!(
                 local::perform(Op::Stat(&item.target)),
                 Ok(Done::Info(Info { kind: Kind::File, size: Some(1..), .. }))
@@ -163,7 +163,7 @@ impl Targets<'_> {
         let foreign = self.ends.is_foreign(Side::Target);
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let new = file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created);
-        if !foreign || new || file.item.emptied || file.faults.failed || file.taken.kept > 0 {
+        if !foreign || new || file.item.retry.emptied || file.faults.failed || file.taken.kept > 0 {
             return false;
         }
         file.outstanding += 1;
@@ -178,8 +178,8 @@ impl Targets<'_> {
             return TargetNext::Wait;
         };
         if let Ok(Done::Info(Info { kind: Kind::File | Kind::Unknown, size: Some(size), .. })) = outcome {
-            file.item.emptied = *size > file.requests.size;
-            file.handles.told = if file.item.emptied { 0 } else { *size };
+            file.item.retry.emptied = *size > file.requests.size;
+            file.handles.told = if file.item.retry.emptied { 0 } else { *size };
         }
         // OPEN alone is timed as one round trip.
         file.started = self.now;
@@ -188,7 +188,7 @@ impl Targets<'_> {
 
     fn open_for(&mut self, key: Key, access: Access) -> TargetNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
-        if file.item.backed_up == Some(false) {
+        if file.item.sync.backup == BackupState::Due {
             let fault =
                 Fault::other("the existing file cannot be replaced by a rename, so there would be no backup");
             return TargetNext::Failed(FailedStep::OpenTarget, fault);
@@ -203,7 +203,7 @@ impl Targets<'_> {
         let op = match (self.ends.target.is_some(), access) {
             (true, Access::WriteOnly) => Op::OpenWriteOnly { path, mode },
             (true, Access::Emptied) => Op::OpenEmptied { path, mode },
-            (true, Access::ReadWrite) if item.emptied => Op::OpenEmptied { path, mode },
+            (true, Access::ReadWrite) if item.retry.emptied => Op::OpenEmptied { path, mode },
             (false, _) if self.options.placing.resume => Op::OpenContinued { path, mode },
             _ => Op::OpenWrite { path, mode },
         };
@@ -214,8 +214,8 @@ impl Targets<'_> {
     /// Takes the answer to OPEN.
     pub(crate) fn opened(&mut self, key: Key, outcome: Outcome) -> TargetNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return TargetNext::Wait };
-        let scp_like =
-            file.item.emptied || matches!(file.state, State::Opening(Opening::InPlace(Access::Emptied)));
+        let scp_like = file.item.retry.emptied
+            || matches!(file.state, State::Opening(Opening::InPlace(Access::Emptied)));
         if !scp_like {
             self.ends.facts.uncommon_opens.note(&outcome);
         }
@@ -257,7 +257,7 @@ impl Targets<'_> {
             return TargetNext::Wait;
         }
         let goes_on =
-            self.options.placing.resume && self.direction == Direction::Download && !file.item.fresh;
+            self.options.placing.resume && self.direction == Direction::Download && !file.item.retry.fresh;
         let there = file.handles.old_size.filter(|_| goes_on);
         if let Some(there) = there
             && let Some(next) = self.resume_behind(key, there)
@@ -395,7 +395,7 @@ mod tests {
         assert!(matches!(host.file().state, State::Probing(_)), "it is asked how long it is");
         let long = Info { kind: Kind::File, size: Some(101), ..Info::UNKNOWN };
         host.targets(Direction::Upload).old_size_came(key, &Ok(Done::Info(long)));
-        assert!(host.file().item.emptied);
+        assert!(host.file().item.retry.emptied);
         let denied = || Err(Fault::other("Permission denied"));
         let next = host.targets(Direction::Upload).opened(key, denied());
         assert!(matches!(next, TargetNext::Wait));
@@ -408,8 +408,8 @@ mod tests {
     fn without_a_backup_nothing_is_written_over() {
         let mut host = Host::new(Direction::Upload, b"f", Options::default());
         let key = host.key;
-        host.file().item.backed_up = Some(false);
-        host.file().item.emptied = true;
+        host.file().item.sync.backup = BackupState::Due;
+        host.file().item.retry.emptied = true;
         assert!(matches!(
             host.targets(Direction::Upload).open(key),
             TargetNext::Failed(FailedStep::OpenTarget, _)

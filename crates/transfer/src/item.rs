@@ -14,14 +14,23 @@ pub(crate) struct Item {
     pub(crate) parent: Option<Key>,
     /// Reached through a symbolic link (or named on the command line, which may be one).
     pub(crate) linked: bool,
+    /// Not in a batch: an earlier batch may still be working on it.
+    pub(crate) alone: bool,
+    /// Other names of it wait for its copy.
+    pub(crate) leads: bool,
+    pub(crate) retry: Retry,
+    pub(crate) sync: ItemSync,
+}
+
+/// How a file is copied this time, by what earlier attempts have shown. Default: the first attempt.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Retry {
     /// The copy turned out wrong once and is made again.
-    pub(crate) again: bool,
+    pub(crate) was_wrong: bool,
     /// The target's end permits no rename: it is written under its final name.
     pub(crate) in_place: bool,
     /// Its part file gets a random name: another copy took the one that follows from the names.
     pub(crate) own_name: bool,
-    /// Not in a batch: an earlier batch may still be working on it.
-    pub(crate) alone: bool,
     /// An existing copy is not continued, because it may be wrong.
     pub(crate) fresh: bool,
     /// What is there goes when it is opened: the server did not cut what is longer than the copy, or
@@ -31,22 +40,45 @@ pub(crate) struct Item {
     pub(crate) redone: u8,
     /// The target denied all WRITEs of it before it was emptied.
     pub(crate) denied: bool,
-    /// Other names of it wait for its copy.
-    pub(crate) leads: bool,
-    /// Entry of the target under its name; looked up only by [`crate::TreeSync`].
+}
+
+impl Retry {
+    /// Returns true where the item was not begun before.
+    pub(crate) const fn is_first(self) -> bool {
+        !self.was_wrong && !self.in_place && !self.fresh
+    }
+}
+
+/// What [`crate::TreeSync`] has found at the target of an item, and what it has decided. Default: nothing
+/// yet.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ItemSync {
+    /// Entry of the target under the item's name.
     pub(crate) there: TargetEntry,
-    /// It was compared with `there`, and is to be copied.
+    /// The item was compared with `there`, and is to be copied.
     pub(crate) compared: bool,
-    /// The existing file goes to the backups before the copy gets its name; true once it has been moved.
-    pub(crate) backed_up: Option<bool>,
+    pub(crate) backup: BackupState,
 }
 
 /// The target's entry under a name, as far as it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum TargetEntry {
+    #[default]
     Unknown,
     Nothing,
     Found(Info),
+}
+
+/// What becomes of the existing file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum BackupState {
+    /// It is replaced.
+    #[default]
+    Unwanted,
+    /// It goes to the backups before the copy gets its name.
+    Due,
+    /// It was moved there.
+    Made,
 }
 
 impl Item {
@@ -65,18 +97,10 @@ impl Item {
             info,
             parent: None,
             linked: true,
-            again: false,
-            in_place: false,
-            own_name: false,
             alone: false,
-            fresh: false,
-            emptied: false,
-            redone: 0,
-            denied: false,
             leads: false,
-            there: TargetEntry::Unknown,
-            compared: false,
-            backed_up: None,
+            retry: Retry::default(),
+            sync: ItemSync::default(),
         }
     }
 }

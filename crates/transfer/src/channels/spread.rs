@@ -198,7 +198,7 @@ impl Spread<'_> {
         // All that was sent is confirmed, so the file is as long at least; one that was empty is no longer.
         let file = self.tasks.files.get(key);
         let least = file.map_or(1, |file| file.taken.prefix.max(1));
-        let most = file.filter(|file| file.item.emptied).map_or(u64::MAX, |file| file.requests.next);
+        let most = file.filter(|file| file.item.retry.emptied).map_or(u64::MAX, |file| file.requests.next);
         let remains = match outcome {
             Ok(Done::Info(info)) => match info.size {
                 Some(size) if size < least || size > most => Remains::Empty,

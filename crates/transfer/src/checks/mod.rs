@@ -263,7 +263,7 @@ impl Checks<'_> {
             Found::Part => {}
             Found::InPlace => {
                 file.state = State::Opened(Target::InPlace);
-                if check.unreadable && file.item.redone == 0 {
+                if check.unreadable && file.item.retry.redone == 0 {
                     return CheckNext::Emptied;
                 }
                 if self.direction == Direction::Download {
@@ -278,7 +278,7 @@ impl Checks<'_> {
             }
             Found::ToContinue => {
                 file.state = State::Opening(Opening::InPlace(Access::Compared));
-                if check.unreadable && file.item.redone == 0 {
+                if check.unreadable && file.item.retry.redone == 0 {
                     return CheckNext::Emptied;
                 }
                 self.report_kept(key);

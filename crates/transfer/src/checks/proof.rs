@@ -87,7 +87,7 @@ impl Checks<'_> {
         let wanted =
             if self.direction == Direction::Relay { file.relay.write_at } else { file.requests.next };
         match info.size {
-            Some(size) if size > wanted && !file.item.emptied => {
+            Some(size) if size > wanted && !file.item.retry.emptied => {
                 // A file that is too long is worthless under either name.
                 file.faults.failed = true;
                 file.faults.too_long = true;

@@ -39,7 +39,7 @@ impl Scheduler<'_> {
         let several = self.parts.options.keep.hard_links
             && info.kind == Kind::File
             && info.links.is_some_and(|links| links > 1)
-            && !file.item.again;
+            && !file.item.retry.was_wrong;
         let Some(identity) = info.identity.filter(|_| several && !file.item.leads) else { return false };
         if !self.parts.ends.target_has_hard_links() {
             let text = "the server makes no hard links: each name becomes a file of its own";

@@ -114,16 +114,11 @@ impl Scheduler<'_> {
     }
 
     fn begin_item(&mut self, item: Item) {
-        if self.parts.options.reporting.begun
-            && item.parent.is_none()
-            && !item.again
-            && !item.in_place
-            && !item.fresh
-        {
+        if self.parts.options.reporting.begun && item.parent.is_none() && item.retry.is_first() {
             let (source, target) = (item.source.clone(), item.target.clone());
             self.parts.report.event(Event::Started { source, target });
         }
-        if self.parts.options.tree_sync.is_some() && !item.compared {
+        if self.parts.options.tree_sync.is_some() && !item.sync.compared {
             let terms = Terms::new(&self.parts.options, &self.parts.ends);
             self.parts.sync.comparisons.begin(item, &self.parts.plan.target, &terms);
             return self.carry_out_comparisons();

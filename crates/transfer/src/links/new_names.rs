@@ -9,7 +9,7 @@ use lh_sftp::link_order::{Known, LinkOrder};
 use lh_sftp::link_trial::{Answer, Failure, Step, Trial, Verdict};
 
 use crate::end::{Change, Done, Fault, FaultKind, Kind, Outcome, fault_of, path_of};
-use crate::item::{Item, TargetEntry};
+use crate::item::{BackupState, Item, TargetEntry};
 use crate::links::shared::Original;
 use crate::table::{Key, Table};
 use crate::task::place::part_name;
@@ -152,7 +152,7 @@ impl NewNames {
 
     /// Makes `item` another name of `original`.
     pub(crate) fn begin_hard(&mut self, id: u64, item: Item, original: Original) {
-        let replaced = (item.backed_up == Some(false)).then(|| item.target.clone());
+        let replaced = (item.sync.backup == BackupState::Due).then(|| item.target.clone());
         let key = self.names.insert(Name { id, item, what: What::Hard(original) });
         match replaced {
             Some(target) => self.actions.push_back(NameAction::BackUp(key, target)),
@@ -232,7 +232,7 @@ impl NewNames {
             (NameStep::Read, outcome) => match path_of(outcome) {
                 Ok(to) => {
                     name.what = What::Symlink(to);
-                    match name.item.there {
+                    match name.item.sync.there {
                         // A server that does not know the order of the two strings could guess that the other
                         // one is the link.
                         TargetEntry::Found(_) => self.make_beside(key),

@@ -1,6 +1,7 @@
 //! Acts on what the target's end says about the place of a file.
 
 use crate::end::{AsFound, Change, Done, FaultKind, Op, Outcome, fault_of, path_of};
+use crate::item::BackupState;
 use crate::place::{PartFiles, PlaceNext};
 use crate::table::Key;
 use crate::target_facts::UncommonOpens;
@@ -54,7 +55,7 @@ impl PartFiles<'_> {
                 return self.on_rename(key, step, outcome);
             }
             PlaceStep::Backup => match outcome {
-                Ok(_) => file.item.backed_up = Some(true),
+                Ok(_) => file.item.sync.backup = BackupState::Made,
                 outcome => return PlaceNext::Failed(FailedStep::PlaceTarget, fault_of(outcome)),
             },
             PlaceStep::Discard => {

@@ -2,6 +2,7 @@
 
 use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::item::BackupState;
 use crate::local;
 use crate::names::display_name;
 use crate::place::{PartFiles, PlaceNext};
@@ -53,7 +54,7 @@ impl PartFiles<'_> {
             self.ends.answer((Token::File(key, FileStep::Place(step)), Err(fault)));
             return true;
         }
-        if matches!(step, PlaceStep::Rename) && file.item.backed_up == Some(false) {
+        if matches!(step, PlaceStep::Rename) && file.item.sync.backup == BackupState::Due {
             self.backups.back_up(self.ends, &self.plan.target, target, Replaced::ByFile(key));
             return true;
         }
@@ -94,12 +95,16 @@ impl PartFiles<'_> {
                 let token = Token::File(key, FileStep::Place(PlaceStep::RemoveOld));
                 self.ends.start(Side::Target, Op::Remove(&file.item.target), token);
             }
-            (_, Err(fault)) if forbidden && file.item.backed_up.is_none() => self.take_back(key, &fault),
-            (PlaceStep::Rename, Err(fault)) if fault.kind == FaultKind::NotFound && !file.item.own_name => {
+            (_, Err(fault)) if forbidden && file.item.sync.backup == BackupState::Unwanted => {
+                self.take_back(key, &fault);
+            }
+            (PlaceStep::Rename, Err(fault))
+                if fault.kind == FaultKind::NotFound && !file.item.retry.own_name =>
+            {
                 self.taken(key);
             }
             (_, Err(fault)) => {
-                if file.item.backed_up == Some(true) && fault.kind != FaultKind::Lost {
+                if file.item.sync.backup == BackupState::Made && fault.kind != FaultKind::Lost {
                     self.backups.restore(self.ends, &self.plan.target, &file.item.target);
                 }
                 return PlaceNext::Failed(FailedStep::PlaceTarget, fault);

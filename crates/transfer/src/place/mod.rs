@@ -90,7 +90,7 @@ impl PartFiles<'_> {
             return PlaceNext::InPlace;
         }
         // What has the final name is to be continued; for an upload the server was asked before.
-        let goes_on = self.options.placing.resume && !file.item.fresh;
+        let goes_on = self.options.placing.resume && !file.item.retry.fresh;
         if goes_on && local::perform(Op::Lstat(&file.item.target)).is_ok() {
             return PlaceNext::InPlace;
         }
@@ -102,11 +102,11 @@ impl PartFiles<'_> {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
             return PlaceNext::Wait;
         };
-        if !self.options.placing.atomic || file.item.in_place || self.ends.facts.renames_barred {
+        if !self.options.placing.atomic || file.item.retry.in_place || self.ends.facts.renames_barred {
             return PlaceNext::InPlace;
         }
         let target = file.item.target.clone();
-        if file.item.own_name {
+        if file.item.retry.own_name {
             file.place.tag = None;
             return self.open_under_own_name(key);
         }
@@ -126,7 +126,7 @@ impl PartFiles<'_> {
         let Some(File { item, .. }) = self.tasks.files.get(key) else { return false };
         let new = item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created);
         let known = self.leftovers.may_be_done(item) || self.leftovers.may_have_part(item);
-        new && !known && item.redone == 0 && self.ends.facts.overwriting != Overwriting::Never
+        new && !known && item.retry.redone == 0 && self.ends.facts.overwriting != Overwriting::Never
     }
 
     /// Asks what is under the final name, and what under ours beside it.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use lh_sftp::extended_attrs::Xattrs;
 
 use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of, path_of};
-use crate::item::{Item, TargetEntry};
+use crate::item::{BackupState, Item, TargetEntry};
 use crate::sync::terms::Terms;
 use crate::sync::verdict::{CompareRules, Verdict};
 use crate::table::{Key, Table};
@@ -150,7 +150,7 @@ impl Comparisons {
             Kind::File => item.info.size.is_none() || item.info.times.is_none(),
             Kind::Dir | Kind::Special => false,
         };
-        let unseen = item.there == TargetEntry::Unknown;
+        let unseen = item.sync.there == TargetEntry::Unknown;
         // The target itself is where it was told to be; below it no link is followed.
         let look = if item.target == top { Request::Stat } else { Request::Lstat };
         let key = self.insert(item);
@@ -220,7 +220,7 @@ impl Comparisons {
         if *failed || self.stopped {
             return self.leave_out(key);
         }
-        let TargetEntry::Found(there) = item.there else { return self.copy(key) };
+        let TargetEntry::Found(there) = item.sync.there else { return self.copy(key) };
         match self.rules.verdict(&item.info, &there, terms.times_are_full) {
             Verdict::Copy => self.copy(key),
             Verdict::ClearWay => self.clear_way(key),
@@ -262,14 +262,14 @@ impl Comparisons {
 
     fn copy(&mut self, key: Key) {
         let Some(Compare { mut item, .. }) = self.items.remove(key) else { return };
-        item.compared = true;
+        item.sync.compared = true;
         let mut stays = false;
-        if let TargetEntry::Found(there) = item.there {
+        if let TargetEntry::Found(there) = item.sync.there {
             // Written in place it would change under its other names, too.
             item.alone |= there.links.is_some_and(|links| links > 1);
             if self.rules.backs_up && there.kind != Kind::Dir {
                 item.alone = true;
-                item.backed_up = Some(false);
+                item.sync.backup = BackupState::Due;
             }
             // Only its own attributes are looked at.
             stays = item.info.kind == Kind::Dir && there.kind == Kind::Dir;
@@ -284,7 +284,7 @@ impl Comparisons {
     fn same_file(&mut self, key: Key, terms: &Terms) {
         let Some(Compare { item, .. }) = self.items.get(key) else { return };
         let several = self.rules.keeps_hard_links && item.info.links.is_some_and(|links| links > 1);
-        match (item.there, item.info.identity) {
+        match (item.sync.there, item.info.identity) {
             (TargetEntry::Found(there), Some(identity)) if several && !self.rules.dry_run => {
                 let (item, there) = (Box::new(item.clone()), there.identity);
                 self.steps.push_back(CompareStep::Link { key, item, identity, there });
@@ -296,7 +296,7 @@ impl Comparisons {
     /// The target equals the source; only its attributes may differ.
     fn unchanged(&mut self, key: Key, terms: &Terms) {
         let Some(Compare { item, links: [link, _], .. }) = self.items.get(key) else { return };
-        let TargetEntry::Found(_) = item.there else { return self.copy(key) };
+        let TargetEntry::Found(_) = item.sync.there else { return self.copy(key) };
         let (info, link) = (item.info, link.clone());
         let (source, target) = (item.source.clone(), item.target.clone());
         self.steps.push_back(CompareStep::Unchanged { source, target, info, link });
@@ -313,7 +313,7 @@ impl Comparisons {
     /// Gives an unchanged file the attributes that it should have and has not.
     fn mend(&mut self, key: Key, terms: &Terms) {
         let Some(compare) = self.items.get_mut(key) else { return };
-        let (TargetEntry::Found(there), false) = (compare.item.there, compare.failed) else {
+        let (TargetEntry::Found(there), false) = (compare.item.sync.there, compare.failed) else {
             return self.leave_out(key);
         };
         let xattrs = match std::mem::take(&mut compare.xattrs) {
@@ -383,9 +383,9 @@ impl Compare {
                 let source = self.item.source.clone();
                 return Some(CompareStep::Failed(FailedStep::StatSource, source, fault_of(outcome)));
             }
-            (SyncStep::Target, Ok(Done::Info(info))) => self.item.there = TargetEntry::Found(info),
+            (SyncStep::Target, Ok(Done::Info(info))) => self.item.sync.there = TargetEntry::Found(info),
             // A target that cannot be looked at may still be writable: OPEN decides.
-            (SyncStep::Target, _) | (SyncStep::Cleared, Ok(_)) => self.item.there = TargetEntry::Nothing,
+            (SyncStep::Target, _) | (SyncStep::Cleared, Ok(_)) => self.item.sync.there = TargetEntry::Nothing,
             (SyncStep::SourceLink, outcome) => self.links[0] = path_of(outcome).ok(),
             (SyncStep::TargetLink, outcome) => self.links[1] = path_of(outcome).ok(),
             (SyncStep::Cleared, outcome) => {

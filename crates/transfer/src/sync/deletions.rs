@@ -378,8 +378,8 @@ impl Deletions {
                 self.go_on(above);
             }
             Some(Parent::Item(mut item)) => {
-                item.there = TargetEntry::Nothing;
-                item.compared = true;
+                item.sync.there = TargetEntry::Nothing;
+                item.sync.compared = true;
                 self.steps.push_back(DeletionStep::Copy(*item));
             }
             None => {}

@@ -93,22 +93,22 @@ impl File {
     /// Returns the item to copy again, because this copy is wrong or cannot get its name.
     pub(crate) fn copied_again(&self) -> Option<Item> {
         let Faults { undone, too_long, .. } = self.faults;
-        let again = (self.place.corrupt && !self.item.again)
-            || (self.place.barred && !self.item.in_place)
+        let mut retry = self.item.retry;
+        let again = (self.place.corrupt && !retry.was_wrong)
+            || (self.place.barred && !retry.in_place)
             || self.place.taken
             || undone
-            || (too_long && !self.item.emptied);
+            || (too_long && !retry.emptied);
         if !again {
             return None;
         }
-        let mut item = self.item.clone();
-        item.again |= self.place.corrupt;
-        item.in_place |= self.place.barred;
-        item.own_name |= self.place.taken;
-        item.fresh |= self.place.corrupt || self.place.taken || undone || too_long;
-        item.emptied |= undone || too_long;
-        item.redone += u8::from(undone);
-        Some(item)
+        retry.was_wrong |= self.place.corrupt;
+        retry.in_place |= self.place.barred;
+        retry.own_name |= self.place.taken;
+        retry.fresh |= self.place.corrupt || self.place.taken || undone || too_long;
+        retry.emptied |= undone || too_long;
+        retry.redone += u8::from(undone);
+        Some(Item { retry, ..self.item.clone() })
     }
 
     /// Returns the fate of the part file.
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::end::Info;
-    use crate::item::Item;
+    use crate::item::{Item, Retry};
     use crate::task::state::{Closed, Closing, Copying, State, Target};
 
     /// A file of 100 bytes that grows under a part file's name; 40 bytes are there.
@@ -234,29 +234,31 @@ mod tests {
 
     #[test]
     fn what_turned_out_wrong_is_copied_once_more_in_another_way() {
+        let again = |file: &File| file.copied_again().expect("a copy").retry;
         assert!(file().copied_again().is_none());
         let mut wrong = file();
         wrong.place.corrupt = true;
-        let item = wrong.copied_again().expect("a copy");
-        assert!(item.again && item.fresh && !item.emptied && !item.in_place);
-        wrong.item.again = true;
+        let Retry { was_wrong, fresh, emptied, in_place, .. } = again(&wrong);
+        assert!(was_wrong && fresh && !emptied && !in_place);
+        wrong.item.retry.was_wrong = true;
         assert!(wrong.copied_again().is_none(), "not twice");
         let mut barred = file();
         barred.place.barred = true;
-        let item = barred.copied_again().expect("a copy");
-        assert!(item.in_place && !item.again && !item.fresh);
+        let Retry { was_wrong, fresh, in_place, .. } = again(&barred);
+        assert!(in_place && !was_wrong && !fresh);
         let mut taken = file();
         taken.place.taken = true;
-        let item = taken.copied_again().expect("a copy");
-        assert!(item.own_name && item.fresh && !item.in_place && !item.emptied);
+        let Retry { own_name, fresh, emptied, in_place, .. } = again(&taken);
+        assert!(own_name && fresh && !in_place && !emptied);
         let mut undone = file();
         undone.faults.undone = true;
-        let item = undone.copied_again().expect("a copy");
-        assert_eq!((item.fresh, item.emptied, item.redone), (true, true, 1));
+        let Retry { fresh, emptied, redone, .. } = again(&undone);
+        assert_eq!((fresh, emptied, redone), (true, true, 1));
         let mut long = file();
         long.faults.too_long = true;
-        assert!(long.copied_again().is_some_and(|item| item.emptied && item.redone == 0));
-        long.item.emptied = true;
+        let Retry { emptied, redone, .. } = again(&long);
+        assert!(emptied && redone == 0);
+        long.item.retry.emptied = true;
         assert!(long.copied_again().is_none(), "it was emptied already");
     }
 

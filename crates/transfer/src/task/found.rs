@@ -126,7 +126,7 @@ impl FoundRules {
 
 /// Returns true if existing data of this very source may become part of the copy.
 fn may_continue(file: &File) -> bool {
-    file.place.tag.is_some() && !file.item.fresh
+    file.place.tag.is_some() && !file.item.retry.fresh
 }
 
 #[cfg(test)]
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(local.after_probe(&file, &found(3), &noted, || false), AfterProbe::Open(AsFound::Kept));
         // What is to be copied anew is not, also where the journal has noted a part of it.
         let mut again = file;
-        again.item.fresh = true;
+        again.item.retry.fresh = true;
         let fresh = AfterProbe::Open(AsFound::Fresh);
         assert_eq!(RULES.after_probe(&again, &found(3), &noted, || true), fresh);
         again.place.old = Some(Info { size: Some(7), ..again.item.info });

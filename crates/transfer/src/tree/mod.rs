@@ -210,7 +210,7 @@ impl Dir {
 
     /// The target had the directory, and nothing in it or of it is changed.
     pub(crate) fn stays_as_it_is(&self, change: Change, full: bool) -> bool {
-        let TargetEntry::Found(there) = self.item.there else { return false };
+        let TargetEntry::Found(there) = self.item.sync.there else { return false };
         let same_mode =
             change.mode.is_none_or(|mode| there.mode.is_some_and(|old| old & 0o1777 == mode & 0o1777));
         let same_times = match (change.times, there.times) {

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use crate::end::{Entry, Kind};
-use crate::item::{Item, TargetEntry};
+use crate::item::{Item, ItemSync, TargetEntry};
 use crate::names::{base_name, join};
 use crate::table::{Key, Table};
 use crate::tree::{Dir, Waiting};
@@ -220,7 +220,10 @@ fn child(key: Key, dir: &mut Dir, entry: Entry) -> Item {
     Item {
         parent: Some(key),
         linked: entry.info.kind != Kind::Dir,
-        there: found.map_or(dir.at_target.there_else, TargetEntry::Found),
+        sync: ItemSync {
+            there: found.map_or(dir.at_target.there_else, TargetEntry::Found),
+            ..ItemSync::default()
+        },
         ..Item::top(join(&dir.item.source, &entry.name), join(&dir.item.target, &entry.name), entry.info)
     }
 }
@@ -282,7 +285,7 @@ mod tests {
         tree.dirs.get_mut(key).expect("it").at_target.there.insert(b"old"[..].into(), there);
         for (name, expected) in [("old", TargetEntry::Found(there)), ("new", TargetEntry::Nothing)] {
             let (from, item) = tree.next_file().expect("a file");
-            assert_eq!((from, item.parent, item.there), (Some(key), Some(key), expected));
+            assert_eq!((from, item.parent, item.sync.there), (Some(key), Some(key), expected));
             assert_eq!(item.target, format!("to/d/{name}").into_bytes());
         }
     }

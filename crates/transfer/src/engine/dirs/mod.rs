@@ -27,7 +27,7 @@ impl Scheduler<'_> {
         let above = item.parent.and_then(|parent| self.parts.tree.dirs.get(parent)).map(|dir| &dir.relative);
         let relative = above.map_or_else(Vec::new, |above| join(above, crate::base_name(&item.source)));
         let presumed = self.parts.presumes(&item);
-        let stays = is_directory(item.there);
+        let stays = is_directory(item.sync.there);
         let compares = self.parts.options.tree_sync.is_some();
         let mut dir = Dir::new(item, relative, compares);
         (dir.making.ready, dir.making.presumed, dir.listing.real) = (presumed || stays, presumed, real);

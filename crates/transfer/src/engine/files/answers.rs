@@ -258,7 +258,7 @@ impl Scheduler<'_> {
         let Some(file) = self.parts.tasks.files.get_mut(key) else { return };
         if self.parts.options.placing.resume
             && self.parts.plan.direction == Direction::Upload
-            && !file.item.fresh
+            && !file.item.retry.fresh
         {
             file.outstanding += 1;
             let target = file.item.target.clone();

@@ -82,7 +82,7 @@ impl Parts {
             Ok(Done::Info(info)) if matches!(info.kind, Kind::Dir | Kind::Unknown) => {
                 dir.making.ready = true;
                 if dir.at_target.comparing.is_some() {
-                    dir.item.there = TargetEntry::Found(info);
+                    dir.item.sync.there = TargetEntry::Found(info);
                     self.tree.list_target(key, &mut self.ends);
                 }
                 // Another process has made it.

@@ -49,12 +49,12 @@ impl Parts {
     pub(in crate::engine) fn found_wrong(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.corrupt = true;
-        if file.item.again && file.state.closed().is_some_and(|closed| closed.changed.is_some()) {
+        if file.item.retry.was_wrong && file.state.closed().is_some_and(|closed| closed.changed.is_some()) {
             let fault =
                 Fault::other("the source does not stay as it is while it is copied; nothing was verified");
             return self.file_failed(key, FailedStep::VerifyTarget, &fault);
         }
-        if file.item.again {
+        if file.item.retry.was_wrong {
             let why = match file.place.growing() {
                 Some(_) => "what was written is not what was sent, twice; nothing was put in its place",
                 None => "what was written is not what was sent, twice",
@@ -72,7 +72,7 @@ impl Parts {
     /// Copies a file from its start again, because its target is worthless for the reason `why`.
     pub(in crate::engine) fn copy_again(&mut self, key: Key, why: &str) {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
-        if file.item.redone >= MOST_REDONE {
+        if file.item.retry.redone >= MOST_REDONE {
             let path = display_name(&file.item.target);
             let text = format!("\"{path}\" is not copied: {why}, again and again");
             return self.file_failed_with(key, text);
@@ -95,12 +95,12 @@ impl Parts {
         let several = file.handles.on_channels.iter().any(|one| matches!(one, OnChannel::Open(_)));
         let continued = file.place.continued || file.taken.kept > 0;
         let takes_nothing = denied && file.taken.confirmed == 0;
-        let redone = file.item.redone > 0;
+        let redone = file.item.retry.redone > 0;
         // The previous content of the final name is not emptied on a guess, unless all of it is written anew.
         let may_empty = file.place.part.is_some() || file.taken.kept == 0;
         let in_order = continued || several;
         let to_emptied = takes_nothing && self.ends.facts.overwriting != Overwriting::Forbidden;
-        if takes_nothing && redone && file.item.denied {
+        if takes_nothing && redone && file.item.retry.denied {
             self.ends.facts.overwriting.note(false);
         }
         if !may_be_order || redone || !may_empty || !(in_order || to_emptied) {
@@ -111,7 +111,7 @@ impl Parts {
         let what = if in_order {
             "in the middle of a file"
         } else {
-            file.item.denied = true;
+            file.item.retry.denied = true;
             self.ends.facts.overwriting.doubt();
             "to a file that it has not emptied"
         };
@@ -125,8 +125,8 @@ impl Parts {
     /// The target has taken a WRITE.
     pub(in crate::engine) fn write_taken(&mut self, key: Key) {
         let overwriting = &mut self.ends.facts.overwriting;
-        if *overwriting == Overwriting::Doubted
-            && self.tasks.files.get(key).is_some_and(|file| file.item.denied && file.item.redone > 0)
+        let retry = self.tasks.files.get(key).map(|file| file.item.retry);
+        if *overwriting == Overwriting::Doubted && retry.is_some_and(|retry| retry.denied && retry.redone > 0)
         {
             overwriting.note(true);
         }

@@ -1,6 +1,7 @@
 //! Steps of making links and names, one answer after the other.
 
 use crate::end::{Info, Times};
+use crate::item::ItemSync;
 
 use super::*;
 
@@ -9,7 +10,8 @@ const KNOWN: Known = Known::Always(LinkOrder::TargetFirst);
 fn link(there: TargetEntry) -> Item {
     let times = Some(Times { access: (1, 0), modification: (2, 0) });
     let info = Info { kind: Kind::Symlink, mode: Some(0o777), times, ..Info::UNKNOWN };
-    Item { there, ..Item::top(b"s".to_vec(), b"t".to_vec(), info) }
+    let sync = ItemSync { there, ..ItemSync::default() };
+    Item { sync, ..Item::top(b"s".to_vec(), b"t".to_vec(), info) }
 }
 
 fn to() -> Outcome {
@@ -67,7 +69,8 @@ fn link_replaces_what_is_there_in_one_step() {
 fn hard_link_removes_our_name_after_replacing() {
     let mut names = NewNames::new(Kept { times: true, ids: true });
     let original = Original { path: b"first".to_vec(), sum: None };
-    names.begin_hard(3, Item { backed_up: Some(false), ..link(TargetEntry::Unknown) }, original);
+    let sync = ItemSync { backup: BackupState::Due, ..ItemSync::default() };
+    names.begin_hard(3, Item { sync, ..link(TargetEntry::Unknown) }, original);
     assert!(matches!(next(&mut names), NameAction::BackUp(..)));
     names.on_answer(0, NameStep::BackUp, Ok(Done::Ok));
     assert!(matches!(next(&mut names), NameAction::Link { old, new, .. } if old == b"first" && new == b"t"));

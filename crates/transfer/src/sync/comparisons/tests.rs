@@ -2,6 +2,7 @@
 
 use crate::end::{Entry, Times};
 use crate::ends::Ends;
+use crate::item::ItemSync;
 use crate::options::Keep;
 use crate::{Direction, Options, Placing, TreeSync};
 
@@ -13,7 +14,8 @@ fn info(kind: Kind, size: u64, seconds: i64) -> Info {
 }
 
 fn item(ours: Info, there: TargetEntry) -> Item {
-    Item { parent: Some(7), there, ..Item::top(b"s/a".to_vec(), b"t/a".to_vec(), ours) }
+    let sync = ItemSync { there, ..ItemSync::default() };
+    Item { parent: Some(7), sync, ..Item::top(b"s/a".to_vec(), b"t/a".to_vec(), ours) }
 }
 
 fn options() -> Options {
@@ -73,8 +75,8 @@ fn words(step: &CompareStep) -> String {
         CompareStep::BackUp(_, path) => format!("back up {}", text(path)),
         CompareStep::Touch(parent) => format!("touch {parent:?}"),
         CompareStep::Copy(item) => {
-            assert!(item.compared);
-            let moved = if item.backed_up == Some(false) { ", back up" } else { "" };
+            assert!(item.sync.compared);
+            let moved = if item.sync.backup == BackupState::Due { ", back up" } else { "" };
             format!("copy {}{}{moved}", text(&item.source), if item.alone { " alone" } else { "" })
         }
         CompareStep::Finished(_) => "finished".to_owned(),
