@@ -234,11 +234,11 @@ mod tests {
     #[test]
     fn only_lines_about_the_host_are_kept() {
         let line = PrivateKey::generate(KeyType::Ed25519, None).unwrap().public().to_openssh_line("");
+        let line = line.trim_end();
         let others: String = (0..1000).map(|number| format!("other{number} {line}\n")).collect();
         let file = lines("a", &format!("{others}h {line}\n{others}*,!other* {line}"));
         let numbers: Vec<_> = file.known.entries().map(|entry| entry.line).collect();
-        // `to_openssh_line` ends with a newline, so there is an empty line after each entry.
-        assert_eq!((numbers, file.unchecked), (vec![2001, 4003], None));
+        assert_eq!((numbers, file.unchecked), (vec![1001, 2002], None));
     }
 
     #[test]
