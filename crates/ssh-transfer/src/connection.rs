@@ -54,7 +54,7 @@ impl NoConnection {
         let lasting = ["Unable to negotiate", "Too many authentication failures"];
         match error {
             ClientError::Unreachable(_) | ClientError::Refused(_) => Self::Unreachable,
-            ClientError::Lost(text) if !lasting.iter().any(|part| text.contains(part)) => Self::Unreachable,
+            ClientError::Lost(loss) if !loss.mentions(&lasting) => Self::Unreachable,
             _ => Self::Refused,
         }
     }
@@ -97,7 +97,7 @@ impl Connection {
     /// States whether a later attempt may succeed.
     pub fn try_authenticate(&mut self, ui: &mut TerminalUi) -> Result<(), NoConnection> {
         self.client.log_in(ui).map_err(|error| {
-            tell(&error, &self.options, ui);
+            error.show(self.options.log_level, ui);
             NoConnection::of(&error)
         })?;
         // The channel that was opened before the login was sent with it.
@@ -135,7 +135,7 @@ impl Connection {
         let mut client = match connect_or_share_unauthenticated(&options, ui) {
             Ok(client) => client,
             Err(error) => {
-                tell(&error, &options, ui);
+                error.show(options.log_level, ui);
                 return Err(NoConnection::of(&error));
             }
         };
@@ -266,13 +266,6 @@ impl Connection {
         let mut control = Copying { agent, logger, main, refused: None, status: None, connector, asked };
         let result = client.run(&mut control);
         (result, control)
-    }
-}
-
-/// Shows why there is no connection.
-fn tell(error: &ClientError, options: &ClientOptions, ui: &mut TerminalUi) {
-    if options.log_level >= LogLevel::Fatal {
-        ui.say(&error.to_string());
     }
 }
 
