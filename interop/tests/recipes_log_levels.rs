@@ -87,3 +87,37 @@ done
     }
     .run();
 }
+
+/// `sftp` and `scp` hide with `-q` what `ssh` hides: a refused subsystem, and why there is no connection.
+/// OpenSSH's `sftp` may say `Connection closed.` behind `Connection closed`, when it hears of its child's end
+/// in time.
+///
+/// Covers: scp -q; sftp -q; sftp -s
+#[test]
+fn failed_copies_at_each_log_level() {
+    Recipe {
+        client: r#"
+shown() { echo "== $*"; timeout 60 "$@" 2>&1 </dev/null | sed '/Connection closed\./d'; echo ${PIPESTATUS[0]}; }
+echo x >f
+for flags in '' -q '-o LogLevel=ERROR' '-o LogLevel=FATAL' '-o LogLevel=QUIET'; do
+    shown sftp $flags -s none bob@server
+    shown sftp $flags -b /dev/null -s none bob@server
+    shown sftp $flags -P 9 bob@server
+    shown scp $flags -P 9 f bob@server:
+    shown scp $flags -P 9 bob@server:f g
+    shown scp $flags -P 23 f bob@server:
+    shown scp $flags -P 23 bob@server:f g
+    shown scp $flags -3 -P 23 bob@server:f bob@server:g
+done
+"#,
+        setup: r#"
+grep -v '^Subsystem' /etc/ssh/sshd_config >/etc/ssh/without
+serve without "$(cat /etc/ssh/without; echo Port 23)"
+listening 23
+"#,
+        sees: &["subsystem request failed on channel 0"],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use lh_client::LogLevel;
 use lh_sys::threads;
 use lh_terminal::TerminalUi;
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
@@ -282,6 +283,7 @@ fn one_remote(
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);
                 conclude(arguments, &start, &job.summary(), verdict, record);
                 let died = unattended && client.has_died();
+                let shows_errors = client.shows(LogLevel::Error);
                 // Otherwise the server would take its end for a break, and keep the session for a while.
                 if !good && !client.has_died() {
                     client.close_early();
@@ -290,7 +292,7 @@ fn one_remote(
                 *kept = good.then(|| (host.clone(), client));
                 caught.end(&job);
                 has_begun |= job.has_begun(side);
-                if !has_begun && !died && !hung && !job.is_stopped() {
+                if shows_errors && !has_begun && !died && !hung && !job.is_stopped() {
                     say(&format!(
                         "no SFTP server answered on {}; where it has none, -O copies by scp's old protocol",
                         lh_client::sanitise(&host.name)

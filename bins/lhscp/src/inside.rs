@@ -125,15 +125,16 @@ pub(crate) fn run_command(
 ) -> Ended {
     let setup = connection.setup(Start::Exec(command));
     if let Err(error) = connection.open_session(setup, &ChannelOptions::default(), handler) {
-        ui.say(&error.to_string());
+        connection.report(&error, ui);
         return Ended { connected: false, well: false };
     }
     let (result, control) = connection.run(None, None);
+    let (refused, status) = (control.refused, control.status);
     if let Err(error) = &result {
-        ui.say(&error.to_string());
+        connection.report(error, ui);
     }
-    if let Some(request) = control.refused {
-        ui.say(&format!("{request} request failed on channel 0"));
+    if let Some(request) = refused {
+        connection.report_refusal(request, ui);
     }
-    Ended { connected: result.is_ok() && control.refused.is_none(), well: control.status == Some(0) }
+    Ended { connected: result.is_ok() && refused.is_none(), well: status == Some(0) }
 }
