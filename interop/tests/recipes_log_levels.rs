@@ -24,20 +24,22 @@ KEXINIT = packet(b'\x14' + bytes(16) + strings(b'none-such', b'ssh-ed25519', *[b
 DISCONNECT = packet(b'\x01' + struct.pack('>I', 2) + strings(b'go away', b''))
 SAY = {7501: b'', 7502: b'go away\r\n', 7503: HELLO, 7504: HELLO + KEXINIT, 7505: HELLO + DISCONNECT,
     7506: b'SSH-1.5-old\r\n', 7507: b'x' * 9000}
-# The first ones close the connection; the others wait for the client to do so.
-READS = {7501: 0, 7502: 0, 7503: 1}
+# These close the connection; the others wait for the client to do so.
+CLOSES = [7501, 7502, 7503]
+def read_all(client, pause):
+    client.settimeout(pause)
+    try:
+        while client.recv(10000):
+            pass
+    except OSError:
+        pass
 def serve(listener, port):
     while True:
         client = listener.accept()[0]
-        try:
-            # What the client sends is read before the end: it would see a reset otherwise.
-            client.recv(1000)
-            client.sendall(SAY[port])
-            left = READS.get(port, 100)
-            while left > 0 and client.recv(10000):
-                left -= 1
-        except OSError:
-            pass
+        # What the client sends is read before the end: it would see a reset otherwise.
+        read_all(client, 0.3)
+        client.sendall(SAY[port])
+        read_all(client, 0.3 if port in CLOSES else 30)
         client.close()
 for port in SAY:
     listener = socket.create_server(('127.0.0.1', port))
@@ -62,13 +64,13 @@ for level in INFO ERROR FATAL QUIET; do
     set -- ssh -o LogLevel=$level
     for p in 750{1..7} 9; do shown "$@" -p $p server true | sed 's/port [0-9]*$/port N/'; done
     for p in 7509 7510; do shown "$@" -o ConnectTimeout=1 -p $p server true; done
-    shown "$@" -o UserKnownHostsFile=wrong server true | sed 's/SHA256:[^ ]*/SHA256:X/'
+    shown "$@" -o UserKnownHostsFile=wrong server true | sed "s/SHA256:[^ ]*/SHA256:X/; s/[\"']//g"
     shown "$@" -o UserKnownHostsFile=empty -o StrictHostKeyChecking=yes server true
     shown "$@" -o UserKnownHostsFile=empty -o BatchMode=yes server true
-    shown "$@" -o ProxyCommand=false server true
+    shown "$@" -o "ProxyCommand=sh -c 'read line'" server true
     shown "$@" -o PubkeyAuthentication=no -o BatchMode=yes bob@server true
     shown "$@" none.invalid true
-    shown "$@" bob@server 'kill -9 $PPID; sleep 1'
+    shown "$@" bob@server 'sleep 1; kill -9 $PPID; sleep 1'
     shown "$@" -o ServerAliveInterval=1 -o ServerAliveCountMax=1 bob@server \
         'p=$PPID; (sleep 4; kill -CONT $p) >/dev/null 2>&1 & kill -STOP $p'
     shown "$@" -s bob@server none
@@ -97,7 +99,17 @@ done
 fn failed_copies_at_each_log_level() {
     Recipe {
         client: r#"
-shown() { echo "== $*"; timeout 60 "$@" 2>&1 </dev/null | sed '/Connection closed\./d'; echo ${PIPESTATUS[0]}; }
+shown() {
+    echo "== $*"
+    for round in {1..100}; do
+        said=$(timeout 60 "$@" 2>&1 </dev/null)
+        rc=$?
+        # OpenSSH's programs may end by SIGPIPE when their ssh has ended before.
+        if [ $rc != 141 ]; then break; fi
+    done
+    echo "$said" | sed '/Connection closed\./d; /^$/d'
+    echo $rc
+}
 echo x >f
 for flags in '' -q '-o LogLevel=ERROR' '-o LogLevel=FATAL' '-o LogLevel=QUIET'; do
     shown sftp $flags -s none bob@server
@@ -116,6 +128,38 @@ serve without "$(cat /etc/ssh/without; echo Port 23)"
 listening 23
 "#,
         sees: &["subsystem request failed on channel 0"],
+        differs: &[(
+            "scp: no SFTP server answered on server; where it has none, -O copies by scp's old protocol\n",
+            "",
+            "what to do",
+        )],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// Mistakes on the command line are shown, and there is no log file yet; those in configuration files are
+/// logged there.
+///
+/// Covers: ssh -E; ssh -O
+#[test]
+fn log_file_is_opened_after_the_command_line() {
+    Recipe {
+        client: r#"
+logged() { rm -f log; echo "== $*"; ssh "$@" 2>&1 </dev/null; echo $?; [ ! -e log ] || { echo '-- log'; cat log; }; }
+echo 'Nonsense 1' >wrong
+for mistake in '-o Port=abc' '-p abc' '-o Nonsense=1' '-c none-such' '-L none' '-O none' '-F none-such'; do
+    logged -E log $mistake server true
+done
+logged -E log -F wrong server true
+logged -E log -p 9 server true
+logged -E none/log server true
+logged -E none/log -o Port=abc server true
+logged -E none/log -E log -p 9 server true
+logged -E log -f server
+"#,
+        sees: &["-- log\nssh: connect to host server port 9: Connection refused\n"],
         ends: Ends::Client,
         ..RECIPE
     }

@@ -63,6 +63,13 @@ fn start() -> u8 {
 
 fn go(arguments: Arguments) -> u8 {
     let mut ui = TerminalUi::default();
+    let loaded = Options::load(&arguments.request);
+    // As in ssh, a wrong `-o` ends the program before it opens the log file.
+    if let Err(error) = &loaded
+        && error.fault == ConfigFault::Option
+    {
+        return fail(error.to_string().trim_end());
+    }
     if let Some(path) = &arguments.log_file
         && let Err(error) = ui.log_to(path)
     {
@@ -71,9 +78,8 @@ fn go(arguments: Arguments) -> u8 {
         // Not 255: no connection has been tried.
         return 1;
     }
-    let mut options = match Options::load(&arguments.request) {
+    let mut options = match loaded {
         Ok(options) => options,
-        Err(error) if error.fault == ConfigFault::Option => return fail(error.to_string().trim_end()),
         // The log file and the log level of the command line hold for mistakes in files.
         Err(error) => {
             if let Some(text) = error.logged() {
