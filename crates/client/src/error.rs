@@ -6,7 +6,7 @@ use crate::ui::{LogLevel, UserInterface};
 
 /// Error of a failed [`connect`](crate::connect()). `Display` is the line (or lines) that OpenSSH would
 /// print, without the final newline. Every variant means exit status 255.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
     /// The host could not be reached, or its name has no address.
     #[error("{0}")]
