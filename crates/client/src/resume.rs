@@ -33,7 +33,7 @@ use crate::options::{Options, Purpose};
 use crate::pending::Pending;
 use crate::service_quality::mark_packets;
 use crate::ui::LogLevel;
-use agreed::Agreed;
+use agreed::ResumableSession;
 use attempt::Connect;
 use attempt::{Attempt, AttemptReport, ProofError, failure_to_go_on, host_key, refusal};
 pub(crate) use control::Resumed;
@@ -50,7 +50,7 @@ pub(crate) struct Resuming {
     logger: Logger,
     status: Status,
     /// The agreed terms, once the server has consented.
-    agreed: Option<Agreed>,
+    agreed: Option<ResumableSession>,
     /// What carries the present link; `None` where that is broken. Dropped before the link, as OpenSSH does
     /// it: a command that still writes gets its signal before its pipes close, and does not complain.
     carrier: Option<Carrier>,
@@ -66,7 +66,7 @@ pub(crate) struct Resuming {
 }
 
 /// True if a signal has come that ends the program.
-fn is_to_end() -> bool {
+fn end_signal_has_come() -> bool {
     signals::has_come() || signals::are_pending(&END_SIGNALS)
 }
 
@@ -193,7 +193,7 @@ impl Resuming {
         while let Some(action) = agreed.reconnect.poll(now) {
             match action {
                 // ^C at a terminal has ended a command together with this program, which handles it at once.
-                Action::Connect(id) if agreed.is_lost_at(now) && is_to_end() => {
+                Action::Connect(id) if agreed.is_lost_at(now) && end_signal_has_come() => {
                     agreed.reconnect.on_failed(id, Failure::Path, now);
                 }
                 Action::Connect(id) => {
@@ -256,7 +256,7 @@ impl Resuming {
         }
     }
 
-    fn agree(&self, session: &Session, cx: &ControlCx<'_>) -> Option<Agreed> {
+    fn agree(&self, session: &Session, cx: &ControlCx<'_>) -> Option<ResumableSession> {
         let export = cx.export(NAME, &session.handle.0)?;
         let host_key = host_key(cx.host_key())?;
         let grace = Duration::from_secs(session.grace.into());
@@ -266,7 +266,7 @@ impl Resuming {
         };
         let seconds = limit.as_secs();
         self.logger.debug(|| format!("resume: the session survives a broken connection for {seconds} s"));
-        Some(Agreed {
+        Some(ResumableSession {
             secret: ClientSecret::new(session.handle, &export),
             host_key,
             reconnect: Reconnect::new(limit),

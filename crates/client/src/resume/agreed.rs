@@ -14,7 +14,7 @@ use super::second::SecondLink;
 const NOTICE_DELAY: Duration = Duration::from_millis(500);
 
 /// The terms of a session that can be resumed, and its links.
-pub(super) struct Agreed {
+pub(super) struct ResumableSession {
     pub(super) secret: ClientSecret,
     /// The host key of the session's server.
     pub(super) host_key: PublicKey,
@@ -31,7 +31,7 @@ pub(super) struct Agreed {
     pub(super) second: SecondLink,
 }
 
-impl Agreed {
+impl ResumableSession {
     /// Claims the session over the link of this attempt, while the session has no other link.
     pub(super) fn claim(&mut self, index: usize, session_id: Vec<u8>, user: &str, cx: &ControlCx<'_>) {
         let Some(attempt) = self.attempts.get_mut(index) else { return };
