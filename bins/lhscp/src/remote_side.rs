@@ -40,7 +40,7 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
         remote_side: true,
         bits_per_second: None,
     };
-    let mut party: Box<dyn RcpRole> = if parsed.has('f') {
+    let mut role: Box<dyn RcpRole> = if parsed.has('f') {
         let paths = parsed.operands.iter().map(|path| path.as_bytes().to_vec()).collect();
         Box::new(Source::new(paths, options, Instant::now()))
     } else if let [target] = &parsed.operands[..] {
@@ -50,8 +50,8 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
         return FAILURE;
     };
     let mut report = RemoteReport { verbose: parsed.has('v'), upload: !parsed.has('f'), account: account() };
-    rcp::run(&mut *party, &mut input, &mut output, &mut report);
-    u8::from(party.failures() > 0 || !party.is_finished())
+    rcp::run(&mut *role, &mut input, &mut output, &mut report);
+    u8::from(role.failures() > 0 || !role.is_finished())
 }
 
 /// Failures travel in the protocol; only `-v` adds messages, on standard error.
