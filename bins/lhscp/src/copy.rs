@@ -1,6 +1,7 @@
 //! The copies of a command line, each over the connections that it needs.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -235,6 +236,7 @@ fn one_remote(
                 if good {
                     // A journal that notes nothing is removed: there may have been no server.
                     job.forget();
+                    say_failed_upload(arguments, &plan, &job.summary());
                     return exit_status(job.summary());
                 }
                 let retries_hung = hung && arguments.retry_limit.retries_silent_servers();
@@ -272,6 +274,21 @@ fn one_remote(
         arguments.outputs.retry();
         client = connect_unauthenticated(&arguments.request_again(host), &mut ui);
     }
+}
+
+/// Repeats that an upload has failed, behind the reasons, in the line that OpenSSH's `scp` ends with. Only for
+/// a single source: failures do not name theirs. Like OpenSSH's, a source that does not exist has no such
+/// line.
+fn say_failed_upload(arguments: &Arguments, plan: &Plan, summary: &Summary) {
+    let [source] = &plan.sources[..] else { return };
+    if plan.direction != Direction::Upload || summary.failures == 0 {
+        return;
+    }
+    let Ok(metadata) = std::fs::metadata(OsStr::from_bytes(source)) else { return };
+    let kind = if metadata.is_dir() && arguments.options.recursive { "directory" } else { "file" };
+    let target = if plan.target.is_empty() { &b"."[..] } else { &plan.target };
+    let [source, target] = [&source[..], target].map(lh_transfer::display_name);
+    say(&format!("failed to upload {kind} {source} to {target}"));
 }
 
 /// Remote to remote through this host: one connection here, the other on a thread of its own.
