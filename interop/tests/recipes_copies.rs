@@ -1,6 +1,6 @@
 //! Recipes for copies: names with special characters, and targets with a trailing slash.
 
-use lh_interop::recipe::{RECIPE, Recipe};
+use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
 /// Names of 255 bytes, with spaces, quotes, line ends, escape sequences and bytes that are no UTF-8: by both
 /// protocols, by rsync, one by one, and as patterns.
@@ -44,6 +44,23 @@ mkdir d; try scp -q bob@server:t d; try scp -q c1/a none/; try scp -q c1/a none/
 try scp -q . bob@server:e; try scp -qT bob@server:'t/{a,sub/b}' d; try scp -q 'bob@server:~/t/a' d/tilde; try scp -q 'bob@server:~bob/t/a' d/tb; try scp -q bob@server: d; try scp -q bob@server:.none* d; try scp -q 'bob@server:t/[a]' d/glob
 echo x >c:olon; try scp -q ./c:olon bob@server:e; try scp -q bob@server:e/c:olon ./d; try scp -q c1/a bob@server:e/three/; try scp -q c1/a bob@server:t/sub; list d; ssh bob@server 'find e t | LC_ALL=C sort'"#,
         sees: &["c4/sub/b f 644\n", "e/none/sub/b\n", "981173106\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// The line that ends a failed upload of one source: `failed to upload file …` or `… directory …`, with the
+/// words of the command line. None follows a source that does not exist, or a download.
+#[test]
+fn failed_upload_of_one_source_ends_with_its_line() {
+    Recipe {
+        client: r#"echo x >f; mkdir -p t/sub; echo y >t/sub/g; ssh bob@server mkdir -p d/f
+last() { scp "$@" 2>&1 >/dev/null </dev/null | tail -n 1 | sed -n 's/^[a-z]*: \(failed to \)/\1/p'; echo "${PIPESTATUS[0]}"; }
+last f bob@server:/none/x; last ./f bob@server:none/; last f bob@server:d; last f bob@server:/; last -q f bob@server:/none/x; last f bob@server:/proc/version
+last -r t bob@server:/none/x; last -r t bob@server:/proc; last -r f bob@server:/none/x; last t bob@server:x; last -r t bob@server:/
+last bob@server:f .; last bob@server:/none .; last f bob@server:ok; last -r t bob@server:ok2"#,
+        sees: &["failed to upload file f to /none/x\n1\n", "failed to upload directory t to /none/x\n1\n"],
+        ends: Ends::Client,
         ..RECIPE
     }
     .run();

@@ -1,10 +1,12 @@
-//! Which connections a command line needs, and the copies that run over them.
+//! The copies of a command line, each over the connections that it needs.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use lh_client::LogLevel;
 use lh_sys::threads;
 use lh_terminal::TerminalUi;
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
@@ -16,25 +18,12 @@ use crate::inside::{
     log_in, take_kept,
 };
 use crate::outcome::{FAILURE, NO_CONNECTION};
-use crate::outputs::{LocalEnd, OutputError};
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::retry::{Attempts, Next, locked};
 use crate::show::{Show, conclude, say};
+use crate::steps::{Step, begin_outputs, steps};
 use crate::{direct, durable, legacy, limits, pipes, resumption};
-
-/// One step of the command line.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    /// Local to local: what cp(1) is for.
-    Local(OsString),
-    /// Sources on this host, for a remote target.
-    Upload(Vec<Vec<u8>>),
-    /// Sources on one remote host.
-    Download(Host, Vec<Vec<u8>>),
-    /// Sources on one remote host, for a target on another.
-    Relay(Host, Vec<Vec<u8>>),
-}
 
 /// Copies everything and adds it to `record`; returns the exit status.
 pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
@@ -65,11 +54,7 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
     let mut status = 0;
     let mut kept = None;
     for step in steps {
-        arguments.outputs.copy_begins(match &step {
-            Step::Upload(_) => LocalEnd::Source,
-            Step::Download(..) => LocalEnd::Target,
-            Step::Local(_) | Step::Relay(..) => LocalEnd::Neither,
-        });
+        arguments.outputs.copy_begins(step.local_end());
         let ended = match step {
             Step::Local(source) => copy_locally(arguments, &source),
             Step::Upload(sources) => {
@@ -116,55 +101,6 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
         client.close();
     }
     status
-}
-
-/// Why a file for programs is not begun.
-#[derive(Debug, thiserror::Error)]
-enum BeginError {
-    #[error("{0}: not for copies on this host, which cp makes")]
-    Local(&'static str),
-    #[error("{0}: not with -R, where the first host's scp copies")]
-    Direct(&'static str),
-    #[error(transparent)]
-    Output(#[from] OutputError),
-}
-
-/// The files for programs tell of what this program copies.
-fn begin_outputs(arguments: &Arguments, steps: &[Step]) -> Result<(), BeginError> {
-    let Some(flag) = arguments.outputs.flags() else { return Ok(()) };
-    for step in steps {
-        match step {
-            Step::Local(_) => return Err(BeginError::Local(flag)),
-            Step::Relay(..) if arguments.direct => return Err(BeginError::Direct(flag)),
-            _ => {}
-        }
-    }
-    Ok(arguments.outputs.begin()?)
-}
-
-/// Neighbouring sources on one host go over one connection, in one plan.
-fn steps(arguments: &Arguments) -> Vec<Step> {
-    let to_remote = matches!(arguments.target, Place::Remote { .. });
-    let mut steps: Vec<Step> = Vec::new();
-    for source in &arguments.sources {
-        match (source, steps.last_mut()) {
-            (Place::Local(path), Some(Step::Upload(paths))) => paths.push(bytes(path)),
-            (Place::Local(path), _) if to_remote => steps.push(Step::Upload(vec![bytes(path)])),
-            (Place::Local(path), _) => steps.push(Step::Local(path.clone())),
-            (Place::Remote { host, path }, Some(Step::Download(last, paths) | Step::Relay(last, paths)))
-                if host == last =>
-            {
-                paths.push(path.clone());
-            }
-            (Place::Remote { host, path }, _) if to_remote => {
-                steps.push(Step::Relay(host.clone(), vec![path.clone()]));
-            }
-            (Place::Remote { host, path }, _) => {
-                steps.push(Step::Download(host.clone(), vec![path.clone()]));
-            }
-        }
-    }
-    steps
 }
 
 /// The target is no directory.
@@ -282,6 +218,7 @@ fn one_remote(
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);
                 conclude(arguments, &start, &job.summary(), verdict, record);
                 let died = unattended && client.has_died();
+                let shows_errors = client.shows(LogLevel::Error);
                 // Otherwise the server would take its end for a break, and keep the session for a while.
                 if !good && !client.has_died() {
                     client.close_early();
@@ -290,7 +227,7 @@ fn one_remote(
                 *kept = good.then(|| (host.clone(), client));
                 caught.end(&job);
                 has_begun |= job.has_begun(side);
-                if !has_begun && !died && !hung && !job.is_stopped() {
+                if shows_errors && !has_begun && !died && !hung && !job.is_stopped() {
                     say(&format!(
                         "no SFTP server answered on {}; where it has none, -O copies by scp's old protocol",
                         lh_client::sanitise(&host.name)
@@ -299,6 +236,7 @@ fn one_remote(
                 if good {
                     // A journal that notes nothing is removed: there may have been no server.
                     job.forget();
+                    say_failed_upload(arguments, &plan, &job.summary());
                     return exit_status(job.summary());
                 }
                 let retries_hung = hung && arguments.retry_limit.retries_silent_servers();
@@ -336,6 +274,21 @@ fn one_remote(
         arguments.outputs.retry();
         client = connect_unauthenticated(&arguments.request_again(host), &mut ui);
     }
+}
+
+/// Repeats that an upload has failed, behind the reasons, in the line that OpenSSH's `scp` ends with. Only for
+/// a single source: failures do not name theirs. Like OpenSSH's, a source that does not exist has no such
+/// line.
+fn say_failed_upload(arguments: &Arguments, plan: &Plan, summary: &Summary) {
+    let [source] = &plan.sources[..] else { return };
+    if plan.direction != Direction::Upload || summary.failures == 0 {
+        return;
+    }
+    let Ok(metadata) = std::fs::metadata(OsStr::from_bytes(source)) else { return };
+    let kind = if metadata.is_dir() && arguments.options.recursive { "directory" } else { "file" };
+    let target = if plan.target.is_empty() { &b"."[..] } else { &plan.target };
+    let [source, target] = [&source[..], target].map(lh_transfer::display_name);
+    say(&format!("failed to upload {kind} {source} to {target}"));
 }
 
 /// Remote to remote through this host: one connection here, the other on a thread of its own.
@@ -431,23 +384,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_say_what_is_wrong() {
-        let output = OutputError::of("--failed-out", "/x/y".as_ref())(rustix::io::Errno::ACCESS.into());
+    fn target_that_is_no_directory_is_refused() {
         let directory = |target: &str| check_directory(target.as_ref()).unwrap_err().to_string();
-        for (text, expected) in [
-            (
-                BeginError::Local("--failed-out").to_string(),
-                "--failed-out: not for copies on this host, which cp makes",
-            ),
-            (
-                BeginError::Direct("--manifest-out").to_string(),
-                "--manifest-out: not with -R, where the first host's scp copies",
-            ),
-            (BeginError::from(output).to_string(), "--failed-out /x/y: Permission denied"),
-            (directory("/dev/null"), "/dev/null: Not a directory"),
-            (directory("/nosuch"), "/nosuch: No such file or directory"),
-        ] {
-            assert_eq!(text, expected);
-        }
+        assert_eq!(directory("/dev/null"), "/dev/null: Not a directory");
+        assert_eq!(directory("/nosuch"), "/nosuch: No such file or directory");
     }
 }

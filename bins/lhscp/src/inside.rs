@@ -20,7 +20,7 @@ use crate::show::{Show, say};
 
 /// Connects and logs in; says why when it cannot, and that there is nothing behind it.
 pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
-    or_closed(log_in_silently(arguments, host, ui))
+    say_closed_if_none(log_in_silently(arguments, host, ui))
 }
 
 /// Connects and logs in; the log names the failure.
@@ -84,8 +84,8 @@ pub(crate) fn await_login(connection: &mut Connection, mut from: UnixStream) -> 
     from.read_exact(&mut answer).is_ok() && answer == [1]
 }
 
-/// Says that there is nothing, as the last word behind the reason.
-fn or_closed<T>(got: Option<T>) -> Option<T> {
+/// Says that there is no connection, behind the reason, as OpenSSH does.
+fn say_closed_if_none<T>(got: Option<T>) -> Option<T> {
     if got.is_none() {
         say("Connection closed");
     }
@@ -104,12 +104,12 @@ pub(crate) struct Ended {
 pub(crate) fn run_role(
     connection: &mut Connection,
     command: Vec<u8>,
-    party: Box<dyn RcpRole>,
+    role: Box<dyn RcpRole>,
     show: Show,
     receive_limit: Option<u64>,
     ui: &mut TerminalUi,
 ) -> (Outcome, Ended) {
-    let handler = rcp::Handler::new(party, Box::new(show), receive_limit);
+    let handler = rcp::Handler::new(role, Box::new(show), receive_limit);
     let outcome = handler.outcome();
     let ended = run_command(connection, command, Box::new(handler), ui);
     let outcome = *outcome.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,15 +125,16 @@ pub(crate) fn run_command(
 ) -> Ended {
     let setup = connection.setup(Start::Exec(command));
     if let Err(error) = connection.open_session(setup, &ChannelOptions::default(), handler) {
-        ui.say(&error.to_string());
+        connection.report(&error, ui);
         return Ended { connected: false, well: false };
     }
     let (result, control) = connection.run(None, None);
+    let (refused, status) = (control.refused, control.status);
     if let Err(error) = &result {
-        ui.say(&error.to_string());
+        connection.report(error, ui);
     }
-    if let Some(request) = control.refused {
-        ui.say(&format!("{request} request failed on channel 0"));
+    if let Some(request) = refused {
+        connection.report_refusal(request, ui);
     }
-    Ended { connected: result.is_ok() && control.refused.is_none(), well: control.status == Some(0) }
+    Ended { connected: result.is_ok() && refused.is_none(), well: status == Some(0) }
 }

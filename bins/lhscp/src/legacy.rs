@@ -93,7 +93,7 @@ fn run(
     arguments: &Arguments,
     host: &Host,
     command: Vec<u8>,
-    mut party: Box<dyn RcpRole>,
+    mut role: Box<dyn RcpRole>,
     lost: Lost,
     kept: &mut ReusedConnection,
     seen: &Seen,
@@ -109,9 +109,9 @@ fn run(
             };
             if let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) {
                 let (mut stdin, mut stdout) = (GrowingPipe::new(stdin), GrowingPipe::new(stdout));
-                rcp::run(&mut *party, &mut stdout, &mut stdin, &mut show);
+                rcp::run(&mut *role, &mut stdout, &mut stdin, &mut show);
             }
-            let outcome = Outcome { failures: party.failures(), finished: party.is_finished() };
+            let outcome = Outcome { failures: role.failures(), finished: role.is_finished() };
             (outcome, ended_well(&mut child))
         }
         HostAccess::Server(_) => {
@@ -125,7 +125,7 @@ fn run(
                 return FAILURE;
             };
             let limit = arguments.options.limits.bits_per_second;
-            let (outcome, ended) = run_role(&mut client, command, party, show, limit, &mut ui);
+            let (outcome, ended) = run_role(&mut client, command, role, show, limit, &mut ui);
             if ended.connected {
                 *kept = Some((host.clone(), client));
             } else {

@@ -6,7 +6,7 @@
 //! | module | what |
 //! |---|---|
 //! | `command_line`, [`lh_ssh_transfer::place`] | the words of the command line |
-//! | `copy` | which hosts are connected to each other |
+//! | `steps`, `copy` | which hosts are connected to each other, and the copies over these connections |
 //! | `inside`, `pipes`, `direct` | connections: in this process, by another program, from host to host |
 //! | `legacy`, `remote_side` | the old protocol over each of them, and its remote side |
 //! | `durable` | options of copies that can be resumed by a later command |
@@ -33,6 +33,7 @@ mod resumption;
 mod retry;
 mod retry_limit;
 mod show;
+mod steps;
 
 use std::process::ExitCode;
 

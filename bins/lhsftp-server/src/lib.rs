@@ -35,11 +35,11 @@ fn start() -> u8 {
         Ok(arguments) => arguments,
         Err(stop) => return stop.print(),
     };
-    let verbosity = arguments.verbosity;
+    let log_level = arguments.log_level;
     let lines = if arguments.stderr {
-        Lines::stderr(verbosity)
+        Lines::stderr(log_level)
     } else {
-        Lines::syslog(verbosity, arguments.facility.unwrap_or(Facility::AUTH), "sftp-server")
+        Lines::syslog(log_level, arguments.facility.unwrap_or(Facility::AUTH), "sftp-server")
     };
     // The SSH server sets the client's address: `address port address port`.
     let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();

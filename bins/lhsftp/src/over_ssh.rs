@@ -44,6 +44,8 @@ pub(crate) struct Channel {
     terminal: SavedTerminal,
     /// A user waits for the commands.
     has_user: bool,
+    /// For messages about the connection.
+    ui: TerminalUi,
 }
 
 /// Time for taking leave of the server when a signal ends this program. A command of this host may be
@@ -161,7 +163,7 @@ pub(crate) fn open(
         let _ = ending.set(socket);
     }
     connection.signals_are_handled();
-    Ok(Channel { connection, start, channels, id, next, ended, terminal, has_user: false })
+    Ok(Channel { connection, start, channels, id, next, ended, terminal, has_user: false, ui })
 }
 
 impl Channel {
@@ -196,11 +198,11 @@ impl Carrier for Channel {
             end_by(number, &self.terminal);
         }
         if let Some(request) = refused {
-            say(&format!("{request} request failed on channel 0"));
+            self.connection.report_refusal(request, &mut self.ui);
         }
         if let Err(error) = result {
             if conversation.borrow().loss().is_none() {
-                say(&error.to_string());
+                self.connection.report(&error, &mut self.ui);
             }
             conversation.borrow_mut().lose("Connection closed");
         }

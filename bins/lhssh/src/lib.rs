@@ -23,8 +23,8 @@ use lh_client::{Options, local_account};
 use lh_config::ConfigFault;
 use lh_terminal::TerminalUi;
 
-use crate::command_line::{Arguments, interpret};
-use crate::plan::CommandLineSettings;
+use crate::command_line::{Arguments, ControlCommand, interpret};
+use crate::plan::{CommandLineSettings, gets_terminal};
 use crate::report::FAILURE;
 
 /// The whole program: reads the command line of the process and returns its exit status.
@@ -63,6 +63,13 @@ fn start() -> u8 {
 
 fn go(arguments: Arguments) -> u8 {
     let mut ui = TerminalUi::default();
+    let loaded = Options::load(&arguments.request);
+    // As in ssh, a wrong `-o` ends the program before it opens the log file.
+    if let Err(error) = &loaded
+        && error.fault == ConfigFault::Option
+    {
+        return fail(error.to_string().trim_end());
+    }
     if let Some(path) = &arguments.log_file
         && let Err(error) = ui.log_to(path)
     {
@@ -71,9 +78,8 @@ fn go(arguments: Arguments) -> u8 {
         // Not 255: no connection has been tried.
         return 1;
     }
-    let mut options = match Options::load(&arguments.request) {
+    let mut options = match loaded {
         Ok(options) => options,
-        Err(error) if error.fault == ConfigFault::Option => return fail(error.to_string().trim_end()),
         // The log file and the log level of the command line hold for mistakes in files.
         Err(error) => {
             if let Some(text) = error.logged() {
@@ -92,9 +98,15 @@ fn go(arguments: Arguments) -> u8 {
     for warning in &arguments.warnings {
         ui.say(warning);
     }
+    let log_file = arguments.log_file.clone();
+    let wanted = CommandLineSettings {
+        command: arguments.command,
+        stdio: arguments.stdio,
+        control: arguments.control,
+        log_file,
+    };
     if arguments.print_config {
-        lh_client::log_configuration(&options, &mut ui);
-        return print(&options.config.dump(&lh_client::default_algorithms));
+        return print_configuration(&options, &wanted, &mut ui);
     }
     if switch_forbidden {
         ui.say("NONE cipher switch disabled by -T");
@@ -105,14 +117,18 @@ fn go(arguments: Arguments) -> u8 {
             Err(error) => fail(&error.to_string()),
         };
     }
-    let log_file = arguments.log_file.clone();
-    let wanted = CommandLineSettings {
-        command: arguments.command,
-        stdio: arguments.stdio,
-        control: arguments.control,
-        log_file,
-    };
     run::run(&options, wanted, &mut ui)
+}
+
+/// Prints the configuration (`-G`). Like `ssh`, this logs that the session will have no terminal; what else the
+/// session lacks is an error only when it would run.
+fn print_configuration(options: &Options, wanted: &CommandLineSettings, ui: &mut TerminalUi) -> u8 {
+    lh_client::log_configuration(options, ui);
+    if matches!(wanted.control, None | Some(ControlCommand::Proxy)) {
+        let has_command = wanted.command.is_some() || options.config.remote_command.command().is_some();
+        gets_terminal(options, has_command, ui);
+    }
+    print(&options.config.dump(&lh_client::default_algorithms))
 }
 
 /// Name by which this program was called, for the system's log.

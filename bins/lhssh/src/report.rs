@@ -2,13 +2,19 @@
 
 use std::io::Write;
 
-use lh_client::{LogLevel, Options, UserInterface};
+use lh_client::{ClientError, LogLevel, Options, UserInterface};
 use lh_terminal::TerminalUi;
 
 /// Exit status of all failures of lhssh itself.
 pub(crate) const FAILURE: u8 = 255;
 
-/// Reports an error, unless the log level forbids it.
+/// Reports why the connection failed or ended, as far as the log level shows it.
+pub(crate) fn report_connection(options: &Options, error: &ClientError, ui: &mut TerminalUi) -> u8 {
+    error.show(options.log_level, ui);
+    FAILURE
+}
+
+/// Reports a fatal error, unless the log level forbids it.
 pub(crate) fn report(options: &Options, error: &dyn std::error::Error, ui: &mut TerminalUi) -> u8 {
     if options.log_level >= LogLevel::Fatal {
         ui.say(&error.to_string());

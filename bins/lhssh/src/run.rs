@@ -14,7 +14,7 @@ use crate::command_line::ControlCommand;
 use crate::errors::LocalCommandError;
 use crate::mux_client;
 use crate::plan::{CommandLineSettings, Plan};
-use crate::report::{debug, report};
+use crate::report::{debug, report, report_connection};
 use crate::session::session;
 
 /// Runs everything after the command line has been parsed. Returns the exit status.
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options, wanted: CommandLineSettings, ui: &mut Termi
     let client = if proxy { mux_client::share(options) } else { connect(options, ui) };
     let mut client = match client {
         Ok(client) => client,
-        Err(error) => return report(options, &error, ui),
+        Err(error) => return report_connection(options, &error, ui),
     };
     let tunnel = match open_tunnel(options, ui) {
         Ok(tunnel) => tunnel,
@@ -70,7 +70,7 @@ fn leave(client: &mut Client, options: &Options, error: &ClientError, ui: &mut T
     if !matches!(error, ClientError::Lost(_)) {
         client.close();
     }
-    report(options, error, ui)
+    report_connection(options, error, ui)
 }
 
 /// Opens the device of `Tunnel`, where configured.

@@ -123,8 +123,8 @@ pub(crate) fn session(
     let result = client.run(&mut control);
     // The terminal is restored before any message.
     terminal.borrow_mut().take();
-    if let Some(text) = control.note.take()
-        && options.log_level >= LogLevel::Error
+    if let Some((level, text)) = control.note.take()
+        && options.log_level >= level
     {
         ui.say(&text);
     }

@@ -26,7 +26,7 @@ use crate::resumable;
 use crate::resume::{ResumeLimit, Resumed, Resuming};
 use crate::service_quality::mark_packets;
 use crate::session::{SessionChannel, SessionSetup};
-use crate::ui::UserInterface;
+use crate::ui::{LogLevel, UserInterface};
 use crate::update_host_keys::HostKeyUpdate;
 
 /// An authenticated connection.
@@ -208,25 +208,29 @@ impl Client {
     /// Returns the error message for a connection that ended while channels were open.
     pub fn ended(&self, error: &DriverError) -> ClientError {
         let (host, at) = (&self.host, self.peer.text());
-        let text = match error {
+        // OpenSSH does not log the lines of level QUIET but writes them: `-q` does not hide them.
+        let (level, text) = match error {
             DriverError::Link(LinkError::Closed { .. }) => {
-                format!("Connection to {host} closed by remote host.")
+                (LogLevel::Quiet, format!("Connection to {host} closed by remote host."))
             }
             DriverError::Link(LinkError::Io { source, .. }) => {
-                if source.kind() == std::io::ErrorKind::BrokenPipe {
+                let text = if source.kind() == std::io::ErrorKind::BrokenPipe {
                     format!("Connection to {host} closed by remote host.")
                 } else {
                     format!("Read from remote host {host}: {}", errno_text(source))
-                }
+                };
+                (LogLevel::Quiet, text)
             }
             DriverError::Link(error) => return link_failed(error, &self.peer),
-            DriverError::KeepaliveTimeout => format!("Timeout, server {host} not responding."),
+            DriverError::KeepaliveTimeout => {
+                (LogLevel::Info, format!("Timeout, server {host} not responding."))
+            }
             DriverError::Disconnected { reason, description } => {
                 return crate::failure::disconnected(*reason, description, &self.peer);
             }
-            error => format!("Connection to {at}: {error}"),
+            error => (LogLevel::Info, format!("Connection to {at}: {error}")),
         };
-        ClientError::Lost(text)
+        ClientError::lost(level, text)
     }
 
     /// Returns the host as resolved by the configuration.

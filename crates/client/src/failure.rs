@@ -3,8 +3,9 @@
 use lh_driver::{LinkError, Stage};
 use lh_transport::TransportError;
 
-use crate::error::ClientError;
+use crate::error::{ClientError, ConnectionLoss};
 use crate::log::sanitise;
+use crate::ui::LogLevel;
 
 /// The peer's name in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +36,10 @@ pub(crate) fn link_failed(error: &LinkError, peer: &PeerName) -> ClientError {
     let at = peer.text();
     ClientError::Lost(match error {
         LinkError::Closed { stage: Stage::Identification } => {
-            format!(
-                "kex_exchange_identification: Connection closed by remote host\nConnection closed by {at}"
-            )
+            let cause = "kex_exchange_identification: Connection closed by remote host";
+            ended_after(cause, format!("Connection closed by {at}"))
         }
-        LinkError::Closed { .. } => format!("Connection closed by {at}"),
+        LinkError::Closed { .. } => ended(format!("Connection closed by {at}")),
         LinkError::Io { stage, source } => {
             let reset = source.kind() == std::io::ErrorKind::ConnectionReset;
             // A proxy that exits without reading our identification line resets its pipe. Report it like a
@@ -54,51 +54,59 @@ pub(crate) fn link_failed(error: &LinkError, peer: &PeerName) -> ClientError {
                 format!("Connection to {at}: {words}")
             };
             if *stage == Stage::Identification {
-                format!("kex_exchange_identification: read: {words}\n{last}")
+                ended_after(format!("kex_exchange_identification: read: {words}"), last)
             } else {
-                last
+                ended(last)
             }
         }
         LinkError::Transport(error) => transport_failed(error, &at),
-        LinkError::TimedOut => {
-            format!("Connection timed out during banner exchange\nConnection to {at} timed out")
-        }
+        LinkError::TimedOut => ended_after(
+            "Connection timed out during banner exchange",
+            format!("Connection to {at} timed out"),
+        ),
     })
 }
 
-fn transport_failed(error: &TransportError, at: &str) -> String {
+/// The end of a connection, in OpenSSH's last line about it.
+fn ended(line: String) -> ConnectionLoss {
+    ConnectionLoss::new(LogLevel::Info, line)
+}
+
+/// The end of a connection because of an error.
+fn ended_after(error: impl Into<String>, line: String) -> ConnectionLoss {
+    ConnectionLoss::new(LogLevel::Error, error).with_line(LogLevel::Info, line)
+}
+
+fn transport_failed(error: &TransportError, at: &str) -> ConnectionLoss {
+    let in_banner = |why: &str| format!("banner exchange: Connection to {at}: {why}");
     match error {
-        TransportError::NoMatch { what, offer } => {
-            format!(
-                "Unable to negotiate with {at}: no matching {what} found. Their offer: {}",
-                sanitise(offer)
-            )
-        }
-        TransportError::NotSsh(what) => {
-            format!(
-                "kex_exchange_identification: {}\nbanner exchange: Connection to {at}: invalid format",
-                sanitise(what)
-            )
-        }
-        TransportError::BadIdentification(_) => {
-            format!("{error}\nbanner exchange: Connection to {at}: invalid format")
-        }
+        TransportError::NoMatch { what, offer } => ended(format!(
+            "Unable to negotiate with {at}: no matching {what} found. Their offer: {}",
+            sanitise(offer)
+        )),
+        TransportError::NotSsh(what) => ended_after(
+            format!("kex_exchange_identification: {}", sanitise(what)),
+            in_banner("invalid format"),
+        ),
+        TransportError::BadIdentification(_) => ended_after(error.to_string(), in_banner("invalid format")),
         TransportError::ProtocolVersion(_) => {
-            format!("{error}\nbanner exchange: Connection to {at}: could not read protocol version")
+            ended_after(error.to_string(), in_banner("could not read protocol version"))
         }
-        TransportError::PacketLength { length } => {
-            format!(
-                "Bad packet length {length}.\nssh_dispatch_run_fatal: Connection to {at}: Connection corrupted"
-            )
-        }
-        error => format!("ssh_dispatch_run_fatal: Connection to {at}: {error}"),
+        TransportError::PacketLength { length } => ended(format!("Bad packet length {length}.")).with_line(
+            LogLevel::Info,
+            format!("ssh_dispatch_run_fatal: Connection to {at}: Connection corrupted"),
+        ),
+        error => ended(format!("ssh_dispatch_run_fatal: Connection to {at}: {error}")),
     }
 }
 
 /// Returns the error for an SSH_MSG_DISCONNECT of the peer.
 pub(crate) fn disconnected(reason: u32, description: &str, peer: &PeerName) -> ClientError {
     let (at, text) = (peer.text(), sanitise(description));
-    ClientError::Lost(format!("Received disconnect from {at}:{reason}: {text}\nDisconnected from {at}"))
+    ClientError::Lost(ended_after(
+        format!("Received disconnect from {at}:{reason}: {text}"),
+        format!("Disconnected from {at}"),
+    ))
 }
 
 #[cfg(test)]

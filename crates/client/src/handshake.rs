@@ -51,7 +51,8 @@ pub(crate) fn shake_hands(
             Ok(event) => event,
             Err(LinkError::TimedOut) if identified => {
                 let at = peer.text();
-                return Err(ClientError::Lost(format!("Connection to {at} timed out during key exchange")));
+                let text = format!("Connection to {at} timed out during key exchange");
+                return Err(ClientError::lost(LogLevel::Info, text));
             }
             Err(error) => return Err(link_failed(&error, peer)),
         };

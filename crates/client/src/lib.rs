@@ -65,7 +65,7 @@ pub use client::Client;
 pub use commands::Commands;
 pub use connect::{connect, connect_unauthenticated, log_configuration};
 pub use destination::Destination;
-pub use error::ClientError;
+pub use error::{ClientError, ConnectionLoss};
 pub use forward::Forwards;
 pub use handshake::{NEWKEYS, remote_debug};
 pub use information::connection_information;

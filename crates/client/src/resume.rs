@@ -5,6 +5,7 @@
 //! thread of its own, which returns a link that the server has accepted for the session. When the kernel
 //! reports a change of the network, the path is checked at once.
 
+mod agreed;
 pub(crate) mod attempt;
 mod control;
 mod leave;
@@ -18,10 +19,9 @@ mod status;
 use std::time::{Duration, Instant};
 
 use lh_config::special::Resume;
-use lh_crypto::PublicKey;
 use lh_driver::{ControlCx, Link};
 use lh_resume::message::Session;
-use lh_resume::{Action, AttemptId, ClientSecret, Failure, NAME, Reconnect};
+use lh_resume::{Action, ClientSecret, Failure, NAME, Reconnect};
 use lh_sys::signals;
 
 use crate::carrier::Carrier;
@@ -33,6 +33,7 @@ use crate::options::{Options, Purpose};
 use crate::pending::Pending;
 use crate::service_quality::mark_packets;
 use crate::ui::LogLevel;
+use agreed::ResumableSession;
 use attempt::Connect;
 use attempt::{Attempt, AttemptReport, ProofError, failure_to_go_on, host_key, refusal};
 pub(crate) use control::Resumed;
@@ -42,9 +43,6 @@ use path::{PathState, PathWatch};
 use second::{SecondLink, Step};
 use status::Status;
 
-/// Time without a link before the user at a terminal is told.
-const NOTICE_DELAY: Duration = Duration::from_millis(500);
-
 /// The resumption state of one session.
 pub(crate) struct Resuming {
     options: Options,
@@ -52,7 +50,7 @@ pub(crate) struct Resuming {
     logger: Logger,
     status: Status,
     /// The agreed terms, once the server has consented.
-    agreed: Option<Agreed>,
+    agreed: Option<ResumableSession>,
     /// What carries the present link; `None` where that is broken. Dropped before the link, as OpenSSH does
     /// it: a command that still writes gets its signal before its pipes close, and does not complain.
     carrier: Option<Carrier>,
@@ -67,72 +65,8 @@ pub(crate) struct Resuming {
     is_leaving: bool,
 }
 
-struct Agreed {
-    secret: ClientSecret,
-    /// The host key of the session's server.
-    host_key: PublicKey,
-    reconnect: Reconnect,
-    attempts: Vec<Attempt>,
-    /// The last attempt reached another host.
-    is_elsewhere: bool,
-    path: PathWatch,
-    /// Time at which the user is told that there is no link; `None` while there is one.
-    away: Option<Instant>,
-    /// The link is silent, and attempts to replace it are under way.
-    suspects: bool,
-    /// A second link beside a stalled one.
-    second: SecondLink,
-}
-
-impl Agreed {
-    /// Claims the session over the link of this attempt, while the session has no other link.
-    fn claim(&mut self, index: usize, session_id: Vec<u8>, user: &str, cx: &ControlCx<'_>) {
-        let Some(attempt) = self.attempts.get_mut(index) else { return };
-        attempt.claim(self.secret.request(user, &session_id, cx.received_messages()), session_id);
-    }
-
-    /// Continues over a second link, after the present one has been lost.
-    fn take_over(&mut self, second: (Attempt, Vec<u8>), user: &str, cx: &ControlCx<'_>, now: Instant) {
-        let (attempt, session_id) = second;
-        self.attempts.clear();
-        self.reconnect.set_round_trip(self.path.round_trip());
-        // A silent link may have counted as broken already.
-        self.reconnect.on_resumed(now);
-        self.reconnect.on_broken_beside(attempt.id(), now);
-        self.attempts.push(attempt);
-        self.claim(0, session_id, user, cx);
-        self.on_lost(now);
-    }
-
-    /// Records that the session has no link.
-    fn on_lost(&mut self, now: Instant) {
-        self.away = Some(now + NOTICE_DELAY);
-        self.suspects = false;
-        self.path.on_lost();
-    }
-
-    /// True if the link was lost a moment ago.
-    fn is_lost_at(&self, now: Instant) -> bool {
-        self.away.is_some_and(|told| now < told)
-    }
-
-    /// Records that the link works after all, and ends other attempts.
-    fn trust_link(&mut self, now: Instant) {
-        if std::mem::take(&mut self.suspects) {
-            self.attempts.clear();
-            self.reconnect.on_resumed(now);
-        }
-    }
-
-    /// Records a failed attempt.
-    fn fail(&mut self, id: AttemptId, failure: Failure, now: Instant) {
-        self.is_elsewhere = failure == Failure::Elsewhere;
-        self.reconnect.on_failed(id, failure, now);
-    }
-}
-
 /// True if a signal has come that ends the program.
-fn is_to_end() -> bool {
+fn end_signal_has_come() -> bool {
     signals::has_come() || signals::are_pending(&END_SIGNALS)
 }
 
@@ -259,7 +193,7 @@ impl Resuming {
         while let Some(action) = agreed.reconnect.poll(now) {
             match action {
                 // ^C at a terminal has ended a command together with this program, which handles it at once.
-                Action::Connect(id) if agreed.is_lost_at(now) && is_to_end() => {
+                Action::Connect(id) if agreed.is_lost_at(now) && end_signal_has_come() => {
                     agreed.reconnect.on_failed(id, Failure::Path, now);
                 }
                 Action::Connect(id) => {
@@ -322,7 +256,7 @@ impl Resuming {
         }
     }
 
-    fn agree(&self, session: &Session, cx: &ControlCx<'_>) -> Option<Agreed> {
+    fn agree(&self, session: &Session, cx: &ControlCx<'_>) -> Option<ResumableSession> {
         let export = cx.export(NAME, &session.handle.0)?;
         let host_key = host_key(cx.host_key())?;
         let grace = Duration::from_secs(session.grace.into());
@@ -332,7 +266,7 @@ impl Resuming {
         };
         let seconds = limit.as_secs();
         self.logger.debug(|| format!("resume: the session survives a broken connection for {seconds} s"));
-        Some(Agreed {
+        Some(ResumableSession {
             secret: ClientSecret::new(session.handle, &export),
             host_key,
             reconnect: Reconnect::new(limit),

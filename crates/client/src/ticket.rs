@@ -9,6 +9,7 @@ use lh_wire::Writer;
 use crate::error::ClientError;
 use crate::log::Log;
 use crate::login::Packets;
+use crate::ui::LogLevel;
 
 /// Name of the [`GlobalReply`](lh_driver::ControlEvent::GlobalReply) to a ticket request.
 pub const TICKET_REQUEST: &str = TICKET;
@@ -70,7 +71,7 @@ pub(crate) fn join(
             Ok(Event::Banner(_)) => {}
             Ok(Event::Success) => return Ok(()),
             Ok(_) => return Err(denied("Permission denied")),
-            Err(error) => return Err(ClientError::Lost(error.to_string())),
+            Err(error) => return Err(ClientError::lost(LogLevel::Error, error.to_string())),
         }
     }
 }

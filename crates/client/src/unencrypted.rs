@@ -29,6 +29,7 @@ use crate::farewell::DISCONNECT_TIMEOUT;
 use crate::handshake::{self, KEY_CHANGED_AT_REKEY};
 use crate::log::Log;
 use crate::options::Purpose;
+use crate::ui::LogLevel;
 
 /// Returns the requested switch, after warnings about settings without effect.
 pub(crate) fn wanted(settings: &ClientSettings, purpose: Purpose, log: &mut Log<'_>) -> Option<Unencrypted> {
@@ -137,9 +138,8 @@ pub(crate) fn switch(
             Ok(event) => event,
             Err(LinkError::TimedOut) => {
                 let at = peer.text();
-                return Err(ClientError::Lost(format!(
-                    "Connection to {at} timed out during the switch to the NONE cipher"
-                )));
+                let text = format!("Connection to {at} timed out during the switch to the NONE cipher");
+                return Err(ClientError::lost(LogLevel::Info, text));
             }
             Err(error) => return Err(refused(&error, wanted, peer)),
         };
@@ -150,7 +150,7 @@ pub(crate) fn switch(
             Event::HostKey { .. } => return Err(ClientError::HostKey(KEY_CHANGED_AT_REKEY.to_owned())),
             Event::Disconnected { reason, description } => {
                 let error = crate::failure::disconnected(reason, &description, peer);
-                return Err(explained(&error));
+                return Err(explained(error));
             }
             event => {
                 if !later.keep(event) {
@@ -189,16 +189,20 @@ fn refused(error: &LinkError, wanted: Unencrypted, peer: &PeerName) -> ClientErr
         LinkError::Transport(TransportError::NoMatch { what: "MAC", .. })
             if wanted == (Unencrypted::Wanted { without_mac: true }) =>
         {
-            ClientError::Lost(format!(
-                "{reason}\nThe server does not allow the NONE MAC; NoneMacEnabled has to be set there too."
-            ))
+            let why = "The server does not allow the NONE MAC; NoneMacEnabled has to be set there too.";
+            with_reason(reason, why)
         }
-        _ => explained(&reason),
+        _ => explained(reason),
     }
 }
 
-fn explained(error: &ClientError) -> ClientError {
-    ClientError::Lost(format!(
-        "{error}\nThe server does not allow the NONE cipher; NoneEnabled has to be set there too."
-    ))
+fn explained(error: ClientError) -> ClientError {
+    with_reason(error, "The server does not allow the NONE cipher; NoneEnabled has to be set there too.")
+}
+
+fn with_reason(error: ClientError, why: &str) -> ClientError {
+    match error {
+        ClientError::Lost(loss) => ClientError::Lost(loss.with_line(LogLevel::Error, why)),
+        other => other,
+    }
 }

@@ -1,5 +1,7 @@
 //! Keywords with a fixed set of words as values.
 
+pub use lh_wire::LogLevel;
+
 use crate::line::Arguments;
 use crate::table::Value;
 use crate::value_error::{Part, ValueError};
@@ -232,58 +234,17 @@ enumeration! {
     default Sha256;
 }
 
-enumeration! {
-    /// Amount of logging; each level includes the levels above it in this list.
-    #[derive(PartialOrd, Ord)]
-    LogLevel ("log level") {
-        /// Logs nothing.
-        Quiet = "SILENT" | "QUIET",
-        /// Logs fatal errors.
-        Fatal = "FATAL",
-        /// Logs errors.
-        Error = "ERROR",
-        /// Logs the default amount.
-        Info = "INFO",
-        /// Logs more than the default.
-        Verbose = "VERBOSE",
-        /// `-v`.
-        Debug1 = "DEBUG" | "DEBUG1",
-        /// `-vv`.
-        Debug2 = "DEBUG2",
-        /// `-vvv`.
-        Debug3 = "DEBUG3",
-    }
-    default Info;
-}
+impl Value for LogLevel {
+    const KIND: &'static str = "log level";
+    const WORDS: &'static [&'static str] = &Self::WORDS;
 
-impl LogLevel {
-    /// All levels, the quietest first.
-    pub const ALL: [Self; 8] = [
-        Self::Quiet,
-        Self::Fatal,
-        Self::Error,
-        Self::Info,
-        Self::Verbose,
-        Self::Debug1,
-        Self::Debug2,
-        Self::Debug3,
-    ];
-
-    /// Returns the level with this number (`as u8`), or the last level for a larger one.
-    pub fn from_number(number: u8) -> Self {
-        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Debug3)
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        let word = args.required_part(Part::Word)?;
+        Self::from_word(&word).ok_or_else(|| args.unknown_word(&word))
     }
 
-    /// Returns the next more verbose level, for `-v` and `~v`.
-    #[must_use]
-    pub fn more(self) -> Self {
-        Self::ALL.into_iter().find(|level| *level > self).unwrap_or(Self::Debug3)
-    }
-
-    /// Returns the next quieter level.
-    #[must_use]
-    pub fn less(self) -> Self {
-        Self::ALL.into_iter().rev().find(|level| *level < self).unwrap_or(Self::Quiet)
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", self.word()));
     }
 }
 

@@ -24,6 +24,17 @@ const NO_SPACE: [&str; 3] = ["No space left on device", "quota exceeded", "Quota
 /// Their messages about a file above the size limit. The signal SIGXFSZ ends most of them.
 const TOO_LARGE: [&str; 2] = ["File too large", "File size limit exceeded"];
 
+/// Why a disk was not measured.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DiskError {
+    /// This machine's: the system's reason.
+    #[error("{}", errno_text(.0))]
+    Here(io::Error),
+    /// The server's, or the connection to it.
+    #[error(transparent)]
+    There(#[from] Fault),
+}
+
 /// A disk that was written to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Disk {

@@ -17,7 +17,7 @@ use lh_driver::{
 };
 
 use self::deadlines::{Deadlines, Due};
-use self::requests::Requests;
+use self::requests::{Requests, SessionLoss};
 pub(crate) use self::steps::{Outcome, Step};
 use crate::fault::Fault;
 use crate::target::Remote;
@@ -25,8 +25,6 @@ use crate::target::Remote;
 /// Longest time without an answer, and what it is once the user wants an end.
 const LIMIT: Duration = Duration::from_secs(60);
 const HURRIED_LIMIT: Duration = Duration::from_secs(10);
-/// Why a session has no result that did not answer in time.
-const LATE: &str = "the server's SFTP did not answer in time";
 /// Why steps are not done that the user does not wait for.
 const INTERRUPTED: &str = "interrupted";
 
@@ -92,9 +90,10 @@ impl<'a> Sftp<'a> {
         let is_interrupted = control.has_stopped && self.on_stop == OnStop::End;
         let mut requests = self.requests.borrow_mut();
         if let Err(error) = run {
-            requests.lost.get_or_insert_with(|| error.to_string());
+            requests.lose(SessionLoss::Connection(error));
         }
-        let outcome = requests.finish().map_err(|why| Fault::Server(lh_client::sanitise(&why)))?;
+        let outcome =
+            requests.finish().map_err(|loss| Fault::Server(lh_client::sanitise(&loss.to_string())))?;
         if is_interrupted { Err(Fault::Late(INTERRUPTED)) } else { Ok(outcome) }
     }
 
@@ -164,11 +163,11 @@ impl Control for SessionControl<'_> {
         match event {
             ControlEvent::Note { note, .. } => match note.downcast_ref::<SessionNote>() {
                 Some(SessionNote::OpenFailed { description, .. }) => {
-                    requests.lost.get_or_insert_with(|| description.clone());
+                    requests.lose(SessionLoss::ChannelRefused(description.clone()));
                     cx.stop(0);
                 }
                 Some(SessionNote::StartRefused { request }) => {
-                    requests.lost.get_or_insert_with(|| format!("{request} request failed on channel 0"));
+                    requests.lose(SessionLoss::RequestRefused(request));
                     cx.stop(0);
                 }
                 _ => {}
@@ -201,9 +200,7 @@ impl Control for SessionControl<'_> {
                 }
             }
             Due::Look => {}
-            Due::End => {
-                requests.lost.get_or_insert_with(|| LATE.to_owned());
-            }
+            Due::End => requests.lose(SessionLoss::Late),
         }
         if requests.is_over() {
             cx.stop(0);

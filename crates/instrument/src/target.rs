@@ -307,7 +307,7 @@ fn of_client(error: ClientError, trace: &Trace) -> NoConnection {
     let is_path = match &error {
         ClientError::Unreachable(_) | ClientError::Refused(_) => true,
         // Ends without a common algorithm have understood each other.
-        ClientError::Lost(words) => !words.contains("Unable to negotiate"),
+        ClientError::Lost(loss) => !loss.mentions(&["Unable to negotiate"]),
         _ => false,
     };
     NoConnection { fault: Fault::Connection(Box::new(error)), is_path, slowest: trace.last() }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use lh_cli::flags::{Parsed, SFTP_SERVER, Stop};
 use lh_config::token::Tokens;
-use lh_sftp::server::{LogSink, Lookup, Server, ServerOptions, request_table};
+use lh_sftp::server::{LogLevel, LogSink, Lookup, Server, ServerOptions, request_table};
 use lh_sftp_fs::LocalFs;
 use lh_sys::syslog::Facility;
 use lh_sys::users::User;
 
-use crate::{HostNames, Verbosity};
+use crate::HostNames;
 
 /// Result that ends the program: requested information, or an error.
 pub type Stopped = Stop;
@@ -29,7 +29,7 @@ pub struct Arguments {
     /// `-P`: denied requests.
     pub deny: Vec<String>,
     /// `-l`: log level.
-    pub verbosity: Verbosity,
+    pub log_level: LogLevel,
     /// `-f`: syslog facility, if given.
     pub facility: Option<Facility>,
     /// `-e`: log to standard error.
@@ -65,10 +65,10 @@ impl Arguments {
                 Some(mask.ok_or_else(|| wrong(format!("Invalid umask \"{text}\"")))?)
             }
         };
-        let verbosity = match parsed.text('l') {
-            None => Verbosity::default(),
+        let log_level = match parsed.text('l') {
+            None => LogLevel::Error,
             Some(name) => {
-                Verbosity::by_name(&name).ok_or_else(|| wrong(format!("Invalid log level \"{name}\"")))?
+                LogLevel::from_word(&name).ok_or_else(|| wrong(format!("Invalid log level \"{name}\"")))?
             }
         };
         // Two lists are an error: using either one might permit too much.
@@ -99,7 +99,7 @@ impl Arguments {
             read_only: parsed.has('R'),
             allow: names(&parsed, 'p'),
             deny: names(&parsed, 'P').unwrap_or_default(),
-            verbosity,
+            log_level,
             facility,
             stderr: parsed.has('e'),
         })
@@ -122,7 +122,7 @@ impl Arguments {
     ) -> Server {
         if let Some(start) = self.start.as_ref().filter(|start| !directory.join(start).is_dir()) {
             let text = format_args!("chdir to \"{}\" failed: not a directory", start.display()).to_string();
-            log.line(lh_sftp::server::LogLevel::Error, format_args!("{text}"));
+            log.line(LogLevel::Error, format_args!("{text}"));
         }
         let mut fs = LocalFs::new(self.start_in(&directory));
         if let Some(umask) = self.umask {
@@ -138,7 +138,7 @@ impl Arguments {
         };
         if let Some(name) = options.unknown_request() {
             let text = format!("unknown request \"{name}\" in the list of requests");
-            log.line(lh_sftp::server::LogLevel::Error, format_args!("{text}"));
+            log.line(LogLevel::Error, format_args!("{text}"));
         }
         let names: Box<dyn Lookup> = Box::new(HostNames::new(user));
         Server::new(Box::new(fs), names, log, options)
@@ -180,13 +180,13 @@ mod tests {
         let words = ["-Re", "-f", "LOCAL3", "-lINFO", "-d", "%d/x", "-u", "027", "-P", "remove,rmdir", "-c"];
         let all = parsed(&words).expect("valid flags");
         assert!(all.read_only && all.stderr);
-        assert_eq!(Some(all.verbosity), Verbosity::by_name("info"));
+        assert_eq!(all.log_level, LogLevel::Info);
         assert_eq!(all.facility, Facility::by_name("local3"));
         assert_eq!(all.start, Some(PathBuf::from("/root/x")));
         assert_eq!((all.umask, all.allow), (Some(0o027), None));
         assert_eq!(all.deny, ["remove", "rmdir"]);
         let none = parsed(&[]).expect("valid flags");
-        assert!(!none.stderr && none.facility.is_none() && none.verbosity == Verbosity::default());
+        assert!(!none.stderr && none.facility.is_none() && none.log_level == LogLevel::Error);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod names;
 mod stdio;
 
 pub use arguments::{Arguments, Stopped};
-pub use log::{Lines, Verbosity};
+pub use log::Lines;
 pub use names::HostNames;
 pub use stdio::serve;
 

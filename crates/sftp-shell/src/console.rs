@@ -23,7 +23,7 @@ const HISTORY: usize = 100;
 
 /// An event from the reader.
 #[derive(Debug)]
-pub enum Said {
+pub enum ConsoleEvent {
     /// A line, without its end.
     Line(Vec<u8>),
     /// There are no more lines.
@@ -56,23 +56,23 @@ enum ReaderMessage {
 /// The commands' end of the reader.
 pub struct Console {
     tell: Sender<ReaderMessage>,
-    said: Receiver<Said>,
+    events: Receiver<ConsoleEvent>,
     /// Settings of the terminal, restored at the end.
     terminal: Option<Termios>,
 }
 
 /// The reader's end: sends events, receives messages.
 struct ReaderEnd {
-    say: Sender<Said>,
+    events: Sender<ConsoleEvent>,
     told: Receiver<ReaderMessage>,
     wake: UnixStream,
 }
 
 impl ReaderEnd {
     /// Sends an event. Returns false when the commands' thread has ended.
-    fn say(&self, said: Said) -> bool {
+    fn send(&self, event: ConsoleEvent) -> bool {
         // A socket that is full wakes the commands' thread too.
-        self.say.send(said).is_ok() && (&self.wake).write(&[0]).is_ok()
+        self.events.send(event).is_ok() && (&self.wake).write(&[0]).is_ok()
     }
 }
 
@@ -95,11 +95,11 @@ impl Console {
         let config = builder.build();
         Self::start(wake, terminal, move |reader| {
             let history = MemHistory::with_config(&config);
-            let Ok(mut editor) = Editor::<Asker, MemHistory>::with_history(config, history) else {
-                reader.say(Said::End);
+            let Ok(mut editor) = Editor::<CompletionHelper, MemHistory>::with_history(config, history) else {
+                reader.send(ConsoleEvent::End);
                 return;
             };
-            editor.set_helper(Some(Asker(reader)));
+            editor.set_helper(Some(CompletionHelper(reader)));
             edit(&mut editor);
         })
     }
@@ -117,32 +117,32 @@ impl Console {
         terminal: Option<Termios>,
         work: impl FnOnce(ReaderEnd) + Send + 'static,
     ) -> std::io::Result<Self> {
-        let (say, said) = channel();
+        let (events, received) = channel();
         let (tell, told) = channel();
         std::thread::Builder::new()
             .name("console".to_owned())
-            .spawn(move || work(ReaderEnd { say, told, wake }))?;
-        Ok(Self { tell, said, terminal })
+            .spawn(move || work(ReaderEnd { events, told, wake }))?;
+        Ok(Self { tell, events: received, terminal })
     }
 
-    /// Asks for the next line; it comes as [`Said`]. Where the last one was interrupted, those that were
-    /// pasted with it do not run.
+    /// Asks for the next line; it comes as [`ConsoleEvent`]. Where the last one was interrupted, those
+    /// that were pasted with it do not run.
     pub fn ask(&self, interrupted: bool) {
-        // A reader that has ended has sent `Said::End`.
+        // A reader that has ended has sent `ConsoleEvent::End`.
         let _ = self.tell.send(ReaderMessage::Next { forget: interrupted });
     }
 
     /// Returns the next event, if there is one.
-    pub fn take(&self) -> Option<Said> {
-        match self.said.try_recv() {
-            Ok(said) => Some(said),
+    pub fn take(&self) -> Option<ConsoleEvent> {
+        match self.events.try_recv() {
+            Ok(event) => Some(event),
             Err(std::sync::mpsc::TryRecvError::Empty) => None,
-            Err(std::sync::mpsc::TryRecvError::Disconnected) => Some(Said::End),
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => Some(ConsoleEvent::End),
         }
     }
 
-    /// Answers [`Said::Complete`] with the result of `complete`. Meanwhile ^C is a signal, as for a command:
-    /// the editor, which has turned that off, waits.
+    /// Answers [`ConsoleEvent::Complete`] with the result of `complete`. Meanwhile ^C is a signal, as for a
+    /// command: the editor, which has turned that off, waits.
     pub(crate) fn answer(&self, complete: impl FnOnce() -> Completions) {
         let stdin = std::io::stdin();
         let edited = self.terminal.as_ref().and_then(|_| tcgetattr(&stdin).ok());
@@ -171,17 +171,17 @@ impl Drop for Console {
 fn read_lines(reader: &ReaderEnd, mut input: Box<dyn BufRead + Send>) {
     while let Ok(ReaderMessage::Next { .. }) = reader.told.recv() {
         let mut line = Vec::new();
-        let said = match input.read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => Said::End,
+        let event = match input.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => ConsoleEvent::End,
             Ok(_) => {
                 if line.ends_with(b"\n") {
                     line.pop();
                 }
-                Said::Line(line)
+                ConsoleEvent::Line(line)
             }
         };
-        let ended = matches!(said, Said::End);
-        if !reader.say(said) || ended {
+        let ended = matches!(event, ConsoleEvent::End);
+        if !reader.send(event) || ended {
             return;
         }
     }
@@ -196,48 +196,48 @@ fn pasted(text: &str) -> VecDeque<Vec<u8>> {
     lines
 }
 
-fn edit(editor: &mut Editor<Asker, MemHistory>) {
+fn edit(editor: &mut Editor<CompletionHelper, MemHistory>) {
     // Pasted lines that follow the one that runs.
     let mut lines: VecDeque<Vec<u8>> = VecDeque::new();
     loop {
-        let Some(Asker(reader)) = editor.helper() else { return };
+        let Some(CompletionHelper(reader)) = editor.helper() else { return };
         let Ok(ReaderMessage::Next { forget }) = reader.told.recv() else { return };
         if forget {
             lines.clear();
         }
-        let said = loop {
+        let event = loop {
             if let Some(line) = lines.pop_front() {
                 // Shown as if it had been typed now, so that its output has a command above it.
                 let _ = std::io::stdout().write_all(&[PROMPT.as_bytes(), &line[..], b"\n"].concat());
-                break Said::Line(line);
+                break ConsoleEvent::Line(line);
             }
             match editor.readline(PROMPT) {
                 Ok(text) => {
                     lines = pasted(&text);
-                    break Said::Line(lines.pop_front().unwrap_or_default());
+                    break ConsoleEvent::Line(lines.pop_front().unwrap_or_default());
                 }
                 // ^C gives up the line.
                 Err(ReadlineError::Interrupted) => {}
-                Err(_) => break Said::End,
+                Err(_) => break ConsoleEvent::End,
             }
         };
-        let Some(Asker(reader)) = editor.helper() else { return };
-        let ended = matches!(said, Said::End);
-        if !reader.say(said) || ended {
+        let Some(CompletionHelper(reader)) = editor.helper() else { return };
+        let ended = matches!(event, ConsoleEvent::End);
+        if !reader.send(event) || ended {
             return;
         }
     }
 }
 
 /// Asks the commands' thread for completions.
-struct Asker(ReaderEnd);
+struct CompletionHelper(ReaderEnd);
 
-impl Completer for Asker {
+impl Completer for CompletionHelper {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let line = line.get(..pos).unwrap_or_default().to_owned();
-        if !self.0.say(Said::Complete { line }) {
+        if !self.0.send(ConsoleEvent::Complete { line }) {
             return Ok((pos, Vec::new()));
         }
         match self.0.told.recv() {
@@ -250,15 +250,15 @@ impl Completer for Asker {
     }
 }
 
-impl rustyline::hint::Hinter for Asker {
+impl rustyline::hint::Hinter for CompletionHelper {
     type Hint = String;
 }
 
-impl rustyline::highlight::Highlighter for Asker {}
+impl rustyline::highlight::Highlighter for CompletionHelper {}
 
-impl rustyline::validate::Validator for Asker {}
+impl rustyline::validate::Validator for CompletionHelper {}
 
-impl Helper for Asker {}
+impl Helper for CompletionHelper {}
 
 #[cfg(test)]
 mod tests {

@@ -35,7 +35,7 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 enum Stage {
     /// The server's VERSION is awaited.
     Hello(Session),
-    Calm(Session),
+    Ready(Session),
     Copying(Job, Side),
     /// The connection is lost, for this reason, which is shown to the user.
     Lost(String),
@@ -108,14 +108,14 @@ impl Conversation {
     /// Tells the session which SSH server it talks to, by the server's identification line, as far as that is
     /// known.
     pub fn set_server(&mut self, identification: Option<&str>) {
-        if let Stage::Hello(session) | Stage::Calm(session) = &mut self.stage {
+        if let Stage::Hello(session) | Stage::Ready(session) = &mut self.stage {
             session.set_server(identification);
         }
     }
 
     /// Sets the order in which the server reads the strings of SYMLINK, once it has been observed.
     pub(crate) const fn set_link_order(&mut self, order: LinkOrder) {
-        if let Stage::Hello(session) | Stage::Calm(session) = &mut self.stage {
+        if let Stage::Hello(session) | Stage::Ready(session) = &mut self.stage {
             session.set_link_order(order);
         }
     }
@@ -148,7 +148,7 @@ impl Conversation {
         self.quiet_since = Some(now);
         match &mut self.stage {
             Stage::Copying(job, side) => job.received(*side, data, now),
-            Stage::Hello(session) | Stage::Calm(session) => session.input(data),
+            Stage::Hello(session) | Stage::Ready(session) => session.input(data),
             Stage::Lost(_) => {}
         }
         if !matches!(self.stage, Stage::Copying(..)) {
@@ -159,7 +159,7 @@ impl Conversation {
     fn read_replies(&mut self) {
         loop {
             let polled = match &mut self.stage {
-                Stage::Hello(session) | Stage::Calm(session) => session.poll(),
+                Stage::Hello(session) | Stage::Ready(session) => session.poll(),
                 Stage::Copying(..) | Stage::Lost(_) => return,
             };
             match polled {
@@ -179,7 +179,7 @@ impl Conversation {
                         // Answers come in order, so the limits are known before any file is open.
                         session.request_limits(&mut self.queue);
                     }
-                    self.calm_down();
+                    self.become_ready();
                 }
                 Ok(Some(Incoming::Limits(_))) => {}
                 Err(error) => return self.lose(&error.to_string()),
@@ -187,9 +187,9 @@ impl Conversation {
         }
     }
 
-    fn calm_down(&mut self) {
+    fn become_ready(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Lost(String::new())) {
-            Stage::Hello(session) => Stage::Calm(session),
+            Stage::Hello(session) => Stage::Ready(session),
             other => other,
         };
     }
@@ -203,7 +203,7 @@ impl Conversation {
             return;
         }
         let many = match &self.stage {
-            Stage::Calm(session) => session.takes_many_in_a_packet(),
+            Stage::Ready(session) => session.takes_many_in_a_packet(),
             // Requests that follow INIT are queued only for servers that accept them there.
             _ => true,
         };
@@ -230,7 +230,7 @@ impl Conversation {
     fn awaited(&self) -> Option<PacketType> {
         match (&self.stage, self.wait) {
             (Stage::Hello(_), Wait::Hello) => Some(PacketType::INIT),
-            (Stage::Calm(_), Wait::Reply(id)) => self.asked.get(&id).copied(),
+            (Stage::Ready(_), Wait::Reply(id)) => self.asked.get(&id).copied(),
             _ => None,
         }
     }
@@ -350,7 +350,7 @@ impl Conversation {
     /// The session, between copies.
     pub const fn session(&self) -> Option<&Session> {
         match &self.stage {
-            Stage::Calm(session) => Some(session),
+            Stage::Ready(session) => Some(session),
             _ => None,
         }
     }
@@ -359,7 +359,7 @@ impl Conversation {
     pub(crate) fn ask(&mut self, request: &Request<'_>) -> Option<u32> {
         self.fresh = Some(Instant::now());
         match &mut self.stage {
-            Stage::Calm(session) => {
+            Stage::Ready(session) => {
                 let id = session.request(request, &mut self.queue);
                 self.asked.insert(id, request.packet_type());
                 Some(id)
@@ -415,7 +415,7 @@ impl Conversation {
         self.wait = Wait::Copy;
         self.fresh = Some(Instant::now());
         self.stage = match std::mem::replace(&mut self.stage, Stage::Lost(String::new())) {
-            Stage::Calm(session) => {
+            Stage::Ready(session) => {
                 job.adopt(side, session);
                 Stage::Copying(job, side)
             }
@@ -429,7 +429,7 @@ impl Conversation {
         let summary = job.summary();
         match job.release(*side) {
             Some(session) => {
-                self.stage = Stage::Calm(session);
+                self.stage = Stage::Ready(session);
                 Some(summary)
             }
             None => {

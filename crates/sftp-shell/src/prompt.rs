@@ -2,7 +2,7 @@
 
 use crate::command::{Command, CopyFlags, Line, parse};
 use crate::complete::complete;
-use crate::console::{Console, PROMPT, Said};
+use crate::console::{Console, ConsoleEvent, PROMPT};
 use crate::glob;
 use crate::paths::{absolute, absolute_pattern};
 use crate::shell::{Failed, Shell};
@@ -59,9 +59,9 @@ impl Shell {
             console.ask(self.remote.interrupted());
             let line = loop {
                 match console.take() {
-                    Some(Said::Line(line)) => break line,
-                    Some(Said::End) => return 0,
-                    Some(Said::Complete { line }) => {
+                    Some(ConsoleEvent::Line(line)) => break line,
+                    Some(ConsoleEvent::End) => return 0,
+                    Some(ConsoleEvent::Complete { line }) => {
                         // ^C during an earlier completion is over.
                         self.remote.begin_command();
                         console.answer(|| complete(&line, &mut self.remote, &self.directory));

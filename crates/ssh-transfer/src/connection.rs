@@ -54,7 +54,7 @@ impl NoConnection {
         let lasting = ["Unable to negotiate", "Too many authentication failures"];
         match error {
             ClientError::Unreachable(_) | ClientError::Refused(_) => Self::Unreachable,
-            ClientError::Lost(text) if !lasting.iter().any(|part| text.contains(part)) => Self::Unreachable,
+            ClientError::Lost(loss) if !loss.mentions(&lasting) => Self::Unreachable,
             _ => Self::Refused,
         }
     }
@@ -97,7 +97,7 @@ impl Connection {
     /// States whether a later attempt may succeed.
     pub fn try_authenticate(&mut self, ui: &mut TerminalUi) -> Result<(), NoConnection> {
         self.client.log_in(ui).map_err(|error| {
-            tell(&error, &self.options, ui);
+            self.report(&error, ui);
             NoConnection::of(&error)
         })?;
         // The channel that was opened before the login was sent with it.
@@ -135,7 +135,7 @@ impl Connection {
         let mut client = match connect_or_share_unauthenticated(&options, ui) {
             Ok(client) => client,
             Err(error) => {
-                tell(&error, &options, ui);
+                error.show(options.log_level, ui);
                 return Err(NoConnection::of(&error));
             }
         };
@@ -224,9 +224,8 @@ impl Connection {
         };
         job.expect_version(side, Some(self.version_timeout()));
         let (result, control) = self.run(Some(channel), connector.clone());
-        let refused = control.refused;
-        if let Some(request) = refused {
-            ui.say(&format!("{request} request failed on channel 0"));
+        if let Some(request) = control.refused {
+            self.report_refusal(request, ui);
         }
         let good = match result {
             Ok(_) if job.is_finished() => true,
@@ -240,7 +239,7 @@ impl Connection {
                 self.died = true;
                 // The other side's failure may have ended the copy before this side's failure is reported.
                 if !job.is_finished() {
-                    ui.say(&error.to_string());
+                    self.report(&error, ui);
                     job.lost(side, "Connection closed");
                 }
                 false
@@ -250,6 +249,23 @@ impl Connection {
             connector.end();
         }
         good
+    }
+
+    /// Shows why the connection failed or ended, as far as the log level shows it.
+    pub fn report(&self, error: &ClientError, ui: &mut TerminalUi) {
+        error.show(self.options.log_level, ui);
+    }
+
+    /// True if messages of this level are shown.
+    pub fn shows(&self, level: LogLevel) -> bool {
+        level <= self.options.log_level
+    }
+
+    /// Shows that the server has refused `request` (`exec`, `subsystem`), which is a fatal error to `ssh`.
+    pub fn report_refusal(&self, request: &str, ui: &mut TerminalUi) {
+        if self.shows(LogLevel::Fatal) {
+            ui.say(&format!("{request} request failed on channel 0"));
+        }
     }
 
     /// Runs the loop until it is stopped. `main`: the channel whose status counts, if there are several.
@@ -266,13 +282,6 @@ impl Connection {
         let mut control = Copying { agent, logger, main, refused: None, status: None, connector, asked };
         let result = client.run(&mut control);
         (result, control)
-    }
-}
-
-/// Shows why there is no connection.
-fn tell(error: &ClientError, options: &ClientOptions, ui: &mut TerminalUi) {
-    if options.log_level >= LogLevel::Fatal {
-        ui.say(&error.to_string());
     }
 }
 

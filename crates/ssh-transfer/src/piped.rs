@@ -68,12 +68,14 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
+    use lh_client::LogLevel;
+
     use super::*;
 
     #[test]
     fn errors_have_openssh_s_words() {
         assert_eq!(SubsystemError::Refused("subsystem").to_string(), "subsystem request failed on channel 0");
-        let lost = ClientError::Lost("Connection to h closed by remote host.".to_owned());
+        let lost = ClientError::lost(LogLevel::Quiet, "Connection to h closed by remote host.");
         assert_eq!(SubsystemError::from(lost).to_string(), "Connection to h closed by remote host.");
     }
 }

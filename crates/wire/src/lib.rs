@@ -13,6 +13,7 @@
 //! | `mpint` | [`Mpint`], the unsigned magnitude |
 //! | `name-list` | [`NameList`] |
 
+mod log_level;
 mod message;
 pub mod msg;
 mod output;
@@ -23,6 +24,7 @@ mod sink;
 mod slices;
 mod writer;
 
+pub use log_level::LogLevel;
 pub use message::Message;
 pub use output::{Output, Reservation, Reserved};
 pub use reader::{Mpint, NameList, Reader};

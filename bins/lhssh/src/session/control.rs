@@ -57,8 +57,8 @@ pub(super) struct Session {
     pub(super) settling: bool,
     /// The session is over; forwarded connections may still be open.
     pub(super) over: bool,
-    /// Message for the time after the terminal is restored.
-    pub(super) note: Option<String>,
+    /// Message for the time after the terminal is restored, and its level.
+    pub(super) note: Option<(LogLevel, String)>,
     /// Debug messages to log when the channel is open.
     pub(super) announcement: Vec<String>,
     /// `UpdateHostKeys`, until it is done.
@@ -112,13 +112,14 @@ impl Session {
                 let text = open_failed(number, *reason, description);
                 if self.stdio {
                     self.logger.say(LogLevel::Info, &text);
-                    self.note = Some("stdio forwarding failed".to_owned());
+                    self.note = Some((LogLevel::Fatal, "stdio forwarding failed".to_owned()));
                 } else {
-                    self.note = Some(text);
+                    self.note = Some((LogLevel::Info, text));
                 }
             }
             SessionNote::PtyRefused => {
-                self.note = Some("PTY allocation request failed on channel 0".to_owned());
+                let level = if self.needs_tty { LogLevel::Fatal } else { LogLevel::Error };
+                self.note = Some((level, "PTY allocation request failed on channel 0".to_owned()));
                 self.tty = false;
                 self.terminal.borrow_mut().take();
                 if self.needs_tty {
@@ -139,7 +140,7 @@ impl Session {
             }
             SessionNote::Started => {}
             SessionNote::StartRefused { request } => {
-                self.note = Some(format!("{request} request failed on channel 0"));
+                self.note = Some((LogLevel::Fatal, format!("{request} request failed on channel 0")));
                 self.end_refused(cx);
             }
             // A shell sees only 8 bits.

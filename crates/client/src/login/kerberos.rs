@@ -6,6 +6,7 @@ use lh_wire::PacketSink;
 
 use crate::error::ClientError;
 use crate::log::{Log, sanitise};
+use crate::ui::LogLevel;
 
 /// The method's state during one login.
 #[derive(Default)]
@@ -93,7 +94,8 @@ impl Kerberos {
         let Some(dialogue) = &mut self.dialogue else { return Ok(Next::Method) };
         if dialogue.step.complete {
             // Our side is complete, and the MIC has been sent.
-            return Err(ClientError::Lost("GSSAPI token after the end of the dialogue".to_owned()));
+            let text = "GSSAPI token after the end of the dialogue";
+            return Err(ClientError::lost(LogLevel::Error, text));
         }
         match dialogue.initiator.step(token) {
             Ok(step) => {

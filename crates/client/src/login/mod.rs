@@ -20,6 +20,7 @@ use lh_auth::gss::GSS_METHOD as KERBEROS;
 
 use crate::error::ClientError;
 use crate::log::{Log, sanitise};
+use crate::ui::LogLevel;
 use exchange::Exchange;
 pub(crate) use exchange::{LoginConfig, Packets};
 use hostbased::HostBased;
@@ -203,7 +204,7 @@ impl Login<'_> {
             match self.exchange.machine.handle(&payload) {
                 Ok(Event::Banner(text)) => log.banner(&sanitise(&text)),
                 Ok(event) => return Ok(event),
-                Err(error) => return Err(ClientError::Lost(error.to_string())),
+                Err(error) => return Err(ClientError::lost(LogLevel::Error, error.to_string())),
             }
         }
     }

@@ -36,7 +36,7 @@ impl Packets for Script {
     fn next(&mut self, _log: &mut Log<'_>) -> Result<Bytes, ClientError> {
         self.before.get_or_insert(self.sent.len());
         let next = self.answers.pop_front().map(Bytes::from);
-        next.ok_or_else(|| ClientError::Lost("nothing more in the script".to_owned()))
+        next.ok_or_else(|| ClientError::lost(LogLevel::Error, "nothing more in the script"))
     }
     fn server_sig_algs(&self) -> Option<String> {
         self.sig_algs.clone()

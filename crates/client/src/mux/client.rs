@@ -11,7 +11,7 @@ use lh_config::forward::Forward;
 use lh_driver::Target;
 use lh_sys::errno_text;
 
-use super::wire::{self, Kind, NewSession, Reply, Request, Said};
+use super::wire::{self, Kind, MasterMessage, NewSession, Reply, Request};
 
 /// Time limit for the master's greeting; one that exceeds it is stopped or stuck.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(30);
@@ -147,9 +147,9 @@ impl MuxClient {
     fn receive_greeting(&mut self, id: u32) -> Result<(), MuxError> {
         self.socket.set_read_timeout(Some(GREETING_TIMEOUT))?;
         match self.receive()? {
-            Said::Hello { version: wire::VERSION, information } => self.information = information,
-            Said::Hello { version, .. } => return Err(MuxError::Version(version)),
-            said => return Err(unexpected(&said)),
+            MasterMessage::Hello { version: wire::VERSION, information } => self.information = information,
+            MasterMessage::Hello { version, .. } => return Err(MuxError::Version(version)),
+            message => return Err(unexpected(&message)),
         }
         match self.reply(id)? {
             Reply::Alive(pid) => self.pid = pid,
@@ -280,10 +280,10 @@ impl MuxClient {
     pub fn next(&mut self, session: u32) -> Result<Option<Ended>, MuxError> {
         loop {
             match self.receive() {
-                Ok(Said::Exit(id, status)) if id == session => return Ok(Some(Ended::Exit(status))),
-                Ok(Said::NoTerminal(id)) if id == session => return Ok(None),
-                Ok(Said::Unknown(_)) => {}
-                Ok(said) => return Err(unexpected(&said)),
+                Ok(MasterMessage::Exit(id, status)) if id == session => return Ok(Some(Ended::Exit(status))),
+                Ok(MasterMessage::NoTerminal(id)) if id == session => return Ok(None),
+                Ok(MasterMessage::Unknown(_)) => {}
+                Ok(message) => return Err(unexpected(&message)),
                 Err(MuxError::Io(_)) => return Ok(Some(Ended::Lost)),
                 Err(error) => return Err(error),
             }
@@ -324,14 +324,14 @@ impl MuxClient {
 
     fn reply(&mut self, id: u32) -> Result<Reply, MuxError> {
         match self.receive()? {
-            Said::Reply(to, Reply::PermissionDenied(why)) if to == id => Err(MuxError::Denied(why)),
-            Said::Reply(to, Reply::Failure(why)) if to == id => Err(MuxError::Failed(why)),
-            Said::Reply(to, reply) if to == id => Ok(reply),
-            said => Err(unexpected(&said)),
+            MasterMessage::Reply(to, Reply::PermissionDenied(why)) if to == id => Err(MuxError::Denied(why)),
+            MasterMessage::Reply(to, Reply::Failure(why)) if to == id => Err(MuxError::Failed(why)),
+            MasterMessage::Reply(to, reply) if to == id => Ok(reply),
+            message => Err(unexpected(&message)),
         }
     }
 
-    fn receive(&mut self) -> Result<Said, MuxError> {
+    fn receive(&mut self) -> Result<MasterMessage, MuxError> {
         let mut length = [0; 4];
         self.socket.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
@@ -340,7 +340,7 @@ impl MuxClient {
         }
         let mut message = vec![0; length];
         self.socket.read_exact(&mut message)?;
-        Said::decode(&message).map_err(|error| MuxError::Protocol(error.to_string()))
+        MasterMessage::decode(&message).map_err(|error| MuxError::Protocol(error.to_string()))
     }
 }
 
@@ -349,8 +349,8 @@ fn put_message(framed: &mut Vec<u8>, message: &[u8]) {
     lh_wire::Writer::put_string(framed, message);
 }
 
-fn unexpected(said: &dyn std::fmt::Debug) -> MuxError {
-    MuxError::Protocol(format!("{said:?}"))
+fn unexpected(message: &dyn std::fmt::Debug) -> MuxError {
+    MuxError::Protocol(format!("{message:?}"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::line::Line;
-use super::mux_client::MuxRequest;
+use super::mux_session::SessionHandle;
 use super::open::{OpenError, open_mux_session, open_mux_stdio};
 use super::relay::Relay;
 use super::state::Shared;
@@ -40,7 +40,7 @@ enum State {
         answer: Receiver<bool>,
     },
     /// A session runs; only the client's end is awaited.
-    Running(MuxRequest),
+    Running(SessionHandle),
     Over,
 }
 
@@ -274,7 +274,7 @@ impl Connection {
     }
 
     /// Waits for the end of an opened session, or reports why it did not open.
-    fn run(&mut self, id: u32, opened: Result<MuxRequest, OpenError>) {
+    fn run(&mut self, id: u32, opened: Result<SessionHandle, OpenError>) {
         match opened {
             Ok(session) => self.state = State::Running(session),
             Err(why) => self.line.reply(id, &Reply::Failure(why.to_string())),

@@ -118,18 +118,18 @@ impl Master {
         match event {
             ControlEvent::Note { handler, id, note } => {
                 let mut state = self.0.state.borrow_mut();
-                let Some(mux_client) = state.mux_clients.get_mut(&handler) else {
+                let Some(session) = state.sessions.get_mut(&handler) else {
                     return Some(ControlEvent::Note { handler, id, note });
                 };
                 if let Some(note) = note.downcast_ref() {
-                    mux_client.on_note(note, cx);
+                    session.on_note(note, cx);
                 }
                 None
             }
             ControlEvent::ChannelGone { id, handler } => {
-                let mux_client = self.0.state.borrow_mut().mux_clients.remove(&handler);
-                if let Some(mux_client) = mux_client {
-                    mux_client.end();
+                let session = self.0.state.borrow_mut().sessions.remove(&handler);
+                if let Some(session) = session {
+                    session.end();
                 }
                 // Other components count channels.
                 Some(ControlEvent::ChannelGone { id, handler })
@@ -159,8 +159,8 @@ impl Master {
 
     /// Sends changed window sizes: a terminal that was resized may belong to a mux client.
     pub fn window_changed(&self, cx: &mut ControlCx<'_>) {
-        for mux_client in self.0.state.borrow().mux_clients.values() {
-            mux_client.send_window_size(cx);
+        for session in self.0.state.borrow().sessions.values() {
+            session.send_window_size(cx);
         }
     }
 }

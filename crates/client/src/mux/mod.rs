@@ -11,7 +11,7 @@ mod escapes;
 mod frames;
 mod line;
 mod master;
-mod mux_client;
+mod mux_session;
 mod open;
 mod relay;
 mod state;

@@ -9,7 +9,7 @@ use lh_sys::termios::{encode_modes, is_terminal, window_size};
 
 use super::escapes::MuxClientEscapes;
 use super::line::Line;
-use super::mux_client::{MuxClient, MuxRequest};
+use super::mux_session::{MuxSession, SessionHandle};
 use super::state::Shared;
 use super::wire::NewSession;
 use crate::X11Forward;
@@ -40,7 +40,7 @@ pub(super) fn open_mux_session(
     request: u32,
     line: &Line,
     cx: &mut ControlCx<'_>,
-) -> Result<MuxRequest, OpenError> {
+) -> Result<SessionHandle, OpenError> {
     if session.tty && !cx.is_encrypted() {
         return Err(OpenError::NotEncrypted);
     }
@@ -71,7 +71,7 @@ pub(super) fn open_mux_stdio(
     request: u32,
     line: &Line,
     cx: &mut ControlCx<'_>,
-) -> Result<MuxRequest, OpenError> {
+) -> Result<SessionHandle, OpenError> {
     let [stdin, stdout]: [OwnedFd; 2] = descriptors.try_into().map_err(|_| OpenError::NoDescriptors)?;
     let local =
         |fd: &OwnedFd, direction| LocalFd::inherited(fd.as_fd(), direction).map_err(OpenError::Descriptor);
@@ -94,20 +94,19 @@ fn register(
     terminal: Option<Rc<OwnedFd>>,
     stderr: Option<Rc<OwnedFd>>,
     cx: &ControlCx<'_>,
-) -> MuxRequest {
+) -> SessionHandle {
     let over = Rc::new(Cell::new(false));
     let request_over = Rc::clone(&over);
-    let mux_client =
-        MuxClient { line: line.clone(), request: Some(request), channel, terminal, stderr, over };
+    let session = MuxSession { line: line.clone(), request: Some(request), channel, terminal, stderr, over };
     // The channel was opened just now, so it exists.
     let handler = cx.handler_of(channel);
     match handler {
         Some(handler) => {
-            master.state.borrow_mut().mux_clients.insert(handler, mux_client);
+            master.state.borrow_mut().sessions.insert(handler, session);
         }
-        None => mux_client.end(),
+        None => session.end(),
     }
-    MuxRequest { handler, channel, over: request_over }
+    SessionHandle { handler, channel, over: request_over }
 }
 
 fn setup(session: &NewSession, stdin: &OwnedFd) -> SessionSetup {

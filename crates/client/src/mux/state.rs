@@ -7,7 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use lh_driver::{ChannelId, ControlCx, HandlerId, SocketFile, SourceId};
 
-use super::mux_client::MuxClient;
+use super::mux_session::MuxSession;
 use crate::information::connection_information;
 use crate::log::Logger;
 use crate::ui::Permission;
@@ -39,7 +39,7 @@ pub(super) struct Shared {
 pub(super) struct State {
     /// The listening socket's source, and its file while it is ours.
     pub(super) listener: Option<(SourceId, SocketFile)>,
-    pub(super) mux_clients: HashMap<HandlerId, MuxClient>,
+    pub(super) sessions: HashMap<HandlerId, MuxSession>,
     pub(super) terminate: bool,
     /// A client has sent `-O stop`.
     pub(super) stopped: bool,
@@ -68,7 +68,7 @@ impl Shared {
             "channels" => {
                 let state = self.state.borrow();
                 let mut all = self.forwards.describe();
-                all.extend(state.mux_clients.values().map(|each| (each.channel(), "mux-session".to_owned())));
+                all.extend(state.sessions.values().map(|each| (each.channel(), "mux-session".to_owned())));
                 all.extend(state.relayed.keys().map(|id| (*id, "mux-proxy".to_owned())));
                 all.sort();
                 let lines = all.into_iter().map(|(id, name)| format!("  #{id} {name}"));

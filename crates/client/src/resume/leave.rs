@@ -5,6 +5,7 @@
 //! which the client would have left. What is queued on a slow path may need longer than a user waits for the
 //! prompt. Without a word from the client the server would keep the session.
 
+use std::io;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use lh_wire::msg::disconnect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Resuming;
-use super::attempt::{Attempt, AttemptReport};
+use super::attempt::{Attempt, AttemptError, AttemptReport, ProofError};
 use crate::carrier::Carrier;
 use crate::commands::Commands;
 use crate::farewell::LEAVE_TEXT;
@@ -27,6 +28,23 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Time between two looks for the new connection, while the present one may still deliver the message.
 const LOOK_AT_BOTH: Duration = Duration::from_millis(10);
+
+/// Why the session has not been ended over a new connection.
+#[derive(Debug, thiserror::Error)]
+enum LeaveError {
+    /// The attempt to connect was not begun.
+    #[error(transparent)]
+    Start(#[from] io::Error),
+    /// The time is over, or a signal ended the wait.
+    #[error("the server has not been told that the session ends")]
+    NotTold,
+    /// The server's proof is not accepted.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
+    /// No link that has claimed the session.
+    #[error(transparent)]
+    Attempt(AttemptError),
+}
 
 /// The session's connection, on which the client has begun to leave.
 struct Present<'a> {
@@ -110,16 +128,15 @@ impl Resuming {
         received: u64,
         present: &mut Present<'_>,
         deadline: Instant,
-    ) -> Result<(), String> {
+    ) -> Result<(), LeaveError> {
         let Some(agreed) = &mut self.agreed else { return Ok(()) };
         agreed.attempts.clear();
         let id = agreed.reconnect.number();
-        let mut attempt = Attempt::start(id, options, &agreed.host_key, self.connect, None)
-            .map_err(|error| error.to_string())?;
+        let mut attempt = Attempt::start(id, options, &agreed.host_key, self.connect, None)?;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || signals::are_pending(&LEAVE_ENDINGS) {
-                return Err("the server has not been told that the session ends".to_owned());
+                return Err(LeaveError::NotTold);
             }
             match attempt.next_report() {
                 None if present.has_arrived(left.min(LOOK_AT_BOTH)) => return Ok(()),
@@ -138,8 +155,8 @@ impl Resuming {
                     attempt.claim(request, session_id);
                 }
                 Some(AttemptReport::Accepted { mut link, carrier, answer }) => {
-                    let claim = attempt.made_claim().ok_or("no claim was made")?;
-                    claim.verify(&mut agreed.secret, &link, &answer).map_err(|error| error.to_string())?;
+                    let claim = attempt.made_claim().ok_or(ProofError::NoClaim)?;
+                    claim.verify(&mut agreed.secret, &link, &answer)?;
                     link.set_authenticated();
                     link.leave(disconnect::BY_APPLICATION, LEAVE_TEXT, true, left);
                     // A command is ended after its pipes have been used.
@@ -151,7 +168,7 @@ impl Resuming {
                     drop(error);
                     return Ok(());
                 }
-                Some(AttemptReport::Failed(error)) => return Err(error.to_string()),
+                Some(AttemptReport::Failed(error)) => return Err(LeaveError::Attempt(error)),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The measurements of a round.
 
-use super::child::{Client, Job};
+use super::client::Client;
+use super::job::Job;
 use super::setup::Setup;
 use crate::flow::Direction;
 

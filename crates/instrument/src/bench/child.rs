@@ -1,4 +1,4 @@
-//! Other programs as clients: ours and peers, each as a user starts them.
+//! The commands of client programs, each as a user would start it, and what they measure.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::keeper::{FILE_LEN, FILES, KEPT, MANY};
+use super::client::Client;
+use super::keeper::{FILE_LEN, FILES, MANY};
 use super::process::{Guard, children_cpu, finish, kill, no_pipes, piped, spawn, waiting};
 use super::results::Plan;
 use super::row::Unit;
 use crate::command::sh;
-use crate::far_end::{FarEnd, ForwardMethod};
+use crate::far_end::FarEnd;
 use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::task::random;
@@ -29,198 +30,8 @@ const LEAST_COPY: f64 = 0.02;
 const LIMIT: Duration = Duration::from_secs(30);
 const LEAST_LIMIT: Duration = Duration::from_secs(1);
 
-/// A client's programs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Client {
-    pub(super) name: String,
-    pub(super) ssh: PathBuf,
-    pub(super) scp: Option<PathBuf>,
-    pub(super) sftp: Option<PathBuf>,
-    /// Algorithms that it has turned out not to have.
-    pub(super) lacks: Vec<String>,
-    /// True for Longhaul's own programs, false for those of another implementation.
-    pub(super) is_ours: bool,
-}
-
-impl Client {
-    /// Ours, beside the program that runs.
-    pub(super) fn ours() -> Option<Self> {
-        let directory = std::env::current_exe().ok()?.parent()?.to_path_buf();
-        let program = |name: &str| Some(directory.join(name)).filter(|path| path.is_file());
-        let ssh = program("lhssh")?;
-        Some(Self {
-            name: "lhssh".to_owned(),
-            ssh,
-            scp: program("lhscp"),
-            sftp: program("lhsftp"),
-            lacks: Vec::new(),
-            is_ours: true,
-        })
-    }
-
-    /// A peer, whose `scp` and `sftp` are beside its `ssh`.
-    pub(super) fn peer(name: &str, ssh: &Path) -> Self {
-        let beside = |program: &str| {
-            let file = ssh.file_name()?.to_str()?;
-            let path = ssh.with_file_name(file.replace("ssh", program));
-            path.is_file().then_some(path)
-        };
-        Self {
-            name: name.to_owned(),
-            ssh: ssh.to_owned(),
-            scp: beside("scp"),
-            sftp: beside("sftp"),
-            lacks: Vec::new(),
-            is_ours: false,
-        }
-    }
-
-    /// What it has no part in, because a program is not beside its `ssh`.
-    pub(super) fn lacking(&self) -> impl Iterator<Item = String> {
-        let programs = [
-            ("files", "scp", self.scp.is_none()),
-            ("wildcards and SFTP sessions", "sftp", self.sftp.is_none()),
-        ];
-        let lacking = programs.into_iter().filter(|(.., is_missing)| *is_missing);
-        lacking.map(|(what, program, _)| format!("{what} of {}: there is no {program} beside it", self.name))
-    }
-}
-
-/// Task of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Job {
-    Login,
-    Up,
-    Down,
-    Local,
-    Socks,
-    Jump,
-    /// Through the jump host of the configuration, and to it alone.
-    Through,
-    ToJumpHost,
-    Keystroke,
-    FileUp,
-    FileDown,
-    FilesUp,
-    FilesDown,
-    List,
-    /// In place of [`Login`](Self::Login) where the server runs no commands.
-    SftpStart,
-}
-
 /// A measured figure: column, unit, value.
 pub(super) type Figure = (&'static str, Unit, f64);
-
-impl Job {
-    const ALL: [Self; 14] = [
-        Self::Login,
-        Self::Up,
-        Self::Down,
-        Self::Local,
-        Self::Socks,
-        Self::Jump,
-        Self::Through,
-        Self::ToJumpHost,
-        Self::Keystroke,
-        Self::FileUp,
-        Self::FileDown,
-        Self::FilesUp,
-        Self::FilesDown,
-        Self::List,
-    ];
-
-    /// The jobs that need no commands at the server.
-    pub(super) const OVER_SFTP: [Self; 6] =
-        [Self::SftpStart, Self::FileUp, Self::FileDown, Self::FilesUp, Self::FilesDown, Self::List];
-
-    /// The jobs where the server is reached through a jump host, or without one: then it is its own.
-    pub(super) fn all(has_jump_host: bool) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(move |job| match job {
-            Self::Jump => !has_jump_host,
-            Self::Through | Self::ToJumpHost => has_jump_host,
-            _ => true,
-        })
-    }
-
-    pub(super) const fn table(self) -> &'static str {
-        match self {
-            Self::Login => "clients: login and a command that does nothing",
-            Self::Up | Self::Down => "clients: through a pipe",
-            Self::Local | Self::Socks | Self::Jump => "clients: through -L, -D and -J to the server itself",
-            Self::Through | Self::ToJumpHost => "clients: through the jump host, and to it alone",
-            Self::Keystroke => "clients: latency of a keystroke, echoed by a terminal at the server",
-            Self::FileUp | Self::FileDown => "clients: one file over SFTP, with the login",
-            Self::FilesUp | Self::FilesDown => "clients: 100 files of 4 KiB, with the login",
-            Self::List => "clients: wildcard in a directory of 2000 entries, with the login",
-            Self::SftpStart => "clients: login and an SFTP session that does nothing",
-        }
-    }
-
-    /// Name of the client's row.
-    pub(super) fn row(self, client: &Client) -> String {
-        match self {
-            Self::Local => format!("{} -L", client.name),
-            Self::Socks => format!("{} -D", client.name),
-            Self::Jump | Self::Through => format!("{} -J", client.name),
-            Self::ToJumpHost => format!("{} to the jump host", client.name),
-            _ => client.name.clone(),
-        }
-    }
-
-    /// Slices of time that it takes.
-    pub(super) const fn slices(self) -> u32 {
-        match self {
-            Self::Login | Self::SftpStart => 0,
-            Self::Keystroke => 3,
-            Self::Local | Self::Socks | Self::Jump | Self::Through | Self::ToJumpHost => 2,
-            _ => 1,
-        }
-    }
-
-    /// True where the client has the program for it.
-    pub(super) const fn is_possible(self, client: &Client) -> bool {
-        match self {
-            Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown => client.scp.is_some(),
-            Self::List | Self::SftpStart => client.sftp.is_some(),
-            _ => true,
-        }
-    }
-
-    /// Runs it once; without a figure where the client lacks the program.
-    ///
-    /// # Errors
-    /// The client failed: its words.
-    pub(super) fn run(self, client: &Client, bench: &Bench<'_>) -> Result<Vec<Figure>, Fault> {
-        match (self, client.scp.as_deref(), client.sftp.as_deref()) {
-            (Self::FileUp, Some(scp), _) => bench.copy_file(scp, Direction::Up, &[]),
-            (Self::FileDown, Some(scp), _) => bench.copy_file(scp, Direction::Down, &[]),
-            (Self::FilesUp, Some(scp), _) => {
-                bench.copy_files(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)))
-            }
-            (Self::FilesDown, Some(scp), _) => {
-                let back = bench.local(&format!("back-{}", bench.serial()));
-                bench.copy_files(scp, &bench.remote(KEPT), &back)
-            }
-            (Self::List, _, Some(sftp)) => bench.list(sftp),
-            _ if self.is_possible(client) => self.run_ssh(client, bench),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    fn run_ssh(self, client: &Client, bench: &Bench<'_>) -> Result<Vec<Figure>, Fault> {
-        match self {
-            Self::Up => bench.up(&client.ssh, &[]),
-            Self::Down => bench.down(&client.ssh, &[]),
-            Self::Local => bench.forward(&client.ssh, ForwardMethod::Local),
-            Self::Socks => bench.forward(&client.ssh, ForwardMethod::Socks),
-            Self::Jump => bench.jump(&client.ssh),
-            Self::Through => bench.both_ways(&client.ssh, &[]),
-            Self::ToJumpHost => bench.to_jump_host(&client.ssh),
-            Self::Keystroke => bench.keystrokes(&client.ssh),
-            _ => bench.login(client),
-        }
-    }
-}
 
 /// Common settings of jobs: command lines, directories and times.
 pub(super) struct Bench<'a> {
@@ -299,12 +110,12 @@ impl Bench<'_> {
         self.ends.saturating_duration_since(Instant::now()).clamp(LEAST_LIMIT, LIMIT)
     }
 
-    fn serial(&self) -> usize {
+    pub(super) fn serial(&self) -> usize {
         self.serial.set(self.serial.get() + 1);
         self.serial.get()
     }
 
-    fn local(&self, name: &str) -> String {
+    pub(super) fn local(&self, name: &str) -> String {
         self.here.join(name).display().to_string()
     }
 
@@ -312,7 +123,7 @@ impl Bench<'_> {
         self.local("file")
     }
 
-    fn remote(&self, name: &str) -> String {
+    pub(super) fn remote(&self, name: &str) -> String {
         format!("{}:{}/{name}", self.plan.destination, self.there)
     }
 
@@ -347,7 +158,7 @@ impl Bench<'_> {
         Ok((begun.elapsed().as_secs_f64(), children_cpu() - cpu))
     }
 
-    fn login(&self, client: &Client) -> Result<Vec<Figure>, Fault> {
+    pub(super) fn login(&self, client: &Client) -> Result<Vec<Figure>, Fault> {
         let (wall, cpu) = self.login_with(client, &[])?;
         Ok(vec![("wall", Unit::Seconds, wall), ("client CPU", Unit::CpuMs, cpu * 1000.0)])
     }
@@ -465,14 +276,14 @@ impl Bench<'_> {
     }
 
     /// Copies the directory of small files.
-    fn copy_files(&self, program: &Path, from: &str, to: &str) -> Result<Vec<Figure>, Fault> {
+    pub(super) fn copy_files(&self, program: &Path, from: &str, to: &str) -> Result<Vec<Figure>, Fault> {
         let is_up = to.starts_with(&self.plan.destination);
         let (wall, _) = self.copy(program, &["-q", "-r"], from, to, &[])?;
         let column = if is_up { Direction::Up } else { Direction::Down }.column();
         Ok(vec![(column, Unit::FilesPerSecond, FILES as f64 / wall)])
     }
 
-    fn list(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
+    pub(super) fn list(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
         let batch = self.batch(&format!("ls -1 \"{}/many/\"*7.dat\n", self.there))?;
         let mut command = self.command(program);
         command.arg("-b").arg(&batch).arg(&self.plan.destination).stdout(Stdio::piped());
@@ -530,19 +341,5 @@ mod tests {
         // Uploads of the longer file have failed, and the shorter one before is still at the server.
         let why = check_len(&back, 256).unwrap_err().to_string();
         assert_eq!(why, "16 bytes arrived in place of 256");
-    }
-
-    #[test]
-    fn peer_programs_are_beside_its_ssh() {
-        let directory = tempfile::tempdir().unwrap();
-        for name in ["ssh", "scp"] {
-            fs::write(directory.path().join(name), "").unwrap();
-        }
-        let peer = Client::peer("x", &directory.path().join("ssh"));
-        assert_eq!((peer.scp.as_deref(), &peer.sftp), (Some(&*directory.path().join("scp")), &None));
-        let lacking: Vec<String> = peer.lacking().collect();
-        assert_eq!(lacking, ["wildcards and SFTP sessions of x: there is no sftp beside it"]);
-        // Without a program a job would take no time, and have round after round.
-        assert!(Job::FileUp.is_possible(&peer) && !Job::List.is_possible(&peer));
     }
 }

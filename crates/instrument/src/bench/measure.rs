@@ -8,7 +8,9 @@ use super::cells::{
     Cell, Cells, LEFT_TO_LONG_RUN, LEFT_TO_LONG_RUN_WITHOUT_FILES, LEFT_TO_LONG_SFTP_RUN, SUITES, long,
     over_sftp, quick, usual,
 };
-use super::child::{Bench, Client, Job, file_len};
+use super::child::{Bench, file_len};
+use super::client::Client;
+use super::job::Job;
 use super::keeper::{MANY, WorkDirectory};
 use super::offer::Offer;
 use super::prepare::{

@@ -3,10 +3,12 @@
 
 mod cells;
 mod child;
+mod client;
 mod compare;
 mod conclude;
 mod forward;
 mod html;
+mod job;
 mod keeper;
 mod keystroke;
 mod matrix;

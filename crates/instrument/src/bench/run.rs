@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use lh_crypto::PublicKey;
 
 use super::cells::{Cell, NONE, SUITES, Suite};
-use super::child::{Bench, Client};
+use super::child::Bench;
+use super::client::Client;
 use super::results::Plan;
 use super::row::{Rows, Unit};
 use super::seal::seal_rate;

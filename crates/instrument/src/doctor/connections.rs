@@ -6,8 +6,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lh_sys::errno_text;
-
 use super::at_rest::{self, AtRest};
 use super::facts::{Idle, RunSettings};
 use super::idle_session::IdleSession;
@@ -15,7 +13,7 @@ use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settin
 use super::small_packets::SmallPackets;
 use crate::agent;
 use crate::connects::{Connects, TurnedAway};
-use crate::disk::{Disk, disk_here, disk_there};
+use crate::disk::{Disk, DiskError, disk_here, disk_there};
 use crate::far_end::FarEnd;
 use crate::fault::Fault;
 use crate::flow::{Flow, TurnWaits};
@@ -244,7 +242,11 @@ impl Instruments for Connections<'_> {
         self.helper = Some(Helper::Starts(std::thread::spawn(move || FarEnd::start(&target, None))));
     }
 
-    fn disks(&mut self, wanted: &RunSettings, [here, there]: [bool; 2]) -> [Option<Result<Disk, String>>; 2] {
+    fn disks(
+        &mut self,
+        wanted: &RunSettings,
+        [here, there]: [bool; 2],
+    ) -> [Option<Result<Disk, DiskError>>; 2] {
         let at_server = there.then(|| {
             let (target, directory) = (self.target.clone(), wanted.remote_directory.clone());
             std::thread::spawn(move || -> Result<Disk, Fault> {
@@ -254,11 +256,10 @@ impl Instruments for Connections<'_> {
                 disk
             })
         });
-        let of_here = || disk_here(&wanted.local_directory).map_err(|error| errno_text(&error));
-        let of_here = here.then(of_here);
-        let of_there = at_server.map(|thread| match thread.join() {
-            Ok(measured) => measured.map_err(|fault| fault.to_string()),
-            Err(_) => Err(ENDED.to_owned()),
+        let of_here = here.then(|| disk_here(&wanted.local_directory).map_err(DiskError::Here));
+        let of_there = at_server.map(|thread| {
+            let measured = thread.join().unwrap_or(Err(Fault::Late(ENDED)));
+            measured.map_err(DiskError::There)
         });
         [of_here, of_there]
     }

@@ -361,7 +361,8 @@ fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut 
         match measured {
             Some(Ok(disk)) if end == "the server" => facts.disk_there = Some(disk),
             Some(Ok(disk)) => facts.disk_here = Some(disk),
-            Some(Err(why)) => {
+            Some(Err(error)) => {
+                let why = error.to_string();
                 if why.starts_with(NO_SESSION) {
                     facts.session_refusal = Some(why.clone());
                 }

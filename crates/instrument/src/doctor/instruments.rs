@@ -7,7 +7,7 @@ use super::at_rest::AtRest;
 use super::facts::{Idle, RunSettings};
 use super::small_packets::SmallPackets;
 use crate::connects::TurnedAway;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskError};
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow, TurnWaits};
 use crate::probe::{Reached, Segments};
@@ -197,7 +197,7 @@ pub(super) trait Instruments {
     fn prepare_helper(&mut self);
 
     /// Measures disks, of this machine and of the server, side by side; those that are asked for.
-    fn disks(&mut self, wanted: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, String>>; 2];
+    fn disks(&mut self, wanted: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, DiskError>>; 2];
 }
 
 /// A transfer over a connection of its own.

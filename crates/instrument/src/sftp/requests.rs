@@ -4,9 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use lh_client::ClientError;
 use lh_driver::ChannelCx;
 use lh_sftp::{
-    Attrs, Handle, Incoming, Name, OpenFlags, Reply, ReplyBody, Request, Session, Status, StatusCode, mode,
+    Attrs, Handle, Incoming, Name, OpenFlags, Reply, ReplyBody, Request, Session, SessionError, Status,
+    StatusCode, mode,
 };
 
 use super::deadlines::Deadlines;
@@ -19,6 +21,35 @@ const FEW_AT_A_TIME: usize = 16;
 const LONGEST_ERROR_OUTPUT: usize = 4096;
 /// Most entries of directories that are listed at a time: a server may list without end.
 pub(super) const MOST_ENTRIES: usize = 20_000;
+
+/// Why a session is of no more use.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum SessionLoss {
+    /// The connection ended.
+    #[error(transparent)]
+    Connection(ClientError),
+    /// The server opens no channel: its words.
+    #[error("{0}")]
+    ChannelRefused(String),
+    /// The server refused this request of the channel.
+    #[error("{0} request failed on channel 0")]
+    RequestRefused(&'static str),
+    /// An answer took too long.
+    #[error("the server's SFTP did not answer in time")]
+    Late,
+    /// The server broke the protocol.
+    #[error(transparent)]
+    Protocol(SessionError),
+    /// The answer about `path` has a form that its request does not have.
+    #[error("{path}: the server's SFTP gave an answer of another kind")]
+    OtherAnswer { path: String },
+    /// The server ended the session, with this last line of error output.
+    #[error("{0}")]
+    EndedSaying(String),
+    /// The server ended the session without a word.
+    #[error("the server's SFTP ended")]
+    Ended,
+}
 
 /// A request that waits for its turn or for its answer.
 #[derive(Debug)]
@@ -91,8 +122,7 @@ pub(super) struct Requests {
     listed: usize,
     /// No more jobs are begun.
     is_interrupted: bool,
-    /// Why the session is of no more use.
-    pub(super) lost: Option<String>,
+    lost: Option<SessionLoss>,
     /// Error output of the server's program.
     error_output: Vec<u8>,
     pub(super) deadlines: Deadlines,
@@ -128,12 +158,17 @@ impl Requests {
     }
 
     /// Returns what the steps had as results, or why the session is of no more use.
-    pub(super) fn finish(&mut self) -> Result<Outcome, String> {
+    pub(super) fn finish(&mut self) -> Result<Outcome, SessionLoss> {
         let outcome = std::mem::take(&mut self.outcome);
         match &self.lost {
             Some(why) => Err(why.clone()),
             None => Ok(outcome),
         }
+    }
+
+    /// Records why the session is of no more use; the first reason counts.
+    pub(super) fn lose(&mut self, loss: SessionLoss) {
+        self.lost.get_or_insert(loss);
     }
 
     /// True where all jobs are done, or none is any more.
@@ -184,7 +219,7 @@ impl Requests {
                 Ok(Some(_)) => self.deadlines.on_answer(now),
                 Ok(None) => break,
                 Err(error) => {
-                    self.lost.get_or_insert_with(|| error.to_string());
+                    self.lose(SessionLoss::Protocol(error));
                     break;
                 }
             }
@@ -243,8 +278,7 @@ impl Requests {
                 }
             }
             (job, _) => {
-                let why = format!("{}: the server's SFTP gave an answer of another kind", job.path());
-                self.lost.get_or_insert(why);
+                self.lose(SessionLoss::OtherAnswer { path: job.path().to_owned() });
                 None
             }
         }
@@ -258,8 +292,8 @@ impl Requests {
     pub(super) fn on_end(&mut self) {
         let output = String::from_utf8_lossy(&self.error_output);
         let line = output.lines().map(str::trim).rfind(|line| !line.is_empty());
-        let why = line.map_or_else(|| "the server's SFTP ended".to_owned(), str::to_owned);
-        self.lost.get_or_insert(why);
+        let loss = line.map_or(SessionLoss::Ended, |line| SessionLoss::EndedSaying(line.to_owned()));
+        self.lose(loss);
     }
 }
 

@@ -11,6 +11,7 @@ use super::requests::{MOST_ENTRIES, Requests};
 use super::steps::{Entry, Kind, Refusal};
 use super::*;
 
+const LATE: &str = "the server's SFTP did not answer in time";
 const DIRECTORY: Option<u32> = Some(0o040_755);
 const FILE: Option<u32> = Some(0o100_644);
 
@@ -124,7 +125,7 @@ fn only_answers_extend_the_time() {
     requests.on_reply(Reply { id, body: handle() }, begun + Duration::from_millis(900));
     assert_ne!(requests.deadlines.on_timeout(begun + Duration::from_secs(1)), Due::End);
     requests.on_end();
-    assert_eq!(requests.finish().unwrap_err(), "still busy");
+    assert_eq!(requests.finish().unwrap_err().to_string(), "still busy");
 }
 
 #[test]

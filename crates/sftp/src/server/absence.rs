@@ -7,7 +7,8 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 
-use super::log::LogLevel;
+use lh_wire::LogLevel;
+
 use super::state::Server;
 use super::upload_check::is_part;
 use super::written::is_same;

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use lh_wire::Writer;
+use lh_wire::{LogLevel, Writer};
 
 use super::handles::Open;
 use super::jobs::Checked;
-use super::log::{LogLevel, Operation, Shown};
+use super::log::{Operation, Shown};
 use super::state::Server;
 use super::upload_check::outcome_of;
 use super::uploads::Links;

@@ -1,8 +1,8 @@
 //! The engine: framing, back-pressure, and the order in which requests are served.
 
-use lh_wire::{Output, Reader};
+use lh_wire::{LogLevel, Output, Reader};
 
-use super::log::{LogLevel, Shown};
+use super::log::Shown;
 use super::replies::MAX_PENDING;
 use super::requests::{info_of, request_table};
 use super::state::{Served, Server, ServerError};

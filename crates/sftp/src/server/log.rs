@@ -2,20 +2,9 @@
 
 use std::fmt;
 
-use crate::{Attrs, OpenFlags, StatusCode};
+use lh_wire::LogLevel;
 
-/// Importance of a log line. sftp-server(8) logs `Info` and above when given `-l INFO`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// Errors of the session.
-    Error,
-    /// Opened and closed files, changes, and refused requests.
-    Info,
-    /// Requests that only look at paths.
-    Verbose,
-    /// All requests.
-    Debug,
-}
+use crate::{Attrs, OpenFlags, StatusCode};
 
 /// Result of the use of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +87,13 @@ impl<'a> Operation<'a> {
 }
 
 /// Takes log lines and usage records. The sink adds time stamps.
+///
+/// | level | lines |
+/// |---|---|
+/// | `Error` | errors of the session |
+/// | `Info` | opened and closed files, changes, and refused requests |
+/// | `Verbose` | requests that only look at paths |
+/// | `Debug1` | all requests |
 pub trait LogSink: Send {
     /// Returns the least important level that is logged. The engine does not format lines below it.
     fn level(&self) -> LogLevel;

@@ -40,7 +40,8 @@ mod written;
 
 pub use closing::OpenFiles;
 pub use engine::Progress;
-pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog, Operation};
+pub use lh_wire::LogLevel;
+pub use log::{FileEvent, FileOutcome, LogSink, NoLog, Operation};
 pub use lookup::Lookup;
 pub use options::ServerOptions;
 pub use output::Backlog;

@@ -7,9 +7,11 @@
 
 use std::io;
 
+use lh_wire::LogLevel;
+
 use super::batch::read_all;
 use super::handles::OpenFile;
-use super::log::{FileEvent, LogLevel};
+use super::log::FileEvent;
 use super::paths::directory_and_name;
 use super::state::Server;
 use super::upload_check::outcome_of;

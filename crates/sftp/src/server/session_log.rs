@@ -2,8 +2,10 @@
 
 use std::fmt::Arguments;
 
+use lh_wire::LogLevel;
+
 use super::handles::Open;
-use super::log::{FileEvent, FileOutcome, LogLevel, LogSink, Shown};
+use super::log::{FileEvent, FileOutcome, LogSink, Shown};
 use super::long_name;
 use super::lookup::Lookup;
 use super::options::ServerOptions;

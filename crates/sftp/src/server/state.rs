@@ -9,11 +9,12 @@
 use std::io;
 
 use bytes::Bytes;
+use lh_wire::LogLevel;
 
 use super::handles::Handles;
 use super::input::Input;
 use super::jobs::Jobs;
-use super::log::{LogLevel, LogSink};
+use super::log::LogSink;
 use super::long_name::NameCache;
 use super::lookup::Lookup;
 use super::options::ServerOptions;
@@ -152,7 +153,7 @@ impl Server {
 
     /// Returns true if the administrator allows the request. Otherwise replies with PERMISSION_DENIED.
     pub(super) fn permitted(&mut self, id: u32, info: &RequestInfo) -> bool {
-        self.log.line(LogLevel::Debug, format_args!("request {id}: {}", info.name));
+        self.log.line(LogLevel::Debug1, format_args!("request {id}: {}", info.name));
         if self.options.permits(info) {
             return true;
         }
@@ -180,7 +181,7 @@ impl Server {
 
     pub(super) fn reply_text(&mut self, id: u32, code: StatusCode, text: &str) {
         let level = match code {
-            StatusCode::OK | StatusCode::EOF => LogLevel::Debug,
+            StatusCode::OK | StatusCode::EOF => LogLevel::Debug1,
             _ => LogLevel::Info,
         };
         self.log.line(level, format_args!("sent status {text}"));

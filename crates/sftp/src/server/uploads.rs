@@ -2,8 +2,10 @@
 
 use std::io;
 
+use lh_wire::LogLevel;
+
 use super::handles::{Held, OpenFile};
-use super::log::{LogLevel, Shown};
+use super::log::Shown;
 use super::state::Server;
 use super::upload_check::{Upload, Verdict, held_name, in_capitals, is_held, is_part, outcome, uses_held};
 use super::written::unless_moved;

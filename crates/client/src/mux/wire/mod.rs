@@ -9,7 +9,7 @@ mod request;
 
 pub use forward::Kind;
 pub use hello::{VERSION, hello, master_hello, read_hello};
-pub use reply::{Reply, Said};
+pub use reply::{MasterMessage, Reply};
 pub use request::{NewSession, Request};
 
 /// Longest message, bytes; its longest part is a session's environment.

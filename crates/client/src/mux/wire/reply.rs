@@ -29,7 +29,7 @@ pub enum Reply {
 
 /// A message of the master.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum MasterMessage {
     /// The master's greeting.
     Hello {
         /// Protocol version.
@@ -87,7 +87,7 @@ impl Reply {
     }
 }
 
-impl Said {
+impl MasterMessage {
     /// Returns the message about a session, without its length; `None` for variants that other types encode.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut out = Vec::new();

@@ -54,13 +54,16 @@ fn replies_survive_encoding_and_decoding() {
         Reply::Proxy,
         Reply::Information("a\nb".into()),
     ] {
-        assert_eq!(Said::decode(&reply.encode(5)).unwrap(), Said::Reply(5, reply));
+        assert_eq!(MasterMessage::decode(&reply.encode(5)).unwrap(), MasterMessage::Reply(5, reply));
     }
-    for said in [Said::Exit(3, 7), Said::NoTerminal(3)] {
-        assert_eq!(Said::decode(&said.encode().unwrap()).unwrap(), said);
+    for message in [MasterMessage::Exit(3, 7), MasterMessage::NoTerminal(3)] {
+        assert_eq!(MasterMessage::decode(&message.encode().unwrap()).unwrap(), message);
     }
     for (greeting, information) in [(hello(), false), (master_hello(), true)] {
-        assert_eq!(Said::decode(&greeting).unwrap(), Said::Hello { version: 4, information });
+        assert_eq!(
+            MasterMessage::decode(&greeting).unwrap(),
+            MasterMessage::Hello { version: 4, information }
+        );
     }
     assert_eq!(read_hello(&hello()).unwrap(), 4);
     assert!(read_hello(&Reply::Ok.encode(4)).is_err());
@@ -70,13 +73,13 @@ proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(message in proptest::collection::vec(any::<u8>(), 0..120), number in 0usize..12) {
         let _ = Request::decode(&message);
-        let _ = Said::decode(&message);
+        let _ = MasterMessage::decode(&message);
         let _ = read_hello(&message);
         let numbers = [HELLO, C_NEW_SESSION, C_OPEN_FWD, C_CLOSE_FWD, C_NEW_STDIO_FWD, S_FAILURE, S_REMOTE_PORT,
             S_ALIVE, S_EXIT_MESSAGE, S_OK, S_SESSION_OPENED, S_TTY_ALLOC_FAIL];
         let mut framed = numbers[number].to_be_bytes().to_vec();
         framed.extend(message);
         let _ = Request::decode(&framed);
-        let _ = Said::decode(&framed);
+        let _ = MasterMessage::decode(&framed);
     }
 }

@@ -11,7 +11,7 @@ use super::super::instruments::{Carrier, Instruments, Login, Place, Settings, Tr
 use super::super::small_packets::SmallPackets;
 use super::good;
 use crate::connects::TurnedAway;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskError};
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow, TurnWaits};
 use crate::probe::{Reached, Segments};
@@ -246,7 +246,7 @@ impl Instruments for Virtual {
 
     fn prepare_helper(&mut self) {}
 
-    fn disks(&mut self, _: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, String>>; 2] {
+    fn disks(&mut self, _: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, DiskError>>; 2] {
         self.now += 2.5 + 20.0 * self.round_trip;
         let disk = Disk { directory: "/".to_owned(), rate: 200e6, read_rate: None, bytes: 64e6, full: None };
         ends.map(|is_wanted| is_wanted.then(|| Ok(disk.clone())))

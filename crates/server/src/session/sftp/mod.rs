@@ -100,7 +100,7 @@ impl Sftp {
         let to = (!arguments.stderr).then(|| log.of_its_own("internal-sftp", arguments.facility));
         let directory = shared.programs.start.directory.clone();
         let start = arguments.start_in(&directory);
-        let (reporter, recorder) = Reporter::new(Rc::clone(&shared), arguments.verbosity, to, start.clone());
+        let (reporter, recorder) = Reporter::new(Rc::clone(&shared), arguments.log_level, to, start.clone());
         let mut server = arguments.server(&user, address, directory, recorder);
         server.set_client(client);
         let hook = UploadHook::new(&shared, start, reporter.notes());

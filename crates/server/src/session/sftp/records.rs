@@ -16,7 +16,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lh_sftp::server::{FileEvent, FileOutcome, LogLevel, LogSink, Operation};
 use lh_sftp::{Attrs, OpenFlags, StatusCode};
-use lh_sftp_server::Verbosity;
 
 use crate::log::{Level, Log};
 use crate::session::shared::Shared;
@@ -59,7 +58,8 @@ type Records = Arc<Mutex<Vec<Record>>>;
 
 /// The engine's log sink: keeps records until they are reported.
 struct Recorder {
-    verbosity: Verbosity,
+    /// The least important level that is kept.
+    level: LogLevel,
     accounts: bool,
     operations: bool,
     shares_files: Arc<AtomicBool>,
@@ -88,11 +88,11 @@ pub(super) fn recorded_path(start: &Path, path: &[u8]) -> PathBuf {
 
 impl LogSink for Recorder {
     fn level(&self) -> LogLevel {
-        self.verbosity.level()
+        self.level
     }
 
     fn line(&mut self, level: LogLevel, line: std::fmt::Arguments<'_>) {
-        if self.verbosity.wants(level) {
+        if level <= self.level {
             self.keep(Record::Line(level, line.to_string()));
         }
     }
@@ -200,13 +200,13 @@ impl Reporter {
     /// client.
     pub(super) fn new(
         shared: Rc<Shared>,
-        verbosity: Verbosity,
+        level: LogLevel,
         log: Option<Log>,
         start: PathBuf,
     ) -> (Self, Box<dyn LogSink>) {
         let records = Records::default();
         let recorder = Recorder {
-            verbosity,
+            level,
             accounts: shared.accounts,
             operations: shared.operations,
             shares_files: Arc::clone(&shared.files.shares_files),
@@ -265,7 +265,7 @@ impl Reporter {
 
     fn line(&self, level: LogLevel, line: &str) {
         match &self.to {
-            Destination::Log(log) => log.line(level_of(level), format_args!("{line}")),
+            Destination::Log(log) => log.line(level, format_args!("{line}")),
             Destination::Client => {
                 let mut stderr = self.stderr.borrow_mut();
                 if stderr.len() + line.len() + 2 <= STDERR {
@@ -327,13 +327,4 @@ fn attributes(attrs: &Attrs) -> String {
     .flatten()
     .collect::<Vec<_>>()
     .join(" ")
-}
-
-const fn level_of(level: LogLevel) -> Level {
-    match level {
-        LogLevel::Error => Level::Error,
-        LogLevel::Info => Level::Info,
-        LogLevel::Verbose => Level::Verbose,
-        LogLevel::Debug => Level::Debug1,
-    }
 }

@@ -10,19 +10,19 @@ use lh_wire::Writer;
 
 use super::escapes::write_notice;
 use super::line::Line;
-use super::wire::{Reply, Said};
+use super::wire::{MasterMessage, Reply};
 use crate::log::sanitise;
 use crate::proxy::open_failure_words;
 use crate::session::SessionNote;
 
-/// The control connection's handle of its session.
-pub(super) struct MuxRequest {
+/// A control connection's handle of its session.
+pub(super) struct SessionHandle {
     pub(super) handler: Option<HandlerId>,
     pub(super) channel: ChannelId,
     pub(super) over: Rc<Cell<bool>>,
 }
 
-impl MuxRequest {
+impl SessionHandle {
     pub(super) fn is_over(&self) -> bool {
         self.over.get()
     }
@@ -39,7 +39,7 @@ impl MuxRequest {
 }
 
 /// The master's state of a mux client's session.
-pub(super) struct MuxClient {
+pub(super) struct MuxSession {
     pub(super) line: Line,
     /// The request's id, until it is answered.
     pub(super) request: Option<u32>,
@@ -50,12 +50,12 @@ pub(super) struct MuxClient {
     pub(super) over: Rc<Cell<bool>>,
 }
 
-impl MuxClient {
+impl MuxSession {
     /// Handles a note about the channel or its program.
     pub(super) fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         let session = self.channel.number();
-        let say = |said: Said| {
-            if let Some(message) = said.encode() {
+        let send = |message: MasterMessage| {
+            if let Some(message) = message.encode() {
                 self.line.say(&message);
             }
         };
@@ -78,7 +78,7 @@ impl MuxClient {
                     write_notice(stderr, &format!("X11 forwarding request failed on channel {session}\r\n"));
                 }
             }
-            SessionNote::PtyRefused => say(Said::NoTerminal(session)),
+            SessionNote::PtyRefused => send(MasterMessage::NoTerminal(session)),
             SessionNote::StartRefused { request } => {
                 if let Some(stderr) = &self.stderr {
                     write_notice(stderr, &format!("{request} request failed on channel {session}\r\n"));
@@ -89,9 +89,9 @@ impl MuxClient {
             }
             // `ChannelTimeout`: the channel closes, and the client detects that.
             SessionNote::Idle => {}
-            SessionNote::ExitStatus(status) => say(Said::Exit(session, *status)),
+            SessionNote::ExitStatus(status) => send(MasterMessage::Exit(session, *status)),
             // As in ssh: a signal has no exit status, so the status reports a failure.
-            SessionNote::ExitSignal { .. } => say(Said::Exit(session, 255)),
+            SessionNote::ExitSignal { .. } => send(MasterMessage::Exit(session, 255)),
         }
     }
 
