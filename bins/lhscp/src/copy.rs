@@ -276,9 +276,9 @@ fn one_remote(
     }
 }
 
-/// Repeats that an upload has failed, behind the reasons, in the line that OpenSSH's `scp` ends with. Only for
-/// a single source: failures do not name theirs. Like OpenSSH's, a source that does not exist has no such
-/// line.
+/// Repeats that an upload has failed, behind the reasons, in the line that OpenSSH's `scp` ends with. Only
+/// for a single source: failures do not name theirs. Like OpenSSH's, a source that does not exist has no
+/// such line.
 fn say_failed_upload(arguments: &Arguments, plan: &Plan, summary: &Summary) {
     let [source] = &plan.sources[..] else { return };
     if plan.direction != Direction::Upload || summary.failures == 0 {

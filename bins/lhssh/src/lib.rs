@@ -120,8 +120,8 @@ fn go(arguments: Arguments) -> u8 {
     run::run(&options, wanted, &mut ui)
 }
 
-/// Prints the configuration (`-G`). Like `ssh`, this logs that the session will have no terminal; what else the
-/// session lacks is an error only when it would run.
+/// Prints the configuration (`-G`). Like `ssh`, this logs that the session will have no terminal; what else
+/// the session lacks is an error only when it would run.
 fn print_configuration(options: &Options, wanted: &CommandLineSettings, ui: &mut TerminalUi) -> u8 {
     lh_client::log_configuration(options, ui);
     if matches!(wanted.control, None | Some(ControlCommand::Proxy)) {
