@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, eventually, our, peers, uninterrupted};
+use rustix::process::{Pid, Signal, kill_process};
+
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, eventually, our, peers, skip, uninterrupted};
 
 /// A load balancer on 127.0.0.1 that begins each connection to the server with a header.
 struct Balancer {
@@ -144,6 +146,37 @@ fn missing_and_malformed_headers_are_closed() {
     }
     // No session process was started for any of them.
     assert!(!server.log().contains("[preauth]"), "{}", server.log());
+}
+
+/// A balancer opens all of its connections again when the server was away.
+#[test]
+fn a_burst_behind_a_balancer_is_answered() {
+    const BURST: usize = 300;
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    if most.trim().parse::<usize>().unwrap() < BURST {
+        return skip("burst", "needs net.core.somaxconn of 300");
+    }
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ProxyProtocolFrom 127.0.0.1\nMaxStartups 1:100:1\n");
+    let listener = Pid::from_raw(server.pid().cast_signed()).unwrap();
+    // Meanwhile the kernel accepts them.
+    kill_process(listener, Signal::STOP).unwrap();
+    let clients: Vec<TcpStream> = (0..BURST)
+        .map(|n| {
+            let mut client = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+            let header = format!("PROXY TCP4 198.51.100.{} 10.0.0.1 40000 22\r\n", n % 250);
+            client.write_all(header.as_bytes()).unwrap();
+            client
+        })
+        .collect();
+    kill_process(listener, Signal::CONT).unwrap();
+    for mut client in clients {
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        // The server's version, or the line of MaxStartups.
+        let got = uninterrupted(|| client.read(&mut [0; 1]));
+        assert_eq!(got.ok(), Some(1), "{}", server.log());
+    }
+    assert!(!server.log().contains("in the PROXY header"), "{}", server.log());
 }
 
 /// A header from elsewhere is no header: its bytes are a client's, and the address in it counts for nothing.

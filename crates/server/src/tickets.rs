@@ -157,11 +157,12 @@ impl Tickets {
         true
     }
 
-    /// Removes and returns the ticket's record, if it has not expired.
-    pub(crate) fn take(&mut self, id: &Id, now: Instant) -> Option<Vec<u8>> {
+    /// Removes the ticket, if it has not expired. Returns the process that it is from, and its record.
+    pub(crate) fn take(&mut self, id: &Id, now: Instant) -> Option<(Pid, Vec<u8>)> {
         self.forget_old(now);
         let at = self.0.iter().position(|kept| kept.id == *id)?;
-        Some(self.0.remove(at).record)
+        let Kept { owner, record, .. } = self.0.remove(at);
+        Some((owner, record))
     }
 
     /// Removes the tickets of a session that has ended.
@@ -198,7 +199,7 @@ mod tests {
         tickets.keep(pid(7), HERE, other, vec![2], now);
         assert_eq!(tickets.expected(HERE, now), 2);
         assert_eq!(tickets.expected([10, 0, 0, 1].into(), now), 0);
-        assert_eq!(tickets.take(&id, now + LIFE / 2), Some(vec![1]));
+        assert_eq!(tickets.take(&id, now + LIFE / 2), Some((pid(7), vec![1])));
         assert_eq!(tickets.take(&id, now + LIFE / 2), None, "used");
         assert_eq!(tickets.take(&other, now + LIFE), None, "expired");
         assert_eq!(tickets.expected(HERE, now + LIFE), 0);
@@ -213,12 +214,12 @@ mod tests {
         tickets.keep(pid(8), HERE, id_of(b"theirs"), vec![2], now);
         tickets.void(pid(7));
         assert_eq!(tickets.take(&id_of(b"mine"), now), None);
-        assert_eq!(tickets.take(&id_of(b"theirs"), now), Some(vec![2]));
+        assert_eq!(tickets.take(&id_of(b"theirs"), now).unwrap().1, [2]);
         for n in 0..100_u8 {
             tickets.keep(pid(9), HERE, id_of(&[n]), vec![n], now);
         }
         assert_eq!(tickets.expected(HERE, now), MOST);
-        assert_eq!(tickets.take(&id_of(&[99]), now), Some(vec![99]), "the newest are kept");
+        assert_eq!(tickets.take(&id_of(&[99]), now).unwrap().1, [99], "the newest are kept");
         assert_eq!(tickets.take(&id_of(&[0]), now), None);
     }
 
@@ -235,7 +236,7 @@ mod tests {
         }
         assert_eq!(tickets.bytes() / LARGEST, MOST_BYTES / LARGEST - 1, "one byte is the honest client's");
         assert_eq!(
-            tickets.take(&id_of(&999_u32.to_be_bytes()), now).map(|record| record.len()),
+            tickets.take(&id_of(&999_u32.to_be_bytes()), now).map(|(_, record)| record.len()),
             Some(LARGEST)
         );
         for n in 0..MOST_OF_ALL + 100 {
@@ -243,7 +244,7 @@ mod tests {
             tickets.keep(owner, other, id_of(&n.to_be_bytes()), vec![1], now);
         }
         assert_eq!(tickets.expected(other, now), MOST_OF_ALL - 1);
-        assert_eq!(tickets.take(&id_of(b"honest"), now), Some(vec![1]));
+        assert_eq!(tickets.take(&id_of(b"honest"), now).unwrap().1, [1]);
     }
 
     #[test]

@@ -41,13 +41,18 @@ impl UserConnection {
     }
 }
 
-/// The listener's table: the user id of each process's connection.
+/// The listener's table.
 #[derive(Debug)]
-pub(crate) struct UserConnections<P>(HashMap<P, u32>);
+pub(crate) struct UserConnections<P> {
+    /// The user id of each process's connection.
+    counted: HashMap<P, u32>,
+    /// The session of each connection that has joined one by a ticket.
+    joined: HashMap<P, P>,
+}
 
 impl<P> Default for UserConnections<P> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self { counted: HashMap::new(), joined: HashMap::new() }
     }
 }
 
@@ -56,16 +61,17 @@ impl<P: Copy + Eq + Hash> UserConnections<P> {
     /// counted.
     pub(crate) fn admit(&mut self, process: P, connection: UserConnection) -> bool {
         let UserConnection { uid, limit } = connection;
-        let others = self.0.iter().filter(|(other, user)| **other != process && **user == uid).count();
+        let others = self.counted.iter().filter(|(other, user)| **other != process && **user == uid).count();
         let admitted = limit.is_none_or(|limit| others < limit as usize);
         if admitted {
-            self.0.insert(process, uid);
+            self.counted.insert(process, uid);
         }
         admitted
     }
 
     /// Like [`admit`](Self::admit), but ends connections to make room: the first of `may_end` that are this
-    /// user's, and only if that is enough. Returns whether the connection is admitted, and those that end.
+    /// user's, and only if that is enough. One that others have joined makes no room, because they would go
+    /// on. Returns whether the connection is admitted, and those that end.
     pub(crate) fn admit_instead(
         &mut self,
         process: P,
@@ -78,18 +84,33 @@ impl<P: Copy + Eq + Hash> UserConnections<P> {
             if self.admit(process, connection) {
                 return (true, ended);
             }
-            let next = may_end.find(|one| self.0.get(one) == Some(&connection.uid));
+            let is_joined = |one: &P| self.joined.values().any(|owner| owner == one);
+            let next = may_end.find(|one| self.counted.get(one) == Some(&connection.uid) && !is_joined(one));
             let Some(next) = next else { break };
-            self.0.remove(&next);
+            self.counted.remove(&next);
             ended.push(next);
         }
-        self.0.extend(ended.into_iter().map(|one| (one, connection.uid)));
+        self.counted.extend(ended.into_iter().map(|one| (one, connection.uid)));
         (false, Vec::new())
     }
 
-    /// Removes a connection that has ended.
+    /// Records a connection that joins the session of `owner`, which is counted for both.
+    pub(crate) fn join(&mut self, process: P, owner: P) {
+        self.joined.insert(process, owner);
+    }
+
+    /// Removes a connection that has ended. If others have joined it, one of them is counted in its place.
+    /// Otherwise a client could log in, join, and end the connection that is counted, again and again.
     pub(crate) fn end(&mut self, process: &P) {
-        self.0.remove(process);
+        self.joined.remove(process);
+        let uid = self.counted.remove(process);
+        let mut left = self.joined.iter_mut().filter(|(_, owner)| *owner == process);
+        let Some(heir) = left.next().map(|(heir, _)| *heir) else { return };
+        left.for_each(|(_, owner)| *owner = heir);
+        self.joined.remove(&heir);
+        if let Some(uid) = uid {
+            self.counted.insert(heir, uid);
+        }
     }
 }
 
@@ -111,6 +132,25 @@ mod tests {
         table.end(&5);
         assert!(table.admit(3, two(7)));
         assert!(!table.admit(9, UserConnection { uid: 9, limit: Some(0) }));
+    }
+
+    #[test]
+    fn joined_connections_are_counted_when_their_session_has_ended() {
+        let mut table = UserConnections::default();
+        let one = UserConnection { uid: 7, limit: Some(1) };
+        assert!(table.admit(1, one));
+        (2..5).for_each(|joined| table.join(joined, 1));
+        table.end(&4);
+        assert_eq!(table.admit_instead(6, one, [1]), (false, vec![]));
+        table.end(&1);
+        // The two that are left count as one session.
+        assert!(!table.admit(5, one) && table.admit(5, UserConnection { limit: Some(2), ..one }));
+        table.end(&5);
+        table.end(&2);
+        assert!(!table.admit(5, one));
+        table.end(&3);
+        assert!(table.admit(5, one));
+        assert!(table.joined.is_empty());
     }
 
     #[test]

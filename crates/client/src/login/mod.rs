@@ -69,6 +69,7 @@ pub(crate) fn log_in(
         host_based: None,
         kerberos: Kerberos::default(),
         needed: Needed::Nobody,
+        steps: 0,
     }
     .run(log)
 }
@@ -89,7 +90,13 @@ struct Login<'a> {
     kerberos: Kerberos,
     /// Whether an accepted method has needed the user.
     needed: Needed,
+    /// Partial successes so far.
+    steps: u32,
 }
+
+/// Largest number of partial successes. No server wants as many methods; one that never has enough would keep
+/// the login going for ever.
+const MOST_STEPS: u32 = 32;
 
 const PUBLICKEY: &str = publickey::METHOD;
 const PASSWORD: &str = "password";
@@ -137,6 +144,11 @@ impl Login<'_> {
                             "Authenticated using \"{}\" with partial success.",
                             self.method
                         ));
+                        self.steps += 1;
+                        if self.steps > MOST_STEPS {
+                            self.offered = methods;
+                            return Err(self.denied());
+                        }
                         // After a partial success a method may be wanted again, with another key or password.
                         self.spent.clear();
                         self.passwords = Passwords::default();

@@ -165,6 +165,15 @@ fn empty_method_list_means_trying_all_methods() {
 }
 
 #[test]
+fn a_server_that_never_has_enough_is_given_up() {
+    let answers = (0..1000).map(|_| failure("keyboard-interactive", true)).collect();
+    let mut script = Script::new(answers);
+    let (result, _) = run(&mut script, &config(), &[]);
+    assert_eq!(result, Err("me@h.example: Permission denied (keyboard-interactive).".to_owned()));
+    assert_eq!(script.methods().len(), 1 + MOST_STEPS as usize);
+}
+
+#[test]
 fn password_is_asked_for_three_times() {
     let refused = || failure("password", false);
     let mut script = Script::new(vec![refused(), refused(), refused(), refused()]);

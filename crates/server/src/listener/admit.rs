@@ -59,12 +59,22 @@ impl Listener {
             while !self.arrivals.is_full()
                 && let Some((socket, peer)) = self.accept(index)
             {
-                match self.balancers.include(peer.ip()) {
-                    true => self.balancers.add(socket, peer, Instant::now()),
-                    false => self.queue(Arrived { socket, peer, client: None }),
+                if !self.balancers.include(peer.ip()) {
+                    self.queue(Arrived { socket, peer, client: None });
+                    continue;
                 }
+                // A burst may be larger than the table: those whose header is there make room.
+                if self.balancers.is_full() {
+                    self.queue_arrived();
+                }
+                self.balancers.add(socket, peer, Instant::now());
             }
         }
+        self.queue_arrived();
+    }
+
+    /// Queues the connections whose load-balancer header is complete.
+    fn queue_arrived(&mut self) {
         for arrived in self.balancers.arrived(Instant::now()) {
             self.queue(arrived);
         }

@@ -48,9 +48,14 @@ impl Balancers {
         is_required(address, self.from.as_deref())
     }
 
+    /// Returns whether [`add`](Self::add) closes the oldest connection.
+    pub(super) const fn is_full(&self) -> bool {
+        self.waiting.len() >= MOST
+    }
+
     /// Adds a connection that waits for its header. Closes the oldest one when too many wait.
     pub(super) fn add(&mut self, socket: OwnedFd, balancer: SocketAddr, now: Instant) {
-        if self.waiting.len() >= MOST {
+        if self.is_full() {
             let oldest = self.waiting.remove(0);
             refuse(&self.log, oldest.balancer, HeaderError::TimedOut);
         }

@@ -85,7 +85,7 @@ impl Startup {
     ) -> Vec<Owner> {
         let mut ended = Vec::new();
         while self.take_started()
-            || self.answer_joiner(tickets, now)
+            || self.answer_joiner(tickets, users, now)
             || self.answer_user(users, waiting, &mut ended)
             || self.answer_quota(quotas, now)
         {}
@@ -110,13 +110,17 @@ impl Startup {
 
     /// Gives the session what the ticket is worth that its client has shown; false when it wants something
     /// else.
-    fn answer_joiner(&self, tickets: &mut Tickets, now: Instant) -> bool {
+    fn answer_joiner(&self, tickets: &mut Tickets, users: &mut UserConnections<Owner>, now: Instant) -> bool {
         let id = |message: &[u8; TAKE_LENGTH]| {
             let (kind, id) = message.split_first()?;
             id.first_chunk().copied().filter(|_| *kind == TAKE)
         };
         let Some(id) = self.take(id) else { return false };
-        let record = tickets.take(&id, now).unwrap_or_default();
+        let ticket = tickets.take(&id, now);
+        let record = ticket.map_or_else(Vec::new, |(owner, record)| {
+            users.join(Owner::Process(self.pid), Owner::Process(owner));
+            record
+        });
         let mut answer = u32::try_from(record.len()).unwrap_or_default().to_be_bytes().to_vec();
         answer.extend_from_slice(&record);
         self.answer(&answer);

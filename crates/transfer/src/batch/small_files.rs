@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use lh_sftp::batch::PutStep;
+
 use super::placing::{Placer, SmallEnd};
 use super::putting::Put;
 use super::{Batch, Batches, Small, may_get, may_put};
@@ -140,7 +142,7 @@ impl SmallFiles<'_> {
         self.flow.batch_took(self.progress.now.saturating_duration_since(started));
         self.flow.in_flight.answered(batch.bytes);
         let files = match outcome {
-            Ok(Done::Put(failures)) => {
+            Ok(Done::Put(failures)) if are_of_batch(&failures, batch.files.len()) => {
                 self.flow.grow(batch.bytes);
                 let mut failures = failures.into_iter().peekable();
                 let end = |(index, small)| {
@@ -216,6 +218,12 @@ impl SmallFiles<'_> {
     fn worth_in_flight(&self) -> u64 {
         self.flow.worth_in_flight(self.progress.bytes_found, self.ends.channels_up())
     }
+}
+
+/// Returns true where the failures are those of a batch of `count` files, in its order. A failure that cannot
+/// be told of its file would be one that nobody hears of.
+fn are_of_batch(failures: &[(usize, PutStep, Fault)], count: usize) -> bool {
+    failures.is_sorted_by_key(|(index, ..)| *index) && failures.iter().all(|(index, ..)| *index < count)
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl Tasks {
         let foreign = ends.is_foreign(Side::Target);
         let size = file.requests.size;
         match (outcome, &mut file.holes.data) {
-            (Ok(Done::Ranges(found)), Some(data)) => {
+            (Ok(Done::Ranges(found)), Some(data)) if is_further(data, &found.ranges) => {
                 data.extend(found.ranges);
                 match found.next {
                     Some(next) if data.len() < MOST_RANGES => {
@@ -75,6 +75,13 @@ impl Tasks {
     }
 }
 
+/// Returns true where `found` begins at or behind the end of `known`. A server that goes back would otherwise
+/// be asked again and again.
+fn is_further(known: &VecDeque<(u64, u64)>, found: &[(u64, u64)]) -> bool {
+    let end = known.back().map_or(0, |&(_, end)| end);
+    found.first().is_none_or(|&(from, _)| from >= end)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -86,6 +93,30 @@ mod tests {
     use crate::{Direction, local};
 
     use super::*;
+
+    #[test]
+    fn server_that_repeats_its_ranges_is_asked_no_more() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("f");
+        fs::write(&path, "text").expect("a file");
+        let name = path.to_string_lossy().into_owned().into_bytes();
+        let Ok(Done::Opened(handle, Some(info))) = local::perform(Op::OpenRead(&name)) else {
+            panic!("the file is not opened");
+        };
+        let mut tasks = Tasks::default();
+        let mut file = File::new(0, Item::top(name, Vec::new(), info), Instant::now());
+        file.handles.source = Some(handle);
+        file.holes.data = Some(VecDeque::new());
+        let key = tasks.files.insert(file);
+        let mut ends = Ends::new(Direction::Upload);
+        let answer = || {
+            let (ranges, next) = (vec![(0, u64::MAX)], Some(u64::MAX));
+            Ok(Done::Ranges(lh_sftp::extended_attrs::Ranges { ranges, next }))
+        };
+        assert!(!tasks.ranges_answer(key, answer(), &mut ends), "there may be more");
+        assert!(tasks.ranges_answer(key, answer(), &mut ends), "the same again");
+        assert_eq!(tasks.files.get_mut(key).expect("the file").holes.data, None);
+    }
 
     #[test]
     fn local_sparse_file_is_asked_for_its_data_once() {

@@ -118,3 +118,14 @@ fn each_file_of_an_upload_has_its_own_failures() {
     };
     assert_eq!((&done.item.target[..], &failed.item.target[..]), (&b"a"[..], &b"b"[..]));
 }
+
+#[test]
+fn failures_that_fit_no_file_fail_all() {
+    let at = |index| (index, PutStep::Open, Fault::other("no"));
+    for failures in [vec![at(2)], vec![at(1), at(0)]] {
+        let (mut copy, key) = Copy::sent();
+        let ended = copy.files().answered(key, Ok(Done::Put(failures))).expect("the batch");
+        assert!(ended.files.len() == 2, "{ended:?}");
+        assert!(ended.files.iter().all(|end| matches!(end, SmallEnd::Failed(..))), "{ended:?}");
+    }
+}
