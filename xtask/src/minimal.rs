@@ -9,9 +9,9 @@ use crate::workspace::{Outcome, call, cargo, host, overrides, root, target_dir};
 /// Parts of the workspace, besides its lock file.
 const PARTS: [&str; 8] = ["Cargo.toml", "bench", "bins", "campaign", "crates", "fuzz", "interop", "xtask"];
 
-/// Checks the workspace with the oldest version of each direct dependency that `Cargo.toml` permits, and the
-/// newest versions of indirect dependencies. The lock file for that is written beside links to the
-/// workspace's parts; the workspace's own lock file stays unchanged.
+/// Checks the libraries and programs of the workspace, without their tests, with the oldest version of each
+/// direct dependency that `Cargo.toml` permits, and the newest versions of indirect dependencies. The lock file
+/// for that is written beside links to the workspace's parts; the workspace's own lock file stays unchanged.
 pub(crate) fn check() -> Outcome {
     let target = target_dir().join("minimal");
     let workspace = target.join("workspace");
@@ -34,7 +34,7 @@ pub(crate) fn check() -> Outcome {
         println!("minimal: SKIPPED: the package registry cannot be reached\n{said}");
         return Ok(());
     }
-    let mut check = there(&["check", "--locked", "--workspace", "--all-targets"]);
+    let mut check = there(&["check", "--locked", "--workspace"]);
     call(check.args(overrides(&workspace, &host()?)?).env("CARGO_TARGET_DIR", &target))
 }
 
