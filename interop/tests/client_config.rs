@@ -243,9 +243,9 @@ fn messages_go_to_the_system_s_log() {
     while let Ok(length) = uninterrupted(|| socket.recv(&mut buffer)) {
         lines.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
     }
-    // LOCAL3 is 19; the severity is INFO.
+    // LOCAL3 is 19; the severity is ERR, as of ssh's line.
     let wanted = |line: &&String| {
-        line.starts_with("<158>lhssh[")
+        line.starts_with("<155>lhssh[")
             && line.ends_with("ssh: connect to host 127.0.0.1 port 1: Connection refused")
     };
     assert!(lines.iter().any(|line| wanted(&line)), "{lines:?}");

@@ -7,7 +7,8 @@ use lh_interop::recipe::{Ends, RECIPE, Recipe};
 /// `printf`) does to `ssh -G h`, with `told` behind it: the lines that the defaults lack, the keywords that
 /// only the defaults have (with `-`), messages and a status other than 0. OpenSSH's names of functions and
 /// our names of keywords in front of a message about a token are left out, and so is what OpenSSH says while
-/// it prints a configuration: that the socket of another agent is not there, debugging messages.
+/// it prints a configuration: that there will be no terminal, that the socket of another agent is not there,
+/// debugging messages.
 const ASK: &str = r#"
 ask() {
     if on_purpose "$1${2:+ [${*:2}]}"; then return; fi
@@ -19,7 +20,7 @@ ask() {
 told() {
     ssh -G -F /dev/null h >defaults 2>/dev/null
     tr -d '\r' <asked | sed -E -e '/^(percent_dollar_expand|percent_expand): failed$/d' \
-        -e '/^Cannot forward agent socket path|^debug[123]: /d' \
+        -e '/^Pseudo-terminal will not be|^Cannot forward agent socket path|^debug[123]: /d' \
         -e 's/^(vdollar_percent_expand|Hostname|IdentityAgent|[A-Za-z]+File): (unknown key|invalid format|tilde_expand|env|environment)/\2/' |
         awk 'NR == FNR { word = $1; is_default[$0]; if (!(word in set)) order[++words] = word; set[word]; next }
         /^== / { print; split("", seen); next }

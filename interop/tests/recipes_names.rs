@@ -148,6 +148,7 @@ ls -A /root 2>&1
 ssh-agent -k >/dev/null
 "#,
         ends: Ends::Client,
+        differs: &[("", "Pseudo-terminal will not be allocated because stdin is not a terminal.\n", "-G prints a configuration and asks for no terminal")],
         sees: &["bob\n0\n", "hostkeys_foreach failed for /home/me/.ssh/known_hosts: Permission denied", "== sudo -n -u bob -E\n"],
         ..RECIPE
     }

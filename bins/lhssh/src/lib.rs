@@ -23,8 +23,8 @@ use lh_client::{Options, local_account};
 use lh_config::ConfigFault;
 use lh_terminal::TerminalUi;
 
-use crate::command_line::{Arguments, ControlCommand, interpret};
-use crate::plan::{CommandLineSettings, gets_terminal};
+use crate::command_line::{Arguments, interpret};
+use crate::plan::CommandLineSettings;
 use crate::report::FAILURE;
 
 /// The whole program: reads the command line of the process and returns its exit status.
@@ -98,15 +98,9 @@ fn go(arguments: Arguments) -> u8 {
     for warning in &arguments.warnings {
         ui.say(warning);
     }
-    let log_file = arguments.log_file.clone();
-    let wanted = CommandLineSettings {
-        command: arguments.command,
-        stdio: arguments.stdio,
-        control: arguments.control,
-        log_file,
-    };
     if arguments.print_config {
-        return print_configuration(&options, &wanted, &mut ui);
+        lh_client::log_configuration(&options, &mut ui);
+        return print(&options.config.dump(&lh_client::default_algorithms));
     }
     if switch_forbidden {
         ui.say("NONE cipher switch disabled by -T");
@@ -117,18 +111,14 @@ fn go(arguments: Arguments) -> u8 {
             Err(error) => fail(&error.to_string()),
         };
     }
+    let log_file = arguments.log_file.clone();
+    let wanted = CommandLineSettings {
+        command: arguments.command,
+        stdio: arguments.stdio,
+        control: arguments.control,
+        log_file,
+    };
     run::run(&options, wanted, &mut ui)
-}
-
-/// Prints the configuration (`-G`). Like `ssh`, this logs that the session will have no terminal; what else
-/// the session lacks is an error only when it would run.
-fn print_configuration(options: &Options, wanted: &CommandLineSettings, ui: &mut TerminalUi) -> u8 {
-    lh_client::log_configuration(options, ui);
-    if matches!(wanted.control, None | Some(ControlCommand::Proxy)) {
-        let has_command = wanted.command.is_some() || options.config.remote_command.command().is_some();
-        gets_terminal(options, has_command, ui);
-    }
-    print(&options.config.dump(&lh_client::default_algorithms))
 }
 
 /// Name by which this program was called, for the system's log.

@@ -81,7 +81,6 @@ impl Plan {
             (None, Some(text)) => Some(text.as_bytes().to_vec()),
             (None, None) => None,
         };
-        let has_command = command.is_some();
         let start = match (*config.session_type, command) {
             (SessionType::None, _) => None,
             (SessionType::Subsystem, Some(name)) => {
@@ -95,37 +94,28 @@ impl Plan {
         if background && matches!(start, Some(Start::Shell)) {
             return Err(PlanError::NoCommand);
         }
+        let null_input = *config.stdin_null || background;
+        let request = *config.request_tty;
+        let mut tty = match request {
+            RequestTty::No => false,
+            RequestTty::Yes | RequestTty::Force => start.is_some(),
+            RequestTty::Auto => matches!(start, Some(Start::Shell)),
+        };
+        if tty && request != RequestTty::Force && (null_input || !is_terminal(stdin())) {
+            if options.log_level >= LogLevel::Info {
+                ui.say("Pseudo-terminal will not be allocated because stdin is not a terminal.");
+            }
+            tty = false;
+        }
         Ok(Self {
             start,
             stdio: stdio.as_ref().map(lh_client::forward::target),
-            tty: gets_terminal(options, has_command, ui),
-            null_input: has_null_input(options),
+            tty,
+            null_input,
             background,
             log_file,
         })
     }
-}
-
-/// Returns whether the session gets a terminal. Logs if standard input is none and one is wanted.
-pub(crate) fn gets_terminal(options: &Options, has_command: bool, ui: &mut TerminalUi) -> bool {
-    let config = &options.config;
-    let has_session = !matches!(*config.session_type, SessionType::None);
-    let wanted = match *config.request_tty {
-        RequestTty::No => false,
-        RequestTty::Force => return has_session,
-        RequestTty::Yes => has_session,
-        RequestTty::Auto => has_session && !has_command,
-    };
-    let is_possible = !has_null_input(options) && is_terminal(stdin());
-    if wanted && !is_possible && options.log_level >= LogLevel::Info {
-        ui.say("Pseudo-terminal will not be allocated because stdin is not a terminal.");
-    }
-    wanted && is_possible
-}
-
-/// Standard input is `/dev/null` (`StdinNull`, or in the background).
-fn has_null_input(options: &Options) -> bool {
-    *options.config.stdin_null || *options.config.fork_after_authentication
 }
 
 /// The terminal type to request: `TERM` of `SetEnv` where that has one, otherwise this program's own.
