@@ -11,6 +11,7 @@ use lh_interop::{
     Lab, Lhsshd, Ran, TestUser, assert_same_file, eventually, is_root, make_blob, open_to_all, our, skip,
 };
 use lh_testkit::leftovers;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 const SIZE: usize = 12_000_001;
 const THEIRS: &str = "of another user";
@@ -28,8 +29,8 @@ fn while_parts_are_replaced(dir: &Path, size: u64, copy: impl FnOnce() -> Ran) -
                 for part in leftovers(dir) {
                     if fs::metadata(&part).is_ok_and(|meta| meta.len() >= size) && !is_theirs(&part) {
                         fs::write(&theirs, THEIRS).unwrap();
-                        // The part file may have got its final name since.
-                        let last = part.exists() && fs::rename(&theirs, &part).is_ok();
+                        // The part file may have got its final name since; an exchange needs both names.
+                        let last = renameat_with(CWD, &theirs, CWD, &part, RenameFlags::EXCHANGE).is_ok();
                         replaced.fetch_add(usize::from(last), Ordering::SeqCst);
                     }
                 }
