@@ -2,7 +2,7 @@
 #![no_main]
 
 use lh_client::forward::socks::{Handshake, Step};
-use lh_client::mux::wire::{Request, Said, read_hello};
+use lh_client::mux::wire::{MasterMessage, Request, read_hello};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -10,7 +10,7 @@ fuzz_target!(|bytes: &[u8]| {
         let again = Request::decode(&request.encode(id)).expect("what was written can be read");
         assert_eq!(again, (id, Some(request)));
     }
-    let _ = Said::decode(bytes);
+    let _ = MasterMessage::decode(bytes);
     let _ = read_hello(bytes);
     let mut handshake = Handshake::default();
     let mut rest = bytes;
