@@ -10,8 +10,9 @@ use crate::workspace::{Outcome, call, cargo, host, overrides, root, target_dir};
 const PARTS: [&str; 8] = ["Cargo.toml", "bench", "bins", "campaign", "crates", "fuzz", "interop", "xtask"];
 
 /// Checks the libraries and programs of the workspace, without their tests, with the oldest version of each
-/// direct dependency that `Cargo.toml` permits, and the newest versions of indirect dependencies. The lock file
-/// for that is written beside links to the workspace's parts; the workspace's own lock file stays unchanged.
+/// direct dependency that `Cargo.toml` permits, and the newest versions of indirect dependencies. The lock
+/// file for that is written beside links to the workspace's parts; the workspace's own lock file stays
+/// unchanged.
 pub(crate) fn check() -> Outcome {
     let target = target_dir().join("minimal");
     let workspace = target.join("workspace");
