@@ -63,13 +63,11 @@ fn start() -> u8 {
 
 fn go(arguments: Arguments) -> u8 {
     let mut ui = TerminalUi::default();
-    let loaded = Options::load(&arguments.request);
-    // As in ssh, a wrong `-o` ends the program before it opens the log file.
-    if let Err(error) = &loaded
-        && error.fault == ConfigFault::Option
-    {
-        return fail(error.to_string().trim_end());
-    }
+    let loaded = match Options::load(&arguments.request) {
+        // As in ssh, a wrong `-o` ends the program before it opens the log file.
+        Err(error) if error.fault == ConfigFault::Option => return fail(error.to_string().trim_end()),
+        loaded => loaded,
+    };
     if let Some(path) = &arguments.log_file
         && let Err(error) = ui.log_to(path)
     {
