@@ -95,9 +95,8 @@ fn is_in_full_run(name: &str) -> bool {
 
 /// Runs the steps that are wanted, in their order. `early` is the thread of the step [`EARLY`], in a run of
 /// all steps.
-fn run_steps(wanted: impl Fn(&str) -> bool, early: Option<ScopedJoinHandle<'_, Outcome>>) -> Outcome {
+fn run_steps(wanted: impl Fn(&str) -> bool, mut early: Option<ScopedJoinHandle<'_, Outcome>>) -> Outcome {
     let is_full = early.is_some();
-    let mut early = early;
     let mut times = Vec::new();
     for (name, step) in STEPS.iter().chain(LONG) {
         if !wanted(name) {
