@@ -69,9 +69,9 @@ impl<P: Copy + Eq + Hash> UserConnections<P> {
         admitted
     }
 
-    /// Like [`admit`](Self::admit), but ends connections to make room: the first of `may_end` that are this
-    /// user's, and only if that is enough. One that others have joined makes no room, because they would go
-    /// on. Returns whether the connection is admitted, and those that end.
+    /// Like [`admit`](Self::admit), but ends connections where the limit is reached: the first of `may_end`
+    /// that are this user's, and only if that is enough. One that others have joined is not ended, because
+    /// they would go on. Returns whether the connection is admitted, and those that end.
     pub(crate) fn admit_instead(
         &mut self,
         process: P,

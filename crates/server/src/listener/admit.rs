@@ -63,7 +63,7 @@ impl Listener {
                     self.queue(Arrived { socket, peer, client: None });
                     continue;
                 }
-                // A burst may be larger than the table: those whose header is there make room.
+                // A burst may be larger than the table: those whose header is there leave it first.
                 if self.balancers.is_full() {
                     self.queue_arrived();
                 }

@@ -221,7 +221,7 @@ impl SmallFiles<'_> {
 }
 
 /// Returns true where the failures are those of a batch of `count` files, in its order. A failure that cannot
-/// be told of its file would be one that nobody hears of.
+/// be assigned to a file would not be reported.
 fn are_of_batch(failures: &[(usize, PutStep, Fault)], count: usize) -> bool {
     failures.is_sorted_by_key(|(index, ..)| *index) && failures.iter().all(|(index, ..)| *index < count)
 }

@@ -60,7 +60,7 @@ impl Certified {
 #[test]
 fn large_principals_files_are_read_for_each_query() {
     let mut certified = Certified::new(&["web", "db"]);
-    let many = "somebody # a comment\n".repeat(100_000);
+    let many = "other # a comment\n".repeat(100_000);
     std::fs::write(&certified.file, &many).unwrap();
     assert!(!certified.is_acceptable());
     let ours = "no-such-option db\nno-pty web # one more\n";
