@@ -18,6 +18,21 @@ pub(crate) const fn shown_ip(end: SocketAddr) -> ShownIp {
     ShownIp(end.ip())
 }
 
+/// One end of a connection in log lines: `ADDRESS port NUMBER`.
+#[derive(Clone, Copy)]
+pub(crate) struct ShownEndpoint(SocketAddr);
+
+/// Returns one end of a connection, to be shown.
+pub(crate) const fn shown_endpoint(end: SocketAddr) -> ShownEndpoint {
+    ShownEndpoint(end)
+}
+
+impl fmt::Display for ShownEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} port {}", shown_ip(self.0), self.0.port())
+    }
+}
+
 /// Returns the address, unless it is that of [`UNKNOWN`].
 pub(crate) fn known_ip(address: IpAddr) -> Option<IpAddr> {
     Some(address).filter(|address| *address != UNKNOWN.ip())

@@ -7,7 +7,7 @@ use super::candidate::Candidate;
 use super::client::Client;
 use super::lookups::Lookups;
 use super::pam::{Facts, Modules};
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::log::info;
 use crate::modules::Outcome;
 use crate::verdict::Verdict;
@@ -30,8 +30,8 @@ pub(super) fn root_may(client: &Client, candidate: &Candidate, method: &str) -> 
         }
     };
     if !allowed {
-        let (ip, port) = (shown_ip(client.peer), client.peer.port());
-        info!(client.log, "ROOT LOGIN REFUSED FROM {ip} port {port}");
+        let from = shown_endpoint(client.peer);
+        info!(client.log, "ROOT LOGIN REFUSED FROM {from}");
     }
     allowed
 }

@@ -10,7 +10,7 @@ use super::chains;
 use super::client::Client;
 use super::lookups::Lookups;
 use crate::account;
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::key_options::KeyOptions;
 use crate::log::{Field, error, info, shown_name};
 
@@ -41,12 +41,7 @@ impl Candidate {
     /// the user does not exist.
     pub(super) fn described(&self, client: &Client) -> String {
         let invalid = if self.user.is_none() { "invalid user " } else { "" };
-        format!(
-            "{invalid}{} from {} port {}",
-            shown_name(&self.name),
-            shown_ip(client.peer),
-            client.peer.port()
-        )
+        format!("{invalid}{} from {}", shown_name(&self.name), shown_endpoint(client.peer))
     }
 
     /// Looks up the account and applies the matching `Match` blocks. The part after a colon is a style
@@ -99,7 +94,7 @@ impl Candidate {
         let user = match user {
             None => {
                 let shown = shown_name(name);
-                info!(log, "Invalid user {shown} from {} port {}", shown_ip(client.peer), client.peer.port());
+                info!(log, "Invalid user {shown} from {}", shown_endpoint(client.peer));
                 None
             }
             Some(user) => {

@@ -16,7 +16,7 @@ use super::Monitor;
 use super::candidate::Candidate;
 use super::stage::{Stage, Unexpected};
 use super::ticket_state::Joining;
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::log::{debug, error, info};
 use crate::quotas::Moved;
 use crate::tickets::{LARGEST, Record, TAKE, id_of};
@@ -78,8 +78,8 @@ impl Monitor {
             candidate.joined = Some(record.pid);
             return true;
         };
-        let (name, ip, port) = (&candidate.name, shown_ip(self.client.peer), self.client.peer.port());
-        info!(self.client.log, "ticket for {name} from {ip} port {port} refused: {why}");
+        let (name, from) = (&candidate.name, shown_endpoint(self.client.peer));
+        info!(self.client.log, "ticket for {name} from {from} refused: {why}");
         false
     }
 
@@ -106,10 +106,10 @@ impl Monitor {
         let answer = self.joining.ask(&UserConnection { uid, limit }.encode());
         match (answer, limit) {
             (Ok(false), Some(limit)) => {
-                let (ip, port) = (shown_ip(self.client.peer), self.client.peer.port());
+                let from = shown_endpoint(self.client.peer);
                 error!(
                     self.client.log,
-                    "connection of user {name} from {ip} port {port} refused: {limit} of this user are logged in \
+                    "connection of user {name} from {from} refused: {limit} of this user are logged in \
                      ({KEYWORD})"
                 );
                 Some(format!("Too many connections of user {name} ({KEYWORD} {limit})"))
@@ -138,10 +138,10 @@ impl Monitor {
         match answer {
             Ok(true) => None,
             Ok(false) => {
-                let (ip, port) = (shown_ip(self.client.peer), self.client.peer.port());
+                let from = shown_endpoint(self.client.peer);
                 error!(
                     self.client.log,
-                    "connection of user {name} from {ip} port {port} refused: the transfer quota is used up ({QUOTA})"
+                    "connection of user {name} from {from} refused: the transfer quota is used up ({QUOTA})"
                 );
                 Some(format!("Transfer quota of user {name} is used up ({QUOTA})"))
             }

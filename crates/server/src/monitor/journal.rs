@@ -11,7 +11,7 @@ use super::Monitor;
 use super::attempts::Asked;
 use super::candidate::Candidate;
 use super::fingerprints::{describe, fingerprint};
-use crate::hosts::{known_ip, shown_ip};
+use crate::hosts::{known_ip, shown_endpoint};
 use crate::log::{Field, Level, at_most, debug, error, shown_name};
 use crate::verdict::Verdict;
 
@@ -62,8 +62,7 @@ impl Monitor {
             || self.attempts.failed_secrets() >= most / 2
             || matches!(method, Method::Password(_));
         let level = if loud { Level::Info } else { Level::Verbose };
-        let (name, ip, port) =
-            (shown_name(&candidate.name), shown_ip(self.client.peer), self.client.peer.port());
+        let (name, from) = (shown_name(&candidate.name), shown_endpoint(self.client.peer));
         let shown = match method {
             // The device is named only after the modules have decided, as in OpenSSH.
             Method::KeyboardInteractive(_) | Method::Responses(_) if word == "Postponed" => {
@@ -83,7 +82,7 @@ impl Monitor {
                 self.client.origin()
             );
         }
-        let line = format!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2");
+        let line = format!("{word} {shown} for {invalid}{name} from {from} ssh2");
         match verdict {
             // An intermediate step: in OpenSSH the pre-auth process logs it, without a description of the
             // key.

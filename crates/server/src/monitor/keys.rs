@@ -14,7 +14,7 @@ use super::lookups::Lookups;
 use super::revoked::Revocation;
 
 use crate::authorized_keys::{self, Line, Selector};
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::key_options::KeyOptions;
 use crate::log::{Log, debug, error, info, verbose};
 use crate::user_tokens::user_tokens;
@@ -137,10 +137,10 @@ fn attestation_enough(
     } else {
         return true;
     };
-    let (name, ip, port) = (&candidate.name, shown_ip(client.peer), client.peer.port());
+    let (name, from) = (&candidate.name, shown_endpoint(client.peer));
     error!(
         client.log,
-        "public key {} signature for {name} from {ip} port {port} rejected: {missing} requirement not met",
+        "public key {} signature for {name} from {from} rejected: {missing} requirement not met",
         describe(&candidate.settings, key)
     );
     false

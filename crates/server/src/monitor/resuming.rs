@@ -20,7 +20,7 @@ use super::revoked::Revocation;
 use super::stage::{Stage, Unexpected};
 use super::{Monitor, session_rules};
 use crate::host_keys::HostKey;
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::key_options::KeyOptions;
 use crate::log::{debug, info};
 use crate::monitor_ipc::MonitorSocketError;
@@ -139,8 +139,8 @@ impl Monitor {
     }
 
     fn refused(&self, candidate: &Candidate, why: &str) {
-        let (name, ip, port) = (&candidate.name, shown_ip(self.client.peer), self.client.peer.port());
-        info!(self.client.log, "resumption of a session of {name} from {ip} port {port} refused: {why}");
+        let (name, from) = (&candidate.name, shown_endpoint(self.client.peer));
+        info!(self.client.log, "resumption of a session of {name} from {from} refused: {why}");
     }
 
     /// Checks that the user could still log in with the methods and keys of the login.

@@ -22,7 +22,7 @@ use super::process::Process;
 use super::sftp::Sftp;
 use super::shared::Shared;
 use super::x11::Display;
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::log::{info, verbose};
 use crate::monitor_ipc::MonitorRequest;
 
@@ -134,11 +134,8 @@ impl ChannelHandler for SessionChannel {
             event => {
                 if event == ChannelEvent::Closed {
                     let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
-                    let (ip, port, number) = (shown_ip(peer), peer.port(), self.number);
-                    verbose!(
-                        self.shared.requests_log,
-                        "Close session: user {user} from {ip} port {port} id {number}"
-                    );
+                    let (from, number) = (shown_endpoint(peer), self.number);
+                    verbose!(self.shared.requests_log, "Close session: user {user} from {from} id {number}");
                     self.terminal = None;
                     self.account();
                     if let Some(display) = self.display.take() {

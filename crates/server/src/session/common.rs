@@ -15,7 +15,7 @@ use lh_transport::{Config, RekeyLimit};
 
 use super::names;
 use crate::hand_over::Session;
-use crate::hosts::{self, shown_ip};
+use crate::hosts::{self, shown_endpoint, shown_ip};
 use crate::log::{Field, Log, error, verbose};
 
 /// Addresses of a connection, for log lines.
@@ -46,7 +46,7 @@ pub(super) type Failure = Box<dyn std::error::Error>;
 
 /// `RefuseConnection` applies before the first byte.
 #[derive(Debug, thiserror::Error)]
-#[error("administratively prohibited connection from {} port {}", shown_ip(*from), from.port())]
+#[error("administratively prohibited connection from {}", shown_endpoint(*from))]
 pub(super) struct Refused {
     from: SocketAddr,
 }
@@ -87,8 +87,8 @@ impl Common {
         let (peer, local) = (peer.unwrap_or(hosts::UNKNOWN), local.unwrap_or(hosts::UNKNOWN));
         let id = connection_id();
         name_connection(log, peer, &id);
-        let (from, to) = (shown_ip(peer), shown_ip(local));
-        verbose!(log, "Connection from {from} port {} on {to} port {}", peer.port(), local.port());
+        let (from, to) = (shown_endpoint(peer), shown_endpoint(local));
+        verbose!(log, "Connection from {from} on {to}");
         let grace = session.config.login_grace_time.value.0.map(Duration::from_secs);
         let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
         // Slow name servers use up the client's login time; the listener ends a session that takes too long.

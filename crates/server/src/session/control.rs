@@ -25,7 +25,7 @@ use super::resuming::Resuming;
 use super::shared::Shared;
 use super::tunnel;
 use super::usage_reporter::{self, UsageReporter};
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::log::{debug, error, info};
 use crate::monitor_ipc::MonitorRequest;
 use crate::usage::ConnectionUsage;
@@ -172,11 +172,11 @@ impl Serving {
     /// readable.
     fn warn_of_plain_text(&self, names: &Negotiated) {
         let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
-        let (ip, port) = (shown_ip(peer), peer.port());
+        let from = shown_endpoint(peer);
         let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
         info!(
             self.shared.requests_log,
-            "WARNING: not encrypted: user {user} {ip} port {port} cipher {cipher} MAC {mac}"
+            "WARNING: not encrypted: user {user} {from} cipher {cipher} MAC {mac}"
         );
     }
 
@@ -363,8 +363,8 @@ impl Control for Serving {
         }
         self.unused_until = None;
         let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
-        let (ip, port) = (shown_ip(peer), peer.port());
-        info!(self.shared.log, "terminating inactive connection from user {user} {ip} port {port}");
+        let from = shown_endpoint(peer);
+        info!(self.shared.log, "terminating inactive connection from user {user} {from}");
         cx.stop(255);
     }
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use super::common::Address;
 use super::names;
-use crate::hosts::shown_ip;
+use crate::hosts::{shown_endpoint, shown_ip};
 use crate::log::{Log, debug, error, info, shown_reason};
 use crate::monitor_ipc::{Decision, MonitorRequest, MonitorSocket, MonitorSocketError};
 use crate::verdict::Verdict;
@@ -72,7 +72,7 @@ impl std::fmt::Display for Client<'_> {
             write!(f, "{name} ")?;
         }
         let peer = self.address.peer;
-        write!(f, "{} port {}", shown_ip(peer), peer.port())
+        shown_endpoint(peer).fmt(f)
     }
 }
 
@@ -229,9 +229,9 @@ pub(super) fn log_in(
             }
             Event::Disconnected { reason, description } => {
                 let peer = address.peer;
-                let (ip, port) = (shown_ip(peer), peer.port());
+                let from = shown_endpoint(peer);
                 let description = shown_reason(&description);
-                info!(log, "Received disconnect from {ip} port {port}:{reason}: {description}");
+                info!(log, "Received disconnect from {from}:{reason}: {description}");
                 info!(log, "Disconnected from {}", Client { monitor, address });
                 return Err(NoLogin::Ended);
             }
@@ -281,8 +281,8 @@ fn failed(link: &mut Link, monitor: &MonitorClient, address: &Address, problem: 
             problem @ (TransportError::NotSsh(_) | TransportError::BadIdentification(_)),
         ) => {
             let peer = address.peer;
-            let (ip, port) = (shown_ip(peer), peer.port());
-            info!(log, "banner exchange: Connection from {ip} port {port}: invalid format: {problem}");
+            let from = shown_endpoint(peer);
+            info!(log, "banner exchange: Connection from {from}: invalid format: {problem}");
         }
         LinkError::Transport(problem @ TransportError::NoMatch { .. }) => {
             error!(log, "Unable to negotiate with {client}: {problem}");

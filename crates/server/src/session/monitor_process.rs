@@ -25,7 +25,7 @@ use crate::exit_status::{
     EXIT_INVALID_USER, EXIT_LOGIN_BEGUN, EXIT_REFUSED,
 };
 use crate::hand_over::AUTHENTICATED;
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::listener::priority;
 use crate::log::{LONGEST_LINE, Log, at_most, debug, error, info};
 use crate::modules::Order;
@@ -176,7 +176,7 @@ fn before(
 ) -> Result<Zeroizing<Vec<u8>>, i32> {
     let log = &address.log;
     let Child { pid, mut ipc } = preauth;
-    let (ip, port) = (shown_ip(address.peer), address.peer.port());
+    let from = shown_endpoint(address.peer);
     match converse(&mut ipc, monitor, signals, deadline, address) {
         Ok(state) => {
             // The process has completed its work.
@@ -187,7 +187,7 @@ fn before(
             Some(status) if status.terminating_signal() == Some(VIOLATION) => {
                 error!(
                     log,
-                    "fatal: pre-authentication process {} of {ip} port {port} was killed: forbidden system call",
+                    "fatal: pre-authentication process {} of {from} was killed: forbidden system call",
                     pid.as_raw_nonzero()
                 );
                 EXIT_CRASH
@@ -196,7 +196,7 @@ fn before(
                 let signal = status.terminating_signal().unwrap_or_default();
                 error!(
                     log,
-                    "fatal: pre-authentication process {} of {ip} port {port} was killed by signal {signal}",
+                    "fatal: pre-authentication process {} of {from} was killed by signal {signal}",
                     pid.as_raw_nonzero()
                 );
                 EXIT_CRASH
@@ -213,14 +213,14 @@ fn before(
             end(pid);
             match problem {
                 Stop::TooLate => {
-                    error!(log, "Timeout before authentication for {ip} port {port}");
+                    error!(log, "Timeout before authentication for {from}");
                     return Err(grace_status(monitor.asked()));
                 }
                 Stop::Signal => {
                     info!(log, "{problem}");
                     return Err(EXIT_FAILURE);
                 }
-                problem => error!(log, "fatal: pre-authentication process of {ip} port {port}: {problem}"),
+                problem => error!(log, "fatal: pre-authentication process of {from}: {problem}"),
             }
             Err(failure_status(monitor.asked()))
         }

@@ -37,7 +37,7 @@ use super::title::{self, UserTitle};
 use super::usage_reporter;
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::log::{Field, error, info, shown_reason};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
@@ -304,13 +304,13 @@ fn log_end(end: &Result<i32, DriverError>, shared: &Shared) {
     let log = &shared.log;
     log.report_left_out();
     let peer = shared.client.peer.get();
-    let (ip, port) = (shown_ip(peer), peer.port());
-    let client = format!("user {} {ip} port {port}", shared.user.name);
+    let from = shown_endpoint(peer);
+    let client = format!("user {} {from}", shared.user.name);
     match end {
         Ok(_) => {}
         Err(DriverError::Disconnected { reason, description }) => {
             let description = shown_reason(description);
-            info!(log, "Received disconnect from {ip} port {port}:{reason}: {description}");
+            info!(log, "Received disconnect from {from}:{reason}: {description}");
             info!(log, "Disconnected from {client}");
         }
         Err(DriverError::Link(

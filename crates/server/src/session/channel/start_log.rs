@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::log::{error, info, verbose};
 use crate::session::command::{self, Decision, Plan, RequestedProgram};
 use crate::session::shared::Shared;
@@ -58,7 +58,7 @@ pub(super) fn log_start(
     terminal: Option<&Path>,
 ) {
     let peer = shared.client.peer.get();
-    let (user, ip, port) = (&shared.user.name, shown_ip(peer), peer.port());
+    let (user, from) = (&shared.user.name, shown_endpoint(peer));
     let what = &decision.what;
     match (&decision.plan, wanted) {
         (Plan::Nothing, RequestedProgram::Subsystem(name)) => {
@@ -78,8 +78,5 @@ pub(super) fn log_start(
     let on = terminal.map_or_else(String::new, |name| {
         format!(" on {}", name.strip_prefix("/dev").unwrap_or(name).display())
     });
-    verbose!(
-        shared.requests_log,
-        "Starting session: {what}{on} for {user} from {ip} port {port} id {number}"
-    );
+    verbose!(shared.requests_log, "Starting session: {what}{on} for {user} from {from} id {number}");
 }

@@ -18,7 +18,7 @@ use super::requests::Listen;
 use super::state::{Forwards, Listener};
 use super::taking::Taking;
 use super::towards_client::forwarded;
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::log::{error, info, verbose};
 
 /// Largest number of listeners per connection. Each may be several sockets.
@@ -150,10 +150,10 @@ impl Forwards {
                 }
                 if !permits::may_listen(shared, host, *port) {
                     let peer = shared.client.peer.get();
-                    let (ip, from) = (shown_ip(peer), peer.port());
+                    let from = shown_endpoint(peer);
                     info!(
                         shared.requests_log,
-                        "Received request from {ip} port {from} to remote forward to host {host} port {port}, \
+                        "Received request from {from} to remote forward to host {host} port {port}, \
                          but the request was denied."
                     );
                     return Err("port forwarding refused");

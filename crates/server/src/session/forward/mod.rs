@@ -27,7 +27,7 @@ pub(super) use replies::Replies;
 pub(super) use state::Forwards;
 pub(super) use towards_client::{forwarded, idle_limit};
 
-use crate::hosts::shown_ip;
+use crate::hosts::shown_endpoint;
 use crate::log::{error, info};
 use requests::{direct_streamlocal, direct_tcpip};
 use towards_client::keep_alive;
@@ -52,10 +52,10 @@ impl Forwards {
     fn open_tcp(&self, id: ChannelId, host: String, port: u16, cx: &mut ControlCx<'_>) {
         if !permits::may_connect(&self.shared, &host, port) {
             let peer = self.shared.client.peer.get();
-            let (ip, from) = (shown_ip(peer), peer.port());
+            let from = shown_endpoint(peer);
             info!(
                 self.shared.requests_log,
-                "Received request from {ip} port {from} to connect to host {host} port {port}, but the request was denied."
+                "Received request from {from} to connect to host {host} port {port}, but the request was denied."
             );
             return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
         }
