@@ -66,12 +66,6 @@ impl Selector {
     pub(crate) fn selects(&self, line: &str) -> bool {
         line.contains(&self.0)
     }
-
-    /// Returns the selected lines of a text with their numbers (from 1).
-    pub(crate) fn lines<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
-        let lines = text.lines().enumerate().filter(|(_, line)| self.selects(line));
-        lines.map(|(number, line)| (number + 1, line))
-    }
 }
 
 /// Returns the entry of a line, if it holds `key`. `authority` selects `cert-authority` lines or all others:
@@ -99,7 +93,7 @@ pub(crate) fn line_key(line: &str) -> Option<PublicKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bounded_lines::{MOST_SELECTED, selected_lines};
+    use crate::bounded_lines::{MOST_SELECTED, lines_of_text, selected_lines};
     use lh_crypto::{KeyType, PrivateKey};
     use proptest::prelude::*;
 
@@ -110,9 +104,9 @@ mod tests {
     /// The entries of a text that hold `key`.
     fn find(text: &str, key: &PublicKey, authority: bool) -> Vec<(usize, Line)> {
         let selector = Selector::new(key);
-        let entries =
-            selector.lines(text).filter_map(|(number, line)| Some((number, entry(line, key, authority)?)));
-        entries.collect()
+        lines_of_text(text, |line| selector.selects(line))
+            .filter_map(|(number, line)| Some((number, entry(line, key, authority)?)))
+            .collect()
     }
 
     #[test]

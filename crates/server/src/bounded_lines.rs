@@ -41,7 +41,7 @@ impl<R: BufRead> BoundedLines<R> {
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn next_line(&mut self) -> io::Result<Option<BoundedLine<'_>>> {
-        // With room for "\r\n".
+        // Including "\r\n".
         let limit = self.longest + 2;
         self.line.clear();
         if (&mut self.file).take(limit as u64).read_until(b'\n', &mut self.line)? == 0 {
@@ -82,6 +82,14 @@ pub(crate) fn selected_lines(
     Ok(selected)
 }
 
+/// Returns the lines of a text for which `selects` returns true, with their numbers (from 1).
+pub(crate) fn lines_of_text<'a>(
+    text: &'a str,
+    selects: impl Fn(&str) -> bool + 'a,
+) -> impl Iterator<Item = (usize, &'a str)> {
+    (1..).zip(text.lines()).filter(move |(_, line)| selects(line))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +104,7 @@ mod tests {
             seen.push((line.number, text, line.is_too_long));
         }
         let line = |number, text: &str, is_too_long| (number, text.to_owned(), is_too_long);
-        // There is room for a carriage return; the caller does not need the exact limit.
+        // The limit includes a carriage return; the caller does not need the exact limit.
         assert_eq!(
             seen,
             [

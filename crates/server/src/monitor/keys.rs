@@ -14,6 +14,7 @@ use super::lookups::Lookups;
 use super::revoked::Revocation;
 
 use crate::authorized_keys::{self, Line, Selector};
+use crate::bounded_lines::lines_of_text;
 use crate::hosts::shown_endpoint;
 use crate::key_options::KeyOptions;
 use crate::log::{Log, debug, error, info, verbose};
@@ -205,7 +206,8 @@ impl AccountContext<'_> {
         match external.run() {
             Ok(text) => {
                 let selector = Selector::new(listed_key(key));
-                self.search(key, selector.lines(&text), &external.path())
+                let lines = lines_of_text(&text, |line| selector.selects(line));
+                self.search(key, lines, &external.path())
             }
             Err(problem) => {
                 error!(client.log, "{problem}");

@@ -14,7 +14,7 @@ use lh_sys::users::User;
 
 use super::patterns::{Pattern, has_wildcards};
 use super::revoked::{Revocation, RevokedKeys};
-use crate::bounded_lines::selected_lines;
+use crate::bounded_lines::{lines_of_text, selected_lines};
 use crate::log::{Log, debug, error, info};
 use crate::strict::{self, StrictError, UserFile};
 use crate::user_groups::{Groups, KnownGroups};
@@ -146,8 +146,7 @@ impl Lookups {
         selects: impl Fn(&str) -> bool,
     ) -> Vec<(usize, String)> {
         let lines_of = |text: &str| {
-            let lines = (1..).zip(text.lines()).filter(|(_, line)| selects(line));
-            lines.map(|(number, line)| (number, line.to_owned())).collect()
+            lines_of_text(text, &selects).map(|(number, line)| (number, line.to_owned())).collect()
         };
         // Read once per connection: a client may query a thousand keys.
         if let Some(known) = self.files.borrow().get(path) {
