@@ -237,7 +237,7 @@ pub(crate) fn replaceable_directory(path: &Path) -> Option<&Path> {
 }
 
 /// Returns whether a user may own what this process trusts: root, or the user that it runs as.
-pub(crate) fn is_trusted_owner(uid: u32) -> bool {
+fn is_trusted_owner(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
