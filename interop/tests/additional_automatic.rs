@@ -260,8 +260,12 @@ fn a_ticket_admits_one_connection_only() {
     let mut ui = TerminalUi::default();
     let options = ClientOptions::load(&request(&lab, server.port, &[])).expect("a configuration");
     let mut first = connect(&options, &mut ui).expect("logged in");
-    let [ticket, unknown] =
-        [(); 2].map(|()| Ticket::request(&mut first.driver().control()).expect("a ticket"));
+    let [ticket, unknown] = [(); 2].map(|()| {
+        let mut cx = first.driver().control();
+        let ticket = Ticket::generate(cx.peer_extension(TICKET_REQUEST), cx.session_id()).expect("a ticket");
+        cx.global_request(TICKET_REQUEST, true, &ticket.request());
+        ticket
+    });
     for _ in 0..2 {
         assert_eq!(first.run(&mut UntilAnswered).ok(), Some(1), "the server takes it");
     }

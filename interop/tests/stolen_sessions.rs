@@ -102,11 +102,11 @@ impl Claimant {
     }
 
     fn id(&self) -> Vec<u8> {
-        self.link.transport_ref().session_id().unwrap().to_vec()
+        self.link.session_id().unwrap().to_vec()
     }
 
     fn export(&self, handle: &Handle) -> Export {
-        self.link.transport_ref().export(NAME, &handle.0).unwrap()
+        self.link.export(NAME, &handle.0).unwrap()
     }
 
     /// Sends the request; returns the server's proof if it was accepted.

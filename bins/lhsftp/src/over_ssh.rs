@@ -261,7 +261,7 @@ impl Handler {
                 pass_on(copy, cx);
             } else {
                 let now = cx.now();
-                let is_away = cx.control().is_away();
+                let is_away = cx.is_away();
                 let mut conversation = self.conversation.borrow_mut();
                 if std::mem::replace(&mut self.was_away, is_away) || is_away {
                     // A server that cannot be reached is not silent.
@@ -359,7 +359,7 @@ impl ChannelHandler for Handler {
         match token {
             CONSOLE => self.conversation.borrow_mut().wake(),
             // A command that waits for the connection cannot end.
-            SIGNALS if cx.control().is_away() => {
+            SIGNALS if cx.is_away() => {
                 if self.watch.take_signals() {
                     return self.end(Signal::INT.as_raw() as u8, cx);
                 }

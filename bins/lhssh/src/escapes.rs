@@ -6,7 +6,7 @@ use std::rc::Rc;
 use lh_client::escape::{Action, EscapeFilter, EscapeScope};
 use lh_client::{Forwards, Logger, connection_information};
 use lh_config::client_table::ClientSettings;
-use lh_driver::{ChannelCx, InputFilter};
+use lh_driver::{ChannelCx, ControlCx, InputFilter};
 use lh_sys::termios::{RawMode, window_size};
 use lh_wire::Writer;
 
@@ -21,6 +21,28 @@ pub(crate) struct Disconnect;
 
 /// Note: the user moved the session to the background (`~&`).
 pub(crate) struct Background;
+
+/// Note: what an escape sequence asks of the whole connection.
+pub(crate) enum EscapeRequest {
+    /// Shows addresses and algorithms (`~I`).
+    ConnectionInformation,
+    /// Executes a line typed after `~C`.
+    CommandLine(String),
+}
+
+impl EscapeRequest {
+    /// Carries the request out, and shows its result.
+    pub(crate) fn execute(&self, forwards: &Forwards, cx: &mut ControlCx<'_>) {
+        match self {
+            Self::ConnectionInformation => {
+                for line in connection_information(cx) {
+                    show(&format!("  {line}\r\n"));
+                }
+            }
+            Self::CommandLine(line) => crate::command_prompt::execute(line, forwards, cx),
+        }
+    }
+}
 
 /// The terminal of a session, shared with the control, which restores it.
 pub(crate) type Terminal = Rc<RefCell<Option<RawMode>>>;
@@ -97,7 +119,7 @@ impl Escapes {
                 fields.put_u32(1000);
                 cx.request("break", false, &fields);
             }
-            Action::Rekey => cx.control().request_rekey(),
+            Action::Rekey => cx.request_rekey(),
             Action::LessVerbose => {
                 let level = self.logger.level().less();
                 self.logger.set_level(level);
@@ -110,9 +132,7 @@ impl Escapes {
             }
             Action::ConnectionInformation => {
                 show(&format!("{e}I\r\n"));
-                for line in connection_information(&mut cx.control()) {
-                    show(&format!("  {line}\r\n"));
-                }
+                cx.notify(EscapeRequest::ConnectionInformation);
             }
         }
     }
@@ -143,7 +163,7 @@ impl InputFilter for Escapes {
                     Typed::Cancelled => self.prompt = None,
                     Typed::Line(line) => {
                         self.prompt = None;
-                        crate::command_prompt::execute(&line, &self.forwards, &mut cx.control());
+                        cx.notify(EscapeRequest::CommandLine(line));
                     }
                 }
             } else if let Some(action) = self.filter.process(&mut input, out) {

@@ -150,7 +150,7 @@ impl InputFilter for Typing {
             }
         }
         let hidden = timing.running.is_some();
-        cx.control().cover_acknowledgements(hidden);
+        cx.cover_acknowledgements(hidden);
         if self.before.ended() {
             // EOF must not overtake the held keys.
             out.append(&mut timing.held);

@@ -53,8 +53,8 @@ pub(crate) fn run(options: &Options, wanted: CommandLineSettings, ui: &mut Termi
         Err(error) => return leave(&mut client, options, &error, ui),
     };
     if options.log_level >= LogLevel::Verbose {
-        let transport = client.driver().link().transport_ref();
-        let (sent, received) = (transport.bytes_out(), transport.bytes_in());
+        let link = client.driver().link();
+        let (sent, received) = (link.bytes_out(), link.bytes_in());
         let seconds = started.elapsed().as_secs_f64();
         let rate = |bytes: u64| bytes as f64 / seconds.max(0.001);
         ui.say(&format!("Transferred: sent {sent}, received {received} bytes, in {seconds:.1} seconds"));

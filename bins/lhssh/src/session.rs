@@ -215,7 +215,7 @@ fn open(
 fn keystroke_timing(options: &Options, plan: &Plan, client: &mut Client) -> Option<SharedTiming> {
     let interval = options.config.obscure_keystroke_timing.0?;
     let typed = plan.tty && !plan.null_input && is_terminal(stdin());
-    let answers = client.driver().link().transport_ref().answers_pings();
+    let answers = client.driver().link().answers_pings();
     (typed && answers).then(|| {
         let chance = |below: u32| {
             let mut bytes = [0; 4];

@@ -163,7 +163,7 @@ impl Client {
     /// the server. Returns false if the server does not support it, or if the connection belongs to a mux
     /// master, which may open sessions for other clients.
     pub fn forgo_sessions(&mut self) -> bool {
-        let known = self.driver.link().transport_ref().peer().limits().knows_no_more_sessions;
+        let known = self.driver.link().peer().limits().knows_no_more_sessions;
         let asked = known && !self.relayed;
         if asked {
             self.driver.control().global_request("no-more-sessions@openssh.com", false, b"");
@@ -266,7 +266,7 @@ impl Client {
     /// Evaluates `ForwardAgent` for the sessions of this connection.
     pub fn agent_forward(&mut self, options: &Options, logger: Logger) -> AgentForward {
         let link = self.driver.link();
-        let registered = link.transport_ref().peer_extension(lh_agent::names::AGENT_FORWARD) == Some(b"0");
+        let registered = link.peer_extension(lh_agent::names::AGENT_FORWARD) == Some(b"0");
         let session = session_proof(link);
         AgentForward::new(options, session, registered, logger)
     }

@@ -123,7 +123,7 @@ impl Watch {
                 Err(LinkError::TimedOut) => {}
                 result => return result,
             }
-            let wait = if link.transport_ref().queued_bytes() > 0 { BLOCKED } else { IDLE };
+            let wait = if link.queued_bytes() > 0 { BLOCKED } else { IDLE };
             if self.has_come(link.stream().read_fd(), Some(wait)) {
                 self.leave_if_it_is_the_end(link);
             }

@@ -274,7 +274,7 @@ pub(crate) struct LinkPackets<'l> {
 impl LinkPackets<'_> {
     /// Watches for signals, if the server may keep a session of this link.
     fn watch(&mut self) -> Option<Watch> {
-        let may_keep = self.link.transport_ref().message_counts().is_some();
+        let may_keep = self.link.message_counts().is_some();
         self.watch.take().or_else(|| may_keep.then(Watch::begin).flatten())
     }
 }
@@ -309,18 +309,17 @@ impl Packets for LinkPackets<'_> {
     }
 
     fn server_sig_algs(&self) -> Option<String> {
-        let value = self.link.transport_ref().peer_extension("server-sig-algs")?;
+        let value = self.link.peer_extension("server-sig-algs")?;
         Some(String::from_utf8_lossy(value).into_owned())
     }
 
     fn bound_host_key(&self) -> Option<Vec<u8>> {
-        let transport = self.link.transport_ref();
-        let understood = transport.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
-        transport.host_key().filter(|_| self.host_bound && understood).map(<[u8]>::to_vec)
+        let understood = self.link.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
+        self.link.host_key().filter(|_| self.host_bound && understood).map(<[u8]>::to_vec)
     }
 
     fn handles_several_requests(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError> {
-        if !self.link.transport_ref().peer().limits().takes_several_auth_requests {
+        if !self.link.peer().limits().takes_several_auth_requests {
             return Ok(false);
         }
         // The server's EXT_INFO follows directly after NEWKEYS, mostly in the same segment.

@@ -15,11 +15,10 @@ use crate::ui::UserInterface;
 
 /// Returns the proof with which an agent checks that it is used for this session.
 pub(crate) fn session_proof(link: &Link) -> Option<SessionProof> {
-    let transport = link.transport_ref();
-    let (host_key, signature) = transport.session_proof()?;
+    let (host_key, signature) = link.session_proof()?;
     Some(SessionProof {
         host_key: host_key.to_vec(),
-        session_id: transport.session_id()?.to_vec(),
+        session_id: link.session_id()?.to_vec(),
         signature: signature.to_vec(),
     })
 }

@@ -72,8 +72,7 @@ impl Metrics {
         }
         let logger = Logger::new(options.log_level, LogTarget::Stderr);
         let now = Instant::now();
-        let transport = link.transport_ref();
-        let peer = transport.peer_identification().unwrap_or_default();
+        let peer = link.peer_identification().unwrap_or_default();
         let time = SystemTime::now();
         let unix = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let about = RunHeader {
@@ -81,7 +80,7 @@ impl Metrics {
             start: lh_sys::time::utc_text(time),
             host: config.host.clone(),
             peer: peer.to_owned(),
-            cipher: transport.negotiated().map(|names| names.cipher_s2c.clone()).unwrap_or_default(),
+            cipher: link.negotiated().map(|names| names.cipher_s2c.clone()).unwrap_or_default(),
         };
         let prefix = Path::new(config.metrics_path.as_deref().unwrap_or(DEFAULT_PATH));
         let open = |side| match Recorder::open(prefix, side, about.clone()) {
@@ -92,7 +91,7 @@ impl Metrics {
             }
         };
         let local = open(Side::Local);
-        let remote = if transport.peer().limits().answers_stack_metrics {
+        let remote = if link.peer().limits().answers_stack_metrics {
             open(Side::Remote)
         } else {
             logger.say(LogLevel::Info, LOCAL_ONLY);

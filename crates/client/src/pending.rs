@@ -51,12 +51,12 @@ impl Pending {
         log.debug(|| format!("Authenticating to {}:{} as '{}'", login.host, config.port.0, login.user));
         let host_bound =
             !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
-        let session_id = link.transport_ref().session_id().unwrap_or_default();
+        let session_id = link.session_id().unwrap_or_default();
         let machine = lh_auth::client::Client::new(&login.user, session_id, None);
         if *resumes {
             keep_messages(link);
         }
-        let host_key = link.transport_ref().host_key().unwrap_or_default().to_vec();
+        let host_key = link.host_key().unwrap_or_default().to_vec();
         let packets = &mut LinkPackets {
             link,
             peer,
@@ -116,5 +116,5 @@ pub(crate) fn first_flight(
         later.push(event);
     }
     link.put_back_events(later);
-    Ok(link.transport_ref().peer_extension(FIRST_FLIGHT).and_then(FirstFlight::decode))
+    Ok(link.peer_extension(FIRST_FLIGHT).and_then(FirstFlight::decode))
 }

@@ -22,8 +22,8 @@ pub(crate) fn is_wanted(options: &Options) -> bool {
 /// Starts to keep sent messages, if the server has offered to resume. Must be called before the first message
 /// of the session.
 pub(crate) fn keep_messages(link: &mut Link) {
-    let offered = link.transport_ref().peer_extension(NAME).is_some_and(is_offered);
-    if offered && link.transport_ref().message_counts().is_none() {
+    let offered = link.peer_extension(NAME).is_some_and(is_offered);
+    if offered && link.message_counts().is_none() {
         // Fails only without keys, and then there is no session either.
         let _ = link.retain_messages(BUDGET);
     }

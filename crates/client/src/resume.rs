@@ -75,7 +75,7 @@ impl Resuming {
     /// Takes `carrier`, what carries the link, then.
     pub(crate) fn new(pending: &Pending, link: &Link, carrier: &mut Option<Carrier>) -> Option<Self> {
         let Pending { options, needed: at_hops, connect_again: connect, .. } = pending;
-        link.transport_ref().message_counts()?;
+        link.message_counts()?;
         let logger = Logger::new(options.log_level, LogTarget::Stderr);
         let commands = Commands::attached();
         Some(Self {
@@ -311,7 +311,7 @@ impl Resuming {
                     .and_then(|claim| claim.verify(&mut agreed.secret, &link, &answer));
                 agreed.attempts.retain(|other| other.id() != id);
                 let refusal = refusal(&link, &agreed.host_key);
-                let new_key = host_key(link.transport_ref().host_key());
+                let new_key = host_key(link.host_key());
                 let resumed = verified.map_err(|error| (refusal, error.to_string())).and_then(|received| {
                     link.set_authenticated();
                     mark_packets(&self.options, &link);

@@ -3,7 +3,6 @@
 use lh_auth::client::{Client as Machine, Event};
 use lh_auth::{TICKET, TicketRequest};
 use lh_crypto::{KeyType, PrivateKey};
-use lh_driver::ControlCx;
 use lh_wire::Writer;
 
 use crate::error::ClientError;
@@ -11,7 +10,8 @@ use crate::log::Log;
 use crate::login::Packets;
 use crate::ui::LogLevel;
 
-/// Name of the [`GlobalReply`](lh_driver::ControlEvent::GlobalReply) to a ticket request.
+/// Name of the global request for a ticket, of its [`GlobalReply`](lh_driver::ControlEvent::GlobalReply), and
+/// of the extension with which a server announces it.
 pub const TICKET_REQUEST: &str = TICKET;
 
 /// A key made to join one session once. The private half never leaves this process.
@@ -28,19 +28,23 @@ impl std::fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// Makes a ticket for the control's session and asks the server to register it. The reply is a
-    /// [`GlobalReply`](lh_driver::ControlEvent::GlobalReply) named [`TICKET_REQUEST`]. `None` if the server
-    /// does not support tickets.
-    pub fn request(cx: &mut ControlCx<'_>) -> Option<Self> {
-        if cx.peer_extension(TICKET) != Some(b"0") {
+    /// Makes a ticket for the session with this identifier, on a server that announces `extension` as the
+    /// value of [`TICKET_REQUEST`]. `None` if the server does not support tickets.
+    pub fn generate(extension: Option<&[u8]>, session_id: Option<&[u8]>) -> Option<Self> {
+        if extension != Some(b"0") {
             return None;
         }
-        let joined = cx.session_id()?.to_vec();
+        let joined = session_id?.to_vec();
         let key = PrivateKey::generate(KeyType::Ed25519, None).ok()?;
-        let mut fields = Vec::new();
-        fields.put_string(key.public().blob());
-        cx.global_request(TICKET, true, &fields);
         Some(Self { key, joined })
+    }
+
+    /// Returns the fields of the global request [`TICKET_REQUEST`], which asks the server to register the
+    /// ticket. The reply is a [`GlobalReply`](lh_driver::ControlEvent::GlobalReply) of that name.
+    pub fn request(&self) -> Vec<u8> {
+        let mut fields = Vec::new();
+        fields.put_string(self.key.public().blob());
+        fields
     }
 }
 

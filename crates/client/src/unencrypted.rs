@@ -144,7 +144,7 @@ pub(crate) fn switch(
             Err(error) => return Err(refused(&error, wanted, peer)),
         };
         match event {
-            Event::KexDone { names, .. } if !link.transport_ref().is_encrypted() => break names,
+            Event::KexDone { names, .. } if !link.is_encrypted() => break names,
             // The end of a key exchange that was already in progress: only the next one switches.
             Event::KexDone { .. } => link.request_rekey(),
             Event::HostKey { .. } => return Err(ClientError::HostKey(KEY_CHANGED_AT_REKEY.to_owned())),

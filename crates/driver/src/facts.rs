@@ -121,6 +121,17 @@ impl ControlCx<'_> {
 }
 
 impl ChannelCx<'_> {
+    /// Returns the exchange hash of the first key exchange (RFC 4253 section 7.2); `None` before it is
+    /// complete.
+    pub fn session_id(&self) -> Option<&[u8]> {
+        self.core.link.session_id()
+    }
+
+    /// Returns the value of an extension that the peer announced in EXT_INFO (RFC 8308).
+    pub fn peer_extension(&self, name: &str) -> Option<&[u8]> {
+        self.core.link.peer_extension(name)
+    }
+
     /// Returns false when a cipher that does not encrypt is in use in either direction.
     pub fn is_encrypted(&self) -> bool {
         self.core.link.transport_ref().is_encrypted()

@@ -102,8 +102,8 @@ pub trait Source {
     }
 }
 
-/// Operations of a [`ChannelHandler`], all on its own channel. Once the channel is closed they have no
-/// effect.
+/// Operations of a [`ChannelHandler`] on its own channel, and the few on the connection that a handler may
+/// have. Once the channel is closed those on the channel have no effect.
 pub struct ChannelCx<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) slot: usize,
@@ -219,8 +219,8 @@ impl<'a> ChannelCx<'a> {
         self.core.stop.get_or_insert(code);
     }
 
-    /// The control's operations, for handlers that open channels or send global requests.
-    pub const fn control(&mut self) -> ControlCx<'_> {
+    /// The operations on the whole connection, for those that a handler may have.
+    pub(crate) const fn control(&mut self) -> ControlCx<'_> {
         ControlCx::new(self.core)
     }
 }

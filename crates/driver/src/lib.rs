@@ -24,6 +24,7 @@
 //!   produced it.
 
 mod batch;
+mod beyond;
 mod channel_output;
 mod control;
 mod core;

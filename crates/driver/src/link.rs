@@ -1,6 +1,7 @@
 //! Link: a transport with its descriptors.
 
 mod error;
+mod facts;
 mod leave;
 mod operations;
 mod workers;
@@ -121,7 +122,7 @@ impl Link {
     }
 
     /// The transport, read-only.
-    pub const fn transport_ref(&self) -> &Transport {
+    pub(crate) const fn transport_ref(&self) -> &Transport {
         &self.transport
     }
 

@@ -80,11 +80,7 @@ fn a_session_goes_on_over_another_link() {
     // Nothing is kept once everything is acknowledged.
     world.until("acknowledgements", |world| {
         [&mut world.client, &mut world.server].into_iter().all(|driver| {
-            driver
-                .link()
-                .transport_ref()
-                .message_counts()
-                .is_some_and(|(acknowledged, sent)| acknowledged == sent)
+            driver.link().message_counts().is_some_and(|(acknowledged, sent)| acknowledged == sent)
         })
     });
 }
@@ -133,7 +129,7 @@ fn without_consent_a_session_ends_with_its_link() {
     let mut world = world(false);
     channel(&mut world);
     // Messages that were acknowledged are not kept.
-    assert_eq!(world.client.link().transport_ref().message_counts(), None);
+    assert_eq!(world.client.link().message_counts(), None);
     world.server.control().lose_link();
     let start = Instant::now();
     let error = loop {
@@ -182,7 +178,7 @@ fn impossible_acknowledgements_end_the_session() {
 fn covered_acknowledgements_do_not_come_by_time() {
     let mut world = world(true);
     let (id, _, theirs) = channel(&mut world);
-    let acknowledged = |world: &mut World| world.client.link().transport_ref().message_counts().unwrap();
+    let acknowledged = |world: &mut World| world.client.link().message_counts().unwrap();
     world.until("acknowledgements", |world| {
         let (acknowledged, sent) = acknowledged(world);
         acknowledged == sent

@@ -23,7 +23,7 @@ fn answer_all(link: &mut Link, answered: &AtomicUsize, over: &AtomicBool) -> usi
             Ok(Event::Packet(_)) => {
                 link.send(&ANSWER);
                 answered.fetch_add(1, Ordering::Relaxed);
-                most = most.max(link.transport_ref().unsent_bytes());
+                most = most.max(link.unsent_bytes());
             }
             Ok(_) | Err(LinkError::TimedOut) => {}
             Err(error) => panic!("{error}"),
@@ -59,7 +59,7 @@ fn peer_that_never_reads_is_not_read() {
             while !client.finish(Duration::from_millis(500)) && answered.load(Ordering::Relaxed) != before {
                 before = answered.load(Ordering::Relaxed);
             }
-            if client.transport_ref().unsent_bytes() > 0 {
+            if client.unsent_bytes() > 0 {
                 break;
             }
         }
@@ -97,7 +97,7 @@ fn receive_all(link: &mut Link) -> Option<LinkError> {
 #[test]
 fn input_beyond_the_limit_is_not_read() {
     let (mut client, mut server, _) = links();
-    let before = server.transport_ref().bytes_in();
+    let before = server.bytes_in();
     // A byte per second: the rate adds nothing that a test could notice.
     server.limit_input(InputLimit::new(before + 10_000, 1));
     for _ in 0..10_000 {
@@ -105,11 +105,11 @@ fn input_beyond_the_limit_is_not_read() {
     }
     assert!(!client.finish(Duration::from_millis(300)));
     assert!(receive_all(&mut server).is_none());
-    let received = server.transport_ref().bytes_in() - before;
+    let received = server.bytes_in() - before;
     // The bound is the limit plus the read that exceeded it.
     assert!((10_000..100_000).contains(&received), "{received} bytes");
     assert!(receive_all(&mut server).is_none());
-    assert_eq!(server.transport_ref().bytes_in() - before, received);
+    assert_eq!(server.bytes_in() - before, received);
     // The peer's end is noticed although nothing is read.
     drop(client);
     assert!(matches!(receive_all(&mut server), Some(LinkError::Closed { .. })));

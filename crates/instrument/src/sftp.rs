@@ -56,7 +56,7 @@ impl<'a> Sftp<'a> {
         stop: &'a dyn Fn() -> bool,
         on_stop: OnStop,
     ) -> Result<Self, Fault> {
-        let server = remote.client.driver().link().transport_ref().peer_identification().map(str::to_owned);
+        let server = remote.client.driver().link().peer_identification().map(str::to_owned);
         let deadlines = Deadlines::new(Instant::now(), LIMIT);
         let requests = Rc::new(RefCell::new(Requests::new(server.as_deref(), deadlines)));
         let setup = SessionSetup::new(Start::Subsystem("sftp".to_owned()));

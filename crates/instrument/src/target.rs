@@ -238,7 +238,7 @@ impl Target {
         client.log_in(&mut ui).map_err(|error| of_client(error, &ui.trace))?;
         client.mark_packets(&options);
         let stages = ui.trace.stages(Instant::now(), !options.config.is_direct());
-        let server = client.driver().link().transport_ref().peer_identification().unwrap_or_default();
+        let server = client.driver().link().peer_identification().unwrap_or_default();
         let renewal = server.contains(ONE_SESSION).then(|| {
             let owned = |(keyword, value): &(&str, &str)| ((*keyword).to_owned(), (*value).to_owned());
             let keywords = first.iter().map(owned).collect();

@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use lh_client::{
-    LogLevel, Options as ClientOptions, SessionSetup, Start, Ticket, answer_by_default, connect,
+    LogLevel, Options as ClientOptions, SessionSetup, Start, TICKET_REQUEST, Ticket, answer_by_default,
+    connect,
 };
 use lh_config::special::Resume;
 use lh_config::value::Seconds;
-use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_driver::{ChannelCx, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_terminal::TerminalUi;
 use lh_transfer::{AdditionalConnections, Job, Load, Side};
 
@@ -247,16 +248,18 @@ impl Connector {
     }
 
     /// Requests a ticket from the server.
-    fn ask(&self, purpose: Purpose, cx: &mut ControlCx<'_>) -> bool {
-        let ticket = Ticket::request(cx);
-        let asked = ticket.is_some();
-        ticket.into_iter().for_each(|ticket| self.asked.push(ticket, purpose));
-        asked
+    fn ask(&self, purpose: Purpose, cx: &mut ChannelCx<'_>) -> bool {
+        let Some(ticket) = Ticket::generate(cx.peer_extension(TICKET_REQUEST), cx.session_id()) else {
+            return false;
+        };
+        cx.global_request(TICKET_REQUEST, true, &ticket.request());
+        self.asked.push(ticket, purpose);
+        true
     }
 }
 
 impl AdditionalConnections for Connector {
-    fn instead(&self, cx: &mut ControlCx<'_>) -> bool {
+    fn instead(&self, cx: &mut ChannelCx<'_>) -> bool {
         self.ask(Purpose::Channel, cx)
     }
 
@@ -264,7 +267,7 @@ impl AdditionalConnections for Connector {
         self.log_in(Purpose::Channel, 1)
     }
 
-    fn another(&self, channels: usize, cx: &mut ControlCx<'_>) -> bool {
+    fn another(&self, channels: usize, cx: &mut ChannelCx<'_>) -> bool {
         let channels = channels.clamp(1, CHANNELS);
         self.ask(Purpose::Another, cx) || self.log_in(Purpose::Another, channels)
     }

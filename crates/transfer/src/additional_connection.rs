@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lh_driver::ControlCx;
+use lh_driver::ChannelCx;
 
 use crate::Load;
 
@@ -15,7 +15,7 @@ use crate::Load;
 /// must not call it themselves.
 pub trait AdditionalConnections: Send + Sync {
     /// A connection in place of an additional channel, where that does better. True: it is under way.
-    fn instead(&self, cx: &mut ControlCx<'_>) -> bool;
+    fn instead(&self, cx: &mut ChannelCx<'_>) -> bool;
 
     /// A connection for a channel that the server has refused. True: it is under way.
     fn beyond(&self) -> bool;
@@ -23,7 +23,7 @@ pub trait AdditionalConnections: Send + Sync {
     /// A connection with `channels` channels, because the first one has been found to hold the copy up. True:
     /// it is under way; [`Job::additional_connection`](crate::Job::additional_connection) or
     /// [`Job::another_failed`](crate::Job::another_failed) is called when it is done.
-    fn another(&self, channels: usize, cx: &mut ControlCx<'_>) -> bool;
+    fn another(&self, channels: usize, cx: &mut ChannelCx<'_>) -> bool;
 
     /// Returns the load of the first connection since the last call. Called on the thread of its loop.
     fn load(&self) -> Load;

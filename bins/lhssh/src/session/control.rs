@@ -15,7 +15,7 @@ use lh_sys::signals::Signals;
 use lh_terminal::TerminalUi;
 use rustix::process::Signal;
 
-use crate::escapes::{Background, Disconnect, Terminal, send_window_size};
+use crate::escapes::{Background, Disconnect, EscapeRequest, Terminal, send_window_size};
 use crate::report::FAILURE;
 
 /// How a session ends.
@@ -173,6 +173,8 @@ impl Control for Session {
             ControlEvent::Note { note, .. } => {
                 if let Some(note) = note.downcast_ref::<SessionNote>() {
                     self.on_note(note, cx);
+                } else if let Some(request) = note.downcast_ref::<EscapeRequest>() {
+                    request.execute(&self.forwards, cx);
                 } else if note.is::<Disconnect>() {
                     self.status = Some(FAILURE);
                     cx.stop(FAILURE.into());

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, Ready, Target, dial};
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, Ready, Target};
 
 use super::socks::{Handshake, Outcome, Request, Step, Version, answer};
 use super::state::Forwards;
@@ -95,7 +95,7 @@ impl RemoteSocks {
         self.until = None;
         let target = Target::Tcp { host: host.clone(), port };
         let (id, logger) = (cx.id(), shared.logger.clone());
-        dial(&target, shared.rules.family, &shared.resolver, &mut cx.control(), move |result, cx| {
+        cx.dial(&target, shared.rules.family, &shared.resolver, move |result, cx| {
             if let Err(problem) = &result {
                 let words = lh_sys::errno_text(problem);
                 let text = format!("connect_to {} port {port}: failed: {words}", sanitise(&host));

@@ -64,17 +64,24 @@ impl Forwards {
         let this = self.clone();
         let pump = PacketPump::new(device, layer)
             .idle_limit(self.0.rules.timeouts.of(TIMEOUT_KIND))
-            .on_outcome(move |opened, cx| this.tunnel_started(opened, &mut cx.control()));
+            .on_outcome(move |opened, cx| {
+                if !this.tunnel_started(opened) {
+                    cx.stop(255);
+                }
+            });
         match cx.open(KIND, &fields, &ChannelOptions::default(), Box::new(pump)) {
             Ok(id) => self.name(id, format!("tun {name}"), cx),
             Err(problem) => {
                 self.0.logger.say(LogLevel::Error, &problem.to_string());
-                self.tunnel_started(false, cx);
+                if !self.tunnel_started(false) {
+                    cx.stop(255);
+                }
             }
         }
     }
 
-    fn tunnel_started(&self, opened: bool, cx: &mut ControlCx<'_>) {
+    /// Returns false when the connection has to end, because the tunnel failed.
+    fn tunnel_started(&self, opened: bool) -> bool {
         const TEXT: &str = "Tunnel forwarding failed";
         let mut state = self.0.state.borrow_mut();
         state.pending -= 1;
@@ -82,9 +89,10 @@ impl Forwards {
             self.0.logger.debug(|| "tunnel forward established".to_owned());
         } else if self.0.rules.exit_on_failure {
             state.fatal.get_or_insert_with(|| TEXT.to_owned());
-            cx.stop(255);
+            return false;
         } else {
             self.0.logger.say(LogLevel::Error, TEXT);
         }
+        true
     }
 }

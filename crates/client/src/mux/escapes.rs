@@ -45,7 +45,7 @@ impl MuxClientEscapes {
                 fields.put_u32(1000);
                 cx.request("break", false, &fields);
             }
-            Action::Rekey => cx.control().request_rekey(),
+            Action::Rekey => cx.request_rekey(),
             Action::Suspend
             | Action::Background
             | Action::CommandLine

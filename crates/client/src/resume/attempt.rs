@@ -44,11 +44,7 @@ pub(super) fn host_key(blob: Option<&[u8]>) -> Option<PublicKey> {
 
 /// Returns the meaning of a refusal over `link`: final only if it comes from the session's server.
 pub(super) fn refusal(link: &Link, session: &PublicKey) -> Failure {
-    if host_key(link.transport_ref().host_key()).as_ref() == Some(session) {
-        Failure::Refused
-    } else {
-        Failure::Elsewhere
-    }
+    if host_key(link.host_key()).as_ref() == Some(session) { Failure::Refused } else { Failure::Elsewhere }
 }
 
 /// A report of an attempt to the loop.
@@ -148,7 +144,7 @@ impl Claim {
 }
 
 fn export(link: &Link, request: &Request) -> Option<Export> {
-    link.transport_ref().export(NAME, &request.handle.0)
+    link.export(NAME, &request.handle.0)
 }
 
 /// An attempt and its thread. Dropping it abandons the attempt: the thread ends by itself and claims nothing.
@@ -273,7 +269,7 @@ impl Thread {
         let connected = connect(options, session, &mut options.log(&mut ui));
         let (mut link, carrier) =
             connected.map_err(|error| AttemptError::Connect { complaint: ui.complaint, error })?;
-        let session_id = link.transport_ref().session_id().unwrap_or_default().to_vec();
+        let session_id = link.session_id().unwrap_or_default().to_vec();
         self.tell(AttemptReport::Reached { session_id });
         let request = match &self.probe {
             Some(probe) => self.compare(&mut link, probe)?,
@@ -301,7 +297,7 @@ impl Thread {
                 Err(TryRecvError::Empty) => {}
             }
             let now = Instant::now();
-            if !waits && now >= next && link.transport_ref().answers_pings() {
+            if !waits && now >= next && link.answers_pings() {
                 link.send(&Ping::new(&data).to_payload());
                 probe().on_asked(now);
                 (next, waits) = (now + PROBE_INTERVAL, true);

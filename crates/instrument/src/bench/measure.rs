@@ -86,10 +86,10 @@ fn measure(
     let login = begun.elapsed();
     // The user may have typed a password.
     let limit = plan.time.max(login + plan.time.mul_f64(AFTER_LOGIN)).saturating_sub(clean_up(plan.time));
-    let transport = first.client.driver().link().transport_ref();
-    let server = lh_client::sanitise(transport.peer_identification().unwrap_or_default());
-    let suite = transport.negotiated().map_or(SUITES[0], |names| usual(&names.cipher_c2s, &names.mac_c2s));
-    let negotiated_suite = transport.negotiated().is_some_and(|names| suite.cipher == names.cipher_c2s);
+    let link = first.client.driver().link();
+    let server = lh_client::sanitise(link.peer_identification().unwrap_or_default());
+    let suite = link.negotiated().map_or(SUITES[0], |names| usual(&names.cipher_c2s, &names.mac_c2s));
+    let negotiated_suite = link.negotiated().is_some_and(|names| suite.cipher == names.cipher_c2s);
     let host = first.options.config.host.clone();
     let round_trip = median(first.ping(3, Duration::from_millis(10))).unwrap_or(0.0);
     let mut missing = Vec::new();

@@ -240,7 +240,7 @@ impl Run<'_> {
             walls.push(begun.elapsed().as_secs_f64());
             cpu += lh_sys::time::process_cpu().saturating_sub(used);
             if setup.kind == Kind::HostKey {
-                let blob = remote.client.driver().link().transport_ref().host_key().unwrap_or_default();
+                let blob = remote.client.driver().link().host_key().unwrap_or_default();
                 name = with_bits(&setup.name, PublicKey::from_blob(blob).ok().as_ref());
             }
             remote.client.close();

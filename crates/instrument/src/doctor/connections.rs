@@ -338,12 +338,12 @@ fn serve(
     todo: &Receiver<Job>,
 ) {
     let stages = if times_session { with_session(remote) } else { remote.stages.clone() };
-    let transport = remote.client.driver().link().transport_ref();
-    let names = transport.negotiated();
+    let link = remote.client.driver().link();
+    let names = link.negotiated();
     let login = Login {
         stages,
         offers: remote.offers,
-        server: lh_client::sanitise(transport.peer_identification().unwrap_or_default()),
+        server: lh_client::sanitise(link.peer_identification().unwrap_or_default()),
         cipher: names.map(|names| names.cipher_c2s.clone()).unwrap_or_default(),
         mac: names.map(|names| names.mac_c2s.clone()).filter(|mac| mac != IMPLICIT).unwrap_or_default(),
     };

@@ -50,7 +50,7 @@ impl Remote {
             block: RANDOM.with(Rc::clone),
         }));
         let handler = Box::new(Bulk { shared: Rc::clone(&shared), at: 0 });
-        let asks = self.client.driver().link().transport_ref().peer().limits().answers_stack_metrics;
+        let asks = self.client.driver().link().peer().limits().answers_stack_metrics;
         let ends_with_data = match task.opens {
             Opens::Forward(_) => true,
             // With several connections and large windows, data in flight take seconds to arrive.

@@ -9,7 +9,7 @@ use std::io;
 use std::rc::Rc;
 
 use lh_agent::names;
-use lh_driver::{ChannelOptions, ControlCx, FdPump, Listening, LocalFd};
+use lh_driver::{ChannelCx, ChannelOptions, ControlCx, FdPump, Listening, LocalFd};
 
 use super::shared::Shared;
 use crate::log::{debug, error, verbose};
@@ -21,7 +21,7 @@ pub(super) fn is_request(name: &str) -> bool {
 }
 
 /// Opens the socket. Returns false when the login may not have it, has it already, or it cannot be created.
-pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) -> bool {
+pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ChannelCx<'_>) -> bool {
     let settings = &shared.settings;
     let allowed = !shared.restricted()
         && settings.allow_agent_forwarding.value

@@ -139,7 +139,7 @@ impl ChannelHandler for SessionChannel {
                     self.terminal = None;
                     self.account();
                     if let Some(display) = self.display.take() {
-                        display.end(&mut cx.control());
+                        display.end(cx);
                     }
                     self.unrecord();
                     self.listed.end(&self.shared);

@@ -94,7 +94,7 @@ pub(super) fn log_in(
     let mut acknowledged = None;
     loop {
         // Only if bytes have been received since: one read may cause several events.
-        let received = link.transport_ref().bytes_in();
+        let received = link.bytes_in();
         if address.known && acknowledged != Some(received) {
             acknowledged = Some(received);
             let _ = lh_sys::socket::acknowledge_now(link.stream().read_fd());
@@ -147,9 +147,8 @@ pub(super) fn log_in(
                              \"{kex}\""
                         );
                     }
-                    let transport = link.transport_ref();
-                    let session_id = transport.session_id().unwrap_or_default();
-                    let host_key = transport.host_key().unwrap_or_default();
+                    let session_id = link.session_id().unwrap_or_default();
+                    let host_key = link.host_key().unwrap_or_default();
                     server.insert(Server::new(session_id, host_key)).allow_early_data(MOST_EARLY);
                 }
             }
@@ -245,7 +244,7 @@ pub(super) fn log_in(
 fn with_export(mut attempt: Attempt, link: &Link) -> Attempt {
     if let Method::Resume(claim) = &mut attempt.method
         && let Some(handle) = claim.fields.first_chunk::<16>()
-        && let Some(export) = link.transport_ref().export(lh_resume::NAME, handle)
+        && let Some(export) = link.export(lh_resume::NAME, handle)
     {
         claim.export = Zeroizing::new(export.to_vec());
     }

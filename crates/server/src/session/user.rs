@@ -171,8 +171,7 @@ fn serve(
     host_keys: Vec<lh_crypto::PublicKey>,
     resuming: Option<Resuming>,
 ) -> i32 {
-    let negotiated =
-        link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
+    let negotiated = link.negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
     let session = resuming.as_ref().map(|resuming| resuming.session().clone());
     // Before any thread is started.
     let signals = match Signals::collect(&[Signal::TERM]) {

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use lh_driver::{Accepted, Bound, ControlCx, Family, ListenOn, Listening, SourceId, listen_tcp};
+use lh_driver::{Accepted, Bound, ChannelCx, ControlCx, Family, ListenOn, Listening, SourceId, listen_tcp};
 use lh_sys::spawn::PrecedingProgram;
 use lh_wire::{Reader, WireError, Writer};
 use rustix::io::Errno;
@@ -53,7 +53,7 @@ pub(super) struct Display {
 type Sources = Rc<RefCell<Vec<SourceId>>>;
 
 /// Opens a display. `None` when the login may not have one, the request is malformed, or no number is free.
-pub(super) fn start(shared: &Rc<Shared>, fields: &[u8], cx: &mut ControlCx<'_>) -> Option<Display> {
+pub(super) fn start(shared: &Rc<Shared>, fields: &[u8], cx: &mut ChannelCx<'_>) -> Option<Display> {
     let request = match Request::read(fields) {
         Ok(request) => request,
         Err(problem) => {
@@ -170,7 +170,7 @@ impl Display {
     }
 
     /// Stops accepting connections at the session's end. Open ones stay.
-    pub(super) fn end(self, cx: &mut ControlCx<'_>) {
+    pub(super) fn end(self, cx: &mut ChannelCx<'_>) {
         self.sources.borrow_mut().drain(..).for_each(|source| cx.remove_source(source));
     }
 }

@@ -65,8 +65,7 @@ impl Job {
         // Channels in a row that were found to have nothing to do, with the lock held.
         let mut idle = 0;
         for &(number, id) in channels.iter().cycle() {
-            let mut control = cx.control();
-            if let Some(mut channel) = control.channel(id) {
+            if let Some(mut channel) = cx.sibling(id) {
                 let let_go;
                 (state, let_go) = self.advance_channel(state, side, number, &mut channel, now);
                 if let_go {

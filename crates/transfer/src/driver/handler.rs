@@ -103,7 +103,7 @@ impl JobHandler {
         if self.signals.is_none() && !self.closed && (self.number, self.connection) == (Some(0), 0) {
             self.signals = self.job.signals();
         }
-        let is_away = cx.control().is_away();
+        let is_away = cx.is_away();
         let mut guard = self.job.lock();
         if std::mem::replace(&mut self.was_away, is_away) || is_away {
             // A server that cannot be reached is not silent.
@@ -182,7 +182,7 @@ impl JobHandler {
         // Without a number from the user: channels first, and connections where they are found to help.
         let instead = self.additional.as_ref().filter(|_| !state.engine.chooses_channels());
         for _ in 0..state.engine.channels_wanted() {
-            let connects = instead.is_some_and(|additional| additional.instead(&mut cx.control()));
+            let connects = instead.is_some_and(|additional| additional.instead(cx));
             channels += usize::from(!connects);
         }
         for _ in 0..channels {
@@ -201,7 +201,7 @@ impl JobHandler {
                 stderr: RemoteStderr::default(),
             };
             let handler = as_session(Box::new(handler));
-            if cx.control().open("session", b"", &ChannelOptions::default(), handler).is_err() {
+            if cx.open_channel("session", b"", &ChannelOptions::default(), handler).is_err() {
                 state.engine.channel_refused();
             }
         }
@@ -218,7 +218,7 @@ impl JobHandler {
         if state.engine.look_at_load(additional.load(), now) {
             // As many channels as this one has: where windows are small one would not show what it is worth.
             let channels = state.channels.iter().filter(|open| open.connection == self.connection).count();
-            if !additional.another(channels, &mut cx.control()) {
+            if !additional.another(channels, cx) {
                 state.engine.connection_refused();
                 let text =
                     "no additional connection: the server gives no ticket, and another login would need you";
@@ -234,7 +234,7 @@ impl JobHandler {
         let channels: Vec<Open> = state.channels.extract_if(.., mine).collect();
         drop(state);
         for open in channels {
-            if let Some(mut channel) = cx.control().channel(open.id) {
+            if let Some(mut channel) = cx.sibling(open.id) {
                 channel.close();
             }
         }

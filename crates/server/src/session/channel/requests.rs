@@ -39,14 +39,12 @@ impl SessionChannel {
             "pty-req" if preparing => self.allocate_terminal(&fields, cx).unwrap_or(false),
             "env" if preparing => self.set_variable(&fields).unwrap_or(false),
             "x11-req" if preparing && self.display.is_none() => {
-                self.display = x11::start(&Rc::clone(&self.shared), &fields, &mut cx.control());
+                self.display = x11::start(&Rc::clone(&self.shared), &fields, cx);
                 self.display.is_some()
             }
             "window-change" => self.resize(&fields).unwrap_or(false),
             "signal" => self.signal(&fields).unwrap_or(false),
-            name if agent::is_request(name) && preparing => {
-                agent::start(&Rc::clone(&self.shared), name, &mut cx.control())
-            }
+            name if agent::is_request(name) && preparing => agent::start(&Rc::clone(&self.shared), name, cx),
             "break" => match &self.state {
                 State::Running(process) => process.send_break(),
                 _ => false,
@@ -95,7 +93,7 @@ impl SessionChannel {
                 let kind = String::from_utf8_lossy(kind).into_owned();
                 self.terminal = Some(Terminal { pty, kind });
                 // Typed text stays encrypted: later requests of the client cannot change that.
-                cx.control().set_unencrypted(Unencrypted::Refused);
+                cx.set_unencrypted(Unencrypted::Refused);
                 Ok(true)
             }
             Err(problem) => {

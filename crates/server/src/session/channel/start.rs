@@ -81,9 +81,7 @@ impl SessionChannel {
             Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
             {
                 Ok(arguments) => {
-                    let control = cx.control();
-                    let client = control.peer_identification();
-                    let sftp = Sftp::new(&arguments, Rc::clone(&shared), client);
+                    let sftp = Sftp::new(&arguments, Rc::clone(&shared), cx.peer_identification());
                     self.state = State::Sftp(Box::new(sftp));
                     self.listed.start(wanted, &self.shared);
                     answer(cx, true);

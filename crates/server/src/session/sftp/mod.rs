@@ -176,7 +176,7 @@ impl Sftp {
         self.pace.inline_only
             || (self.pace.careful == 0
                 && self.stop_hook.is_none()
-                && cx.control().channels() == 1
+                && cx.channel_count() == 1
                 && self.shared.files.mounts.all_local(cx.now()))
     }
 
