@@ -62,6 +62,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/lintian", "lintian"),
     ("/usr/bin/rpmbuild", "rpm"),
     ("/usr/bin/rpmlint", "rpmlint"),
+    ("/usr/bin/minisign", "minisign"),
     ("/usr/sbin/apparmor_parser", "apparmor"),
     ("/usr/sbin/logrotate", "logrotate"),
     ("/usr/bin/podman", "podman"),

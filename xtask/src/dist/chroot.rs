@@ -8,6 +8,7 @@ use std::process::Command;
 use super::configs;
 use super::container;
 use super::make::make;
+use super::signing;
 use super::source::{Source, failed, output, shown_commands};
 use super::units;
 use crate::workspace::{Outcome, call, target_dir};
@@ -59,6 +60,7 @@ pub(super) fn test(source: &Source) -> Outcome {
     }
     make(source)?;
     check(source)?;
+    signing::test(source)?;
     for system in &SYSTEMS {
         install(source, system, &archive(system.name, &format!("{BARE}{}", system.more))?)?;
     }

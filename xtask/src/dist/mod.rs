@@ -17,6 +17,7 @@ mod oci;
 mod platform;
 mod reproducible;
 mod rpm;
+mod signing;
 mod size;
 mod source;
 mod tarball;
