@@ -1,4 +1,4 @@
-//! Rate limits: `-l` of the copy programs, and `TcpPacing`. The tests only check that a copy takes long
+//! Rate limits: `-l` of the copy programs, `TcpPacing` and `ReceiveRate`. The tests only check that a copy takes long
 //! enough, so a slow machine cannot make them fail.
 
 use std::time::{Duration, Instant};
@@ -61,4 +61,21 @@ fn tcp_pacing_limits_the_rate() {
     let server = Lhsshd::start(&lab, "TcpPacing 8M");
     let took = copy(&lab, &server, "lhscp", &[], false);
     assert!(took >= LEAST, "server: {took:?}");
+}
+
+/// Covers: sshd_config ReceiveRate; sshd_config Match
+#[test]
+fn receive_rate_limits_what_a_client_sends() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), SIZE);
+    // bit/s.
+    let server = Lhsshd::start(&lab, &format!("Match User {}\nReceiveRate 8M", me()));
+    let took = copy(&lab, &server, "lhscp", &[], true);
+    assert!(took >= LEAST, "up: {took:?}");
+    let client = lab.shell_command(&our("lhssh"), server.port);
+    let start = Instant::now();
+    let (from, to) = (lab.arg("blob"), lab.arg("copy"));
+    lab.sh(&format!("{client} {}@127.0.0.1 'cat > {to}' < {from}", me())).ok("a pipe");
+    assert!(start.elapsed() >= LEAST, "pipe: {:?}", start.elapsed());
+    assert_same_file(&lab.path("blob"), &lab.path("copy"));
 }

@@ -552,6 +552,11 @@ keyword_table! {
     /// Default: none
     /// Example: `TcpPacing 900M`
     tcp_pacing: BitRate = "", "TcpPacing", Match, Works;
+    /// Highest rate at which a connection's data are received after the login, in bits per second (or with
+    /// K, M or G). Our own keyword.
+    /// Default: none
+    /// Example: `ReceiveRate 100M`
+    receive_rate: BitRate = "", "ReceiveRate", Match, Works;
 }
 
 /// Keywords that are read and dropped, with a "Deprecated option" line as OpenSSH prints.

@@ -48,6 +48,7 @@ mod mix;
 mod pace;
 mod poller;
 mod pump;
+mod receive_rate;
 mod resolve;
 mod resume;
 mod resumption;

@@ -19,6 +19,7 @@ use lh_transport::{Event, Job, Transport, TransportError};
 use crate::input_limit::InputLimit;
 use crate::pace::{self, Pace};
 use crate::poller::{Interest, Interests};
+use crate::receive_rate::ReceiveRate;
 use crate::share::SHARE_PER_TURN;
 use crate::stream::Stream;
 use crate::worker_pool::{WorkerPool, WorkerScaling, Workers};
@@ -50,6 +51,9 @@ pub struct Link {
     write_failed: Option<(io::Error, Instant)>,
     /// Limit of what [`next_event`](Self::next_event) reads.
     input_limit: Option<InputLimit>,
+    receive_rate: Option<ReceiveRate>,
+    /// The connection is ahead of its [`ReceiveRate`] until this time.
+    paused_until: Option<Instant>,
     pace: Pace,
     scaling: WorkerScaling,
     pool: Option<WorkerPool>,
@@ -81,6 +85,8 @@ impl Link {
             write_blocked: false,
             write_failed: None,
             input_limit: None,
+            receive_rate: None,
+            paused_until: None,
             pace: Pace::new(),
             scaling: WorkerScaling::new(Workers::None),
             pool: None,
@@ -113,6 +119,7 @@ impl Link {
     pub(crate) fn replace(&mut self, old: &mut Self) {
         std::mem::swap(&mut self.scaling, &mut old.scaling);
         self.most_workers = old.most_workers;
+        self.receive_rate = old.receive_rate;
         self.sent_again = self.transport.unsent_bytes();
     }
 
@@ -135,6 +142,11 @@ impl Link {
     pub fn into_parts(mut self) -> (Transport, Stream) {
         self.stop_workers();
         (self.transport, self.stream)
+    }
+
+    /// Limits what a running driver reads, bytes a second.
+    pub(crate) fn limit_receiving(&mut self, bytes_per_second: u64) {
+        self.receive_rate = Some(ReceiveRate::new(bytes_per_second, Instant::now()));
     }
 
     /// Limits what [`next_event`](Self::next_event) reads, for servers before a login.
@@ -276,10 +288,10 @@ impl Link {
     /// True while a running driver should read the socket. Bulk data alone, which its producers bound, never
     /// stops the reading, or two peers that both send could wait for each other; hence the largest queue that
     /// there may have been, not the present one. What is sent again after a break is bulk, too, and all of it
-    /// is queued at once.
+    /// is queued at once. A connection ahead of its [`ReceiveRate`] is not read.
     pub(crate) fn reads_on(&self) -> bool {
         let bulk = pace::MOST + self.most_workers * SHARE_PER_TURN + self.sent_again;
-        self.reads_below(bulk + ANSWERS_STOP)
+        self.paused_until.is_none() && self.reads_below(bulk + ANSWERS_STOP)
     }
 
     /// True while less than `limit` bytes wait for the peer to read them, so that the socket should be read.
@@ -295,7 +307,7 @@ impl Link {
     /// Time at which to call [`on_timeout`](Self::on_timeout).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let failed = self.write_failed.as_ref().map(|(_, until)| *until);
-        [failed, self.transport.next_deadline()].into_iter().flatten().min()
+        [failed, self.transport.next_deadline(), self.paused_until].into_iter().flatten().min()
     }
 
     /// Handles deadlines that have passed.
@@ -303,6 +315,8 @@ impl Link {
         if self.transport.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.transport.handle_timeout(now);
         }
+        // Only here, so that a wait without the socket always has this deadline.
+        self.paused_until.take_if(|until| *until <= now);
         match self.write_failed.take_if(|(_, until)| *until <= now) {
             Some((source, _)) => Err(self.io_failed(source)),
             None => Ok(()),
@@ -347,6 +361,9 @@ impl Link {
             }
             Ok(n) => {
                 self.transport.received(n);
+                if let Some(rate) = &mut self.receive_rate {
+                    self.paused_until = rate.received(n, Instant::now());
+                }
                 Ok(n == room)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),

@@ -54,6 +54,12 @@ impl ControlCx<'_> {
         self.core.link.transport().set_unencrypted(unencrypted);
     }
 
+    /// Limits what the connection receives from now on, bytes a second. Other links of the session keep the
+    /// limit.
+    pub fn limit_receiving(&mut self, bytes_per_second: u64) {
+        self.core.link.limit_receiving(bytes_per_second);
+    }
+
     /// Sends `ping@openssh.com` with this content, to a peer that answers it.
     /// [`ControlEvent::Pong`](crate::ControlEvent::Pong) follows.
     pub fn ping(&mut self, content: &[u8]) {

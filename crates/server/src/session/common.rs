@@ -166,10 +166,24 @@ fn name_connection(log: &Log, peer: SocketAddr, id: &str) {
     log.set_field(Field::Session, id);
 }
 
+/// Part of a second of `ReceiveRate` that the receive buffer holds.
+const AHEAD: u64 = 4;
+/// Smallest receive buffer, bytes: one of a packet's largest size fits.
+const LEAST_AHEAD: u32 = 64 << 10;
+/// Size from which the kernel's own choice is left alone, bytes.
+const USUAL_BUFFER: u32 = 4 << 20;
+
 /// Applies the configuration to a client's socket.
 pub(super) fn tune(socket: impl AsFd, settings: &ServerSettings, log: &Log) {
+    // The kernel's buffer holds what the client has sent ahead of its rate: a keystroke or a keepalive waits
+    // behind it.
+    let ahead = settings
+        .receive_rate
+        .value
+        .bytes_per_second()
+        .map(|rate| u32::try_from(rate / AHEAD).unwrap_or(u32::MAX).max(LEAST_AHEAD));
     let tuning = Tuning {
-        receive_buffer: settings.tcp_rcv_buf.value.bytes(),
+        receive_buffer: settings.tcp_rcv_buf.value.bytes().or(ahead.filter(|size| *size < USUAL_BUFFER)),
         congestion: settings.tcp_congestion.value.clone(),
         pacing: settings.tcp_pacing.value.bytes_per_second(),
     };

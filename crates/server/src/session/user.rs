@@ -188,6 +188,9 @@ fn serve(
     if let Some((interval, count_max)) = resuming::keepalive(&shared.settings) {
         driver.set_keepalive(interval, count_max);
     }
+    if let Some(rate) = shared.settings.receive_rate.value.bytes_per_second() {
+        driver.control().limit_receiving(rate);
+    }
     driver.control().keep_first(FirstFlight::WINDOW);
     serving.count(&mut driver.control());
     serving.announce_host_keys(&mut driver.control());
