@@ -111,12 +111,11 @@ impl KnownFiles {
                 if !names.into_iter().flatten().any(|name| broken.may_match(name)) {
                     continue;
                 }
-                let text = format!("{}:{}: parse error in hostkeys file", path.display(), broken.line);
                 if broken.marker == Marker::Revoked {
-                    log.error(&format!("{text}, in an @revoked line for {}", policy.name));
+                    log.error(&broken.describe_revocation(path, &policy.name));
                     return Err(ClientError::HostKey(FAILED.to_owned()));
                 }
-                log.debug(|| text);
+                log.debug(|| broken.describe(path));
             }
         }
         Ok(())

@@ -61,6 +61,7 @@ fn a_broken_line_of_known_hosts_revokes_for_its_hosts() {
         (format!("@revoked other.example {start}\n{end}\n"), false),
         (format!("# list\r@revoked other.example {line}\r"), true),
         (format!("h.example {start}\n"), false),
+        (format!("@revoked x.example, h.example {line}\n"), true),
     ] {
         let directory = tempfile::tempdir().expect("directory");
         let policy = policy(directory.path(), false);
@@ -74,6 +75,30 @@ fn a_broken_line_of_known_hosts_revokes_for_its_hosts() {
         let named = format!("{}:2: parse error in hostkeys file", file.display());
         let is_named = ui.messages.iter().any(|message| message.contains(&named));
         assert_eq!(is_named, !text.starts_with("@revoked other"), "{text:?}: {:?}", ui.messages);
+    }
+}
+
+#[test]
+fn an_unknown_marker_is_about_the_hosts_of_its_pattern() {
+    let line = key(1).to_openssh_line("");
+    let directory = tempfile::tempdir().expect("directory");
+    let policy = policy(directory.path(), false);
+    let file = directory.path().join("global");
+    let fault = "invalid marker in hostkeys file, which may mean @revoked, in a line for [h.example]:2222";
+    for (text, is_refused) in [
+        (format!("@Revoked other.example,*.lab {line}\n"), false),
+        (format!("@Revoked * {line}\n"), true),
+        (format!("@revoke [h.example]:2222 {line}\n"), true),
+        (format!("@Revoked *.example {line}\n"), true),
+        (format!("@revoked\u{a0}other.example {line}\n"), true),
+    ] {
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        std::fs::write(&file, format!("# first\n{text}")).expect("file");
+        let known = KnownFiles::read(&policy, &mut log).expect("read");
+        assert_eq!(known.check_lines(&policy, &mut log).is_err(), is_refused, "{text}");
+        let told = is_refused.then(|| format!("{}:2: {fault}", file.display()));
+        assert_eq!(ui.messages, Vec::from_iter(told));
     }
 }
 
