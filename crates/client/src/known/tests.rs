@@ -103,6 +103,80 @@ fn an_unknown_marker_is_about_the_hosts_of_its_pattern() {
 }
 
 #[test]
+fn a_file_that_fails_may_revoke_any_key() {
+    let directory = tempfile::tempdir().expect("directory");
+    let mut policy = policy(directory.path(), false);
+    let mut ui = FakeUi::default();
+    let mut log = Log::new(&mut ui, LogLevel::Info, false);
+    remember(&policy, &key(1), &mut log);
+    let mut is_refused = |global: &str| {
+        policy.global_files = vec![global.into()];
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        let mut known = KnownFiles::read(&policy, &mut log).expect("read");
+        let is_refused = known.check_files(&policy, &mut log).is_err();
+        assert!(
+            is_refused
+                || known.judge(&policy, &key(1), &mut log).is_ok_and(|is| matches!(is, Verdict::Known(_)))
+        );
+        (is_refused, ui.messages)
+    };
+    let directory_file = directory.path().join("ssh/known_hosts/x");
+    for absent in
+        ["/no/such/file", "/", &directory_file.display().to_string(), &format!("/{}", "x".repeat(300))]
+    {
+        assert_eq!(is_refused(absent), (false, vec![]), "{absent}");
+    }
+    // The first page of a process cannot be read.
+    let why = "Cannot read hostkeys file /proc/self/mem: Input/output error. \
+               It may revoke the key of [h.example]:2222.";
+    assert_eq!(is_refused("/proc/self/mem"), (true, vec![why.to_owned()]));
+    let large = directory.path().join("large");
+    std::fs::File::create(&large).and_then(|file| file.set_len((64 << 20) + 1)).expect("file");
+    assert!(is_refused(&large.display().to_string()).0);
+}
+
+#[test]
+fn a_forbidden_file_is_no_obstacle_and_is_told() {
+    let directory = tempfile::tempdir().expect("directory");
+    let mut policy = policy(directory.path(), false);
+    let mut ui = FakeUi::default();
+    let mut log = Log::new(&mut ui, LogLevel::Info, false);
+    remember(&policy, &key(1), &mut log);
+    let global = policy.global_files[0].clone();
+    let read = |path: &Path| match path == global {
+        true => Err(io::Error::from_raw_os_error(Errno::ACCESS.raw_os_error())),
+        false => KnownHosts::read(path),
+    };
+    let warning = format!(
+        "Cannot read hostkeys file {}: Permission denied. Keys that it revokes are accepted.",
+        global.display()
+    );
+    let question = format!(
+        "hostkeys_find_by_key_hostfile: hostkeys_foreach failed for {}: Permission denied",
+        global.display()
+    );
+    for (strict, known_key, told) in [
+        (Strict::Ask, 1, &warning),
+        (Strict::Yes, 1, &warning),
+        (Strict::AcceptNew, 1, &warning),
+        // OpenSSH has a line of its own before the question.
+        (Strict::Ask, 2, &question),
+    ] {
+        policy.strict = strict;
+        policy.name = if known_key == 1 { "[h.example]:2222" } else { "new.example" }.to_owned();
+        policy.portless = None;
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Error, false);
+        let mut known = KnownFiles::read_by(read, &policy, &mut log);
+        known.check_files(&policy, &mut log).expect("no obstacle");
+        let verdict = known.judge(&policy, &key(known_key), &mut log).expect("judged");
+        assert_eq!(matches!(verdict, Verdict::Known(_)), known_key == 1, "{verdict:?}");
+        assert_eq!(ui.messages, [told.as_str()]);
+    }
+}
+
+#[test]
 fn check_host_ip_looks_up_and_stores_the_address() {
     let directory = tempfile::tempdir().expect("directory");
     let mut policy = policy(directory.path(), false);
