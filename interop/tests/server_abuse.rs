@@ -118,10 +118,18 @@ fn a_session_that_pam_refuses_forwards_nothing() {
     forwards_nothing(&mut scene, &user, &NO_KEY, ": PAM refused the session.");
 }
 
-/// A PAM module that replaces the user who logs in.
-const MAPPER: &str = "extern int pam_set_item(void *, int, const void *);\n\
-    int pam_sm_authenticate(void *h, int f, int c, const char **v) { pam_set_item(h, 2, v[0]); return 0; }\n\
-    int pam_sm_setcred(void *h, int f, int c, const char **v) { return 0; }\n";
+/// A PAM module that replaces the user who logs in, at the stage that its first argument names: by its second
+/// argument, by a name that is not UTF-8, or by none.
+const MAPPER: &str = "#include <string.h>\n\
+    extern int pam_set_item(void *, int, const void *);\n\
+    static int map(void *h, const char *stage, const char **v) {\n\
+        if (strcmp(v[0], stage)) return 0;\n\
+        pam_set_item(h, 2, !strcmp(v[1], \"=none\") ? 0 : !strcmp(v[1], \"=latin\") ? \"m\\xfcller\" : v[1]);\n\
+        return 0;\n\
+    }\n\
+    #define AT(name, stage) int pam_sm_##name(void *h, int f, int c, const char **v) { return map(h, stage, v); }\n\
+    AT(authenticate, \"auth\") AT(setcred, \"cred\") AT(acct_mgmt, \"account\")\n\
+    AT(open_session, \"open\") AT(close_session, \"close\")\n";
 
 /// Covers: sshd_config UsePAM (modules that map users)
 #[test]
@@ -135,17 +143,34 @@ fn a_user_that_modules_have_mapped_is_refused() {
     lab.run(&cc, &["-shared", "-fPIC", "-o", &module, &lab.arg("mapper.c")]).ok("cc");
     let config = format!("UsePAM yes\nPAMServiceName {}", service.name);
     let Some(scene) = Scene::with_lab("mapping", lab, &config) else { return };
+    let log_in = |method: &str, stage: &str, name: &str| {
+        let rules =
+            ["auth", "account", "session"].map(|kind| format!("{kind} required {module} {stage} {name}\n"));
+        service.rules(&rules.concat());
+        let preferred = format!("PreferredAuthentications={method}");
+        let options = [&NO_KEY[..], &["-o", &preferred]].concat();
+        let ran = scene.ssh_typing(&user.name, &[user.password], &options, &["echo in"]);
+        assert_eq!(ran.text() == "in\n", name == user.name, "{method}, {stage} as {name}: {}", ran.err);
+        ran.err
+    };
     for method in ["keyboard-interactive", "password"] {
-        for (name, allowed) in [("nobody", false), (&user.name, true)] {
-            service.rules(&format!(
-                "auth required {module} {name}\naccount required pam_permit.so\nsession required pam_permit.so\n"
-            ));
-            let preferred = format!("PreferredAuthentications={method}");
-            let options = [&NO_KEY[..], &["-o", &preferred]].concat();
-            let ran = scene.ssh_typing(&user.name, &[user.password], &options, &["echo in"]);
-            assert_eq!(ran.text() == "in\n", allowed, "{method} as {name}: {}", ran.err);
+        for name in ["nobody", &user.name, "=none", "=latin"] {
+            log_in(method, "auth", name);
         }
         scene.logged(&format!("modules changed the user from {} to nobody", user.name));
+        scene.logged(&format!("modules removed the user, which was {}", user.name));
+        scene.logged(&format!("modules changed the user from {} to m", user.name));
+    }
+    for name in ["nobody", &user.name, "=none"] {
+        log_in("password", "account", name);
+    }
+    // After the login no program runs.
+    for stage in ["cred", "open"] {
+        log_in("password", stage, &user.name);
+        let told = log_in("password", stage, "nobody");
+        assert!(told.contains("PAM: modules changed the user"), "{told}");
+        let told = log_in("password", stage, "=none");
+        assert!(told.contains("PAM: modules removed the user"), "{told}");
     }
 }
 

@@ -1,17 +1,19 @@
 //! `-h` and `-H`: destination constraints, with host keys from known_hosts files.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use lh_agent::{Destination, Hop, HopKey};
-use lh_client::known_hosts::{KnownHosts, Marker};
+use lh_client::known_hosts::{BrokenLine, KnownHosts, Marker};
 use lh_crypto::PublicKey;
 use lh_sys::errno_text;
+
+use crate::console::say;
 
 /// A destination constraint that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DestinationError {
-    /// A file of `-H` cannot be read.
+    /// A file cannot be read.
     #[error("{}: {}", .file.display(), errno_text(.source))]
     File { file: PathBuf, source: io::Error },
     /// The first host, with its user.
@@ -22,6 +24,9 @@ pub(crate) enum DestinationError {
     /// No file knows the host, or every key of it is revoked.
     #[error("No host keys found for destination \"{0}\"")]
     NoKeys(String),
+    /// A malformed line may revoke a key of the host: the message about it.
+    #[error("{0}")]
+    MayBeRevoked(String),
 }
 
 /// Files to read when `-H` names none.
@@ -44,10 +49,12 @@ pub(crate) fn constraints(hosts: &[String], files: &[PathBuf]) -> Result<Vec<Des
     }
     let mut known = Vec::new();
     if files.is_empty() {
-        known.extend(default_files().iter().filter_map(|file| KnownHosts::read_existing(file).ok()));
+        for file in default_files() {
+            known.extend(read_default(&file)?.map(|hosts| (file, hosts)));
+        }
     }
     for file in files {
-        known.push(read(file)?);
+        known.push((file.clone(), read(file)?));
     }
     hosts.iter().map(|text| destination(text, &known)).collect()
 }
@@ -56,8 +63,25 @@ fn read(file: &Path) -> Result<KnownHosts, DestinationError> {
     KnownHosts::read_existing(file).map_err(|source| DestinationError::File { file: file.to_owned(), source })
 }
 
+/// Reads a file that need not exist. Without one that should be readable, a key that it revokes would be
+/// permitted.
+fn read_default(file: &Path) -> Result<Option<KnownHosts>, DestinationError> {
+    match KnownHosts::read_existing(file) {
+        Ok(known) => Ok(Some(known)),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => Ok(None),
+            ErrorKind::PermissionDenied => {
+                let (file, why) = (file.display(), errno_text(&error));
+                say(&format!("Cannot read hostkeys file {file}: {why}. Keys that it revokes are permitted."));
+                Ok(None)
+            }
+            _ => Err(DestinationError::File { file: file.to_owned(), source: error }),
+        },
+    }
+}
+
 /// Parses `[user@]host`, or `host>[user@]host`.
-fn destination(text: &str, known: &[KnownHosts]) -> Result<Destination, DestinationError> {
+fn destination(text: &str, known: &[(PathBuf, KnownHosts)]) -> Result<Destination, DestinationError> {
     match text.split_once('>') {
         None => Ok(Destination { from: Hop::default(), to: hop(text, known)? }),
         Some((from, to)) => {
@@ -70,23 +94,27 @@ fn destination(text: &str, known: &[KnownHosts]) -> Result<Destination, Destinat
     }
 }
 
-fn hop(text: &str, known: &[KnownHosts]) -> Result<Hop, DestinationError> {
+fn hop(text: &str, known: &[(PathBuf, KnownHosts)]) -> Result<Hop, DestinationError> {
     let (user, host) = text.split_once('@').unwrap_or(("", text));
     let host = host.to_ascii_lowercase();
     if host.is_empty() || (text.contains('@') && user.is_empty()) {
         return Err(DestinationError::Invalid(text.to_owned()));
     }
+    for (file, hosts) in known {
+        let may_revoke = |line: &BrokenLine| line.marker == Marker::Revoked && line.may_match(&host);
+        if let Some(line) = hosts.broken_lines().find(may_revoke) {
+            return Err(DestinationError::MayBeRevoked(line.describe_revocation(file, &host)));
+        }
+    }
+    let entries = || known.iter().flat_map(|(_, hosts)| hosts.about(&host));
+    // A revocation in one file, such as the system's, is valid for keys in all of them.
+    let revoked =
+        |key: &PublicKey| entries().any(|entry| entry.marker == Marker::Revoked && entry.key == *key);
     let mut keys: Vec<HopKey> = Vec::new();
-    for file in known {
-        let revoked = |key: &PublicKey| {
-            file.about(&host).any(|entry| entry.marker == Marker::Revoked && entry.key == *key)
-        };
-        for entry in file.about(&host).filter(|entry| entry.marker != Marker::Revoked && !revoked(&entry.key))
-        {
-            let found = HopKey { key: entry.key.clone(), is_ca: entry.marker == Marker::CertAuthority };
-            if !keys.contains(&found) {
-                keys.push(found);
-            }
+    for entry in entries().filter(|entry| entry.marker != Marker::Revoked && !revoked(&entry.key)) {
+        let found = HopKey { key: entry.key.clone(), is_ca: entry.marker == Marker::CertAuthority };
+        if !keys.contains(&found) {
+            keys.push(found);
         }
     }
     if keys.is_empty() {
@@ -101,11 +129,18 @@ mod tests {
 
     const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl";
 
-    fn known() -> Vec<KnownHosts> {
+    fn files<const N: usize>(texts: [&str; N]) -> Vec<(PathBuf, KnownHosts)> {
+        let known = |(number, text): (usize, &str)| {
+            (format!("file{number}").into(), KnownHosts::parse(text.as_bytes()))
+        };
+        (1..).zip(texts).map(known).collect()
+    }
+
+    fn known() -> Vec<(PathBuf, KnownHosts)> {
         let text = format!(
             "a,b.example {KEY}\n@cert-authority *.example {KEY}\n[c]:2222 {KEY}\nd {KEY}\n@revoked d {KEY}\n"
         );
-        vec![KnownHosts::parse(text.as_bytes())]
+        files([&text])
     }
 
     #[test]
@@ -131,5 +166,29 @@ mod tests {
         ] {
             assert_eq!(destination(bad, &known()).expect_err(bad).to_string(), words);
         }
+    }
+
+    #[test]
+    fn revocations_of_any_file_count() {
+        let own = format!("a {KEY}\nb {KEY}\n");
+        let refused =
+            |system: &str, host| destination(host, &files([&own, system])).expect_err(host).to_string();
+        assert_eq!(refused(&format!("@revoked * {KEY}\n"), "a"), "No host keys found for destination \"a\"");
+        let broken = format!("# list\n@revoked a {}\n@Revoked b {KEY}\n", &KEY[..40]);
+        assert_eq!(refused(&broken, "a"), "file2:2: parse error in hostkeys file, in an @revoked line for a");
+        assert!(refused(&broken, "b").starts_with("file2:3: invalid marker in hostkeys file"));
+        assert!(destination("b", &files([&own, &broken.replace("@Revoked b", "@Revoked c")])).is_ok());
+    }
+
+    #[test]
+    fn default_files_that_fail_are_errors() {
+        let directory = tempfile::tempdir().expect("directory");
+        let file = directory.path().join("file");
+        assert!(read_default(&file).expect("none").is_none());
+        assert!(read_default(directory.path()).expect("no file").is_none());
+        std::fs::write(&file, "").expect("file");
+        assert!(read_default(&file).expect("read").is_some());
+        assert!(read_default(&file.join("x")).expect("no file").is_none());
+        assert!(read_default(Path::new("/proc/self/mem")).is_err());
     }
 }

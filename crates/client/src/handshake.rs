@@ -119,12 +119,14 @@ fn verify(
     if key.plain().key_type() == "ssh-rsa" && key.plain().bits() < least {
         return Err(ClientError::HostKey("Bad server host key: Invalid key length".to_owned()));
     }
+    known.check_files(policy, log)?;
     known.check_lines(policy, log)?;
     let key = match key.certificate() {
         None => key,
         Some(certificate) => {
             check_not_revoked(policy, &key, log)?;
             if host_certificate::is_trusted(&key, certificate, policy, known, log)? {
+                known.warn_of_forbidden(log);
                 return Ok(Verified::default());
             }
             key.plain().clone()

@@ -71,7 +71,13 @@ fn lines_about_a_name_tell_as_much_as_all() {
     for (text, kept) in [
         (format!("h {k}\nother {k}\n# h {k}\n\nother,h {k}\r\n*,!h {k}\n  h\t{k}\n"), 3),
         (format!("{} {k}\n{} {k}\n|1|x|y {k}\n", hashed[0], hashed[1]), 1),
-        (format!("@revoked h {k}\n@revoked other {k}\n@cert-authority * {k}\n@no h {k}\n"), 2),
+        (format!("@revoked h {k}\n@revoked other {k}\n@cert-authority * {k}\n@no h {k}\n"), 3),
+        (format!("@Revoked other {k}\n@Revoked *,!h {k}\n@Revoked *,!other {k}\n@revoked\u{a0}x {k}\n"), 2),
+        (format!("@revoked \u{a0}other {k}\n\u{feff}@Revoked h {k}\n\u{feff}@cert-authority h {k}\n"), 2),
+        (
+            format!("# x\r@Revoked other {k}\nother {k}@REVOKED other {k}\n@ h {k}\n@cert-authority x {k}\n"),
+            3,
+        ),
         (format!("@revoked h {start}\n{end}\n@revoked other {start}\n"), 1),
         (format!("other {k}@revoked h {k}\nother {k}\r@revoked other {k}\n# x\r@revoked other {k}\n"), 3),
         (format!("@revoked |1|x|y {k}\n@revoked\n"), 2),
@@ -123,8 +129,7 @@ fn broken_lines_are_found_with_what_they_are_for() {
         known.broken_lines().map(describe).collect::<Vec<_>>()
     };
     use Marker::{CertAuthority, Plain, Revoked};
-    let whole =
-        format!("# note\n\n \t\r\nh {a} note\r\n@revoked *,!x {a}\n@cert-authority * {a}\n@future h x\n");
+    let whole = format!("# note\n\n \t\r\nh {a} note\r\n@revoked *,!x {a}\n@cert-authority * {a}\n");
     assert_eq!(find(&whole), []);
     for (text, found) in [
         // Lines that an editor wrapped, inside the key and at each word.
@@ -146,6 +151,52 @@ fn broken_lines_are_found_with_what_they_are_for() {
     ] {
         assert_eq!(find(&text), found, "{text:?}");
     }
+}
+
+#[test]
+fn unknown_markers_may_revoke_for_their_hosts() {
+    let a = line(&key(1));
+    let find = |text: &str| {
+        let known = KnownHosts::parse(format!("# first\n{text}\n").as_bytes());
+        let lines: Vec<_> = known.broken_lines().filter(|line| line.marker == Marker::Revoked).collect();
+        assert!(lines.iter().all(|line| line.line == 2), "{text:?}: {lines:?}");
+        ["h", "other"].map(|name| lines.iter().any(|line| line.may_match(name)))
+    };
+    for (text, found) in [
+        (format!("@Revoked * {a}"), [true; 2]),
+        (format!("@Revoked h,x {a}"), [true, false]),
+        (format!("@revoke *,!other\t{a}"), [true, false]),
+        ("@future h ssh-ed25519 cut".to_owned(), [true, false]),
+        (format!("@REVOKED {} {a}", hash_name("h", &mut Counter(0))), [true, false]),
+        ("@revoked: h 1024 35 12345".to_owned(), [true, false]),
+        ("@Revoked h".to_owned(), [true, false]),
+        (format!("\u{feff}@Revoked h {a}"), [true, false]),
+        (format!("\u{feff}@revoked h {a}"), [true, false]),
+        // It is not certain where the hosts field is.
+        (format!("@revoked\u{a0}other {a}"), [true; 2]),
+        (format!("@revoked,other {a}"), [true; 2]),
+        ("@revoked,other ssh-ed25519".to_owned(), [true; 2]),
+        (format!("@ revoked other {a}"), [true; 2]),
+        ("@future h x".to_owned(), [true; 2]),
+        ("@Revoked".to_owned(), [true; 2]),
+        (format!("@Revoked other {a} u@h@REVOKED h {a}"), [true; 2]),
+        (format!("# x\r@revoke other {a}\r"), [true; 2]),
+        // Nor where it ends, or which characters are in it.
+        (format!("@revoked other, h {a}"), [true; 2]),
+        (format!("@revoked \u{a0}other {a}"), [true; 2]),
+        (format!("@revoked other\u{200b} {a}"), [true; 2]),
+        (format!("# @Revoked * {a}"), [false; 2]),
+        (format!("\u{feff}@cert-authority * {a}"), [false; 2]),
+        (format!("h {a} u@revoker"), [false; 2]),
+    ] {
+        assert_eq!(find(&text), found, "{text:?}");
+    }
+    let latin = [b"@revoked\xa0* ", a.as_bytes()].concat();
+    assert!(KnownHosts::parse(&latin).broken_lines().any(|line| line.may_match("h")));
+    let utf16: Vec<u8> =
+        format!("\u{feff}@revoked * {a}\n").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let known = KnownHosts::parse(&utf16);
+    assert!(known.broken_lines().any(|line| line.marker == Marker::Revoked && line.may_match("h")));
 }
 
 #[test]

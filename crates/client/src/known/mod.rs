@@ -7,11 +7,12 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use lh_crypto::PublicKey;
 use lh_sys::errno_text;
+use rustix::io::Errno;
 
 use crate::error::ClientError;
 use crate::hostkey::{FAILED, Place, Policy, Strict, Verdict};
@@ -25,34 +26,100 @@ pub(crate) use revocations::check_not_revoked;
 /// The files of a policy, read once: the user's first, then the system's.
 pub(crate) struct KnownFiles {
     files: Vec<(PathBuf, KnownHosts)>,
-    /// Files that exist but cannot be read, with the error's text.
-    unreadable: Vec<(PathBuf, String)>,
+    unreadable: Vec<Unreadable>,
 }
 
+/// A file that cannot be read, so that it is unknown which keys it revokes.
+struct Unreadable {
+    path: PathBuf,
+    why: String,
+    hides: Hides,
+}
+
+/// What is behind a path that cannot be read.
+#[derive(PartialEq, Eq)]
+enum Hides {
+    /// Nothing: no file can be there.
+    Nothing,
+    /// A file that this user may not read. It stays that way, and OpenSSH's users work with such a file (the
+    /// administrator's, one that `sudo ssh` has made, one in a home directory without a ticket), so it ends
+    /// no connection.
+    Forbidden,
+    /// A file that should be readable: it is too large, or the disk, the network or the memory fails.
+    Failure,
+}
+
+impl Unreadable {
+    /// Returns `None` for a file that counts as empty.
+    fn new(path: &Path, error: &io::Error) -> Option<Self> {
+        let hides = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::IsADirectory => return None,
+            ErrorKind::PermissionDenied => Hides::Forbidden,
+            _ if NO_FILE.map(Some).contains(&Errno::from_io_error(error)) => Hides::Nothing,
+            _ => Hides::Failure,
+        };
+        Some(Self { path: path.to_owned(), why: errno_text(error), hides })
+    }
+}
+
+/// Errors of paths at which no file can be.
+const NO_FILE: [Errno; 3] = [Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
+
 impl KnownFiles {
-    /// Reads all files; an unreadable one counts as empty.
+    /// Reads all files. [`check_files`](Self::check_files) has what follows from unreadable ones.
     ///
     /// # Errors
     /// `KnownHostsCommand` failed (it runs here to list the known key types).
     pub(crate) fn read(policy: &Policy, log: &mut Log<'_>) -> Result<Self, ClientError> {
-        let mut files = Vec::new();
-        let mut unreadable = Vec::new();
-        for path in policy.user_files.iter().chain(&policy.global_files) {
-            match KnownHosts::read(path) {
-                Ok(known) => files.push((path.clone(), known)),
-                Err(error) => {
-                    log.debug(|| format!("load_hostkeys: {}: {}", path.display(), errno_text(&error)));
-                    if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) {
-                        unreadable.push((path.clone(), errno_text(&error)));
-                    }
-                }
-            }
-        }
-        let mut known = Self { files, unreadable };
+        let mut known = Self::read_by(KnownHosts::read, policy, log);
         if policy.checks.order {
             known.ask_command(policy, Reason::Order, &policy.name, None, log)?;
         }
         Ok(known)
+    }
+
+    fn read_by(read: impl Fn(&Path) -> io::Result<KnownHosts>, policy: &Policy, log: &mut Log<'_>) -> Self {
+        let mut files = Vec::new();
+        let mut unreadable = Vec::new();
+        for path in policy.user_files.iter().chain(&policy.global_files) {
+            match read(path) {
+                Ok(known) => files.push((path.clone(), known)),
+                Err(error) => {
+                    log.debug(|| format!("load_hostkeys: {}: {}", path.display(), errno_text(&error)));
+                    unreadable.extend(Unreadable::new(path, &error));
+                }
+            }
+        }
+        Self { files, unreadable }
+    }
+
+    /// Checks that no file exists that should be readable and is not: it may revoke any key.
+    ///
+    /// # Errors
+    /// There is such a file; it has been shown.
+    pub(crate) fn check_files(&self, policy: &Policy, log: &mut Log<'_>) -> Result<(), ClientError> {
+        match self.unreadable.iter().find(|file| file.hides == Hides::Failure) {
+            Some(Unreadable { path, why, .. }) if !policy.skip_localhost => {
+                let (path, name) = (path.display(), &policy.name);
+                log.error(&format!(
+                    "Cannot read hostkeys file {path}: {why}. It may revoke the key of {name}."
+                ));
+                Err(ClientError::HostKey(FAILED.to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Warns of the files that this user may not read.
+    pub(crate) fn warn_of_forbidden(&self, log: &mut Log<'_>) {
+        for Unreadable { path, why, .. } in
+            self.unreadable.iter().filter(|file| file.hides == Hides::Forbidden)
+        {
+            let path = path.display();
+            log.error(&format!(
+                "Cannot read hostkeys file {path}: {why}. Keys that it revokes are accepted."
+            ));
+        }
     }
 
     /// Replaces the lines of `KnownHostsCommand` with those of a new run.
@@ -88,12 +155,14 @@ impl KnownFiles {
         }
         let verdict = self.look_up(policy, key);
         if matches!(verdict, Verdict::New { .. }) && policy.strict == Strict::Ask {
-            for (path, why) in &self.unreadable {
+            for Unreadable { path, why, .. } in &self.unreadable {
                 let path = path.display();
                 log.error(&format!(
                     "hostkeys_find_by_key_hostfile: hostkeys_foreach failed for {path}: {why}"
                 ));
             }
+        } else {
+            self.warn_of_forbidden(log);
         }
         Ok(verdict)
     }
@@ -111,12 +180,11 @@ impl KnownFiles {
                 if !names.into_iter().flatten().any(|name| broken.may_match(name)) {
                     continue;
                 }
-                let text = format!("{}:{}: parse error in hostkeys file", path.display(), broken.line);
                 if broken.marker == Marker::Revoked {
-                    log.error(&format!("{text}, in an @revoked line for {}", policy.name));
+                    log.error(&broken.describe_revocation(path, &policy.name));
                     return Err(ClientError::HostKey(FAILED.to_owned()));
                 }
-                log.debug(|| text);
+                log.debug(|| broken.describe(path));
             }
         }
         Ok(())
@@ -217,7 +285,7 @@ impl KnownFiles {
     }
 }
 
-fn place(file: &std::path::Path, entry: &Entry) -> Place {
+fn place(file: &Path, entry: &Entry) -> Place {
     Place {
         file: file.to_path_buf(),
         line: entry.line,

@@ -1,5 +1,7 @@
 //! The user that a client names: the account, and the settings that apply to it.
 
+use std::io;
+
 use lh_config::ServerConfig;
 use lh_config::server_table::ServerSettings;
 use lh_crypto::PublicKey;
@@ -74,7 +76,7 @@ impl Candidate {
             }
         }
         let facts = crate::facts::with_user(&client.facts(), account, user.as_ref(), groups);
-        let (settings, user) = match config.for_connection(&facts) {
+        let (settings, mut user) = match config.for_connection(&facts) {
             Ok(config) => (config.settings, user),
             Err(problem) => {
                 // With rules that cannot be evaluated, every login is refused.
@@ -90,7 +92,13 @@ impl Candidate {
             log.set_level(level);
         }
         log.set_places(&settings.log_verbose);
-        let shadow = user.as_ref().and_then(|user| users::shadow(&user.name).ok().flatten());
+        let found = user.as_ref().map_or(Ok(None), |user| users::shadow(&user.name));
+        let shadow = needed_entry(found, crate::pam_use::uses_pam(&settings)).unwrap_or_else(|problem| {
+            error!(log, "cannot look up the shadow entry of user {account}: {problem}");
+            lookups.set_doubt();
+            user = None;
+            None
+        });
         let user = match user {
             None => {
                 let shown = shown_name(name);
@@ -120,6 +128,35 @@ impl Candidate {
             joined: None,
             proofs: String::new(),
             remarks: Vec::new(),
+        }
+    }
+}
+
+/// Returns the result of looking up a shadow entry, which says whether the account is locked or has expired.
+/// An entry that this process may not read counts as missing, as in OpenSSH.
+///
+/// # Errors
+/// The look-up has failed, and PAM does not check the account.
+fn needed_entry(found: io::Result<Option<Shadow>>, pam: bool) -> io::Result<Option<Shadow>> {
+    match found {
+        Err(problem) if !pam && problem.kind() != io::ErrorKind::PermissionDenied => Err(problem),
+        found => Ok(found.ok().flatten()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_look_up_of_the_lock_refuses_without_pam() {
+        let failed = |errno: Errno| Err(io::Error::from(errno));
+        for pam in [false, true] {
+            assert!(matches!(needed_entry(Ok(None), pam), Ok(None)));
+            assert!(matches!(needed_entry(failed(Errno::ACCESS), pam), Ok(None)));
+            assert_eq!(needed_entry(failed(Errno::IO), pam).is_err(), !pam);
         }
     }
 }

@@ -18,7 +18,7 @@ use super::candidate::Candidate;
 use super::client::Client;
 use super::fingerprints::describe;
 use super::keys::usable_key;
-use super::lookups::Lookups;
+use super::lookups::{Lookups, Unreadable};
 use super::revoked::Revocation;
 use super::rhosts::{self, Rules};
 use crate::bounded_lines::{BoundedLines, MOST_SELECTED};
@@ -114,21 +114,27 @@ impl AccountContext<'_> {
             }
         }
         let name = lh_known_hosts::name(name, 22);
-        let mut files: Vec<HostLines> = Vec::new();
-        for path in SYSTEM_FILES {
-            match File::open(path).and_then(|file| HostLines::read(path.into(), BufReader::new(file), &name))
-            {
-                Ok(lines) => files.push(lines),
-                Err(problem) if problem.kind() == io::ErrorKind::NotFound => {}
-                Err(problem) => debug!(client.log, "{path}: {problem}"),
+        // A file that cannot be read may revoke any key, so no key is accepted.
+        let mut files = match system_lines(&SYSTEM_FILES.map(Path::new), &name) {
+            Ok(files) => files,
+            Err((path, problem)) => {
+                let (path, why) = (path.display(), lh_sys::errno_text(&problem));
+                error!(
+                    client.log,
+                    "Cannot read hostkeys file {path}: {why}. It may revoke the key of {name}."
+                );
+                return false;
             }
-        }
+        };
         if !settings.ignore_user_known_hosts.value {
             for file in USER_FILES {
                 let path = user.home.join(file);
                 let read =
                     |file: &UserFile<'_>| file.read_by(|file| HostLines::read(path.clone(), file, &name));
-                files.extend(lookups.read_user_file(settings, user, "known hosts", &path, read));
+                match lookups.read_user_file(settings, user, "known hosts", &path, read) {
+                    Ok(lines) => files.extend(lines),
+                    Err(Unreadable) => return false,
+                }
             }
         }
         // A line that was not checked, or a broken one, may have revoked any key, so no key of the host is
@@ -143,9 +149,8 @@ impl AccountContext<'_> {
                 return false;
             }
         }
-        if let Some((path, line)) = broken_revocation(&files, &name) {
-            let path = path.display();
-            error!(client.log, "{path}:{line}: parse error in hostkeys file, in an @revoked line for {name}");
+        if let Some(fault) = broken_revocation(&files, &name) {
+            error!(client.log, "{fault}");
             return false;
         }
         let authority = key.certificate().map(lh_crypto::Certificate::authority);
@@ -192,12 +197,26 @@ impl HostLines {
     }
 }
 
-/// Returns file and number of the first unparsable line that may have been meant to revoke a key of `name`.
-fn broken_revocation<'a>(files: &'a [HostLines], name: &str) -> Option<(&'a Path, usize)> {
+/// Returns the lines about `name` in the system's files. Fails with the first file that exists and cannot be
+/// read.
+fn system_lines<'a>(paths: &[&'a Path], name: &str) -> Result<Vec<HostLines>, (&'a Path, io::Error)> {
+    let mut files = Vec::new();
+    for path in paths {
+        match File::open(path).and_then(|file| HostLines::read(path.into(), BufReader::new(file), name)) {
+            Ok(lines) => files.push(lines),
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => {}
+            Err(problem) => return Err((path, problem)),
+        }
+    }
+    Ok(files)
+}
+
+/// Returns the message about the first invalid line that may have been meant to revoke a key of `name`.
+fn broken_revocation(files: &[HostLines], name: &str) -> Option<String> {
     files.iter().find_map(|file| {
         let mut lines = file.known.broken_lines();
         let line = lines.find(|broken| broken.marker == Marker::Revoked && broken.may_match(name))?;
-        Some((file.path.as_path(), line.line))
+        Some(line.describe_revocation(&file.path, name))
     })
 }
 
@@ -223,12 +242,53 @@ mod tests {
             (format!("# list\r@revoked other {start}{end}\r"), Some(2)),
             (format!("@revoked h {start}{end}\n"), None),
             (format!("h {start}\n"), None),
+            (format!("@Revoked * {start}{end}\n"), Some(2)),
+            (format!("@revoke *,!h {start}{end}\n"), None),
+            (format!("@revoked\u{a0}other {start}{end}\n"), Some(2)),
         ] {
             let files =
                 [("a", ""), ("b", &*format!("# first\n{text}"))].map(|(path, text)| lines(path, text));
             let found = broken_revocation(&files, "h");
-            assert_eq!(found, number.map(|number| (Path::new("b"), number)), "{text:?}");
+            let place = number.map(|number| format!("b:{number}: "));
+            let is_named =
+                found.as_ref().zip(place.as_ref()).is_some_and(|(fault, at)| fault.starts_with(at));
+            assert!(is_named || (found.is_none() && place.is_none()), "{text:?}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_file_of_the_system_that_cannot_be_read_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let [absent, present] = ["absent", "present"].map(|name| directory.path().join(name));
+        std::fs::write(&present, "# nothing\n").unwrap();
+        let paths = |second| [present.as_path(), second];
+        assert_eq!(system_lines(&paths(&absent), "h").unwrap().len(), 1);
+        let unreadable = Path::new("/proc/self/mem");
+        let (path, problem) = system_lines(&paths(unreadable), "h").map(|_| ()).unwrap_err();
+        assert_eq!((path, problem.kind() == io::ErrorKind::NotFound), (unreadable, false));
+    }
+
+    #[test]
+    fn a_user_s_file_that_cannot_be_read_is_not_empty() {
+        let lookups = Lookups::new(crate::log::Log::lines(crate::log::Level::Info));
+        let home = tempfile::tempdir().unwrap();
+        let user = lh_sys::users::current().unwrap().unwrap();
+        let user = lh_sys::users::User { home: home.path().to_owned(), ..user };
+        let settings = crate::testing::settings("");
+        let path = home.path().join("known_hosts");
+        let read = || {
+            let lines = |file: &UserFile<'_>| file.read_by(|file| HostLines::read(path.clone(), file, "h"));
+            lookups.read_user_file(&settings, &user, "known hosts", &path, lines).map(|lines| lines.is_some())
+        };
+        assert_eq!(read(), Ok(false));
+        let file = File::create(&path).unwrap();
+        assert_eq!(read(), Ok(true));
+        file.set_len((64 << 20) + 1).unwrap();
+        assert_eq!(read(), Err(Unreadable));
+        // Links to /dev/null are usual.
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        assert_eq!(read(), Ok(false));
     }
 
     #[test]

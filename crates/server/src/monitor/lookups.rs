@@ -33,6 +33,10 @@ fn text(content: Vec<u8>) -> String {
     String::from_utf8(content).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
+/// A file that cannot be read, so that its content is unknown; the reason has been logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unreadable;
+
 /// The results of look-ups for one connection, and whether one of them has failed.
 pub(super) struct Lookups {
     /// The user's files that have been read, by path.
@@ -102,6 +106,9 @@ impl Lookups {
     }
 
     /// Reads a file of the user with `read` and the user's rights. Errors are logged.
+    ///
+    /// # Errors
+    /// The file may contain what is looked for, and cannot be read.
     pub(super) fn read_user_file<T>(
         &self,
         settings: &ServerSettings,
@@ -109,7 +116,7 @@ impl Lookups {
         kind: &'static str,
         path: &Path,
         read: impl FnOnce(&UserFile<'_>) -> Result<T, StrictError>,
-    ) -> Option<T> {
+    ) -> Result<Option<T>, Unreadable> {
         let strict = settings.strict_modes.value;
         let read = self.groups.of(user).and_then(|groups| {
             with_effective(&groups.ids, || {
@@ -117,20 +124,21 @@ impl Lookups {
             })
         });
         match read {
-            Ok(Ok(content)) => Some(content),
+            Ok(Ok(content)) => Ok(Some(content)),
             Ok(Err(problem @ StrictError::Missing(_))) => {
                 debug!(self.log, "{}: {problem}", path.display());
-                None
+                Ok(None)
             }
             Ok(Err(problem)) => {
                 info!(self.log, "{problem}");
                 self.doubt.set(self.doubt.get() || problem.is_failure());
-                None
+                let is_unread = problem.is_failure() || matches!(problem, StrictError::TooLarge { .. });
+                if is_unread { Err(Unreadable) } else { Ok(None) }
             }
             Err(problem) => {
                 error!(self.log, "cannot read files as user {}: {problem}", user.name);
                 self.set_doubt();
-                None
+                Err(Unreadable)
             }
         }
     }
@@ -160,9 +168,9 @@ impl Lookups {
             }
         });
         match read {
-            Some(Content::Lines(lines)) => lines,
-            Some(Content::Text(text)) => lines_of(&self.keep(path, Some(text)).unwrap_or_default()),
-            None => {
+            Ok(Some(Content::Lines(lines))) => lines,
+            Ok(Some(Content::Text(text))) => lines_of(&self.keep(path, Some(text)).unwrap_or_default()),
+            Ok(None) | Err(Unreadable) => {
                 self.keep(path, None);
                 Vec::new()
             }

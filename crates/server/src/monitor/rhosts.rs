@@ -3,8 +3,9 @@
 //!
 //! A line is `[+|-]host [[+|-]user]`, where each may be `@netgroup`. A line without a user applies to the
 //! user with the local user's name. The first line that applies to the client decides for its file; a minus
-//! refuses.
+//! refuses. So does a malformed line with a minus, because it is unknown whom it should have refused.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead};
 use std::path::Path;
 
@@ -21,6 +22,9 @@ use crate::strict;
 const SYSTEM_FILES: [&str; 2] = ["/etc/hosts.equiv", "/etc/ssh/shosts.equiv"];
 /// Files in the user's home directory.
 const USER_FILES: [&str; 2] = [".shosts", ".rhosts"];
+
+/// Said about lines that are too long, not text, or not of one or two words.
+const GARBAGE: &str = "Found garbage";
 
 /// The client's user, and the settings that apply.
 pub(super) struct Rules<'a> {
@@ -114,13 +118,21 @@ fn decide(file: impl BufRead, rules: &Rules<'_>, path: &Path, log: &Log) -> io::
     let path = path.display();
     let mut lines = BoundedLines::new(file, MAX_LINE);
     while let Some(line) = lines.next_line()? {
-        if line.is_too_long {
-            debug!(log, "Found garbage in {path}.");
-            continue;
-        }
-        match judge(&String::from_utf8_lossy(line.bytes), rules) {
+        let number = line.number;
+        let text = String::from_utf8_lossy(line.bytes);
+        let judgement = match text {
+            // Bytes that are not UTF-8 were replaced.
+            Cow::Owned(_) => Judgement::garbage(&text, GARBAGE),
+            Cow::Borrowed(_) if line.is_too_long => Judgement::garbage(&text, GARBAGE),
+            Cow::Borrowed(text) => judge(text, rules),
+        };
+        match judgement {
             Judgement::Nothing => {}
             Judgement::Garbage(what) => debug!(log, "{what} in {path}."),
+            Judgement::BrokenMinus => {
+                error!(log, "{path}:{number}: invalid line that refuses: the lines after it permit nobody");
+                return Ok(false);
+            }
             Judgement::Yes => {
                 debug!(log, "Matched entry in {path}.");
                 return Ok(true);
@@ -140,12 +152,32 @@ enum Judgement {
     Nothing,
     /// The line is malformed.
     Garbage(&'static str),
+    /// The line is malformed, and begins with a host or a user that has a minus.
+    BrokenMinus,
     Yes,
     No,
 }
 
+impl Judgement {
+    /// Judges a malformed line; `what` is for the log.
+    fn garbage(line: &str, what: &'static str) -> Self {
+        // A byte order mark may be in front of the first line.
+        let has_minus = |word: &str| {
+            word.trim_start_matches(|character: char| !character.is_ascii_graphic()).starts_with('-')
+        };
+        match line.split_ascii_whitespace().take(2).any(has_minus) && !is_comment(line) {
+            true => Self::BrokenMinus,
+            false => Self::Garbage(what),
+        }
+    }
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with('#')
+}
+
 fn judge(line: &str, rules: &Rules<'_>) -> Judgement {
-    if line.trim_start().starts_with('#') {
+    if is_comment(line) {
         return Judgement::Nothing;
     }
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -153,12 +185,13 @@ fn judge(line: &str, rules: &Rules<'_>) -> Judgement {
         [] => return Judgement::Nothing,
         [host] => (host, rules.user.name.as_str()),
         [host, user] => (host, user),
-        _ => return Judgement::Garbage("Found garbage"),
+        _ => return Judgement::garbage(line, GARBAGE),
     };
     let (no_host, host) = signed(host);
     let (no_user, user) = signed(user);
-    if host.is_empty() || user.is_empty() {
-        return Judgement::Garbage("Ignoring wild host/user names");
+    // No host has a name with other characters.
+    if host.is_empty() || user.is_empty() || !host.is_ascii() {
+        return Judgement::garbage(line, "Ignoring wild host/user names");
     }
     let host_fits = match host.strip_prefix('@') {
         Some(netgroup) => {
@@ -217,12 +250,42 @@ mod tests {
         for line in ["", "# client.example", "other.example", "client.example bob", "@nobody-has-this ada"] {
             assert_eq!(says(line), Judgement::Nothing, "{line:?}");
         }
-        for line in ["+", "+ +", "- ada", "client.example +", "client.example ada more"] {
+        for line in ["+", "+ +", "client.example +", "client.example ada more", "client.example ada - more"] {
             assert!(matches!(says(line), Judgement::Garbage(_)), "{line:?}");
+        }
+        let minus =
+            ["- ada", "-", "client.example -", "-other.example bob # in May", "client.example -ada x"];
+        for line in minus.into_iter().chain(["\u{feff}-client.example bob", "-\u{a0}other.example"]) {
+            assert_eq!(says(line), Judgement::BrokenMinus, "{line:?}");
         }
         // A line without a user applies only to equal names.
         assert_eq!(judge("client.example", &rules(&user, "bob")), Judgement::Nothing);
         assert_eq!(judge("client.example bob", &rules(&user, "bob")), Judgement::Yes);
+    }
+
+    #[test]
+    fn an_invalid_line_with_a_minus_ends_the_file() {
+        let home = tempfile::tempdir().unwrap();
+        let user = User { name: "ada".to_owned(), ..me(home.path()) };
+        let long = "x".repeat(2 * MAX_LINE);
+        for (first, is_permitted) in [
+            (b"-other.example mallory".to_vec(), true),
+            (b"other.example # garbage".to_vec(), true),
+            (format!("# -{long}").into_bytes(), true),
+            (b"# \xff -x".to_vec(), true),
+            (b"-other.example mallory # left in May".to_vec(), false),
+            (b"- other.example".to_vec(), false),
+            (b"other.example -m\xfcller".to_vec(), false),
+            (format!("-other.example {long}").into_bytes(), false),
+            (format!("-{long}").into_bytes(), false),
+        ] {
+            let log = Log::lines(Level::Info);
+            let file = [&b"# first\n"[..], &first, b"\nclient.example\n"].concat();
+            let decided = decide(&*file, &rules(&user, "ada"), Path::new("equiv"), &log).unwrap();
+            let first = String::from_utf8_lossy(&first[..first.len().min(40)]).into_owned();
+            assert_eq!(decided, is_permitted, "{first}");
+            assert_eq!(log.taken().iter().any(|line| line.contains("equiv:2: ")), !is_permitted, "{first}");
+        }
     }
 
     /// Covers: sshd_config IgnoreRhosts; sshd_config StrictModes

@@ -273,12 +273,15 @@ pub(crate) fn password_warning(has_terminal: bool) -> &'static str {
     }
 }
 
-/// Returns the text of `/etc/nologin`, where the file exists and the user is not root.
+/// Returns the text of `/etc/nologin`, where the file exists and the user is not root. A file that the user
+/// may not read has an empty text, and keeps the user out as well.
 pub(crate) fn nologin_notice(uid: u32) -> Option<String> {
-    if uid == 0 {
-        return None;
-    }
-    let text = std::fs::read("/etc/nologin").ok()?;
+    if uid == 0 { None } else { notice_of(Path::new("/etc/nologin")) }
+}
+
+fn notice_of(nologin: &Path) -> Option<String> {
+    nologin.metadata().ok()?;
+    let text = std::fs::read(nologin).unwrap_or_default();
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -288,6 +291,17 @@ mod tests {
 
     fn user() -> User {
         crate::testing::user(1000, "/home/ada".as_ref(), "/bin/zsh")
+    }
+
+    #[test]
+    fn a_nologin_file_that_cannot_be_read_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let nologin = directory.path().join("nologin");
+        assert_eq!(notice_of(&nologin), None);
+        std::fs::write(&nologin, "back at noon\n").unwrap();
+        assert_eq!(notice_of(&nologin).as_deref(), Some("back at noon\n"));
+        // Root can read any file, but no directory.
+        assert_eq!(notice_of(directory.path()).as_deref(), Some(""));
     }
 
     fn decided(wanted: &RequestedProgram, config: &str, key: &str) -> Decision {

@@ -216,11 +216,9 @@ impl Holder {
     /// Reports an outcome. It is a failure where a module has changed the user: the rules were applied to the
     /// original one.
     fn report_unmapped(&self, outcome: Outcome, why: String) -> Result<(), MonitorSocketError> {
-        let name = self.pam.as_ref().and_then(Pam::user);
-        match name.filter(|name| *name != self.user) {
+        match self.pam.as_ref().and_then(|pam| changed_user(pam, &self.user)) {
             None => self.desk.report(outcome, why),
-            Some(name) => {
-                let why = format!("modules changed the user from {} to {name}", self.user);
+            Some(why) => {
                 error!(self.log, "PAM: {why}");
                 self.desk.report(Outcome::Bad, why)
             }
@@ -240,7 +238,13 @@ impl Holder {
         if !credentials.ok() {
             error!(log, "PAM: pam_setcred(): {}", pam.describe(credentials));
         }
+        if let Some(why) = changed_user(&pam, &self.user) {
+            return Some(Session::refused(pam, false, format!("PAM: {why}"), log));
+        }
         let opened = pam.open_session();
+        if let Some(why) = changed_user(&pam, &self.user) {
+            return Some(Session::refused(pam, opened.ok(), format!("PAM: {why}"), log));
+        }
         if !opened.ok() {
             let text = format!("PAM: pam_open_session(): {}", pam.describe(opened));
             error!(log, "{text}");
@@ -253,6 +257,17 @@ impl Holder {
         }
         grant.said.push_str(&std::mem::take(&mut *self.desk.texts.borrow_mut()));
         Some(Session { pam, opened: opened.ok(), problem })
+    }
+}
+
+/// Returns what modules have done to the user of a transaction, if it is not `user` any more.
+fn changed_user(pam: &Pam, user: &str) -> Option<String> {
+    match pam.user() {
+        Some(name) if name == user.as_bytes() => None,
+        Some(name) => {
+            Some(format!("modules changed the user from {user} to {}", String::from_utf8_lossy(&name)))
+        }
+        None => Some(format!("modules removed the user, which was {user}")),
     }
 }
 
@@ -297,6 +312,12 @@ pub(super) struct Inherited {
 }
 
 impl Session {
+    /// Returns a session in which no program may run.
+    fn refused(pam: Pam, opened: bool, problem: String, log: &Log) -> Self {
+        error!(log, "{problem}");
+        Self { pam, opened, problem: Some(problem) }
+    }
+
     /// Releases the transaction without ending it, for the process that continues as the user: the holder
     /// ends it.
     pub(super) fn inherit(self) -> Inherited {

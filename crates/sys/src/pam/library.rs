@@ -228,15 +228,16 @@ impl Pam {
         variables
     }
 
-    /// User name according to the modules, which may map names.
-    pub fn user(&self) -> Option<String> {
+    /// User name according to the modules, which may map names. `None` if they have removed it, or it cannot
+    /// be read.
+    pub fn user(&self) -> Option<Vec<u8>> {
         let mut value = std::ptr::null();
         // SAFETY: the handle is live; on success `value` is null or a C string that belongs to the library.
         unsafe {
             if (self.api.pam_get_item)(self.handle, PAM_USER, &mut value) != 0 || value.is_null() {
                 return None;
             }
-            CStr::from_ptr(value.cast()).to_str().ok().map(str::to_owned)
+            Some(CStr::from_ptr(value.cast()).to_bytes().to_vec())
         }
     }
 
@@ -373,7 +374,7 @@ mod tests {
         assert!(pam.set_item(Item::RemoteHost, "192.0.2.1").ok());
         assert!(pam.put_variable("A", "b=c").ok());
         assert_eq!(pam.environment(), [("A".into(), "b=c".into())]);
-        assert_eq!(pam.user().as_deref(), Some("nobody"));
+        assert_eq!(pam.user().as_deref(), Some(&b"nobody"[..]));
         let code = pam.authenticate(false);
         assert!(!code.ok());
         assert!(!pam.describe(code).is_empty());

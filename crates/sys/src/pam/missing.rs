@@ -64,7 +64,7 @@ impl Pam {
     }
 
     /// Never called: no value of this type can be created.
-    pub fn user(&self) -> Option<String> {
+    pub fn user(&self) -> Option<Vec<u8>> {
         match self.0 {}
     }
 
