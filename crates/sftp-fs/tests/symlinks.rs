@@ -207,7 +207,7 @@ fn known_clients_keep_their_order() {
 fn session(server: Option<&str>, extensions: &[(&str, &str)]) -> Session {
     let mut session = Session::new();
     session.start(&mut Vec::new());
-    session.set_server(server);
+    session.set_server(server, None);
     let mut version = Vec::new();
     ReplyWriter(&mut version).version(3, extensions.iter().copied());
     session.input(version.into());
@@ -247,7 +247,7 @@ fn the_offered_order_has_precedence() {
     for order in [LinkOrder::TargetFirst, LinkOrder::LinkFirst] {
         let mut session = session(node, &offer(order));
         assert_eq!(session.link_order(), Known::Always(order));
-        session.set_server(node);
+        session.set_server(node, None);
         assert_eq!(session.link_order(), Known::Always(order), "also when the name comes later");
     }
     let odd = [(extension::SYMLINK_ORDER, "sideways")];

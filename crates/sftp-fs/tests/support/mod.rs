@@ -103,7 +103,7 @@ impl Peer {
     pub(crate) fn of_client(fs: Box<dyn FileSystem>, options: ServerOptions, client: Option<&str>) -> Self {
         let log = Log::default();
         let mut server = Server::new(fs, Box::new(SystemFiles::new()), Box::new(log.clone()), options);
-        server.set_client(client);
+        server.set_client(client, None);
         let window = Window::new(usize::MAX >> 1, 32 * 1024);
         let mut peer = Self { server, session: Session::new(), window, log, consumed: 0, given: 0 };
         let mut init = Vec::new();

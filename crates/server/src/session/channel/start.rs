@@ -82,8 +82,8 @@ impl SessionChannel {
             {
                 Ok(arguments) => {
                     let control = cx.control();
-                    let client = control.peer_identification();
-                    let sftp = Sftp::new(&arguments, Rc::clone(&shared), client);
+                    let (client, own) = (control.peer_identification(), control.own_identification());
+                    let sftp = Sftp::new(&arguments, Rc::clone(&shared), client, &own);
                     self.state = State::Sftp(Box::new(sftp));
                     self.listed.start(wanted, &self.shared);
                     answer(cx, true);
@@ -104,9 +104,13 @@ impl SessionChannel {
                     _ => decision.what.clone().into_bytes(),
                 };
                 let files = if shared.accounts { Files::of(&command) } else { None };
-                // For subsystem servers: they may need the client's name to work around its bugs.
-                let client = match wanted {
-                    RequestedProgram::Subsystem(_) => cx.peer_identification().map(str::to_owned),
+                // For subsystem servers: they may need the client's name to work around its bugs, and the
+                // name that the client has seen.
+                let lines = match (wanted, cx.peer_identification()) {
+                    (RequestedProgram::Subsystem(_), Some(client)) => {
+                        let client = client.to_owned();
+                        Some([client, cx.control().own_identification()])
+                    }
                     _ => None,
                 };
                 let user_file = match shared.user_environment() {
@@ -123,8 +127,7 @@ impl SessionChannel {
                     terminal: self.terminal.take(),
                 };
                 let line = requested.terminal.as_ref().and_then(Terminal::line);
-                match program::run(&shared, &decision, wanted, &user_file, files.as_ref(), client, requested)
-                {
+                match program::run(&shared, &decision, wanted, &user_file, files.as_ref(), lines, requested) {
                     Ok(mut process) => {
                         self.line = line;
                         answer(cx, true);
