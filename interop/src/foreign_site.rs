@@ -173,8 +173,8 @@ impl<'a> Site<'a> {
         assert_eq!(fs::read_dir(dir.join("links")).unwrap().count(), 3);
     }
 
-    /// Copies a tree with a link in it with `lhscp`.
-    fn copy_links(&self, targets: Targets) {
+    /// Copies the tree of [`Site::exercise`], with a link in it, with `lhscp`.
+    pub fn copy_links(&self, targets: Targets) {
         let (lab, dir) = (self.lab, &self.dir);
         std::os::unix::fs::symlink("file 1", lab.path("small/link to a file")).unwrap();
         self.scp(&["-r", "--links"], &lab.arg("small"), &self.far("with links")).ok("lhscp with links");

@@ -127,7 +127,11 @@ fn dev_tunnels_client_runs_commands_and_forwards() {
 }
 
 fn python(test: &str, module: &str, script: &str, second: SecondLink) {
-    let site = Site::new("");
+    python_with(test, module, script, second, "");
+}
+
+fn python_with(test: &str, module: &str, script: &str, second: SecondLink, config: &str) {
+    let site = Site::new(config);
     if !site.has_module(module) {
         return skip(test, &format!("Debian's package with Python's {module} is not installed"));
     }
@@ -231,14 +235,32 @@ fn net_ssh2_of_perl_copies_and_links() {
 
 #[test]
 fn libssh_copies_and_links() {
-    let Some([cc]) = peers("libssh_client", ["cc"]) else { return };
+    libssh("libssh_client", "");
+}
+
+fn libssh(test: &str, config: &str) {
+    let Some([cc]) = peers(test, ["cc"]) else { return };
     if !Path::new("/usr/include/libssh/libssh.h").exists() {
-        return skip("libssh_client", "Debian's libssh-dev is not installed");
+        return skip(test, "Debian's libssh-dev is not installed");
     }
-    let site = Site::new("");
+    let site = Site::new(config);
     let (source, program) = (peer_script("libssh_client.c"), site.lab.arg("libssh_client"));
     site.lab.run(&cc, &["-O1", "-Wall", "-o", &program, &source, "-lssh"]).ok("cc");
     site.check(site.lab.run(Path::new(&program), &site.words(&[], &[])), "libssh", SecondLink::Nowhere);
+}
+
+/// asyncssh and libssh look for OpenSSH's name anywhere in the server's line, and send OpenSSH's order then.
+/// Covers: sshd_config VersionAddendum
+#[test]
+fn clients_that_find_openssh_in_the_server_s_line_link_right() {
+    let external = format!("Subsystem sftp {}\nLonghaulSftp external", our("lhsftp-server").display());
+    for addendum in ["OpenSSH_9.2-compatible", "OpenSSH-like"] {
+        for more in ["", &external] {
+            let config = format!("VersionAddendum {addendum}\n{more}");
+            python_with("asyncssh_addendum", "asyncssh", "asyncssh_links.py", SecondLink::Nowhere, &config);
+            libssh("libssh_addendum", &config);
+        }
+    }
 }
 
 #[test]

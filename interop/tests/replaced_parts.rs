@@ -104,6 +104,45 @@ fn a_part_file_of_another_user_is_not_published() {
     assert_same_file(&lab.path("blob"), &copy);
 }
 
+/// Another user may rename any file of the directory, also one of the copy's user with the source's size.
+#[test]
+fn a_file_of_equal_size_is_not_published() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), SIZE);
+    fs::create_dir(lab.path("open")).unwrap();
+    let (open, copy, other) = (lab.path("open"), lab.path("open/copy"), lab.path("open/other"));
+    let server = Lhsshd::start(&lab, "");
+    let is_replaced = || {
+        let _ = fs::remove_file(&copy);
+        fs::write(&other, vec![b'o'; SIZE]).unwrap();
+        let over = AtomicBool::new(false);
+        // Once the part file has its size, between the last write and the rename.
+        let replace = || {
+            let is_whole = |part: &Path| fs::metadata(part).is_ok_and(|meta| meta.size() >= SIZE as u64);
+            let exchange = |part: &Path| renameat_with(CWD, &other, CWD, part, RenameFlags::EXCHANGE).is_ok();
+            while !over.load(Ordering::SeqCst) {
+                if leftovers(&open).iter().any(|part| is_whole(part) && exchange(part)) {
+                    return true;
+                }
+            }
+            false
+        };
+        let (ran, replaced) = std::thread::scope(|scope| {
+            let replacer = scope.spawn(replace);
+            let ran = upload(&lab, server.port, &["--no-verify"]);
+            over.store(true, Ordering::SeqCst);
+            (ran, replacer.join().unwrap())
+        });
+        if ran.code == 0 {
+            assert_same_file(&lab.path("blob"), &copy);
+        }
+        leftovers(&open).into_iter().for_each(|part| fs::remove_file(part).unwrap());
+        replaced
+    };
+    // The copy may begin again under another name, and be complete then.
+    assert!((0..20).filter(|_| is_replaced()).take(3).count() == 3, "no part file was replaced");
+}
+
 /// Puts a file of its own in the place of each part file, again and again, and writes a line for each one.
 const SWAPPER: &str = r#"
     cd "$0" || exit 1

@@ -4,7 +4,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use lh_sftp_server::{Arguments, CLIENT_IDENTIFICATION, Lines, serve};
+use lh_sftp_server::{Arguments, CLIENT_IDENTIFICATION, Lines, SERVER_IDENTIFICATION, serve};
 use lh_sys::syslog::Facility;
 
 /// Exit status when the client cannot be spoken with, as sftp-server's.
@@ -46,7 +46,8 @@ fn start() -> u8 {
     let address = connection.split(' ').next().filter(|address| !address.is_empty()).unwrap_or("UNKNOWN");
     let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let mut server = arguments.server(&user, address.to_owned(), directory, Box::new(lines));
-    server.set_client(std::env::var(CLIENT_IDENTIFICATION).ok().as_deref());
+    let [client, own] = [CLIENT_IDENTIFICATION, SERVER_IDENTIFICATION].map(|name| std::env::var(name).ok());
+    server.set_client(client.as_deref(), own.as_deref());
     let served = lh_sys::fd::take_stdin_stdout().and_then(|(from, to)| serve(server, &from, &to));
     match served {
         Ok(status) => status,

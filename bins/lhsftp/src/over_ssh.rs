@@ -302,7 +302,8 @@ impl ChannelHandler for Handler {
             ChannelEvent::Opened { .. } => {
                 self.open = true;
                 let server = cx.peer_identification().map(str::to_owned);
-                self.conversation.borrow_mut().set_server(server.as_deref());
+                let own = cx.own_identification();
+                self.conversation.borrow_mut().set_server(server.as_deref(), Some(&own));
                 if cx.is_promised() {
                     self.conversation.borrow_mut().ask_home();
                 }

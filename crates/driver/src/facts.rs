@@ -132,6 +132,11 @@ impl ChannelCx<'_> {
         self.core.link.peer_extension(name)
     }
 
+    /// Returns our own identification, without line ending.
+    pub fn own_identification(&self) -> String {
+        self.core.link.transport_ref().own_identification()
+    }
+
     /// Returns false when a cipher that does not encrypt is in use in either direction.
     pub fn is_encrypted(&self) -> bool {
         self.core.link.transport_ref().is_encrypted()

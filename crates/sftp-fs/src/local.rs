@@ -21,6 +21,7 @@ use lh_sftp::{Attrs, OpenFlags, StatVfs};
 
 use crate::extended_attrs::{set_xattrs, xattrs};
 use crate::file::{self, LocalDir, LocalFile, mode};
+use crate::same_file::renumbers_files_at;
 use crate::unnamed::{give_name, open_unnamed};
 use crate::{parts, real_path, whole};
 
@@ -218,6 +219,10 @@ impl FileSystem for LocalFs {
 
     fn set_xattrs(&mut self, path: &[u8], wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
         set_xattrs(&self.path(path), wanted, xattrs)
+    }
+
+    fn renumbers_files(&mut self, path: &[u8], device: u64) -> bool {
+        renumbers_files_at(&self.path(path), device)
     }
 
     fn max_open(&self) -> u64 {

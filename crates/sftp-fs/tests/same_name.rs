@@ -126,7 +126,7 @@ fn a_failing_session_does_not_spoil_another_one() {
         let failed = put_interrupted(dir.path(), |dir| {
             // This session finds no space after some bytes, or is killed there.
             let inner = LocalFs::new(&dir);
-            let disk = Troubled { inner, at_most: 3, full_at: 6 };
+            let disk = Troubled { inner, at_most: 3, full_at: 6, renumbers: false };
             let mut second = Peer::with(Box::new(disk), ServerOptions::default());
             let failed = put(&mut second, "f", b"of the second session");
             assert_eq!(failed.iter().map(|failed| failed.step).collect::<Vec<_>>(), [PutStep::Write]);

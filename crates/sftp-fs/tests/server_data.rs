@@ -157,7 +157,7 @@ fn sums_tell_nothing_of_what_was_there_before() {
 #[test]
 fn short_writes_continue_and_short_reads_return() {
     let dir = tempfile::tempdir().unwrap();
-    let fs = Troubled { inner: LocalFs::new(dir.path()), at_most: 7, full_at: u64::MAX };
+    let fs = Troubled { inner: LocalFs::new(dir.path()), at_most: 7, full_at: u64::MAX, renumbers: false };
     let mut peer = Peer::with(Box::new(fs), ServerOptions::default());
     let data = pattern(1000);
     let handle = peer.open(b"f", MAKE | OpenFlags::READ);
@@ -169,7 +169,7 @@ fn short_writes_continue_and_short_reads_return() {
 #[test]
 fn a_full_disk_is_reported_and_recorded() {
     let dir = tempfile::tempdir().unwrap();
-    let fs = Troubled { inner: LocalFs::new(dir.path()), at_most: 1 << 20, full_at: 5000 };
+    let fs = Troubled { inner: LocalFs::new(dir.path()), at_most: 1 << 20, full_at: 5000, renumbers: false };
     let mut peer = Peer::with(Box::new(fs), ServerOptions::default());
     let handle = peer.open(b"f", MAKE);
     peer.ok(&Request::Write { handle: &handle, offset: 0, data: &[1; 4000] });

@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lh_sftp::link_order::{Known, LinkOrder};
 use lh_sftp::server::ServerOptions;
@@ -98,6 +98,91 @@ fn existing_files_decide_for_unknown_clients() {
     }
 }
 
+/// Returns all links below `dir`, with their targets.
+fn links_below(dir: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut links = Vec::new();
+    for path in entries {
+        match fs::read_link(&path) {
+            Ok(target) => links.push((path, target)),
+            Err(_) if path.is_dir() => links.extend(links_below(&path)),
+            Err(_) => {}
+        }
+    }
+    links.sort();
+    links
+}
+
+/// A client whose usual order is known makes a link that exists, as scripts do that run twice. With the
+/// strings exchanged, the server could make another link, and must not.
+#[test]
+fn repeated_links_are_refused() {
+    use Sent::{Other, Usual};
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Sent {
+        Usual,
+        Other,
+    }
+    let cases = [
+        // The usual order: new links, the same links again, and others in their place.
+        (Usual, "v2", "{app}/new", true),
+        (Usual, "missing", "{app}/dangling", true),
+        (Usual, "file", "l1", true),
+        (Usual, "../app/v2", "{app}/new2", true),
+        (Usual, "{app}/v2", "l2", true),
+        (Usual, "user@host:1", "lock", true),
+        (Usual, "v2", "{app}/current", false),
+        (Usual, "v2", "{app}/current/", false),
+        (Usual, "missing", "{app}/current", false),
+        (Usual, "{app}/missing", "{app}/current", false),
+        (Usual, "{app}/v2", "{app}/current", false),
+        (Usual, "../app/v2", "{app}/current", false),
+        (Usual, "file", "l1", false),
+        (Usual, "missing", "l1", false),
+        (Usual, "user@host:2", "lock", false),
+        // A directory has the link's name.
+        (Usual, "v2", "{app}/v1", false),
+        // The other order, shown by an existing target.
+        (Other, "{app}/v2", "{app}/other", true),
+        (Other, "{app}/v2", "{app}/other", false),
+        (Other, "{app}/v2", "l3", true),
+        (Other, "file", "l4", true),
+        (Other, "inner", "d/l5", true),
+        (Other, "../file", "d/l6", true),
+        // No different from a link that is made again.
+        (Other, "{app}/current", "{app}/live", false),
+        (Other, "l1", "l7", false),
+        // Leads nowhere.
+        (Other, "file", "d/l8", false),
+    ];
+    for (client, usual) in [(UNKNOWN, LinkOrder::TargetFirst), (PHPSECLIB, LinkOrder::LinkFirst)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, app) = (dir.path().join("home"), dir.path().join("app"));
+        for path in [&home.join("d"), &app.join("v1"), &app.join("v2")] {
+            fs::create_dir_all(path).unwrap();
+        }
+        for path in ["file", "d/inner"] {
+            fs::write(home.join(path), b"").unwrap();
+        }
+        std::os::unix::fs::symlink("v1", app.join("current")).unwrap();
+        let mut peer = peer(&home, client);
+        for (sent, target, link, is_made) in cases {
+            let what = format!("{sent:?} {target} {link} of {client:?}");
+            let [target, link] = [target, link].map(|path| path.replace("{app}", &app.display().to_string()));
+            let order = if sent == Usual { usual } else { usual.reversed() };
+            let (first, second) = order.sort(target.as_bytes(), link.as_bytes());
+            let mut expected = links_below(dir.path());
+            if is_made {
+                expected.push((home.join(&link), PathBuf::from(&target)));
+                expected.sort();
+            }
+            let code = if is_made { StatusCode::OK } else { StatusCode::FAILURE };
+            assert_eq!(symlink(&mut peer, first, second), code, "{what}");
+            assert_eq!(links_below(dir.path()), expected, "{what}");
+        }
+    }
+}
+
 #[test]
 fn known_clients_keep_their_order() {
     // `ln -s missing existing` fails, although it could succeed with the strings exchanged.
@@ -122,7 +207,7 @@ fn known_clients_keep_their_order() {
 fn session(server: Option<&str>, extensions: &[(&str, &str)]) -> Session {
     let mut session = Session::new();
     session.start(&mut Vec::new());
-    session.set_server(server);
+    session.set_server(server, None);
     let mut version = Vec::new();
     ReplyWriter(&mut version).version(3, extensions.iter().copied());
     session.input(version.into());
@@ -162,7 +247,7 @@ fn the_offered_order_has_precedence() {
     for order in [LinkOrder::TargetFirst, LinkOrder::LinkFirst] {
         let mut session = session(node, &offer(order));
         assert_eq!(session.link_order(), Known::Always(order));
-        session.set_server(node);
+        session.set_server(node, None);
         assert_eq!(session.link_order(), Known::Always(order), "also when the name comes later");
     }
     let odd = [(extension::SYMLINK_ORDER, "sideways")];

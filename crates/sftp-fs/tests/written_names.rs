@@ -6,8 +6,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use lh_sftp::server::ServerOptions;
 use lh_sftp::{Attrs, OpenFlags, REPLACED, Request, StatusCode};
-use support::Peer;
+use lh_sftp_fs::LocalFs;
+use support::{Peer, Troubled};
 
 const MAKE: OpenFlags = OpenFlags(OpenFlags::WRITE.0 | OpenFlags::CREAT.0 | OpenFlags::TRUNC.0);
 const PART: &[u8] = b".f.0123456789ab.lhpart";
@@ -60,6 +62,64 @@ fn a_part_that_was_replaced_gets_no_final_name() {
             peer.ok(&rename);
             assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"again");
         }
+    }
+}
+
+/// Another user may rename any file of a directory, also one of the client's own.
+#[test]
+fn a_file_with_equal_attributes_is_not_the_part() {
+    for closed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut peer = Peer::new(dir.path());
+        let other = write(&mut peer, b"other", b"OF THE CLIENT");
+        peer.ok(&Request::Close { handle: &other });
+        let handle = write(&mut peer, PART, b"of the client");
+        if closed {
+            peer.ok(&Request::Close { handle: &handle });
+        }
+        fs::rename(dir.path().join("other"), at(dir.path(), PART)).unwrap();
+        let status = peer.status(&Request::PosixRename { old: PART, new: b"f" });
+        assert_eq!((status.code, status.message.as_str()), (StatusCode::FAILURE, REPLACED), "{closed}");
+        assert!(!dir.path().join("f").exists());
+    }
+    // A link whose target is as long.
+    let dir = tempfile::tempdir().unwrap();
+    let mut peer = Peer::new(dir.path());
+    peer.ok(&Request::Symlink { target: b"wanted", link: PART });
+    symlink("others", dir.path().join("other")).unwrap();
+    fs::rename(dir.path().join("other"), at(dir.path(), PART)).unwrap();
+    assert_eq!(peer.status(&Request::PosixRename { old: PART, new: b"f" }).message, REPLACED);
+}
+
+/// File systems in user space may give a file another inode number when it is renamed.
+#[test]
+fn attributes_count_where_inode_numbers_change() {
+    let rename = Request::PosixRename { old: PART, new: b"f" };
+    for closed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = LocalFs::new(dir.path());
+        let disk = Troubled { inner, at_most: 1 << 20, full_at: u64::MAX, renumbers: true };
+        let mut peer = Peer::with(Box::new(disk), ServerOptions::default());
+        let write_part = |peer: &mut Peer| {
+            let handle = write(peer, PART, b"of the client");
+            if closed {
+                peer.ok(&Request::Close { handle: &handle });
+            }
+        };
+        write_part(&mut peer);
+        peer.ok(&rename);
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"of the client");
+        write_part(&mut peer);
+        replace(dir.path(), PART);
+        assert_eq!(peer.status(&rename).message, REPLACED, "{closed}");
+        if !closed {
+            // The file that is open has no name any more.
+            write_part(&mut peer);
+            fs::write(dir.path().join("other"), b"OF THE CLIENT").unwrap();
+            fs::rename(dir.path().join("other"), at(dir.path(), PART)).unwrap();
+            assert_eq!(peer.status(&rename).message, REPLACED);
+        }
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"of the client");
     }
 }
 

@@ -16,5 +16,8 @@ pub use stdio::serve;
 /// Environment variable in which `lhsshd` passes the client's identification line to subsystem programs.
 pub const CLIENT_IDENTIFICATION: &str = "SSH_CLIENT_IDENTIFICATION";
 
+/// Environment variable in which `lhsshd` passes its own identification line to subsystem programs.
+pub const SERVER_IDENTIFICATION: &str = "SSH_SERVER_IDENTIFICATION";
+
 /// Exit status when the client breaks the SFTP protocol, as in sftp-server.
 pub const BAD_CLIENT: u8 = 11;

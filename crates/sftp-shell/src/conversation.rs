@@ -105,11 +105,11 @@ impl Conversation {
         }
     }
 
-    /// Tells the session which SSH server it talks to, by the server's identification line, as far as that is
-    /// known.
-    pub fn set_server(&mut self, identification: Option<&str>) {
+    /// Tells the session which SSH server it talks to, by the identification lines of the server and of this
+    /// end, as far as they are known.
+    pub fn set_server(&mut self, identification: Option<&str>, own: Option<&str>) {
         if let Stage::Hello(session) | Stage::Ready(session) = &mut self.stage {
-            session.set_server(identification);
+            session.set_server(identification, own);
         }
     }
 

@@ -84,6 +84,11 @@ pub trait FileSystem: Send {
     fn set_xattrs(&mut self, _path: &[u8], _wanted: u32, _xattrs: &Xattrs) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Returns true if the file at `path`, which must be on the device with this number, may get another
+    /// inode number while it is in use, as on file systems in user space. Follows no final symlink.
+    fn renumbers_files(&mut self, _path: &[u8], _device: u64) -> bool {
+        false
+    }
     /// Returns the limit of open files and directories, or 0 if it is unknown.
     fn max_open(&self) -> u64 {
         0

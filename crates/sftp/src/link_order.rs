@@ -3,8 +3,9 @@
 //! The draft (filexfer-02, section 6.10) puts the link first. OpenSSH's server has always read the target
 //! first, and its `PROTOCOL` (section 4.1) says so. Programs use one order, or the other, or choose by the
 //! peer's identification. Several send the draft's order to every server that is not called OpenSSH, and so
-//! to Longhaul's. [`PEERS`] lists how each program behaves towards Longhaul. The tests of the interop crate
-//! check the programs that are available.
+//! to Longhaul's. Some of them search the whole identification line, and `VersionAddendum` may put OpenSSH's
+//! name into Longhaul's. [`PEERS`] lists how each program behaves towards Longhaul. The tests of the interop
+//! crate check the programs that are available.
 
 use crate::Request;
 
@@ -77,20 +78,54 @@ impl Known {
         }
     }
 
-    /// Returns the order that a client with this identification (`SSH-2.0-…`) sends to a Longhaul server.
-    /// Without an identification, `lhsftp-server` runs below another program's `sshd`, mostly OpenSSH's. The
-    /// client then uses the order for that program. Guessing by the existing files would be wrong: it would
-    /// make a link when `ln -s missing existing` has to fail.
-    pub fn of_client(identification: Option<&str>) -> Self {
-        if identification.is_none() {
+    /// Returns the order that a client with the identification `client` (`SSH-2.0-…`) sends to a Longhaul
+    /// server with the identification `own`. Without `own`, the order for a server without `VersionAddendum`.
+    ///
+    /// Without `client`, `lhsftp-server` runs below another program's `sshd`, mostly OpenSSH's. The client
+    /// then uses the order for that program. Guessing by the existing files would be wrong: it would make a
+    /// link when `ln -s missing existing` has to fail.
+    pub fn of_client(client: Option<&str>, own: Option<&str>) -> Self {
+        if client.is_none() {
             return Self::Always(LinkOrder::TargetFirst);
         }
-        row(identification).and_then(|row| row.sends).unwrap_or(Self::UNKNOWN)
+        row(client).and_then(|row| row.sends).map_or(Self::UNKNOWN, |rule| rule.known(own))
     }
 
-    /// Returns the order that a server with this identification reads from a Longhaul client.
-    pub fn of_server(identification: Option<&str>) -> Self {
-        row(identification).and_then(|row| row.reads).unwrap_or(Self::UNKNOWN)
+    /// Returns the order that a server with the identification `server` reads from a Longhaul client with the
+    /// identification `own`. Without `own`, the order for a client without `VersionAddendum`.
+    pub fn of_server(server: Option<&str>, own: Option<&str>) -> Self {
+        row(server).and_then(|row| row.reads).map_or(Self::UNKNOWN, |rule| rule.known(own))
+    }
+}
+
+/// Rule by which a peer chooses its order towards Longhaul.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// The peer does not look at Longhaul's identification, or only at its beginning, which is always
+    /// `SSH-2.0-Longhaul_`.
+    Is(Known),
+    /// OpenSSH's order if Longhaul's identification contains one of these strings, otherwise the draft's.
+    IfNamed(&'static [&'static str]),
+    /// OpenSSH's order if Longhaul's identification contains `OpenSSH` and a version, otherwise the draft's.
+    IfOpenSshVersion,
+}
+
+impl Rule {
+    /// Returns the order towards this end, whose identification is `own`.
+    fn known(self, own: Option<&str>) -> Known {
+        let own = own.unwrap_or_default();
+        match self {
+            Self::Is(known) => known,
+            Self::IfNamed(names) if names.iter().any(|name| own.contains(name)) => OPENSSH,
+            Self::IfNamed(_) => DRAFT,
+            Self::IfOpenSshVersion => match own.split_once("OpenSSH").map(|(_, rest)| rest.as_bytes()) {
+                // `OpenSSH_9.2`; any character may stand before the version and in it.
+                Some([_, b'1'..=b'9', separator, b'0'..=b'9', ..]) if !separator.is_ascii_digit() => OPENSSH,
+                // Of other numbers, such as `OpenSSH_10.0`, some releases read a version, others do not.
+                Some([_, rest @ ..]) if rest.iter().take(3).any(u8::is_ascii_digit) => MOSTLY_DRAFT,
+                _ => DRAFT,
+            },
+        }
     }
 }
 
@@ -101,65 +136,72 @@ pub struct Peer {
     /// Beginning of the software version in its identification.
     pub software: &'static str,
     /// Order that it sends as a client. `None` if it makes no links, or is no client.
-    pub sends: Option<Known>,
+    pub sends: Option<Rule>,
     /// Order that it reads as a server. `None` if it is no server.
-    pub reads: Option<Known>,
+    pub reads: Option<Rule>,
 }
 
-const fn peer(software: &'static str, sends: Option<Known>, reads: Option<Known>) -> Peer {
+const fn peer(software: &'static str, sends: Option<Rule>, reads: Option<Rule>) -> Peer {
     Peer { software, sends, reads }
 }
 
-const OPENSSH: Option<Known> = Some(Known::Always(LinkOrder::TargetFirst));
-const DRAFT: Option<Known> = Some(Known::Always(LinkOrder::LinkFirst));
-const MOSTLY_OPENSSH: Option<Known> = Some(Known::Mostly(LinkOrder::TargetFirst));
-const MOSTLY_DRAFT: Option<Known> = Some(Known::Mostly(LinkOrder::LinkFirst));
+const OPENSSH: Known = Known::Always(LinkOrder::TargetFirst);
+const DRAFT: Known = Known::Always(LinkOrder::LinkFirst);
+const MOSTLY_OPENSSH: Known = Known::Mostly(LinkOrder::TargetFirst);
+const MOSTLY_DRAFT: Known = Known::Mostly(LinkOrder::LinkFirst);
+
+const ASYNCSSH: Option<Rule> = Some(Rule::IfNamed(&["OpenSSH", "paramiko"]));
+
+const fn is(known: Known) -> Option<Rule> {
+    Some(Rule::Is(known))
+}
 
 /// All known peers. Some clients send one order to every server (Twisted's, Ruby's net-sftp, sshj). With
 /// OpenSSH's server their callers have to swap the arguments, and not all do: the existing files show which.
 pub const PEERS: &[Peer] = &[
-    peer("OpenSSH_", OPENSSH, OPENSSH),
-    peer("Longhaul_", OPENSSH, OPENSSH),
+    peer("OpenSSH_", is(OPENSSH), is(OPENSSH)),
+    peer("Longhaul_", is(OPENSSH), is(OPENSSH)),
     // Node's ssh2 1.x: OpenSSH's order where the peer's identification begins with OpenSSH or dropbear, as
     // client and as server (`ssh2js1.17.0srv`).
-    peer("ssh2js", DRAFT, DRAFT),
+    peer("ssh2js", is(DRAFT), is(DRAFT)),
     // asyncssh: OpenSSH's order where the peer's identification contains OpenSSH or paramiko, in both roles.
-    peer("AsyncSSH_", DRAFT, DRAFT),
-    // libssh: `sftp_symlink` uses OpenSSH's order if the server is OpenSSH. Its server passes both strings to
+    peer("AsyncSSH_", ASYNCSSH, ASYNCSSH),
+    // libssh: `sftp_symlink` uses OpenSSH's order if the server's identification contains OpenSSH and a
+    // version. Its server passes both strings to
     // the program, the first one as the file's name. Its sample, and from 0.11 on its own handlers, make the
     // link at the first one.
-    peer("libssh_", DRAFT, MOSTLY_DRAFT),
+    peer("libssh_", Some(Rule::IfOpenSshVersion), is(MOSTLY_DRAFT)),
     // Older versions: `libssh-0.6.3`.
-    peer("libssh-", DRAFT, MOSTLY_DRAFT),
+    peer("libssh-", Some(Rule::IfOpenSshVersion), is(MOSTLY_DRAFT)),
     // russh-sftp: the draft's order with every peer. As a client it leaves the order to its callers (its
     // example gives the target first). Its server passes both strings to the program, the first one as the
     // link.
-    peer("russh_", MOSTLY_OPENSSH, MOSTLY_DRAFT),
+    peer("russh_", is(MOSTLY_OPENSSH), is(MOSTLY_DRAFT)),
     // phpseclib: OpenSSH's order where the peer's identification begins with SSH-2.0-OpenSSH. Early releases
     // of the 1.0 and 2.0 series always sent OpenSSH's order, and have the same identification as later ones.
-    peer("phpseclib_", MOSTLY_DRAFT, None),
+    peer("phpseclib_", is(MOSTLY_DRAFT), None),
     // WinSCP: OpenSSH's order where the server is OpenSSH, or where the user has set it so for the session.
-    peer("WinSCP_", MOSTLY_DRAFT, None),
+    peer("WinSCP_", is(MOSTLY_DRAFT), None),
     // Paramiko reads and writes OpenSSH's order with every peer. So do the peers in the next rows.
-    peer("paramiko_", OPENSSH, OPENSSH),
+    peer("paramiko_", is(OPENSSH), is(OPENSSH)),
     // golang.org/x/crypto/ssh with pkg/sftp, rclone among them.
-    peer("Go", OPENSSH, MOSTLY_OPENSSH),
-    peer("SFTPGo_", OPENSSH, OPENSSH),
-    peer("JSCH", OPENSSH, None),
+    peer("Go", is(OPENSSH), is(MOSTLY_OPENSSH)),
+    peer("SFTPGo_", is(OPENSSH), is(OPENSSH)),
+    peer("JSCH", is(OPENSSH), None),
     // SSH.NET writes the existing path first.
-    peer("Renci.SshNet.SshClient.", OPENSSH, None),
+    peer("Renci.SshNet.SshClient.", is(OPENSSH), None),
     // libssh2 writes both strings in the caller's order; curl's `symlink` and `ln` commands give the target
     // first.
-    peer("libssh2_", MOSTLY_OPENSSH, None),
+    peer("libssh2_", is(MOSTLY_OPENSSH), None),
     // Apache MINA's server (before version 2: `SSHD-CORE-…`).
-    peer("APACHE-SSHD-", MOSTLY_OPENSSH, OPENSSH),
-    peer("SSHD-CORE-", MOSTLY_OPENSSH, OPENSSH),
+    peer("APACHE-SSHD-", is(MOSTLY_OPENSSH), is(OPENSSH)),
+    peer("SSHD-CORE-", is(MOSTLY_OPENSSH), is(OPENSSH)),
     // Twisted Conch: the draft's order with every peer.
-    peer("Twisted", MOSTLY_OPENSSH, DRAFT),
+    peer("Twisted", is(MOSTLY_OPENSSH), is(DRAFT)),
     // Erlang/OTP: the draft's order with every peer.
-    peer("Erlang/", MOSTLY_OPENSSH, DRAFT),
+    peer("Erlang/", is(MOSTLY_OPENSSH), is(DRAFT)),
     // ProFTPD's mod_sftp reads OpenSSH's order.
-    peer("mod_sftp", None, OPENSSH),
+    peer("mod_sftp", None, is(OPENSSH)),
 ];
 
 /// Returns the row of the peer with this identification line.
@@ -182,11 +224,11 @@ mod tests {
     use super::*;
 
     fn client(software: &str) -> Known {
-        Known::of_client(Some(&format!("SSH-2.0-{software}")))
+        Known::of_client(Some(&format!("SSH-2.0-{software}")), Some("SSH-2.0-Longhaul_0.2.0"))
     }
 
     fn server(software: &str) -> Known {
-        Known::of_server(Some(&format!("SSH-2.0-{software}")))
+        Known::of_server(Some(&format!("SSH-2.0-{software}")), Some("SSH-2.0-Longhaul_0.2.0"))
     }
 
     /// Identifications from packet captures or sources, and their order in each role.
@@ -238,14 +280,50 @@ mod tests {
 
     #[test]
     fn odd_identifications_are_unknown() {
-        assert_eq!(Known::of_client(None), Known::Always(LinkOrder::TargetFirst));
+        assert_eq!(Known::of_client(None, None), Known::Always(LinkOrder::TargetFirst));
         for odd in
             [Some(""), Some("SSH-2.0"), Some("SSH-2.0-"), Some("OpenSSH_9.2"), Some("SSH-2.0-xOpenSSH_")]
         {
-            assert_eq!(Known::of_client(odd), Known::UNKNOWN, "{odd:?}");
-            assert_eq!(Known::of_server(odd), Known::UNKNOWN, "{odd:?}");
+            assert_eq!(Known::of_client(odd, None), Known::UNKNOWN, "{odd:?}");
+            assert_eq!(Known::of_server(odd, None), Known::UNKNOWN, "{odd:?}");
         }
-        assert_eq!(Known::of_client(Some("SSH-1.99-OpenSSH_3.0")), Known::Always(LinkOrder::TargetFirst));
+        assert_eq!(
+            Known::of_client(Some("SSH-1.99-OpenSSH_3.0"), None),
+            Known::Always(LinkOrder::TargetFirst)
+        );
+    }
+
+    #[test]
+    fn names_in_the_own_identification_decide_for_those_who_look() {
+        for (comment, asyncssh, libssh) in [
+            ("", DRAFT, DRAFT),
+            (" Site 7 of our company", DRAFT, DRAFT),
+            (" OpenSSH_9.2-compatible", OPENSSH, OPENSSH),
+            (" like OpenSSH-8.4p1", OPENSSH, OPENSSH),
+            (" paramiko_3.1", OPENSSH, DRAFT),
+            (" openssh_9.2", DRAFT, DRAFT),
+            (" OpenSSH", OPENSSH, DRAFT),
+            (" OpenSSH_9", OPENSSH, MOSTLY_DRAFT),
+            (" OpenSSH compatible since 2026", OPENSSH, DRAFT),
+            (" OpenSSH_for_Windows_9.5", OPENSSH, DRAFT),
+            (" OpenSSH_10.0", OPENSSH, MOSTLY_DRAFT),
+            (" OpenSSH, 9.2", OPENSSH, MOSTLY_DRAFT),
+            (" OpenSSH_0.1", OPENSSH, MOSTLY_DRAFT),
+        ] {
+            let own = format!("SSH-2.0-Longhaul_0.2.0{comment}");
+            let sends = |software: &str| Known::of_client(Some(&format!("SSH-2.0-{software}")), Some(&own));
+            let reads = |software: &str| Known::of_server(Some(&format!("SSH-2.0-{software}")), Some(&own));
+            assert_eq!(sends("AsyncSSH_2.10.1"), asyncssh, "{own}");
+            assert_eq!(reads("AsyncSSH_2.10.1"), asyncssh, "{own}");
+            assert_eq!(sends("libssh_0.10.6"), libssh, "{own}");
+            assert_eq!(sends("libssh-0.6.3"), libssh, "{own}");
+            // They look at the beginning of the line, or not at all.
+            assert_eq!(reads("libssh_0.10.6"), MOSTLY_DRAFT, "{own}");
+            assert_eq!(sends("ssh2js1.17.0"), DRAFT, "{own}");
+            assert_eq!(sends("phpseclib_3.0 (openssl, gmp)"), MOSTLY_DRAFT, "{own}");
+            assert_eq!(sends("OpenSSH_9.2p1"), OPENSSH, "{own}");
+            assert_eq!(sends("SSHJ_0.38.0"), Known::UNKNOWN, "{own}");
+        }
     }
 
     #[test]

@@ -126,16 +126,16 @@ impl Session {
         }
     }
 
-    /// Sets the server's identification line (`SSH-2.0-…`), if it is known. Announcements in the server's
-    /// VERSION have precedence.
-    pub fn set_server(&mut self, identification: Option<&str>) {
+    /// Sets the identification lines (`SSH-2.0-…`) of the server and of the SSH client that made the
+    /// connection, as far as they are known. Announcements in the server's VERSION have precedence.
+    pub fn set_server(&mut self, identification: Option<&str>, own: Option<&str>) {
         let is_one = |line: &str| TAKE_MANY_REQUESTS.iter().any(|start| line.starts_with(start));
         self.takes_many = identification.map(is_one);
         self.stops_at_full_window = identification.is_some_and(|line| line.starts_with(STOPS_AT_FULL_WINDOW));
         self.links = match self.order_offered() {
             Some(order) => Known::Always(order),
             None if self.is_run_by_another_program() => Known::UNKNOWN,
-            None => Known::of_server(identification),
+            None => Known::of_server(identification, own),
         };
     }
 

@@ -267,10 +267,10 @@ fn identification_counts_only_for_the_sftp_server_itself() {
         ("SSH-2.0-Twisted", &[], Known::Always(LinkOrder::LinkFirst)),
     ] {
         let mut after = greeted(extensions);
-        after.set_server(Some(server));
+        after.set_server(Some(server), None);
         assert_eq!(after.link_order(), order, "{server} {extensions:?}");
         let mut before = Session::new();
-        before.set_server(Some(server));
+        before.set_server(Some(server), None);
         greet(&mut before, extensions);
         assert_eq!(before.link_order(), order, "{server} {extensions:?}");
     }
@@ -285,7 +285,7 @@ fn old_node_servers_stop_at_a_full_window() {
         (None, false),
     ] {
         let mut session = Session::new();
-        session.set_server(server);
+        session.set_server(server, None);
         assert_eq!(session.stops_at_full_window(), stops, "{server:?}");
     }
 }

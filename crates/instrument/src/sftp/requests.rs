@@ -131,7 +131,7 @@ pub(super) struct Requests {
 impl Requests {
     pub(super) fn new(server: Option<&str>, deadlines: Deadlines) -> Self {
         let mut session = Session::new();
-        session.set_server(server);
+        session.set_server(server, None);
         let at_a_time = if session.takes_many_requests() { MANY_AT_A_TIME } else { FEW_AT_A_TIME };
         let mut out = Vec::new();
         session.start(&mut out);

@@ -103,7 +103,7 @@ impl Peer {
     pub(crate) fn of_client(fs: Box<dyn FileSystem>, options: ServerOptions, client: Option<&str>) -> Self {
         let log = Log::default();
         let mut server = Server::new(fs, Box::new(SystemFiles::new()), Box::new(log.clone()), options);
-        server.set_client(client);
+        server.set_client(client, None);
         let window = Window::new(usize::MAX >> 1, 32 * 1024);
         let mut peer = Self { server, session: Session::new(), window, log, consumed: 0, given: 0 };
         let mut init = Vec::new();
@@ -199,6 +199,8 @@ pub(crate) struct Troubled {
     pub(crate) at_most: usize,
     /// Writes beyond this offset find no space.
     pub(crate) full_at: u64,
+    /// Paths have other inode numbers than open files.
+    pub(crate) renumbers: bool,
 }
 
 struct TroubledFile {
@@ -254,7 +256,15 @@ impl FileSystem for Troubled {
         self.inner.open_dir(path)
     }
     fn attrs(&mut self, path: &[u8], follow: bool) -> io::Result<Attrs> {
-        self.inner.attrs(path, follow)
+        let mut attrs = self.inner.attrs(path, follow)?;
+        if let (true, Some(inode)) = (self.renumbers, &mut attrs.inode) {
+            inode.number = !inode.number;
+        }
+        Ok(attrs)
+    }
+    fn renumbers_files(&mut self, path: &[u8], device: u64) -> bool {
+        let inode = self.inner.attrs(path, false).ok().and_then(|attrs| attrs.inode);
+        self.renumbers && inode.is_some_and(|inode| inode.device == device)
     }
     fn set_attrs(&mut self, path: &[u8], attrs: &Attrs, follow: bool) -> io::Result<()> {
         self.inner.set_attrs(path, attrs, follow)

@@ -126,9 +126,10 @@ impl Server {
         }
     }
 
-    /// Sets the client's identification line (`SSH-2.0-…`), if it is known. Call this before the first input.
-    pub fn set_client(&mut self, identification: Option<&str>) {
-        self.links = Known::of_client(identification);
+    /// Sets the identification lines (`SSH-2.0-…`) of the client and of the SSH server it talks to, as far as
+    /// they are known. Call this before the first input.
+    pub fn set_client(&mut self, client: Option<&str>, own: Option<&str>) {
+        self.links = Known::of_client(client, own);
     }
 
     /// Takes bytes of the request stream, in pieces of any size. They are processed in [`Server::poll`].

@@ -22,23 +22,35 @@ impl Server {
         self.reply_change(id, Operation::new("symlink", link).and(target), &outcome);
     }
 
-    /// Returns the order that fits the existing files: the link's name must be free, and its target mostly
-    /// exists. Returns `usual` if the files fit both orders or none.
+    /// Returns the order that fits the existing files. Returns `usual` unless they show the other one: where
+    /// OpenSSH would fail, a link that the client did not ask for is worse than an error.
     fn likely_order(&mut self, usual: LinkOrder, first: &[u8], second: &[u8]) -> LinkOrder {
-        match (self.can_link(second), self.can_link(first)) {
-            (true, false) => LinkOrder::TargetFirst,
-            (false, true) => LinkOrder::LinkFirst,
-            (false, false) => usual,
-            (true, true) => match (self.leads_to(second, first), self.leads_to(first, second)) {
-                (true, false) => LinkOrder::TargetFirst,
-                (false, true) => LinkOrder::LinkFirst,
-                (true, true) | (false, false) => usual,
-            },
-        }
+        let (target, link) = usual.sort(first, second);
+        // In the other order, `link` is the target and `target` is the link.
+        let is_shown = match (self.found(link), self.found(target)) {
+            // With nothing at `link`, the usual order makes a link; with a file there, it fails. The other
+            // order is right only if its link leads to a file and the usual one does not.
+            (Found::Nothing | Found::Other, Found::Nothing) => {
+                self.leads_to(target, link) && !self.leads_to(link, target)
+            }
+            // The client makes a link again that it has made before, as scripts do that run twice; the usual
+            // order makes a link to a file; both orders fail.
+            (Found::Link, Found::Nothing)
+            | (Found::Nothing, Found::Link | Found::Other)
+            | (Found::Link | Found::Other, Found::Link | Found::Other) => false,
+        };
+        if is_shown { usual.reversed() } else { usual }
     }
 
-    fn can_link(&mut self, link: &[u8]) -> bool {
-        self.fs.attrs(link, false).is_err()
+    /// Returns the type of file at `path`, which may be the name of a new link.
+    fn found(&mut self, path: &[u8]) -> Found {
+        // With slashes at the end, the file system follows a link.
+        let (directory, name) = directory_and_name(path);
+        match self.fs.attrs(&[directory, name].concat(), false) {
+            Ok(attrs) if attrs.is_symlink() => Found::Link,
+            Ok(_) => Found::Other,
+            Err(_) => Found::Nothing,
+        }
     }
 
     /// Returns true if a link with this name and target would lead to an existing file.
@@ -50,4 +62,13 @@ impl Server {
         path.extend_from_slice(target);
         self.fs.attrs(&path, false).is_ok()
     }
+}
+
+/// What the file system has at a path.
+enum Found {
+    Nothing,
+    /// A symbolic link.
+    Link,
+    /// A file of another type.
+    Other,
 }

@@ -31,10 +31,13 @@ impl Written {
     /// Fails if `name` refers to a file that another user put there.
     pub(super) fn expect_at(&self, fs: &mut dyn FileSystem, name: &[u8]) -> io::Result<()> {
         let named = fs.attrs(name, false)?;
-        // Under any other name a program of the same user may have replaced the file, as editors do.
-        let same = is_same(&self.attrs, &named)
-            || if self.is_part { is_alike(&self.attrs, &named) } else { self.attrs.ids == named.ids };
-        if same { Ok(()) } else { Err(refused(REPLACED)) }
+        let is_expected = is_same(&self.attrs, &named)
+            || match self.is_part {
+                true => is_renumbered(fs, &self.attrs, name, &named),
+                // A program of the same user may have replaced the file, as editors do.
+                false => self.attrs.ids == named.ids,
+            };
+        if is_expected { Ok(()) } else { Err(refused(REPLACED)) }
     }
 }
 
@@ -44,12 +47,16 @@ pub(super) fn is_same(one: &Attrs, other: &Attrs) -> bool {
     identity(one).is_some() && identity(one) == identity(other)
 }
 
-/// Returns true if the attributes differ at most in the inode number, which file systems in user space may
-/// change on a rename.
-fn is_alike(one: &Attrs, other: &Attrs) -> bool {
-    let device = |attrs: &Attrs| attrs.inode.map(|inode| inode.device);
-    device(one) == device(other)
-        && (one.permissions, one.ids, one.size) == (other.permissions, other.ids, other.size)
+/// Returns true if the file with the attributes `known` may have the name `name` under another inode number:
+/// its file system changes such numbers, and the other attributes are equal. Elsewhere equal attributes prove
+/// nothing: another user may rename any file of the directory, also one of the client's of equal size.
+fn is_renumbered(fs: &mut dyn FileSystem, known: &Attrs, name: &[u8], named: &Attrs) -> bool {
+    let (Some(before), Some(now)) = (known.inode, named.inode) else { return false };
+    before.device == now.device
+        && (known.permissions, known.ids, known.size) == (named.permissions, named.ids, named.size)
+        // A file without names has lost this one, unless its file system counts no links.
+        && (before.links > 0 || now.links == 0)
+        && fs.renumbers_files(name, before.device)
 }
 
 /// Renames the open file `file` from `old` to `new`. `attrs` are attributes that it had at an earlier time.
@@ -60,9 +67,9 @@ pub(super) fn rename_open(
     old: &[u8],
     new: &[u8],
 ) -> io::Result<()> {
-    let mut expect_at = |fs: &mut dyn FileSystem, name| {
+    let mut expect_at = |fs: &mut dyn FileSystem, name: &[u8]| {
         let named = fs.attrs(name, false)?;
-        if is_same(attrs, &named) || is_alike(&file.attrs()?, &named) {
+        if is_same(attrs, &named) || is_renumbered(fs, &file.attrs()?, name, &named) {
             Ok(())
         } else {
             Err(refused(REPLACED))

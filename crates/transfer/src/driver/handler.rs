@@ -285,7 +285,8 @@ impl ChannelHandler for JobHandler {
             // The caller has asked for the subsystem before; its answer need not be waited for.
             ChannelEvent::Opened { .. } => {
                 let server = cx.peer_identification().map(str::to_owned);
-                self.job.lock().engine.set_server(self.side, server.as_deref());
+                let own = cx.own_identification();
+                self.job.lock().engine.set_server(self.side, server.as_deref(), &own);
                 self.opened(cx.id(), cx.is_promised());
                 self.run(cx);
             }

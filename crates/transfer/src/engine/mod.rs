@@ -107,10 +107,10 @@ impl Engine {
     }
 
     /// Tells the end `side` which SSH server it talks to, by the server's identification line, as far as that
-    /// is known.
-    pub fn set_server(&mut self, side: Side, identification: Option<&str>) {
+    /// is known. `own` is the line that the server has got.
+    pub fn set_server(&mut self, side: Side, identification: Option<&str>, own: &str) {
         if let Some(remote) = self.parts.ends.remote(side) {
-            remote.set_server(identification);
+            remote.set_server(identification, own);
         }
     }
 

@@ -168,9 +168,9 @@ impl Remote {
         *self = Self { listed, ..Self::with_session(session) };
     }
 
-    /// Tells the session the server's identification line.
-    pub(crate) fn set_server(&mut self, identification: Option<&str>) {
-        self.session.set_server(identification);
+    /// Tells the session the identification lines of the server and of this end.
+    pub(crate) fn set_server(&mut self, identification: Option<&str>, own: &str) {
+        self.session.set_server(identification, Some(own));
     }
 
     /// Bytes of requests that could not be sent yet.

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use lh_sftp_server::CLIENT_IDENTIFICATION;
+use lh_sftp_server::{CLIENT_IDENTIFICATION, SERVER_IDENTIFICATION};
 use lh_sys::pty::Pty;
 use lh_sys::spawn::Program;
 
@@ -36,15 +36,15 @@ pub(super) struct Requested<'a> {
     pub(super) terminal: Option<Terminal>,
 }
 
-/// Runs the decided program. `files` collects the files that it transfers, for the log. `client` is the
-/// client's identification line, for programs that need it.
+/// Runs the decided program. `files` collects the files that it transfers, for the log.
+/// `identifications` are the client's identification line and our own, for programs that need them.
 pub(super) fn run(
     shared: &Shared,
     decision: &Decision,
     wanted: &RequestedProgram,
     user_file: &UserFile,
     files: Option<&Files>,
-    client: Option<String>,
+    identifications: Option<[String; 2]>,
     requested: Requested<'_>,
 ) -> io::Result<Process> {
     let Plan::Program { path, arg0, args, .. } = &decision.plan else {
@@ -70,8 +70,9 @@ pub(super) fn run(
     });
     let mut variables = environment.into_variables();
     let told = files.map(Files::for_command).transpose()?;
-    if let Some(client) = client {
+    if let Some([client, own]) = identifications {
         variables.push((CLIENT_IDENTIFICATION.into(), client.into()));
+        variables.push((SERVER_IDENTIFICATION.into(), own.into()));
     }
     if let Some((_, (name, value))) = &told {
         variables.push((name.into(), value.into()));

@@ -81,7 +81,8 @@ impl SessionChannel {
             Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
             {
                 Ok(arguments) => {
-                    let sftp = Sftp::new(&arguments, Rc::clone(&shared), cx.peer_identification());
+                    let own = cx.own_identification();
+                    let sftp = Sftp::new(&arguments, Rc::clone(&shared), cx.peer_identification(), &own);
                     self.state = State::Sftp(Box::new(sftp));
                     self.listed.start(wanted, &self.shared);
                     answer(cx, true);
@@ -102,9 +103,13 @@ impl SessionChannel {
                     _ => decision.what.clone().into_bytes(),
                 };
                 let files = if shared.accounts { Files::of(&command) } else { None };
-                // For subsystem servers: they may need the client's name to work around its bugs.
-                let client = match wanted {
-                    RequestedProgram::Subsystem(_) => cx.peer_identification().map(str::to_owned),
+                // For subsystem servers: they may need the client's name to work around its bugs, and the
+                // name that the client has seen.
+                let lines = match (wanted, cx.peer_identification()) {
+                    (RequestedProgram::Subsystem(_), Some(client)) => {
+                        let client = client.to_owned();
+                        Some([client, cx.own_identification()])
+                    }
                     _ => None,
                 };
                 let user_file = match shared.user_environment() {
@@ -121,8 +126,7 @@ impl SessionChannel {
                     terminal: self.terminal.take(),
                 };
                 let line = requested.terminal.as_ref().and_then(Terminal::line);
-                match program::run(&shared, &decision, wanted, &user_file, files.as_ref(), client, requested)
-                {
+                match program::run(&shared, &decision, wanted, &user_file, files.as_ref(), lines, requested) {
                     Ok(mut process) => {
                         self.line = line;
                         answer(cx, true);

@@ -94,7 +94,8 @@ struct Pace {
 }
 
 impl Sftp {
-    pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>, client: Option<&str>) -> Self {
+    /// `client` and `own` are the identification lines of both ends of the connection.
+    pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>, client: Option<&str>, own: &str) -> Self {
         let (user, log) = (shared.user.clone(), shared.requests_log.clone());
         let address = shown_ip(shared.client.peer.get()).to_string();
         let to = (!arguments.stderr).then(|| log.of_its_own("internal-sftp", arguments.facility));
@@ -102,7 +103,7 @@ impl Sftp {
         let start = arguments.start_in(&directory);
         let (reporter, recorder) = Reporter::new(Rc::clone(&shared), arguments.log_level, to, start.clone());
         let mut server = arguments.server(&user, address, directory, recorder);
-        server.set_client(client);
+        server.set_client(client, Some(own));
         let hook = UploadHook::new(&shared, start, reporter.notes());
         let stop_hook = hook.map(|hook| {
             let stop = hook.stop();
