@@ -1,92 +1,21 @@
 //! Runs the commands of the documentation's pages as they are written.
 //!
-//! Each code block marked `sh runnable` is run by `sh -eu`, all blocks of a page in order, in one directory
-//! with the files that the pages mention (`results`, `big.h5`). `server`, `gateway` and `inside` are a host
-//! in the clients' configuration, `/data` a directory of the test, `/scratch` the one with the files, and
-//! port 2222 a free port. A block with `needs=PROGRAM` is skipped, with a message, where the program is not
-//! installed; `needs=sbatch` means a Slurm cluster, which is started for the block.
-//!
-//! Shown output must be true: a comment `# says "TEXT"` promises TEXT, and a block marked `text shown` has
-//! what the block of commands before it prints to standard output. There a line `...` stands for any lines,
-//! and `…` in a line for any text.
+//! Each [block](lh_interop::pages) is run by `sh -eu`, all blocks of a page in order, in one directory with
+//! the files that the pages mention (`results`, `big.h5`). `server`, `gateway` and `inside` are a host in the
+//! clients' configuration, `/data` a directory of the test, and `/scratch` the one with the files. A block
+//! with `needs=PROGRAM` is skipped, with a message, where the program is not installed; `needs=sbatch` means
+//! a Slurm cluster, which is started for the block. Pages for a new machine are in `doc_first_steps.rs`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use lh_interop::pages::{Block, blocks};
 use lh_interop::recipe::{RECIPE, Recipe};
-use lh_interop::tunnel::free_port;
 use lh_interop::{
     Lab, Lhsshd, assert_same_tree, bin_dir, eventually, find, is_root, make_blob, me, our, skip,
 };
-
-/// A code block: the program it needs, its first line's number, its commands, and the output that the page
-/// shows.
-struct Block {
-    needs: Option<String>,
-    line: usize,
-    commands: String,
-    shown: Option<String>,
-}
-
-impl Block {
-    /// Returns what the page promises and the commands did not print.
-    fn unkept(&self, out: &str, err: &str) -> Vec<String> {
-        let said = self.commands.lines().filter_map(|line| line.split_once("# says \"")?.1.split('"').next());
-        let mut unkept: Vec<_> =
-            said.filter(|text| !out.contains(text) && !err.contains(text)).map(str::to_owned).collect();
-        if let Some(shown) = self.shown.as_ref().filter(|shown| !lines_fit(&lines(shown), &lines(out))) {
-            unkept.push(shown.clone());
-        }
-        unkept
-    }
-}
-
-/// Returns the lines without spaces at their ends.
-fn lines(text: &str) -> Vec<&str> {
-    text.trim_end().lines().map(str::trim_end).collect()
-}
-
-/// Returns whether the printed lines are the shown ones, of which `...` stands for any.
-fn lines_fit(shown: &[&str], printed: &[&str]) -> bool {
-    match (shown, printed) {
-        ([], _) => printed.is_empty(),
-        (["...", rest @ ..], _) => (0..=printed.len()).any(|skipped| lines_fit(rest, &printed[skipped..])),
-        ([shown, rest @ ..], [line, others @ ..]) => line_fits(shown, line) && lines_fit(rest, others),
-        (_, []) => false,
-    }
-}
-
-/// Returns whether a printed line is the shown one, in which `…` stands for any text.
-fn line_fits(shown: &str, printed: &str) -> bool {
-    match shown.split_once('…') {
-        None => shown == printed,
-        Some((start, rest)) => printed.strip_prefix(start).is_some_and(|left| {
-            (0..=left.len()).any(|at| left.is_char_boundary(at) && line_fits(rest, &left[at..]))
-        }),
-    }
-}
-
-fn blocks(page: &str) -> Vec<Block> {
-    let mut found = Vec::new();
-    let mut lines = page.lines().enumerate();
-    while let Some((at, line)) = lines.next() {
-        if line == "```text shown" {
-            let body: Vec<_> =
-                lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
-            let block: &mut Block = found.last_mut().expect("commands stand before their output");
-            assert!(block.shown.replace(body.join("\n")).is_none(), "line {}: shown twice", at + 1);
-            continue;
-        }
-        let Some(words) = line.strip_prefix("```sh runnable") else { continue };
-        let needs = words.trim().strip_prefix("needs=").map(str::to_owned);
-        let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
-        let commands = body.collect::<Vec<_>>().join("\n");
-        found.push(Block { needs, line: at + 1, commands, shown: None });
-    }
-    found
-}
 
 /// Writes a wrapper that runs our program with the lab's configuration, as if it were the user's own.
 fn wrap(lab: &Lab, name: &str) {
@@ -100,7 +29,7 @@ fn write_program(lab: &Lab, name: &str, text: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn prepare(lab: &Lab, server: &Lhsshd, free: u16) {
+fn prepare(lab: &Lab, server: &Lhsshd) {
     for directory in ["bin", "work/results/raw", "data"] {
         fs::create_dir_all(lab.path(directory)).unwrap();
     }
@@ -127,29 +56,15 @@ fn prepare(lab: &Lab, server: &Lhsshd, free: u16) {
         server.port_arg()
     );
     lab.write("config", &hosts);
-    // The server that the page starts would read the real account's file; a wrapper names the lab's.
-    let lines = format!(
-        "#!/bin/sh\nexec {} \"$@\" -o AuthorizedKeysFile={} -o StrictModes=no\n",
-        our("lhsshd").display(),
-        lab.arg("authorized_keys")
-    );
-    let path = lab.path("bin/lhsshd");
-    fs::write(&path, lines).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(free != server.port);
 }
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// A page's commands with the paths and ports of the test.
-fn placed(lab: &Lab, commands: &str, free: u16) -> String {
-    commands
-        .replace("/data", &lab.arg("data"))
-        .replace("/scratch", &lab.arg("work"))
-        .replace("2222", &free.to_string())
-        .replace("localhost:", "127.0.0.1:")
+/// A page's commands with the paths of the test.
+fn placed(lab: &Lab, commands: &str) -> String {
+    commands.replace("/data", &lab.arg("data")).replace("/scratch", &lab.arg("work"))
 }
 
 /// Why a block that needs this program cannot be run here.
@@ -168,8 +83,7 @@ fn run_page(name: &str) {
     let page = fs::read_to_string(root().join(name)).unwrap();
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
-    let free = free_port();
-    prepare(&lab, &server, free);
+    prepare(&lab, &server);
     let path = format!("{}:{}:{}", lab.arg("bin"), bin_dir().display(), std::env::var("PATH").unwrap());
     let all = blocks(&page);
     assert!(!all.is_empty(), "{name} has no commands that can be run");
@@ -179,7 +93,7 @@ fn run_page(name: &str) {
             skip(&format!("{name}:{line}"), &why);
             continue;
         }
-        let commands = placed(&lab, commands, free);
+        let commands = placed(&lab, commands);
         let mut shell = Command::new("timeout");
         shell.args(["-k", "5", "600"]);
         if needs.as_deref() == Some("sbatch") {
@@ -189,26 +103,12 @@ fn run_page(name: &str) {
         shell.current_dir(lab.path("work")).env("HOME", lab.path("home")).env("PATH", &path);
         shell.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME");
         let ran = shell.output().unwrap();
-        // Stops a server that the page started but did not stop.
-        if let Ok(pid) = fs::read_to_string(lab.path("home/longhaul.pid")) {
-            let _ = Command::new("kill").arg(pid.trim()).status();
-        }
         let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
         assert!(ran.status.success(), "{name}:{line}: {}\n{commands}\n{out}{err}", ran.status);
         println!("{name}:{line}:\n{out}{err}");
         let unkept = block.unkept(&out.replace(&lab.arg("data"), "/data"), &err);
         assert!(unkept.is_empty(), "{name}:{line}: the page shows {unkept:#?}\nprinted:\n{out}{err}");
     }
-}
-
-#[test]
-fn the_readme_can_be_followed() {
-    run_page("README.md");
-}
-
-#[test]
-fn the_quick_start_can_be_followed() {
-    run_page("docs/quick-start.md");
 }
 
 #[test]
@@ -240,9 +140,8 @@ fn the_job_of_kubernetes_copies_the_tree() {
     let command = list.strip_suffix(']').unwrap().replace(',', " ");
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
-    let free = free_port();
-    prepare(&lab, &server, free);
-    let command = placed(&lab, &format!("exec lhscp{command}"), free);
+    prepare(&lab, &server);
+    let command = placed(&lab, &format!("exec lhscp{command}"));
     let path = format!("{}:{}:{}", lab.arg("bin"), bin_dir().display(), std::env::var("PATH").unwrap());
     for index in 0..8 {
         let mut pod = Command::new("/bin/sh");
@@ -252,11 +151,6 @@ fn the_job_of_kubernetes_copies_the_tree() {
         assert!(ran.status.success(), "{index}: {}", String::from_utf8_lossy(&ran.stderr));
     }
     assert_same_tree(&lab.path("work/results"), &lab.path("data/results"));
-}
-
-#[test]
-fn the_page_about_the_server_can_be_followed() {
-    run_page("docs/server.md");
 }
 
 #[test]
@@ -295,7 +189,7 @@ fn lines_of_the_transfer_log_are_as_the_page_shows_them() {
     let lab = Lab::new();
     let log = lab.arg("transfers");
     let server = Lhsshd::start(&lab, &format!("TransferLog {log}\nTransferLogOperations yes\n"));
-    prepare(&lab, &server, free_port());
+    prepare(&lab, &server);
     lab.write("data/a", "text");
     let commands =
         "lhssh server 'uname -a' >/dev/null; echo 'rename /data/a /data/b' | lhsftp -q -b - server";
@@ -324,7 +218,7 @@ fn lines_of_a_manifest_are_as_the_page_shows_them() {
     }
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
-    prepare(&lab, &server, free_port());
+    prepare(&lab, &server);
     let commands = "ln -s run1.csv results/latest; rm -r results/raw results/x.tmp
         lhscp -r --links --manifest-out manifest results server:/data/";
     let path = format!("{}:{}", lab.arg("bin"), std::env::var("PATH").unwrap());
@@ -358,26 +252,4 @@ rm $(ldconfig -p | awk '/libpam.so.0 / {print $NF}')
     for line in indented(&page, "UsePAM: ") {
         assert!(seen.contains(line), "{line}\n{seen}");
     }
-}
-
-#[test]
-fn blocks_end_where_their_fences_do() {
-    let page = "a\n```sh runnable needs=jq\none\ntwo\n```\n```sh\nnot\n```\n```sh runnable\nthree\n```\n";
-    let found = blocks(page);
-    let seen: Vec<_> = found.iter().map(|b| (b.needs.as_deref(), b.line, b.commands.as_str())).collect();
-    assert_eq!(seen, [(Some("jq"), 2, "one\ntwo"), (None, 9, "three")]);
-}
-
-#[test]
-fn shown_output_is_compared() {
-    let page =
-        "```sh runnable\na   # says \"4 files\"\nb\n```\nprints\n```text shown\nx … z\n...\nend\n```\n";
-    let block = blocks(page).remove(0);
-    for out in ["x y z\nend\n", "x  z\n1\n2\nend \n"] {
-        assert!(block.unkept(out, "has 4 files\n").is_empty(), "{out}");
-    }
-    for out in ["", "x y z\n", "x y\nend\n", "x y z\nend\nmore\n"] {
-        assert_eq!(block.unkept(out, "4 files\n"), ["x … z\n...\nend"], "{out}");
-    }
-    assert_eq!(block.unkept("x y z\nend\n", ""), ["4 files"]);
 }

@@ -156,3 +156,33 @@ fn no_connection_is_255() {
     lab.write("known_hosts", "");
     assert_eq!(ended(&lab, server.port, &["blob", &target]), none, "the host key");
 }
+
+/// Values that make no sense, for which scp ends with 255.
+///
+/// Covers: lhscp -P; lhscp -X; lhscp -1
+#[test]
+fn a_bad_port_or_sftp_option_is_255() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 10);
+    let target = remote(&lab, "copy");
+    for flags in [&["-P", "x"][..], &["-P", "0"], &["-X", "x"], &["-X", "buffer=x"], &["-1"]] {
+        let got = ended(&lab, server.port, &[flags, &["blob", &target]].concat());
+        assert_eq!(got, (255, "no_connection".into()), "{flags:?}");
+    }
+    assert!(!server.log().contains("Accepted"), "{}", server.log());
+}
+
+/// A server that ends the subsystem, and one that refuses it: one login each, no further attempt.
+#[test]
+fn no_sftp_server_is_255_after_one_login() {
+    for config in ["Subsystem sftp /bin/false\nLonghaulSftp external\n", "Subsystem sftp none\n"] {
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, config);
+        make_blob(&lab.path("blob"), 10);
+        let run = lab.run(&our("lhscp"), &words(&lab, server.port, &["blob", &remote(&lab, "copy")]));
+        assert_eq!((run.code, outcome(&run.out)), (255, "lost".into()), "{config}{}", run.err);
+        assert!(run.err.contains("-O copies by scp's old protocol"), "{}", run.err);
+        assert_eq!(server.log().matches("Accepted publickey").count(), 1, "{}", server.log());
+    }
+}

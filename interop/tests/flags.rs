@@ -80,7 +80,7 @@ fn addresses_are_of_the_family_that_is_asked_for() {
     );
 }
 
-/// Covers: ssh -C; ssh_config Compression; sshd_config Compression; ssh -c; ssh -m; ssh -o; ssh_config LogLevel; ssh_config FingerprintHash; ssh -v; ssh -q; ssh -E; ssh -V; sshd -V
+/// Covers: wire zlib@openssh.com; ssh -C; ssh_config Compression; sshd_config Compression; ssh -c; ssh -m; ssh -o; ssh_config LogLevel; ssh_config FingerprintHash; ssh -v; ssh -q; ssh -E; ssh -V; sshd -V
 #[test]
 fn algorithm_and_log_flags_take_effect() {
     let ours = Ours::new("");
@@ -469,7 +469,7 @@ fn the_server_s_flags() {
     }
 }
 
-/// Covers: wire ext-info-in-auth@openssh.com; sshd_config PubkeyAcceptedAlgorithms; ssh_config PubkeyAcceptedAlgorithms
+/// Covers: wire ext-info; wire ext-info-in-auth@openssh.com; sshd_config PubkeyAcceptedAlgorithms; ssh_config PubkeyAcceptedAlgorithms
 #[test]
 fn client_learns_signature_algorithms_of_its_user() {
     let lab = Lab::new();

@@ -364,7 +364,7 @@ cd /tmp
 /// `su` on a session's terminal with a typed password, sizes and names of terminals, and jobs that a
 /// terminal's end takes along.
 ///
-/// Covers: ssh -t; sshd_config PermitTTY
+/// Covers: wire pty-req; ssh -t; sshd_config PermitTTY
 #[test]
 fn su_on_a_session_s_terminal() {
     Recipe {

@@ -315,3 +315,89 @@ ssh inner cat f | cmp - f; echo $?
     }
     .run();
 }
+
+/// The same wrappers, set by the server's configuration for all keys of an account.
+///
+/// Covers: sshd_config ForceCommand (rrsync, borg serve, git, scp)
+#[test]
+fn wrappers_of_the_server_s_configuration() {
+    Recipe {
+        tools: &["rsync", "rrsync", "python3", "borg", "git"],
+        server: r#"
+Match User mirror
+  ForceCommand rrsync -wo /srv/mirror
+Match User vault
+  ForceCommand borg serve --restrict-to-path /srv/vault --append-only
+Match User git
+  ForceCommand /usr/local/bin/only-git
+Match User drop
+  ForceCommand only-scp
+"#,
+        setup: r#"
+n=2500
+for name in mirror vault drop git; do
+    account $name $((n++))
+    install -d -o $name /srv/$name
+done
+cat >/usr/local/bin/only-git <<'E'
+#!/bin/bash
+case $SSH_ORIGINAL_COMMAND in
+"git-upload-pack 'app.git'"|"git-receive-pack 'app.git'") exec git shell -c "$SSH_ORIGINAL_COMMAND" ;;
+*) echo "git only, not '$SSH_ORIGINAL_COMMAND'" >&2; exit 5 ;;
+esac
+E
+cat >/usr/local/bin/only-scp <<'E'
+#!/bin/bash
+[[ $SSH_ORIGINAL_COMMAND =~ ^scp\ (-[pvrd]+\ )*-t\ (--\ )?/srv/drop/?$ ]] || { echo 'only uploads' >&2; exit 7; }
+exec $SSH_ORIGINAL_COMMAND
+E
+chmod 755 /usr/local/bin/only-*
+git init -q --bare -b main /home/git/app.git
+chown -R git: /home/git
+"#,
+        client: r#"
+mkdir d
+seq 9999 >d/a
+chmod 640 d/a
+echo == rsync
+rsync -a --delete d/ mirror@server:d/; echo $?
+rsync -a mirror@server:d/ back/ 2>/dev/null; echo $?
+ssh mirror@server id; echo $?
+sftp -b - mirror@server <<<ls 2>/dev/null; echo $?
+echo == borg
+export BORG_RELOCATED_REPO_ACCESS_IS_OK=yes BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes
+borg init -e none vault@server:/srv/vault/r 2>/dev/null; echo $?
+borg create vault@server:/srv/vault/r::one d; echo $?
+borg list --short vault@server:/srv/vault/r
+borg init -e none vault@server:/srv/other 2>&1 | grep -c 'not allowed'
+ssh vault@server id </dev/null >/dev/null 2>&1; echo $?
+echo == git
+export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@x GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@x
+git init -q -b main w
+cd w
+cp ../d/a .
+git add a
+git commit -qm one
+git push -q git@server:app.git main; echo $?
+git clone -q git@server:app.git ../c; echo $?
+cmp a ../c/a; echo $?
+git ls-remote git@server:other.git; echo $?
+ssh git@server; echo $?
+cd ..
+echo == scp
+scp -Op d/a drop@server:/srv/drop/; echo $?
+scp -O d/a drop@server:/tmp/; echo $?
+scp d/a drop@server:/srv/drop/b; echo $?
+ssh -tt drop@server </dev/null | tr -d '\r'; echo ${PIPESTATUS[0]}
+"#,
+        look: "tree /srv/mirror /srv/drop",
+        sees: &["/srv/mirror/d/a\n", "one\n", "git only, not ''\n", "only uploads\n"],
+        differs: &[(
+            "scp: no SFTP server answered on server; where it has none, -O copies by scp's old protocol\n",
+            "",
+            "the way out is told",
+        )],
+        ..RECIPE
+    }
+    .run();
+}

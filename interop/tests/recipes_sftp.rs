@@ -314,7 +314,7 @@ printf 'mkdir x\n' | sftp -q -b - bob@server; echo $?
 
 /// Several subsystems: SFTP, a read-only one, a program, one that is not there.
 ///
-/// Covers: sshd_config Subsystem; ssh -s; sftp -s
+/// Covers: wire subsystem; sshd_config Subsystem; ssh -s; sftp -s
 #[test]
 fn subsystems_beside_sftp() {
     Recipe {

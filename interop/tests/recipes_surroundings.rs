@@ -18,9 +18,19 @@ fn server_without_terminals() {
 #[test]
 fn server_on_a_read_only_root() {
     Recipe {
-        setup: "mount -o remount,ro /tmp; mount -o remount,ro /run || true",
+        setup: r#"
+# The test reads the servers' logs there.
+mount -t tmpfs tmpfs /var/log
+for place in /tmp /var/tmp /dev/shm /run /etc/ssh /root /srv /; do mount -o remount,ro $place; done
+"#,
         client: TRIES,
-        sees: &["bob\nin\n0\n0\n0\n"],
+        look: "for place in / /usr/ /etc/ /var/lib/ /etc/ssh/ /run/ /tmp/; do touch ${place}x; done",
+        sees: &[
+            "bob\nin\n0\n0\n0\n",
+            "touch: cannot touch '/x': Read-only file system\n",
+            "touch: cannot touch '/etc/x': Read-only file system\n",
+            "touch: cannot touch '/run/x': Read-only file system\n",
+        ],
         ..RECIPE
     }
     .run();

@@ -52,7 +52,7 @@ restic -q forget latest --prune; echo $?
     .run();
 }
 
-/// rclone, by its own library and through an external `ssh`.
+/// rclone, whose library speaks SSH itself. Debian's (1.60) has no `--sftp-ssh`, which would call `ssh`.
 #[test]
 fn rclone_copies_and_checks_over_sftp() {
     Recipe {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use lh_cli::flags::{PROGRAMS, Program, Support};
+use lh_cli::flags::{Flag, PROGRAMS, Program, Support};
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::server_table::SERVER_KEYWORDS;
 use lh_config::token::{CLIENT_TOKENS, SERVER_TOKENS};
@@ -34,7 +34,7 @@ const WIRE: &[(&str, &str)] = &[
     ("pty-req", "terminals, with window-change"),
     ("subsystem", "subsystems"),
     ("break", "BREAK (RFC 4335)"),
-    ("INFO@openssh.com", "the signal INFO"),
+    ("INFO@openssh.com", "the signal INFO: refused, because Linux has none"),
     ("direct-tcpip", "local TCP forwards"),
     ("forwarded-tcpip", "remote TCP forwards, with tcpip-forward and cancel-tcpip-forward"),
     ("direct-streamlocal@openssh.com", "local forwards to Unix sockets"),
@@ -51,6 +51,22 @@ const WIRE: &[(&str, &str)] = &[
     ("stack-metrics@hpnssh.org", "figures of the other end (HPN-SSH's request)"),
     ("mux", "shared connections (PROTOCOL.mux, version 4)"),
 ];
+
+/// Flags without a description in help and manual page, and what they do.
+const UNDOCUMENTED: &[(&str, &str, &str)] = &[
+    ("lhscp", "-d", "For the remote end of the old protocol: the target must be a directory."),
+    ("lhscp", "-f", "Be the remote end of the old protocol, as the source."),
+    ("lhscp", "-M", "Choose the protocol: sftp, or scp as -O does."),
+    ("lhscp", "-t", "Be the remote end of the old protocol, as the target."),
+    ("lhsftp", "-h", "Print the usage."),
+];
+
+/// Returns the description of a flag for the table.
+fn description(program: &str, flag: &Flag) -> &'static str {
+    let spelled = flag.spelled();
+    let found = UNDOCUMENTED.iter().find(|row| (row.0, row.1) == (program, spelled.as_str()));
+    found.filter(|_| flag.help.is_empty()).map_or(flag.help, |row| row.2)
+}
 
 /// Writes the tables. `--check` fails if the pages are out of date; `--uncovered` lists rows that work
 /// without a covering test.
@@ -174,7 +190,7 @@ impl Page {
                 "| `{spelled}{}` | {} | {} |",
                 cell(&value),
                 cell(&state),
-                cell(flag.help)
+                cell(description(program.name, flag))
             );
         }
         self.end();
@@ -227,7 +243,8 @@ impl Page {
         }
     }
 
-    /// Writes the table of extensions; one counts as working when a test covers it.
+    /// Writes the table of extensions; one counts as working when a test covers it. Parts of extensions that
+    /// tests name have rows in the appendix alone.
     fn wire(&mut self) {
         self.heading("Extensions of the protocol", "name | what | state");
         for (name, what) in WIRE {
@@ -235,17 +252,11 @@ impl Page {
             let state = if tested { "works" } else { "no test yet" };
             let _ = writeln!(self.out, "| {name} | {what} | {state} |");
         }
-        let listed: Vec<String> = WIRE.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let others: Vec<String> = self
-            .covers
-            .subjects("wire ")
-            .filter(|name| !listed.iter().any(|each| each == name))
-            .map(str::to_owned)
-            .collect();
+        let listed = |name: &str| WIRE.iter().any(|(each, _)| *each == name);
+        let others: Vec<String> =
+            self.covers.subjects("wire ").filter(|name| !listed(name)).map(str::to_owned).collect();
         for name in others {
-            let shown = cell(&name);
-            self.tests(&shown, vec![format!("wire {name}")], false);
-            let _ = writeln!(self.out, "| {shown} |  | works |");
+            self.tests(&cell(&name), vec![format!("wire {name}")], false);
         }
         self.end();
     }

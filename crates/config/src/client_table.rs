@@ -469,8 +469,8 @@ keyword_table! {
     /// Default: ./ssh_stack_metrics
     /// Example: `MetricsPath ~/metrics/%n`
     metrics_path: Option<String> = "", "MetricsPath", Match, Works;
-    /// HPN-SSH: seconds between the samples of Metrics, also fractions such as 0.2. Unless it is set, the
-    /// interval grows from 0.1 s to 5 s.
+    /// HPN-SSH: seconds between the samples of Metrics, also fractions such as 0.2.
+    /// Default: 0.1 at first, then a twentieth of the time that the connection has lasted, at most 5
     /// Example: `MetricsInterval 0.2`
     metrics_interval: Interval = "5", "MetricsInterval", Match, Works;
     /// HPN-SSH. yes: connect to FallbackPort if Port cannot be reached. Has an effect only if Fallback or

@@ -36,8 +36,8 @@ keyword_table! {
     /// the file of the system's sshd; no: such lines keep their port, as with sshd. Our own keyword.
     /// Example: `PortForAllAddresses yes`
     port_for_all_addresses: bool = "no", "PortForAllAddresses", Global, Works;
-    /// yes: PAM checks accounts and passwords, and opens sessions. Only where the program is built with the
-    /// feature pam.
+    /// yes: PAM checks accounts and passwords, and opens sessions. Its library is loaded when the server
+    /// starts. Static programs have no PAM and log that.
     /// Example: `UsePAM yes`
     use_pam: bool = "no", "UsePAM", Global, Works;
     /// PAM service name, a file in /etc/pam.d.

@@ -61,8 +61,8 @@ pub struct Keyword {
     pub scope: Scope,
     /// The programs' support for the keyword.
     pub status: Status,
-    /// The text for the documentation: lines with its meaning, `Default: …` if the default is no value in the
-    /// file's syntax, and ``Example: `…` ``.
+    /// The text for the documentation: lines with its meaning, `Default: …` if an unset keyword does what no
+    /// value in the file's syntax says, and ``Example: `…` ``.
     pub doc: &'static str,
 }
 
@@ -74,15 +74,15 @@ impl Keyword {
         text.collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the default for the documentation: the value, or a text about the behaviour of an unset
-    /// keyword.
+    /// Returns the default for the documentation: a text about the behaviour of an unset keyword, or the
+    /// value.
     pub fn default_in_words(&self) -> String {
-        if !self.default.is_empty() {
-            return self.default.to_owned();
-        }
         let lines = self.doc.lines().map(str::trim).skip_while(|line| !line.starts_with("Default: "));
         let text = lines.take_while(|line| !line.starts_with("Example: ")).collect::<Vec<_>>().join(" ");
-        text.trim_start_matches("Default: ").to_owned()
+        match text.strip_prefix("Default: ") {
+            Some(text) => text.to_owned(),
+            None => self.default.to_owned(),
+        }
     }
 
     /// Returns an example line for a configuration file.

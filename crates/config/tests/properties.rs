@@ -205,3 +205,13 @@ fn include_globs_match_files() {
     assert_eq!(names("b.conf"), ["b.conf"]);
     assert!(names("nothing").is_empty() && names("x*/y").is_empty());
 }
+
+/// An unset `MetricsInterval` is adaptive; its value is the longest interval then.
+#[test]
+fn a_text_about_an_unset_keyword_replaces_its_default() {
+    let row = |name: &str| CLIENT_KEYWORDS.iter().find(|row| row.name == name).unwrap();
+    assert_eq!(row("MetricsInterval").default, "5");
+    assert!(row("MetricsInterval").default_in_words().starts_with("0.1 at first"));
+    assert_eq!(row("HappyDelay").default_in_words(), "250");
+    assert_eq!(row("ControlPath").default_in_words(), "none");
+}

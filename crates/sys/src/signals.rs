@@ -242,6 +242,7 @@ pub fn ignore_write_signals() {
 mod tests {
     use super::*;
 
+    /// Covers: wire INFO@openssh.com
     #[test]
     fn signal_names_round_trip() {
         assert_eq!(by_name("TERM"), Some(Signal::TERM));

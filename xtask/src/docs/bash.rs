@@ -16,6 +16,37 @@ const HOSTS: &str = r#"    {
     } 2>/dev/null | grep -v '[*?!|]'
 "#;
 
+/// Shell code that completes `HOST:PATH` by a command on that host, as bash's completion of scp does. It uses
+/// `cur` and `typed` of its caller.
+const REMOTE: &str = r#"    local host=${cur%%:*} path=${cur#*:} pattern name
+    local -a connect=()
+    for ((i = 1; i < ${#typed[@]} - 1; i++)); do
+        case ${typed[i]} in
+            -P) connect+=(-p "${typed[i + 1]}") ;;
+            -P?*) connect+=("-p${typed[i]:2}") ;;
+            -[FiJo]) connect+=("${typed[i]}" "${typed[i + 1]}") ;;
+            -[FiJo]?* | -4 | -6) connect+=("${typed[i]}") ;;
+        esac
+    done
+    host=${host#[\'\"]} path=${path//\\/}
+    printf -v pattern %q "$path"
+    [[ $path == '~'* ]] && pattern=${pattern#\\}
+    compopt +o filenames 2>/dev/null
+    while IFS= read -r name; do
+        printf -v name %q "$name"
+        COMPREPLY+=("$host:$name")
+    done < <(lhssh -o BatchMode=yes -o ConnectTimeout=5 "${connect[@]}" "$host" \
+        "command ls -dpL -- $pattern*" </dev/null 2>/dev/null)
+    # Bash replaces only what is behind the last character that splits words.
+    word=$cur
+    for name in = :; do
+        [[ $COMP_WORDBREAKS == *$name* ]] && word=${word##*"$name"}
+    done
+    prefix=${cur%"$word"}
+    COMPREPLY=("${COMPREPLY[@]#"$prefix"}")
+    prefix=''
+"#;
+
 /// Returns the completion of one program; it needs only bash itself.
 pub(super) fn completion(program: &Program) -> String {
     let function = program.name.replace('-', "_");
@@ -24,10 +55,13 @@ pub(super) fn completion(program: &Program) -> String {
     if let Some(table) = table(program) {
         out.push_str(&settings_function(&function, table));
     }
+    if operands(program) == Operands::FilesAndHosts {
+        let _ = write!(out, "_{function}_remote() {{\n{REMOTE}}}\n\n");
+    }
     let _ = write!(
         out,
         "_{function}() {{\n\
-         \x20   local cur word i operands=0 takes='{}' long=' {} '\n\
+         \x20   local cur word i gap rest=$COMP_LINE operands=0 takes='{}' long=' {} '\n\
          \x20   local flag='' prefix=''\n\
          \x20   local -a typed=()\n\
          \x20   COMPREPLY=()\n",
@@ -45,10 +79,11 @@ pub(super) fn completion(program: &Program) -> String {
     );
     // Finds the flag to which the word under the cursor belongs, and the number of operands before it.
     out.push_str(
-        r#"    # Bash splits words at equals signs: they are put together again.
+        r#"    # Bash splits words at equals signs and colons too. Those without a blank between them are put together.
     for ((i = 0; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
-        if [[ $i -gt 0 && ( $word == =* || ${typed[${#typed[@]} - 1]} == *= ) ]]; then
+        gap=${rest%%[![:blank:]]*} rest=${rest#"${rest%%[![:blank:]]*}"} rest=${rest#"$word"}
+        if [[ $i -gt 0 && -z $gap && -n $word ]]; then
             typed[${#typed[@]} - 1]+=$word
         else
             typed+=("$word")
@@ -125,6 +160,8 @@ pub(super) fn completion(program: &Program) -> String {
          \x20   # A keyword goes on behind its equals sign, a host behind its colon, a directory behind its slash.\n\
          \x20   if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:/] ]]; then\n\
          \x20       compopt -o nospace 2>/dev/null\n\
+         \x20       # As a file's name, a host would get a backslash before its colon.\n\
+         \x20       [[ ${COMPREPLY[0]} == *: ]] && compopt +o filenames 2>/dev/null\n\
          \x20   fi\n\
          }\n\n",
     );
@@ -187,8 +224,13 @@ fn operand_lines(program: &Program, function: &str) -> String {
                 + &line("fi")
         }
         Operands::FilesAndHosts => {
-            line("COMPREPLY=($(compgen -f -- \"$cur\"))")
-                + &line(&format!("COMPREPLY+=($(compgen -S : -W \"$(_{function}_hosts)\" -- \"$cur\"))"))
+            line("# A path with a slash before the colon is a local one.")
+                + &line("if [[ $cur == [!/:]*:* && ${cur%%:*} != */* ]]; then")
+                + &line(&format!("    _{function}_remote"))
+                + &line("else")
+                + &line("    COMPREPLY=($(compgen -f -- \"$cur\"))")
+                + &line(&format!("    COMPREPLY+=($(compgen -S : -W \"$(_{function}_hosts)\" -- \"$cur\"))"))
+                + &line("fi")
         }
         Operands::Hosts => line(&format!("COMPREPLY=({hosts})")),
         Operands::Files => line("COMPREPLY=($(compgen -f -- \"$cur\"))"),

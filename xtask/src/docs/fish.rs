@@ -9,6 +9,23 @@ use lh_config::server_table::SERVER_KEYWORDS;
 
 use super::values::{Operands, Setting, Values, of_flag, operands, settings};
 
+/// Completes `HOST:PATH` by a command on that host, as fish does for scp.
+const REMOTE: &str = r#"function __lhscp_remote
+    set -l parts (commandline -ct | string split -m 1 :)
+    set -l connect
+    set -l port (commandline -c | string match -r -- ' -P ?([0-9]+)\\b')
+    and set -a connect -p $port[2]
+    set -l config (commandline -c | string match -r -- ' -F ?(\\S+)')
+    and set -a connect -F $config[2]
+    set -l key (commandline -c | string match -r -- ' -i ?(\\S+)')
+    and set -a connect -i $key[2]
+    set -l path (string unescape -- $parts[2] | string replace -ra '([^A-Za-z0-9_./~-])' '\\\\$1')
+    lhssh -o BatchMode=yes -o ConnectTimeout=5 $connect $parts[1] "command ls -dpL -- $path*" 2>/dev/null </dev/null |
+        string replace -r '^' "$parts[1]:"
+end
+complete -c lhscp -f -n 'string match -qr -- "^[^/:][^/]*:" (commandline -ct)' -a '(__lhscp_remote)' -d 'Remote file'
+"#;
+
 /// Returns the completion of one program.
 pub(super) fn completion(program: &Program) -> String {
     let name = program.name;
@@ -26,7 +43,10 @@ pub(super) fn completion(program: &Program) -> String {
     }
     let rule = match operands(program) {
         Operands::HostThenCommand | Operands::Hosts => " -f -a '(__fish_print_hostnames)'",
-        Operands::FilesAndHosts => " -a '(__fish_print_hostnames):'",
+        Operands::FilesAndHosts => {
+            out.push_str(REMOTE);
+            " -n 'not string match -q -- \"*:*\" (commandline -ct)' -a '(__fish_print_hostnames):'"
+        }
         Operands::Files => "",
         Operands::Nothing => " -f",
     };

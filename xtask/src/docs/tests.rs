@@ -172,28 +172,52 @@ fn shells_take_their_completions() {
 /// Returns bash's completions for the last of `words`, in a home with a configuration and with a working
 /// `lhssh -Q cipher`.
 fn offers(program: &str, words: &[&str]) -> Vec<String> {
+    offers_and_connections(program, words).0
+}
+
+/// The same, and the arguments of each `lhssh` that listed files of a host. An empty word follows a blank;
+/// there is none beside `=` and `:`, which are words for bash.
+fn offers_and_connections(program: &str, words: &[&str]) -> (Vec<String>, String) {
     let (directory, _) = written();
     let home = directory.path().join("home");
-    fs::create_dir_all(home.join(".ssh")).expect("a directory");
-    fs::create_dir_all(home.join("dir")).expect("a directory");
+    for folder in [".ssh", "dir", "remote/data/sub dir"] {
+        fs::create_dir_all(home.join(folder)).expect("a directory");
+    }
     fs::write(home.join(".ssh/config"), "Host web1 web2 *.wild\n  User x\nHost=db\n").expect("written");
     let known =
         "[port.example]:2222,192.0.2.9 ssh-ed25519 AAAA\n|1|hash= ssh-ed25519 AAAA\n@revoked old ssh-rsa A\n";
     fs::write(home.join(".ssh/known_hosts"), known).expect("written");
-    fs::write(home.join("file.txt"), "").expect("written");
+    for file in ["file.txt", "remote/day one", "remote/dump", "remote/data/x=1"] {
+        fs::write(home.join(file), "").expect("written");
+    }
     let file = directory.path().join("completions/bash").join(program);
     let function = program.replace('-', "_");
     let script = format!(
-        "cd ~; lhssh() {{ [[ $1$2 == -Q[Cc]ipher* ]] && printf '%s\\n' aes128-gcm@openssh.com aes256-ctr; }}\n\
-         compopt() {{ :; }}\n. {}\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _{function}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        r#"cd ~; compopt() {{ :; }}
+lhssh() {{
+    case $1$2 in
+        -Q[Cc]ipher*) printf '%s\n' aes128-gcm@openssh.com aes256-ctr ;;
+        -oBatchMode=yes) echo "${{@:5:$#-5}}" >>~/connections; (cd remote && bash -c "${{@: -1}}") ;;
+    esac
+}}
+. {}
+COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_{function}; printf '%s\n' "${{COMPREPLY[@]}}""#,
         file.display()
     );
+    let mut line = program.to_owned();
+    for (at, word) in words.iter().enumerate() {
+        let is_part = ["=", ":"].contains(word) || at > 0 && ["=", ":"].contains(&words[at - 1]);
+        line.push_str(if is_part && !word.is_empty() { "" } else { " " });
+        line.push_str(word);
+    }
     let mut arguments = vec![program];
     arguments.extend(words);
     let done = Command::new("bash")
         .args(["--norc", "-c", &script, "bash"])
         .args(arguments)
         .env("HOME", &home)
+        .env("COMP_LINE", line)
         .output()
         .expect("bash runs");
     let said = String::from_utf8_lossy(&done.stderr);
@@ -204,7 +228,24 @@ fn offers(program: &str, words: &[&str]) -> Vec<String> {
         .map(str::to_owned)
         .collect();
     offers.sort();
-    offers
+    (offers, fs::read_to_string(home.join("connections")).unwrap_or_default())
+}
+
+#[test]
+fn bash_completes_files_of_hosts() {
+    assert_eq!(offers("lhscp", &["web1", ":"]), ["data/", "day\\ one", "dump"]);
+    assert_eq!(offers("lhscp", &["web1", ":", "da"]), ["data/", "day\\ one"]);
+    assert_eq!(offers("lhscp", &["web1", ":", "day\\ o"]), ["day\\ one"]);
+    let (found, connections) =
+        offers_and_connections("lhscp", &["-P", "2200", "-ikey", "file.txt", "me@web1", ":", "data/"]);
+    assert_eq!(found, ["data/sub\\ dir/", "data/x=1"]);
+    assert_eq!(connections, "-p 2200 -ikey me@web1\n");
+    assert_eq!(offers("lhscp", &["web1", ":", "data/x", "=", "1"]), ["1"], "behind the last split");
+    // Behind a blank, and with a slash before the colon, the file is a local one.
+    let (found, connections) = offers_and_connections("lhscp", &["web1", ":", ""]);
+    assert!(found.contains(&"file.txt".to_owned()), "{found:?}");
+    assert_eq!(connections, "");
+    assert_eq!(offers_and_connections("lhscp", &["./a", ":", "b"]), (Vec::new(), String::new()));
 }
 
 #[test]
@@ -228,6 +269,8 @@ fn bash_completes_flags_hosts_values_and_files() {
     assert_eq!(offers("lhsftp", &["-X", "n"]), ["nrequests="]);
     assert_eq!(offers("lhssh", &["-vi", "fi"]), ["file.txt"], "the value of a cluster's last flag");
     assert_eq!(offers("lhssh", &["-O", "ch"]), ["channels", "check"]);
+    assert_eq!(offers("lhssh-keygen", &["-s", "ca", "-O", "force"]), ["force-command="]);
+    assert_eq!(offers("lhssh-agent", &["-O", "no"]), ["no-restrict-websafe"]);
     assert!(offers("lhssh", &["-"]).contains(&"-L".to_owned()));
     assert!(offers("lhssh", &["web1", "tru"]).contains(&"true".to_owned()), "a command behind the host");
     assert_eq!(offers("lhscp", &["fi"]), ["file.txt"]);
@@ -245,4 +288,25 @@ fn fish_completes_values_of_keywords() {
     let offers = String::from_utf8_lossy(&done.stdout).into_owned();
     let offers: Vec<&str> = offers.lines().filter_map(|line| line.split('\t').next()).collect();
     assert_eq!(offers, ["StrictHostKeyChecking=accept-new", "StrictHostKeyChecking=ask"]);
+}
+
+#[test]
+fn fish_completes_files_of_hosts() {
+    let (directory, _) = written();
+    let home = directory.path();
+    fs::create_dir_all(home.join("remote/data")).expect("a directory");
+    fs::write(home.join("remote/day one"), "").expect("written");
+    let file = home.join("completions/fish/lhscp.fish");
+    let script = format!(
+        "cd {}/remote; function lhssh; echo $argv[5..-2] >>../connections; bash -c $argv[-1]; end\n\
+         source {}; complete -C 'lhscp -P 2200 a me@web1:da'",
+        home.display(),
+        file.display()
+    );
+    let Some(done) = run("fish", &["--no-config", "-c", &script]) else { return };
+    let offers = String::from_utf8_lossy(&done.stdout).into_owned();
+    let mut offers: Vec<&str> = offers.lines().filter_map(|line| line.split('\t').next()).collect();
+    offers.sort_unstable();
+    assert_eq!(offers, ["me@web1:data/", "me@web1:day one"]);
+    assert_eq!(fs::read_to_string(home.join("connections")).expect("it asked"), "-p 2200 me@web1\n");
 }

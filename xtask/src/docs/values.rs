@@ -31,6 +31,41 @@ pub(super) enum Values {
     Anything,
 }
 
+/// Values of `-O` of `lhssh-keygen`, for certificates, signatures, security keys and moduli.
+const KEYGEN_OPTIONS: &[&str] = &[
+    "application=",
+    "bits=",
+    "challenge=",
+    "checkpoint=",
+    "clear",
+    "device=",
+    "force-command=",
+    "generator=",
+    "hashalg=",
+    "lines=",
+    "no-agent-forwarding",
+    "no-port-forwarding",
+    "no-pty",
+    "no-touch-required",
+    "no-user-rc",
+    "no-x11-forwarding",
+    "permit-agent-forwarding",
+    "permit-port-forwarding",
+    "permit-pty",
+    "permit-user-rc",
+    "permit-x11-forwarding",
+    "prime-tests=",
+    "print-pubkey",
+    "resident",
+    "source-address=",
+    "start=",
+    "start-line=",
+    "user=",
+    "verify-required",
+    "verify-time=",
+    "write-attestation=",
+];
+
 /// Returns the method of completing the value of `flag` of `program`.
 pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
     let name = flag.value.unwrap_or_default();
@@ -40,6 +75,11 @@ pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
             Values::Words(&["check", "forward", "cancel", "exit", "stop", "proxy", "conninfo", "channels"])
         }
         ("lhssh", 'Q', _) => Values::Query("help"),
+        ("lhssh-keygen", 'O', _) => Values::Words(KEYGEN_OPTIONS),
+        ("lhssh-agent", 'O', _) => {
+            Values::Words(&["no-restrict-websafe", "allow-remote-pkcs11", "websafe-allow="])
+        }
+        ("lhssh-keyscan", 'O', _) => Values::Words(&["hashalg=sha1", "hashalg=sha256"]),
         ("lhscp", 'X', _) => Values::Words(&["nrequests=", "buffer=", "answer-timeout=", "first-answer="]),
         ("lhsftp", 'X', _) => Values::Words(&["nrequests=", "buffer="]),
         ("lhssh-keygen", 't', _) => {

@@ -9,6 +9,18 @@ use lh_config::server_table::SERVER_KEYWORDS;
 
 use super::values::{Operands, Setting, Values, of_flag, operands, pattern, settings};
 
+/// Completes a local file, a host and its colon, or a file on a host, as zsh does for scp.
+const OPERAND: &str = r"_lh_file() {
+    if compset -P 1 '[^./][^/]#:'; then
+        _remote_files -- lhssh -o BatchMode=yes -o ConnectTimeout=5 ${(kv)~opt_args[(I)-[FP46iJ]]/-P/-p}
+    else
+        _files
+        _hosts -S:
+    fi
+}
+
+";
+
 /// Returns the completion of one program.
 pub(super) fn completion(program: &Program) -> String {
     let mut out = format!("#compdef {}\n# generated\n\n", program.name);
@@ -18,6 +30,9 @@ pub(super) fn completion(program: &Program) -> String {
             Values::ServerKeyword => out.push_str(&settings_function(SERVER_KEYWORDS)),
             _ => {}
         }
+    }
+    if operands(program) == Operands::FilesAndHosts {
+        out.push_str(OPERAND);
     }
     out.push_str("_arguments -s -S \\\n");
     for flag in program.shown() {
@@ -34,7 +49,7 @@ pub(super) fn completion(program: &Program) -> String {
     out.push_str("    '(- *)--help[Show the flags.]' \\\n    '(- *)--version[Show the version.]' \\\n");
     out.push_str(match operands(program) {
         Operands::HostThenCommand => "    '1:host:_hosts' \\\n    '*::command:_normal'\n",
-        Operands::FilesAndHosts => "    '*:file:{ _files; _hosts -S: }'\n",
+        Operands::FilesAndHosts => "    '*:file:_lh_file'\n",
         Operands::Hosts => "    '*:host:_hosts'\n",
         Operands::Files => "    '*:file:_files'\n",
         Operands::Nothing => "    ':'\n",

@@ -254,6 +254,8 @@ fn server_that_asks_nothing_ends_the_method() {
 }
 
 /// The server announces support for such signatures after the key exchange, during the login.
+///
+/// Covers: wire publickey-hostbound-v00@openssh.com
 #[test]
 fn signatures_include_the_host_once_the_server_supports_it() {
     let directory = tempfile::tempdir().expect("directory");

@@ -100,6 +100,7 @@ fn one_signature_before_anybody_is_in_and_only_of_hashes() {
     assert!(monitor.grant(Zeroizing::default()).is_err());
 }
 
+/// Covers: wire publickey-hostbound-v00@openssh.com
 #[test]
 fn a_signature_counts_for_this_session_user_and_host_key() {
     let id = [3; 32];

@@ -240,6 +240,7 @@ fn sequence_numbers_continue_without_strict_kex() {
     assert_eq!(pair.client.kex_done(), 2);
 }
 
+/// Covers: wire kex-strict
 #[test]
 fn strict_kex_resets_sequence_numbers() {
     let pair = Pair::established(Config::client(), server_config());

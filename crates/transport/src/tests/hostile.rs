@@ -113,6 +113,7 @@ fn other_messages_during_key_exchange_are_refused() {
     }
 }
 
+/// Covers: wire kex-strict
 #[test]
 fn strict_key_exchange_refuses_other_messages() {
     for number in [2u8, 3, 4, 8, 7] {

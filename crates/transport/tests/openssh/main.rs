@@ -143,6 +143,7 @@ fn sshd_rekeys_while_data_flows() {
     }
 }
 
+/// Covers: wire zlib@openssh.com
 #[test]
 fn sshd_with_compression() {
     if missing(SSHD) || missing(SSH) {
