@@ -21,7 +21,7 @@ pub(crate) const SHORT: Duration = Duration::from_secs(15);
 const ARRIVES: Duration = Duration::from_millis(2500);
 
 /// Settings of the kernel that are looked at, in `/proc/sys/net/ipv4`.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "tcp_rmem",
     "tcp_wmem",
     "tcp_congestion_control",
@@ -30,6 +30,7 @@ const SETTINGS: [&str; 8] = [
     "tcp_window_scaling",
     "tcp_sack",
     "tcp_moderate_rcvbuf",
+    "tcp_no_ssthresh_metrics_save",
 ];
 
 /// Tells about the system. Each line is `name=value`; what a system lacks is empty.
@@ -43,6 +44,7 @@ echo "cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)"
 echo "load=$(cat /proc/loadavg 2>/dev/null)"
 route=$(ip -o route get "${{SSH_CONNECTION%% *}}" 2>/dev/null)
 echo "route=$route"
+echo "metrics=$(ip tcp_metrics show "${{SSH_CONNECTION%% *}}" 2>/dev/null | head -n 1)"
 set -- $route; while [ $# -gt 1 ] && [ "$1" != dev ]; do shift; done
 [ -e "/sys/class/net/$2/tun_flags" ] || echo "speed=$(cat "/sys/class/net/$2/speed" 2>/dev/null)"
 echo "memory=$(w)"
@@ -89,10 +91,15 @@ impl System {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok();
         let values =
             SETTINGS.into_iter().filter_map(|name| Some((name.to_owned(), read(name)?.trim().to_owned())));
-        let ip = |to: IpAddr| Command::new("ip").args(["-o", "route", "get", &to.to_string()]).output().ok();
-        let route = to.and_then(ip).map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned());
-        let route = route.map(|route| ("route".to_owned(), route));
-        let mut system = Self { values: values.chain(route).collect(), noise: None };
+        let ip = |name: &str, words: &[&str]| {
+            let done = Command::new("ip").args(words).arg(to?.to_string()).output().ok()?;
+            let line =
+                String::from_utf8_lossy(&done.stdout).lines().next().unwrap_or_default().trim().to_owned();
+            Some((name.to_owned(), line))
+        };
+        let told = [ip("route", &["-o", "route", "get"]), ip("metrics", &["tcp_metrics", "show"])];
+        let values = values.chain(told.into_iter().flatten());
+        let mut system = Self { values: values.collect(), noise: None };
         let device = system.route_device().map(|name| format!("/sys/class/net/{name}"));
         // TUN devices report 10 Mb/s whatever they carry.
         let device = device.filter(|device| !Path::new(&format!("{device}/tun_flags")).exists());
@@ -133,8 +140,13 @@ impl System {
 
     /// The largest window that the route to the other end permits, bytes, where it has a limit.
     pub(crate) fn route_window(&self) -> Option<f64> {
-        let mut words = self.text("route")?.split_whitespace().skip_while(|word| *word != "window");
-        words.nth(1)?.parse().ok()
+        self.route_number("window")
+    }
+
+    /// A number of the route to the other end, which may be locked (`cwnd lock 10`).
+    pub(crate) fn route_number(&self, name: &str) -> Option<f64> {
+        let words = self.text("route")?.split_whitespace().skip_while(|word| *word != name).skip(1);
+        words.filter(|word| *word != "lock").map_while(|word| word.parse().ok()).next()
     }
 
     /// The memory groups of the SSH process that have a limit, before any transfer.

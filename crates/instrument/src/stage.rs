@@ -105,7 +105,7 @@ const MARKS: &[(&str, Stage)] = &[
     ("Next authentication method: gssapi", Stage::Kerberos),
     ("Next authentication method", Stage::Credential),
     (OFFER, Stage::Credential),
-    ("Server accepts key", Stage::Approval),
+    (ACCEPTED, Stage::Approval),
 ];
 
 /// When the stages of one set-up began.
@@ -116,6 +116,8 @@ pub(crate) struct Trace {
     before_greeting: usize,
     /// Keys that were offered to the server.
     offers: usize,
+    /// The key that was offered last, in the log's words, where the agent signs for it.
+    agent_key: Option<String>,
     /// When the last message came.
     heard: Instant,
 }
@@ -126,12 +128,21 @@ const AGENT: &str = "get_agent_identities: ";
 /// The message about a greeting.
 const GREETED: &str = "Remote protocol version";
 
+/// The message about a key that the server accepts, which is signed with then.
+const ACCEPTED: &str = "Server accepts key";
+
 /// The message about a key that is offered.
 const OFFER: &str = "Offering public key";
 
 impl Trace {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { begun: vec![(now, Stage::Configuration)], before_greeting: 0, offers: 0, heard: now }
+        Self {
+            begun: vec![(now, Stage::Configuration)],
+            before_greeting: 0,
+            offers: 0,
+            agent_key: None,
+            heard: now,
+        }
     }
 
     /// The configuration is known.
@@ -144,8 +155,16 @@ impl Trace {
         self.offers
     }
 
+    /// The key of the agent that the login used: what the log says of it.
+    pub(crate) fn agent_key(&self) -> Option<&str> {
+        self.agent_key.as_deref()
+    }
+
     /// Takes notice of a log message.
     pub(crate) fn note(&mut self, message: &str) {
+        if message.contains(OFFER) || message.contains(ACCEPTED) {
+            self.agent_key = message.ends_with(" agent").then(|| message.to_owned());
+        }
         self.offers += usize::from(message.contains(OFFER));
         if message.contains(GREETED) {
             (self.before_greeting, self.offers) = (self.begun.len(), 0);
@@ -206,7 +225,10 @@ mod tests {
         let names: Vec<_> = stages.iter().map(|(stage, _)| stage.name()).collect();
         assert_eq!(names, ["configuration", "resolve", "connect", "agent", "credential", "approval"]);
         assert!(stages[5].1 > 2.0, "{stages:?}");
-        assert_eq!(trace.offers(), 1);
+        assert_eq!((trace.offers(), trace.agent_key()), (1, None));
+        trace.note("Offering public key: k ED25519 SHA256:x agent");
+        trace.note("Server accepts key: k ED25519 SHA256:x agent");
+        assert!(trace.agent_key().is_some_and(|line| line.contains("SHA256:x")));
         // It was the login at a jump host.
         trace.note("Remote protocol version 2.0");
         let stages = trace.stages(begun + Duration::from_secs(3), true);

@@ -50,6 +50,8 @@ pub(crate) struct Remote {
     pub(crate) stages: Vec<(Stage, f64)>,
     /// Keys that were offered to the server.
     pub(crate) offers: usize,
+    /// The key of this machine's agent that the login used: what the log says of it.
+    pub(crate) agent_key: Option<String>,
     /// The server's answers to small messages that it does not know. Those to come belong to messages of an
     /// earlier task.
     pub(crate) answers: Answers,
@@ -215,6 +217,7 @@ impl Target {
             options,
             stages: Vec::new(),
             offers: 0,
+            agent_key: None,
             answers: Answers::default(),
             renewal: None,
         })
@@ -249,6 +252,7 @@ impl Target {
             options,
             stages,
             offers: ui.trace.offers(),
+            agent_key: ui.trace.agent_key().map(str::to_owned),
             answers: Answers::default(),
             renewal,
         })

@@ -3,6 +3,8 @@
 //! Paths are emulated between network namespaces, so these tests need root. The server is Debian's `sshd`
 //! unless a test says otherwise, and the user has a login shell without start-up files of its own.
 
+mod congestion;
+mod delays;
 mod jumps;
 mod limits;
 mod logins;
@@ -12,6 +14,7 @@ mod packets;
 mod path;
 mod quick_bench;
 mod sessions;
+mod shapers;
 mod shells;
 mod site;
 mod windows;

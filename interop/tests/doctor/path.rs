@@ -11,8 +11,12 @@ fn doctor_names_loss() {
     let Some(site) = Site::start("doctor_names_loss", &plan) else { return };
     let diagnosis = site.examine(&[], "loss");
     first(&diagnosis, "loss", &["cubic"]);
-    let loss = diagnosis["measured"]["upload"]["loss"].as_f64().unwrap();
-    assert!((0.001..0.012).contains(&loss), "planted 0.004: {diagnosis:#}");
+    // A direction alone loses a handful by chance: those of both count, by the bytes of each.
+    let measured = |direction: &str, name: &str| diagnosis["measured"][direction][name].as_f64().unwrap();
+    let both = ["upload", "download"].map(|name| (measured(name, "moved_bytes"), measured(name, "loss")));
+    let lost: f64 = both.iter().map(|(bytes, loss)| bytes * loss).sum();
+    let loss = lost / both.iter().map(|(bytes, _)| bytes).sum::<f64>();
+    assert!((0.0015..0.008).contains(&loss), "planted 0.004, found {loss}: {diagnosis:#}");
     assert!(diagnosis["measured"]["upload"]["ping_seconds"].as_f64().unwrap() >= 0.06, "{diagnosis:#}");
 }
 
@@ -133,7 +137,20 @@ fn doctor_names_bufferbloat() {
     let diagnosis = site.examine(&[], "bufferbloat");
     first(&diagnosis, "bufferbloat", &["tc qdisc replace"]);
     let loaded = diagnosis["measured"]["upload"]["loaded_rtt_seconds"].as_f64().unwrap();
-    assert!((0.15..0.7).contains(&loaded), "{diagnosis:#}");
+    // CUBIC may take longer than the transfer to fill it; more than the queue there is not.
+    assert!((0.12..0.56).contains(&loaded), "planted 0.52 at most: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_queue_that_is_shorter_than_the_path() {
+    // 250 kB behind 20 Mb/s are 100 ms, on a path of 150.
+    let plan = Plan { spec: Spec { queue: Some(250_000), ..spec(20, 150) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_queue_that_is_shorter_than_the_path", &plan) else { return };
+    let diagnosis = site.examine(&[], "bufferbloat");
+    first(&diagnosis, "bufferbloat", &["at most"]);
+    let loaded = diagnosis["measured"]["upload"]["loaded_rtt_seconds"].as_f64().unwrap();
+    assert!((0.2..0.27).contains(&loaded), "planted 0.22 to 0.25: {diagnosis:#}");
 }
 
 #[test]

@@ -5,7 +5,10 @@ use std::process::{Command, Stdio};
 use lh_interop::{Inetd, Lab, find, our, peers, script, skip};
 use serde_json::Value;
 
-use super::site::{Plan, Site, first, spec};
+use super::site::{Plan, Site, first, spec, takes};
+
+/// A program of Python that passes on a megabyte a second.
+const SLOW: &str = "import os, time\nwhile data := os.read(0, 16384):\n while data: data = data[os.write(1, data):]\n time.sleep(0.016)";
 
 #[test]
 fn doctor_names_the_slow_line_of_a_start_up_file() {
@@ -43,10 +46,9 @@ fn doctor_names_output_that_reaches_ssh_slowly() {
         return skip(test, "python3 is not installed");
     }
     let tools = Lab::new();
-    let slow = "import os, time\nwhile data := os.read(0, 16384):\n while data: data = data[os.write(1, data):]\n time.sleep(0.016)";
     script(
         &tools.path("slow"),
-        &format!("\"$SHELL\" -c \"${{SSH_ORIGINAL_COMMAND:-exit}}\" | python3 -c '{slow}'"),
+        &format!("\"$SHELL\" -c \"${{SSH_ORIGINAL_COMMAND:-exit}}\" | python3 -c '{SLOW}'"),
     );
     let config = format!("ForceCommand {}\nPermitTTY no", tools.arg("slow"));
     let plan = Plan { spec: spec(100, 20), config: &config, ..Plan::default() };
@@ -60,13 +62,58 @@ fn doctor_names_output_that_reaches_ssh_slowly() {
     assert_eq!(diagnosis["measured"]["shell_seconds"], serde_json::json!([]), "{diagnosis:#}");
 }
 
+/// A pipe in front of the input, at OpenSSH's server.
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_command_that_takes_its_input_slowly() {
+    let test = "doctor_names_a_command_that_takes_its_input_slowly";
+    if find("python3").is_none() {
+        return skip(test, "python3 is not installed");
+    }
+    let tools = Lab::new();
+    script(
+        &tools.path("slow"),
+        &format!("python3 -c '{SLOW}' | \"$SHELL\" -c \"${{SSH_ORIGINAL_COMMAND:-exit}}\""),
+    );
+    let config = format!("ForceCommand {}\nPermitTTY no", tools.arg("slow"));
+    let plan = Plan { spec: spec(100, 20), config: &config, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let diagnosis = site.examine(&[], "command_input");
+    first(&diagnosis, "command_input", &["which limits uploads", "SSH window of", "ForceCommand"]);
+    let rate = diagnosis["measured"]["upload"]["bytes_per_second"].as_f64().unwrap();
+    assert!((0.5e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
+}
+
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_an_sftp_server_that_starts_late() {
     let config = "Subsystem sftp sleep 1.5; exec /usr/lib/openssh/sftp-server";
     let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
     let Some(site) = Site::start("doctor_names_an_sftp_server_that_starts_late", &plan) else { return };
-    first(&site.examine(&[], "sftp_start"), "sftp_start", &["SFTP starts late", "1.", "internal-sftp"]);
+    let diagnosis = site.examine(&[], "sftp_start");
+    first(&diagnosis, "sftp_start", &["SFTP starts late", "internal-sftp"]);
+    takes(&diagnosis, 1.5);
+}
+
+/// A pipe in front of the server's program, which holds back what it is to write.
+#[test]
+fn doctor_names_an_sftp_server_that_is_slow_while_it_runs() {
+    let test = "doctor_names_an_sftp_server_that_is_slow_while_it_runs";
+    if find("python3").is_none() {
+        return skip(test, "python3 is not installed");
+    }
+    let tools = Lab::new();
+    script(&tools.path("slow"), &format!("python3 -c '{SLOW}' | /usr/lib/openssh/sftp-server"));
+    let config = format!("Subsystem sftp {}", tools.arg("slow"));
+    let plan = Plan { spec: spec(100, 20), config: &config, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let diagnosis = site.examine(&[], "sftp_rate");
+    first(&diagnosis, "sftp_rate", &["SFTP writes a file at", "on uploads", "internal-sftp"]);
+    let rate = diagnosis["measured"]["sftp_file"]["write_bytes_per_second"].as_f64().unwrap();
+    assert!((0.5e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
+    let left = std::fs::read_dir(&site.user.home).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("longhaul")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! A path between two namespaces with a server at its far end, and functions that run and check a diagnosis.
 
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lh_interop::slow_home::SlowHome;
@@ -150,7 +152,15 @@ impl Site {
 
     /// The diagnosis, from the near end, in which `cause` is expected to be the first.
     pub(crate) fn examine(&self, more: &[&str], cause: &str) -> Value {
-        let mut command = self.wan.command(Side::Near, our("longhaul"));
+        self.examine_by(&[], more, cause)
+    }
+
+    /// Like [`examine`](Self::examine), by a command line that starts the doctor.
+    pub(crate) fn examine_by(&self, prefix: &[&str], more: &[&str], cause: &str) -> Value {
+        let program = our("longhaul");
+        let words = [prefix, &[program.to_str().unwrap()]].concat();
+        let mut command = self.wan.command(Side::Near, words[0]);
+        command.args(&words[1..]);
         command.args(["doctor", "--json", "--local-dir", &self.lab.arg(".")]);
         command.args(self.lab.client_options()).args(more);
         command.args(["-P", &self.port.to_string()]);
@@ -166,22 +176,55 @@ fn slow_home(user: &TestUser, files: &[(&str, &str)], delay: Duration) -> std::i
     SlowHome::mount(&user.home, &all, delay)
 }
 
-/// Runs the command until `cause` is the first finding, three times at most: what else runs on this machine,
-/// or stops it for a moment, is a cause as well.
+/// Diagnoses so far, and those of them whose first run named the planted cause first.
+static ALL: AtomicUsize = AtomicUsize::new(0);
+static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs the command until `cause` is the first finding, `LH_DOCTOR_TRIES` times at most, or three times: what
+/// else runs on this machine, or stops it for a moment, is a cause as well. Prints how often the first run
+/// sufficed so far, also of tests that pass.
 pub(crate) fn diagnosis(command: &mut Command, cause: &str) -> Value {
-    let mut tries = 3;
+    let tries = std::env::var("LH_DOCTOR_TRIES").ok().and_then(|tries| tries.parse().ok()).unwrap_or(3);
+    let mut tried = 0;
     loop {
-        tries -= 1;
+        tried += 1;
         let done = command.stdin(Stdio::null()).output().unwrap();
         let err = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{}\n{err}", String::from_utf8_lossy(&done.stdout));
         let value: Value = serde_json::from_slice(&done.stdout).expect("JSON");
         assert_eq!(value["longhaul_doctor"], 1);
-        if value["findings"][0]["cause"] == cause || tries == 0 {
+        let is_first = value["findings"][0]["cause"] == cause;
+        if is_first || tried >= tries {
+            let at_once = usize::from(is_first && tried == 1);
+            let at_once = AT_ONCE.fetch_add(at_once, Ordering::Relaxed) + at_once;
+            let all = ALL.fetch_add(1, Ordering::Relaxed) + 1;
+            let verdict = if is_first { format!("first in run {tried}") } else { "not first".to_owned() };
+            // The test harness would swallow what `eprintln!` prints.
+            let line = format!("doctor: {cause} {verdict}; {at_once} of {all} diagnoses at once\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
             return value;
         }
         eprintln!("again: {cause} was planted, and this found: {value:#}");
     }
+}
+
+/// Asserts that the title of the first finding ends with about this time, seconds. Nothing is faster than
+/// what was planted; a busy machine adds to it.
+#[track_caller]
+pub(crate) fn takes(diagnosis: &Value, planted: f64) {
+    let title = diagnosis["findings"][0]["title"].as_str().unwrap_or_default();
+    let words: Vec<&str> = title.split([' ', ':']).map(|word| word.trim_end_matches('.')).collect();
+    let time = |pair: &[&str]| {
+        let factor = match pair[1] {
+            "s" => 1.0,
+            "ms" => 1e-3,
+            _ => return None,
+        };
+        Some(pair[0].parse::<f64>().ok()? * factor)
+    };
+    let found = words.windows(2).find_map(time).unwrap_or_else(|| panic!("no time: {diagnosis:#}"));
+    let limits = 0.96 * planted..1.4 * planted + 0.1;
+    assert!(limits.contains(&found), "planted {planted} s, and named {found} s: {diagnosis:#}");
 }
 
 /// Asserts that the first finding is this one, with these words in its title or evidence, and something to

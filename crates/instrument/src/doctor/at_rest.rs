@@ -5,6 +5,7 @@ use std::path::Path;
 
 use lh_client::{Pty, SessionSetup, Start};
 
+use super::delays::{NOTICEABLE, OFTEN};
 use super::facts::{Home, Shell};
 use crate::command::quoted;
 use crate::shell::{SHORT, System};
@@ -12,9 +13,11 @@ use crate::target::Remote;
 use crate::task::{Data, Opens, Shown, Task};
 
 /// Runs of what is slow, at most: the fastest one counts, and a loaded machine has slow moments.
-const MOST_RUNS: usize = 4;
+const MOST_RUNS: usize = OFTEN;
 /// A shell that takes longer than this beyond a round trip has its start-up files traced, seconds.
-pub(super) const SLOW_SHELL: f64 = 0.3;
+pub(super) const SLOW_SHELL: f64 = NOTICEABLE;
+/// A line of start-up files that takes longer than this is named, seconds.
+const SLOW_LINE: f64 = 0.1;
 
 /// Results of an idle connection.
 #[derive(Debug, Clone, Default)]
@@ -225,7 +228,7 @@ fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<
             last = Some((*at, lh_client::sanitise(line)));
         }
     }
-    let (line, took) = slowest.filter(|(line, took)| *took > SLOW_SHELL / 2.0 && !line.is_empty())?;
+    let (line, took) = slowest.filter(|(line, took)| *took > SLOW_LINE && !line.is_empty())?;
     let quoted = quoted(&line);
     let find = format!(
         "cd; grep -nsF -m1 -- {quoted} .bashrc .bash_profile .bash_login .profile .zshenv .zprofile .zshrc \

@@ -10,6 +10,7 @@ use super::at_rest::{self, AtRest};
 use super::facts::{Idle, RunSettings};
 use super::idle_session::IdleSession;
 use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settings, Transfer};
+use super::sftp_file::{self, Plan, SftpRates};
 use super::small_packets::SmallPackets;
 use crate::agent;
 use crate::connects::{Connects, TurnedAway};
@@ -150,6 +151,10 @@ impl Instruments for Connections<'_> {
         Some(lh_client::sanitise(&socket.to_string_lossy()))
     }
 
+    fn agent_signing(&mut self, key: &str) -> Option<f64> {
+        agent::signing(&self.target.options(&[]).ok()?, key)
+    }
+
     fn refused(&self) -> usize {
         self.target.connects().map_or(0, Connects::refused)
     }
@@ -240,6 +245,17 @@ impl Instruments for Connections<'_> {
     fn prepare_helper(&mut self) {
         let target = self.target.clone();
         self.helper = Some(Helper::Starts(std::thread::spawn(move || FarEnd::start(&target, None))));
+    }
+
+    fn sftp_file(
+        &mut self,
+        connection: &mut Connection,
+        directory: &str,
+        plan: Plan,
+    ) -> Result<SftpRates, String> {
+        let path = format!("{directory}/.longhaul-doctor-{}-{}", std::process::id(), self.steps.len());
+        let measured = connection.ask(move |remote| sftp_file::measure(remote, path, plan));
+        measured.map_err(|fault| fault.to_string())?
     }
 
     fn disks(
@@ -343,6 +359,7 @@ fn serve(
     let login = Login {
         stages,
         offers: remote.offers,
+        agent_key: remote.agent_key.clone(),
         server: lh_client::sanitise(link.peer_identification().unwrap_or_default()),
         cipher: names.map(|names| names.cipher_c2s.clone()).unwrap_or_default(),
         mac: names.map(|names| names.mac_c2s.clone()).filter(|mac| mac != IMPLICIT).unwrap_or_default(),

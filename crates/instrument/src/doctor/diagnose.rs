@@ -15,6 +15,7 @@ use super::memory;
 use super::neighbours;
 use super::packets;
 use super::refusals;
+use super::sftp_rates;
 use super::small_loss;
 use super::throughput;
 use super::waits;
@@ -41,11 +42,13 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
             if let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) {
                 let judged = JudgedDirection { facts, direction, flow };
                 let is_throttled = marks::is_throttled(facts, direction);
-                let policer = packets::policer(&judged);
+                let causes = throughput::causes(&judged);
+                let is_shaped = causes.iter().any(|found| found.cause == "shaper");
+                let policer = packets::policer(&judged).filter(|_| !is_shaped);
                 // Losses that a policer causes are not random.
                 let is_policed = policer.is_some();
-                let causes = throughput::causes(&judged).into_iter();
                 let causes = causes
+                    .into_iter()
                     .filter(|found| !is_policed || !["loss", "congestion_control"].contains(&found.cause));
                 let causes = causes.chain(policer);
                 let causes = causes.chain(packets::reordering(&judged)).chain(packets::duplicates(&judged));
@@ -65,6 +68,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         marks::judge(facts, &mut found);
         master::judge(facts, &mut found);
         waits::disks(facts, &mut found);
+        sftp_rates::judge(facts, &mut found);
         waits::compression(facts, &mut found);
         memory::judge(facts, &mut found);
         jitter::judge(facts, &mut found);

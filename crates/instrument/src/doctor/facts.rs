@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::sftp_file::SftpRates;
 use super::small_packets::SmallPackets;
 use crate::connects::TurnedAway;
 use crate::disk::Disk;
@@ -54,8 +55,13 @@ pub(crate) struct Facts {
     pub(crate) logins: Vec<Vec<(Stage, f64)>>,
     /// Most keys that a login offered to the server, the right one included.
     pub(crate) offers: usize,
+    /// Seconds that this machine's agent needs to sign, where a login waits long after a key of it was
+    /// offered.
+    pub(crate) agent_signing: Option<f64>,
     /// Seconds until an SFTP server answers, of several sessions.
     pub(crate) sftp: Vec<f64>,
+    /// Rates of a file over it.
+    pub(crate) sftp_file: Option<SftpRates>,
     /// Round trips of small messages on the idle connection, seconds.
     pub(crate) idle: Vec<f64>,
     /// Time that both ends waited for their turn at a processor for each of these, seconds, where they vary.

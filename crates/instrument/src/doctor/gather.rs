@@ -2,6 +2,8 @@
 //! what nothing suspicious asks for is left out, so that a healthy path is measured in half a minute.
 
 use super::budget;
+use super::congestion;
+use super::delays;
 use super::diagnose::one_is_not_enough;
 use super::facts::{BelowPolicer, CLOSED, Facts, OtherCipher, OtherControl, RunSettings};
 use super::instruments::{Instruments, Login, PLAIN, Place, TOGETHER, Transfer, one_flow, prepared_flow};
@@ -12,6 +14,7 @@ use super::losses::{LEAST_RESENT, losses_may_limit};
 use super::marks::{self, Prepared};
 use super::master;
 use super::packets::seems_policed;
+use super::sftp_rates;
 use super::small_loss;
 use super::swallowed;
 use crate::disk::Disk;
@@ -142,17 +145,30 @@ fn at_rest<I: Instruments>(
     }
     facts.small_packets = instruments.small_packets(&mut first);
     instruments.begin_step("another login");
-    add_login(facts, instruments.login(&mut second)?);
+    let agent_key = add_login(facts, instruments.login(&mut second)?);
     instruments.begin_idle();
     // A third login tells a hiccup from a habit, if there is time.
     let mut suspicious = Vec::new();
     logins::logins(facts, &mut suspicious);
-    let seconds: f64 = facts.logins.iter().flatten().map(|(_, seconds)| seconds).sum();
     let is_in_doubt = !suspicious.is_empty() || logins::may_lose_first_packets(facts);
-    if is_in_doubt && seconds < LONG_LOGINS {
+    if is_in_doubt && of_logins(facts) < LONG_LOGINS {
         instruments.begin_step("a third login");
         let mut third = instruments.prepare(Place::Server, &PLAIN, true);
         add_login(facts, instruments.login(&mut third)?);
+    }
+    // What a busy machine adds to some logins is told from a short delay of each.
+    while logins::may_be_noticed(facts)
+        && facts.logins.len() < delays::OFTEN
+        && of_logins(facts) < LONG_LOGINS
+    {
+        let number = if facts.logins.len() == 2 { "a third" } else { "a fourth" };
+        instruments.begin_step(&format!("{number} login"));
+        let mut another = instruments.prepare(Place::Server, &PLAIN, true);
+        add_login(facts, instruments.login(&mut another)?);
+    }
+    if let Some(key) = agent_key.filter(|_| logins::may_be_signing(facts)) {
+        instruments.begin_step("the agent");
+        facts.agent_signing = instruments.agent_signing(&key);
     }
     match system {
         Ok(_) => Ok(Some([first, second])),
@@ -170,9 +186,16 @@ fn at_rest<I: Instruments>(
     }
 }
 
-fn add_login(facts: &mut Facts, login: Login) {
+/// Time of all logins, seconds.
+fn of_logins(facts: &Facts) -> f64 {
+    facts.logins.iter().flatten().map(|(_, seconds)| seconds).sum()
+}
+
+/// Adds a login; returns what the log says of the agent's key that it used.
+fn add_login(facts: &mut Facts, login: Login) -> Option<String> {
     facts.logins.push(login.stages);
     facts.offers = facts.offers.max(login.offers);
+    login.agent_key
 }
 
 fn flows<I: Instruments>(
@@ -217,10 +240,12 @@ fn flows<I: Instruments>(
     // The connections of the comparisons are set up while the disks are measured.
     let together =
         (0..TOGETHER).map(|_| instruments.prepare(Place::Server, &PLAIN, false)).collect::<Vec<_>>();
+    let for_file = instruments.prepare(Place::Server, &PLAIN, false);
     let marks = Prepared::begin(instruments, facts);
     instruments.begin_step("disks");
     disks(instruments, wanted, facts);
     several(instruments, facts, together);
+    sftp_rates::measure(instruments, wanted, facts, for_file);
     if facts.is_proxied {
         jump::measure(instruments, facts);
     }
@@ -296,30 +321,40 @@ fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Res
         facts.without_rekeys = other.ok().filter(is_fewer).map(|flow| flow.rate);
     }
     below_policer(instruments, facts);
+    other_control(instruments, facts);
+    Ok(())
+}
+
+/// An upload with another congestion control, where the one in use may be the limit.
+fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     // Segments that a full queue has dropped explain no rate.
-    let lossy = facts.up.as_ref().is_some_and(|flow| {
+    let is_lossy = facts.up.as_ref().is_some_and(|flow| {
         flow.loss().is_some_and(|loss| loss > 0.0005) && losses_may_limit(flow, facts.round_trip())
     });
     let uses = facts.up.as_ref().and_then(|flow| flow.sender.as_ref()?.congestion_control.clone());
+    let name = if is_lossy {
+        let has_bbr = facts.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr");
+        has_bbr.then_some("bbr")
+    } else {
+        congestion::alternative(facts).filter(|_| one_is_not_enough(facts, Direction::Up))
+    };
+    let Some(name) = name else { return };
     let time = Transfer::judged(Direction::Up, facts.round_trip()).time;
-    let tries_other = lossy && facts.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr");
-    if tries_other && budget::begin(instruments, facts, "another congestion control", time.as_secs_f64()) {
-        let alone = facts.up.as_ref().map_or(0.0, |flow| flow.rate);
-        let transfer = Transfer::compared(Direction::Up, facts.round_trip(), alone);
-        let transfer = Transfer { time, ..transfer };
-        let other = one_flow(instruments, Place::Server, &[("TcpCongestion", "bbr")], &transfer);
-        facts.other_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
-            let name = "bbr".to_owned();
-            let used = flow.sender?.congestion_control?;
-            let is_used = used == name;
-            Some(if is_used {
-                OtherControl::Measured { name, rate: flow.rate }
-            } else {
-                OtherControl::Overruled { name }
-            })
-        });
+    if !budget::begin(instruments, facts, "another congestion control", time.as_secs_f64()) {
+        return;
     }
-    Ok(())
+    let alone = facts.up.as_ref().map_or(0.0, |flow| flow.rate);
+    let transfer = Transfer::compared(Direction::Up, facts.round_trip(), alone);
+    let transfer = Transfer { time, ..transfer };
+    let other = one_flow(instruments, Place::Server, &[("TcpCongestion", name)], &transfer);
+    facts.other_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
+        let used = flow.sender?.congestion_control?;
+        let name = name.to_owned();
+        Some(match used == name {
+            true => OtherControl::Measured { name, rate: flow.rate },
+            false => OtherControl::Overruled { name },
+        })
+    });
 }
 
 /// An upload at four fifths of the rate that passes, where what exceeds a rate seems to be dropped for each

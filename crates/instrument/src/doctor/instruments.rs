@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::at_rest::AtRest;
 use super::facts::{Idle, RunSettings};
+use super::sftp_file::{Plan, SftpRates};
 use super::small_packets::SmallPackets;
 use crate::connects::TurnedAway;
 use crate::disk::{Disk, DiskError};
@@ -61,6 +62,8 @@ pub(super) struct Login {
     pub(super) stages: Vec<(Stage, f64)>,
     /// Keys that were offered.
     pub(super) offers: usize,
+    /// The key of this machine's agent that it used: what the log says of it.
+    pub(super) agent_key: Option<String>,
     /// The server's identification.
     pub(super) server: String,
     pub(super) cipher: String,
@@ -157,6 +160,10 @@ pub(super) trait Instruments {
     /// The socket of this machine's authentication agent, where it does not answer.
     fn silent_agent(&mut self) -> Option<String>;
 
+    /// Seconds that this machine's authentication agent needs to sign with a key that the log says this of;
+    /// `None` if it does not sign.
+    fn agent_signing(&mut self, key: &str) -> Option<f64>;
+
     /// Connections that the server refused before its greeting so far.
     fn refused(&self) -> usize;
 
@@ -195,6 +202,17 @@ pub(super) trait Instruments {
 
     /// Starts the helper for forwards at the server, while other measurements go on.
     fn prepare_helper(&mut self);
+
+    /// Writes and reads a file in this directory over the server's SFTP.
+    ///
+    /// # Errors
+    /// Why there are no rates.
+    fn sftp_file(
+        &mut self,
+        connection: &mut Self::Connection,
+        directory: &str,
+        plan: Plan,
+    ) -> Result<SftpRates, String>;
 
     /// Measures disks, of this machine and of the server, side by side; those that are asked for.
     fn disks(&mut self, wanted: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, DiskError>>; 2];

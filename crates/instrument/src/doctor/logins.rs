@@ -2,16 +2,17 @@
 
 use lh_wire::peer::Peer;
 
+use super::delays::{self, NOTICEABLE, SLOW};
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_time};
 use super::home;
 use crate::stage::Stage;
-use crate::stats::{median, size, time};
+use crate::stats::{lowest, median, size, time};
 
-/// A stage that takes this much longer than it must counts as slow, seconds.
-const SLOW: f64 = 0.4;
 /// Logins for a verdict.
 const LEAST_LOGINS: usize = 2;
+/// How many times longer than the usual stage a short delay must be: a busy machine delays all of them.
+const ABOVE_OTHERS: f64 = 3.0;
 
 /// Stages of the login that are slow in every login.
 pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
@@ -21,6 +22,7 @@ pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
     let of_keys = offered_keys(facts);
     out.extend(of_keys.as_ref().map(|(_, found)| found.clone()));
     let of_keys = of_keys.map_or(0.0, |(seconds, _)| seconds);
+    out.extend(signing(facts));
     let mut slow = slow_stages(facts, of_keys);
     if let Some((found, explained)) = name_service(facts, &slow) {
         out.push(found);
@@ -46,26 +48,107 @@ const STAGES: [Stage; 13] = [
     Stage::Session,
 ];
 
+/// The stages in which the server has something to do.
+const OF_SERVER: [Stage; 7] = [
+    Stage::Greeting,
+    Stage::KeyExchange,
+    Stage::User,
+    Stage::Credential,
+    Stage::Approval,
+    Stage::Session,
+    Stage::Command,
+];
+
 /// A stage that is slow in every login: seconds that it takes, and those of them beyond its round trips.
+#[derive(Debug, Clone)]
 struct Slow {
     stage: Stage,
     took: f64,
     excess: f64,
 }
 
-/// The slow stages, less the time that wrong keys cost.
+/// The slow stages, less the time that wrong keys and signatures cost.
 fn slow_stages(facts: &Facts, of_keys: f64) -> Vec<Slow> {
     let slow = |stage: Stage| {
         let took = facts.stage(stage)?;
         let other = if stage == Stage::Credential { of_keys } else { 0.0 };
+        let of_agent = if Some(stage) == signing_stage(facts) { facts.agent_signing } else { None };
+        let other = other + of_agent.unwrap_or(0.0);
         let needed = stage.round_trips() * facts.round_trip() + other;
-        let excess = took - needed;
         let is_slow = |(each, seconds): &(Stage, f64)| *each == stage && *seconds > SLOW + needed;
         let quick = facts.logins.iter().filter(|login| !login.iter().any(is_slow)).count();
         let is_habit = quick <= usize::from(stage == Stage::Connect && loses_first_packets(facts, needed));
-        (is_habit && !home::explains_stage(facts, stage, excess)).then_some(Slow { stage, took, excess })
+        let excess = if is_habit { took - needed } else { short_delay(facts, stage, other)? };
+        (!home::explains_stage(facts, stage, excess)).then_some(Slow { stage, took, excess })
     };
     STAGES.into_iter().filter_map(slow).collect()
+}
+
+/// Seconds of a stage in each login beyond its round trips and `other`.
+fn excesses(facts: &Facts, stage: Stage, other: f64) -> Vec<f64> {
+    let needed = stage.round_trips() * facts.round_trip() + other;
+    let of = |login: &Vec<(Stage, f64)>| {
+        let took = login.iter().find(|(each, _)| *each == stage).map_or(0.0, |(_, seconds)| *seconds);
+        (took - needed).max(0.0)
+    };
+    facts.logins.iter().map(of).collect()
+}
+
+/// The delay of a stage that is short, and alike in many logins, seconds.
+fn short_delay(facts: &Facts, stage: Stage, other: f64) -> Option<f64> {
+    // A second packet of the server may wait for the acknowledgement of the first (Nagle's algorithm).
+    delays::steady(&excesses(facts, stage, other + facts.round_trip()))?;
+    let delay = lowest(excesses(facts, stage, other))?;
+    let least = |stage: &Stage| lowest(excesses(facts, *stage, 0.0));
+    let others = OF_SERVER.iter().filter(|each| **each != stage).filter_map(least);
+    (delay >= ABOVE_OTHERS * median(others).unwrap_or(0.0)).then_some(delay)
+}
+
+/// True where a further login may tell whether a stage has a short delay.
+pub(super) fn may_be_noticed(facts: &Facts) -> bool {
+    let is_late = |stage: &Stage| {
+        let least = lowest(excesses(facts, *stage, facts.round_trip())).unwrap_or(0.0);
+        (NOTICEABLE..SLOW).contains(&least)
+    };
+    facts.logins.len() >= LEAST_LOGINS && STAGES.iter().any(is_late)
+}
+
+/// The stage in which this machine signs, where the logins have it.
+fn signing_stage(facts: &Facts) -> Option<Stage> {
+    [Stage::Approval, Stage::Credential].into_iter().find(|stage| facts.stage(*stage).is_some())
+}
+
+/// True where logins wait long in the stage in which the agent signs.
+pub(super) fn may_be_signing(facts: &Facts) -> bool {
+    signing_stage(facts)
+        .and_then(|stage| lowest(excesses(facts, stage, 0.0)))
+        .is_some_and(|least| least >= NOTICEABLE)
+}
+
+/// This machine's agent needs long to sign.
+fn signing(facts: &Facts) -> Option<Finding> {
+    let took = facts.agent_signing.filter(|seconds| *seconds >= NOTICEABLE)?;
+    let stage = signing_stage(facts)?;
+    // A signature that is slow once, and in no login, is no habit.
+    let least = lowest(excesses(facts, stage, 0.0))?;
+    let took = took.min(least);
+    (took >= NOTICEABLE).then(|| Finding {
+        cause: "agent",
+        title: format!("This machine's authentication agent is slow to sign: {}.", time(took)),
+        evidence: vec![
+            format!("{} took {} more than its round trips in the fastest login", stage.words(), time(least)),
+            format!("a signature that was asked for by itself took {}", time(facts.agent_signing.unwrap_or(took))),
+        ],
+        gain: format!("logins {} faster", time(took)),
+        change: vec![
+            "look at what listens at SSH_AUTH_SOCK or IdentityAgent here: a token or smart card, an agent that asks for each \
+             use (ssh-add -c), one that is forwarded from another machine"
+                .to_owned(),
+            "or a key of another type: ssh-keygen -t ed25519; or IdentityAgent none and IdentityFile, under Host in ssh_config"
+                .to_owned(),
+        ],
+        weight: weight_of_time(took),
+    })
 }
 
 /// True where at least three of four connections needed much longer than this, seconds, for TCP's handshake:

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::facts::{Facts, IdleEnd};
+use super::facts::{Facts, IdleEnd, Mark, SharedRate};
 use super::finding::Finding;
 use super::jitter;
 use crate::disk::Disk;
@@ -119,6 +119,9 @@ fn summary(facts: &Facts) -> Vec<String> {
     if !disks.is_empty() {
         lines.push(format!("disks        {}", disks.join("; ")));
     }
+    if let Some((write, read)) = facts.sftp_file.and_then(|rates| rates.write.zip(rates.read)) {
+        lines.push(format!("SFTP file    write {}, read {}", rate(write), rate(read)));
+    }
     lines
 }
 
@@ -184,8 +187,16 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             })),
             "client_waited": flow.client_turns.map(|turns| turns.waited),
             "server_waited": flow.server_turns.map(|turns| turns.waited),
-            "server_starved": flow.starved,
+            "server_starved": flow.starved.filter(|_| direction == Direction::Down),
+            "client_starved": flow.starved.filter(|_| direction == Direction::Up),
+            "server_unread": flow.unread,
             "ssh_window_bytes": flow.ssh_window,
+            "ssh_window_used_up": (direction == Direction::Up).then_some(flow.closed),
+            "shapers": flow.shapers.iter().map(|shaper| json!({
+                "device": shaper.device, "kind": shaper.kind, "handle": shaper.handle,
+                "bytes_per_second": shaper.rate, "of_each_connection": shaper.is_of_each,
+                "delayed_packets": shaper.delayed, "dropped_packets": shaper.dropped,
+            })).collect::<Vec<_>>(),
             "failure": flow.failure,
         }))
     };
@@ -207,6 +218,33 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             })
         })
     };
+    let sftp_file = facts
+        .sftp_file
+        .map(|rates| json!({ "write_bytes_per_second": rates.write, "read_bytes_per_second": rates.read }));
+    let shared = facts.master.as_ref().map(|master| {
+        let of_rate = |rate: &SharedRate| {
+            json!({
+                "direction": rate.direction.name(), "bytes_per_second": rate.through,
+                "alone_bytes_per_second": rate.alone,
+            })
+        };
+        let rates: Vec<Value> = master.rates.iter().map(of_rate).collect();
+        json!({ "socket": master.socket, "answers": !master.is_silent, "rates": rates })
+    });
+    let of_mark = |mark: &Mark| {
+        json!({
+            "direction": mark.direction.name(), "service": mark.service, "with_bytes_per_second": mark.with,
+            "without_bytes_per_second": mark.without,
+        })
+    };
+    let marks: Vec<Value> = facts.marks.iter().map(of_mark).collect();
+    let home = facts.home.as_ref().map(|home| {
+        let each = |seconds: f64| (home.files > 0).then(|| seconds / home.files as f64);
+        json!({
+            "directory": home.directory, "files": home.files, "authorized_keys_bytes": home.keys_bytes,
+            "seconds_per_file": each(home.seconds), "seconds_per_file_of_etc": each(home.elsewhere),
+        })
+    });
     json!({
         "longhaul_doctor": VERSION,
         "time": lh_sys::time::utc_text(std::time::SystemTime::now()),
@@ -226,12 +264,14 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             })),
             "ssh_rtt_seconds": lowest(facts.idle.iter().copied()),
             "offered_keys": facts.offers,
+            "agent_signing_seconds": facts.agent_signing,
             "unanswered_addresses": facts.reached.as_ref().map(|reached| {
                 let all = reached.tried.iter();
                 all.map(|(address, seconds)| json!({ "address": address.to_string(), "seconds": seconds })).collect::<Vec<_>>()
             }),
             "sftp_seconds": facts.sftp,
             "sftp_refusal": facts.sftp_refusal,
+            "sftp_file": sftp_file,
             "upload_below_policer": facts.below_policer.map(|below| json!({
                 "limit_bytes_per_second": below.limit, "bytes_per_second": below.rate, "loss": below.lost,
             })),
@@ -243,14 +283,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
                 "upload_bytes_per_second": jump_host.up.as_ref().map(|flow| flow.rate),
                 "download_bytes_per_second": jump_host.down.as_ref().map(|flow| flow.rate),
             })),
-            "shared_connection": facts.master.as_ref().map(|master| json!({
-                "socket": master.socket,
-                "answers": !master.is_silent,
-                "rates": master.rates.iter().map(|rate| json!({
-                    "direction": rate.direction.name(), "bytes_per_second": rate.through,
-                    "alone_bytes_per_second": rate.alone,
-                })).collect::<Vec<_>>(),
-            })),
+            "shared_connection": shared,
             "idle_session": facts.idle_session.as_ref().map(|idle| json!({
                 "seconds": idle.seconds, "answered": idle.end == IdleEnd::Answered,
             })),
@@ -259,20 +292,12 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "command_seconds": facts.shell.as_ref().map(|shell| shell.command.clone()),
             "reverse_lookup_seconds": facts.reverse_lookup,
             "user_lookup_seconds": facts.user_lookup,
-            "home": facts.home.as_ref().map(|home| json!({
-                "directory": home.directory,
-                "files": home.files,
-                "authorized_keys_bytes": home.keys_bytes,
-                "seconds_per_file": (home.files > 0).then(|| home.seconds / home.files as f64),
-                "seconds_per_file_of_etc": (home.files > 0).then(|| home.elsewhere / home.files as f64),
-            })),
+            "home": home,
             "disk_here": disk(&facts.disk_here),
             "disk_there": disk(&facts.disk_there),
             "path_mtu_bytes": facts.segments.map(Segments::path_mtu),
             "path_mtu_from_server_bytes": facts.swallowed.map(Segments::path_mtu),
-            "marks": facts.marks.iter().map(|mark| json!({
-                "direction": mark.direction.name(), "service": mark.service, "with_bytes_per_second": mark.with, "without_bytes_per_second": mark.without,
-            })).collect::<Vec<_>>(),
+            "marks": marks,
         },
         "steps": facts.steps.iter().map(|(name, seconds)| json!({ "name": name, "seconds": seconds })).collect::<Vec<_>>(),
         "missing": facts.missing,

@@ -1,9 +1,9 @@
-//! Downloads for which TCP of the server has nothing to send: the command's output arrives slowly, or the SSH
-//! window of this machine is used up.
+//! Transfers for which TCP of the sending end has nothing to send: the command's output arrives slowly, the
+//! SSH window of this machine is used up, or the command takes its input slowly.
 
 use super::finding::{Finding, weight_of_factor};
-use super::judged::{EACH_IS_LIMITED, JudgedDirection};
-use crate::flow::{Direction, Flow};
+use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
+use crate::flow::{Direction, Flow, Turns};
 use crate::stats::{percent, rate, size, time};
 
 /// Part of the looks at the server's TCP from which its program is what it waits for.
@@ -86,6 +86,85 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
              shell that records sessions, a pipe with a limit (pv -L, throttle)"
                 .to_owned(),
             "compare there: time head -c 100000000 /dev/zero | cat >/dev/null".to_owned(),
+        ],
+        weight: weight_of_factor(judged.factor().unwrap_or(1.0)).max(0.5),
+    })
+}
+
+/// Part of the samples in which the SSH window has to be used up.
+const USED_UP: f64 = 0.5;
+/// How many times more than is under way the congestion window must permit.
+const UNUSED: f64 = 4.0;
+/// Part of the looks at the server's TCP up to which its SSH process reads what arrives in time.
+const IN_TIME: f64 = 0.2;
+
+/// The command takes its input slowly: SSH's window is used up although far less than it is under way, and
+/// neither end's SSH process is busy or leaves data in its TCP.
+pub(super) fn input(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let flow = judged.flow;
+    let (sender, part) = (judged.sender()?, flow.starved.filter(|_| judged.direction == Direction::Up)?);
+    let round_trip = judged.facts.round_trip().max(sender.loaded_rtt.unwrap_or(0.0));
+    // TCP keeps the mark of its fastest moment: that of the burst which filled the window.
+    let under_way = flow.rate * round_trip;
+    let is_open = sender.congestion_window.is_some_and(|window| window >= UNUSED * under_way);
+    let waits = |share: Option<f64>| share.is_some_and(|share| share >= MUCH);
+    let is_held = waits(sender.receive_window) || waits(sender.send_buffer);
+    if part < MOSTLY && (!is_open || is_held) {
+        return None;
+    }
+    let window = flow.ssh_window.filter(|window| flow.rate < MUCH_OF_WINDOW * window / round_trip)?;
+    let is_idle = |turns: Option<Turns>| turns.is_none_or(|turns| turns.wanted() < IDLE);
+    let is_read = flow.unread.is_none_or(|unread| unread <= IN_TIME);
+    if flow.closed < USED_UP || !is_idle(flow.server_turns) || !is_idle(flow.client_turns) || !is_read {
+        return None;
+    }
+    let idle = match sender.congestion_window.filter(|_| part < MOSTLY) {
+        Some(window) => format!(
+            "TCP of this machine could have had {} under way, and had {}",
+            size(window),
+            size(under_way)
+        ),
+        None => {
+            format!("TCP of this machine had nothing to send in {} of them (app_limited)", percent(part))
+        }
+    };
+    let process = flow.server_turns.map(|turns| {
+        format!(
+            "the SSH process of the server ran {} of the time, and waited {} of it for its turn",
+            percent(turns.ran),
+            percent(turns.waited)
+        )
+    });
+    let queue = flow.unread.map(|unread| {
+        format!("in {} of the looks, much waited in the receive queue of the server's TCP", percent(unread))
+    });
+    Some(Finding {
+        cause: "command_input",
+        title: format!(
+            "The command at the server takes its input at {} only, which limits uploads.",
+            rate(flow.rate)
+        ),
+        evidence: [
+            Some(judged.measured()),
+            Some(format!(
+                "the server's SSH window of {} was used up in {} of {} samples, though {idle}",
+                size(window),
+                percent(flow.closed),
+                flow.samples
+            )),
+            queue,
+            process,
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        gain: judged.gain(),
+        change: vec![
+            "at the server: look at what stands between SSH and the command: ForceCommand, command= in authorized_keys, a \
+             shell that records sessions, a pipe with a limit (pv -L, throttle)"
+                .to_owned(),
+            "compare there: time head -c 100000000 /dev/zero | COMMAND; it may wait for a disk or a processor of its own"
+                .to_owned(),
         ],
         weight: weight_of_factor(judged.factor().unwrap_or(1.0)).max(0.5),
     })

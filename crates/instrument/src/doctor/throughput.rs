@@ -4,12 +4,14 @@ use lh_metrics::drops::Drops;
 
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
-use super::{buffers, jitter, losses, outages, starved, stopped};
+use super::{buffers, congestion, jitter, losses, outages, shapers, starved, stopped};
 use crate::flow::{Direction, MANY_REKEYS, WARM_UP};
 use crate::stats::{pacing, percent, rate, size, time};
 
-/// Queueing time from which a queue counts as too long, seconds.
-const BLOAT: f64 = 0.05;
+/// Queueing times from which a queue counts as too long, seconds, each with the multiple of the idle round
+/// trip that it must be as well. A path needs some queue to be full, and CUBIC keeps half of a long one
+/// filled on average.
+const BLOAT: [(f64, f64); 2] = [(0.03, 1.5), (0.05, 0.35)];
 /// Round trip under load from which a queue explains that a window is used up, multiples of the idle one.
 const FULL_QUEUE: f64 = 1.3;
 
@@ -18,9 +20,17 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     if let Some(paced) = paced(judged) {
         return vec![paced];
     }
+    // What a shaper drops and delays explains losses, windows and processes that wait.
+    if let Some(shaped) = shapers::judge(judged) {
+        return [Some(shaped), bloat(judged)].into_iter().flatten().collect();
+    }
     // A process that does not run explains what its TCP waits for, and losses in the bursts after it.
     if let Some(stopped) = stopped::stopped(judged) {
         return vec![stopped];
+    }
+    // What the first burst lost is no limit of a command that takes its input slowly.
+    if let Some(slow) = starved::input(judged) {
+        return vec![slow];
     }
     let windows = buffers::window_scaling(judged).or_else(|| buffers::receive_window(judged));
     // The window that the server waits for is the proxy's, whose system is not known; so are the buffers and
@@ -158,9 +168,10 @@ fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
     // If round trips vary without load as well, the usual one counts.
     let idle = jitter::spread(judged.facts).map_or(idle, |spread| idle.max(spread.usual));
     let extra = loaded - idle;
-    if extra < BLOAT || extra < idle {
+    if !BLOAT.iter().any(|(least, times)| extra >= *least && extra >= times * idle) {
         return None;
     }
+    let longest = judged.sender()?.longest_rtt;
     let device_rate = (judged.flow.rate * 8.0 * 0.95 / 1e6).max(0.1);
     Some(Finding {
         cause: "bufferbloat",
@@ -171,10 +182,11 @@ fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
         ),
         evidence: vec![
             format!(
-                "round trip: {} idle, {} during the {}",
+                "round trip: {} idle, {} during the {}{}",
                 time(idle),
                 time(loaded),
-                judged.direction.name()
+                judged.direction.name(),
+                longest.map_or_else(String::new, |longest| format!(", {} at most", time(longest)))
             ),
             judged.measured(),
         ],
@@ -274,14 +286,7 @@ fn path(judged: &JudgedDirection<'_>) -> Option<Finding> {
         return Some(relay(judged, round_trips, factor));
     }
     if factor >= 1.5 {
-        return Some(Finding {
-            cause: "congestion_control",
-            title: format!("One connection does not fill the path on {}s.", judged.direction.name()),
-            evidence: vec![judged.measured(), "no window and no buffer was at its limit".to_owned()],
-            gain: judged.gain(),
-            change: vec!["copy with lhscp -j 4".to_owned()],
-            weight: 0.6 * weight_of_factor(factor),
-        });
+        return Some(congestion::judge(judged, factor));
     }
     let together = judged.facts.together(judged.direction)?;
     let most = judged.flow.rate.max(together);

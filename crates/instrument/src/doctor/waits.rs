@@ -1,5 +1,6 @@
 //! Causes that make a person wait besides the login: shells, SFTP, disks, compression.
 
+use super::delays::{self, SLOW};
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::home;
@@ -7,12 +8,21 @@ use crate::disk::{Disk, Full};
 use crate::flow::Direction;
 use crate::stats::{lowest, rate, size, time};
 
-/// A shell or SFTP server that takes this much longer than it must counts as slow, seconds.
-const SLOW: f64 = 0.4;
+/// Part of a shell's start that one line must take, for a short start to count as slow: that of shells with
+/// many lines is their own, or that of a busy machine.
+const OF_LINE: f64 = 0.5;
 /// How many times faster the path must be for a disk to be the limit.
 const SLOW_DISK: f64 = 1.4;
 /// Answers of SFTP servers for a verdict.
 const LEAST_ANSWERS: usize = 2;
+
+/// True where each of several starts took longer than this by [`SLOW`], seconds, or a little and alike.
+fn are_slow(starts: &[f64], needed: f64, least: usize) -> bool {
+    let are_long = starts.len() >= least && starts.iter().all(|took| *took >= SLOW + needed);
+    // Packets that wait for an acknowledgement take a further round trip, which is half of that or more.
+    let delays: Vec<f64> = starts.iter().map(|took| took - 1.5 * needed).collect();
+    are_long || delays::steady(&delays).is_some()
+}
 
 /// A shell whose start takes long.
 pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
@@ -28,8 +38,7 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
         return;
     };
     let round_trip = facts.round_trip();
-    let limit = SLOW + 2.0 * round_trip;
-    if shell.interactive.len() < 2 || shell.interactive.iter().any(|took| *took < limit) {
+    if !are_slow(&shell.interactive, 2.0 * round_trip, 2) {
         return;
     }
     let excess = interactive - 2.0 * round_trip;
@@ -38,13 +47,17 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     if of_home > 0.0 && excess - of_home < SLOW {
         return;
     }
+    let of_line = shell.slowest.as_ref().map_or(0.0, |(_, _, took)| *took);
+    let late = command > 0.6 * interactive && are_slow(&shell.command, round_trip, 1);
+    if excess < SLOW && of_line < OF_LINE * excess && !late {
+        return;
+    }
     let mut evidence = vec![format!(
         "a login shell that ends at once took {}, a command that does nothing {} (the fastest of {})",
         time(interactive),
         time(command),
         shell.interactive.len()
     )];
-    let both = command > SLOW + round_trip && command > 0.6 * interactive;
     let (cause, title, change) = match &shell.slowest {
         Some((line, place, took)) => {
             let place = place.as_deref().unwrap_or("its start-up files");
@@ -55,7 +68,7 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
                 format!("take it out of {place}, or run it in the background"),
             )
         }
-        None if both => {
+        None if late => {
             ("command_start", late_commands(command - round_trip), WHERE_COMMANDS_START.to_owned())
         }
         None => (
@@ -88,8 +101,7 @@ fn late_commands(seconds: f64) -> String {
 /// Commands that start late, where the server gives no terminal for a shell.
 fn command(facts: &Facts, all: &[f64]) -> Option<Finding> {
     let round_trip = facts.round_trip();
-    let limit = SLOW + 2.0 * round_trip;
-    let took = lowest(all.iter().copied()).filter(|took| all.len() >= 2 && *took >= limit)?;
+    let took = lowest(all.iter().copied()).filter(|_| are_slow(all, 2.0 * round_trip, 2))?;
     let excess = took - round_trip;
     let of_home = home::part_of_shell(facts);
     if of_home > 0.0 && excess - of_home < SLOW {
@@ -112,14 +124,14 @@ fn command(facts: &Facts, all: &[f64]) -> Option<Finding> {
 /// An SFTP server that starts late.
 pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
     let needed = 2.0 * facts.round_trip();
-    if facts.sftp.len() < LEAST_ANSWERS || facts.sftp.iter().any(|took| *took < SLOW + needed) {
+    if !are_slow(&facts.sftp, needed, LEAST_ANSWERS) {
         return;
     }
     let Some(took) = lowest(facts.sftp.iter().copied()) else { return };
     let command = facts.shell.as_ref().and_then(|shell| lowest(shell.command.iter().copied()));
     // A delay of each command has its own finding.
     let excess = took - needed.max(command.unwrap_or(0.0));
-    if excess < SLOW {
+    if excess < delays::NOTICEABLE || (excess < SLOW && facts.sftp.len() < delays::OFTEN) {
         return;
     }
     out.push(Finding {

@@ -5,7 +5,9 @@ mod devices;
 mod groups;
 mod pauses;
 mod received_marks;
+mod scripts;
 mod sender;
+mod shapers;
 mod stolen;
 mod stopped;
 mod turns;
@@ -22,9 +24,10 @@ use lh_metrics::threads::Usage;
 
 use self::constant_window::{CLOSED, constant_window};
 use self::devices::Devices;
-use self::groups::{functions, groups_here};
+use self::groups::groups_here;
 use self::received_marks::ReceivedMarks;
-use self::sender::{looks_of_ss, mark_of_ss, sender, sender_of_ss, starved, starved_of_ss};
+use self::sender::{looks_of_ss, mark_of_ss, part_of_looks, sender, sender_of_ss, starved, starved_of_ss};
+use self::shapers::Shapers;
 use self::stolen::{processors, processors_here, stolen};
 use self::turns::{own_thread_times, thread_times, turns};
 use crate::command::sh;
@@ -37,6 +40,7 @@ use crate::task::{Comparison, Data, Opens, Shown, Task};
 pub(crate) use devices::DeviceRate;
 pub(crate) use pauses::Pauses;
 pub(crate) use sender::Sender;
+pub(crate) use shapers::Shaper;
 pub(crate) use stopped::{Stopped, Tracer};
 pub(crate) use turns::{TurnWaits, Turns};
 
@@ -152,9 +156,11 @@ pub(crate) struct Flow {
     pub(crate) server_stopped: Option<Stopped>,
     pub(crate) server_tracer: Option<Tracer>,
     pub(crate) sender: Option<Sender>,
-    /// Part of the looks at the server's TCP at which SSH had given it too little to send (`app_limited`);
-    /// download only.
+    /// Part of the looks at the sending end's TCP at which SSH had given it too little to send
+    /// (`app_limited`).
     pub(crate) starved: Option<f64>,
+    /// Part of the looks at the server's TCP at which SSH had left much in its receive queue; upload only.
+    pub(crate) unread: Option<f64>,
     /// The course of the sending end's losses.
     pub(crate) drops: Option<Drops>,
     /// Whether windows may exceed 64 KiB: both ends have offered to scale them (RFC 7323 section 2).
@@ -175,6 +181,8 @@ pub(crate) struct Flow {
     /// Traffic of each end's network devices during the transfer.
     pub(crate) client_devices: Vec<DeviceRate>,
     pub(crate) server_devices: Vec<DeviceRate>,
+    /// Shapers of the sending end's devices, with what they counted during the transfer.
+    pub(crate) shapers: Vec<Shaper>,
     /// Why there is no result, or half of one.
     pub(crate) failure: Option<String>,
 }
@@ -214,35 +222,6 @@ impl Flow {
     }
 }
 
-/// Reads its input to the end, and reports the SSH process's processor time and control groups around it.
-const TAKE: &str = r#"@GROUPS@
-t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
-a() { head -n 1 /proc/stat 2>/dev/null; }
-i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
-x() { grep ^IpExt: /proc/net/netstat 2>/dev/null | tr "\n" ";"; }
-@STATES@
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); D=$(i); S & l=$!; echo ready; cat >/dev/null; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x); R=$(P); { kill $l; wait $l; } 2>/dev/null
-echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "m=$m"; echo "n=$n"; echo "D=$D"; echo "E=$E""#;
-
-/// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with
-/// the uptime at several moments on the way, more often while the flow starts.
-const GIVE: &str = r#"@GROUPS@
-t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
-a() { head -n 1 /proc/stat 2>/dev/null; }
-i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
-@STATES@
-set -- $SSH_CONNECTION; d="sport = :$4 and dport = :$2"
-f() { ss -tinH "$d" 2>/dev/null | tr "\n" " "; }
-r() { read u x </proc/uptime && v=$(f) && [ -n "$v" ] && v="r=$u $v"; } 2>/dev/null
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); r; v0=$v; D=$(i); cat /dev/zero 2>/dev/null & k=$!
-{ n=0.1; i=0; while sleep $n </dev/null >/dev/null 2>&1 && r && echo "$v" >&2; do i=$((i+1)); [ $i -lt 12 ] || n=0.3; done; } & l=$!
-S >&2 & m=$!
-read x; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); s=$(f)
-o=$(ss -tnH --tos "$d" 2>/dev/null | tr "\n" " ")
-R=$(P)
-{ kill $k $l $m; wait $k $l $m; } 2>/dev/null
-{ echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "s=$s"; echo "o=$o"; echo "D=$D"; echo "E=$E"; echo "$v0"; } >&2"#;
-
 impl Remote {
     /// Runs a flow for this time.
     pub(crate) fn flow(&mut self, direction: Direction, time: Duration) -> Flow {
@@ -267,10 +246,10 @@ impl Remote {
         comparison: Part,
     ) -> Flow {
         let (script, data) = match direction {
-            Direction::Up => (TAKE, Data::Send(time, u64::MAX)),
-            Direction::Down => (GIVE, Data::Receive(time)),
+            Direction::Up => (scripts::take(), Data::Send(time, u64::MAX)),
+            Direction::Down => (scripts::give(), Data::Receive(time)),
         };
-        let script = script.replace("@GROUPS@", &functions()).replace("@STATES@", stopped::FUNCTIONS);
+        let shapers = (direction == Direction::Up).then(Shapers::here);
         let ((quotas, memory), busy) = (groups_here(), processors_here());
         let (marks, devices) = (ReceivedMarks::here(), Devices::here());
         let (begun, before) = (Instant::now(), own_thread_times());
@@ -287,6 +266,9 @@ impl Remote {
         });
         let mut flow = summarise(direction, &shown);
         flow.client_devices = Devices::here().since(&devices, begun.elapsed().as_secs_f64());
+        if let Some(before) = shapers {
+            flow.shapers = Shapers::here().since(&before);
+        }
         flow.client_turns = turns(&before, &own_thread_times(), begun.elapsed().as_secs_f64());
         let (quotas_after, memory_after) = groups_here();
         flow.client_quota = quota::between(&quotas, &quotas_after);
@@ -371,6 +353,7 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         let all = shown.local.iter().filter_map(|point| point.sample.ssh("send_credit"));
         flow.ssh_window = all.max().map(|bytes| bytes as f64);
         flow.constant_window = constant_window(&within);
+        flow.starved = starved(&within);
     }
     let text = match direction {
         Direction::Up => shown.text(),
@@ -398,6 +381,7 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     if let (Some(before), Some(after)) = (devices("D"), devices("E")) {
         flow.server_devices = after.since(&before, (ended - begun).max(0.1));
     }
+    flow.unread = told.get("U").and_then(|text| part_of_looks(text));
     flow.server_stopped = told.get("T").and_then(|text| Stopped::of(text));
     flow.server_tracer = told.get("R").and_then(|text| Tracer::of(text));
     let busy = |name| told.get(name).copied().and_then(processors);
@@ -423,6 +407,10 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         flow.starved = starved(&remote).or_else(|| starved_of_ss(&text));
         let granted = within.iter().filter_map(|point| point.sample.ssh("receive_window")).max();
         flow.granted_window = granted.map(|bytes| bytes as f64);
+        let shapers = |name| told.get(name).copied().map(Shapers::of);
+        if let (Some(before), Some(after)) = (shapers("B"), shapers("F")) {
+            flow.shapers = after.since(&before);
+        }
     }
     flow.mark = told.get("o").and_then(|text| mark_of_ss(text));
     flow.sender = from_metrics.or_else(|| told.get("s").and_then(|text| sender_of_ss(text)));

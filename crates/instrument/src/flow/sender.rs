@@ -29,8 +29,9 @@ pub(crate) struct Sender {
     /// Congestion window at the end, bytes.
     pub(crate) congestion_window: Option<f64>,
     pub(crate) congestion_control: Option<String>,
-    /// Median round trip under load, seconds.
+    /// Median and longest round trip under load, seconds; the longest one only where it was looked at often.
     pub(crate) loaded_rtt: Option<f64>,
+    pub(crate) longest_rtt: Option<f64>,
     /// A rate limit of the socket, bytes/s.
     pub(crate) paced: Option<f64>,
 }
@@ -66,6 +67,10 @@ pub(super) fn sender(points: &[&Point]) -> Option<Sender> {
     let busy = grown("busy_time").filter(|busy| *busy > 0.0);
     let of_busy = |name| Some((grown(name)? / busy?).min(1.0));
     let segment = last.sample.tcp("snd_mss")? as f64;
+    let round_trips = || {
+        let later = points.iter().skip(points.len() / 3);
+        later.filter_map(|point| Some(point.sample.tcp("rtt")? as f64 / 1e6))
+    };
     Some(Sender {
         receive_window: of_busy("rwnd_limited"),
         send_buffer: of_busy("sndbuf_limited"),
@@ -78,15 +83,14 @@ pub(super) fn sender(points: &[&Point]) -> Option<Sender> {
         window: points.iter().filter_map(|point| point.sample.tcp("snd_wnd")).max().map(|bytes| bytes as f64),
         congestion_window: last.sample.tcp("snd_cwnd").map(|segments| segments as f64 * segment),
         congestion_control: last.sample.congestion_control.clone(),
-        loaded_rtt: median(
-            points
-                .iter()
-                .skip(points.len() / 3)
-                .filter_map(|point| Some(point.sample.tcp("rtt")? as f64 / 1e6)),
-        ),
+        loaded_rtt: median(round_trips()),
+        longest_rtt: round_trips().reduce(f64::max),
         paced: last.sample.tcp("max_pacing_rate").filter(|rate| *rate < u64::MAX / 2).map(|rate| rate as f64),
     })
 }
+
+/// What `ss -ti` shows before the congestion control.
+const FLAGS: [&str; 5] = ["ts", "sack", "ecn", "ecnseen", "fastopen"];
 
 /// Reads a socket's counters since the beginning of the connection from the output of `ss -ti`.
 pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
@@ -101,8 +105,10 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
     let segment = number(value("mss")?)?;
     // `retrans:now/total`; not shown where there were none.
     let resent = value("retrans").and_then(|text| text.split_once('/')).and_then(|(_, total)| number(total));
-    let known = ["cubic", "bbr", "reno", "htcp", "vegas", "westwood", "dctcp", "illinois", "bic"];
-    let control = words.iter().find(|word| known.contains(word));
+    // The name stands behind the options of the connection, and before the first of these.
+    let next = |word: &&str| ["wscale:", "rto:", "rtt:"].iter().any(|name| word.starts_with(name));
+    let control = words.iter().position(next).and_then(|at| words.get(at.checked_sub(1)?));
+    let control = control.filter(|word| !FLAGS.contains(word) && !word.contains(':'));
     // `pacing_rate NOW/LIMIT`; the limit is shown where there is one.
     let pacing = words.iter().position(|word| *word == "pacing_rate").and_then(|at| words.get(at + 1));
     let limit = pacing.and_then(|rates| rates.split_once('/')).and_then(|(_, limit)| bits_per_second(limit));
@@ -119,6 +125,7 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
         congestion_window: value("cwnd").and_then(number).map(|segments| segments * segment),
         congestion_control: control.map(|name| (*name).to_owned()),
         loaded_rtt: value("rtt").and_then(number).map(|millis| millis / 1000.0),
+        longest_rtt: None,
         paced: limit.map(|bits| bits / 8.0),
     })
 }
@@ -149,6 +156,13 @@ fn part(looks: impl Iterator<Item = bool>) -> Option<f64> {
     let looks: Vec<bool> = looks.collect();
     let starved = looks.iter().filter(|is_starved| **is_starved).count();
     (looks.len() >= LEAST_LOOKS).then(|| starved as f64 / looks.len() as f64)
+}
+
+/// Part of the looks that found something, of a line `FOUND LOOKS`; `None` for few looks.
+pub(super) fn part_of_looks(text: &str) -> Option<f64> {
+    let (found, looks) = text.trim().split_once(' ')?;
+    let (found, looks): (usize, usize) = (found.parse().ok()?, looks.parse().ok()?);
+    (looks >= LEAST_LOOKS && found <= looks).then(|| found as f64 / looks as f64)
 }
 
 /// A moment of the socket: the system's uptime, seconds, and what `ss -ti` shows.
@@ -211,6 +225,20 @@ mod tests {
     }
 
     #[test]
+    fn congestion_controls_of_all_names_are_read() {
+        let of = |words: &str| {
+            let text =
+                format!("ESTAB 0 0 10.0.0.2:22 10.0.0.1:5 {words} rto:251 mss:1448 data_segs_out:6800");
+            sender_of_ss(&text).unwrap().congestion_control
+        };
+        for name in ["lp", "nv", "vegas", "hybla", "dctcp-reno", "bbr"] {
+            assert_eq!(of(&format!("ts sack {name} wscale:7,7")).as_deref(), Some(name));
+            assert_eq!(of(name).as_deref(), Some(name));
+        }
+        assert_eq!((of("ts sack wscale:7,7"), of("")), (None, None));
+    }
+
+    #[test]
     fn starved_socket_is_told_from_a_busy_one() {
         let look =
             |words: &str| format!("r=1.5 ESTAB 0 0 a:22 b:5 cubic delivery_rate 7Mbps{words} busy:9ms\n");
@@ -218,6 +246,10 @@ mod tests {
             |starved: usize, busy: usize| look(" app_limited").repeat(starved) + &look("").repeat(busy);
         assert_eq!(starved_of_ss(&looks(9, 1)), Some(0.9));
         assert_eq!((starved_of_ss(&looks(0, 8)), starved_of_ss(&looks(7, 0))), (Some(0.0), None));
+        assert_eq!(
+            (part_of_looks("6 8"), part_of_looks("6 7"), part_of_looks("9 8")),
+            (Some(0.75), None, None)
+        );
     }
 
     #[test]

@@ -1,8 +1,13 @@
 //! Causes from facts.
 
+mod congestion;
+mod delays;
 mod ends;
 mod faults;
 mod packets;
+mod sftp_rates;
+mod shapers;
+mod starved;
 mod virtual_time;
 mod waits;
 

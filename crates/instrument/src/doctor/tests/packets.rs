@@ -225,6 +225,30 @@ fn long_queue_is_named_with_its_milliseconds() {
     sender(&mut facts).loaded_rtt = Some(0.45);
     let (cause, title) = first(&facts);
     assert!(cause == "bufferbloat" && title.contains("400 ms"), "{title}");
+    sender(&mut facts).longest_rtt = Some(0.52);
+    let evidence = diagnose(&facts).remove(0).evidence;
+    assert!(evidence[0].contains("450 ms during the upload, 520 ms at most"), "{evidence:?}");
+}
+
+#[test]
+fn queue_is_judged_beside_the_round_trip_of_the_path() {
+    // Of an idle path, and under load.
+    let is_bloat = |idle: f64, loaded: f64| {
+        let mut facts = good();
+        (facts.idle, up(&mut facts).least_rtt) = (vec![idle], Some(idle));
+        facts.down = None;
+        sender(&mut facts).loaded_rtt = Some(loaded);
+        let found = diagnose(&facts);
+        found.iter().find(|found| found.cause == "bufferbloat").map(|found| found.title.clone())
+    };
+    let named = is_bloat(0.15, 0.25).expect("100 ms more than 150 ms");
+    assert!(named.contains("by 100 ms during uploads"), "{named}");
+    assert!(is_bloat(0.02, 0.06).is_some_and(|title| title.contains("by 40 ms")));
+    assert!(is_bloat(0.15, 0.207).is_some_and(|title| title.contains("by 57 ms")));
+    // What one connection needs to fill the path, and what no one notices.
+    assert_eq!(is_bloat(0.08, 0.125), None);
+    assert_eq!(is_bloat(0.3, 0.38), None);
+    assert_eq!(is_bloat(0.001, 0.02), None);
 }
 
 #[test]

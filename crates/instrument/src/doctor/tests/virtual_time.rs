@@ -8,6 +8,7 @@ use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, Idle, IdleEnd, RunSettings, Shell};
 use super::super::gather::gather;
 use super::super::instruments::{Carrier, Instruments, Login, Place, Settings, Transfer};
+use super::super::sftp_file::{Plan, SftpRates};
 use super::super::small_packets::SmallPackets;
 use super::good;
 use crate::connects::TurnedAway;
@@ -49,6 +50,10 @@ struct Virtual {
     /// The socket of a master.
     control_socket: Option<String>,
     small: Option<SmallPackets>,
+    /// Rate of a file that SFTP writes, bytes/s, if it differs.
+    sftp_rate: Option<f64>,
+    /// Seconds of a signature by the agent, whose keys all logins use.
+    signing: Option<f64>,
 }
 
 impl Virtual {
@@ -71,6 +76,8 @@ impl Virtual {
             idle_since: None,
             control_socket: None,
             small: None,
+            sftp_rate: None,
+            signing: None,
         }
     }
 
@@ -140,7 +147,8 @@ impl Instruments for Virtual {
         let approval = (Stage::Approval, self.round_trip + slow);
         let slow_connect = self.slow_connects.get(self.logins).unwrap_or(&0.0);
         let connect = (Stage::Connect, self.round_trip + slow_connect);
-        let login = Login { stages: vec![connect, approval], offers: 1, ..Login::default() };
+        let agent_key = self.signing.map(|_| "k agent".to_owned());
+        let login = Login { stages: vec![connect, approval], offers: 1, agent_key, ..Login::default() };
         let is_small = keywords.iter().any(|(keyword, _)| *keyword == "KexAlgorithms");
         let hangs = self.swallows.is_some_and(|most| most < self.key_exchange) && !is_small;
         let slow = if hangs { 1e6 } else { slow };
@@ -178,6 +186,10 @@ impl Instruments for Virtual {
         None
     }
 
+    fn agent_signing(&mut self, _: &str) -> Option<f64> {
+        self.signing
+    }
+
     fn refused(&self) -> usize {
         0
     }
@@ -208,7 +220,7 @@ impl Instruments for Virtual {
         // A shell, a command, SFTP, files, a lookup.
         self.now += 5.0 * (3.0 * round_trip + 0.1);
         let shell = Shell { interactive: vec![0.2], command: vec![0.06], slowest: None };
-        AtRest { shell, ..AtRest::default() }
+        AtRest { shell, sftp: vec![0.06], ..AtRest::default() }
     }
 
     fn transfer(&mut self, connections: &mut [Planned], transfer: &Transfer) -> Result<Vec<Flow>, Fault> {
@@ -246,6 +258,18 @@ impl Instruments for Virtual {
 
     fn prepare_helper(&mut self) {}
 
+    fn sftp_file(&mut self, connection: &mut Planned, _: &str, plan: Plan) -> Result<SftpRates, String> {
+        self.now = self.now.max(connection.ready);
+        let mut each = |rate: f64, good: f64| {
+            self.now +=
+                plan.time.as_secs_f64() * if rate >= good { 0.25 } else { 1.0 } + 8.0 * self.round_trip;
+            Some(rate)
+        };
+        let write = each(self.sftp_rate.unwrap_or(self.rate), plan.good[0]);
+        let read = each(self.rate, plan.good[1]);
+        Ok(SftpRates { write, read, at_a_time: 2_097_152.0 })
+    }
+
     fn disks(&mut self, _: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, DiskError>>; 2] {
         self.now += 2.5 + 20.0 * self.round_trip;
         let disk = Disk { directory: "/".to_owned(), rate: 200e6, read_rate: None, bytes: 64e6, full: None };
@@ -261,7 +285,7 @@ fn is_repetition(name: &str) -> bool {
 #[test]
 fn healthy_path_ends_in_half_a_minute() {
     // Logins and slow starts take round trips: more of them over longer paths.
-    for (round_trip, limit) in [(0.001, 24.0), (0.02, 25.0), (0.08, 30.0), (0.15, 42.0), (0.25, 62.0)] {
+    for (round_trip, limit) in [(0.001, 24.0), (0.02, 25.0), (0.08, 30.0), (0.15, 44.0), (0.25, 62.0)] {
         let (facts, seconds, steps) = Virtual::healthy(round_trip).run();
         assert!(seconds <= limit, "{round_trip} s: {seconds} s, {:#?}", facts.steps);
         assert!(!steps.iter().any(|step| is_repetition(step)), "{steps:?}");
@@ -282,9 +306,18 @@ fn suspicions_cost_only_their_own_repetitions() {
     };
     // Each login is slow: a third one confirms it.
     let slow_logins = vec![2.0; 12];
-    let (facts, steps) = repetitions(Virtual { slow_logins, ..Virtual::healthy(0.08) });
+    let slow = || Virtual { slow_logins: slow_logins.clone(), ..Virtual::healthy(0.08) };
+    let (facts, steps) = repetitions(slow());
     assert_eq!(steps, ["a third login"]);
     assert!(diagnose(&facts).iter().any(|found| found.cause == "login_approval"));
+    // The agent was what they waited for.
+    let (facts, _) = repetitions(Virtual { signing: Some(1.9), ..slow() });
+    let causes: Vec<_> = diagnose(&facts).iter().map(|found| found.cause).collect();
+    assert!(causes[0] == "agent" && !causes.contains(&"login_approval"), "{causes:?}");
+    // Each is a little slow: more of them tell.
+    let (facts, steps) = repetitions(Virtual { slow_logins: vec![0.25; 12], ..slow() });
+    assert_eq!((steps, facts.logins.len()), (vec!["a third login".to_owned()], 4));
+    assert_eq!(diagnose(&facts)[0].cause, "login_approval");
     // One of them was.
     let (facts, _, steps) = Virtual { slow_logins: vec![2.0], ..Virtual::healthy(0.08) }.run();
     assert!(!steps.iter().any(|step| is_repetition(step)), "{steps:?}");
@@ -296,8 +329,15 @@ fn suspicions_cost_only_their_own_repetitions() {
     assert_eq!(diagnose(&facts)[0].cause, "dscp");
     // Several connections are faster, and a flow shows no cause: it is measured again.
     let (facts, steps) = repetitions(Virtual { rate: 3e6, ..Virtual::healthy(0.08) });
-    assert_eq!(steps, ["upload, again", "download, again"]);
+    assert_eq!(steps, ["upload, again", "download, again", "another congestion control"]);
     assert_eq!(diagnose(&facts)[0].cause, "congestion_control");
+}
+
+#[test]
+fn slow_file_over_sftp_is_measured_again_and_named() {
+    let (facts, _, steps) = Virtual { sftp_rate: Some(1e6), ..Virtual::healthy(0.02) }.run();
+    assert_eq!(steps.iter().filter(|step| step.contains("over SFTP")).count(), 2, "{steps:?}");
+    assert_eq!(diagnose(&facts)[0].cause, "sftp_rate");
 }
 
 #[test]

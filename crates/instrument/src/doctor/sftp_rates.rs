@@ -1,0 +1,143 @@
+//! One file over the server's SFTP, beside what a command moves: copies use SFTP.
+
+use std::time::Duration;
+
+use super::budget;
+use super::facts::{Facts, RunSettings};
+use super::finding::{Finding, weight_of_factor};
+use super::instruments::{Instruments, PLAIN, Place};
+use super::sftp_file::{Plan, SftpRates};
+use crate::disk::Disk;
+use crate::flow::Direction;
+use crate::stats::{rate, time};
+
+/// Time of a direction at most, seconds, and more for each second of the round trip.
+const TIME: (f64, f64) = (1.0, 8.0);
+/// The longest round trip over which a file is written and read in the time of a run, seconds.
+const LONGEST_ROUND_TRIP: f64 = 0.1;
+/// Part of a command's rate that ends a direction early: it is no cause.
+const GOOD: f64 = 0.8;
+/// How many times faster a command must be for SFTP to be slow, and from which rate on, bytes/s, the second
+/// one counts: requests and files cost processor time, which shows on fast paths.
+const SLOW: f64 = 2.0;
+const FAST: (f64, f64) = (50e6, 3.0);
+/// A file that is as fast as this is no one's complaint, bytes/s.
+const ENOUGH: f64 = 100e6;
+/// Part of what the requests under way permit in a round trip that is expected.
+const OF_REQUESTS: f64 = 0.8;
+/// How many times faster a disk must be to be no explanation.
+const DISK: f64 = 1.4;
+
+/// Writes and reads a file over this connection; over another one where that was slow. Connections that have
+/// moved data beside others begin slowly.
+pub(super) fn measure<I: Instruments>(
+    instruments: &mut I,
+    wanted: &RunSettings,
+    facts: &mut Facts,
+    mut connection: I::Connection,
+) {
+    let is_full = facts.disk_there.as_ref().is_some_and(|disk| disk.full.is_some());
+    let rates = Direction::BOTH.map(|direction| facts.flow(direction).map_or(0.0, |flow| flow.rate));
+    if facts.sftp.is_empty() || is_full || rates.contains(&0.0) {
+        return;
+    }
+    if facts.round_trip() > LONGEST_ROUND_TRIP {
+        facts.missing.push("a file over SFTP: the round trip is too long for the time of a run".to_owned());
+        return;
+    }
+    let (most, for_round_trip) = TIME;
+    let seconds = most + for_round_trip * facts.round_trip();
+    let plan = Plan { time: Duration::from_secs_f64(seconds), good: rates.map(|rate| GOOD * rate) };
+    for name in ["a file over SFTP", "a file over SFTP, again"] {
+        if name.ends_with("again") {
+            connection = instruments.prepare(Place::Server, &PLAIN, false);
+        }
+        if !budget::begin(instruments, facts, name, 2.0 * seconds) {
+            return;
+        }
+        match instruments.sftp_file(&mut connection, &wanted.remote_directory, plan) {
+            Ok(rates) => {
+                let before = facts.sftp_file.unwrap_or_default();
+                let better = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
+                facts.sftp_file = Some(SftpRates {
+                    write: better(before.write, rates.write),
+                    read: better(before.read, rates.read),
+                    at_a_time: rates.at_a_time.max(before.at_a_time),
+                });
+            }
+            Err(why) => {
+                facts.missing.push(format!("a file over SFTP: {why}"));
+                return;
+            }
+        }
+        if Direction::BOTH.iter().all(|direction| slowness(facts, *direction).is_none()) {
+            return;
+        }
+    }
+}
+
+/// The rate of the file in this direction, bytes/s, and how many times faster a command is, where it is much.
+fn slowness(facts: &Facts, direction: Direction) -> Option<(f64, f64)> {
+    let rates = facts.sftp_file?;
+    let reached = match direction {
+        Direction::Up => rates.write?,
+        Direction::Down => rates.read?,
+    };
+    let flow = facts.flow(direction).filter(|flow| flow.is_significant())?;
+    let possible = if rates.at_a_time > 0.0 {
+        OF_REQUESTS * rates.at_a_time / facts.round_trip()
+    } else {
+        f64::INFINITY
+    };
+    let factor = flow.rate.min(possible) / reached.max(1.0);
+    let (fast, least) = FAST;
+    let least = if flow.rate < fast { SLOW } else { least };
+    (factor >= least && reached < ENOUGH).then_some((reached, factor))
+}
+
+/// SFTP that is slower than a command, though the disk is not.
+pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
+    for direction in Direction::BOTH {
+        let Some((reached, factor)) = slowness(facts, direction) else { continue };
+        let disk = facts.disk_there.as_ref().filter(|disk| disk.is_measured());
+        let of_disk = |disk: &Disk| match direction {
+            Direction::Up => Some(disk.rate),
+            Direction::Down => disk.read_rate,
+        };
+        let of_disk = disk.and_then(of_disk);
+        if of_disk.is_some_and(|of_disk| of_disk < DISK * reached) {
+            continue;
+        }
+        let command = facts.flow(direction).map_or(0.0, |flow| flow.rate);
+        let verb = if direction == Direction::Up { "writes" } else { "reads" };
+        let name = direction.name();
+        out.push(Finding {
+            cause: "sftp_rate",
+            title: format!(
+                "The server's SFTP {verb} a file at {}; a command moves {} on {name}s.",
+                rate(reached),
+                rate(command)
+            ),
+            evidence: [
+                Some(format!(
+                    "a file over the subsystem sftp: {}, over a round trip of {}",
+                    rate(reached),
+                    time(facts.round_trip())
+                )),
+                Some(format!("{name} of one connection to or from a command: {}", rate(command))),
+                of_disk.map(|of_disk| format!("the disk there by itself: {}", rate(of_disk))),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            gain: format!("up to {factor:.1} times for {name}s by scp, sftp and lhscp"),
+            change: vec![
+                "at the server: Subsystem sftp internal-sftp in sshd_config (or ForceCommand internal-sftp); else look at the \
+                 program that it names: a wrapper with a rate limit, strace, a virus scanner, a quota"
+                    .to_owned(),
+                "compare there: top shows the SFTP process's processor time, /proc/PID/io what it writes".to_owned(),
+            ],
+            weight: weight_of_factor(factor) + 0.1,
+        });
+    }
+}

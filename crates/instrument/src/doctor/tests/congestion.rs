@@ -1,0 +1,79 @@
+//! Congestion controls that hold a connection back without losses.
+
+use super::super::diagnose::diagnose;
+use super::super::facts::{Facts, OtherControl};
+use super::{first, good, sender};
+use crate::shell::System;
+
+/// Four connections are four times as fast as one, whose control and window, segments, these are.
+fn slow(control: &str, segments: f64) -> Facts {
+    let mut facts = good();
+    facts.up_together = Some(40e6);
+    let sender = sender(&mut facts);
+    sender.congestion_control = Some(control.to_owned());
+    sender.congestion_window = Some(segments * sender.segment);
+    facts
+}
+
+fn system(route: &str, metrics: &str, threshold_is_forgotten: &str) -> System {
+    System::from_pairs(&[
+        ("route", route),
+        ("metrics", metrics),
+        ("tcp_no_ssthresh_metrics_save", threshold_is_forgotten),
+    ])
+}
+
+#[test]
+fn control_that_is_slow_by_itself_is_named() {
+    for control in ["lp", "vegas", "reno"] {
+        let (cause, title) = first(&slow(control, 350.0));
+        let named =
+            format!("The congestion control {control} of this machine does not fill the path on uploads.");
+        assert_eq!((cause, title), ("congestion_control", named));
+    }
+    let mut facts = slow("lp", 350.0);
+    facts.other_control = Some(OtherControl::Measured { name: "cubic".to_owned(), rate: 30e6 });
+    let found = diagnose(&facts).remove(0);
+    assert!(found.gain.starts_with("3.0 times, measured with cubic"), "{found:?}");
+    assert!(found.change[0].contains("sysctl -w net.ipv4.tcp_congestion_control=cubic"), "{found:?}");
+    assert!(found.evidence.iter().any(|line| line.contains("507 kB (350 segments)")), "{found:?}");
+    // A usual one is none, unless another was faster.
+    assert!(first(&slow("cubic", 350.0)).1.starts_with("One connection does not fill the path"));
+    let mut facts = slow("cubic", 350.0);
+    facts.other_control = Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 30e6 });
+    assert!(first(&facts).1.starts_with("The congestion control cubic of this machine"));
+}
+
+#[test]
+fn route_with_a_congestion_window_is_named() {
+    let mut facts = slow("cubic", 20.0);
+    facts.here = system("10.0.0.2 dev eth0 src 10.0.0.1 uid 0 \\    cache cwnd lock 20", "", "1");
+    let (cause, title) = first(&facts);
+    let named = "A route of this machine limits the congestion window of uploads (cwnd 20, 29.0 kB).";
+    assert_eq!((cause, title.as_str()), ("congestion_control", named));
+    assert!(diagnose(&facts)[0].change[0].contains("ip tcp_metrics flush"), "{:?}", diagnose(&facts));
+    // The window is larger than the route permits: it was not in force.
+    sender(&mut facts).congestion_window = Some(400.0 * 1448.0);
+    assert!(first(&facts).1.starts_with("One connection"));
+    // The path holds no more.
+    facts = slow("cubic", 2000.0);
+    facts.here = system("10.0.0.2 dev eth0 cwnd lock 2000", "", "1");
+    assert!(first(&facts).1.starts_with("One connection"));
+}
+
+#[test]
+fn metrics_of_earlier_connections_are_named() {
+    let mut facts = slow("cubic", 60.0);
+    let metrics = "10.0.0.2 age 12.5sec ssthresh 9 cwnd 30 rtt 50000us";
+    facts.here = system("10.0.0.2 dev eth0", metrics, "0");
+    let (_, title) = first(&facts);
+    assert!(
+        title.starts_with("This machine limits the congestion window of uploads")
+            && title.contains("ssthresh 9"),
+        "{title}"
+    );
+    assert!(diagnose(&facts)[0].change[0].contains("ip tcp_metrics flush 10.0.0.2"));
+    // Kernels forget the threshold, unless they were told not to; a window that was exceeded is none.
+    facts.here = system("10.0.0.2 dev eth0", metrics, "1");
+    assert!(first(&facts).1.starts_with("One connection"));
+}

@@ -1,0 +1,41 @@
+//! A file over SFTP beside a command.
+
+use super::super::diagnose::diagnose;
+use super::super::facts::Facts;
+use super::super::sftp_file::SftpRates;
+use super::{first, good};
+
+fn with(write: f64, read: f64) -> Facts {
+    let rates = SftpRates { write: Some(write), read: Some(read), at_a_time: 2_097_152.0 };
+    Facts { sftp_file: Some(rates), ..good() }
+}
+
+#[test]
+fn sftp_that_is_slower_than_a_command_is_named() {
+    let (cause, title) = first(&with(1e6, 9e6));
+    let named = "The server's SFTP writes a file at 1.0 MB/s; a command moves 10.0 MB/s on uploads.";
+    assert_eq!((cause, title.as_str()), ("sftp_rate", named));
+    let found = diagnose(&with(1e6, 9e6)).remove(0);
+    assert!(
+        found.gain.starts_with("up to 10.0 times") && found.change[0].contains("internal-sftp"),
+        "{found:?}"
+    );
+    assert!(found.evidence.iter().any(|line| line.contains("disk there by itself: 200 MB/s")), "{found:?}");
+    let (cause, title) = first(&with(9e6, 2e6));
+    assert!(cause == "sftp_rate" && title.contains("SFTP reads a file at 2.0 MB/s"), "{title}");
+}
+
+#[test]
+fn sftp_is_not_blamed_for_disks_and_round_trips() {
+    let is_named = |facts: &Facts| diagnose(facts).iter().any(|found| found.cause == "sftp_rate");
+    assert!(!is_named(&with(6e6, 6e6)), "nearly as fast as a command");
+    let mut facts = with(1e6, 9e6);
+    facts.disk_there.as_mut().unwrap().rate = 1.2e6;
+    assert!(!is_named(&facts), "the disk is as slow");
+    // Two megabytes in each round trip of 50 ms are all that the requests permit.
+    let mut facts = with(30e6, 9e6);
+    facts.up.as_mut().unwrap().rate = 300e6;
+    assert!(!is_named(&facts));
+    facts.sftp_file.as_mut().unwrap().write = Some(3e6);
+    assert!(is_named(&facts));
+}

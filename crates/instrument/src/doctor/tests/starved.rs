@@ -1,0 +1,69 @@
+//! Commands that take their input slowly.
+
+use super::super::diagnose::diagnose;
+use super::super::facts::Facts;
+use super::{first, good, sender, up};
+use crate::flow::Turns;
+
+/// 1 MB/s of 10 pass, and the window of 2 MiB is used up all the time.
+fn slow_command() -> Facts {
+    let mut facts = good();
+    facts.up_together = Some(4e6);
+    let flow = up(&mut facts);
+    (flow.rate, flow.closed, flow.starved, flow.unread) = (1e6, 0.95, Some(1.0), Some(0.0));
+    (flow.client_turns, flow.server_turns) =
+        (Some(Turns { ran: 0.02, waited: 0.01 }), Some(Turns { ran: 0.03, waited: 0.02 }));
+    facts
+}
+
+#[test]
+fn command_that_takes_its_input_slowly_is_named() {
+    let facts = slow_command();
+    let (cause, title) = first(&facts);
+    assert_eq!(
+        (cause, title.as_str()),
+        (
+            "command_input",
+            "The command at the server takes its input at 1.0 MB/s only, which limits uploads."
+        )
+    );
+    let evidence = diagnose(&facts).remove(0).evidence.join("; ");
+    assert!(
+        evidence.contains("receive queue of the server") && evidence.contains("ran 3.00 %"),
+        "{evidence}"
+    );
+    // TCP remembers the burst that filled the window, and what was lost then.
+    let mut facts = slow_command();
+    up(&mut facts).starved = Some(0.0);
+    sender(&mut facts).resent = 180.0;
+    assert_eq!(first(&facts).0, "command_input");
+    // Servers without ss and /proc.
+    let mut facts = slow_command();
+    let flow = up(&mut facts);
+    (flow.unread, flow.server_turns) = (None, None);
+    assert_eq!(first(&facts).0, "command_input");
+}
+
+#[test]
+fn command_is_not_blamed_for_what_others_hold_up() {
+    let cause = |change: fn(&mut Facts)| {
+        let mut facts = slow_command();
+        change(&mut facts);
+        first(&facts).0
+    };
+    // The SSH process is busy, or leaves what arrives.
+    assert_ne!(
+        cause(|facts| up(facts).server_turns = Some(Turns { ran: 0.4, waited: 0.2 })),
+        "command_input"
+    );
+    assert_ne!(cause(|facts| up(facts).unread = Some(0.7)), "command_input");
+    // The path or this end holds data back, or the window itself is the limit.
+    let held = |facts: &mut Facts| {
+        up(facts).starved = Some(0.5);
+        sender(facts).congestion_window = Some(60_000.0);
+    };
+    assert_ne!(cause(held), "command_input");
+    assert_ne!(cause(|facts| up(facts).closed = 0.2), "command_input");
+    assert_ne!(cause(|facts| sender(facts).loaded_rtt = Some(0.9)), "command_input");
+    assert_eq!(cause(|facts| up(facts).rate = 38e6), "ssh_window");
+}
