@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lh_interop::{
-    Inetd, Lab, Lhsshd, Ran, Scene, TestUser, eventually, is_root, make_blob, me, our, peers, skip,
+    Inetd, Lab, Lhsshd, Ran, ServerSetup, TestUser, eventually, is_root, make_blob, me, our, peers, skip,
 };
 
 /// A lab with our server, and arguments for a client that reaches it.
@@ -490,12 +490,13 @@ fn client_learns_signature_algorithms_of_its_user() {
 /// Covers: sshd_config PerSourceMaxStartups
 #[test]
 fn per_source_max_startups_limits_one_address() {
-    let Some(scene) =
-        Scene::new("per_source_max_startups_limits_one_address", "PerSourceMaxStartups 2\nMaxStartups 100")
-    else {
+    let Some(setup) = ServerSetup::new(
+        "per_source_max_startups_limits_one_address",
+        "PerSourceMaxStartups 2\nMaxStartups 100",
+    ) else {
         return;
     };
-    let connect = || std::net::TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap();
+    let connect = || std::net::TcpStream::connect(("127.0.0.1", setup.server.port)).unwrap();
     let hello = |stream: &mut std::net::TcpStream| {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut start = [0; 4];
@@ -505,7 +506,7 @@ fn per_source_max_startups_limits_one_address() {
     assert!(held.iter_mut().all(hello));
     assert!(!hello(&mut connect()));
     drop(held);
-    eventually("room again", || scene.ssh(&[], &["true"]).code == 0);
+    eventually("room again", || setup.ssh(&[], &["true"]).code == 0);
 }
 
 /// Covers: scp -4; scp -6; scp -B; scp -C; scp -c; scp -F; scp -i; scp -J; scp -o; scp -P; scp -q; scp -v; sftp -4; sftp -6; sftp -C; sftp -c; sftp -F; sftp -i; sftp -J; sftp -o; sftp -P; sftp -q; sftp -v; sftp -h

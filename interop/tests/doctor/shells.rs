@@ -5,14 +5,16 @@ use std::process::{Command, Stdio};
 use lh_interop::{Inetd, Lab, find, our, peers, script, skip};
 use serde_json::Value;
 
-use super::site::{Plan, Site, first, spec};
+use super::path_setup::{PathSetup, Plan, first, spec};
 
 #[test]
 fn doctor_names_the_slow_line_of_a_start_up_file() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_the_slow_line_of_a_start_up_file", &plan) else { return };
-    std::fs::write(site.user.home.join(".bash_profile"), "# comment\nsleep 2.5\n").unwrap();
-    let diagnosis = site.examine(&[], "shell_startup");
+    let Some(setup) = PathSetup::start("doctor_names_the_slow_line_of_a_start_up_file", &plan) else {
+        return;
+    };
+    std::fs::write(setup.user.home.join(".bash_profile"), "# comment\nsleep 2.5\n").unwrap();
+    let diagnosis = setup.examine(&[], "shell_startup");
     first(&diagnosis, "shell_startup", &["sleep 2.5", ".bash_profile line 2"]);
 }
 
@@ -20,9 +22,9 @@ fn doctor_names_the_slow_line_of_a_start_up_file() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_start_up_files_that_print() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_start_up_files_that_print", &plan) else { return };
-    std::fs::write(site.user.home.join(".bashrc"), "echo 'Welcome to the cluster'\n").unwrap();
-    first(&site.examine(&[], "shell_output"), "shell_output", &["Welcome to the cluster", ".bashrc"]);
+    let Some(setup) = PathSetup::start("doctor_names_start_up_files_that_print", &plan) else { return };
+    std::fs::write(setup.user.home.join(".bashrc"), "echo 'Welcome to the cluster'\n").unwrap();
+    first(&setup.examine(&[], "shell_output"), "shell_output", &["Welcome to the cluster", ".bashrc"]);
 }
 
 #[test]
@@ -30,8 +32,10 @@ fn doctor_names_start_up_files_that_print() {
 fn doctor_names_a_forced_command_that_starts_slowly() {
     let config = "ForceCommand sleep 2; exec ${SHELL} -c \"${SSH_ORIGINAL_COMMAND:-exit}\"";
     let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_forced_command_that_starts_slowly", &plan) else { return };
-    first(&site.examine(&[], "command_start"), "command_start", &["ForceCommand", "2.0 s"]);
+    let Some(setup) = PathSetup::start("doctor_names_a_forced_command_that_starts_slowly", &plan) else {
+        return;
+    };
+    first(&setup.examine(&[], "command_start"), "command_start", &["ForceCommand", "2.0 s"]);
 }
 
 /// A pipe in front of the output, and no terminal, whose shell would have no such pipe.
@@ -50,8 +54,8 @@ fn doctor_names_output_that_reaches_ssh_slowly() {
     );
     let config = format!("ForceCommand {}\nPermitTTY no", tools.arg("slow"));
     let plan = Plan { spec: spec(100, 20), config: &config, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    let diagnosis = site.examine(&[], "command_output");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&[], "command_output");
     first(&diagnosis, "command_output", &["limits downloads", "app_limited", "ForceCommand"]);
     let rate = diagnosis["measured"]["download"]["bytes_per_second"].as_f64().unwrap();
     assert!((0.2e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
@@ -65,8 +69,8 @@ fn doctor_names_output_that_reaches_ssh_slowly() {
 fn doctor_names_an_sftp_server_that_starts_late() {
     let config = "Subsystem sftp sleep 1.5; exec /usr/lib/openssh/sftp-server";
     let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_an_sftp_server_that_starts_late", &plan) else { return };
-    first(&site.examine(&[], "sftp_start"), "sftp_start", &["SFTP starts late", "1.", "internal-sftp"]);
+    let Some(setup) = PathSetup::start("doctor_names_an_sftp_server_that_starts_late", &plan) else { return };
+    first(&setup.examine(&[], "sftp_start"), "sftp_start", &["SFTP starts late", "1.", "internal-sftp"]);
 }
 
 #[test]
