@@ -134,7 +134,7 @@ impl Trace {
         Self { begun: vec![(now, Stage::Configuration)], before_greeting: 0, offers: 0, heard: now }
     }
 
-    /// The configuration is known.
+    /// Records that the configuration is known.
     pub(crate) fn configured(&mut self) {
         self.begun.push((Instant::now(), Stage::Resolve));
     }
