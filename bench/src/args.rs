@@ -31,7 +31,7 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
   --server-prefix COMMAND   runs servers, e.g. 'ip netns exec far'
   --client-prefix COMMAND   runs clients
   --duration TIME           wan, busy: how long each contestant sends (default 20s)
-  --logins N --lanes N      logins: how many, and how many at the same time (default 100; one for each CPU)
+  --logins N --parallel N   logins: how many, and how many at the same time (default 100; one for each CPU)
   --sessions N              busy: downloads, and as many uploads (default 200)
   --idle N                  busy: idle terminals (default: five times the downloads, so 1000)
   --only TEXT               wan: only what has this text in WAY: NAME, as `up: longhaul, pipe`; small, kills,
@@ -96,9 +96,9 @@ pub(crate) struct Options {
     pub(crate) client_prefix: String,
     /// The emulated path.
     pub(crate) path: Spec,
-    /// Logins, and lanes in which they run.
+    /// Logins, and how many run at the same time.
     pub(crate) logins: u64,
-    pub(crate) lanes: Option<usize>,
+    pub(crate) parallel: Option<usize>,
     /// Downloads of the busy server.
     pub(crate) sessions: usize,
     /// Idle terminals of the busy server.
@@ -148,7 +148,7 @@ impl Options {
             client_prefix: String::new(),
             path: Spec::default(),
             logins: 100,
-            lanes: None,
+            parallel: None,
             sessions: 200,
             idle: None,
             duration: Duration::from_secs(20),
@@ -187,7 +187,7 @@ impl Options {
                 "--files" => options.files = Some(count(value)?),
                 "--file-size" => options.file_size = Some(size(value)?),
                 "--logins" => options.logins = count(value)? as u64,
-                "--lanes" => options.lanes = Some(count(value)?),
+                "--parallel" => options.parallel = Some(count(value)?),
                 "--sessions" => options.sessions = count(value)?,
                 "--idle" => options.idle = Some(count(value)?),
                 "--duration" => options.duration = units::time(value)?,
@@ -276,11 +276,12 @@ mod tests {
 
     #[test]
     fn loads_of_a_server_are_parsed() {
-        let options = parse("--scenario busy,logins --sessions 20 --idle 70 --logins 50 --lanes 3").unwrap();
+        let options =
+            parse("--scenario busy,logins --sessions 20 --idle 70 --logins 50 --parallel 3").unwrap();
         assert_eq!((options.sessions, options.idle), (20, Some(70)));
-        assert_eq!((options.logins, options.lanes), (50, Some(3)));
+        assert_eq!((options.logins, options.parallel), (50, Some(3)));
         let options = parse("").unwrap();
-        assert_eq!((options.sessions, options.idle, options.lanes), (200, None, None));
+        assert_eq!((options.sessions, options.idle, options.parallel), (200, None, None));
     }
 
     #[test]

@@ -61,17 +61,17 @@ pub(crate) struct Client {
     pub(crate) program: Program,
     pub(crate) stdin: Option<PathBuf>,
     pub(crate) flow: Flow,
-    /// Number of runs, one after the other in each lane.
+    /// Number of runs, shared by those that run at the same time.
     pub(crate) repeat: u64,
-    /// Number of lanes that run at the same time and share the runs.
-    pub(crate) lanes: usize,
+    /// Number of programs that run at the same time.
+    pub(crate) parallel: usize,
     /// Programs that run besides the SSH programs.
     pub(crate) commands: Commands,
 }
 
 impl Client {
     pub(crate) const fn new(program: Program) -> Self {
-        Self { program, stdin: None, flow: Flow::None, repeat: 1, lanes: 1, commands: Commands::Unknown }
+        Self { program, stdin: None, flow: Flow::None, repeat: 1, parallel: 1, commands: Commands::Unknown }
     }
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn run_client(bench: &Bench, client: &Client, port: u16) -> Result<Re
     let report = bench.fresh("report");
     let mut command = prefixed(&bench.options.client_prefix, &bench.me);
     command.args(["end-client", "--repeat", &client.repeat.to_string()]);
-    command.args(["--lanes", &client.lanes.to_string()]).arg("--report").arg(&report);
+    command.args(["--parallel", &client.parallel.to_string()]).arg("--report").arg(&report);
     if let Some(path) = &client.stdin {
         command.arg("--stdin").arg(path);
     }

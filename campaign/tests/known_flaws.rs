@@ -5,7 +5,7 @@ use lh_campaign::client::{Client, End};
 use lh_campaign::explore::sockets::Socket;
 use lh_campaign::packets::message;
 use lh_crypto::PrivateKey;
-use lh_interop::{Lab, Lhsshd, Scene, me};
+use lh_interop::{Lab, Lhsshd, ServerSetup, me};
 use lh_wire::Writer;
 
 /// Returns a client that has exchanged keys and sent no request.
@@ -139,20 +139,20 @@ fn extended_data_on_an_sftp_channel_is_dropped() {
 #[test]
 fn one_curve_in_a_list_allows_no_other_curve() {
     let config = "PubkeyAcceptedAlgorithms ecdsa-sha2-nistp384\n";
-    let Some(scene) = Scene::new("one_curve_in_a_list_allows_no_other_curve", config) else { return };
-    let small = scene.lab.arg("user_p256");
-    scene
+    let Some(setup) = ServerSetup::new("one_curve_in_a_list_allows_no_other_curve", config) else { return };
+    let small = setup.lab.arg("user_p256");
+    setup
         .lab
-        .run(&scene.keygen, &["-q", "-t", "ecdsa", "-b", "256", "-N", "", "-f", &small])
+        .run(&setup.keygen, &["-q", "-t", "ecdsa", "-b", "256", "-N", "", "-f", &small])
         .ok("ssh-keygen");
-    let keys = scene.lab.read("authorized_keys") + &scene.lab.read("user_p256.pub");
-    scene.lab.write("authorized_keys", &keys);
+    let keys = setup.lab.read("authorized_keys") + &setup.lab.read("user_p256.pub");
+    setup.lab.write("authorized_keys", &keys);
     let with = |key: &str| {
-        let identity = format!("IdentityFile={}", scene.lab.arg(key));
-        scene.ssh(&["-o", "IdentitiesOnly=yes", "-o", &identity, "-o", "BatchMode=yes"], &["true"]).code
+        let identity = format!("IdentityFile={}", setup.lab.arg(key));
+        setup.ssh(&["-o", "IdentitiesOnly=yes", "-o", &identity, "-o", "BatchMode=yes"], &["true"]).code
     };
     assert_eq!(with("user_ecdsa"), 0, "the curve that is listed");
     // The lab's own configuration accepts all its keys, so the server gets only the small one.
-    scene.lab.write("authorized_keys", &scene.lab.read("user_p256.pub"));
+    setup.lab.write("authorized_keys", &setup.lab.read("user_p256.pub"));
     assert_eq!(with("user_p256"), 255, "a curve that is not listed");
 }

@@ -12,7 +12,7 @@ pub mod cuts;
 mod data;
 mod flights;
 mod foreign;
-pub mod foreign_site;
+pub mod foreign_setup;
 pub mod held_fs;
 pub mod kerberos;
 mod lab;
@@ -25,8 +25,8 @@ pub mod process;
 mod programs;
 mod pty;
 pub mod recipe;
-mod scene;
 mod server;
+mod server_setup;
 pub mod sharing;
 pub mod slow_home;
 pub mod tunnel;
@@ -46,8 +46,8 @@ pub use lh_testkit::{again_if_closed, dumps, find, peers, skip, skip_unavailable
 pub use pam::PamService;
 pub use programs::{bin_dir, our, with_default_signals};
 pub use pty::Terminal;
-pub use scene::{Scene, open_to_all, safe_directory, script, uninterrupted, wait_for_samples};
 pub use server::{Inetd, Lhsshd};
+pub use server_setup::{ServerSetup, open_to_all, safe_directory, script, uninterrupted, wait_for_samples};
 pub use wait::eventually;
 pub use x11::XServer;
 

@@ -12,7 +12,7 @@ use crate::process::held;
 use crate::{Lab, Lhsshd, Ran, eventually, me, our, peers};
 
 /// A lab with a server, a master and a mux client.
-pub struct Scene {
+pub struct SharingSetup {
     /// Keys and files.
     pub lab: Lab,
     /// Server that the master logs in to.
@@ -40,7 +40,7 @@ impl Drop for Running {
     }
 }
 
-impl Scene {
+impl SharingSetup {
     /// Starts a server with this configuration.
     pub fn new(master: PathBuf, client: PathBuf, config: &str) -> Self {
         let lab = Lab::new();
@@ -148,13 +148,13 @@ pub fn run_by_hand(socket: &Path, command: &str) -> (String, u32) {
 }
 
 /// Calls `check` with each combination of master and client in which one is ours.
-pub fn each_mix(test: &str, config: &str, check: impl Fn(&Scene)) {
+pub fn each_mix(test: &str, config: &str, check: impl Fn(&SharingSetup)) {
     println!("{test}: lhssh and lhssh");
-    check(&Scene::new(our("lhssh"), our("lhssh"), config));
+    check(&SharingSetup::new(our("lhssh"), our("lhssh"), config));
     if let Some([ssh]) = peers(test, ["ssh"]) {
         println!("{test}: ssh as mux client of lhssh");
-        check(&Scene::new(our("lhssh"), ssh.clone(), config));
+        check(&SharingSetup::new(our("lhssh"), ssh.clone(), config));
         println!("{test}: lhssh as mux client of ssh");
-        check(&Scene::new(ssh, our("lhssh"), config));
+        check(&SharingSetup::new(ssh, our("lhssh"), config));
     }
 }

@@ -77,7 +77,7 @@ fn upload(lab: &Lab, server: u16, shared: bool, load: Load) -> String {
     upload_with(lab, server, shared, load, &[])
 }
 
-/// The same with these options.
+/// Like [`upload`], with more options for `lhscp`.
 fn upload_with(lab: &Lab, server: u16, shared: bool, load: Load, options: &[&str]) -> String {
     make_blob(&lab.path("big"), SIZE);
     let path = Path::to(server, Traits { delay: Duration::from_millis(5), rate: Some(RATE), shared });

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use lh_interop::{
-    Inetd, Lab, Lhsshd, Ran, TestUser, assert_same_file, is_root, make_blob, me, peers, script,
+    Inetd, Lab, Lhsshd, Ran, TestUser, assert_same_file, is_root, make_blob, me, peers, script, skip,
 };
 
 /// A lab with the files that the playbook copies, and Ansible's settings.
@@ -125,7 +125,7 @@ fn ansible_tells_unreachable_hosts_from_failed_tasks() {
     unreachable(ad_hoc(&me(), server.port, &[]), "Host key verification failed.");
     here.lab.write("known_hosts", &known);
     if !is_root() {
-        return;
+        return skip("unreachable_hosts", "a user with a password needs root");
     }
     let Some(_) = peers("unreachable_hosts", ["sshpass"]) else { return };
     let user = TestUser::new(&here.lab);

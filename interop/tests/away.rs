@@ -21,7 +21,7 @@ fn name(number: usize) -> String {
 }
 
 /// A server, and a relay whose first connection breaks, and that leads nowhere then, until it is open.
-struct Scene {
+struct OutageSetup {
     lab: Lab,
     _server: Lhsshd,
     cuts: Cuts,
@@ -30,7 +30,7 @@ struct Scene {
     attempts: Arc<AtomicUsize>,
 }
 
-impl Scene {
+impl OutageSetup {
     fn new() -> Self {
         let lab = Lab::new();
         let server = Lhsshd::start(&lab, "ResumeGrace 10m\n");
@@ -95,8 +95,8 @@ fn ends(mut terminal: Terminal, status: u8) {
 #[test]
 fn a_user_ends_sftp_that_is_away() {
     for keys in ["ls\r", "ls f\t"] {
-        let scene = Scene::new();
-        let mut terminal = scene.prompt(keys);
+        let setup = OutageSetup::new();
+        let mut terminal = setup.prompt(keys);
         terminal.expect("connection lost; reconnecting for ");
         terminal.expect(", ^C ends it");
         terminal.send("\u{3}");
@@ -108,10 +108,10 @@ fn a_user_ends_sftp_that_is_away() {
 #[test]
 fn a_signal_ends_sftp_that_is_away() {
     for signal in [Signal::TERM, Signal::HUP] {
-        let scene = Scene::new();
-        let mut terminal = scene.prompt("ls\r");
+        let setup = OutageSetup::new();
+        let mut terminal = setup.prompt("ls\r");
         terminal.expect("connection lost; reconnecting for ");
-        scene.signal(signal);
+        setup.signal(signal);
         ends(terminal, 128 + signal.as_raw() as u8);
     }
 }
@@ -121,10 +121,10 @@ fn a_signal_ends_sftp_that_is_away() {
 /// Covers: lhsftp -q (signals)
 #[test]
 fn a_signal_at_the_sftp_prompt_restores_the_terminal() {
-    let scene = Scene::new();
-    let mut terminal = scene.prompt("pw");
+    let setup = OutageSetup::new();
+    let mut terminal = setup.prompt("pw");
     terminal.expect("pw");
-    scene.signal(Signal::TERM);
+    setup.signal(Signal::TERM);
     ends(terminal, 143);
 }
 
@@ -133,10 +133,10 @@ fn a_signal_at_the_sftp_prompt_restores_the_terminal() {
 /// Covers: ssh_config Resume
 #[test]
 fn a_listing_appears_when_the_connection_is_back() {
-    let scene = Scene::new();
-    let mut terminal = scene.prompt("ls -1\r");
+    let setup = OutageSetup::new();
+    let mut terminal = setup.prompt("ls -1\r");
     terminal.expect("connection lost; reconnecting for ");
-    scene.is_open.store(true, Ordering::Release);
+    setup.is_open.store(true, Ordering::Release);
     terminal.expect(&format!("{}\r\n", name(FILES - 1)));
     terminal.expect("sftp> ");
     let screen = terminal.screen();
@@ -149,12 +149,12 @@ fn a_listing_appears_when_the_connection_is_back() {
 /// Covers: ssh_config Resume; lhsftp -b
 #[test]
 fn batches_say_nothing_of_a_lost_connection() {
-    let scene = Scene::new();
-    scene.lab.write("batch", &format!("ls {}\n", scene.lab.arg("many")));
+    let setup = OutageSetup::new();
+    setup.lab.write("batch", &format!("ls {}\n", setup.lab.arg("many")));
     let to = format!("{}@127.0.0.1", me());
-    let mut terminal = scene.start("lhsftp", &["-b", &scene.lab.arg("batch"), &to]);
-    eventually("attempts to reach the host", || scene.attempts.load(Ordering::Acquire) > 4);
-    scene.is_open.store(true, Ordering::Release);
+    let mut terminal = setup.start("lhsftp", &["-b", &setup.lab.arg("batch"), &to]);
+    eventually("attempts to reach the host", || setup.attempts.load(Ordering::Acquire) > 4);
+    setup.is_open.store(true, Ordering::Release);
     let screen = terminal.expect("status 0\r\n");
     assert!(!screen.contains("connection lost"), "{screen}");
 }
@@ -165,13 +165,13 @@ fn batches_say_nothing_of_a_lost_connection() {
 #[test]
 fn a_command_that_is_away_says_so_on_a_terminal() {
     for is_back in [true, false] {
-        let scene = Scene::new();
-        let command = format!("ls {}; echo all of $((40+2))", scene.lab.arg("many"));
-        let mut terminal = scene.start("lhssh", &["-T", &format!("{}@127.0.0.1", me()), &command]);
+        let setup = OutageSetup::new();
+        let command = format!("ls {}; echo all of $((40+2))", setup.lab.arg("many"));
+        let mut terminal = setup.start("lhssh", &["-T", &format!("{}@127.0.0.1", me()), &command]);
         terminal.expect("connection lost; reconnecting for ");
         terminal.expect(", ^C ends it");
         if is_back {
-            scene.is_open.store(true, Ordering::Release);
+            setup.is_open.store(true, Ordering::Release);
             terminal.expect("all of 42");
             ends(terminal, 0);
         } else {

@@ -9,13 +9,13 @@ use lh_interop::{
 use serde_json::{Value, json};
 
 /// A user with a plain shell, and Debian's `sshd`.
-struct Site {
+struct BenchSetup {
     lab: Lab,
     user: TestUser,
     server: Inetd,
 }
 
-impl Site {
+impl BenchSetup {
     fn start(test: &str) -> Option<Self> {
         if !is_root() {
             skip(test, "another user's shell needs root");
@@ -76,9 +76,9 @@ fn has(results: &Value, table: &str, name: &str, column: &str) -> bool {
 /// Covers: longhaul --quick
 #[test]
 fn quick_bench_has_rounds_of_its_main_rows() {
-    let Some(site) = Site::start("quick_bench_has_rounds_of_its_main_rows") else { return };
-    let host = site.host();
-    let done = site.bench(&["--json", &host]).output().unwrap();
+    let Some(setup) = BenchSetup::start("quick_bench_has_rounds_of_its_main_rows") else { return };
+    let host = setup.host();
+    let done = setup.bench(&["--json", &host]).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let results: Value = serde_json::from_slice(&done.stdout).unwrap();
     let missing = results["missing"].to_string();
@@ -99,19 +99,19 @@ fn quick_bench_has_rounds_of_its_main_rows() {
         assert!(!has(&results, table, "", ""), "{table}: {results:#}");
     }
     let is_left = |directory: &std::path::Path| std::fs::read_dir(directory).unwrap().count() > 0;
-    assert!(site.left().is_empty() && !is_left(&site.lab.path("here")), "{:?}", site.left());
+    assert!(setup.left().is_empty() && !is_left(&setup.lab.path("here")), "{:?}", setup.left());
 }
 
 #[test]
 fn quick_bench_compares_a_jump_host_alone() {
-    let Some(site) = Site::start("quick_bench_compares_a_jump_host_alone") else { return };
+    let Some(setup) = BenchSetup::start("quick_bench_compares_a_jump_host_alone") else { return };
     // Jump hosts have the files of the configuration only. The server is its own.
-    let lab = &site.lab;
+    let lab = &setup.lab;
     let [known, key] = ["known_hosts", "user_ed25519"].map(|name| lab.arg(name));
     lab.write("jump.conf", &format!("UserKnownHostsFile {known}\nIdentityFile {key}\nIdentitiesOnly yes\n"));
-    let (config, jump_host) = (lab.arg("jump.conf"), format!("{}:{}", site.host(), site.server.port_arg()));
-    let more = ["--json", "-F", &config, "-J", &jump_host, &site.host()];
-    let done = site.bench(&more).output().unwrap();
+    let (config, jump_host) = (lab.arg("jump.conf"), format!("{}:{}", setup.host(), setup.server.port_arg()));
+    let more = ["--json", "-F", &config, "-J", &jump_host, &setup.host()];
+    let done = setup.bench(&more).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let results: Value = serde_json::from_slice(&done.stdout).unwrap();
     let missing = results["missing"].to_string();
@@ -132,20 +132,20 @@ fn quick_bench_compares_a_jump_host_alone() {
 /// Covers: longhaul --tcp-port
 #[test]
 fn bench_measures_and_leaves_nothing_behind() {
-    let Some(site) = Site::start("bench_measures_and_leaves_nothing_behind") else { return };
-    let mut more = vec!["--json".to_owned(), "--html".to_owned(), site.lab.arg("bench.html")];
+    let Some(setup) = BenchSetup::start("bench_measures_and_leaves_nothing_behind") else { return };
+    let mut more = vec!["--json".to_owned(), "--html".to_owned(), setup.lab.arg("bench.html")];
     more.extend(["--tcp-port".to_owned(), lh_interop::tunnel::free_port().to_string()]);
     let ssh = find("ssh");
     if let Some(ssh) = &ssh {
         // Notes which signals it would never receive.
-        let blocked = site.lab.arg("blocked");
+        let blocked = setup.lab.arg("blocked");
         let body = format!("grep SigBlk /proc/self/status >>{blocked}\nexec {} \"$@\"", ssh.display());
-        script(&site.lab.path("stock-ssh"), &body);
-        more.extend(["--peer".to_owned(), format!("stock={}", site.lab.arg("stock-ssh"))]);
+        script(&setup.lab.path("stock-ssh"), &body);
+        more.extend(["--peer".to_owned(), format!("stock={}", setup.lab.arg("stock-ssh"))]);
     }
-    more.push(site.host());
+    more.push(setup.host());
     let more: Vec<&str> = more.iter().map(String::as_str).collect();
-    let done = site.long_bench(&more).output().unwrap();
+    let done = setup.long_bench(&more).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let results: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(results["longhaul_bench"], 1);
@@ -180,7 +180,7 @@ fn bench_measures_and_leaves_nothing_behind() {
     let is_cut = results["missing"].to_string().contains("for lack of time: ");
     if ssh.is_some() && !is_cut {
         assert!(has(&results, "clients: through a pipe", "stock", "up"), "{results:#}");
-        let blocked = site.lab.read("blocked");
+        let blocked = setup.lab.read("blocked");
         assert!(blocked.lines().count() > 3, "{blocked}");
         assert!(blocked.lines().all(|line| line.ends_with("\t0000000000000000")), "{blocked}");
     }
@@ -211,9 +211,9 @@ fn bench_measures_and_leaves_nothing_behind() {
         let is_few = rounds("best").min(rounds("next")) < 3;
         assert_eq!(each["verdict"] == json!("too_few_rounds"), is_few, "{each:#}");
     }
-    assert!(site.lab.read("bench.html").starts_with("<!doctype html>"));
-    assert!(site.left().is_empty(), "{:?}", site.left());
-    assert_eq!(std::fs::read_dir(site.lab.path("here")).unwrap().count(), 0);
+    assert!(setup.lab.read("bench.html").starts_with("<!doctype html>"));
+    assert!(setup.left().is_empty(), "{:?}", setup.left());
+    assert_eq!(std::fs::read_dir(setup.lab.path("here")).unwrap().count(), 0);
 }
 
 #[test]
@@ -244,20 +244,20 @@ fn bench_says_which_ways_a_server_refuses() {
 
 #[test]
 fn bench_cleans_up_when_it_is_interrupted() {
-    let Some(site) = Site::start("bench_cleans_up_when_it_is_interrupted") else { return };
-    let child = site.begun();
+    let Some(setup) = BenchSetup::start("bench_cleans_up_when_it_is_interrupted") else { return };
+    let child = setup.begun();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let done = child.wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(130), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(String::from_utf8_lossy(&done.stdout).contains("longhaul bench: 127.0.0.1"));
-    assert!(site.left().is_empty(), "{:?}", site.left());
-    assert_eq!(std::fs::read_dir(site.lab.path("here")).unwrap().count(), 0);
+    assert!(setup.left().is_empty(), "{:?}", setup.left());
+    assert_eq!(std::fs::read_dir(setup.lab.path("here")).unwrap().count(), 0);
     // Killed, it cannot: the server's side does.
-    let mut child = site.begun();
+    let mut child = setup.begun();
     child.kill().unwrap();
     child.wait().unwrap();
-    eventually("the directory at the server is removed", || site.left().is_empty());
+    eventually("the directory at the server is removed", || setup.left().is_empty());
 }
 
 /// `longhaul bench` of a user with this lab, on this port.
@@ -437,23 +437,23 @@ fn bench_names_what_a_server_does_not_remove() {
 /// Covers: longhaul --shard
 #[test]
 fn bench_draws_a_matrix_of_a_list() {
-    let Some(site) = Site::start("bench_draws_a_matrix_of_a_list") else { return };
+    let Some(setup) = BenchSetup::start("bench_draws_a_matrix_of_a_list") else { return };
     let closed = lh_interop::tunnel::free_port();
-    site.lab.write("hosts", &format!("# paths\nssh://{}:{closed}\n{}\n", site.host(), site.host()));
-    let list = site.lab.arg("hosts");
-    let page = site.lab.arg("paths.html");
-    let first = site.bench(&["--hosts", &list, "--shard", "1/2", "--html", &page]).output().unwrap();
+    setup.lab.write("hosts", &format!("# paths\nssh://{}:{closed}\n{}\n", setup.host(), setup.host()));
+    let list = setup.lab.arg("hosts");
+    let page = setup.lab.arg("paths.html");
+    let first = setup.bench(&["--hosts", &list, "--shard", "1/2", "--html", &page]).output().unwrap();
     assert_eq!(first.status.code(), Some(1), "{}", String::from_utf8_lossy(&first.stderr));
     let text = String::from_utf8_lossy(&first.stdout).into_owned();
     assert!(text.contains("onnection refused") && text.contains("of 1 paths"), "{text}");
-    let page = site.lab.read("paths.html");
+    let page = setup.lab.read("paths.html");
     assert!(page.contains("onnection refused") && page.contains("<caption>paths"), "{page}");
-    let second = site.bench(&["--hosts", &list, "--shard", "2/2", "--json"]).output().unwrap();
+    let second = setup.bench(&["--hosts", &list, "--shard", "2/2", "--json"]).output().unwrap();
     assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
     let line: Value = serde_json::from_slice(&second.stdout).unwrap();
-    assert_eq!((line["from"].as_str(), line["to"].as_str()), (Some(""), Some(site.host().as_str())));
+    assert_eq!((line["from"].as_str(), line["to"].as_str()), (Some(""), Some(setup.host().as_str())));
     assert_eq!(line["run"]["longhaul_bench"], 1);
-    let bad = site.bench(&["--hosts", &list, "--shard", "3/2"]).output().unwrap();
+    let bad = setup.bench(&["--hosts", &list, "--shard", "3/2"]).output().unwrap();
     assert_eq!(bad.status.code(), Some(2));
 }
 

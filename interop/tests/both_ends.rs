@@ -9,13 +9,13 @@ use lh_interop::{
     me, our, peers, skip,
 };
 
-struct Scene {
+struct BothEndsSetup {
     // First, so that a failing test can still print the server's log from the lab's directory.
     server: Lhsshd,
     lab: Lab,
 }
 
-impl Scene {
+impl BothEndsSetup {
     fn new(config: &str) -> Self {
         let lab = Lab::new();
         let server = Lhsshd::start(&lab, config);
@@ -45,63 +45,63 @@ impl Scene {
 
 #[test]
 fn files_trees_and_pipes_arrive_whole() {
-    let scene = Scene::new("RekeyLimit 16M");
-    make_blob(&scene.lab.path("blob"), 64 << 20);
-    make_tree(&scene.lab.path("tree"), 2000);
-    link_directory(&scene.lab.path("tree"));
+    let setup = BothEndsSetup::new("RekeyLimit 16M");
+    make_blob(&setup.lab.path("blob"), 64 << 20);
+    make_tree(&setup.lab.path("tree"), 2000);
+    link_directory(&setup.lab.path("tree"));
     for cipher in
         ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes256-ctr"]
     {
-        scene.scp(&["-c", cipher], &[&scene.lab.arg("blob"), &scene.remote("up")]).ok(cipher);
-        assert_same_file(&scene.lab.path("blob"), &scene.lab.path("up"));
-        std::fs::remove_file(scene.lab.path("up")).unwrap();
+        setup.scp(&["-c", cipher], &[&setup.lab.arg("blob"), &setup.remote("up")]).ok(cipher);
+        assert_same_file(&setup.lab.path("blob"), &setup.lab.path("up"));
+        std::fs::remove_file(setup.lab.path("up")).unwrap();
     }
-    scene.scp(&["-r"], &[&scene.lab.arg("tree"), &scene.remote("tree.up")]).ok("tree up");
-    scene.scp(&["-r"], &[&scene.remote("tree.up"), &scene.lab.arg("tree.down")]).ok("tree down");
-    assert_same_tree(&scene.lab.path("tree"), &scene.lab.path("tree.down"));
-    let stdin = Stdio::from(File::open(scene.lab.path("blob")).unwrap());
+    setup.scp(&["-r"], &[&setup.lab.arg("tree"), &setup.remote("tree.up")]).ok("tree up");
+    setup.scp(&["-r"], &[&setup.remote("tree.up"), &setup.lab.arg("tree.down")]).ok("tree down");
+    assert_same_tree(&setup.lab.path("tree"), &setup.lab.path("tree.down"));
+    let stdin = Stdio::from(File::open(setup.lab.path("blob")).unwrap());
     let echoed =
-        scene.lab.run_with(&our("lhssh"), &scene.ssh(&["-o", "RekeyLimit=1M"], &["cat"]), stdin).ok("cat");
-    assert!(echoed.out == std::fs::read(scene.lab.path("blob")).unwrap(), "the echo differs");
-    scene
-        .scp(&[], &[&format!("{}*.dat", scene.remote("tree/many/0000")), &scene.lab.arg("home")])
+        setup.lab.run_with(&our("lhssh"), &setup.ssh(&["-o", "RekeyLimit=1M"], &["cat"]), stdin).ok("cat");
+    assert!(echoed.out == std::fs::read(setup.lab.path("blob")).unwrap(), "the echo differs");
+    setup
+        .scp(&[], &[&format!("{}*.dat", setup.remote("tree/many/0000")), &setup.lab.arg("home")])
         .ok("remote glob");
-    assert_same_file(&scene.lab.path("tree/many/00007.dat"), &scene.lab.path("home/00007.dat"));
+    assert_same_file(&setup.lab.path("tree/many/00007.dat"), &setup.lab.path("home/00007.dat"));
 }
 
 /// Covers: wire eow@openssh.com
 #[test]
 fn closing_the_reader_ends_the_command() {
-    let scene = Scene::new("");
-    let shell = scene.lab.shell_command(&our("lhssh"), scene.server.port);
-    let ran = scene.lab.sh(&format!("set +o pipefail; {shell} {}@127.0.0.1 yes | head -n 1", me()));
+    let setup = BothEndsSetup::new("");
+    let shell = setup.lab.shell_command(&our("lhssh"), setup.server.port);
+    let ran = setup.lab.sh(&format!("set +o pipefail; {shell} {}@127.0.0.1 yes | head -n 1", me()));
     assert_eq!(ran.ok("yes | head").text(), "y\n");
 }
 
 #[test]
 fn a_hundred_commands_one_after_the_other() {
-    let scene = Scene::new("MaxStartups 200");
-    let args = scene.ssh(&[], &["true"]);
+    let setup = BothEndsSetup::new("MaxStartups 200");
+    let args = setup.ssh(&[], &["true"]);
     for _ in 0..100 {
-        scene.lab.run(&our("lhssh"), &args).ok("true");
+        setup.lab.run(&our("lhssh"), &args).ok("true");
     }
 }
 
 #[test]
 fn exit_codes_and_messages_that_scripts_match() {
-    let scene = Scene::new("");
+    let setup = BothEndsSetup::new("");
     let lhssh = our("lhssh");
-    let run = |options: &[&str], command: &[&str]| scene.lab.run(&lhssh, &scene.ssh(options, command));
+    let run = |options: &[&str], command: &[&str]| setup.lab.run(&lhssh, &setup.ssh(options, command));
     assert_eq!(run(&[], &["exit 42"]).code, 42);
     assert_eq!(run(&[], &["kill -KILL $$"]).code, 255);
 
     // A port without a listener.
     let closed = lh_interop::tunnel::free_port().to_string();
-    let ran = scene.lab.run(&lhssh, &["-F", "none", "-p", &closed, "127.0.0.1", "true"]);
+    let ran = setup.lab.run(&lhssh, &["-F", "none", "-p", &closed, "127.0.0.1", "true"]);
     assert_eq!(ran.code, 255);
     assert_eq!(ran.err.trim(), format!("ssh: connect to host 127.0.0.1 port {closed}: Connection refused"));
 
-    let ran = scene.lab.run(&lhssh, &["-F", "none", "no-such-host.invalid", "true"]);
+    let ran = setup.lab.run(&lhssh, &["-F", "none", "no-such-host.invalid", "true"]);
     assert_eq!(ran.code, 255);
     assert!(ran.err.starts_with("ssh: Could not resolve hostname no-such-host.invalid: "), "{}", ran.err);
 
@@ -113,26 +113,26 @@ fn exit_codes_and_messages_that_scripts_match() {
     assert_eq!(ran.code, 255, "{}", ran.err);
 
     // A key that the server does not accept.
-    scene.lab.sh("ssh-keygen -q -t ed25519 -N '' -f unauthorized").ok("ssh-keygen");
-    let identity = format!("IdentityFile={}", scene.lab.arg("unauthorized"));
+    setup.lab.sh("ssh-keygen -q -t ed25519 -N '' -f unauthorized").ok("ssh-keygen");
+    let identity = format!("IdentityFile={}", setup.lab.arg("unauthorized"));
     let ran = run(&["-o", &identity, "-o", "PreferredAuthentications=publickey"], &["true"]);
     // The lab's own key is first only if the command line gives it first.
     assert_eq!(ran.code, 0, "both identities are tried: {}", ran.err);
-    let mut args = scene.ssh(&[], &["true"]);
+    let mut args = setup.ssh(&[], &["true"]);
     for arg in &mut args {
         if arg.starts_with("IdentityFile=") {
             arg.clone_from(&identity);
         }
     }
-    let ran = scene.lab.run(&lhssh, &args);
+    let ran = setup.lab.run(&lhssh, &args);
     assert_eq!(ran.code, 255);
     assert!(ran.err.contains(&format!("{}@127.0.0.1: Permission denied (publickey", me())), "{}", ran.err);
 }
 
 #[test]
 fn host_keys_are_asked_for_remembered_and_refused_when_changed() {
-    let scene = Scene::new("");
-    let lab = &scene.lab;
+    let setup = BothEndsSetup::new("");
+    let lab = &setup.lab;
     let base = |known: &str, strict: &str| {
         vec![
             "-F".to_owned(),
@@ -148,7 +148,7 @@ fn host_keys_are_asked_for_remembered_and_refused_when_changed() {
             "-o".into(),
             "BatchMode=yes".into(),
             "-p".into(),
-            scene.server.port_arg(),
+            setup.server.port_arg(),
             format!("{}@127.0.0.1", me()),
             "true".into(),
         ]
@@ -164,7 +164,7 @@ fn host_keys_are_asked_for_remembered_and_refused_when_changed() {
     // Another key under the same host name.
     let wrong = lab.read("user_ed25519.pub");
     let words: Vec<&str> = wrong.split_whitespace().collect();
-    lab.write("changed", &format!("[127.0.0.1]:{} {} {}\n", scene.server.port, words[0], words[1]));
+    lab.write("changed", &format!("[127.0.0.1]:{} {} {}\n", setup.server.port, words[0], words[1]));
     let changed = lab.run(&lhssh, &base("changed", "yes"));
     assert_eq!(changed.code, 255);
     for text in [
@@ -176,41 +176,41 @@ fn host_keys_are_asked_for_remembered_and_refused_when_changed() {
         assert!(changed.err.contains(text), "no {text:?} in:\n{}", changed.err);
     }
     let host = lab.read("host_ed25519.pub");
-    lab.write("revoked", &format!("@revoked * {host}[127.0.0.1]:{} {host}", scene.server.port));
+    lab.write("revoked", &format!("@revoked * {host}[127.0.0.1]:{} {host}", setup.server.port));
     let revoked = lab.run(&lhssh, &base("revoked", "no"));
     assert_eq!(revoked.code, 255, "{}", revoked.err);
 }
 
 #[test]
 fn copy_errors_name_the_file_and_fail() {
-    let scene = Scene::new("");
-    std::fs::write(scene.lab.path("good"), b"good").unwrap();
+    let setup = BothEndsSetup::new("");
+    std::fs::write(setup.lab.path("good"), b"good").unwrap();
     let expect = |ran: lh_interop::Ran, name: &str, text: &str| {
         assert_eq!(ran.code, 1, "{}", ran.err);
         assert!(ran.err.contains(name) && ran.err.contains(text), "no {name} and {text:?} in {}", ran.err);
     };
     expect(
-        scene.scp(&[], &[&scene.lab.arg("missing"), &scene.remote("x")]),
+        setup.scp(&[], &[&setup.lab.arg("missing"), &setup.remote("x")]),
         "missing",
         "No such file or directory",
     );
     expect(
-        scene.scp(&[], &[&scene.remote("absent"), &scene.lab.arg("x")]),
+        setup.scp(&[], &[&setup.remote("absent"), &setup.lab.arg("x")]),
         "absent",
         "No such file or directory",
     );
     expect(
-        scene.scp(&[], &[&scene.lab.arg("good"), &scene.remote("no/such/dir/x")]),
+        setup.scp(&[], &[&setup.lab.arg("good"), &setup.remote("no/such/dir/x")]),
         "no/such/dir",
         "No such file",
     );
-    expect(scene.scp(&[], &[&scene.lab.arg("home"), &scene.remote("x")]), "home", "not a regular file");
+    expect(setup.scp(&[], &[&setup.lab.arg("home"), &setup.remote("x")]), "home", "not a regular file");
     // One unreadable file does not stop the others.
-    let dir = scene.lab.arg("target");
+    let dir = setup.lab.arg("target");
     std::fs::create_dir_all(&dir).unwrap();
-    let ran = scene.scp(&[], &[&scene.lab.arg("missing"), &scene.lab.arg("good"), &scene.remote("target")]);
+    let ran = setup.scp(&[], &[&setup.lab.arg("missing"), &setup.lab.arg("good"), &setup.remote("target")]);
     assert_eq!(ran.code, 1);
-    assert_same_file(&scene.lab.path("good"), Path::new(&dir).join("good").as_path());
+    assert_same_file(&setup.lab.path("good"), Path::new(&dir).join("good").as_path());
 }
 
 #[test]
@@ -218,14 +218,14 @@ fn a_full_disk_is_an_error_on_either_side() {
     if !is_root() {
         return skip("a_full_disk", "needs root to mount a small tmpfs");
     }
-    let scene = Scene::new("");
-    make_blob(&scene.lab.path("blob"), 8 << 20);
-    std::fs::create_dir_all(scene.lab.path("tiny")).unwrap();
-    scene.lab.sh("mount -t tmpfs -o size=2m none tiny").ok("mount");
-    let up = scene.scp(&[], &[&scene.lab.arg("blob"), &scene.remote("tiny/up")]);
-    scene.lab.sh("rm -f tiny/*").ok("rm");
-    let down = scene.scp(&[], &[&scene.remote("blob"), &scene.lab.arg("tiny/down")]);
-    scene.lab.sh("umount -l tiny").ok("umount");
+    let setup = BothEndsSetup::new("");
+    make_blob(&setup.lab.path("blob"), 8 << 20);
+    std::fs::create_dir_all(setup.lab.path("tiny")).unwrap();
+    setup.lab.sh("mount -t tmpfs -o size=2m none tiny").ok("mount");
+    let up = setup.scp(&[], &[&setup.lab.arg("blob"), &setup.remote("tiny/up")]);
+    setup.lab.sh("rm -f tiny/*").ok("rm");
+    let down = setup.scp(&[], &[&setup.remote("blob"), &setup.lab.arg("tiny/down")]);
+    setup.lab.sh("umount -l tiny").ok("umount");
     assert_eq!(up.code, 1, "{}", up.err);
     assert!(up.err.contains("tiny/up"), "{}", up.err);
     assert_eq!(down.code, 1, "{}", down.err);
@@ -234,10 +234,10 @@ fn a_full_disk_is_an_error_on_either_side() {
 
 #[test]
 fn a_dropped_connection_is_an_error() {
-    let scene = Scene::new("");
-    make_blob(&scene.lab.path("blob"), 64 << 20);
+    let setup = BothEndsSetup::new("");
+    make_blob(&setup.lab.path("blob"), 64 << 20);
     // The remote command kills the server's session process, which cuts the connection.
-    let ran = scene.lab.run(&our("lhssh"), &scene.ssh(&[], &["kill -9 $PPID; sleep 5"]));
+    let ran = setup.lab.run(&our("lhssh"), &setup.ssh(&[], &["kill -9 $PPID; sleep 5"]));
     assert_eq!(ran.code, 255, "{}", ran.err);
 }
 
@@ -273,9 +273,9 @@ fn passwords_users_and_permissions() {
     if !is_root() {
         return skip("passwords_users_and_permissions", "needs root to add a user with a password");
     }
-    let scene = Scene::new("PasswordAuthentication yes");
-    let user = TestUser::new(&scene.lab);
-    let lab = &scene.lab;
+    let setup = BothEndsSetup::new("PasswordAuthentication yes");
+    let user = TestUser::new(&setup.lab);
+    let lab = &setup.lab;
     lab.write("askpass", &format!("#!/bin/sh\necho '{}'\n", user.password));
     lab.sh("chmod 700 askpass").ok("chmod");
     let login = |askpass: &str, name: &str, command: &str| {
@@ -285,7 +285,7 @@ fn passwords_users_and_permissions() {
             lab.arg(askpass),
             our("lhssh").display(),
             lab.arg("known_hosts"),
-            scene.server.port
+            setup.server.port
         ))
     };
     let ran = login("askpass", &user.name, "id -un; id -Gn; pwd; umask; echo $HOME $USER $LOGNAME $SHELL")
@@ -306,7 +306,7 @@ fn passwords_users_and_permissions() {
         assert_eq!(wrong.code, 255);
         assert!(wrong.err.contains("Permission denied ("), "{}", wrong.err);
     }
-    let log = scene.server.log();
+    let log = setup.server.log();
     assert!(log.contains(&format!("Accepted password for {} from 127.0.0.1 port ", user.name)), "{log}");
     assert!(log.contains(&format!("Failed password for {} from 127.0.0.1 port ", user.name)), "{log}");
     assert!(

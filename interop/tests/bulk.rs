@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lh_interop::process::{family, peak_mib};
-use lh_interop::{Lab, Lhsshd, bin_dir, me, our, peers};
+use lh_interop::{Lab, Lhsshd, bin_dir, eventually, me, our, peers};
 
 /// Longest wait for anything.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -72,6 +73,16 @@ fn much() -> u64 {
     asked.unwrap_or(if bin_dir().ends_with("release") { 2048 } else { 64 })
 }
 
+/// Waits for the end of a thread. Fails at the limit, where the thread would hang.
+fn ended<T>(thread: JoinHandle<T>) -> T {
+    let end = Instant::now() + TIMEOUT;
+    while !thread.is_finished() {
+        assert!(Instant::now() < end, "the other session has stopped");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    thread.join().unwrap()
+}
+
 /// Two sessions on one connection of OpenSSH's client.
 struct Shared {
     lab: Lab,
@@ -98,11 +109,7 @@ impl Shared {
 
     /// Waits until the master accepts a second session.
     fn wait_for_master(&self) {
-        let start = Instant::now();
-        while !Path::new(&self.lab.arg("control")).exists() {
-            assert!(start.elapsed() < TIMEOUT, "the first session does not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        eventually("the first session's socket", || Path::new(&self.lab.arg("control")).exists());
     }
 }
 
@@ -118,14 +125,12 @@ fn a_reader_that_stops_does_not_slow_another_session() {
     never_read.read_exact(&mut [0]).unwrap();
     shared.wait_for_master();
     let bytes = much() << 20;
-    let start = Instant::now();
     let mut flowing =
         shared.session("no", &format!("head -c {bytes} /dev/zero"), Stdio::null(), Stdio::piped());
     let mut output = flowing.0.stdout.take().unwrap();
-    let arrived = std::io::copy(&mut output, &mut std::io::sink()).unwrap();
-    assert_eq!(arrived, bytes);
+    let copying = std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()).unwrap());
+    assert_eq!(ended(copying), bytes);
     assert!(flowing.0.wait().unwrap().success());
-    assert!(start.elapsed() < TIMEOUT, "{:?}", start.elapsed());
     assert!(stuck.0.try_wait().unwrap().is_none(), "the other one is still there");
     assert!(peak_mib(shared.server.pid()) < 64, "{} MiB", peak_mib(shared.server.pid()));
     // The stuck session continues when its output is read again; queued data come first.
@@ -149,18 +154,19 @@ fn a_program_that_does_not_read_does_not_slow_another_session() {
     let total: usize = 16 << 20;
     let writer = std::thread::spawn(move || input.write_all(&vec![b'x'; total]));
     let bytes = much() << 20;
-    let start = Instant::now();
     let mut flowing = shared.session("no", "wc -c", Stdio::piped(), Stdio::piped());
-    let mut input = flowing.0.stdin.take().unwrap();
-    let block = vec![0; 1 << 20];
-    for _ in 0..much() {
-        input.write_all(&block).unwrap();
-    }
-    drop(input);
-    let mut counted = String::new();
-    flowing.0.stdout.take().unwrap().read_to_string(&mut counted).unwrap();
-    assert_eq!(counted.trim(), bytes.to_string());
-    assert!(start.elapsed() < TIMEOUT, "{:?}", start.elapsed());
+    let (mut input, mut output) = (flowing.0.stdin.take().unwrap(), flowing.0.stdout.take().unwrap());
+    let counting = std::thread::spawn(move || {
+        let block = vec![0; 1 << 20];
+        for _ in 0..much() {
+            input.write_all(&block).unwrap();
+        }
+        drop(input);
+        let mut counted = String::new();
+        output.read_to_string(&mut counted).unwrap();
+        counted
+    });
+    assert_eq!(ended(counting).trim(), bytes.to_string());
     assert!(peak_mib(shared.server.pid()) < 64, "{} MiB", peak_mib(shared.server.pid()));
     assert!(!writer.is_finished(), "the stuck one has taken everything");
     fs::write(&go, "").unwrap();

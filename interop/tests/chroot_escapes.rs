@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use lh_interop::{Lab, Lhsshd, Scene, TestUser, eventually, is_root, peers, skip};
+use lh_interop::{Lab, Lhsshd, ServerSetup, TestUser, eventually, is_root, peers, skip};
 
 /// Contents of a file outside that the user may read: only the chroot is between them.
 const OUTSIDE: &[u8] = b"outside of the chroot";
@@ -17,14 +17,14 @@ const ROUNDS: usize = 200;
 
 /// A chroot with a directory of the user, and a directory of the user's outside of it on the same file
 /// system.
-struct Jail {
-    scene: Scene,
+struct ChrootSetup {
+    setup: ServerSetup,
     user: TestUser,
     /// Removed with all that is in it.
     root: PathBuf,
 }
 
-impl Jail {
+impl ChrootSetup {
     /// `None` when the test cannot run. `config` is the user's, with `{root}` for the directory.
     fn new(test: &str, config: &str) -> Option<Self> {
         if !is_root() {
@@ -50,13 +50,13 @@ impl Jail {
         lab.write("match.conf", &format!("Match User {}\n{config}\n", user.name));
         let options = format!("AuthorizedKeysFile .ssh/authorized_keys\nInclude {}", lab.arg("match.conf"));
         let server = Lhsshd::start(&lab, &options);
-        Some(Self { scene: Scene { lab, server, ssh, keygen }, user, root })
+        Some(Self { setup: ServerSetup { lab, server, ssh, keygen }, user, root })
     }
 
     fn sftp(&self) -> Sftp {
-        let mut args = self.scene.args(&["-s"], &self.user.name, &["sftp"]);
+        let mut args = self.setup.args(&["-s"], &self.user.name, &["sftp"]);
         args.insert(0, "-T".to_owned());
-        Sftp::start(Command::new(&self.scene.ssh).args(args))
+        Sftp::start(Command::new(&self.setup.ssh).args(args))
     }
 
     /// Names and contents of what is outside.
@@ -73,7 +73,7 @@ impl Jail {
     }
 }
 
-impl Drop for Jail {
+impl Drop for ChrootSetup {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
     }
@@ -174,18 +174,18 @@ impl Drop for Sftp {
 #[test]
 fn a_directory_that_is_moved_out_takes_no_session_along() {
     let jailed = "ChrootDirectory {root}/jail\nForceCommand internal-sftp -d /inside/work/deep";
-    let Some(jail) = Jail::new("moved", jailed) else { return };
-    let (uid, gid) = jail.user.ids();
+    let Some(chroot) = ChrootSetup::new("moved", jailed) else { return };
+    let (uid, gid) = chroot.user.ids();
     for directory in ["jail/inside/work", "jail/inside/work/deep"] {
-        fs::create_dir(jail.root.join(directory)).unwrap();
-        chown(jail.root.join(directory), Some(uid), Some(gid)).unwrap();
+        fs::create_dir(chroot.root.join(directory)).unwrap();
+        chown(chroot.root.join(directory), Some(uid), Some(gid)).unwrap();
     }
-    let mut sftp = jail.sftp();
+    let mut sftp = chroot.sftp();
     let (kind, work) = sftp.path(OPENDIR, ".", &[]);
     assert_eq!(kind, HANDLE);
     // Another process of the user, outside.
-    fs::rename(jail.root.join("jail/inside/work"), jail.root.join("out/work")).unwrap();
-    let before = jail.outside();
+    fs::rename(chroot.root.join("jail/inside/work"), chroot.root.join("out/work")).unwrap();
+    let before = chroot.outside();
     for path in
         ["../../secret", "../../../out/secret", "/inside/work/../secret", "./../../secret", "/proc/self/cwd"]
     {
@@ -201,17 +201,17 @@ fn a_directory_that_is_moved_out_takes_no_session_along() {
     assert!(!names.windows(6).any(|window| window == b"secret"));
     let (kind, name) = sftp.path(REALPATH, "../../../../../..", &[]);
     assert!(kind == STATUS || name[4..9] == string(b"/"), "{kind}: {name:?}");
-    assert_eq!(jail.outside(), before);
+    assert_eq!(chroot.outside(), before);
 }
 
 /// Covers: sshd_config ChrootDirectory (names that are swapped)
 #[test]
 fn names_swapped_by_another_session_lead_nowhere_outside() {
     let jailed = "ChrootDirectory {root}/jail\nForceCommand internal-sftp -d /inside";
-    let Some(jail) = Jail::new("swapped", jailed) else { return };
-    let before = jail.outside();
-    let (mut first, mut second) = (jail.sftp(), jail.sftp());
-    let out = jail.root.join("out").to_string_lossy().into_owned();
+    let Some(chroot) = ChrootSetup::new("swapped", jailed) else { return };
+    let before = chroot.outside();
+    let (mut first, mut second) = (chroot.sftp(), chroot.sftp());
+    let out = chroot.root.join("out").to_string_lossy().into_owned();
     assert!(Sftp::has_done(&first.path(MKDIR, "directory", NO_ATTRIBUTES)));
     // OpenSSH's order: the target first.
     for (link, target) in [("absolute", out.clone()), ("relative", format!("../../../../../../..{out}"))] {
@@ -242,28 +242,28 @@ fn names_swapped_by_another_session_lead_nowhere_outside() {
     }
     swap.join().unwrap();
     eprintln!("{inside} files were made while `x` was the directory");
-    assert_eq!(jail.outside(), before);
+    assert_eq!(chroot.outside(), before);
 }
 
 /// Covers: sshd_config ChrootDirectory (a link to a directory below one of the user)
 #[test]
 fn a_chroot_below_a_directory_of_the_user_is_refused() {
     let jailed = "ChrootDirectory {root}/link\nForceCommand internal-sftp";
-    let Some(jail) = Jail::new("linked", jailed) else { return };
-    let target = jail.root.join("out/jail");
+    let Some(chroot) = ChrootSetup::new("linked", jailed) else { return };
+    let target = chroot.root.join("out/jail");
     fs::create_dir(&target).unwrap();
     fs::set_permissions(&target, fs::Permissions::from_mode(0o755)).unwrap();
-    symlink(&target, jail.root.join("link")).unwrap();
-    assert_ne!(jail.scene.ssh_as(&jail.user.name, &["-s"], &["sftp"]).code, 0);
+    symlink(&target, chroot.root.join("link")).unwrap();
+    assert_ne!(chroot.setup.ssh_as(&chroot.user.name, &["-s"], &["sftp"]).code, 0);
     let component =
-        format!("bad ownership or modes for chroot directory component \"{}/out/\"", jail.root.display());
-    jail.scene.logged(&component);
+        format!("bad ownership or modes for chroot directory component \"{}/out/\"", chroot.root.display());
+    chroot.setup.logged(&component);
     // What such a user could do otherwise: the root directory passes all checks.
-    fs::rename(&target, jail.root.join("out/aside")).unwrap();
+    fs::rename(&target, chroot.root.join("out/aside")).unwrap();
     symlink("/", &target).unwrap();
-    assert_ne!(jail.scene.ssh_as(&jail.user.name, &["-s"], &["sftp"]).code, 0);
+    assert_ne!(chroot.setup.ssh_as(&chroot.user.name, &["-s"], &["sftp"]).code, 0);
     // The client may hear of the end first.
     eventually("the second login is refused too", || {
-        jail.scene.server.log().matches(&component).count() == 2
+        chroot.setup.server.log().matches(&component).count() == 2
     });
 }

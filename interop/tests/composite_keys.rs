@@ -8,12 +8,12 @@ const NAME: &str = "ssh-mldsa44-ed25519";
 const CERTIFIED: &str = "ssh-mldsa44-ed25519-cert";
 
 /// A server with a composite host key, and a composite key that may log in.
-struct Scene {
+struct CompositeKeySetup {
     lab: Lab,
     server: Lhsshd,
 }
 
-impl Scene {
+impl CompositeKeySetup {
     fn new(more: &str) -> Self {
         let lab = Lab::new();
         for key in ["host_composite", "composite", "ca"] {
@@ -68,20 +68,20 @@ fn assert_in(ran: &Ran) {
 /// Covers: ssh-keygen -t; wire ssh-mldsa44-ed25519; ssh_config HostKeyAlgorithms; sshd_config HostKeyAlgorithms
 #[test]
 fn composite_key_logs_in_to_a_composite_host_key() {
-    let scene = Scene::new("");
-    assert_in(&scene.ssh(&[]));
-    let said = scene.ssh(&["LogLevel=DEBUG1"]);
+    let setup = CompositeKeySetup::new("");
+    assert_in(&setup.ssh(&[]));
+    let said = setup.ssh(&["LogLevel=DEBUG1"]);
     assert!(said.err.contains(&format!("host key algorithm: {NAME}")), "{}", said.err);
-    assert!(scene.server.log().contains(" ssh2: MLDSA44-ED25519 SHA256:"), "{}", scene.server.log());
-    let other_host_key = scene.ssh(&["HostKeyAlgorithms=ssh-ed25519", "StrictHostKeyChecking=no"]);
+    assert!(setup.server.log().contains(" ssh2: MLDSA44-ED25519 SHA256:"), "{}", setup.server.log());
+    let other_host_key = setup.ssh(&["HostKeyAlgorithms=ssh-ed25519", "StrictHostKeyChecking=no"]);
     assert_in(&other_host_key);
-    let refused = scene.ssh(&["PubkeyAcceptedAlgorithms=ssh-ed25519"]);
+    let refused = setup.ssh(&["PubkeyAcceptedAlgorithms=ssh-ed25519"]);
     assert_eq!(refused.code, 255, "{}", refused.err);
     // A host that shows another key of the type is rejected.
-    make(&scene.lab, "other");
-    let known = format!("[127.0.0.1]:{} {}", scene.server.port, scene.lab.read("other.pub"));
-    scene.lab.write("known_hosts", &known);
-    let changed = scene.ssh(&[]);
+    make(&setup.lab, "other");
+    let known = format!("[127.0.0.1]:{} {}", setup.server.port, setup.lab.read("other.pub"));
+    setup.lab.write("known_hosts", &known);
+    let changed = setup.ssh(&[]);
     assert_eq!(changed.code, 255);
     assert!(changed.err.contains("REMOTE HOST IDENTIFICATION HAS CHANGED"), "{}", changed.err);
 }
@@ -89,8 +89,10 @@ fn composite_key_logs_in_to_a_composite_host_key() {
 /// Covers: ssh-keygen -s; ssh-keygen -L; wire ssh-mldsa44-ed25519-cert; sshd_config CASignatureAlgorithms; sshd_config HostCertificate
 #[test]
 fn composite_key_certifies_users_and_hosts() {
-    let scene = Scene::new("TrustedUserCAKeys {lab}/ca.pub\nHostCertificate {lab}/host_composite-cert.pub\n");
-    let lab = &scene.lab;
+    let setup = CompositeKeySetup::new(
+        "TrustedUserCAKeys {lab}/ca.pub\nHostCertificate {lab}/host_composite-cert.pub\n",
+    );
+    let lab = &setup.lab;
     keygen(lab, &["-q", "-s", "ca", "-I", "user", "-n", &me(), "composite.pub"]);
     keygen(lab, &["-q", "-s", "ca", "-I", "host", "-h", "-n", "127.0.0.1", "host_composite.pub"]);
     let shown = keygen(lab, &["-L", "-f", "composite-cert.pub"]);
@@ -99,17 +101,17 @@ fn composite_key_certifies_users_and_hosts() {
     assert!(shown.contains(&format!("(using {NAME})")), "{shown}");
     // The user's certificate: the plain key alone is not accepted.
     lab.write("authorized_keys", "");
-    assert_in(&scene.ssh(&[]));
-    assert!(scene.server.log().contains("signed by MLDSA44-ED25519 CA SHA256:"), "{}", scene.server.log());
+    assert_in(&setup.ssh(&[]));
+    assert!(setup.server.log().contains("signed by MLDSA44-ED25519 CA SHA256:"), "{}", setup.server.log());
     // The host's certificate, which the server reads when it starts.
     lab.write("authorized_keys", &lab.read("composite.pub"));
-    let scene = Scene { server: restart(&scene), lab: scene.lab };
-    let known = format!("@cert-authority [127.0.0.1]:* {}", scene.lab.read("ca.pub"));
-    scene.lab.write("known_hosts", &known);
+    let setup = CompositeKeySetup { server: restart(&setup), lab: setup.lab };
+    let known = format!("@cert-authority [127.0.0.1]:* {}", setup.lab.read("ca.pub"));
+    setup.lab.write("known_hosts", &known);
     let algorithms = format!("HostKeyAlgorithms={CERTIFIED}");
     let authorities = format!("CASignatureAlgorithms={NAME}");
-    assert_in(&scene.ssh(&[&algorithms, &authorities]));
-    let refused = scene.ssh(&[&algorithms]);
+    assert_in(&setup.ssh(&[&algorithms, &authorities]));
+    let refused = setup.ssh(&[&algorithms]);
     assert_eq!(
         refused.code, 255,
         "an authority's algorithm that is not named does not count: {}",
@@ -117,17 +119,17 @@ fn composite_key_certifies_users_and_hosts() {
     );
 }
 
-fn restart(scene: &Scene) -> Lhsshd {
+fn restart(setup: &CompositeKeySetup) -> Lhsshd {
     let config =
-        format!("HostKey {host}\nHostCertificate {host}-cert.pub\n", host = scene.lab.arg("host_composite"),);
-    Lhsshd::start(&scene.lab, &config)
+        format!("HostKey {host}\nHostCertificate {host}-cert.pub\n", host = setup.lab.arg("host_composite"),);
+    Lhsshd::start(&setup.lab, &config)
 }
 
 /// Covers: ssh-add -l; ssh-add -L; wire SSH_AGENTC_ADD_IDENTITY
 #[test]
 fn agent_holds_composite_key_and_certificate() {
-    let scene = Scene::new("TrustedUserCAKeys {lab}/ca.pub\n");
-    let lab = &scene.lab;
+    let setup = CompositeKeySetup::new("TrustedUserCAKeys {lab}/ca.pub\n");
+    let lab = &setup.lab;
     let agent = Agent::ours(lab, "agent", &[]);
     // A key whose file is gone.
     agent.run(lab, &our("lhssh-add"), &["-q", &lab.arg("composite")]).ok("lhssh-add");
@@ -135,7 +137,7 @@ fn agent_holds_composite_key_and_certificate() {
     assert!(listed.ends_with(" composite (MLDSA44-ED25519)\n"), "{listed}");
     assert_eq!(agent.run(lab, &our("lhssh-add"), &["-L"]).text(), lab.read("composite.pub"));
     std::fs::rename(lab.path("composite"), lab.path("away")).unwrap();
-    assert_in(&agent.run(lab, &our("lhssh"), &scene.args(&[])));
+    assert_in(&agent.run(lab, &our("lhssh"), &setup.args(&[])));
     // A certificate, which the agent gets together with the key.
     agent.run(lab, &our("lhssh-add"), &["-q", "-D"]).ok("lhssh-add");
     keygen(lab, &["-q", "-s", "ca", "-I", "user", "-n", &me(), "composite.pub"]);
@@ -145,15 +147,15 @@ fn agent_holds_composite_key_and_certificate() {
     assert!(listed.ends_with(" composite (MLDSA44-ED25519-CERT)\n"), "{listed}");
     lab.write("authorized_keys", "");
     std::fs::remove_file(lab.path("composite")).unwrap();
-    assert_in(&agent.run(lab, &our("lhssh"), &scene.args(&["IdentityFile=none", "IdentitiesOnly=no"])));
+    assert_in(&agent.run(lab, &our("lhssh"), &setup.args(&["IdentityFile=none", "IdentitiesOnly=no"])));
 }
 
 /// Covers: ssh-keyscan -t; ssh_config UpdateHostKeys; ssh -Q; ssh-keygen -F
 #[test]
 fn composite_host_key_is_scanned_and_learned() {
-    let scene = Scene::new("");
-    let lab = &scene.lab;
-    let port = scene.server.port_arg();
+    let setup = CompositeKeySetup::new("");
+    let lab = &setup.lab;
+    let port = setup.server.port_arg();
     for kind in ["mldsa44-ed25519", NAME] {
         let scanned =
             lab.run(&our("lhssh-keyscan"), &["-p", &port, "-t", kind, "127.0.0.1"]).ok("scan").text();
@@ -166,9 +168,9 @@ fn composite_host_key_is_scanned_and_learned() {
     assert!(found.contains(" MLDSA44-ED25519 SHA256:"), "{found}");
     // A client that knows another key of the host learns this one if it accepts the type.
     lab.write("known_hosts", "");
-    lab.know(scene.server.port);
+    lab.know(setup.server.port);
     let learn = ["UpdateHostKeys=yes", &format!("HostKeyAlgorithms=ssh-ed25519,{NAME}")];
-    let mut args = scene.args(&learn);
+    let mut args = setup.args(&learn);
     args.pop();
     args.push("sleep 1".to_owned());
     lab.run(&our("lhssh"), &args).ok("lhssh");

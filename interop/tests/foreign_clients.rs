@@ -24,12 +24,12 @@ enum SecondLink {
     Up,
 }
 
-struct Site {
+struct ForeignClientSetup {
     lab: Lab,
     server: Lhsshd,
 }
 
-impl Site {
+impl ForeignClientSetup {
     fn new(config: &str) -> Self {
         let lab = Lab::new();
         for dir in ["far", "small"] {
@@ -98,17 +98,17 @@ impl Site {
 fn newer_paramiko_and_asyncssh_copy_and_link() {
     let Some(python) = newer_python("newer_python_clients") else { return };
     for (client, script) in [("paramiko", "paramiko_links.py"), ("asyncssh", "asyncssh_links.py")] {
-        let site = Site::new("");
-        let ran = site.lab.run(&python, &site.words(&["-W", "ignore", &peer_script(script)], &[]));
-        site.check(ran, client, SecondLink::Nowhere);
+        let setup = ForeignClientSetup::new("");
+        let ran = setup.lab.run(&python, &setup.words(&["-W", "ignore", &peer_script(script)], &[]));
+        setup.check(ran, client, SecondLink::Nowhere);
     }
     // Commands and pipes, with new keys in between.
     for script in ["paramiko_client.py", "asyncssh_client.py"] {
-        let site = Site::new("RekeyLimit 16M");
+        let setup = ForeignClientSetup::new("RekeyLimit 16M");
         let words = ["-W", "ignore", &peer_script(script)];
-        site.lab.run(&python, &site.words(&words, &[])).ok(script);
+        setup.lab.run(&python, &setup.words(&words, &[])).ok(script);
         for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
-            assert_same_file(&site.lab.path("blob"), &site.lab.path(name));
+            assert_same_file(&setup.lab.path("blob"), &setup.lab.path(name));
         }
     }
 }
@@ -119,10 +119,10 @@ fn newer_paramiko_and_asyncssh_copy_and_link() {
 fn dev_tunnels_client_runs_commands_and_forwards() {
     let Some([node, keygen]) = peers("dev_tunnels", ["node", "ssh-keygen"]) else { return };
     let Some(modules) = npm_modules("dev_tunnels", "@microsoft/dev-tunnels-ssh-tcp") else { return };
-    let site = Site::new("");
-    site.write_pem(&keygen);
-    let words = site.words(&[&peer_script("dev_tunnels_client.js")], &[&modules.to_string_lossy()]);
-    let ran = site.lab.run(&node, &words).ok("the client of dev tunnels");
+    let setup = ForeignClientSetup::new("");
+    setup.write_pem(&keygen);
+    let words = setup.words(&[&peer_script("dev_tunnels_client.js")], &[&modules.to_string_lossy()]);
+    let ran = setup.lab.run(&node, &words).ok("the client of dev tunnels");
     assert_eq!(ran.text(), "done\n");
 }
 
@@ -131,12 +131,12 @@ fn python(test: &str, module: &str, script: &str, second: SecondLink) {
 }
 
 fn python_with(test: &str, module: &str, script: &str, second: SecondLink, config: &str) {
-    let site = Site::new(config);
-    if !site.has_module(module) {
+    let setup = ForeignClientSetup::new(config);
+    if !setup.has_module(module) {
         return skip(test, &format!("Debian's package with Python's {module} is not installed"));
     }
-    let ran = site.lab.run(Path::new(PYTHON), &site.words(&["-W", "ignore", &peer_script(script)], &[]));
-    site.check(ran, module, second);
+    let ran = setup.lab.run(Path::new(PYTHON), &setup.words(&["-W", "ignore", &peer_script(script)], &[]));
+    setup.check(ran, module, second);
 }
 
 #[test]
@@ -158,17 +158,17 @@ fn twisted_copies_and_links() {
 fn node_ssh2_copies_and_links() {
     let Some([node]) = peers("node_ssh2_client", ["node"]) else { return };
     let Some(modules) = npm_modules("node_ssh2_client", "ssh2") else { return };
-    let site = Site::new("");
-    let words = site.words(&[&peer_script("node_client.js")], &[&modules.to_string_lossy()]);
-    site.check(site.lab.run(&node, &words), "Node's ssh2", SecondLink::Nowhere);
+    let setup = ForeignClientSetup::new("");
+    let words = setup.words(&[&peer_script("node_client.js")], &[&modules.to_string_lossy()]);
+    setup.check(setup.lab.run(&node, &words), "Node's ssh2", SecondLink::Nowhere);
 }
 
 #[test]
 fn erlang_copies_and_links() {
     let Some([escript]) = peers("erlang_client", ["escript"]) else { return };
-    let site = Site::new("");
-    let words = site.words(&[&peer_script("erlang_client.escript")], &[]);
-    site.check(site.lab.run(&escript, &words), "Erlang", SecondLink::Up);
+    let setup = ForeignClientSetup::new("");
+    let words = setup.words(&[&peer_script("erlang_client.escript")], &[]);
+    setup.check(setup.lab.run(&escript, &words), "Erlang", SecondLink::Up);
 }
 
 #[test]
@@ -179,27 +179,27 @@ fn phpseclib_copies_and_links() {
             skip("phpseclib", &format!("Debian's package of phpseclib {major} is not installed"));
             continue;
         }
-        let site = Site::with_old_algorithms();
-        site.write_pem(&keygen);
-        let ran = site.lab.run(&php, &site.words(&[&peer_script("php_client.php")], &[major]));
-        site.check(ran, "phpseclib", SecondLink::Nowhere);
+        let setup = ForeignClientSetup::with_old_algorithms();
+        setup.write_pem(&keygen);
+        let ran = setup.lab.run(&php, &setup.words(&[&peer_script("php_client.php")], &[major]));
+        setup.check(ran, "phpseclib", SecondLink::Nowhere);
     }
 }
 
 #[test]
 fn net_sftp_of_ruby_copies_and_links() {
     let Some([ruby, keygen]) = peers("ruby_net_sftp", ["ruby", "ssh-keygen"]) else { return };
-    let site = Site::new("");
-    site.write_pem(&keygen);
-    if site.lab.run(&ruby, &["-e", "require 'net/sftp'"]).code != 0 {
+    let setup = ForeignClientSetup::new("");
+    setup.write_pem(&keygen);
+    if setup.lab.run(&ruby, &["-e", "require 'net/sftp'"]).code != 0 {
         return skip("ruby_net_sftp", "Debian's ruby-net-sftp is not installed");
     }
-    let words = site.words(&[&peer_script("ruby_client.rb")], &[]);
-    site.check(site.lab.run(&ruby, &words), "net-sftp", SecondLink::Up);
+    let words = setup.words(&[&peer_script("ruby_client.rb")], &[]);
+    setup.check(setup.lab.run(&ruby, &words), "net-sftp", SecondLink::Up);
 }
 
-fn has_perl_module(site: &Site, perl: &Path, module: &str) -> bool {
-    site.lab.run(perl, &[&format!("-M{module}"), "-e1"]).code == 0
+fn has_perl_module(setup: &ForeignClientSetup, perl: &Path, module: &str) -> bool {
+    setup.lab.run(perl, &[&format!("-M{module}"), "-e1"]).code == 0
 }
 
 /// The library starts an SSH client: OpenSSH's and ours.
@@ -207,16 +207,16 @@ fn has_perl_module(site: &Site, perl: &Path, module: &str) -> bool {
 fn net_sftp_foreign_copies_and_links() {
     let Some([perl, ssh]) = peers("net_sftp_foreign", ["perl", "ssh"]) else { return };
     for client in [ssh, our("lhssh")] {
-        let site = Site::new("");
-        if !has_perl_module(&site, &perl, "Net::SFTP::Foreign") {
+        let setup = ForeignClientSetup::new("");
+        if !has_perl_module(&setup, &perl, "Net::SFTP::Foreign") {
             return skip("net_sftp_foreign", "Debian's libnet-sftp-foreign-perl is not installed");
         }
-        let lab = &site.lab;
-        let command = lab.shell_command(&client, site.server.port);
+        let lab = &setup.lab;
+        let command = lab.shell_command(&client, setup.server.port);
         let mut words = vec![peer_script("perl_foreign.pl"), lab.arg("").trim_end_matches('/').to_owned()];
         words.extend(command.split(' ').map(str::to_owned));
         words.extend([format!("{}@127.0.0.1", me()), "-s".to_owned(), "sftp".to_owned()]);
-        site.check(lab.run(&perl, &words), "Net::SFTP::Foreign", SecondLink::Nowhere);
+        setup.check(lab.run(&perl, &words), "Net::SFTP::Foreign", SecondLink::Nowhere);
     }
 }
 
@@ -224,13 +224,13 @@ fn net_sftp_foreign_copies_and_links() {
 #[test]
 fn net_ssh2_of_perl_copies_and_links() {
     let Some([perl, keygen]) = peers("net_ssh2", ["perl", "ssh-keygen"]) else { return };
-    let site = Site::with_old_algorithms();
-    if !has_perl_module(&site, &perl, "Net::SSH2") {
+    let setup = ForeignClientSetup::with_old_algorithms();
+    if !has_perl_module(&setup, &perl, "Net::SSH2") {
         return skip("net_ssh2", "Debian's libnet-ssh2-perl is not installed");
     }
-    site.write_pem(&keygen);
-    let ran = site.lab.run(&perl, &site.words(&[&peer_script("perl_ssh2.pl")], &[]));
-    site.check(ran, "Net::SSH2", SecondLink::Nowhere);
+    setup.write_pem(&keygen);
+    let ran = setup.lab.run(&perl, &setup.words(&[&peer_script("perl_ssh2.pl")], &[]));
+    setup.check(ran, "Net::SSH2", SecondLink::Nowhere);
 }
 
 #[test]
@@ -243,10 +243,10 @@ fn libssh(test: &str, config: &str) {
     if !Path::new("/usr/include/libssh/libssh.h").exists() {
         return skip(test, "Debian's libssh-dev is not installed");
     }
-    let site = Site::new(config);
-    let (source, program) = (peer_script("libssh_client.c"), site.lab.arg("libssh_client"));
-    site.lab.run(&cc, &["-O1", "-Wall", "-o", &program, &source, "-lssh"]).ok("cc");
-    site.check(site.lab.run(Path::new(&program), &site.words(&[], &[])), "libssh", SecondLink::Nowhere);
+    let setup = ForeignClientSetup::new(config);
+    let (source, program) = (peer_script("libssh_client.c"), setup.lab.arg("libssh_client"));
+    setup.lab.run(&cc, &["-O1", "-Wall", "-o", &program, &source, "-lssh"]).ok("cc");
+    setup.check(setup.lab.run(Path::new(&program), &setup.words(&[], &[])), "libssh", SecondLink::Nowhere);
 }
 
 /// asyncssh and libssh look for OpenSSH's name anywhere in the server's line, and send OpenSSH's order then.
@@ -266,17 +266,17 @@ fn clients_that_find_openssh_in_the_server_s_line_link_right() {
 #[test]
 fn russh_copies_and_links() {
     let Some(russh) = russh_peer("russh_client") else { return };
-    let site = Site::new("");
-    site.check(site.lab.run(&russh, &site.words(&["client"], &[])), "russh", SecondLink::Up);
+    let setup = ForeignClientSetup::new("");
+    setup.check(setup.lab.run(&russh, &setup.words(&["client"], &[])), "russh", SecondLink::Up);
 }
 
 #[test]
 fn sshj_copies_and_links() {
     let Some([java]) = peers("sshj", ["java"]) else { return };
     let Some(class_path) = maven_class_path("sshj") else { return };
-    let site = Site::new("");
-    let words = site.words(&["-cp", &class_path, &peer_script("SshjClient.java")], &[]);
-    site.check(site.lab.run(&java, &words), "sshj", SecondLink::Up);
+    let setup = ForeignClientSetup::new("");
+    let words = setup.words(&["-cp", &class_path, &peer_script("SshjClient.java")], &[]);
+    setup.check(setup.lab.run(&java, &words), "sshj", SecondLink::Up);
 }
 
 /// Maverick Synergy, including its scp.
@@ -284,10 +284,10 @@ fn sshj_copies_and_links() {
 fn maverick_copies_and_links() {
     let Some([java]) = peers("maverick", ["java"]) else { return };
     let Some(class_path) = maven_class_path("maverick") else { return };
-    let site = Site::new("");
-    let words = site.words(&["-cp", &class_path, &peer_script("MaverickClient.java")], &[]);
-    site.check(site.lab.run(&java, &words), "Maverick Synergy", SecondLink::Nowhere);
-    assert_same_file(&site.lab.path("blob"), &site.lab.path("far/blob"));
+    let setup = ForeignClientSetup::new("");
+    let words = setup.words(&["-cp", &class_path, &peer_script("MaverickClient.java")], &[]);
+    setup.check(setup.lab.run(&java, &words), "Maverick Synergy", SecondLink::Nowhere);
+    assert_same_file(&setup.lab.path("blob"), &setup.lab.path("far/blob"));
 }
 
 /// Each tool keeps a repository over OpenSSH's client and over ours; the restored files are equal.
@@ -296,9 +296,9 @@ fn backups_of_restic_borg_and_unison_come_back() {
     let names = ["restic", "borg", "unison", "ssh"];
     let Some([restic, _, unison, ssh]) = peers("backups", names) else { return };
     for client in [ssh, our("lhssh")] {
-        let site = Site::new("");
-        let lab = &site.lab;
-        let (shell, user) = (lab.shell_command(&client, site.server.port), me());
+        let setup = ForeignClientSetup::new("");
+        let lab = &setup.lab;
+        let (shell, user) = (lab.shell_command(&client, setup.server.port), me());
         let there = lab.arg("far");
         lab.write("password", "correct horse\n");
 
@@ -347,10 +347,10 @@ fn jsch_copies_and_links() {
     if !Path::new(jar).exists() {
         return skip("jsch", "Debian's libjsch-java is not installed");
     }
-    let site = Site::with_old_algorithms();
-    site.write_pem(&keygen);
-    let words = site.words(&["-cp", jar, &peer_script("JschClient.java")], &[]);
-    site.check(site.lab.run(&java, &words), "JSch", SecondLink::Nowhere);
+    let setup = ForeignClientSetup::with_old_algorithms();
+    setup.write_pem(&keygen);
+    let words = setup.words(&["-cp", jar, &peer_script("JschClient.java")], &[]);
+    setup.check(setup.lab.run(&java, &words), "JSch", SecondLink::Nowhere);
 }
 
 /// The JSch that is maintained, without old algorithms.
@@ -358,18 +358,18 @@ fn jsch_copies_and_links() {
 fn newer_jsch_copies_and_links() {
     let Some([java, keygen]) = peers("newer_jsch", ["java", "ssh-keygen"]) else { return };
     let Some(class_path) = maven_class_path("newer_jsch") else { return };
-    let site = Site::new("RekeyLimit 1M");
-    site.write_pem(&keygen);
-    let words = site.words(&["-cp", &class_path, &peer_script("JschClient.java")], &[]);
-    site.check(site.lab.run(&java, &words), "JSch", SecondLink::Nowhere);
+    let setup = ForeignClientSetup::new("RekeyLimit 1M");
+    setup.write_pem(&keygen);
+    let words = setup.words(&["-cp", &class_path, &peer_script("JschClient.java")], &[]);
+    setup.check(setup.lab.run(&java, &words), "JSch", SecondLink::Nowhere);
 }
 
 /// Clients may close a channel behind their last byte, as libssh2's scp does in PHP: the program still gets
 /// everything, also what it had not read yet.
 #[test]
 fn data_before_close_reaches_the_program() {
-    let site = Site::new("");
-    if !site.has_module("paramiko") {
+    let setup = ForeignClientSetup::new("");
+    if !setup.has_module("paramiko") {
         return skip("data_before_close", "Debian's python3-paramiko is not installed");
     }
     let script = "import os, paramiko, sys, time\n\
@@ -386,8 +386,8 @@ fn data_before_close_reaches_the_program() {
                   while not os.path.exists(lab + '/whole') and time.monotonic() < until:\n\
                   \x20   time.sleep(.05)\n";
     // More than a socket holds, less than the window.
-    make_blob(&site.lab.path("start"), 1_500_000);
-    let words = site.words(&["-W", "ignore", "-c", script], &[]);
-    site.lab.run(Path::new(PYTHON), &words).ok("paramiko");
-    assert_same_file(&site.lab.path("start"), &site.lab.path("whole"));
+    make_blob(&setup.lab.path("start"), 1_500_000);
+    let words = setup.words(&["-W", "ignore", "-c", script], &[]);
+    setup.lab.run(Path::new(PYTHON), &words).ok("paramiko");
+    assert_same_file(&setup.lab.path("start"), &setup.lab.path("whole"));
 }

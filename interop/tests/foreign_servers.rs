@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use lh_interop::foreign_site::{Site, Targets};
+use lh_interop::foreign_setup::{ForeignServerSetup, Targets};
 use lh_interop::{
     ForeignServer, Inetd, Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, build_from_debian_s_go,
     is_root, make_blob, maven_class_path, me, newer_python, npm_modules, our, peer_script, peers, russh_peer,
@@ -21,7 +21,7 @@ fn erlang_server_copies_and_links() {
     let Some([escript]) = peers("erlang_server", ["escript"]) else { return };
     let lab = Lab::new();
     let server = ForeignServer::start(&lab, &escript, &[peer_script("erlang_server.escript"), lab.arg("")]);
-    Site::new(&lab, server.port).exercise(Targets::MadeAbsolute);
+    ForeignServerSetup::new(&lab, server.port).exercise(Targets::MadeAbsolute);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn node_ssh2_server_copies_and_links() {
     let lab = Lab::new();
     let words = [peer_script("node_server.js"), lab.arg(""), modules.to_string_lossy().into_owned()];
     let server = ForeignServer::start(&lab, &node, &words);
-    Site::new(&lab, server.port).exercise(Targets::Kept);
+    ForeignServerSetup::new(&lab, server.port).exercise(Targets::Kept);
 }
 
 /// The server carries out requests in parallel: data must be written before their file is closed.
@@ -63,7 +63,7 @@ fn twisted_server_copies_and_links() {
     }
     let words = ["-W", "ignore", &peer_script("twisted_server.py"), &lab.arg("")];
     let server = ForeignServer::start(&lab, Path::new(PYTHON), &words);
-    Site::new(&lab, server.port).exercise(Targets::MadeAbsolute);
+    ForeignServerSetup::new(&lab, server.port).exercise(Targets::MadeAbsolute);
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn asyncssh_server_copies_and_links() {
     }
     let words = ["-W", "ignore", &peer_script("asyncssh_server.py"), &lab.arg("")];
     let server = ForeignServer::start(&lab, Path::new(PYTHON), &words);
-    Site::new(&lab, server.port).exercise(Targets::Kept);
+    ForeignServerSetup::new(&lab, server.port).exercise(Targets::Kept);
     // It looks for OpenSSH's name anywhere in the client's line, and reads OpenSSH's order then.
-    let addendum = Site::new(&lab, server.port).with_options(&["-oVersionAddendum=OpenSSH_9.2-compatible"]);
+    let addendum = ForeignServerSetup::new(&lab, server.port).with_options(&["-oVersionAddendum=OpenSSH_9.2-compatible"]);
     fs::remove_dir_all(lab.path("far")).unwrap();
     fs::create_dir(lab.path("far")).unwrap();
     addendum.make_links(Targets::Kept);
@@ -91,9 +91,9 @@ fn newer_asyncssh_and_paramiko_servers_copy_and_link() {
         let lab = Lab::new();
         let words = ["-W", "ignore", &peer_script(script), &lab.arg("")];
         let server = ForeignServer::start(&lab, &python, &words);
-        let site = Site::new(&lab, server.port);
-        site.exercise(Targets::Kept);
-        site.resume();
+        let setup = ForeignServerSetup::new(&lab, server.port);
+        setup.exercise(Targets::Kept);
+        setup.resume();
     }
 }
 
@@ -107,7 +107,7 @@ fn gliderlabs_server_copies_and_links() {
     let program = lab.path("goserver");
     build_from_debian_s_go(&go, &peer_script("go_server/main.go"), &program);
     let server = ForeignServer::start(&lab, &program, &[lab.arg("")]);
-    Site::new(&lab, server.port).exercise(Targets::Kept);
+    ForeignServerSetup::new(&lab, server.port).exercise(Targets::Kept);
 }
 
 /// The server answers out of order, with threads. It knows versions 3 to 6 of the protocol.
@@ -120,9 +120,9 @@ fn gesftpserver_copies_and_links() {
     }
     let lab = Lab::new();
     let server = Inetd::openssh(&lab, &sshd, &format!("ForceCommand {program}"));
-    let site = Site::new(&lab, server.port);
-    site.exercise(Targets::Kept);
-    site.resume();
+    let setup = ForeignServerSetup::new(&lab, server.port);
+    setup.exercise(Targets::Kept);
+    setup.resume();
 }
 
 /// With the defaults, and with bulk: where about 100 messages wait for it (`channel_buffer_size`), russh's
@@ -132,7 +132,7 @@ fn russh_server_copies_and_links() {
     let Some(russh) = russh_peer("russh_server") else { return };
     let lab = Lab::new();
     let server = ForeignServer::start(&lab, &russh, &["server".to_owned(), lab.arg("")]);
-    Site::new(&lab, server.port).exercise(Targets::Kept);
+    ForeignServerSetup::new(&lab, server.port).exercise(Targets::Kept);
     make_blob(&lab.path("bulk"), 8 << 20);
     let options = lab.client_options();
     for round in 0..4 {
@@ -162,7 +162,7 @@ fn apache_mina_server_copies_and_links() {
     let lab = Lab::new();
     let words = ["-cp".to_owned(), class_path, peer_script("MinaServer.java"), lab.arg("")];
     let server = ForeignServer::start(&lab, &java, &words);
-    Site::new(&lab, server.port).exercise(Targets::Kept);
+    ForeignServerSetup::new(&lab, server.port).exercise(Targets::Kept);
 }
 
 /// Maverick Synergy permits fifty files to be open at once. The targets of links that it makes lead to other
@@ -174,14 +174,14 @@ fn maverick_server_copies() {
     let lab = Lab::new();
     let words = ["-cp".to_owned(), class_path, peer_script("MaverickServer.java"), lab.arg(""), me()];
     let server = ForeignServer::start(&lab, &java, &words);
-    let site = Site::new(&lab, server.port);
-    site.exercise_data();
+    let setup = ForeignServerSetup::new(&lab, server.port);
+    setup.exercise_data();
     fs::create_dir(lab.path("many")).unwrap();
     for n in 0..300 {
         make_blob(&lab.path(&format!("many/{n}")), 1000 + n);
     }
-    site.scp(&["-r"], &lab.arg("many"), &site.far("many")).ok("300 files up");
-    site.check(&[], "many", "many");
+    setup.scp(&["-r"], &lab.arg("many"), &setup.far("many")).ok("300 files up");
+    setup.check(&[], "many", "many");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn proftpd_server_copies_and_links() {
     );
     lab.write("proftpd.conf", &text);
     let server = Inetd::start(&lab, &proftpd, &["-n".into(), "-c".into(), lab.arg("proftpd.conf")]);
-    Site::of_user(&lab, server.port, user).exercise(Targets::Kept);
+    ForeignServerSetup::of_user(&lab, server.port, user).exercise(Targets::Kept);
 }
 
 #[test]
@@ -239,8 +239,8 @@ fn tinysshd_server_copies_and_links() {
     let args = ["-x".to_owned(), format!("sftp={sftp}"), lab.arg("tiny")];
     let server = Inetd::start(&lab, &tinysshd, &args);
     let options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"];
-    let site = Site::of_user(&lab, server.port, user).with_options(&options);
-    site.exercise(Targets::Kept);
+    let setup = ForeignServerSetup::of_user(&lab, server.port, user).with_options(&options);
+    setup.exercise(Targets::Kept);
 }
 
 /// The server handles one message of each CHANNEL_DATA: a request that shares a packet is not answered.
@@ -255,18 +255,18 @@ fn libssh_server_copies_and_links() {
     let (source, program) = (peer_script("libssh_server.c"), lab.arg("libssh_server"));
     lab.run(&cc, &["-O1", "-Wall", "-o", &program, &source, "-lssh"]).ok("cc");
     let server = ForeignServer::start(&lab, Path::new(&program), &[lab.arg("")]);
-    let site = Site::new(&lab, server.port);
+    let setup = ForeignServerSetup::new(&lab, server.port);
 
     make_blob(&lab.path("tiny"), 1500);
     let commands = format!("put {} {}\n", lab.arg("tiny"), lab.arg("far/tiny"));
-    site.sftp(&commands).ok("lhsftp put of 1,500 bytes");
+    setup.sftp(&commands).ok("lhsftp put of 1,500 bytes");
     assert_same_file(&lab.path("tiny"), &lab.path("far/tiny"));
-    site.scp(&[], &lab.arg("tiny"), &site.far("tiny.scp")).ok("lhscp of 1,500 bytes");
+    setup.scp(&[], &lab.arg("tiny"), &setup.far("tiny.scp")).ok("lhscp of 1,500 bytes");
     assert_same_file(&lab.path("tiny"), &lab.path("far/tiny.scp"));
 
-    site.exercise(Targets::Kept);
-    site.resume();
-    site.scp(&["-r", "--links"], &site.far("links"), &lab.arg("links")).ok("lhscp of links, down");
+    setup.exercise(Targets::Kept);
+    setup.resume();
+    setup.scp(&["-r", "--links"], &setup.far("links"), &lab.arg("links")).ok("lhscp of links, down");
     for (link, target) in [("dangling", "nowhere"), ("relative", "../up")] {
         Targets::Kept.check(&lab.path("links").join(link), target);
     }
@@ -280,9 +280,10 @@ fn links_on_an_unidentified_server_are_corrected() {
     let lab = Lab::new();
     let words = [peer_script("node_server.js"), lab.arg(""), modules.to_string_lossy().into_owned()];
     let server = ForeignServer::start(&lab, &node, &words);
-    let site = Site::new(&lab, server.port).with_options(&["-S", &our("lhssh").to_string_lossy()]);
+    let setup =
+        ForeignServerSetup::new(&lab, server.port).with_options(&["-S", &our("lhssh").to_string_lossy()]);
     make_blob(&lab.path("far/up"), 1000);
-    site.make_links(Targets::Kept);
+    setup.make_links(Targets::Kept);
 }
 
 /// OpenSSH's server and ours run any program as their SFTP server: the identification says nothing about it.
@@ -297,9 +298,9 @@ fn links_behind_another_programs_server_are_not_reversed() {
     let config = format!("ForceCommand {}", lab.arg("behind"));
     let (theirs, ours) = (Inetd::openssh(&lab, &sshd, &config), Lhsshd::start(&lab, &config));
     for port in [theirs.port, ours.port] {
-        let site = Site::new(&lab, port);
+        let setup = ForeignServerSetup::new(&lab, port);
         make_blob(&lab.path("far/up"), 1000);
-        site.make_links(Targets::Kept);
+        setup.make_links(Targets::Kept);
         let entries = || fs::read_dir(lab.dir()).unwrap().flatten().filter(|entry| entry.path().is_symlink());
         assert_eq!(entries().count(), 0, "a link was made elsewhere");
         fs::create_dir_all(lab.path("tree/sub")).unwrap();
@@ -307,7 +308,7 @@ fn links_behind_another_programs_server_are_not_reversed() {
         for (link, to) in links {
             std::os::unix::fs::symlink(to, lab.path("tree/sub").join(link)).unwrap();
         }
-        site.scp(&["-r", "--links"], &lab.arg("tree"), &site.far("tree")).ok("lhscp of links");
+        setup.scp(&["-r", "--links"], &lab.arg("tree"), &setup.far("tree")).ok("lhscp of links");
         for (link, to) in links {
             Targets::Kept.check(&lab.path("far/tree/sub").join(link), to);
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lh_interop::process::{Held, below, held};
-use lh_interop::sharing::Scene;
+use lh_interop::sharing::SharingSetup;
 use lh_interop::tunnel::{Pair, Tunnel, free_port, round_trip, serve_sums};
 use lh_interop::{Inetd, Lab, Lhsshd, eventually, our, peers, skip};
 
@@ -278,24 +278,24 @@ fn a_thousand_connections_at_once_leave_nothing_behind() {
 #[test]
 fn a_vanished_control_socket_is_survived() {
     let mix = |master: &Path, client: &Path| {
-        let scene = Scene::new(master.to_owned(), client.to_owned(), "");
-        let running = scene.start_master(&[]);
-        scene.run_mux_client(&["@", "true"]).ok("while it is there");
+        let setup = SharingSetup::new(master.to_owned(), client.to_owned(), "");
+        let running = setup.start_master(&[]);
+        setup.run_mux_client(&["@", "true"]).ok("while it is there");
         let before = held(running.0.id()).descriptors;
-        std::fs::remove_file(scene.socket()).unwrap();
+        std::fs::remove_file(setup.socket()).unwrap();
         // No master answers, which is reported as a failure; the master itself continues.
-        let ran = scene.run_mux_client(&["-O", "check", "@"]);
+        let ran = setup.run_mux_client(&["-O", "check", "@"]);
         assert_eq!(ran.code, 255);
         assert!(ran.err.contains("No such file or directory"), "{}", ran.err);
         // A client that would share a connection logs in by itself if there is no master.
-        let args = scene.args(&["@", "echo alone"]);
-        assert_eq!(scene.lab.run(client, &args).ok("its own login").text(), "alone\n");
-        assert_eq!(scene.logins(), 2);
+        let args = setup.args(&["@", "echo alone"]);
+        assert_eq!(setup.lab.run(client, &args).ok("its own login").text(), "alone\n");
+        assert_eq!(setup.logins(), 2);
         assert!(held(running.0.id()).descriptors <= before, "the master keeps nothing of that");
         // A new master may take the path.
         drop(running);
-        let second = scene.start_master(&[]);
-        scene.run_mux_client(&["@", "true"]).ok("with the next one");
+        let second = setup.start_master(&[]);
+        setup.run_mux_client(&["@", "true"]).ok("with the next one");
         drop(second);
     };
     mix(&our("lhssh"), &our("lhssh"));

@@ -14,7 +14,7 @@ fn built_in(lab: &Lab) -> bool {
 }
 
 /// A realm with a principal for a system user.
-struct Stage {
+struct KerberosSetup {
     lab: Lab,
     realm: Realm,
     user: TestUser,
@@ -43,7 +43,7 @@ impl Server {
     }
 }
 
-impl Stage {
+impl KerberosSetup {
     fn new(test: &str) -> Option<Self> {
         if !is_root() {
             skip(test, "only root can log in as another user");
@@ -127,15 +127,15 @@ const ANY: &str = "GSSAPIStrictAcceptorCheck no";
 /// Covers: ssh_config GSSAPIAuthentication; sshd_config GSSAPIAuthentication; sshd_config GSSAPIStrictAcceptorCheck; wire gssapi-with-mic
 #[test]
 fn a_ticket_is_enough_in_each_direction() {
-    let Some(stage) = Stage::new("a_ticket_is_enough") else { return };
+    let Some(setup) = KerberosSetup::new("a_ticket_is_enough") else { return };
     let Some([ssh, sshd]) = peers("a_ticket_is_enough", ["ssh", "sshd"]) else { return };
-    let ours = stage.ours(ANY);
-    let name = &stage.user.name;
+    let ours = setup.ours(ANY);
+    let name = &setup.user.name;
     for (client, server) in
-        [(&our("lhssh"), &ours), (&ssh, &ours), (&our("lhssh"), &stage.theirs(&sshd, ANY))]
+        [(&our("lhssh"), &ours), (&ssh, &ours), (&our("lhssh"), &setup.theirs(&sshd, ANY))]
     {
         // Our client prints the method of its login as OpenSSH's does.
-        let ran = stage.log_in(client, server, &["-v"], "id -un").ok("a login with a ticket");
+        let ran = setup.log_in(client, server, &["-v"], "id -un").ok("a login with a ticket");
         assert_eq!(ran.text(), format!("{name}\n"));
         assert!(ran.err.contains("using \"gssapi-with-mic\""), "{}", ran.err);
         let line = format!("Accepted gssapi-with-mic for {name} from 127.0.0.1 port");
@@ -146,9 +146,9 @@ fn a_ticket_is_enough_in_each_direction() {
         assert!(log.contains(&format!("Authorized to {name}, krb5 principal {name}@{REALM} (krb5_kuserok)")));
     }
     // GSSAPI is the first method, and costs no failure where it cannot work.
-    let ran = stage.log_in(&our("lhssh"), &ours, &["-v"], "true").ok("again");
+    let ran = setup.log_in(&our("lhssh"), &ours, &["-v"], "true").ok("again");
     assert!(!ran.err.contains("Next authentication method: publickey"), "{}", ran.err);
-    let ran = stage.log_in(&our("lhssh"), &ours, &["-o", "GSSAPIAuthentication=no"], "true");
+    let ran = setup.log_in(&our("lhssh"), &ours, &["-o", "GSSAPIAuthentication=no"], "true");
     assert_eq!(ran.code, 255);
     assert!(
         ran.err.contains("Permission denied (publickey,gssapi-with-mic,password,keyboard-interactive)"),
@@ -156,52 +156,52 @@ fn a_ticket_is_enough_in_each_direction() {
         ran.err
     );
     // Strict checking wants the machine's own name, which these clients do not use.
-    let strict = stage.ours("");
+    let strict = setup.ours("");
     for client in [&our("lhssh"), &ssh] {
-        let ran = stage.log_in(client, &strict, &[], "true");
+        let ran = setup.log_in(client, &strict, &[], "true");
         assert_eq!(ran.code, 255, "{}", ran.err);
         let port = strict.port();
         let proxy =
             format!("ProxyCommand=bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3 & cat >&3; kill $!'");
         let alias = format!("HostKeyAlias=[127.0.0.1]:{port}");
         let options = ["-o", &proxy, "-o", &alias];
-        stage.log_in_to(&host_name(), client, &strict, &options, "true").ok("by the right name");
+        setup.log_in_to(&host_name(), client, &strict, &options, "true").ok("by the right name");
     }
 }
 
 /// Covers: ssh_config GSSAPIDelegateCredentials; ssh -K; ssh -k; sshd_config GSSAPICleanupCredentials; sshd_config GSSAPIDelegateCredentials
 #[test]
 fn gssapi_credentials_are_delegated_if_both_ends_agree() {
-    let Some(stage) = Stage::new("credentials_are_given_away") else { return };
+    let Some(setup) = KerberosSetup::new("credentials_are_given_away") else { return };
     let Some([ssh, sshd]) = peers("credentials_are_given_away", ["ssh", "sshd"]) else { return };
-    let server = stage.ours(ANY);
+    let server = setup.ours(ANY);
     let look = "echo \"$KRB5CCNAME\"; klist -s && klist";
     for (client, server) in
-        [(&our("lhssh"), &server), (&ssh, &server), (&our("lhssh"), &stage.theirs(&sshd, ANY))]
+        [(&our("lhssh"), &server), (&ssh, &server), (&our("lhssh"), &setup.theirs(&sshd, ANY))]
     {
         for options in [&["-K"][..], &["-o", "GSSAPIDelegateCredentials=yes"]] {
-            let ran = stage.log_in(client, server, options, look).ok("with credentials");
+            let ran = setup.log_in(client, server, options, look).ok("with credentials");
             let text = ran.text();
             let file = text.lines().next().and_then(|line| line.strip_prefix("FILE:")).unwrap_or_default();
             assert!(file.starts_with("/tmp/krb5cc_"), "{text}");
-            assert!(text.contains(&format!("Default principal: {}@{REALM}", stage.user.name)), "{text}");
+            assert!(text.contains(&format!("Default principal: {}@{REALM}", setup.user.name)), "{text}");
             eventually("the file goes with the session", || !Path::new(file).exists());
         }
         for options in [&[][..], &["-k"], &["-k", "-o", "GSSAPIDelegateCredentials=yes"]] {
-            let ran = stage.log_in(client, server, options, "echo \"<$KRB5CCNAME>\"").ok("without");
+            let ran = setup.log_in(client, server, options, "echo \"<$KRB5CCNAME>\"").ok("without");
             assert_eq!(ran.text(), "<>\n", "{options:?}");
         }
     }
-    let keeping = stage.ours(&format!("{ANY}\nGSSAPICleanupCredentials no"));
-    let ran = stage.log_in(&our("lhssh"), &keeping, &["-K"], "echo \"${KRB5CCNAME#FILE:}\"").ok("kept");
+    let keeping = setup.ours(&format!("{ANY}\nGSSAPICleanupCredentials no"));
+    let ran = setup.log_in(&our("lhssh"), &keeping, &["-K"], "echo \"${KRB5CCNAME#FILE:}\"").ok("kept");
     let file = PathBuf::from(ran.text().trim());
     eventually("the session is over", || keeping.log().contains("Disconnected from user"));
     let metadata = std::fs::metadata(&file).expect("the file stays");
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     assert_ne!(metadata.uid(), 0, "it is the user's own");
     std::fs::remove_file(file).unwrap();
-    let refusing = stage.ours(&format!("{ANY}\nGSSAPIDelegateCredentials no"));
-    let ran = stage.log_in(&our("lhssh"), &refusing, &["-K"], "echo \"<$KRB5CCNAME>\"").ok("not taken");
+    let refusing = setup.ours(&format!("{ANY}\nGSSAPIDelegateCredentials no"));
+    let ran = setup.log_in(&our("lhssh"), &refusing, &["-K"], "echo \"<$KRB5CCNAME>\"").ok("not taken");
     assert_eq!(ran.text(), "<>\n");
 }
 
@@ -210,26 +210,26 @@ fn gssapi_credentials_are_delegated_if_both_ends_agree() {
 /// Covers: sshd_config GSSAPIDelegateCredentials (of a refused login); sshd_config PermitRootLogin (Kerberos)
 #[test]
 fn credentials_of_a_refused_root_login_are_dropped() {
-    let Some(stage) = Stage::new("credentials_of_a_refused_root_login") else { return };
+    let Some(setup) = KerberosSetup::new("credentials_of_a_refused_root_login") else { return };
     // The list of who may be root is the lab's: root's own home stays as it is.
-    let lists = stage.lab.path("k5login");
+    let lists = setup.lab.path("k5login");
     std::fs::create_dir(&lists).unwrap();
-    std::fs::write(lists.join("root"), format!("{}@{REALM}\n", stage.user.name)).unwrap();
-    let realm = stage.lab.read("realm/krb5.conf");
+    std::fs::write(lists.join("root"), format!("{}@{REALM}\n", setup.user.name)).unwrap();
+    let realm = setup.lab.read("realm/krb5.conf");
     let lists = format!("[libdefaults]\n k5login_directory = {}\n", lists.display());
-    stage.lab.write("realm/krb5.conf", &realm.replace("[libdefaults]\n", &lists));
+    setup.lab.write("realm/krb5.conf", &realm.replace("[libdefaults]\n", &lists));
     let show = "echo \"<$KRB5CCNAME>\"";
-    let key = stage.lab.read("user_ed25519.pub");
-    stage.lab.write("forced", &format!("command=\"{}\" {key}", show.replace('"', "\\\"")));
+    let key = setup.lab.read("user_ed25519.pub");
+    setup.lab.write("forced", &format!("command=\"{}\" {key}", show.replace('"', "\\\"")));
     let log_in = |server: &Server, command: &str| {
         let options = ["-K", "-o", "PubkeyAuthentication=yes"];
-        stage.log_in_as("root", "127.0.0.1", &our("lhssh"), server, &options, command).ok("a login of root")
+        setup.log_in_as("root", "127.0.0.1", &our("lhssh"), server, &options, command).ok("a login of root")
     };
-    let keys = format!("{ANY}\nAuthorizedKeysFile {}", stage.lab.arg("forced"));
-    let server = stage.ours(&format!("{keys}\nPermitRootLogin forced-commands-only"));
+    let keys = format!("{ANY}\nAuthorizedKeysFile {}", setup.lab.arg("forced"));
+    let server = setup.ours(&format!("{keys}\nPermitRootLogin forced-commands-only"));
     assert_eq!(log_in(&server, "true").text(), "<>\n");
     let log = server.log();
-    let principal = format!("{}@{REALM}", stage.user.name);
+    let principal = format!("{}@{REALM}", setup.user.name);
     for line in [
         &format!("Authorized to root, krb5 principal {principal} (krb5_kuserok)"),
         "ROOT LOGIN REFUSED FROM 127.0.0.1 port ",
@@ -238,7 +238,7 @@ fn credentials_of_a_refused_root_login_are_dropped() {
         assert!(log.contains(line), "{line} is not in\n{log}");
     }
     // The same login has them where it is not refused.
-    let server = stage.ours(&format!("{keys}\nPermitRootLogin yes"));
+    let server = setup.ours(&format!("{keys}\nPermitRootLogin yes"));
     let text = log_in(&server, show).text();
     assert!(text.starts_with("<FILE:/tmp/krb5cc_"), "{text}");
     assert!(server.log().contains("Accepted gssapi-with-mic for root from 127.0.0.1 port "));
@@ -247,76 +247,76 @@ fn credentials_of_a_refused_root_login_are_dropped() {
 /// Covers: sshd_config GSSAPIAuthentication (who may be whom); file ~/.k5login; sshd_config AuthenticationMethods; sshd_config ExposeAuthInfo
 #[test]
 fn kerberos_maps_principals_to_users() {
-    let Some(mut stage) = Stage::new("who_may_be_whom") else { return };
+    let Some(mut setup) = KerberosSetup::new("who_may_be_whom") else { return };
     let Some([ssh]) = peers("who_may_be_whom", ["ssh"]) else { return };
-    let server = stage.ours(ANY);
-    let own = stage.ticket.clone();
-    let guest = stage.realm.ticket(&stage.lab, "guest");
-    let list = stage.user.home.join(".k5login");
-    let may = |stage: &Stage, client: &Path| stage.log_in(client, &server, &[], "true").code == 0;
-    let write = |stage: &Stage, names: &str| {
+    let server = setup.ours(ANY);
+    let own = setup.ticket.clone();
+    let guest = setup.realm.ticket(&setup.lab, "guest");
+    let list = setup.user.home.join(".k5login");
+    let may = |setup: &KerberosSetup, client: &Path| setup.log_in(client, &server, &[], "true").code == 0;
+    let write = |setup: &KerberosSetup, names: &str| {
         std::fs::write(&list, names).unwrap();
         let path = list.display().to_string();
-        stage.lab.run(Path::new("chown"), &[&stage.user.name, &path]).ok("chown");
+        setup.lab.run(Path::new("chown"), &[&setup.user.name, &path]).ok("chown");
     };
     for client in [our("lhssh"), ssh] {
-        stage.ticket.clone_from(&guest);
-        assert!(!may(&stage, &client), "another's name");
-        write(&stage, &format!("guest@{REALM}\n"));
-        assert!(may(&stage, &client), "the list names him");
-        stage.ticket.clone_from(&own);
-        assert!(!may(&stage, &client), "the list does not name the user");
+        setup.ticket.clone_from(&guest);
+        assert!(!may(&setup, &client), "another's name");
+        write(&setup, &format!("guest@{REALM}\n"));
+        assert!(may(&setup, &client), "the list names him");
+        setup.ticket.clone_from(&own);
+        assert!(!may(&setup, &client), "the list does not name the user");
         std::fs::remove_file(&list).unwrap();
-        assert!(may(&stage, &client), "without a list the name decides");
+        assert!(may(&setup, &client), "without a list the name decides");
     }
     assert!(server.log().contains(&format!("krb5 principal guest@{REALM} is not authorized to be")));
-    let two = stage.ours(&format!(
+    let two = setup.ours(&format!(
         "{ANY}\nAuthenticationMethods gssapi-with-mic,publickey\nExposeAuthInfo yes\nAuthorizedKeysFile .ssh/authorized_keys"
     ));
     let key = "PubkeyAuthentication=yes";
-    let ran = stage.log_in(&our("lhssh"), &two, &[], "true");
+    let ran = setup.log_in(&our("lhssh"), &two, &[], "true");
     assert_eq!(ran.code, 255);
     assert!(ran.err.contains("Permission denied (publickey)"), "{}", ran.err);
-    let ran = stage.log_in(&our("lhssh"), &two, &["-o", key], "cat $SSH_USER_AUTH").ok("both");
-    let proof = format!("gssapi-with-mic {}@{REALM}\npublickey ssh-ed25519 ", stage.user.name);
+    let ran = setup.log_in(&our("lhssh"), &two, &["-o", key], "cat $SSH_USER_AUTH").ok("both");
+    let proof = format!("gssapi-with-mic {}@{REALM}\npublickey ssh-ed25519 ", setup.user.name);
     assert!(ran.text().starts_with(&proof), "{}", ran.text());
 }
 
 /// Covers: sshd_config GSSAPIAuthentication (hosts without a key); ssh_config PreferredAuthentications
 #[test]
 fn gssapi_without_a_host_key_costs_no_attempt() {
-    let Some(stage) = Stage::new("a_host_without_a_key") else { return };
+    let Some(setup) = KerberosSetup::new("a_host_without_a_key") else { return };
     let Some([ssh]) = peers("a_host_without_a_key", ["ssh"]) else { return };
     // A single failure would end the login, and still the key is tried.
     let keys =
         format!("MaxAuthTries 1\nGSSAPIAuthentication yes\n{ANY}\nAuthorizedKeysFile .ssh/authorized_keys");
-    let config = stage.lab.arg("realm/krb5.conf");
+    let config = setup.lab.arg("realm/krb5.conf");
     let server = Server::Ours(Lhsshd::start_with(
-        &stage.lab,
+        &setup.lab,
         &keys,
         &[("KRB5_CONFIG", &config), ("KRB5_KTNAME", "/none")],
     ));
     let key = "PubkeyAuthentication=yes";
     for client in [our("lhssh"), ssh] {
-        let ran = stage.log_in(&client, &server, &["-v", "-o", key], "echo in").ok("by key");
+        let ran = setup.log_in(&client, &server, &["-v", "-o", key], "echo in").ok("by key");
         assert_eq!(ran.text(), "in\n");
         assert!(ran.err.contains("Next authentication method: gssapi-with-mic"), "{}", ran.err);
     }
     // A client without a ticket does not try the method.
-    let bare = stage.lab.sh(&format!(
+    let bare = setup.lab.sh(&format!(
         "{} KRB5CCNAME=FILE:/none '{}' -v -F none -o GSSAPIAuthentication=yes -o IdentityFile=/none -o BatchMode=yes \
          -o UserKnownHostsFile='{}' -p {} {}@127.0.0.1 true",
-        stage.realm.assignments(),
+        setup.realm.assignments(),
         our("lhssh").display(),
-        stage.lab.arg("known_hosts"),
+        setup.lab.arg("known_hosts"),
         server.port(),
-        stage.user.name,
+        setup.user.name,
     ));
     assert_eq!(bare.code, 255);
     assert!(bare.err.contains("No Kerberos credentials available"), "{}", bare.err);
     // PreferredAuthentications can exclude the method.
     let preferred = ["-v", "-o", key, "-o", "PreferredAuthentications=publickey"];
-    let ran = stage.log_in(&our("lhssh"), &server, &preferred, "true").ok("by key only");
+    let ran = setup.log_in(&our("lhssh"), &server, &preferred, "true").ok("by key only");
     assert!(!ran.err.contains("Next authentication method: gssapi-with-mic"), "{}", ran.err);
 }
 

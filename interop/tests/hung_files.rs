@@ -7,18 +7,18 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use lh_interop::held_fs::HeldFs;
 use lh_interop::process::below;
-use lh_interop::sharing::Scene;
+use lh_interop::sharing::SharingSetup;
 use lh_interop::tunnel::{free_port, round_trip, sum_server};
 use lh_interop::{eventually, our, skip_unavailable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const CONTENT: &[u8] = b"what the file system holds";
 
-/// A scene of our own client and server, and a file system that can be held.
-fn scene(test: &str, config: &str) -> Option<(Scene, HeldFs)> {
-    let scene = Scene::new(our("lhssh"), our("lhssh"), config);
-    match HeldFs::mount(&scene.lab.path("held"), CONTENT) {
-        Ok(held) => Some((scene, held)),
+/// A setup of our own client and server, and a file system that can be held.
+fn setup(test: &str, config: &str) -> Option<(SharingSetup, HeldFs)> {
+    let setup = SharingSetup::new(our("lhssh"), our("lhssh"), config);
+    match HeldFs::mount(&setup.lab.path("held"), CONTENT) {
+        Ok(held) => Some((setup, held)),
         Err(problem) => {
             skip_unavailable(test, &format!("no file system in user space can be mounted: {problem}"));
             None
@@ -34,10 +34,10 @@ struct Sftp {
 }
 
 impl Sftp {
-    fn start(scene: &Scene) -> Self {
-        let mut child = Command::new(&scene.client)
-            .args(scene.args(&["-s", "@", "sftp"]))
-            .env("HOME", scene.lab.path("home"))
+    fn start(setup: &SharingSetup) -> Self {
+        let mut child = Command::new(&setup.client)
+            .args(setup.args(&["-s", "@", "sftp"]))
+            .env("HOME", setup.lab.path("home"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -94,18 +94,18 @@ fn string(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// What must go on while files hang: a command, a forward, and keepalives.
-fn all_else_works(scene: &Scene) {
-    let ran = scene.run_mux_client(&["@", "echo alive"]);
+fn all_else_works(setup: &SharingSetup) {
+    let ran = setup.run_mux_client(&["@", "echo alive"]);
     assert_eq!(ran.ok("a shell").text(), "alive\n");
     let (local, server) = (free_port(), sum_server());
     let to = format!("127.0.0.1:{local}:127.0.0.1:{server}");
-    scene.run_mux_client(&["-O", "forward", "-L", &to, "@"]).ok("forward");
+    setup.run_mux_client(&["-O", "forward", "-L", &to, "@"]).ok("forward");
     round_trip(local, 3_000_000);
-    let keepalives = || scene.server.log().matches("keepalive@openssh.com").count();
+    let keepalives = || setup.server.log().matches("keepalive@openssh.com").count();
     let before = keepalives();
     eventually("the server answers two more keepalives", || keepalives() >= before + 2);
     // Answers, or the master would be gone.
-    scene.run_mux_client(&["-O", "check", "@"]).ok("check");
+    setup.run_mux_client(&["-O", "check", "@"]).ok("check");
 }
 
 const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=30"];
@@ -113,17 +113,17 @@ const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=1", "-o", "ServerAliveCount
 /// Covers: sshd_config Subsystem
 #[test]
 fn a_hung_file_stops_nothing_but_its_own_channel() {
-    let Some((scene, held)) = scene("hung_files", "LogLevel DEBUG") else { return };
-    let _master = scene.start_master(&ALIVE);
-    let mut sftp = Sftp::start(&scene);
+    let Some((setup, held)) = setup("hung_files", "LogLevel DEBUG") else { return };
+    let _master = setup.start_master(&ALIVE);
+    let mut sftp = Sftp::start(&setup);
     let handle = sftp.open(&held);
     held.hold();
     sftp.ask(7, &handle);
     sftp.ask(8, &handle);
     eventually("the read waits for the file system", || held.waiting() > 0);
-    all_else_works(&scene);
+    all_else_works(&setup);
     // Another SFTP channel, with files elsewhere and with the same one.
-    let other = Sftp::start(&scene);
+    let other = Sftp::start(&setup);
     drop(other);
     assert!(held.waiting() > 0 && sftp.is_silent(), "the read was to wait all the time");
     held.release();
@@ -131,14 +131,14 @@ fn a_hung_file_stops_nothing_but_its_own_channel() {
         let data = sftp.heard();
         assert_eq!((data[0], &data[1..5], &data[9..]), (103, &id.to_be_bytes()[..], CONTENT));
     }
-    assert_eq!(scene.logins(), 1);
+    assert_eq!(setup.logins(), 1);
 }
 
 #[test]
 fn a_write_that_hangs_is_carried_out_later() {
-    let Some((scene, held)) = scene("hung_write", "") else { return };
-    let _master = scene.start_master(&[]);
-    let mut sftp = Sftp::start(&scene);
+    let Some((setup, held)) = setup("hung_write", "") else { return };
+    let _master = setup.start_master(&[]);
+    let mut sftp = Sftp::start(&setup);
     let handle = sftp.open(&held);
     held.hold();
     let write = |id: u32, at: u64, data: &[u8]| {
@@ -148,7 +148,7 @@ fn a_write_that_hangs_is_carried_out_later() {
     sftp.send(6, &first);
     sftp.send(6, &second);
     eventually("the write waits for the file system", || held.waiting() > 0);
-    assert_eq!(scene.run_mux_client(&["@", "echo alive"]).ok("a shell").text(), "alive\n");
+    assert_eq!(setup.run_mux_client(&["@", "echo alive"]).ok("a shell").text(), "alive\n");
     held.release();
     for id in [1_u32, 2] {
         let status = sftp.heard();
@@ -159,33 +159,33 @@ fn a_write_that_hangs_is_carried_out_later() {
 
 #[test]
 fn closing_a_hung_file_stops_nothing_else() {
-    let Some((scene, held)) = scene("hung_close", "LogLevel DEBUG") else { return };
-    let _master = scene.start_master(&ALIVE);
-    let mut sftp = Sftp::start(&scene);
+    let Some((setup, held)) = setup("hung_close", "LogLevel DEBUG") else { return };
+    let _master = setup.start_master(&ALIVE);
+    let mut sftp = Sftp::start(&setup);
     sftp.open(&held);
     held.hold();
     // The client goes, and the server closes the file.
     drop(sftp);
     eventually("the close waits for the file system", || held.waiting() > 0);
-    all_else_works(&scene);
+    all_else_works(&setup);
 }
 
 #[test]
 fn a_session_with_a_hung_file_ends_with_its_connection() {
     // With `ResumeGrace` it would wait for the client.
-    let Some((scene, held)) = scene("hung_end", "ResumeGrace 0\n") else { return };
-    let mut master = scene.start_master(&[]);
-    let mut sftp = Sftp::start(&scene);
+    let Some((setup, held)) = setup("hung_end", "ResumeGrace 0\n") else { return };
+    let mut master = setup.start_master(&[]);
+    let mut sftp = Sftp::start(&setup);
     let handle = sftp.open(&held);
     held.hold();
     sftp.ask(1, &handle);
     eventually("the read waits for the file system", || held.waiting() > 0);
-    assert!(!below(scene.server.pid()).is_empty());
+    assert!(!below(setup.server.pid()).is_empty());
     master.0.kill().unwrap();
-    eventually("no process of the session is left", || below(scene.server.pid()).is_empty());
+    eventually("no process of the session is left", || below(setup.server.pid()).is_empty());
     assert!(held.waiting() > 0, "the file system was not to answer");
     // And the server serves others.
-    std::fs::remove_file(scene.socket()).unwrap();
-    let _master = scene.start_master(&[]);
-    assert_eq!(scene.run_mux_client(&["@", "echo alive"]).ok("a shell").text(), "alive\n");
+    std::fs::remove_file(setup.socket()).unwrap();
+    let _master = setup.start_master(&[]);
+    assert_eq!(setup.run_mux_client(&["@", "echo alive"]).ok("a shell").text(), "alive\n");
 }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::process::Stdio;
 
-use lh_interop::{Inetd, Lab, Lhsshd, TestUser, is_root, make_blob, me, our, peers, skip};
+use lh_interop::{Inetd, Lab, Lhsshd, TestUser, is_root, make_blob, me, our, peers, skip, skip_unavailable};
 
 const CIPHERS: &[&str] = &["aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc"];
 const MACS: &[&str] = &[
@@ -147,7 +147,7 @@ fn our_client_with_dropbear_s_server() {
     for option in ["KexAlgorithms=diffie-hellman-group14-sha1", "Ciphers=aes128-cbc", "Ciphers=3des-cbc"] {
         let ran = log_in(&[option, "MACs=hmac-sha1"]);
         if ran.code == 255 && ran.err.contains("Unable to negotiate with ") {
-            eprintln!("SKIPPED {option}: this dropbear lacks it");
+            skip_unavailable(option, "this dropbear lacks it");
         } else {
             assert_eq!(ran.ok(option).text(), "in\n");
         }

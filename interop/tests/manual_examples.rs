@@ -17,7 +17,7 @@ enum How {
     /// Commands in front of it and behind it, in shell, in the same shell as the example. `$example` is its
     /// text.
     With { before: &'static str, after: &'static str },
-    /// The same as root.
+    /// Like [`Self::With`], as root.
     Root { before: &'static str, after: &'static str },
     /// Runs until this command succeeds, and is ended then. The commands in front of its last one run to
     /// their ends. By root if `root`.
@@ -292,7 +292,7 @@ eval "${example/388a/$id}"
 const MAKE_KEYS: &str = "for k in ca host_ca ssh_host_ed25519_key id_lab; do \
     [ -e $k ] || lhssh-keygen -q -t ed25519 -N '' -f $k; done";
 
-/// The machine: hosts by name, an account `ada` beside `me`, folders that both may write.
+/// The machine: hosts by name, an account `ada` beside `me`, directories that both may write.
 const SETUP: &str = r#"
 export PATH=/opt/longhaul:$PATH
 echo '127.0.0.4 data1 data2 gateway inside one two backup1' >>/etc/hosts

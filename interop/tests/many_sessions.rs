@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use lh_interop::eventually;
 use lh_interop::our;
 use lh_interop::process::held;
-use lh_interop::sharing::{Scene, run_by_hand};
+use lh_interop::sharing::{SharingSetup, run_by_hand};
 
 /// Number of commands; `LH_EXECS` in the environment overrides it.
 const COMMANDS: usize = 200;
@@ -17,8 +17,8 @@ const WARM_UP: usize = 100;
 const SLACK_KIB: usize = 1024;
 
 /// Returns the server's process for the connection, from its log.
-fn server_process(scene: &Scene) -> u32 {
-    let log = scene.server.log();
+fn server_process(setup: &SharingSetup) -> u32 {
+    let log = setup.server.log();
     let line = log.lines().rev().find_map(|line| line.split_once("User child is on pid "));
     line.and_then(|(_, pid)| pid.trim().parse().ok()).unwrap_or_else(|| panic!("{log}"))
 }
@@ -28,8 +28,8 @@ fn server_process(scene: &Scene) -> u32 {
 fn thousands_of_commands_leave_nothing_behind() {
     let count = std::env::var("LH_EXECS").ok().and_then(|text| text.parse().ok()).unwrap_or(COMMANDS);
     // Reading the server's log of each command would add to the test's memory, not the server's.
-    let scene = Scene::new(our("lhssh"), our("lhssh"), "");
-    let master = scene.start_master(&[]);
+    let setup = SharingSetup::new(our("lhssh"), our("lhssh"), "");
+    let master = setup.start_master(&[]);
     let run = |count: usize| {
         let left = AtomicUsize::new(count);
         std::thread::scope(|threads| {
@@ -39,7 +39,7 @@ fn thousands_of_commands_leave_nothing_behind() {
                         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
                         .is_ok()
                     {
-                        let ran = run_by_hand(&scene.socket(), "echo $((6 * 7)); exit 3");
+                        let ran = run_by_hand(&setup.socket(), "echo $((6 * 7)); exit 3");
                         assert_eq!(ran, ("42\n".to_owned(), 3));
                     }
                 });
@@ -47,7 +47,7 @@ fn thousands_of_commands_leave_nothing_behind() {
         });
     };
     run(WARM_UP);
-    let (here, there) = (master.0.id(), server_process(&scene));
+    let (here, there) = (master.0.id(), server_process(&setup));
     assert!(Path::new(&format!("/proc/{there}")).exists());
     let before = [held(here), held(there)];
     run(count);
@@ -62,5 +62,5 @@ fn thousands_of_commands_leave_nothing_behind() {
         );
         assert!(after.kib <= before.kib + SLACK_KIB, "{end} grew: {before:?} {after:?}");
     }
-    assert_eq!(scene.logins(), 1);
+    assert_eq!(setup.logins(), 1);
 }

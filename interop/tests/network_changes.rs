@@ -9,7 +9,7 @@ use lh_interop::{Lab, Lhsshd, eventually, is_root, make_blob, me, our, peers, sk
 use lh_link::netns::within;
 
 /// A client and a server in network namespaces with a link between them.
-struct Scene {
+struct NamespaceSetup {
     lab: Lab,
     server: Lhsshd,
     client: String,
@@ -17,7 +17,7 @@ struct Scene {
     ip: PathBuf,
 }
 
-impl Drop for Scene {
+impl Drop for NamespaceSetup {
     fn drop(&mut self) {
         for name in &self.spaces {
             let _ = Command::new(&self.ip).args(["netns", "del", name]).status();
@@ -34,7 +34,7 @@ fn ip(ip: &Path, line: &str) -> Result<(), String> {
     done.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&done.stderr).into_owned())
 }
 
-impl Scene {
+impl NamespaceSetup {
     fn new(test: &str) -> Option<Self> {
         if !is_root() {
             skip(test, "network namespaces are root's");
@@ -94,7 +94,7 @@ impl Scene {
     }
 }
 
-impl Scene {
+impl NamespaceSetup {
     /// A command in the server's namespace.
     fn at_server(&self, program: &Path, line: &str) -> Result<(), String> {
         let mut command = Command::new(program);
@@ -120,18 +120,18 @@ impl Scene {
 fn a_throttled_connection_is_left_for_another() {
     let test = "a_throttled_connection_is_left_for_another";
     let Some([iptables]) = peers(test, ["iptables"]) else { return };
-    let Some(scene) = Scene::new(test) else { return };
-    make_blob(&scene.lab.path("blob"), 8 << 20);
-    let command = format!("echo up; read line; cat {}; exit 4", scene.lab.arg("blob"));
-    let mut client = scene.start_with(&command);
+    let Some(setup) = NamespaceSetup::new(test) else { return };
+    make_blob(&setup.lab.path("blob"), 8 << 20);
+    let command = format!("echo up; read line; cat {}; exit 4", setup.lab.arg("blob"));
+    let mut client = setup.start_with(&command);
     let mut output = client.stdout.take().unwrap();
     output.read_exact(&mut [0; 3]).unwrap();
-    let port = scene.client_port().unwrap();
+    let port = setup.client_port().unwrap();
     let throttle = format!(
         "-w -A OUTPUT -p tcp --dport {port} -m hashlimit --hashlimit-above 3kb/s --hashlimit-burst 6kb \
          --hashlimit-name stalled -j DROP"
     );
-    if let Err(why) = scene.at_server(&iptables, &throttle) {
+    if let Err(why) = setup.at_server(&iptables, &throttle) {
         client.kill().unwrap();
         client.wait().unwrap();
         return skip_unavailable(test, &format!("no rule for rates: {why}"));
@@ -139,22 +139,22 @@ fn a_throttled_connection_is_left_for_another() {
     client.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     let mut came = Vec::new();
     output.read_to_end(&mut came).unwrap();
-    assert_eq!(client.wait().unwrap().code(), Some(4), "{}", scene.lab.read("said"));
-    assert!(came == std::fs::read(scene.lab.path("blob")).unwrap(), "{} bytes", came.len());
-    scene.server.await_resumptions(1);
-    assert_eq!(scene.resumptions(), 1, "{}", scene.server.log());
+    assert_eq!(client.wait().unwrap().code(), Some(4), "{}", setup.lab.read("said"));
+    assert!(came == std::fs::read(setup.lab.path("blob")).unwrap(), "{} bytes", came.len());
+    setup.server.await_resumptions(1);
+    assert_eq!(setup.resumptions(), 1, "{}", setup.server.log());
 }
 
 /// Sends lines through the client, with something between them.
-fn lines_pass(scene: &Scene, between: &[&dyn Fn()]) {
-    let mut client = scene.start();
+fn lines_pass(setup: &NamespaceSetup, between: &[&dyn Fn()]) {
+    let mut client = setup.start();
     let mut input = client.stdin.take().unwrap();
     let mut output = BufReader::new(client.stdout.take().unwrap());
     let mut pass = |text: &str| {
         writeln!(input, "{text}").unwrap();
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
-        assert_eq!(line.trim_end(), text, "{}", scene.lab.read("said"));
+        assert_eq!(line.trim_end(), text, "{}", setup.lab.read("said"));
     };
     pass("first");
     for (number, action) in between.iter().enumerate() {
@@ -162,33 +162,35 @@ fn lines_pass(scene: &Scene, between: &[&dyn Fn()]) {
         pass(&format!("line {number}"));
     }
     drop(input);
-    assert!(client.wait().unwrap().success(), "{}", scene.lab.read("said"));
+    assert!(client.wait().unwrap().success(), "{}", setup.lab.read("said"));
 }
 
 /// Covers: ssh_config Resume
 #[test]
 fn another_address_is_noticed_without_keepalives() {
-    let Some(scene) = Scene::new("another_address_is_noticed_without_keepalives") else { return };
+    let Some(setup) = NamespaceSetup::new("another_address_is_noticed_without_keepalives") else { return };
     let exchange = |from: &str, to: &str| {
-        scene.ip(&format!("addr del {from}/24 dev near"));
-        scene.ip(&format!("addr add {to}/24 dev near"));
+        setup.ip(&format!("addr del {from}/24 dev near"));
+        setup.ip(&format!("addr add {to}/24 dev near"));
     };
-    lines_pass(&scene, &[&|| exchange(HERE[0], HERE[1]), &|| exchange(HERE[1], HERE[0])]);
-    scene.server.await_resumptions(2);
-    assert!(scene.server.log().contains(&format!(" resumed from {}", HERE[1])), "{}", scene.server.log());
+    lines_pass(&setup, &[&|| exchange(HERE[0], HERE[1]), &|| exchange(HERE[1], HERE[0])]);
+    setup.server.await_resumptions(2);
+    assert!(setup.server.log().contains(&format!(" resumed from {}", HERE[1])), "{}", setup.server.log());
 }
 
 /// Covers: ssh_config Resume
 #[test]
 fn a_link_that_is_down_is_noticed_without_keepalives() {
-    let Some(scene) = Scene::new("a_link_that_is_down_is_noticed_without_keepalives") else { return };
+    let Some(setup) = NamespaceSetup::new("a_link_that_is_down_is_noticed_without_keepalives") else {
+        return;
+    };
     let down = || {
-        scene.ip("link set near down");
+        setup.ip("link set near down");
         eventually("the client has noticed", || {
-            scene.lab.read("said").contains("the server does not answer")
+            setup.lab.read("said").contains("the server does not answer")
         });
-        scene.ip("link set near up");
+        setup.ip("link set near up");
     };
     // The link may carry the session again before another connection does.
-    lines_pass(&scene, &[&down]);
+    lines_pass(&setup, &[&down]);
 }

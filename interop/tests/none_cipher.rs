@@ -68,13 +68,13 @@ fn plain_lines(ran: Ran) -> Ran {
     Ran { err: ran.err.replace('\r', ""), ..ran }
 }
 
-struct Scene {
+struct WiretapSetup {
     server: Lhsshd,
     lab: Lab,
     tap: Wiretap,
 }
 
-impl Scene {
+impl WiretapSetup {
     fn new(config: &str) -> Self {
         Self::with_rules(config, "")
     }
@@ -123,83 +123,83 @@ impl Scene {
 /// Covers: ssh_config NoneEnabled; ssh_config NoneSwitch; sshd_config NoneEnabled; wire aes128-gmac@longhaul
 #[test]
 fn none_cipher_keeps_data_intact_through_rekeys() {
-    let scene = Scene::new("NoneEnabled yes\nRekeyLimit 1M");
-    make_blob(&scene.lab.path("blob"), 24 << 20);
-    let ran = scene.ssh(BOTH, &["echo everybody may read this; exit 7"]);
+    let setup = WiretapSetup::new("NoneEnabled yes\nRekeyLimit 1M");
+    make_blob(&setup.lab.path("blob"), 24 << 20);
+    let ran = setup.ssh(BOTH, &["echo everybody may read this; exit 7"]);
     assert_eq!((ran.code, ran.text().as_str()), (7, "everybody may read this\n"), "{}", ran.err);
     assert_eq!(ran.err, format!("{WARNING}{PROTECTED}"));
-    assert!(scene.tap.heard("echo everybody may read this; exit 7"), "the command is in clear");
-    scene.logged(&format!("WARNING: not encrypted: user {} ", me()));
-    scene.logged("cipher aes128-gmac@longhaul MAC <implicit>");
+    assert!(setup.tap.heard("echo everybody may read this; exit 7"), "the command is in clear");
+    setup.logged(&format!("WARNING: not encrypted: user {} ", me()));
+    setup.logged("cipher aes128-gmac@longhaul MAC <implicit>");
     // The login was encrypted.
-    assert!(!scene.tap.heard("ssh-connection") && !scene.tap.heard("publickey"));
+    assert!(!setup.tap.heard("ssh-connection") && !setup.tap.heard("publickey"));
 
     // The warning is printed every time, with -q too.
-    let stdin = Stdio::from(std::fs::File::open(scene.lab.path("blob")).unwrap());
+    let stdin = Stdio::from(std::fs::File::open(setup.lab.path("blob")).unwrap());
     let options = [BOTH, &["-q", "-o", "RekeyLimit=300K"]].concat();
-    let args = scene.args(&options, &me(), &["cat"]);
-    let ran = plain_lines(scene.lab.run_with(&our("lhssh"), &args, stdin)).ok("cat");
-    assert!(ran.out == std::fs::read(scene.lab.path("blob")).unwrap(), "the echo differs");
+    let args = setup.args(&options, &me(), &["cat"]);
+    let ran = plain_lines(setup.lab.run_with(&our("lhssh"), &args, stdin)).ok("cat");
+    assert!(ran.out == std::fs::read(setup.lab.path("blob")).unwrap(), "the echo differs");
     assert_eq!(ran.err, format!("{WARNING}{PROTECTED}"));
     // The cipher stays NONE after every rekey.
-    let plain = scene.server.log().matches("WARNING: not encrypted").count();
+    let plain = setup.server.log().matches("WARNING: not encrypted").count();
     assert!(plain > 20, "{plain}");
 
-    let (blob, up) = (scene.lab.arg("blob"), scene.remote("up"));
-    let up_path = scene.lab.path("up");
-    let ran = scene.copy("lhscp", BOTH, &[&blob, &up]).ok("lhscp");
+    let (blob, up) = (setup.lab.arg("blob"), setup.remote("up"));
+    let up_path = setup.lab.path("up");
+    let ran = setup.copy("lhscp", BOTH, &[&blob, &up]).ok("lhscp");
     assert!(ran.err.contains(WARNING), "{}", ran.err);
-    assert_same_file(&scene.lab.path("blob"), &up_path);
-    scene.copy("lhscp", BOTH, &[&up, &scene.lab.arg("down")]).ok("lhscp back");
-    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("down"));
+    assert_same_file(&setup.lab.path("blob"), &up_path);
+    setup.copy("lhscp", BOTH, &[&up, &setup.lab.arg("down")]).ok("lhscp back");
+    assert_same_file(&setup.lab.path("blob"), &setup.lab.path("down"));
     std::fs::remove_file(&up_path).unwrap();
-    scene.copy("lhscp", &[BOTH, &["-O"]].concat(), &[&blob, &up]).ok("lhscp -O");
-    assert_same_file(&scene.lab.path("blob"), &up_path);
+    setup.copy("lhscp", &[BOTH, &["-O"]].concat(), &[&blob, &up]).ok("lhscp -O");
+    assert_same_file(&setup.lab.path("blob"), &up_path);
     std::fs::remove_file(&up_path).unwrap();
 
-    scene.lab.write("batch", &format!("put {blob} {}\n", scene.lab.arg("up")));
+    setup.lab.write("batch", &format!("put {blob} {}\n", setup.lab.arg("up")));
     let target = format!("{}@127.0.0.1", me());
     let ran =
-        scene.copy("lhsftp", &[BOTH, &["-b", &scene.lab.arg("batch")]].concat(), &[&target]).ok("lhsftp");
+        setup.copy("lhsftp", &[BOTH, &["-b", &setup.lab.arg("batch")]].concat(), &[&target]).ok("lhsftp");
     assert!(ran.err.contains(WARNING), "{}", ran.err);
-    assert_same_file(&scene.lab.path("blob"), &up_path);
+    assert_same_file(&setup.lab.path("blob"), &up_path);
 }
 
 /// Covers: ssh_config NoneMacEnabled; sshd_config NoneMacEnabled; wire none (cipher); wire none (MAC)
 #[test]
 fn none_mac_needs_both_ends() {
-    let scene = Scene::new("NoneEnabled yes\nNoneMacEnabled yes\nRekeyLimit 1M");
-    make_blob(&scene.lab.path("blob"), 8 << 20);
+    let setup = WiretapSetup::new("NoneEnabled yes\nNoneMacEnabled yes\nRekeyLimit 1M");
+    make_blob(&setup.lab.path("blob"), 8 << 20);
     let options = [BOTH, &["-o", "NoneMacEnabled=yes"]].concat();
-    let ran = scene.copy("lhscp", &options, &[&scene.lab.arg("blob"), &scene.remote("up")]).ok("lhscp");
-    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("up"));
+    let ran = setup.copy("lhscp", &options, &[&setup.lab.arg("blob"), &setup.remote("up")]).ok("lhscp");
+    assert_same_file(&setup.lab.path("blob"), &setup.lab.path("up"));
     assert!(ran.err.contains(WARNING) && ran.err.contains("WARNING: ENABLED NONE MAC\n"), "{}", ran.err);
-    scene.logged("cipher none MAC none");
+    setup.logged("cipher none MAC none");
     // The server permits it but does not require it.
-    let ran = scene.ssh(BOTH, &["true"]).ok("with a MAC");
+    let ran = setup.ssh(BOTH, &["true"]).ok("with a MAC");
     assert_eq!(ran.err, format!("{WARNING}{PROTECTED}"));
 
-    let scene = Scene::new("NoneEnabled yes");
-    let ran = scene.ssh(&options, &["touch", &scene.lab.arg("ran")]);
+    let setup = WiretapSetup::new("NoneEnabled yes");
+    let ran = setup.ssh(&options, &["touch", &setup.lab.arg("ran")]);
     assert_eq!(ran.code, 255);
     let text = "The server does not allow the NONE MAC; NoneMacEnabled has to be set there too.\n";
     assert!(ran.err.contains("no matching MAC found") && ran.err.ends_with(text), "{}", ran.err);
-    assert!(!scene.lab.path("ran").exists());
+    assert!(!setup.lab.path("ran").exists());
 }
 
 /// Covers: ssh_config NoneEnabled; ssh_config NoneSwitch; ssh_config NoneMacEnabled; sshd_config NoneEnabled
 #[test]
 fn none_cipher_without_consent_is_never_used() {
     // The server does not permit it: an error, and the command is not run.
-    let scene = Scene::new("");
-    let ran = scene.ssh(BOTH, &["touch", &scene.lab.arg("ran")]);
+    let setup = WiretapSetup::new("");
+    let ran = setup.ssh(BOTH, &["touch", &setup.lab.arg("ran")]);
     assert_eq!(ran.code, 255);
     let text = "The server does not allow the NONE cipher; NoneEnabled has to be set there too.\n";
     assert!(ran.err.contains("no matching cipher found") && ran.err.ends_with(text), "{}", ran.err);
-    assert!(!ran.err.contains(WARNING) && !scene.lab.path("ran").exists());
+    assert!(!ran.err.contains(WARNING) && !setup.lab.path("ran").exists());
 
     // The client sets only half of its options: notices, and an encrypted connection.
-    let scene = Scene::new("NoneEnabled yes\nNoneMacEnabled yes");
+    let setup = WiretapSetup::new("NoneEnabled yes\nNoneMacEnabled yes");
     for (options, notice) in [
         (&["-o", "NoneSwitch=yes"][..], "NoneEnabled must be enabled to use the None Switch option. "),
         (
@@ -209,50 +209,50 @@ fn none_cipher_without_consent_is_never_used() {
         (&["-o", "NoneMacEnabled=yes"], "None MAC can only be used with the None cipher. "),
         (&["-o", "NoneEnabled=yes"], ""),
     ] {
-        let ran = scene.ssh(options, &["echo confidential text"]).ok("encrypted");
+        let ran = setup.ssh(options, &["echo confidential text"]).ok("encrypted");
         assert!(ran.err.starts_with(notice) && (ran.err.is_empty() == notice.is_empty()), "{}", ran.err);
         assert!(!ran.err.contains(WARNING));
     }
-    assert!(!scene.tap.heard("confidential text"));
-    assert!(!scene.server.log().contains("not encrypted"));
+    assert!(!setup.tap.heard("confidential text"));
+    assert!(!setup.server.log().contains("not encrypted"));
 }
 
 /// Covers: ssh -T; ssh_config NoneSwitch; ssh_config RequestTTY
 #[test]
 fn terminals_stay_encrypted() {
-    let scene = Scene::new("NoneEnabled yes");
-    let args = scene.args(&[BOTH, &["-tt"]].concat(), &me(), &["echo se''cret; tty"]);
-    let mut terminal = Terminal::start(&our("lhssh"), &args, scene.lab.dir(), &scene.lab.path("home"));
+    let setup = WiretapSetup::new("NoneEnabled yes");
+    let args = setup.args(&[BOTH, &["-tt"]].concat(), &me(), &["echo se''cret; tty"]);
+    let mut terminal = Terminal::start(&our("lhssh"), &args, setup.lab.dir(), &setup.lab.path("home"));
     terminal.expect("NONE cipher switch disabled when a TTY is allocated");
     terminal.expect("secret");
     terminal.expect("/dev/pts/");
     assert_eq!(terminal.wait(), 0);
-    assert!(!scene.tap.heard("secret"));
+    assert!(!setup.tap.heard("secret"));
 
     // HPN-SSH's rule: -T must not give a plain-text shell.
     for flags in [&["-T"][..], &["-o", "NoneSwitch=yes", "-T"]] {
-        let ran = scene.ssh(&[flags, BOTH].concat(), &["echo se''cret"]).ok("-T");
+        let ran = setup.ssh(&[flags, BOTH].concat(), &["echo se''cret"]).ok("-T");
         assert_eq!(ran.err, "NONE cipher switch disabled by -T\n");
     }
-    assert!(!scene.tap.heard("secret"));
-    let ran = scene.ssh(&[BOTH, &["-T", "-G"]].concat(), &[]).ok("-G");
+    assert!(!setup.tap.heard("secret"));
+    let ran = setup.ssh(&[BOTH, &["-T", "-G"]].concat(), &[]).ok("-G");
     assert!(ran.text().contains("\nnoneswitch no\n"));
-    assert!(!scene.server.log().contains("not encrypted"));
+    assert!(!setup.server.log().contains("not encrypted"));
 }
 
 /// Covers: ssh_config NoneSwitch; ssh_config ControlMaster
 #[test]
 fn none_cipher_master_refuses_terminals() {
-    let scene = Scene::new("NoneEnabled yes");
-    let socket = format!("ControlPath={}", scene.lab.arg("ctl"));
-    let args = scene.args(&[BOTH, &["-M", "-N", "-o", &socket]].concat(), &me(), &[]);
-    let master = Tunnel::start(&scene.lab, &our("lhssh"), &args);
-    master.wait_for_path(&scene.lab.path("ctl"));
-    let ran = scene.ssh(&["-o", &socket], &["echo over the master"]).ok("command");
+    let setup = WiretapSetup::new("NoneEnabled yes");
+    let socket = format!("ControlPath={}", setup.lab.arg("ctl"));
+    let args = setup.args(&[BOTH, &["-M", "-N", "-o", &socket]].concat(), &me(), &[]);
+    let master = Tunnel::start(&setup.lab, &our("lhssh"), &args);
+    master.wait_for_path(&setup.lab.path("ctl"));
+    let ran = setup.ssh(&["-o", &socket], &["echo over the master"]).ok("command");
     assert_eq!(ran.text(), "over the master\n");
-    assert!(scene.tap.heard("over the master"));
-    let ran = scene.ssh(&["-o", &socket, "-tt"], &["echo se''cret"]);
-    assert!(!scene.tap.heard("secret"), "{}", ran.err);
+    assert!(setup.tap.heard("over the master"));
+    let ran = setup.ssh(&["-o", &socket, "-tt"], &["echo se''cret"]);
+    assert!(!setup.tap.heard("secret"), "{}", ran.err);
     assert!(
         ran.err.contains("the shared connection is not encrypted and carries no terminals"),
         "{}",
@@ -266,13 +266,13 @@ fn none_cipher_master_refuses_terminals() {
 /// Covers: ssh_config NoneSwitch; ssh_config Host
 #[test]
 fn none_cipher_may_be_set_in_a_file() {
-    let scene = Scene::new("NoneEnabled yes");
+    let setup = WiretapSetup::new("NoneEnabled yes");
     for (host, switched) in [("127.0.0.1", true), ("127.0.0.2", false)] {
-        scene.lab.write("config", &format!("Host {host}\n  NoneEnabled yes\n  NoneSwitch yes\n"));
-        let mut args = scene.args(&[], &me(), &["true"]);
+        setup.lab.write("config", &format!("Host {host}\n  NoneEnabled yes\n  NoneSwitch yes\n"));
+        let mut args = setup.args(&[], &me(), &["true"]);
         let place = args.iter().position(|arg| arg == "none").unwrap();
-        args[place] = scene.lab.arg("config");
-        let ran = scene.lab.run(&our("lhssh"), &args).ok("true");
+        args[place] = setup.lab.arg("config");
+        let ran = setup.lab.run(&our("lhssh"), &args).ok("true");
         assert_eq!(ran.err.contains(WARNING), switched, "{}", ran.err);
     }
 }
@@ -280,39 +280,39 @@ fn none_cipher_may_be_set_in_a_file() {
 /// Covers: ssh_config NoneSwitch; ssh_config Host
 #[test]
 fn none_cipher_in_a_file_covers_commands_and_copies() {
-    let scene = Scene::new("NoneEnabled yes");
-    scene.lab.write("config", "Host *\n  NoneEnabled yes\n  NoneSwitch yes\n  ControlMaster auto\n");
-    scene.lab.write("file", "data");
+    let setup = WiretapSetup::new("NoneEnabled yes");
+    setup.lab.write("config", "Host *\n  NoneEnabled yes\n  NoneSwitch yes\n  ControlMaster auto\n");
+    setup.lab.write("file", "data");
     let run = |program: &str, mut args: Vec<String>| {
         let place = args.iter().position(|arg| arg == "none").unwrap();
-        args[place] = scene.lab.arg("config");
-        plain_lines(scene.lab.run(&our(program), &args))
+        args[place] = setup.lab.arg("config");
+        plain_lines(setup.lab.run(&our(program), &args))
     };
-    let ssh = |options: &[&str], command: &[&str]| run("lhssh", scene.args(options, &me(), command));
+    let ssh = |options: &[&str], command: &[&str]| run("lhssh", setup.args(options, &me(), command));
     let ran = ssh(&[], &["true"]).ok("a command");
     assert!(ran.err.contains(WARNING), "{}", ran.err);
-    let shared = format!("ControlPath={}", scene.lab.arg("ctl"));
+    let shared = format!("ControlPath={}", setup.lab.arg("ctl"));
     for (options, command, what) in [
         (&["-A"][..], &["echo se''cret"][..], "agent forwarding"),
         (&["-X"], &["echo se''cret"], "X11 forwarding"),
-        (&["-L", &format!("{}:127.0.0.1:1", scene.lab.arg("listen"))], &["echo se''cret"], "port forwarding"),
+        (&["-L", &format!("{}:127.0.0.1:1", setup.lab.arg("listen"))], &["echo se''cret"], "port forwarding"),
         (&["-R", "0:127.0.0.1:1"], &["echo se''cret"], "port forwarding"),
         (&["-o", "RequestTTY=no"], &[], "a shell"),
         (&["-o", &shared, "-o", "ControlPersist=no"], &["echo se''cret"], "a connection that is shared"),
-        (&["-W", &format!("127.0.0.1:{}", scene.server.port)], &[], "forwards alone"),
+        (&["-W", &format!("127.0.0.1:{}", setup.server.port)], &[], "forwards alone"),
     ] {
         let ran = ssh(options, command);
         let told = format!("NONE cipher switch disabled with {what}; -o NoneSwitch=yes on the command line");
         assert!(ran.err.contains(&told), "{options:?}: {}", ran.err);
         assert!(!ran.err.contains(WARNING), "{options:?}: {}", ran.err);
     }
-    assert!(!scene.tap.heard("secret"));
+    assert!(!setup.tap.heard("secret"));
     // Options on the command line cover such sessions, and a copy shares its connection with no other.
     let ran = ssh(&["-o", "NoneSwitch=yes", "-A"], &["true"]).ok("said for this one");
     assert!(ran.err.contains(WARNING), "{}", ran.err);
-    let mut args = vec!["-P".to_owned(), scene.tap.port.to_string(), "-o".to_owned(), shared];
-    args.extend(scene.lab.client_options());
-    args.extend([scene.lab.arg("file"), scene.remote("copy")]);
+    let mut args = vec!["-P".to_owned(), setup.tap.port.to_string(), "-o".to_owned(), shared];
+    args.extend(setup.lab.client_options());
+    args.extend([setup.lab.arg("file"), setup.remote("copy")]);
     let ran = run("lhscp", args).ok("a copy");
     assert!(ran.err.contains(WARNING), "{}", ran.err);
 }
@@ -320,16 +320,17 @@ fn none_cipher_in_a_file_covers_commands_and_copies() {
 /// Covers: sshd_config NoneEnabled; sshd_config NoneMacEnabled; sshd_config Match
 #[test]
 fn none_cipher_may_be_permitted_by_match() {
-    let scene = Scene::with_rules(
+    let setup = WiretapSetup::with_rules(
         "",
         "Match Address 127.0.0.0/8\n  NoneEnabled yes\nMatch Address 10.0.0.0/8\n  NoneMacEnabled yes\n",
     );
-    scene.ssh(BOTH, &["true"]).ok("the private net");
+    setup.ssh(BOTH, &["true"]).ok("the private net");
     let options = [BOTH, &["-o", "NoneMacEnabled=yes"]].concat();
-    assert_eq!(scene.ssh(&options, &["true"]).code, 255, "another net's rule");
+    assert_eq!(setup.ssh(&options, &["true"]).code, 255, "another net's rule");
 
-    let scene = Scene::with_rules("NoneEnabled yes\n", "Match Address 127.0.0.0/8\n  NoneEnabled no\n");
-    assert_eq!(scene.ssh(BOTH, &["true"]).code, 255, "not here");
+    let setup =
+        WiretapSetup::with_rules("NoneEnabled yes\n", "Match Address 127.0.0.0/8\n  NoneEnabled no\n");
+    assert_eq!(setup.ssh(BOTH, &["true"]).code, 255, "not here");
 
     if !is_root() {
         return skip("none_cipher_may_be_permitted_by_match", "logging in as another user needs root");
@@ -337,10 +338,11 @@ fn none_cipher_may_be_permitted_by_match() {
     let lab = Lab::new();
     let user = TestUser::new(&lab);
     let files = format!("AuthorizedKeysFile .ssh/authorized_keys {}", lab.arg("authorized_keys"));
-    let scene = Scene::with_lab(lab, &files, &format!("Match User {}\n  NoneEnabled yes\n", user.name));
-    let ran = scene.lab.run(&our("lhssh"), &scene.args(BOTH, &user.name, &["id", "-un"])).ok("the user");
+    let setup =
+        WiretapSetup::with_lab(lab, &files, &format!("Match User {}\n  NoneEnabled yes\n", user.name));
+    let ran = setup.lab.run(&our("lhssh"), &setup.args(BOTH, &user.name, &["id", "-un"])).ok("the user");
     assert_eq!(ran.text().trim(), user.name);
-    assert_eq!(scene.ssh(BOTH, &["true"]).code, 255, "not permitted to others");
+    assert_eq!(setup.ssh(BOTH, &["true"]).code, 255, "not permitted to others");
 }
 
 fn has_asyncssh(test: &str, lab: &Lab) -> bool {
@@ -360,33 +362,33 @@ fn peer(name: &str) -> String {
 /// Covers: wire none (cipher); wire none (MAC); sshd_config NoneEnabled; sshd_config NoneMacEnabled; sshd_config PermitTTY
 #[test]
 fn hpn_style_client_switches_to_the_none_cipher() {
-    let scene = Scene::new("NoneEnabled yes\nNoneMacEnabled yes\nRekeyLimit 5M");
-    if !has_asyncssh("hpn_style_client_switches_to_the_none_cipher", &scene.lab) {
+    let setup = WiretapSetup::new("NoneEnabled yes\nNoneMacEnabled yes\nRekeyLimit 5M");
+    if !has_asyncssh("hpn_style_client_switches_to_the_none_cipher", &setup.lab) {
         return;
     }
-    make_blob(&scene.lab.path("blob"), 12 << 20);
+    make_blob(&setup.lab.path("blob"), 12 << 20);
     let client = |mac: &str, more: &[&str]| {
-        let (script, port, lab) = (peer("hpn_client.py"), scene.tap.port.to_string(), scene.lab.arg(""));
+        let (script, port, lab) = (peer("hpn_client.py"), setup.tap.port.to_string(), setup.lab.arg(""));
         let mut args = vec!["-W", "ignore", &script, &port];
         let user = me();
         args.extend([user.as_str(), lab.as_str(), mac]);
         args.extend(more);
-        scene.lab.run(Path::new("/usr/bin/python3"), &args)
+        setup.lab.run(Path::new("/usr/bin/python3"), &args)
     };
     for mac in ["umac-64-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512-etm@openssh.com", "none"] {
         let ran = client(mac, &[]).ok(mac);
         assert_eq!(ran.text(), format!("none none {mac}\nno terminal\n"));
-        scene.logged(&format!("cipher none MAC {mac}"));
+        setup.logged(&format!("cipher none MAC {mac}"));
         for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
-            assert_same_file(&scene.lab.path("blob"), &scene.lab.path(name));
-            std::fs::remove_file(scene.lab.path(name)).unwrap();
+            assert_same_file(&setup.lab.path("blob"), &setup.lab.path(name));
+            std::fs::remove_file(setup.lab.path(name)).unwrap();
         }
-        scene.logged("terminal refused: the connection is not encrypted");
+        setup.logged("terminal refused: the connection is not encrypted");
     }
     // Before the login the cipher does not exist, although the server permits everything.
     let ran = client("none", &["early"]);
     assert!(ran.code != 0 && !ran.text().contains("none none"), "{}", ran.text());
-    scene.logged("no matching cipher found. Their offer: none");
+    setup.logged("no matching cipher found. Their offer: none");
 }
 
 /// An asyncssh server; killed when dropped.

@@ -14,13 +14,13 @@ const SIZE: usize = 64 << 20;
 /// The server rekeys every 16 MiB, so that each copy crosses several key exchanges whatever the client does.
 const REKEY: &str = "RekeyLimit 16M";
 
-struct Scene {
+struct OurServerSetup {
     // First, so that a failing test can still print the server's log from the lab's directory.
     server: Lhsshd,
     lab: Lab,
 }
 
-impl Scene {
+impl OurServerSetup {
     fn new(config: &str) -> Self {
         Self::with(&format!("{REKEY}\n{config}"), SIZE)
     }
@@ -69,44 +69,44 @@ fn target() -> String {
 #[test]
 fn openssh_ssh_runs_commands_and_pipes_data() {
     let Some([ssh]) = peers("openssh_ssh", ["ssh"]) else { return };
-    let scene = Scene::new("");
+    let setup = OurServerSetup::new("");
     let base = |extra: &[&str], command: &str| {
-        let mut args = scene.lab.client_options();
+        let mut args = setup.lab.client_options();
         args.extend(extra.iter().map(|&each| each.to_owned()));
-        args.extend(["-p".into(), scene.server.port_arg(), target(), command.to_owned()]);
+        args.extend(["-p".into(), setup.server.port_arg(), target(), command.to_owned()]);
         args
     };
-    let ran = scene.lab.run(&ssh, &base(&[], "echo out; echo err >&2; exit 7"));
+    let ran = setup.lab.run(&ssh, &base(&[], "echo out; echo err >&2; exit 7"));
     assert_eq!((ran.code, ran.text().as_str(), ran.err.as_str()), (7, "out\n", "err\n"));
-    let ran = scene.lab.run(&ssh, &base(&[], "kill -TERM $$"));
+    let ran = setup.lab.run(&ssh, &base(&[], "kill -TERM $$"));
     assert_eq!(ran.code, 255, "{}", ran.err);
     for key in ["user_rsa", "user_ecdsa"] {
-        let identity = format!("IdentityFile={}", scene.lab.arg(key));
+        let identity = format!("IdentityFile={}", setup.lab.arg(key));
         let mut args = vec!["-o".to_owned(), identity];
         args.extend(base(&[], "true"));
-        scene.lab.run(&ssh, &args).ok(key);
+        setup.lab.run(&ssh, &args).ok(key);
     }
-    let up = scene.lab.arg("up");
-    scene.lab.run_with(&ssh, &base(&[], &format!("cat > {up}")), scene.stdin("blob")).ok("pipe up");
-    scene.same("up");
-    let down = scene.lab.run(&ssh, &base(&[], &format!("cat {up}"))).ok("pipe down");
-    std::fs::write(scene.lab.path("down"), down.out).unwrap();
-    scene.same("down");
-    scene.rekeyed();
-    let tty = scene.lab.run(&ssh, &base(&["-tt"], "tty; stty size; echo $TERM")).ok("pty");
+    let up = setup.lab.arg("up");
+    setup.lab.run_with(&ssh, &base(&[], &format!("cat > {up}")), setup.stdin("blob")).ok("pipe up");
+    setup.same("up");
+    let down = setup.lab.run(&ssh, &base(&[], &format!("cat {up}"))).ok("pipe down");
+    std::fs::write(setup.lab.path("down"), down.out).unwrap();
+    setup.same("down");
+    setup.rekeyed();
+    let tty = setup.lab.run(&ssh, &base(&["-tt"], "tty; stty size; echo $TERM")).ok("pty");
     assert!(tty.text().contains("/dev/pts/"), "{}", tty.text());
 }
 
 #[test]
 fn openssh_speaks_every_algorithm_of_ours() {
     let Some([ssh]) = peers("openssh_algorithms", ["ssh"]) else { return };
-    let scene = Scene::new(
+    let setup = OurServerSetup::new(
         "KexAlgorithms +diffie-hellman-group-exchange-sha256,diffie-hellman-group14-sha256,\
          diffie-hellman-group16-sha512,diffie-hellman-group18-sha512\nMACs +hmac-sha1-96,hmac-sha1-96-etm@openssh.com",
     );
-    make_blob(&scene.lab.path("small"), 3 << 20);
-    let theirs = |kind: &str| scene.lab.run(&ssh, &["-Q", kind]).ok("-Q").text();
-    let ours = |kind: &str| scene.lab.run(&our("lhssh"), &["-Q", kind]).ok("-Q").text();
+    make_blob(&setup.lab.path("small"), 3 << 20);
+    let theirs = |kind: &str| setup.lab.run(&ssh, &["-Q", kind]).ok("-Q").text();
+    let ours = |kind: &str| setup.lab.run(&our("lhssh"), &["-Q", kind]).ok("-Q").text();
     let mut tried = 0;
     for (kind, keyword) in [("kex", "KexAlgorithms"), ("cipher", "Ciphers"), ("mac", "MACs")] {
         let known = theirs(kind);
@@ -129,57 +129,57 @@ fn openssh_speaks_every_algorithm_of_ours() {
                 ],
             };
             args.extend(others.iter().map(|&other| other.to_owned()));
-            args.extend(scene.lab.client_options());
-            args.extend(["-p".into(), scene.server.port_arg(), target(), "cat".into()]);
-            let ran = scene.lab.run_with(&ssh, &args, scene.stdin("small")).ok(name);
-            assert!(ran.out == std::fs::read(scene.lab.path("small")).unwrap(), "{name}: data differ");
+            args.extend(setup.lab.client_options());
+            args.extend(["-p".into(), setup.server.port_arg(), target(), "cat".into()]);
+            let ran = setup.lab.run_with(&ssh, &args, setup.stdin("small")).ok(name);
+            assert!(ran.out == std::fs::read(setup.lab.path("small")).unwrap(), "{name}: data differ");
             tried += 1;
         }
     }
     assert!(tried >= 20, "only {tried} algorithms in common");
     for host_key in ["ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256"] {
         let mut args = vec!["-o".to_owned(), format!("HostKeyAlgorithms={host_key}")];
-        args.extend(scene.lab.client_options());
-        args.extend(["-p".into(), scene.server.port_arg(), target(), "true".into()]);
-        scene.lab.run(&ssh, &args).ok(host_key);
+        args.extend(setup.lab.client_options());
+        args.extend(["-p".into(), setup.server.port_arg(), target(), "true".into()]);
+        setup.lab.run(&ssh, &args).ok(host_key);
     }
 }
 
 #[test]
 fn openssh_scp_and_sftp_move_files_and_trees() {
     let Some([scp, sftp]) = peers("openssh_scp_sftp", ["scp", "sftp"]) else { return };
-    let scene = Scene::new("");
-    make_tree(&scene.lab.path("tree"), 300);
-    let remote = |path: &str| format!("{}:{}", target(), scene.lab.arg(path));
+    let setup = OurServerSetup::new("");
+    make_tree(&setup.lab.path("tree"), 300);
+    let remote = |path: &str| format!("{}:{}", target(), setup.lab.arg(path));
     let copy = |from: &str, to: &str, flags: &[&str]| {
         let mut args: Vec<String> = flags.iter().map(|&each| each.to_owned()).collect();
-        args.extend(scene.lab.client_options());
-        args.extend(["-P".into(), scene.server.port_arg(), from.into(), to.into()]);
-        scene.lab.run(&scp, &args).ok("scp");
+        args.extend(setup.lab.client_options());
+        args.extend(["-P".into(), setup.server.port_arg(), from.into(), to.into()]);
+        setup.lab.run(&scp, &args).ok("scp");
     };
-    copy(&scene.lab.arg("blob"), &remote("up"), &["-p"]);
-    scene.same("up");
-    copy(&remote("up"), &scene.lab.arg("down"), &["-l", "4000000"]);
-    scene.same("down");
-    copy(&scene.lab.arg("tree"), &remote("tree.up"), &["-r"]);
-    assert_same_tree(&scene.lab.path("tree"), &scene.lab.path("tree.up"));
-    copy(&remote("tree.up"), &scene.lab.arg("tree.down"), &["-rp"]);
-    assert_same_tree(&scene.lab.path("tree"), &scene.lab.path("tree.down"));
-    scene.rekeyed();
+    copy(&setup.lab.arg("blob"), &remote("up"), &["-p"]);
+    setup.same("up");
+    copy(&remote("up"), &setup.lab.arg("down"), &["-l", "4000000"]);
+    setup.same("down");
+    copy(&setup.lab.arg("tree"), &remote("tree.up"), &["-r"]);
+    assert_same_tree(&setup.lab.path("tree"), &setup.lab.path("tree.up"));
+    copy(&remote("tree.up"), &setup.lab.arg("tree.down"), &["-rp"]);
+    assert_same_tree(&setup.lab.path("tree"), &setup.lab.path("tree.down"));
+    setup.rekeyed();
 
-    let dir = scene.lab.arg("sftp");
-    scene.lab.write(
+    let dir = setup.lab.arg("sftp");
+    setup.lab.write(
         "batch",
         &format!(
             "mkdir {dir}\ncd {dir}\nput {blob} one\nrename one two\nln two hard\nln -s two soft\nchmod 600 two\n\
              get soft {blob}.sftp\ndf\nls -la\ncp two three\nrm two\nrm hard\nrm soft\nrm three\ncd ..\nrmdir {dir}\n",
-            blob = scene.lab.arg("blob")
+            blob = setup.lab.arg("blob")
         ),
     );
-    let mut args = scene.lab.client_options();
-    args.extend(["-P".into(), scene.server.port_arg(), "-b".into(), scene.lab.arg("batch"), target()]);
-    scene.lab.run(&sftp, &args).ok("sftp");
-    scene.same("blob.sftp");
+    let mut args = setup.lab.client_options();
+    args.extend(["-P".into(), setup.server.port_arg(), "-b".into(), setup.lab.arg("batch"), target()]);
+    setup.lab.run(&sftp, &args).ok("sftp");
+    setup.same("blob.sftp");
     assert!(!Path::new(&dir).exists(), "rmdir left {dir}");
 }
 
@@ -188,13 +188,13 @@ fn dropbear_dbclient() {
     let Some([dbclient, convert]) = peers("dropbear_dbclient", ["dbclient", "dropbearconvert"]) else {
         return;
     };
-    let scene = Scene::rekeying_often();
-    let key = scene.lab.arg("user.dropbear");
-    scene
+    let setup = OurServerSetup::rekeying_often();
+    let key = setup.lab.arg("user.dropbear");
+    setup
         .lab
-        .run(&convert, &["openssh", "dropbear", &scene.lab.arg("user_ed25519"), &key])
+        .run(&convert, &["openssh", "dropbear", &setup.lab.arg("user_ed25519"), &key])
         .ok("dropbearconvert");
-    let up = scene.lab.arg("up");
+    let up = setup.lab.arg("up");
     let args = |command: String| {
         vec![
             "-y".into(),
@@ -203,19 +203,19 @@ fn dropbear_dbclient() {
             "-i".into(),
             key.clone(),
             "-p".into(),
-            scene.server.port_arg(),
+            setup.server.port_arg(),
             target(),
             command,
         ]
     };
-    let ran = scene.lab.run(&dbclient, &args("exit 9".into()));
+    let ran = setup.lab.run(&dbclient, &args("exit 9".into()));
     assert_eq!(ran.code, 9, "{}", ran.err);
-    scene.lab.run_with(&dbclient, &args(format!("cat > {up}")), scene.stdin("blob")).ok("pipe up");
-    scene.same("up");
-    let down = scene.lab.run(&dbclient, &args(format!("cat {up}"))).ok("pipe down");
-    std::fs::write(scene.lab.path("down"), down.out).unwrap();
-    scene.same("down");
-    scene.rekeyed_often();
+    setup.lab.run_with(&dbclient, &args(format!("cat > {up}")), setup.stdin("blob")).ok("pipe up");
+    setup.same("up");
+    let down = setup.lab.run(&dbclient, &args(format!("cat {up}"))).ok("pipe down");
+    std::fs::write(setup.lab.path("down"), down.out).unwrap();
+    setup.same("down");
+    setup.rekeyed_often();
 }
 
 #[test]
@@ -223,16 +223,16 @@ fn putty_plink_pscp_psftp() {
     let Some([plink, pscp, psftp, puttygen]) = peers("putty", ["plink", "pscp", "psftp", "puttygen"]) else {
         return;
     };
-    let scene = Scene::rekeying_often();
-    let key = scene.lab.arg("user.ppk");
-    scene.lab.run(&puttygen, &[&scene.lab.arg("user_ed25519"), "-o", &key, "-O", "private"]).ok("puttygen");
-    let fingerprint = scene.lab.sh("ssh-keygen -lf host_ed25519.pub").ok("fingerprint").text();
+    let setup = OurServerSetup::rekeying_often();
+    let key = setup.lab.arg("user.ppk");
+    setup.lab.run(&puttygen, &[&setup.lab.arg("user_ed25519"), "-o", &key, "-O", "private"]).ok("puttygen");
+    let fingerprint = setup.lab.sh("ssh-keygen -lf host_ed25519.pub").ok("fingerprint").text();
     let fingerprint = fingerprint.split_whitespace().nth(1).unwrap().to_owned();
     let base = || {
         vec![
             "-batch".to_owned(),
             "-P".into(),
-            scene.server.port_arg(),
+            setup.server.port_arg(),
             "-i".into(),
             key.clone(),
             "-hostkey".into(),
@@ -244,51 +244,51 @@ fn putty_plink_pscp_psftp() {
         args.extend(extra.iter().map(|&each| each.to_owned()));
         args
     };
-    let ran = scene.lab.run(&plink, &with(&[&target(), "echo out; exit 5"]));
+    let ran = setup.lab.run(&plink, &with(&[&target(), "echo out; exit 5"]));
     assert_eq!((ran.code, ran.text().as_str()), (5, "out\n"), "{}", ran.err);
-    let up = scene.lab.arg("up");
-    scene
+    let up = setup.lab.arg("up");
+    setup
         .lab
-        .run_with(&plink, &with(&[&target(), &format!("cat > {up}")]), scene.stdin("blob"))
+        .run_with(&plink, &with(&[&target(), &format!("cat > {up}")]), setup.stdin("blob"))
         .ok("plink up");
-    scene.same("up");
-    let blob = scene.lab.arg("blob");
-    scene
+    setup.same("up");
+    let blob = setup.lab.arg("blob");
+    setup
         .lab
-        .run(&pscp, &with(&["-sftp", "-q", &blob, &format!("{}:{}", target(), scene.lab.arg("up2"))]))
+        .run(&pscp, &with(&["-sftp", "-q", &blob, &format!("{}:{}", target(), setup.lab.arg("up2"))]))
         .ok("pscp up");
-    scene.same("up2");
-    scene
+    setup.same("up2");
+    setup
         .lab
-        .run(&pscp, &with(&["-sftp", "-q", &format!("{}:{up}", target()), &scene.lab.arg("down")]))
+        .run(&pscp, &with(&["-sftp", "-q", &format!("{}:{up}", target()), &setup.lab.arg("down")]))
         .ok("pscp down");
-    scene.same("down");
-    scene.lab.write("script", &format!("get {up} {}\nput {blob} {up}3\nls\nquit\n", scene.lab.arg("down2")));
-    scene.lab.run(&psftp, &with(&["-b", &scene.lab.arg("script"), &target()])).ok("psftp");
-    scene.same("down2");
-    scene.same("up3");
-    scene.rekeyed_often();
+    setup.same("down");
+    setup.lab.write("script", &format!("get {up} {}\nput {blob} {up}3\nls\nquit\n", setup.lab.arg("down2")));
+    setup.lab.run(&psftp, &with(&["-b", &setup.lab.arg("script"), &target()])).ok("psftp");
+    setup.same("down2");
+    setup.same("up3");
+    setup.rekeyed_often();
 }
 
 fn python_client(script: &str, module: &str) {
     let python = Path::new("/usr/bin/python3");
     let lab_has = |lab: &Lab| lab.run(python, &["-W", "ignore", "-c", &format!("import {module}")]).code == 0;
-    let scene = Scene::rekeying_often();
-    if !lab_has(&scene.lab) {
+    let setup = OurServerSetup::rekeying_often();
+    if !lab_has(&setup.lab) {
         return skip(module, &format!("Debian's python3-{module} is not installed"));
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script);
-    scene
+    setup
         .lab
         .run(
             python,
-            &["-W", "ignore", &script.to_string_lossy(), &scene.server.port_arg(), &me(), &scene.lab.arg("")],
+            &["-W", "ignore", &script.to_string_lossy(), &setup.server.port_arg(), &me(), &setup.lab.arg("")],
         )
         .ok(module);
     for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
-        scene.same(name);
+        setup.same(name);
     }
-    scene.rekeyed_often();
+    setup.rekeyed_often();
 }
 
 #[test]
@@ -307,15 +307,15 @@ fn go_x_crypto_ssh() {
     if !Path::new("/usr/share/gocode/src/golang.org/x/crypto/ssh").is_dir() {
         return skip("go_x_crypto_ssh", "Debian's golang-golang-x-crypto-dev is not installed");
     }
-    let scene = Scene::rekeying_often();
-    let client = scene.lab.path("goclient");
+    let setup = OurServerSetup::rekeying_often();
+    let client = setup.lab.path("goclient");
     build_from_debian_s_go(&go, &peer_script("go/main.go"), &client);
-    let args = [scene.server.port_arg(), me(), scene.lab.arg("")];
-    scene.lab.run(&client, &args).ok("go client");
+    let args = [setup.server.port_arg(), me(), setup.lab.arg("")];
+    setup.lab.run(&client, &args).ok("go client");
     for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
-        scene.same(name);
+        setup.same(name);
     }
-    scene.rekeyed_often();
+    setup.rekeyed_often();
 }
 
 #[test]
@@ -325,43 +325,43 @@ fn curl_sftp() {
         return skip("curl_sftp", "needs root to add a user with a password");
     }
     // Debian's curl links libssh2 1.10, which signs with SHA-1 RSA only, so it uses the password.
-    let scene = Scene::new(
+    let setup = OurServerSetup::new(
         "PasswordAuthentication yes\nHostKeyAlgorithms +ssh-rsa\n\
          KexAlgorithms +diffie-hellman-group-exchange-sha256,diffie-hellman-group14-sha256",
     );
-    let user = TestUser::new(&scene.lab);
+    let user = TestUser::new(&setup.lab);
     let up = user.home.join("up").to_string_lossy().into_owned();
-    let url = format!("sftp://127.0.0.1:{}{up}", scene.server.port);
+    let url = format!("sftp://127.0.0.1:{}{up}", setup.server.port);
     let login = format!("{}:{}", user.name, user.password);
-    let blob = scene.lab.arg("blob");
-    scene.lab.run(&curl, &["-sS", "--insecure", "-u", &login, "-T", &blob, &url]).ok("curl up");
-    assert_same_file(&scene.lab.path("blob"), Path::new(&up));
-    scene
+    let blob = setup.lab.arg("blob");
+    setup.lab.run(&curl, &["-sS", "--insecure", "-u", &login, "-T", &blob, &url]).ok("curl up");
+    assert_same_file(&setup.lab.path("blob"), Path::new(&up));
+    setup
         .lab
-        .run(&curl, &["-sS", "--insecure", "-u", &login, "-o", &scene.lab.arg("down"), &url])
+        .run(&curl, &["-sS", "--insecure", "-u", &login, "-o", &setup.lab.arg("down"), &url])
         .ok("curl down");
-    scene.same("down");
-    scene.rekeyed();
+    setup.same("down");
+    setup.rekeyed();
 }
 
 #[test]
 fn lftp_mirrors_a_tree() {
     let Some([lftp, ssh]) = peers("lftp", ["lftp", "ssh"]) else { return };
-    let scene = Scene::new("");
-    make_tree(&scene.lab.path("tree"), 200);
-    let connect = scene.lab.shell_command(&ssh, scene.server.port);
+    let setup = OurServerSetup::new("");
+    make_tree(&setup.lab.path("tree"), 200);
+    let connect = setup.lab.shell_command(&ssh, setup.server.port);
     let script = format!(
         "set cmd:fail-exit yes; set net:max-retries 1; set sftp:connect-program \"{connect} -a -x\"; \
          open sftp://{user}:@127.0.0.1; put {dir}/blob -o {dir}/up; get {dir}/up -o {dir}/down; \
          mirror -R {dir}/tree {dir}/tree.up; mirror {dir}/tree.up {dir}/tree.down; bye",
         user = me(),
-        dir = scene.lab.dir().display()
+        dir = setup.lab.dir().display()
     );
-    scene.lab.run(&lftp, &["--norc", "-c", &script]).ok("lftp");
-    scene.same("up");
-    scene.same("down");
-    assert_same_tree(&scene.lab.path("tree"), &scene.lab.path("tree.down"));
-    scene.rekeyed();
+    setup.lab.run(&lftp, &["--norc", "-c", &script]).ok("lftp");
+    setup.same("up");
+    setup.same("down");
+    assert_same_tree(&setup.lab.path("tree"), &setup.lab.path("tree.down"));
+    setup.rekeyed();
 }
 
 #[test]
@@ -370,41 +370,41 @@ fn sshfs_mounts_and_copies() {
     if File::options().read(true).write(true).open("/dev/fuse").is_err() {
         return skip("sshfs", "/dev/fuse cannot be opened");
     }
-    let scene = Scene::new("");
-    make_tree(&scene.lab.path("tree"), 100);
-    std::fs::create_dir_all(scene.lab.path("mnt")).unwrap();
-    std::fs::create_dir_all(scene.lab.path("export")).unwrap();
-    let command = scene.lab.shell_command(&ssh, scene.server.port);
-    let mount = scene.lab.arg("mnt");
-    scene
+    let setup = OurServerSetup::new("");
+    make_tree(&setup.lab.path("tree"), 100);
+    std::fs::create_dir_all(setup.lab.path("mnt")).unwrap();
+    std::fs::create_dir_all(setup.lab.path("export")).unwrap();
+    let command = setup.lab.shell_command(&ssh, setup.server.port);
+    let mount = setup.lab.arg("mnt");
+    setup
         .lab
         .run(
             &sshfs,
             &[
-                &format!("{}:{}", target(), scene.lab.arg("export")),
+                &format!("{}:{}", target(), setup.lab.arg("export")),
                 &mount,
                 "-o",
                 &format!("ssh_command={command}"),
             ],
         )
         .ok("sshfs");
-    let work = scene
+    let work = setup
         .lab
         .sh("cp blob mnt/up && cp mnt/up down && cp -r tree mnt/tree && mv mnt/up mnt/up2 && ls -l mnt");
-    scene.lab.run(&fusermount, &["-u", &mount]).ok("fusermount3 -u");
+    setup.lab.run(&fusermount, &["-u", &mount]).ok("fusermount3 -u");
     work.ok("file operations on the mount");
-    scene.same("down");
-    scene.same("export/up2");
-    assert_same_tree(&scene.lab.path("tree"), &scene.lab.path("export/tree"));
-    scene.rekeyed();
+    setup.same("down");
+    setup.same("export/up2");
+    assert_same_tree(&setup.lab.path("tree"), &setup.lab.path("export/tree"));
+    setup.rekeyed();
 }
 
 #[test]
 fn rsync_and_git_through_openssh() {
     let Some([ssh, _, _]) = peers("rsync_git", ["ssh", "rsync", "git"]) else { return };
-    let scene = Scene::new("");
-    rsync_and_git(&scene.lab, &scene.lab.shell_command(&ssh, scene.server.port));
-    scene.rekeyed();
+    let setup = OurServerSetup::new("");
+    rsync_and_git(&setup.lab, &setup.lab.shell_command(&ssh, setup.server.port));
+    setup.rekeyed();
 }
 
 /// Runs rsync and git over any remote shell program.
@@ -438,6 +438,6 @@ fn rsync_and_git(lab: &Lab, shell: &str) {
 #[test]
 fn our_own_shell_serves_rsync_and_git_as_well() {
     let Some([_, _]) = peers("rsync_git_ours", ["rsync", "git"]) else { return };
-    let scene = Scene::new("");
-    rsync_and_git(&scene.lab, &scene.lab.shell_command(&our("lhssh"), scene.server.port));
+    let setup = OurServerSetup::new("");
+    rsync_and_git(&setup.lab, &setup.lab.shell_command(&our("lhssh"), setup.server.port));
 }

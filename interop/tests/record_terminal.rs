@@ -4,22 +4,22 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use lh_interop::{Scene, Terminal, eventually, is_root, me, our, skip};
+use lh_interop::{ServerSetup, Terminal, eventually, is_root, me, our, skip};
 use serde_json::Value;
 
 /// A server that records to `rec` of the lab.
-fn scene(test: &str) -> Option<Scene> {
-    Scene::new(test, "RecordTerminal {lab}/rec\n")
+fn setup(test: &str) -> Option<ServerSetup> {
+    ServerSetup::new(test, "RecordTerminal {lab}/rec\n")
 }
 
-fn terminal(scene: &Scene, command: &str) -> Terminal {
-    let args = scene.args(&["-tt"], &me(), &[command]);
-    Terminal::start(&our("lhssh"), &args, scene.lab.dir(), &scene.lab.path("home"))
+fn terminal(setup: &ServerSetup, command: &str) -> Terminal {
+    let args = setup.args(&["-tt"], &me(), &[command]);
+    Terminal::start(&our("lhssh"), &args, setup.lab.dir(), &setup.lab.path("home"))
 }
 
 /// Header and events of the only recording.
-fn recording(scene: &Scene) -> (Value, Vec<(f64, String, String)>) {
-    let mut files = fs::read_dir(scene.lab.path("rec")).unwrap();
+fn recording(setup: &ServerSetup) -> (Value, Vec<(f64, String, String)>) {
+    let mut files = fs::read_dir(setup.lab.path("rec")).unwrap();
     let path = files.next().unwrap().unwrap().path();
     assert!(files.next().is_none());
     assert_eq!(path.extension().unwrap(), "cast");
@@ -34,22 +34,22 @@ fn recording(scene: &Scene) -> (Value, Vec<(f64, String, String)>) {
 /// Covers: sshd_config RecordTerminal
 #[test]
 fn a_terminal_is_recorded_as_it_appears() {
-    let Some(scene) = scene("a_terminal_is_recorded") else { return };
+    let Some(setup) = setup("a_terminal_is_recorded") else { return };
     let script = "stty -echo; echo ready; read -r secret; stty echo; echo \"got ${#secret} \u{20ac}\"; \
         read -r line; stty size; head -c 300000 /dev/zero | tr '\\0' x; exit 7";
-    let mut terminal = terminal(&scene, script);
+    let mut terminal = terminal(&setup, script);
     terminal.expect("ready");
     terminal.send("correct horse\n");
     terminal.expect("got 13 \u{20ac}");
     terminal.resize(30, 100);
     // The client tells of the new size before what is typed afterwards.
-    eventually("the new size", || scene.lab.sh("cat rec/*.cast").text().contains("\"r\",\"100x30\""));
+    eventually("the new size", || setup.lab.sh("cat rec/*.cast").text().contains("\"r\",\"100x30\""));
     terminal.send("shown\n");
     terminal.expect("30 100");
     assert_eq!(terminal.wait(), 7);
-    eventually("the end", || scene.server.log().contains("Close session"));
+    eventually("the end", || setup.server.log().contains("Close session"));
 
-    let (header, events) = recording(&scene);
+    let (header, events) = recording(&setup);
     assert_eq!(header["version"], 2);
     assert_eq!((&header["width"], &header["height"]), (&80.into(), &24.into()));
     assert_eq!(header["env"]["TERM"], "xterm");
@@ -59,27 +59,27 @@ fn a_terminal_is_recorded_as_it_appears() {
     assert!(shown.contains("got 13 \u{20ac}\r\n") && shown.contains("shown\r\n30 100\r\n"), "{shown}");
     assert!(!shown.contains("horse"));
     assert_eq!(shown.matches('x').count(), 300_000);
-    scene.logged("is recorded to ");
+    setup.logged("is recorded to ");
 }
 
 #[test]
 fn commands_without_a_terminal_are_not_recorded() {
-    let Some(scene) = scene("commands_without_a_terminal") else { return };
-    assert_eq!(scene.ssh(&[], &["echo plain"]).ok("a command").text(), "plain\n");
-    assert!(!scene.lab.path("rec").exists());
+    let Some(setup) = setup("commands_without_a_terminal") else { return };
+    assert_eq!(setup.ssh(&[], &["echo plain"]).ok("a command").text(), "plain\n");
+    assert!(!setup.lab.path("rec").exists());
 }
 
 #[test]
 fn without_a_safe_directory_there_is_no_terminal() {
-    let Some(scene) = scene("without_a_safe_directory") else { return };
-    fs::create_dir(scene.lab.path("rec")).unwrap();
-    fs::set_permissions(scene.lab.path("rec"), fs::Permissions::from_mode(0o777)).unwrap();
-    let terminal = terminal(&scene, "echo un''recorded");
+    let Some(setup) = setup("without_a_safe_directory") else { return };
+    fs::create_dir(setup.lab.path("rec")).unwrap();
+    fs::set_permissions(setup.lab.path("rec"), fs::Permissions::from_mode(0o777)).unwrap();
+    let terminal = terminal(&setup, "echo un''recorded");
     let screen = terminal.screen_at_end();
     assert!(!screen.contains("unrecorded"), "{screen}");
     assert!(screen.contains("the terminal cannot be recorded (RecordTerminal)"), "{screen}");
     assert_ne!(terminal.wait(), 0);
-    scene.logged("or others may write to it");
+    setup.logged("or others may write to it");
 }
 
 #[test]
@@ -87,17 +87,17 @@ fn a_full_disk_ends_the_terminal() {
     if !is_root() {
         return skip("a_full_disk_ends_the_terminal", "needs root to mount a small tmpfs");
     }
-    let Some(scene) = scene("a_full_disk_ends_the_terminal") else { return };
-    fs::create_dir(scene.lab.path("rec")).unwrap();
-    scene.lab.sh("mount -t tmpfs -o size=64k,mode=700 none rec").ok("mount");
-    let mut terminal = terminal(&scene, "echo begun; while :; do echo more and more and more; done");
+    let Some(setup) = setup("a_full_disk_ends_the_terminal") else { return };
+    fs::create_dir(setup.lab.path("rec")).unwrap();
+    setup.lab.sh("mount -t tmpfs -o size=64k,mode=700 none rec").ok("mount");
+    let mut terminal = terminal(&setup, "echo begun; while :; do echo more and more and more; done");
     terminal.expect("begun");
     let status = terminal.wait();
-    let recorded = scene.lab.sh("cat rec/*.cast").text();
-    scene.lab.sh("umount -l rec").ok("umount");
+    let recorded = setup.lab.sh("cat rec/*.cast").text();
+    setup.lab.sh("umount -l rec").ok("umount");
     assert_ne!(status, 0);
     assert!(recorded.contains("begun"));
-    scene.logged("its recording cannot be written: No space left on device");
+    setup.logged("its recording cannot be written: No space left on device");
     // The shell has been hung up.
-    scene.logged("Close session");
+    setup.logged("Close session");
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
 use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our};
 use lh_testkit::leftovers;
@@ -132,7 +131,6 @@ fn what_waiting_does_not_mend_ends_a_copy_at_once() {
     let bare = Lhsshd::start(&lab, "Subsystem sftp /bin/false\nLonghaulSftp external\n");
     make_blob(&lab.path("blob"), 10);
     let target = remote(&lab, "copy");
-    let begun = Instant::now();
     for (port, flags, said) in [
         (server.port, &["-o", "PreferredAuthentications=none"][..], "Permission denied"),
         (server.port, &["-o", "HostKeyAlias=unknown"], "Host key verification failed"),
@@ -141,9 +139,9 @@ fn what_waiting_does_not_mend_ends_a_copy_at_once() {
     ] {
         let ran = run(&lab, port, &[flags, &["blob", &target]].concat());
         assert_eq!(ran.code, 255, "{said}: {}", ran.err);
+        // A copy that waits says so before each attempt.
         assert!(ran.err.contains(said) && !ran.err.contains("connecting again"), "{}", ran.err);
     }
-    assert!(begun.elapsed().as_secs() < 60, "none of them waited for the minute");
     assert!(!lab.path("copy").exists());
     let journals = fs::read_dir(lab.path("home/.local/state/longhaul")).into_iter().flatten().flatten();
     let left: Vec<String> = journals.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect();

@@ -3,31 +3,31 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use lh_interop::sharing::Scene;
+use lh_interop::sharing::SharingSetup;
 use lh_interop::{Agent, Lab, Lhsshd, assert_same_file, eventually, make_blob, me, our, peers, script};
 
-/// Commands of `-O` print and return the same with every combination of master and client, and without a
-/// master.
+/// Output and exit status of `-O` commands are equal for every combination of master and client, and without
+/// a master.
 ///
 /// Covers: ssh -O; ssh -S; ssh_config ControlPath
 #[test]
 fn control_commands_match_openssh_output() {
     let Some([ssh]) = peers("commands_to_a_master", ["ssh"]) else { return };
     let transcript = |master: PathBuf, client: PathBuf| {
-        let scene = Scene::new(master, client, "");
-        let socket = scene.lab.arg("ctl");
+        let setup = SharingSetup::new(master, client, "");
+        let socket = setup.lab.arg("ctl");
         let said = |given: &[&str]| {
-            let ran = scene.lab.run(&scene.client, &scene.args(given));
+            let ran = setup.lab.run(&setup.client, &setup.args(given));
             (ran.code, ran.text(), ran.err.replace(&socket, "SOCKET").replace('\r', ""))
         };
         let mut all =
             vec![said(&["-O", "check", "@"]), said(&["-O", "exit", "@"]), said(&["-O", "nothing", "@"])];
         all.push(said(&["-S", "none", "-O", "check", "@"]));
-        let master = scene.start_master(&[]);
+        let master = setup.start_master(&[]);
         let mut running = said(&["-O", "check", "@"]);
         running.2 = running.2.replace(&master.0.id().to_string(), "PID");
         all.push(running);
-        let busy = scene.server.port;
+        let busy = setup.server.port;
         for words in [
             ["-O", "forward", "-L", &format!("{}:localhost:1", lh_interop::tunnel::free_port())],
             ["-O", "forward", "-L", &format!("127.0.0.1:{busy}:localhost:1")],

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lh_interop::{
-    Agent, Lab, Lhsshd, PamService, Scene, TestUser, eventually, find, is_root, open_to_all, our, peers,
-    process, script, skip, skip_unavailable, uninterrupted,
+    Agent, Lab, Lhsshd, PamService, ServerSetup, TestUser, eventually, find, is_root, open_to_all, our,
+    peers, process, script, skip, skip_unavailable, uninterrupted,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -41,51 +41,51 @@ fn through_local_port(lab: &Lab, ssh: &Path, port: u16) -> PathBuf {
 
 /// Checks that a login with these options, which succeeds, may forward nothing and copy nothing, because of
 /// `why`.
-fn forwards_nothing(scene: &mut Scene, user: &TestUser, options: &[&str], why: &str) {
-    let ssh = scene.ssh.clone();
-    let ran = |scene: &Scene, more: &[&str], command: &[&str]| {
-        scene.ssh_typing(&user.name, &[user.password], &[options, more].concat(), command)
+fn forwards_nothing(setup: &mut ServerSetup, user: &TestUser, options: &[&str], why: &str) {
+    let ssh = setup.ssh.clone();
+    let ran = |setup: &ServerSetup, more: &[&str], command: &[&str]| {
+        setup.ssh_typing(&user.name, &[user.password], &[options, more].concat(), command)
     };
     // What would be reached says so.
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = tcp.local_addr().unwrap().to_string();
-    let path = scene.lab.path("target.sock");
+    let path = setup.lab.path("target.sock");
     let unix = UnixListener::bind(&path).unwrap();
-    open_to_all(scene.lab.dir());
+    open_to_all(setup.lab.dir());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
     std::thread::spawn(move || tcp.incoming().flatten().for_each(|mut one| drop(one.write_all(b"reached"))));
     std::thread::spawn(move || unix.incoming().flatten().for_each(|mut one| drop(one.write_all(b"reached"))));
-    let connected = ran(scene, &["-W", &target], &[]);
+    let connected = ran(setup, &["-W", &target], &[]);
     assert!(connected.err.contains("administratively prohibited"), "{}", connected.err);
     for to in [target.clone(), path.display().to_string()] {
         let port = lh_interop::tunnel::free_port();
-        scene.ssh = through_local_port(&scene.lab, &ssh, port);
-        let reached = ran(scene, &["-v", "-N", "-L", &format!("{port}:{to}")], &[]);
+        setup.ssh = through_local_port(&setup.lab, &ssh, port);
+        let reached = ran(setup, &["-v", "-N", "-L", &format!("{port}:{to}")], &[]);
         assert_eq!((reached.code, reached.text().as_str()), (0, ""), "{to}: {}", reached.err);
         assert!(reached.err.contains("administratively prohibited"), "{to}: {}", reached.err);
     }
-    scene.ssh.clone_from(&ssh);
-    let socket = scene.lab.arg("reverse.sock");
+    setup.ssh.clone_from(&ssh);
+    let socket = setup.lab.arg("reverse.sock");
     for listen in [format!("0:{target}"), format!("{socket}:{target}")] {
-        let listening = ran(scene, &["-N", "-o", "ExitOnForwardFailure=yes", "-R", &listen], &[]);
+        let listening = ran(setup, &["-N", "-o", "ExitOnForwardFailure=yes", "-R", &listen], &[]);
         assert_eq!(listening.code, 255, "{listen}: {}", listening.err);
         assert!(listening.err.contains("remote port forwarding failed"), "{listen}: {}", listening.err);
     }
-    let tunnel = ran(scene, &["-w", "any", "-o", "ExitOnForwardFailure=yes", "-N"], &[]);
+    let tunnel = ran(setup, &["-w", "any", "-o", "ExitOnForwardFailure=yes", "-N"], &[]);
     assert_eq!(tunnel.code, 255, "{}", tunnel.err);
-    let sftp = ran(scene, &["-s"], &["sftp"]);
+    let sftp = ran(setup, &["-s"], &["sftp"]);
     assert_ne!(sftp.code, 0, "{}", sftp.err);
     assert_eq!(sftp.text(), "");
     // The client asks for these where it has an agent and a display itself.
-    let agent = Agent::ours(&scene.lab, "own-agent", &[]);
-    scene.ssh = scene.lab.path("with-both");
+    let agent = Agent::ours(&setup.lab, "own-agent", &[]);
+    setup.ssh = setup.lab.path("with-both");
     let variables = format!("DISPLAY=127.0.0.1:99 SSH_AUTH_SOCK={}", agent.socket.display());
-    script(&scene.ssh, &format!("exec env {variables} {} \"$@\"", ssh.display()));
-    let asked = ran(scene, &["-A", "-Y"], &["true"]);
+    script(&setup.ssh, &format!("exec env {variables} {} \"$@\"", ssh.display()));
+    let asked = ran(setup, &["-A", "-Y"], &["true"]);
     assert!(asked.err.contains("X11 forwarding request failed"), "{}", asked.err);
-    scene.logged("agent forwarding is not allowed");
-    scene.logged(&format!("X11 forwarding is not possible{why}"));
-    scene.ssh = ssh;
+    setup.logged("agent forwarding is not allowed");
+    setup.logged(&format!("X11 forwarding is not possible{why}"));
+    setup.ssh = ssh;
 }
 
 /// Covers: expired passwords and forwards; sshd_config AllowTcpForwarding
@@ -96,12 +96,12 @@ fn an_expired_password_forwards_nothing() {
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
-    let Some(mut scene) = Scene::with_lab("expired_forwards", lab, ALL_FORWARDS) else { return };
-    scene.lab.run(Path::new("chage"), &["-d", "0", &user.name]).ok("chage");
-    let told = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["echo ran"]);
+    let Some(mut setup) = ServerSetup::with_lab("expired_forwards", lab, ALL_FORWARDS) else { return };
+    setup.lab.run(Path::new("chage"), &["-d", "0", &user.name]).ok("chage");
+    let told = setup.ssh_typing(&user.name, &[user.password], &NO_KEY, &["echo ran"]);
     assert_eq!((told.code, told.text().as_str()), (1, ""), "{}", told.err);
     assert!(told.err.contains("WARNING: Your password has expired."), "{}", told.err);
-    forwards_nothing(&mut scene, &user, &NO_KEY, " before the password is changed.");
+    forwards_nothing(&mut setup, &user, &NO_KEY, " before the password is changed.");
 }
 
 /// Covers: refused PAM sessions and forwards; sshd_config UsePAM
@@ -112,10 +112,10 @@ fn a_session_that_pam_refuses_forwards_nothing() {
     let lab = Lab::new();
     let user = TestUser::new(&lab);
     let config = format!("UsePAM yes\nPAMServiceName {}\n{ALL_FORWARDS}", service.name);
-    let Some(mut scene) = Scene::with_lab("refused_session", lab, &config) else { return };
-    let told = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["echo ran"]);
+    let Some(mut setup) = ServerSetup::with_lab("refused_session", lab, &config) else { return };
+    let told = setup.ssh_typing(&user.name, &[user.password], &NO_KEY, &["echo ran"]);
     assert_eq!((told.code, told.text().as_str()), (254, ""), "{}", told.err);
-    forwards_nothing(&mut scene, &user, &NO_KEY, ": PAM refused the session.");
+    forwards_nothing(&mut setup, &user, &NO_KEY, ": PAM refused the session.");
 }
 
 /// A PAM module that replaces the user who logs in, at the stage that its first argument names: by its second
@@ -142,14 +142,14 @@ fn a_user_that_modules_have_mapped_is_refused() {
     let module = lab.arg("mapper.so");
     lab.run(&cc, &["-shared", "-fPIC", "-o", &module, &lab.arg("mapper.c")]).ok("cc");
     let config = format!("UsePAM yes\nPAMServiceName {}", service.name);
-    let Some(scene) = Scene::with_lab("mapping", lab, &config) else { return };
+    let Some(setup) = ServerSetup::with_lab("mapping", lab, &config) else { return };
     let log_in = |method: &str, stage: &str, name: &str| {
         let rules =
             ["auth", "account", "session"].map(|kind| format!("{kind} required {module} {stage} {name}\n"));
         service.rules(&rules.concat());
         let preferred = format!("PreferredAuthentications={method}");
         let options = [&NO_KEY[..], &["-o", &preferred]].concat();
-        let ran = scene.ssh_typing(&user.name, &[user.password], &options, &["echo in"]);
+        let ran = setup.ssh_typing(&user.name, &[user.password], &options, &["echo in"]);
         assert_eq!(ran.text() == "in\n", name == user.name, "{method}, {stage} as {name}: {}", ran.err);
         ran.err
     };
@@ -157,9 +157,9 @@ fn a_user_that_modules_have_mapped_is_refused() {
         for name in ["nobody", &user.name, "=none", "=latin"] {
             log_in(method, "auth", name);
         }
-        scene.logged(&format!("modules changed the user from {} to nobody", user.name));
-        scene.logged(&format!("modules removed the user, which was {}", user.name));
-        scene.logged(&format!("modules changed the user from {} to m", user.name));
+        setup.logged(&format!("modules changed the user from {} to nobody", user.name));
+        setup.logged(&format!("modules removed the user, which was {}", user.name));
+        setup.logged(&format!("modules changed the user from {} to m", user.name));
     }
     for name in ["nobody", &user.name, "=none"] {
         log_in("password", "account", name);
@@ -266,9 +266,9 @@ fn connect_from(from: Ipv4Addr, port: u16) -> io::Result<TcpStream> {
 }
 
 /// Logs in from an address of its own; returns success and duration.
-fn log_in(scene: &Scene) -> (bool, Duration) {
+fn log_in(setup: &ServerSetup) -> (bool, Duration) {
     let began = Instant::now();
-    let ran = scene.ssh(&["-o", "BindAddress=127.0.1.1", "-o", "ConnectTimeout=20"], &["echo in"]);
+    let ran = setup.ssh(&["-o", "BindAddress=127.0.1.1", "-o", "ConnectTimeout=20"], &["echo in"]);
     (ran.text() == "in\n", began.elapsed())
 }
 
@@ -276,17 +276,17 @@ fn log_in(scene: &Scene) -> (bool, Duration) {
 #[test]
 fn honest_users_log_in_while_a_server_is_flooded() {
     // PerSourcePenalties at its default; the test library turns it off.
-    let Some(scene) = Scene::new("flooded", "PerSourcePenalties yes") else { return };
+    let Some(setup) = ServerSetup::new("flooded", "PerSourcePenalties yes") else { return };
     let median = |mut times: Vec<Duration>| {
         times.sort_unstable();
         times[times.len() / 2]
     };
-    let quiet = median((0..5).map(|_| log_in(&scene).1).collect());
+    let quiet = median((0..5).map(|_| log_in(&setup).1).collect());
     // A new server has no record of earlier logins.
-    let Some(scene) = Scene::new("flooded", "PerSourcePenalties yes") else { return };
-    let flood = Flood::new(scene.server.port);
-    scene.logged("beginning MaxStartups throttling");
-    let logins: Vec<_> = (0..25).map(|_| log_in(&scene)).collect();
+    let Some(setup) = ServerSetup::new("flooded", "PerSourcePenalties yes") else { return };
+    let flood = Flood::new(setup.server.port);
+    setup.logged("beginning MaxStartups throttling");
+    let logins: Vec<_> = (0..25).map(|_| log_in(&setup)).collect();
     let succeeded = logins.iter().filter(|(good, _)| *good).count();
     let flooded = median(logins.into_iter().map(|(_, time)| time).collect());
     let renewed = flood.renewed.load(Ordering::Relaxed);
@@ -359,8 +359,8 @@ fn one_of_many_connections_has_a_low_priority() {
     if !have_priorities() {
         return;
     }
-    let Some(scene) = Scene::new("priority", "") else { return };
-    let (server, port) = (scene.server.pid(), scene.server.port);
+    let Some(setup) = ServerSetup::new("priority", "") else { return };
+    let (server, port) = (setup.server.pid(), setup.server.port);
     let (own, _) = nice(server).expect("the server runs");
     let low = lowered(own, 10);
     if low == (own, None) {
@@ -376,7 +376,7 @@ fn one_of_many_connections_has_a_low_priority() {
     let wanted =
         format!("the second connection has a low priority, {low:?}; at first all were {:?}", values());
     eventually(&wanted, || count(low) == 3);
-    let shown = scene.ssh(
+    let shown = setup.ssh(
         &[],
         &["for pid in $$ $PPID $(ps -o ppid= -p $PPID); do ps -o ni= -p $pid; \
            sed 's/.* //' /proc/$pid/autogroup 2>/dev/null; done"],
@@ -395,8 +395,8 @@ fn each_further_connection_has_a_lower_priority() {
         return;
     }
     // A high limit is no reason to let many connections take the time of logins.
-    let Some(scene) = Scene::new("priority", "MaxStartups 1000") else { return };
-    let (server, port) = (scene.server.pid(), scene.server.port);
+    let Some(setup) = ServerSetup::new("priority", "MaxStartups 1000") else { return };
+    let (server, port) = (setup.server.pid(), setup.server.port);
     let (own, _) = nice(server).expect("the server runs");
     if lowered(own, 10).1.is_none() && own > 0 {
         return skip(

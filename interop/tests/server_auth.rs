@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lh_interop::{
-    Lab, PamService as Service, Scene, TestUser, eventually, is_root, me, safe_directory, script, skip,
+    Lab, PamService as Service, ServerSetup, TestUser, eventually, is_root, me, safe_directory, script, skip,
     uninterrupted,
 };
 
@@ -35,12 +35,12 @@ fn keys_from_a_command() {
         "AuthorizedKeysCommand {} %u %U %t %k %f \"%C\" %% \"%D\"\nAuthorizedKeysCommandUser nobody",
         program.display()
     );
-    let Some(scene) = Scene::with_lab("keys_command", lab, &config) else { return };
-    scene.refused("Failed publickey");
+    let Some(setup) = ServerSetup::with_lab("keys_command", lab, &config) else { return };
+    setup.refused("Failed publickey");
     let [kind, blob] = [0, 1].map(|at| key.split_whitespace().nth(at).unwrap());
-    let fingerprint = scene.lab.run(&scene.keygen, &["-l", "-f", "user_ed25519.pub"]).ok("ssh-keygen").text();
+    let fingerprint = setup.lab.run(&setup.keygen, &["-l", "-f", "user_ed25519.pub"]).ok("ssh-keygen").text();
     let fingerprint = fingerprint.split_whitespace().nth(1).unwrap();
-    let port = scene.server.port;
+    let port = setup.server.port;
     script(
         &program,
         &format!(
@@ -51,18 +51,18 @@ fn keys_from_a_command() {
             me()
         ),
     );
-    assert_eq!(scene.ssh(&[], &["id"]).ok("command").text(), "by command\n");
-    scene.logged(&format!("found at {}:2", program.display()));
+    assert_eq!(setup.ssh(&[], &["id"]).ok("command").text(), "by command\n");
+    setup.logged(&format!("found at {}:2", program.display()));
     script(&program, &format!("echo '{key}'; exit 9"));
-    scene.refused("failed, status 9");
+    setup.refused("failed, status 9");
     // A program that other users may write is not run.
     script(&program, &format!("touch {}/ran; echo '{key}'", directory.path().display()));
     fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o775)).unwrap();
-    scene.refused("Unsafe AuthorizedKeysCommand");
+    setup.refused("Unsafe AuthorizedKeysCommand");
     assert!(!directory.path().join("ran").exists());
-    let text = scene.lab.run(
+    let text = setup.lab.run(
         &lh_interop::our("lhsshd"),
-        &["-t", "-f", "none", "-h", &scene.lab.arg("host_rsa"), "-o", "AuthorizedKeysCommand /bin/true"],
+        &["-t", "-f", "none", "-h", &setup.lab.arg("host_rsa"), "-o", "AuthorizedKeysCommand /bin/true"],
     );
     assert_eq!(
         (text.code, text.err.trim()),
@@ -85,9 +85,9 @@ fn a_command_that_hangs_ends_with_the_time_to_log_in() {
         "LoginGraceTime 2\nAuthorizedKeysCommand {}\nAuthorizedKeysCommandUser root",
         program.display()
     );
-    let Some(scene) = Scene::with_lab("hanging_command", lab, &config) else { return };
-    assert_eq!(scene.ssh(&[], &["true"]).code, 255);
-    scene.logged("timed out");
+    let Some(setup) = ServerSetup::with_lab("hanging_command", lab, &config) else { return };
+    assert_eq!(setup.ssh(&[], &["true"]).code, 255);
+    setup.logged("timed out");
 }
 
 /// Covers: sshd_config AuthenticationMethods; sshd_config ExposeAuthInfo
@@ -102,15 +102,15 @@ fn authentication_methods_can_be_required_in_a_row() {
     let methods =
         |lab: &Lab, line: &str| lab.write("methods.conf", &format!("AuthenticationMethods {line}\n"));
     methods(&lab, "publickey,password keyboard-interactive");
-    let Some(scene) = Scene::with_lab("several_methods", lab, config) else { return };
+    let Some(setup) = ServerSetup::with_lab("several_methods", lab, config) else { return };
     let (name, password) = (&user.name, user.password);
-    let ran = scene.ssh_as(name, &["-o", "PreferredAuthentications=publickey"], &["true"]);
+    let ran = setup.ssh_as(name, &["-o", "PreferredAuthentications=publickey"], &["true"]);
     assert!(ran.err.contains("Permission denied (password,keyboard-interactive)"), "{}", ran.err);
-    scene.logged(&format!("Partial publickey for {name} from 127.0.0.1 port "));
+    setup.logged(&format!("Partial publickey for {name} from 127.0.0.1 port "));
     let show = "cat $SSH_USER_AUTH; stat -c %a $SSH_USER_AUTH; echo $SSH_USER_AUTH";
     let order = ["-o", "PreferredAuthentications=publickey,password"];
-    let ran = scene.ssh_typing(name, &[password], &order, &[show]).ok("key and password");
-    let key = scene.lab.read("user_ed25519.pub");
+    let ran = setup.ssh_typing(name, &[password], &order, &[show]).ok("key and password");
+    let key = setup.lab.read("user_ed25519.pub");
     let key: Vec<&str> = key.split_whitespace().take(2).collect();
     let shown = ran.text();
     let expected = format!("publickey {}\npassword\n600\n/tmp/sshauth.", key.join(" "));
@@ -118,21 +118,21 @@ fn authentication_methods_can_be_required_in_a_row() {
     let file = shown.lines().last().unwrap().to_owned();
     eventually("the file goes with the session", || !Path::new(&file).exists());
     let options = [&NO_KEY[..], &["-o", "PreferredAuthentications=keyboard-interactive"]].concat();
-    let ran = scene.ssh_typing(name, &[password], &options, &["cat $SSH_USER_AUTH"]).ok("the other way");
+    let ran = setup.ssh_typing(name, &[password], &options, &["cat $SSH_USER_AUTH"]).ok("the other way");
     assert_eq!(ran.text(), "keyboard-interactive/pam\n");
-    let ran = scene.ssh_typing(name, &[password], &NO_KEY, &["true"]);
+    let ran = setup.ssh_typing(name, &[password], &NO_KEY, &["true"]);
     assert_eq!(ran.code, 0, "keyboard-interactive alone: {}", ran.err);
-    drop(scene);
+    drop(setup);
 
     // Two keys, which must differ.
     let lab = Lab::new();
     let user = TestUser::new(&lab);
     methods(&lab, "publickey,publickey");
-    let Some(scene) = Scene::with_lab("several_methods", lab, config) else { return };
-    let [ed25519, rsa] = ["user_ed25519", "user_rsa"].map(|key| scene.lab.arg(key));
-    assert_eq!(scene.ssh_as(&user.name, &[], &["true"]).code, 255);
-    scene.logged("Refusing key, already used");
-    let ran = scene.ssh_as(&user.name, &["-i", &ed25519, "-i", &rsa], &["cat $SSH_USER_AUTH"]).ok("two keys");
+    let Some(setup) = ServerSetup::with_lab("several_methods", lab, config) else { return };
+    let [ed25519, rsa] = ["user_ed25519", "user_rsa"].map(|key| setup.lab.arg(key));
+    assert_eq!(setup.ssh_as(&user.name, &[], &["true"]).code, 255);
+    setup.logged("Refusing key, already used");
+    let ran = setup.ssh_as(&user.name, &["-i", &ed25519, "-i", &rsa], &["cat $SSH_USER_AUTH"]).ok("two keys");
     assert_eq!(
         ran.text().lines().map(|line| line.split(' ').nth(1).unwrap()).collect::<Vec<_>>(),
         ["ssh-ed25519", "ssh-rsa"]
@@ -176,37 +176,37 @@ fn pam_checks_passwords_and_asks_questions() {
     let user = TestUser::new(&lab);
     let config =
         format!("UsePAM yes\nPAMServiceName {}\nAuthorizedKeysFile .ssh/authorized_keys", service.name);
-    let Some(scene) = Scene::with_lab("passwords", lab, &config) else { return };
+    let Some(setup) = ServerSetup::with_lab("passwords", lab, &config) else { return };
     let (name, password) = (&user.name, user.password);
     for method in ["password", "keyboard-interactive"] {
         let options = [&NO_KEY[..], &["-o"]].concat();
         let preferred = format!("PreferredAuthentications={method}");
         let options = [&options[..], &[preferred.as_str()]].concat();
-        assert_eq!(scene.ssh_typing(name, &[password], &options, &["echo in"]).ok(method).text(), "in\n");
-        let ran = scene.ssh_typing(name, &["wrong"], &options, &["echo in"]);
+        assert_eq!(setup.ssh_typing(name, &[password], &options, &["echo in"]).ok(method).text(), "in\n");
+        let ran = setup.ssh_typing(name, &["wrong"], &options, &["echo in"]);
         assert_eq!(ran.code, 255, "{method}: {}", ran.err);
-        let ran = scene.ssh_typing("nobody-of-that-name", &[password], &options, &["echo in"]);
+        let ran = setup.ssh_typing("nobody-of-that-name", &[password], &options, &["echo in"]);
         assert_eq!(ran.code, 255, "{method}: {}", ran.err);
     }
-    assert!(scene.asked().contains("Password: "), "{}", scene.asked());
-    scene.logged(&format!("Accepted password for {name} from"));
-    scene.logged(&format!("Accepted keyboard-interactive/pam for {name} from"));
-    scene.logged(&format!("Failed password for {name} from"));
-    scene.logged("Failed password for invalid user nobody-of-that-name from");
+    assert!(setup.asked().contains("Password: "), "{}", setup.asked());
+    setup.logged(&format!("Accepted password for {name} from"));
+    setup.logged(&format!("Accepted keyboard-interactive/pam for {name} from"));
+    setup.logged(&format!("Failed password for {name} from"));
+    setup.logged("Failed password for invalid user nobody-of-that-name from");
     // Root's password is not even checked where root may not log in by password.
-    drop(scene);
+    drop(setup);
     service.rules(
         "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n",
     );
     let lab = Lab::new();
     let config = format!("UsePAM yes\nPAMServiceName {}\nPermitRootLogin prohibit-password", service.name);
-    let Some(scene) = Scene::with_lab("passwords", lab, &config) else { return };
-    let ran = scene.ssh_typing("root", &["anything"], &NO_KEY, &["id"]);
+    let Some(setup) = ServerSetup::with_lab("passwords", lab, &config) else { return };
+    let ran = setup.ssh_typing("root", &["anything"], &NO_KEY, &["id"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
     // A user who does not exist gets no session, whatever the modules answer.
-    let ran = scene.ssh_typing("nobody-of-that-name", &["anything"], &NO_KEY, &["id"]);
+    let ran = setup.ssh_typing("nobody-of-that-name", &["anything"], &NO_KEY, &["id"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("root by key").text(), "in\n");
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("root by key").text(), "in\n");
 }
 
 /// Covers: sshd_config UsePAM (account, session, credentials, environment, limits)
@@ -239,10 +239,10 @@ fn pam_opens_and_closes_sessions() {
         "UsePAM yes\nPAMServiceName {}\nAuthorizedKeysFile .ssh/authorized_keys\nSetEnv OVERRIDDEN=server",
         service.name
     );
-    let Some(scene) = Scene::with_lab("sessions", lab, &config) else { return };
+    let Some(setup) = ServerSetup::with_lab("sessions", lab, &config) else { return };
     let name = &user.name;
     let show = "echo $FROM_PAM $OVERRIDDEN; ulimit -n; id -un; env | grep -c SSH_AUTH_INFO";
-    let ran = scene.ssh_as(name, &[], &[show]);
+    let ran = setup.ssh_as(name, &[], &[show]);
     assert_eq!(ran.text(), format!("yes server\n321\n{name}\n0\n"), "{}", ran.err);
     eventually("the session is closed", || {
         fs::read_to_string(&journal).is_ok_and(|text| text.contains("close_session"))
@@ -253,8 +253,8 @@ fn pam_opens_and_closes_sessions() {
     let expected = format!("account {name} 127.0.0.1 ssh {} publickey ssh-ed25519 ", service.name);
     assert!(text.starts_with(&expected), "{text}");
     // PAM closes a session whose client is killed, too.
-    let mut client = std::process::Command::new(&scene.ssh)
-        .args(scene.args(&[], name, &["echo started; sleep 1000"]))
+    let mut client = std::process::Command::new(&setup.ssh)
+        .args(setup.args(&[], name, &["echo started; sleep 1000"]))
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -269,13 +269,13 @@ fn pam_opens_and_closes_sessions() {
     // If a module refuses the session, nothing is run.
     service
         .rules("auth required pam_deny.so\naccount required pam_permit.so\nsession required pam_deny.so\n");
-    let ran = scene.ssh_as(name, &[], &["echo ran"]);
+    let ran = setup.ssh_as(name, &[], &["echo ran"]);
     assert_eq!((ran.code, ran.text().as_str()), (254, ""), "{}", ran.err);
-    scene.logged("PAM: pam_open_session(): ");
+    setup.logged("PAM: pam_open_session(): ");
     // Nothing is forwarded either.
     let target = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = target.local_addr().unwrap().to_string();
-    let ran = scene.ssh_as(name, &["-W", &target], &[]);
+    let ran = setup.ssh_as(name, &["-W", &target], &[]);
     assert!(ran.err.contains("administratively prohibited"), "{}", ran.err);
 }
 
@@ -290,18 +290,18 @@ fn pam_closes_accounts() {
     let user = TestUser::new(&lab);
     let config =
         format!("UsePAM yes\nPAMServiceName {}\nAuthorizedKeysFile .ssh/authorized_keys", service.name);
-    let Some(scene) = Scene::with_lab("accounts", lab, &config) else { return };
+    let Some(setup) = ServerSetup::with_lab("accounts", lab, &config) else { return };
     let name = &user.name;
-    scene.lab.run(Path::new("chage"), &["-E", "1", name]).ok("chage");
-    let ran = scene.ssh_as(name, &[], &["true"]);
+    setup.lab.run(Path::new("chage"), &["-E", "1", name]).ok("chage");
+    let ran = setup.ssh_as(name, &[], &["true"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
     assert!(ran.err.contains("account has expired"), "{}", ran.err);
-    scene.logged(&format!("fatal: Access denied for user {name} by PAM account configuration [preauth]"));
-    scene.lab.run(Path::new("chage"), &["-E", "-1", name]).ok("chage");
-    scene.ssh_as(name, &[], &["true"]).ok("open again");
+    setup.logged(&format!("fatal: Access denied for user {name} by PAM account configuration [preauth]"));
+    setup.lab.run(Path::new("chage"), &["-E", "-1", name]).ok("chage");
+    setup.ssh_as(name, &[], &["true"]).ok("open again");
     // An expired password must be changed: by prompts where there are some, else before anything is run.
-    scene.lab.run(Path::new("chage"), &["-d", "0", name]).ok("chage");
-    let ran = scene.ssh_as(name, &[], &["echo ran"]);
+    setup.lab.run(Path::new("chage"), &["-d", "0", name]).ok("chage");
+    let ran = setup.ssh_as(name, &[], &["echo ran"]);
     // Only the reason of the account modules, as sshd shows it, and no output of the command.
     assert!(ran.code == 1 && !ran.text().contains("ran\n"), "{} {}", ran.text(), ran.err);
     assert!(ran.text().lines().count() <= 1, "{}", ran.text());
@@ -309,9 +309,9 @@ fn pam_closes_accounts() {
     assert!(ran.err.contains("Password change required but no TTY available."), "{}", ran.err);
     let new = "a much longer horse 42";
     let options = [&NO_KEY[..], &["-o", "PreferredAuthentications=keyboard-interactive"]].concat();
-    let ran = scene.ssh_typing(name, &[user.password, user.password, new, new], &options, &["echo in"]);
-    assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{}\n{}", ran.err, scene.asked());
-    let ran = scene.ssh_typing(name, &[new], &options, &["echo in"]);
+    let ran = setup.ssh_typing(name, &[user.password, user.password, new, new], &options, &["echo in"]);
+    assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{}\n{}", ran.err, setup.asked());
+    let ran = setup.ssh_typing(name, &[new], &options, &["echo in"]);
     assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{}", ran.err);
     // nologin refuses logins with its text.
     let file = directory.path().join("nologin");
@@ -320,7 +320,7 @@ fn pam_closes_accounts() {
         "account required pam_nologin.so file={}\nsession required pam_permit.so\n",
         file.display()
     ));
-    let ran = scene.ssh_as(name, &[], &["true"]);
+    let ran = setup.ssh_as(name, &[], &["true"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
     assert!(ran.err.contains("Down for repairs."), "{}", ran.err);
 }
@@ -335,13 +335,13 @@ fn a_hanging_pam_module_blocks_no_other_login() {
     let user = TestUser::new(&lab);
     // Enough for a busy machine to begin to ask the module.
     let config = format!("LoginGraceTime 8\nUsePAM yes\nPAMServiceName {}", service.name);
-    let Some(scene) = Scene::with_lab("hanging", lab, &config) else { return };
-    let ran = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["true"]);
+    let Some(setup) = ServerSetup::with_lab("hanging", lab, &config) else { return };
+    let ran = setup.ssh_typing(&user.name, &[user.password], &NO_KEY, &["true"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
-    scene.logged("PAM: timed out");
+    setup.logged("PAM: timed out");
     // Other users can log in meanwhile, and no process of the session is left.
     eventually("no process is left", || {
-        let listed = scene.lab.sh(&format!("pgrep -P {} | wc -l", scene.server.pid())).text();
+        let listed = setup.lab.sh(&format!("pgrep -P {} | wc -l", setup.server.pid())).text();
         listed.trim() == "0"
     });
 }
@@ -370,20 +370,20 @@ fn failed_logins_are_penalized_by_source() {
             "PerSourcePenalties authfail:40 min:60 max:100\nPerSourcePenaltyExemptList {exempt}\nPasswordAuthentication no\n\
              KbdInteractiveAuthentication no\nPerSourceNetBlockSize 8:64"
         );
-        let Some(scene) = Scene::new("penalties", &config) else { return };
-        scene.ssh(&[], &["true"]).ok("the right key");
-        scene.lab.write("authorized_keys", "");
+        let Some(setup) = ServerSetup::new("penalties", &config) else { return };
+        setup.ssh(&[], &["true"]).ok("the right key");
+        setup.lab.write("authorized_keys", "");
         for _ in 0..2 {
-            assert_eq!(scene.ssh(&[], &["true"]).code, 255);
+            assert_eq!(setup.ssh(&[], &["true"]).code, 255);
         }
         if refused {
-            scene.logged("127.0.0.1: activating penalty of ");
-            scene.logged(" seconds for penalty: failed authentication");
-            assert_eq!(greeting(scene.server.port), "Not allowed at this time\r\n");
-            assert_eq!(scene.ssh(&[], &["true"]).code, 255);
-            scene.logged("drop connection #0 from [127.0.0.1]:");
+            setup.logged("127.0.0.1: activating penalty of ");
+            setup.logged(" seconds for penalty: failed authentication");
+            assert_eq!(greeting(setup.server.port), "Not allowed at this time\r\n");
+            assert_eq!(setup.ssh(&[], &["true"]).code, 255);
+            setup.logged("drop connection #0 from [127.0.0.1]:");
         } else {
-            assert!(greeting(scene.server.port).starts_with("SSH-2.0-"));
+            assert!(greeting(setup.server.port).starts_with("SSH-2.0-"));
         }
     }
 }
@@ -405,11 +405,11 @@ fn other_offences_are_penalized_by_source() {
             "LoginGraceTime {grace}\nInclude {{lab}}/match.conf\nPerSourcePenalties crash:0 authfail:0 invaliduser:0 noauth:0 \
              refuseconnection:0 grace-exceeded:0 {rules} min:60"
         );
-        let Some(scene) = Scene::with_lab("misdeeds", lab, &config) else { return };
+        let Some(setup) = ServerSetup::with_lab("misdeeds", lab, &config) else { return };
         match provoke {
-            "" => drop(TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap()),
+            "" => drop(TcpStream::connect(("127.0.0.1", setup.server.port)).unwrap()),
             "wait" => {
-                let mut socket = TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap();
+                let mut socket = TcpStream::connect(("127.0.0.1", setup.server.port)).unwrap();
                 socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
                 let end = Instant::now() + Duration::from_secs(60);
                 while Instant::now() < end
@@ -417,12 +417,12 @@ fn other_offences_are_penalized_by_source() {
                 {
                 }
             }
-            name => assert_eq!(scene.ssh_as(name, &[], &["true"]).code, 255),
+            name => assert_eq!(setup.ssh_as(name, &[], &["true"]).code, 255),
         }
-        scene.logged(&format!("seconds for penalty: {reason}"));
-        assert_eq!(greeting(scene.server.port), "Not allowed at this time\r\n", "{rules}");
+        setup.logged(&format!("seconds for penalty: {reason}"));
+        assert_eq!(greeting(setup.server.port), "Not allowed at this time\r\n", "{rules}");
         if provoke == "refused" {
-            scene.logged(
+            setup.logged(
                 "administratively prohibited connection for invalid user refused from 127.0.0.1 port ",
             );
         }
@@ -450,13 +450,13 @@ fn allow_and_deny_lists_limit_logins() {
         ("PubkeyAuthentication no".to_owned(), false, "Connection closed by authenticating user"),
     ] {
         let config = format!("AuthorizedKeysFile .ssh/authorized_keys\n{rules}");
-        let Some(scene) = Scene::with_lab("who_may", lab.take().unwrap(), &config) else { return };
-        let ran = scene.ssh_as(name, &[], &["true"]);
+        let Some(setup) = ServerSetup::with_lab("who_may", lab.take().unwrap(), &config) else { return };
+        let ran = setup.ssh_as(name, &[], &["true"]);
         assert_eq!(ran.code == 0, allowed, "{rules}: {}", ran.err);
         if !allowed {
-            scene.logged(why);
+            setup.logged(why);
         }
-        lab = Some(scene.lab);
+        lab = Some(setup.lab);
     }
 }
 
@@ -478,15 +478,16 @@ fn permit_root_login_limits_root() {
     ] {
         let used = lab.take().unwrap();
         used.write("authorized_keys", &format!("{options}{key}"));
-        let Some(scene) = Scene::with_lab("root_s_rules", used, &format!("PermitRootLogin {rule}")) else {
+        let Some(setup) = ServerSetup::with_lab("root_s_rules", used, &format!("PermitRootLogin {rule}"))
+        else {
             return;
         };
-        let ran = scene.ssh_as("root", &[], &["true"]);
+        let ran = setup.ssh_as("root", &[], &["true"]);
         assert_eq!(ran.code == 0, allowed, "{rule}: {}", ran.err);
         if !allowed {
-            scene.logged("ROOT LOGIN REFUSED FROM 127.0.0.1 port ");
+            setup.logged("ROOT LOGIN REFUSED FROM 127.0.0.1 port ");
         }
-        lab = Some(scene.lab);
+        lab = Some(setup.lab);
     }
 }
 
@@ -504,20 +505,20 @@ fn passwords_without_pam() {
     let lab = Lab::new();
     let user = TestUser::new(&lab);
     let name = &user.name;
-    let Some(scene) = Scene::with_lab("passwords_without_pam", lab, "PermitEmptyPasswords no") else {
+    let Some(setup) = ServerSetup::with_lab("passwords_without_pam", lab, "PermitEmptyPasswords no") else {
         return;
     };
-    assert_eq!(scene.ssh_typing(name, &[user.password], &NO_KEY, &["echo in"]).ok("password").text(), "in\n");
-    assert_eq!(scene.ssh_typing(name, &["wrong"], &NO_KEY, &["true"]).code, 255);
+    assert_eq!(setup.ssh_typing(name, &[user.password], &NO_KEY, &["echo in"]).ok("password").text(), "in\n");
+    assert_eq!(setup.ssh_typing(name, &["wrong"], &NO_KEY, &["true"]).code, 255);
     let failed =
         || fs::read(btmp).unwrap().windows(name.len()).filter(|part| *part == name.as_bytes()).count();
     eventually("the failure is recorded", || failed() > 0);
-    scene.lab.run(Path::new("passwd"), &["-d", name]).ok("passwd -d");
-    assert_eq!(scene.ssh_typing(name, &[""], &NO_KEY, &["true"]).code, 255);
-    let lab = scene.lab;
-    drop(scene.server);
-    let Some(scene) = Scene::with_lab("passwords_without_pam", lab, "PermitEmptyPasswords yes") else {
+    setup.lab.run(Path::new("passwd"), &["-d", name]).ok("passwd -d");
+    assert_eq!(setup.ssh_typing(name, &[""], &NO_KEY, &["true"]).code, 255);
+    let lab = setup.lab;
+    drop(setup.server);
+    let Some(setup) = ServerSetup::with_lab("passwords_without_pam", lab, "PermitEmptyPasswords yes") else {
         return;
     };
-    assert_eq!(scene.ssh_as(name, &NO_KEY, &["echo in"]).ok("no password").text(), "in\n");
+    assert_eq!(setup.ssh_as(name, &NO_KEY, &["echo in"]).ok("no password").text(), "in\n");
 }

@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lh_interop::{Lab, Lhsshd, Ran, is_root, me, peers, process, safe_directory, script};
 
 /// A server, OpenSSH's programs, and three authorities: `ca`, `ca_rsa`, `other_ca`.
-struct Scene(lh_interop::Scene);
+struct CertificateSetup(lh_interop::ServerSetup);
 
-impl Deref for Scene {
-    type Target = lh_interop::Scene;
-    fn deref(&self) -> &lh_interop::Scene {
+impl Deref for CertificateSetup {
+    type Target = lh_interop::ServerSetup;
+    fn deref(&self) -> &lh_interop::ServerSetup {
         &self.0
     }
 }
 
-impl Scene {
+impl CertificateSetup {
     fn new(test: &str, config: &str) -> Option<Self> {
         let [keygen] = peers(test, ["ssh-keygen"])?;
         let lab = Lab::new();
@@ -29,7 +29,7 @@ impl Scene {
         }
         // No plain key is accepted.
         lab.write("authorized_keys", "");
-        lh_interop::Scene::with_lab(test, lab, config).map(Self)
+        lh_interop::ServerSetup::with_lab(test, lab, config).map(Self)
     }
 
     /// Certifies `user_ed25519` with these options of ssh-keygen; the client uses the certificate from then
@@ -54,33 +54,33 @@ impl Scene {
 /// Covers: sshd_config TrustedUserCAKeys; wire *-cert-v01@openssh.com (users)
 #[test]
 fn authorities_of_the_server() {
-    let Some(scene) = Scene::new("authorities", "TrustedUserCAKeys {lab}/cas") else { return };
-    scene.lab.write("cas", &format!("# ours\n{}{}", scene.lab.read("ca.pub"), scene.lab.read("ca_rsa.pub")));
+    let Some(setup) = CertificateSetup::new("authorities", "TrustedUserCAKeys {lab}/cas") else { return };
+    setup.lab.write("cas", &format!("# ours\n{}{}", setup.lab.read("ca.pub"), setup.lab.read("ca_rsa.pub")));
     let me = me();
-    scene.certify("ca", &["-n", &format!("{me},somebody")]);
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("certificate").text(), "in\n");
-    scene.logged("Accepted certificate ID \"the key's id\" (serial 77) signed by ED25519 CA SHA256:");
-    scene.logged(&format!("Accepted publickey for {me} from 127.0.0.1 port "));
-    scene.logged(" ssh2: ED25519-CERT SHA256:");
-    scene.logged(" ID the key's id (serial 77) CA ED25519 SHA256:");
+    setup.certify("ca", &["-n", &format!("{me},somebody")]);
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("certificate").text(), "in\n");
+    setup.logged("Accepted certificate ID \"the key's id\" (serial 77) signed by ED25519 CA SHA256:");
+    setup.logged(&format!("Accepted publickey for {me} from 127.0.0.1 port "));
+    setup.logged(" ssh2: ED25519-CERT SHA256:");
+    setup.logged(" ID the key's id (serial 77) CA ED25519 SHA256:");
     for (ca, key) in [("ca_rsa", "user_rsa"), ("ca", "user_ecdsa")] {
-        scene.certify_key(ca, &["-n", &me], key);
-        assert_eq!(scene.ssh_with(key, &["echo in"]).ok(key).text(), "in\n");
+        setup.certify_key(ca, &["-n", &me], key);
+        assert_eq!(setup.ssh_with(key, &["echo in"]).ok(key).text(), "in\n");
     }
-    scene.certify("other_ca", &["-n", &me]);
-    scene.refused("is not listed in");
-    scene.certify("ca", &["-n", "somebody"]);
-    scene.refused("Certificate invalid: name is not a listed principal");
-    scene.certify("ca", &[]);
-    scene.refused("Certificate lacks principal list");
-    scene.certify("ca", &["-n", &me, "-V", "20200101:20200102"]);
-    scene.refused("Certificate invalid: expired");
-    scene.certify("ca", &["-n", &me, "-V", "20900101:20900102"]);
-    scene.refused("Certificate invalid: not yet valid");
-    scene.certify("ca", &["-n", &me, "-O", "critical:frobnicate@example.com"]);
-    scene.refused("Certificate critical option \"frobnicate@example.com\" is not supported");
-    scene.certify("ca", &["-n", &me, "-O", "extension:frobnicate@example.com"]);
-    scene.ssh(&[], &["true"]).ok("an unknown extension");
+    setup.certify("other_ca", &["-n", &me]);
+    setup.refused("is not listed in");
+    setup.certify("ca", &["-n", "somebody"]);
+    setup.refused("Certificate invalid: name is not a listed principal");
+    setup.certify("ca", &[]);
+    setup.refused("Certificate lacks principal list");
+    setup.certify("ca", &["-n", &me, "-V", "20200101:20200102"]);
+    setup.refused("Certificate invalid: expired");
+    setup.certify("ca", &["-n", &me, "-V", "20900101:20900102"]);
+    setup.refused("Certificate invalid: not yet valid");
+    setup.certify("ca", &["-n", &me, "-O", "critical:frobnicate@example.com"]);
+    setup.refused("Certificate critical option \"frobnicate@example.com\" is not supported");
+    setup.certify("ca", &["-n", &me, "-O", "extension:frobnicate@example.com"]);
+    setup.ssh(&[], &["true"]).ok("an unknown extension");
 }
 
 /// Comments of any encoding, and options, which have no meaning in this file: as in sshd, the authority of a
@@ -89,127 +89,131 @@ fn authorities_of_the_server() {
 /// Covers: sshd_config TrustedUserCAKeys (options)
 #[test]
 fn options_before_an_authority_do_not_vanish() {
-    let Some(scene) = Scene::new("authority_options", "TrustedUserCAKeys {lab}/cas") else { return };
-    scene.certify("ca", &["-n", &me()]);
-    let ca = scene.lab.read("ca.pub");
+    let Some(setup) = CertificateSetup::new("authority_options", "TrustedUserCAKeys {lab}/cas") else {
+        return;
+    };
+    setup.certify("ca", &["-n", &me()]);
+    let ca = setup.lab.read("ca.pub");
     for options in ["from=\"192.0.2.0/24\"", "cert-authority", "restrict,command=\"false\""] {
-        scene.lab.write("cas", &format!("{}{options} {ca}", scene.lab.read("other_ca.pub")));
-        scene.refused("cas:2: a line with options does not count in TrustedUserCAKeys");
-        scene.refused("is not listed in");
+        setup.lab.write("cas", &format!("{}{options} {ca}", setup.lab.read("other_ca.pub")));
+        setup.refused("cas:2: a line with options does not count in TrustedUserCAKeys");
+        setup.refused("is not listed in");
     }
     // A line that is no key ends the search: the authority above it is trusted, and one below it is not.
-    let other = scene.lab.read("other_ca.pub");
-    scene.lab.write("cas", &format!("{other}no key\n{ca}"));
-    scene.refused("cas:2: a line that is no public key does not count in TrustedUserCAKeys");
-    scene.lab.write("cas", &format!("{ca}no key\n{other}"));
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("above").text(), "in\n");
+    let other = setup.lab.read("other_ca.pub");
+    setup.lab.write("cas", &format!("{other}no key\n{ca}"));
+    setup.refused("cas:2: a line that is no public key does not count in TrustedUserCAKeys");
+    setup.lab.write("cas", &format!("{ca}no key\n{other}"));
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("above").text(), "in\n");
     let mut cas = b"# Zertifizierungsstelle f\xfcr alle\n".to_vec();
     cas.extend(ca.as_bytes());
-    std::fs::write(scene.lab.path("cas"), cas).unwrap();
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("certificate").text(), "in\n");
+    std::fs::write(setup.lab.path("cas"), cas).unwrap();
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("certificate").text(), "in\n");
 }
 
 /// Covers: sshd_config PermitTTY; wire certificate options force-command, source-address, permit-*
 #[test]
 fn certificate_options_limit_sessions() {
-    let Some(scene) = Scene::new("certificate_options", "TrustedUserCAKeys {lab}/ca.pub") else { return };
+    let Some(setup) = CertificateSetup::new("certificate_options", "TrustedUserCAKeys {lab}/ca.pub") else {
+        return;
+    };
     let me = me();
-    scene.certify("ca", &["-n", &me, "-O", "force-command=echo forced $SSH_ORIGINAL_COMMAND"]);
-    assert_eq!(scene.ssh(&[], &["id"]).ok("forced").text(), "forced id\n");
-    scene.certify("ca", &["-n", &me, "-O", "source-address=127.0.0.0/8,::1/128"]);
-    scene.ssh(&[], &["true"]).ok("source");
-    scene.certify("ca", &["-n", &me, "-O", "source-address=192.0.2.0/24"]);
-    scene.refused("Refused by certificate options");
-    scene.logged("with valid certificate but not from a permitted source address (127.0.0.1).");
-    scene.certify("ca", &["-n", &me]);
-    assert!(scene.ssh(&["-tt"], &["tty"]).ok("pty").text().contains("/dev/pts/"));
-    scene.certify("ca", &["-n", &me, "-O", "clear"]);
-    let ran = scene.ssh(&["-tt"], &["tty"]);
+    setup.certify("ca", &["-n", &me, "-O", "force-command=echo forced $SSH_ORIGINAL_COMMAND"]);
+    assert_eq!(setup.ssh(&[], &["id"]).ok("forced").text(), "forced id\n");
+    setup.certify("ca", &["-n", &me, "-O", "source-address=127.0.0.0/8,::1/128"]);
+    setup.ssh(&[], &["true"]).ok("source");
+    setup.certify("ca", &["-n", &me, "-O", "source-address=192.0.2.0/24"]);
+    setup.refused("Refused by certificate options");
+    setup.logged("with valid certificate but not from a permitted source address (127.0.0.1).");
+    setup.certify("ca", &["-n", &me]);
+    assert!(setup.ssh(&["-tt"], &["tty"]).ok("pty").text().contains("/dev/pts/"));
+    setup.certify("ca", &["-n", &me, "-O", "clear"]);
+    let ran = setup.ssh(&["-tt"], &["tty"]);
     assert!(ran.err.contains("PTY allocation request failed"), "{}", ran.err);
-    let port = scene.server.port_arg();
-    let ran = scene.ssh(&["-W", &format!("127.0.0.1:{port}")], &[]);
+    let port = setup.server.port_arg();
+    let ran = setup.ssh(&["-W", &format!("127.0.0.1:{port}")], &[]);
     assert!(ran.err.contains("administratively prohibited"), "{}", ran.err);
 }
 
 /// Covers: sshd_config AuthorizedKeysFile; authorized_keys cert-authority; authorized_keys principals; authorized_keys expiry-time
 #[test]
 fn authorities_of_the_user() {
-    let Some(scene) = Scene::new("user_authorities", "") else { return };
-    let (me, ca) = (me(), scene.lab.read("ca.pub"));
-    let line = |options: &str| scene.lab.write("authorized_keys", &format!("{options} {ca}"));
+    let Some(setup) = CertificateSetup::new("user_authorities", "") else { return };
+    let (me, ca) = (me(), setup.lab.read("ca.pub"));
+    let line = |options: &str| setup.lab.write("authorized_keys", &format!("{options} {ca}"));
     line("cert-authority");
-    scene.certify("ca", &["-n", &me]);
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("cert-authority").text(), "in\n");
-    scene.logged("Accepted certificate ID \"the key's id\" (serial 77) signed by CA ED25519 SHA256:");
-    scene.logged("/authorized_keys:1");
+    setup.certify("ca", &["-n", &me]);
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("cert-authority").text(), "in\n");
+    setup.logged("Accepted certificate ID \"the key's id\" (serial 77) signed by CA ED25519 SHA256:");
+    setup.logged("/authorized_keys:1");
     // Without the option the line is a plain key's, and the authority's key logs no user in.
     line("no-pty");
-    scene.refused("Failed publickey");
+    setup.refused("Failed publickey");
     line(r#"cert-authority,principals="admin,operator""#);
-    scene.refused("Certificate does not contain an authorized principal");
-    scene.certify("ca", &["-n", "operator"]);
-    scene.ssh(&[], &["true"]).ok("principals=");
+    setup.refused("Certificate does not contain an authorized principal");
+    setup.certify("ca", &["-n", "operator"]);
+    setup.ssh(&[], &["true"]).ok("principals=");
     line(r#"cert-authority,principals="operator",command="echo line""#);
-    assert_eq!(scene.ssh(&[], &["id"]).ok("command=").text(), "line\n");
-    scene.certify("ca", &["-n", "operator", "-O", "force-command=echo certificate"]);
-    scene.refused("forced command options do not match");
+    assert_eq!(setup.ssh(&[], &["id"]).ok("command=").text(), "line\n");
+    setup.certify("ca", &["-n", "operator", "-O", "force-command=echo certificate"]);
+    setup.refused("forced command options do not match");
     for command in ["true", "echo certificate", "echo \\\"certificate\\\""] {
         line(&format!("cert-authority,principals=\"operator\",command=\"{command}\""));
         let forced = format!("force-command={}", command.replace('\\', ""));
-        scene.certify("ca", &["-n", "operator", "-O", &forced]);
+        setup.certify("ca", &["-n", "operator", "-O", &forced]);
         let expected = if command == "true" { "" } else { "certificate\n" };
-        assert_eq!(scene.ssh(&[], &["id"]).ok("the same command").text(), expected);
+        assert_eq!(setup.ssh(&[], &["id"]).ok("the same command").text(), expected);
     }
     line(r#"cert-authority,principals="operator",expiry-time="20200101""#);
-    scene.refused("entry expired at 2020-01-01T00:00:00");
+    setup.refused("entry expired at 2020-01-01T00:00:00");
     line(r#"cert-authority,principals="operator",from="10.9.8.7""#);
-    scene.refused("correct key but not from a permitted host");
+    setup.refused("correct key but not from a permitted host");
 }
 
 /// Covers: sshd_config AuthorizedPrincipalsFile; token sshd %u; token sshd %h
 #[test]
 fn principals_in_a_file() {
     let config = "TrustedUserCAKeys {lab}/ca.pub\nAuthorizedPrincipalsFile {lab}/principals.%u";
-    let Some(scene) = Scene::new("principals_file", config) else { return };
+    let Some(setup) = CertificateSetup::new("principals_file", config) else { return };
     let me = me();
     let file = format!("principals.{me}");
-    scene.certify("ca", &["-n", &me]);
-    scene.refused("Certificate does not contain an authorized principal");
-    scene.lab.write(&file, "# who may\n\noperator\nno-pty,command=\"echo by file\" admin # with less\n");
-    scene.refused("Certificate does not contain an authorized principal");
-    scene.certify("ca", &["-n", "operator"]);
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("principal").text(), "in\n");
-    scene.certify("ca", &["-n", "admin"]);
-    assert_eq!(scene.ssh(&[], &["id"]).ok("options").text(), "by file\n");
-    let ran = scene.ssh(&["-tt"], &["id"]);
+    setup.certify("ca", &["-n", &me]);
+    setup.refused("Certificate does not contain an authorized principal");
+    setup.lab.write(&file, "# who may\n\noperator\nno-pty,command=\"echo by file\" admin # with less\n");
+    setup.refused("Certificate does not contain an authorized principal");
+    setup.certify("ca", &["-n", "operator"]);
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("principal").text(), "in\n");
+    setup.certify("ca", &["-n", "admin"]);
+    assert_eq!(setup.ssh(&[], &["id"]).ok("options").text(), "by file\n");
+    let ran = setup.ssh(&["-tt"], &["id"]);
     assert!(ran.err.contains("PTY allocation request failed"), "{}", ran.err);
-    scene.lab.write(&file, "cert-authority operator\n");
-    scene.certify("ca", &["-n", "operator"]);
-    scene.refused("cert-authority flag invalid here");
+    setup.lab.write(&file, "cert-authority operator\n");
+    setup.certify("ca", &["-n", "operator"]);
+    setup.refused("cert-authority flag invalid here");
 }
 
 /// Covers: sshd_config AuthorizedPrincipalsFile; token sshd %u
 #[test]
 fn principals_in_several_files() {
     let config = "TrustedUserCAKeys {lab}/ca.pub\nAuthorizedPrincipalsFile {lab}/roles/%u/*.[lL]ist";
-    let Some(scene) = Scene::new("principals_files", config) else { return };
+    let Some(setup) = CertificateSetup::new("principals_files", config) else { return };
     let me = me();
-    std::fs::create_dir_all(scene.lab.path(&format!("roles/{me}"))).unwrap();
-    let write = |name: &str, text: &str| scene.lab.write(&format!("roles/{me}/{name}"), text);
-    scene.certify("ca", &["-n", "operator"]);
-    scene.refused("Certificate does not contain an authorized principal");
+    std::fs::create_dir_all(setup.lab.path(&format!("roles/{me}"))).unwrap();
+    let write = |name: &str, text: &str| setup.lab.write(&format!("roles/{me}/{name}"), text);
+    setup.certify("ca", &["-n", "operator"]);
+    setup.refused("Certificate does not contain an authorized principal");
     write("a.list", "admin\n");
     write("b.other", "operator\n");
     write(".hidden.list", "operator\n");
-    scene.refused("Certificate does not contain an authorized principal");
+    setup.refused("Certificate does not contain an authorized principal");
     write("z.List", "no-pty operator\n");
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("the last file").text(), "in\n");
-    scene.logged(&format!(
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("the last file").text(), "in\n");
+    setup.logged(&format!(
         "trying authorized principals file {}",
-        scene.lab.arg(&format!("roles/{me}/z.List"))
+        setup.lab.arg(&format!("roles/{me}/z.List"))
     ));
-    scene.certify("ca", &["-n", "admin"]);
-    scene.ssh(&[], &["true"]).ok("the first file");
+    setup.certify("ca", &["-n", "admin"]);
+    setup.ssh(&[], &["true"]).ok("the first file");
 }
 
 /// Covers: sshd_config AuthorizedPrincipalsCommand; sshd_config AuthorizedPrincipalsCommandUser; token sshd %i; token sshd %s; token sshd %F; token sshd %T; token sshd %K
@@ -226,12 +230,12 @@ fn principals_from_a_command() {
         program.display()
     );
     script(&program, "exit 0");
-    let Some(scene) = Scene::new("principals_command", &config) else { return };
+    let Some(setup) = CertificateSetup::new("principals_command", &config) else { return };
     let me = me();
-    scene.certify("ca", &["-n", "operator"]);
-    scene.refused("Certificate does not contain an authorized principal");
-    let ca = scene.lab.read("ca.pub").split_whitespace().nth(1).unwrap().to_owned();
-    let fingerprint = scene.lab.run(&scene.keygen, &["-l", "-f", "ca.pub"]).ok("ssh-keygen").text();
+    setup.certify("ca", &["-n", "operator"]);
+    setup.refused("Certificate does not contain an authorized principal");
+    let ca = setup.lab.read("ca.pub").split_whitespace().nth(1).unwrap().to_owned();
+    let fingerprint = setup.lab.run(&setup.keygen, &["-l", "-f", "ca.pub"]).ok("ssh-keygen").text();
     let fingerprint = fingerprint.split_whitespace().nth(1).unwrap().to_owned();
     script(
         &program,
@@ -241,9 +245,9 @@ fn principals_from_a_command() {
              test \"$(id -un)\" = nobody || exit 3\necho operator"
         ),
     );
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("command").text(), "in\n");
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("command").text(), "in\n");
     script(&program, "echo operator; exit 1");
-    scene.refused("failed, status 1");
+    setup.refused("failed, status 1");
 }
 
 /// Covers: sshd_config CASignatureAlgorithms; sshd_config PubkeyAcceptedAlgorithms
@@ -251,18 +255,18 @@ fn principals_from_a_command() {
 fn kinds_of_signatures() {
     let config = "TrustedUserCAKeys {lab}/cas\nCASignatureAlgorithms ssh-ed25519,rsa-sha2-512\n\
                   PubkeyAcceptedAlgorithms ssh-ed25519-cert-v01@openssh.com,ecdsa*";
-    let Some(scene) = Scene::new("kinds_of_signatures", config) else { return };
+    let Some(setup) = CertificateSetup::new("kinds_of_signatures", config) else { return };
     let me = me();
-    let cas = ["ca.pub", "ca_rsa.pub", "other_ca.pub"].map(|name| scene.lab.read(name)).concat();
-    scene.lab.write("cas", &cas);
-    scene.certify("ca_rsa", &["-n", &me, "-t", "rsa-sha2-512"]);
-    scene.ssh(&[], &["true"]).ok("rsa-sha2-512");
-    scene.certify("ca_rsa", &["-n", &me, "-t", "rsa-sha2-256"]);
-    scene.refused("certificate signature algorithm rsa-sha2-256");
-    scene.certify("other_ca", &["-n", &me]);
-    scene.refused("certificate signature algorithm ecdsa-sha2-nistp256");
-    scene.certify_key("ca", &["-n", &me], "user_rsa");
-    let ran = scene.ssh_with("user_rsa", &["true"]);
+    let cas = ["ca.pub", "ca_rsa.pub", "other_ca.pub"].map(|name| setup.lab.read(name)).concat();
+    setup.lab.write("cas", &cas);
+    setup.certify("ca_rsa", &["-n", &me, "-t", "rsa-sha2-512"]);
+    setup.ssh(&[], &["true"]).ok("rsa-sha2-512");
+    setup.certify("ca_rsa", &["-n", &me, "-t", "rsa-sha2-256"]);
+    setup.refused("certificate signature algorithm rsa-sha2-256");
+    setup.certify("other_ca", &["-n", &me]);
+    setup.refused("certificate signature algorithm ecdsa-sha2-nistp256");
+    setup.certify_key("ca", &["-n", &me], "user_rsa");
+    let ran = setup.ssh_with("user_rsa", &["true"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
 }
 
@@ -270,20 +274,20 @@ fn kinds_of_signatures() {
 #[test]
 fn revoked_keys_and_lists() {
     let config = "TrustedUserCAKeys {lab}/ca.pub\nRevokedKeys {lab}/revoked {lab}/more";
-    let Some(scene) = Scene::new("revoked", config) else { return };
+    let Some(setup) = CertificateSetup::new("revoked", config) else { return };
     let me = me();
-    let (lab, keygen) = (&scene.lab, &scene.keygen);
+    let (lab, keygen) = (&setup.lab, &setup.keygen);
     let nothing = || {
         lab.write("revoked", "# nobody\n");
         lab.write("more", "");
     };
     nothing();
-    scene.certify("ca", &["-n", &me]);
-    scene.ssh(&[], &["true"]).ok("an empty list");
+    setup.certify("ca", &["-n", &me]);
+    setup.ssh(&[], &["true"]).ok("an empty list");
     // The key, then its certificate's authority, then the certificate, in plain files.
     for public in ["user_ed25519.pub", "ca.pub"] {
         lab.write("more", &lab.read(public));
-        scene.refused("revoked by file");
+        setup.refused("revoked by file");
         nothing();
     }
     for (what, options) in [
@@ -301,18 +305,18 @@ fn revoked_keys_and_lists() {
         args.push("spec");
         lab.run(keygen, &args).ok("ssh-keygen -k");
         std::fs::copy(lab.path("krl"), lab.path("revoked")).unwrap();
-        scene.refused("revoked by file");
+        setup.refused("revoked by file");
         nothing();
     }
     lab.run(keygen, &["-q", "-k", "-f", "krl", "user_rsa.pub"]).ok("ssh-keygen -k");
     std::fs::copy(lab.path("krl"), lab.path("revoked")).unwrap();
-    scene.ssh(&[], &["true"]).ok("another key revoked");
+    setup.ssh(&[], &["true"]).ok("another key revoked");
     // An unreadable file revokes every key.
     std::fs::remove_file(lab.path("more")).unwrap();
-    scene.refused("Error checking authentication key");
+    setup.refused("Error checking authentication key");
     lab.write("more", "SSHKRL\n");
     std::fs::write(lab.path("more"), b"SSHKRL\n\0\0\0").unwrap();
-    scene.refused("Error checking authentication key");
+    setup.refused("Error checking authentication key");
 }
 
 /// Covers: sshd_config HostCertificate; sshd -c; wire *-cert-v01@openssh.com (hosts)

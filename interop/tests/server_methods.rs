@@ -59,7 +59,7 @@ const DIALOGUES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The same for an account without a password, where `none` could tell that there is none.
+/// Rows of an account without a password, where `none` could tell that there is none.
 const EMPTY: &[(&str, &str, &str)] = &[
     ("AuthenticationMethods any", "none", "success"),
     ("AuthenticationMethods none", "none", "success"),

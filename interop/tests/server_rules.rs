@@ -11,13 +11,13 @@ use std::process::{Child, Command, Stdio};
 use lh_interop::{Lab, Lhsshd, Ran, TestUser, eventually, is_root, me, our, peers, skip};
 
 /// A server with a configuration, and OpenSSH's client.
-struct Scene {
+struct RulesSetup {
     lab: Lab,
     server: Lhsshd,
     ssh: PathBuf,
 }
 
-impl Scene {
+impl RulesSetup {
     /// Starts a server; `None` without OpenSSH's client. `{lab}` in the configuration stands for the lab's
     /// directory.
     fn new(test: &str, config: &str) -> Option<Self> {
@@ -71,41 +71,42 @@ impl Scene {
 #[test]
 fn options_of_a_key_force_and_forbid() {
     let config = "PermitUserEnvironment yes\nAcceptEnv FOO";
-    let Some(scene) = Scene::new("key_options", config) else { return };
-    scene.key_options(r#"command="echo forced; echo $SSH_ORIGINAL_COMMAND",environment="FOO=key""#);
-    assert_eq!(scene.ssh(&[], &["rm -rf nothing"]).ok("forced").text(), "forced\nrm -rf nothing\n");
-    scene.key_options(r#"no-pty,environment="FOO=a \"b\"""#);
-    assert_eq!(scene.ssh(&[], &["echo $FOO"]).ok("environment").text(), "a \"b\"\n");
-    let refused = scene.ssh(&["-tt"], &["tty"]);
+    let Some(setup) = RulesSetup::new("key_options", config) else { return };
+    setup.key_options(r#"command="echo forced; echo $SSH_ORIGINAL_COMMAND",environment="FOO=key""#);
+    assert_eq!(setup.ssh(&[], &["rm -rf nothing"]).ok("forced").text(), "forced\nrm -rf nothing\n");
+    setup.key_options(r#"no-pty,environment="FOO=a \"b\"""#);
+    assert_eq!(setup.ssh(&[], &["echo $FOO"]).ok("environment").text(), "a \"b\"\n");
+    let refused = setup.ssh(&["-tt"], &["tty"]);
     assert!(refused.err.contains("PTY allocation request failed"), "{}", refused.err);
     for options in [r#"from="10.9.8.7""#, r#"expiry-time="20200101""#, "no-such-option", "cert-authority"] {
-        scene.key_options(options);
-        let ran = scene.ssh(&[], &["true"]);
+        setup.key_options(options);
+        let ran = setup.ssh(&[], &["true"]);
         assert_eq!(ran.code, 255, "{options}");
         assert!(ran.err.contains("Permission denied"), "{options}: {}", ran.err);
     }
-    scene.key_options(r#"from="127.0.0.0/8,!127.0.0.9",expiry-time="20990101Z""#);
-    scene.ssh(&[], &["true"]).ok("from");
-    scene.logged("correct key but not from a permitted host");
-    scene.logged("bad key options: unknown key option");
+    setup.key_options(r#"from="127.0.0.0/8,!127.0.0.9",expiry-time="20990101Z""#);
+    setup.ssh(&[], &["true"]).ok("from");
+    setup.logged("correct key but not from a permitted host");
+    setup.logged("bad key options: unknown key option");
 }
 
 /// Covers: sshd_config StrictModes
 #[test]
 fn strict_modes_refuse_what_others_can_write() {
-    let Some(scene) = Scene::new("strict_modes", "StrictModes yes\nAuthorizedKeysFile {lab}/keys/authorized")
+    let Some(setup) =
+        RulesSetup::new("strict_modes", "StrictModes yes\nAuthorizedKeysFile {lab}/keys/authorized")
     else {
         return;
     };
-    fs::create_dir(scene.lab.path("keys")).unwrap();
-    let file = scene.lab.path("keys/authorized");
-    fs::copy(scene.lab.path("authorized_keys"), &file).unwrap();
+    fs::create_dir(setup.lab.path("keys")).unwrap();
+    let file = setup.lab.path("keys/authorized");
+    fs::copy(setup.lab.path("authorized_keys"), &file).unwrap();
     // Outside of the home directory all directories up to the root are checked, and /tmp is writable for all.
-    assert_eq!(scene.ssh(&[], &["true"]).code, 255);
-    scene.logged("Authentication refused: bad ownership or modes for directory");
+    assert_eq!(setup.ssh(&[], &["true"]).code, 255);
+    setup.logged("Authentication refused: bad ownership or modes for directory");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(scene.ssh(&[], &["true"]).code, 255);
-    scene.logged(&format!("Authentication refused: bad ownership or modes for file {}", file.display()));
+    assert_eq!(setup.ssh(&[], &["true"]).code, 255);
+    setup.logged(&format!("Authentication refused: bad ownership or modes for file {}", file.display()));
 }
 
 /// The version is the server's own, whatever the client says: the banner is sent before the login, the
@@ -121,8 +122,8 @@ fn match_version_names_the_server_itself() {
         let rules = format!("Match version {version}\n  Banner {banner}\n  ForceCommand echo forced\n");
         lab.write("match.conf", &rules);
         let server = Lhsshd::start(&lab, &format!("Include {}", lab.arg("match.conf")));
-        let scene = Scene { lab, server, ssh: ssh.clone() };
-        let ran = scene.ssh(&[], &["echo asked for"]).ok(version);
+        let setup = RulesSetup { lab, server, ssh: ssh.clone() };
+        let ran = setup.ssh(&[], &["echo asked for"]).ok(version);
         assert_eq!(ran.text(), if matches { "forced\n" } else { "asked for\n" }, "{version}");
         assert_eq!(ran.err.contains("Welcome to the lab"), matches, "{version}: {}", ran.err);
     }
@@ -141,25 +142,25 @@ fn users_get_their_own_ids_environment_and_rules() {
     lab.write("banner", "Welcome to the lab\n");
     lab.write("match.conf", &format!("Match User {}\n  PermitTTY no\n  MaxSessions 1\n", user.name));
     let server = Lhsshd::start(&lab, &config.replace("{lab}", &lab.dir().to_string_lossy()));
-    let scene = Scene { lab, server, ssh };
+    let setup = RulesSetup { lab, server, ssh };
     let ran =
-        scene.ssh_as(&user.name, &[], &["id -un; id -G | wc -w; pwd; umask; echo $SET $LOGNAME $SHELL"]);
+        setup.ssh_as(&user.name, &[], &["id -un; id -G | wc -w; pwd; umask; echo $SET $LOGNAME $SHELL"]);
     let home = user.home.display();
     let ran = ran.ok("login");
     assert_eq!(ran.text(), format!("{0}\n1\n{home}\n0022\nby-server {0} /bin/bash\n", user.name));
     assert!(ran.err.contains("Welcome to the lab"), "{}", ran.err);
-    assert_eq!(scene.ssh_as(&user.name, &[], &["cat /etc/shadow"]).code, 1);
-    let refused = scene.ssh_as(&user.name, &["-tt"], &["tty"]);
+    assert_eq!(setup.ssh_as(&user.name, &[], &["cat /etc/shadow"]).code, 1);
+    let refused = setup.ssh_as(&user.name, &["-tt"], &["tty"]);
     assert!(refused.err.contains("PTY allocation request failed"), "{}", refused.err);
     // The session's processes are the user's, not root's.
-    let owner = scene.ssh_as(&user.name, &[], &["ps -o uid= -p $PPID | tr -d ' '; id -u"]).ok("ps").text();
+    let owner = setup.ssh_as(&user.name, &[], &["ps -o uid= -p $PPID | tr -d ' '; id -u"]).ok("ps").text();
     let ids: Vec<&str> = owner.lines().collect();
     assert_eq!(ids.first(), ids.last(), "the session process runs as another user");
-    scene.lab.run(Path::new("usermod"), &["-L", &user.name]).ok("usermod");
-    assert_eq!(scene.ssh_as(&user.name, &[], &["true"]).code, 255);
-    scene.logged(&format!("User {} not allowed because account is locked", user.name));
-    assert_eq!(scene.ssh_as("nobody-of-that-name", &[], &["true"]).code, 255);
-    scene.logged("Invalid user nobody-of-that-name from 127.0.0.1 port ");
+    setup.lab.run(Path::new("usermod"), &["-L", &user.name]).ok("usermod");
+    assert_eq!(setup.ssh_as(&user.name, &[], &["true"]).code, 255);
+    setup.logged(&format!("User {} not allowed because account is locked", user.name));
+    assert_eq!(setup.ssh_as("nobody-of-that-name", &[], &["true"]).code, 255);
+    setup.logged("Invalid user nobody-of-that-name from 127.0.0.1 port ");
 }
 
 /// Covers: sshd_config ChrootDirectory; sshd_config ForceCommand; sshd_config Subsystem
@@ -183,21 +184,21 @@ fn a_chroot_holds_sftp_and_forced_commands_hold_everybody() {
     lab.write("match.conf", &lines);
     let config = format!("AuthorizedKeysFile .ssh/authorized_keys\nInclude {}", lab.arg("match.conf"));
     let server = Lhsshd::start(&lab, &config);
-    let scene = Scene { lab, server, ssh };
-    scene.lab.write("batch", "pwd\nget file got\nls /\n");
-    let mut args = scene.lab.client_options();
-    let batch = scene.lab.arg("batch");
-    args.extend(["-b".into(), batch, "-P".into(), scene.server.port_arg()]);
+    let setup = RulesSetup { lab, server, ssh };
+    setup.lab.write("batch", "pwd\nget file got\nls /\n");
+    let mut args = setup.lab.client_options();
+    let batch = setup.lab.arg("batch");
+    args.extend(["-b".into(), batch, "-P".into(), setup.server.port_arg()]);
     args.push(format!("{}@127.0.0.1", user.name));
-    let listing = scene.lab.run(&sftp, &args).ok("sftp").text();
+    let listing = setup.lab.run(&sftp, &args).ok("sftp").text();
     assert!(listing.contains("Remote working directory: /inside"), "{listing}");
     assert!(listing.contains("/inside"), "{listing}");
-    assert_eq!(scene.lab.read("got"), "in the jail");
-    let ran = scene.ssh_as(&user.name, &[], &["id"]);
+    assert_eq!(setup.lab.read("got"), "in the jail");
+    let ran = setup.ssh_as(&user.name, &[], &["id"]);
     assert_eq!((ran.code, ran.text().as_str()), (1, "This service allows sftp connections only.\n"));
     fs::set_permissions(&jail, fs::Permissions::from_mode(0o775)).unwrap();
-    assert_ne!(scene.ssh_as(&user.name, &[], &["id"]).code, 0);
-    scene.logged("bad ownership or modes for chroot directory");
+    assert_ne!(setup.ssh_as(&user.name, &[], &["id"]).code, 0);
+    setup.logged("bad ownership or modes for chroot directory");
     fs::remove_dir_all(&jail).unwrap();
 }
 
@@ -210,26 +211,26 @@ fn tempfile_in(directory: &str) -> PathBuf {
 
 #[test]
 fn a_terminal_session_ends_with_its_program() {
-    let Some(scene) = Scene::new("terminal", "") else { return };
-    let ran = scene.ssh(&["-tt"], &["sleep 1000 & echo $!; exit 5"]);
+    let Some(setup) = RulesSetup::new("terminal", "") else { return };
+    let ran = setup.ssh(&["-tt"], &["sleep 1000 & echo $!; exit 5"]);
     assert_eq!(ran.code, 5, "{}", ran.err);
     let pid: u32 = ran.text().trim().parse().unwrap();
     // The terminal is closed, so processes that kept it got SIGHUP.
     eventually("the background process is gone", || !Path::new(&format!("/proc/{pid}")).exists());
-    let modes = scene.ssh(&["-tt"], &["stty -a"]).ok("stty").text();
+    let modes = setup.ssh(&["-tt"], &["stty -a"]).ok("stty").text();
     assert!(modes.contains("-iuclc") && modes.contains("intr = ^C"), "{modes}");
     // All output of a program arrives, however large.
-    let ran = scene.ssh(&["-tt"], &["seq 1 100000"]).ok("seq");
+    let ran = setup.ssh(&["-tt"], &["seq 1 100000"]).ok("seq");
     assert_eq!(ran.text().lines().count(), 100_000);
 }
 
 #[test]
 fn a_client_that_vanishes_hangs_up() {
-    let Some(scene) = Scene::new("vanish", "") else { return };
-    let mut client = scene.start(
+    let Some(setup) = RulesSetup::new("vanish", "") else { return };
+    let mut client = setup.start(
         &["-tt"],
         &["trap 'echo hup > {lab}/hup; exit' HUP; echo pid $$; while :; do sleep 0.1; done"
-            .replace("{lab}", &scene.lab.dir().to_string_lossy())
+            .replace("{lab}", &setup.lab.dir().to_string_lossy())
             .as_str()],
     );
     let mut out = client.stdout.take().unwrap();
@@ -237,42 +238,43 @@ fn a_client_that_vanishes_hangs_up() {
     out.read_exact(&mut text).unwrap();
     client.kill().unwrap();
     client.wait().unwrap();
-    eventually("the shell was told", || scene.lab.path("hup").exists());
+    eventually("the shell was told", || setup.lab.path("hup").exists());
 }
 
 #[test]
 fn data_without_a_terminal_outlives_neither_side() {
-    let Some(scene) = Scene::new("pipes", "") else { return };
+    let Some(setup) = RulesSetup::new("pipes", "") else { return };
     // Without a terminal the session lasts until no process has its output open.
-    let ran = scene.ssh(&[], &["(sleep 0.5; echo late) & echo early; exit 3"]);
+    let ran = setup.ssh(&[], &["(sleep 0.5; echo late) & echo early; exit 3"]);
     assert_eq!((ran.code, ran.text().as_str()), (3, "early\nlate\n"));
-    let ran = scene.ssh(&[], &["sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"]).ok("detached");
+    let ran = setup.ssh(&[], &["sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"]).ok("detached");
     let pid = ran.text().trim().to_owned();
     assert!(Path::new(&format!("/proc/{pid}")).exists(), "a detached process must go on");
-    scene.lab.run(Path::new("kill"), &[&pid]).ok("kill");
+    setup.lab.run(Path::new("kill"), &[&pid]).ok("kill");
 }
 
 /// Covers: sshd_config MaxSessions; sshd_config MaxAuthTries
 #[test]
 fn sessions_and_attempts_are_limited() {
-    let Some(scene) = Scene::new("limits", "MaxSessions 1\nMaxAuthTries 2\nPubkeyAuthOptions none") else {
+    let Some(setup) = RulesSetup::new("limits", "MaxSessions 1\nMaxAuthTries 2\nPubkeyAuthOptions none")
+    else {
         return;
     };
     // A second session on one connection.
-    let socket = scene.lab.arg("mux");
+    let socket = setup.lab.arg("mux");
     let master = ["-o", "ControlMaster=yes", "-S", &socket];
-    let mut client = scene.start(&master, &["echo up; cat"]);
+    let mut client = setup.start(&master, &["echo up; cat"]);
     let mut up = [0; 3];
     client.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
-    let ran = scene.ssh(&["-S", &socket, "-o", "ControlMaster=no"], &["echo second"]);
+    let ran = setup.ssh(&["-S", &socket, "-o", "ControlMaster=no"], &["echo second"]);
     // The client then connects by itself, or fails; it gets no second session here.
     assert!(ran.err.contains("open failed") || ran.err.contains("refused"), "{}", ran.err);
     drop(client.stdin.take());
     client.wait().unwrap();
     // Too many keys.
-    let other = scene.lab.arg("user_rsa");
-    scene.lab.write("authorized_keys", "");
-    let many = scene.ssh(&["-i", &other, "-o", "LogLevel=INFO"], &["true"]);
+    let other = setup.lab.arg("user_rsa");
+    setup.lab.write("authorized_keys", "");
+    let many = setup.ssh(&["-i", &other, "-o", "LogLevel=INFO"], &["true"]);
     assert!(many.err.contains("Too many authentication failures"), "{}", many.err);
 }
 
@@ -302,34 +304,34 @@ fn connections_of_a_user_are_limited() {
     let config = format!("Include {}", lab.arg("rules"));
     let Some([ssh]) = peers("connections_of_a_user_are_limited", ["ssh"]) else { return };
     let server = Lhsshd::start(&lab, &config);
-    let scene = Scene { lab, server, ssh };
+    let setup = RulesSetup { lab, server, ssh };
     let held = |options: &[&str]| {
-        let mut command = Command::new(&scene.ssh);
-        command.args(scene.args(options, &me(), &["echo up; cat"])).env("HOME", scene.lab.path("home"));
+        let mut command = Command::new(&setup.ssh);
+        command.args(setup.args(options, &me(), &["echo up; cat"])).env("HOME", setup.lab.path("home"));
         hold(command)
     };
     let refused = || {
-        let ran = scene.ssh(&["-o", "LogLevel=INFO"], &["echo ran"]);
+        let ran = setup.ssh(&["-o", "LogLevel=INFO"], &["echo ran"]);
         assert_eq!((ran.code, ran.text().as_str()), (255, ""), "{}", ran.err);
         let text = format!(":12: Too many connections of user {} (PerUserMaxConnections 2)", me());
         assert!(ran.err.contains(&text), "{}", ran.err);
     };
-    let socket = scene.lab.arg("mux");
+    let socket = setup.lab.arg("mux");
     let first = held(&["-o", "ControlMaster=yes", "-S", &socket]);
     let second = held(&[]);
     refused();
-    scene.logged("refused: 2 of this user are logged in (PerUserMaxConnections)");
+    setup.logged("refused: 2 of this user are logged in (PerUserMaxConnections)");
     // Another channel of a connection that is counted.
-    let ran = scene.ssh(&["-S", &socket, "-o", "ControlMaster=no"], &["echo channel"]);
+    let ran = setup.ssh(&["-S", &socket, "-o", "ControlMaster=no"], &["echo channel"]);
     assert_eq!(ran.text(), "channel\n", "{}", ran.err);
     // A listener that is started again asks the sessions that it finds.
-    let pid = rustix::process::Pid::from_raw(scene.server.pid().cast_signed()).unwrap();
+    let pid = rustix::process::Pid::from_raw(setup.server.pid().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-    eventually("it listens again", || scene.server.log().matches("Server listening on").count() == 2);
+    eventually("it listens again", || setup.server.log().matches("Server listening on").count() == 2);
     refused();
     // The place is free once the listener has seen the end.
     let_go(second);
-    eventually("a place is free", || scene.ssh(&[], &["echo ran"]).text() == "ran\n");
+    eventually("a place is free", || setup.ssh(&[], &["echo ran"]).text() == "ran\n");
     let_go(first);
 }
 
@@ -344,54 +346,54 @@ fn bytes_of_a_user_are_limited() {
     lab.write("rules", &format!("Match User {}\n  PerUserTransferQuota 4M/1w\n", me()));
     let config = format!("Include {}", lab.arg("rules"));
     let server = Lhsshd::start(&lab, &config);
-    let scene = Scene { lab, server, ssh };
-    let mut command = Command::new(&scene.ssh);
-    command.args(scene.args(&[], &me(), &["echo up; cat"])).env("HOME", scene.lab.path("home"));
+    let setup = RulesSetup { lab, server, ssh };
+    let mut command = Command::new(&setup.ssh);
+    command.args(setup.args(&[], &me(), &["echo up; cat"])).env("HOME", setup.lab.path("home"));
     let mut first = hold(command);
-    let processes = || lh_interop::process::below(scene.server.pid()).len();
+    let processes = || lh_interop::process::below(setup.server.pid()).len();
     let before = processes();
     for round in 0..3 {
-        let ran = scene.ssh(&[], &["head -c 2000000 /dev/zero"]);
+        let ran = setup.ssh(&[], &["head -c 2000000 /dev/zero"]);
         // On a slow machine the third one is told in the middle of it.
         assert!(ran.code == 0 || round == 2, "{}", ran.err);
         // The next login is not to come before the listener has seen this end.
         eventually("the session is over", || processes() <= before);
     }
-    let ran = scene.ssh(&["-o", "LogLevel=INFO"], &["echo ran"]);
+    let ran = setup.ssh(&["-o", "LogLevel=INFO"], &["echo ran"]);
     assert_eq!((ran.code, ran.text().as_str()), (255, ""), "{}", ran.err);
     let text = format!(":12: Transfer quota of user {} is used up (PerUserTransferQuota)", me());
     assert!(ran.err.contains(&text), "{}", ran.err);
-    scene.logged("refused: the transfer quota is used up (PerUserTransferQuota)");
+    setup.logged("refused: the transfer quota is used up (PerUserTransferQuota)");
     // One that is there ends with its next report; what it has moved before may have been reported by now.
     let mut input = first.stdin.take().unwrap();
     let _ = input.write_all(b"more\n");
     assert_eq!(first.wait().unwrap().code(), Some(255));
-    scene.logged("ends: its user has used up the transfer quota (PerUserTransferQuota)");
+    setup.logged("ends: its user has used up the transfer quota (PerUserTransferQuota)");
 }
 
 /// Covers: sshd_config LoginGraceTime
 #[test]
 fn a_client_that_sends_nothing_is_disconnected() {
-    let Some(scene) = Scene::new("grace", "LoginGraceTime 1") else { return };
-    let mut silent = TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap();
+    let Some(setup) = RulesSetup::new("grace", "LoginGraceTime 1") else { return };
+    let mut silent = TcpStream::connect(("127.0.0.1", setup.server.port)).unwrap();
     let mut said = Vec::new();
     silent.read_to_end(&mut said).unwrap();
     assert!(said.starts_with(b"SSH-2.0-"));
-    scene.logged("Timeout before authentication for ");
+    setup.logged("Timeout before authentication for ");
 }
 
 /// Covers: sshd_config MaxStartups
 #[test]
 fn connections_beyond_max_startups_are_told() {
     // None of the three may time out before the fourth has come, however slow the machine is.
-    let Some(scene) = Scene::new("startups", "LoginGraceTime 600\nMaxStartups 3") else { return };
+    let Some(setup) = RulesSetup::new("startups", "LoginGraceTime 600\nMaxStartups 3") else { return };
     let waiting: Vec<_> =
-        (0..3).map(|_| TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap()).collect();
+        (0..3).map(|_| TcpStream::connect(("127.0.0.1", setup.server.port)).unwrap()).collect();
     let mut greeted = [0; 8];
     for mut each in &waiting {
         each.read_exact(&mut greeted).unwrap();
     }
-    let mut fourth = TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap();
+    let mut fourth = TcpStream::connect(("127.0.0.1", setup.server.port)).unwrap();
     let mut said = String::new();
     fourth.read_to_string(&mut said).unwrap();
     assert_eq!(said, "Exceeded MaxStartups\r\n");
@@ -401,22 +403,24 @@ fn connections_beyond_max_startups_are_told() {
 /// Covers: sshd_config ClientAliveInterval; sshd_config ClientAliveCountMax; wire keepalive@openssh.com
 #[test]
 fn a_client_that_stops_answering_is_given_up() {
-    let Some(scene) = Scene::new("alive", "ClientAliveInterval 1\nClientAliveCountMax 1") else { return };
-    let mut client = scene.start(&[], &["echo up; cat"]);
+    let Some(setup) = RulesSetup::new("alive", "ClientAliveInterval 1\nClientAliveCountMax 1") else {
+        return;
+    };
+    let mut client = setup.start(&[], &["echo up; cat"]);
     let mut up = [0; 3];
     client.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
     let pid = client.id().to_string();
-    scene.lab.run(Path::new("kill"), &["-STOP", &pid]).ok("stop");
-    scene.logged("Timeout, client not responding from user");
+    setup.lab.run(Path::new("kill"), &["-STOP", &pid]).ok("stop");
+    setup.logged("Timeout, client not responding from user");
     client.kill().unwrap();
     client.wait().unwrap();
 }
 
 #[test]
 fn connections_are_forwarded_where_allowed() {
-    let Some(scene) = Scene::new("forward", "") else { return };
-    let there = format!("127.0.0.1:{}", scene.server.port);
-    let mut client = scene.start(&["-W", &there], &[]);
+    let Some(setup) = RulesSetup::new("forward", "") else { return };
+    let there = format!("127.0.0.1:{}", setup.server.port);
+    let mut client = setup.start(&["-W", &there], &[]);
     let mut greeting = [0; 8];
     client.stdout.as_mut().unwrap().read_exact(&mut greeting).unwrap();
     assert_eq!(&greeting, b"SSH-2.0-");
@@ -425,19 +429,20 @@ fn connections_are_forwarded_where_allowed() {
     // By host name, and through two servers.
     let proxy = format!(
         "ProxyCommand={} {}",
-        scene.ssh.display(),
-        scene.args(&["-W", "localhost:%p"], &me(), &[]).join(" ")
+        setup.ssh.display(),
+        setup.args(&["-W", "localhost:%p"], &me(), &[]).join(" ")
     );
-    let ran = scene.ssh(&["-o", &proxy], &["echo through"]).ok("jump");
+    let ran = setup.ssh(&["-o", &proxy], &["echo through"]).ok("jump");
     assert_eq!(ran.text(), "through\n");
-    let Some(closed) = Scene::new("forward", &format!("PermitOpen 127.0.0.1:{}", scene.server.port)) else {
+    let Some(closed) = RulesSetup::new("forward", &format!("PermitOpen 127.0.0.1:{}", setup.server.port))
+    else {
         return;
     };
     let elsewhere = closed.ssh(&["-W", "127.0.0.1:1"], &[]);
     assert!(elsewhere.err.contains("administratively prohibited"), "{}", elsewhere.err);
-    let Some(none) = Scene::new("forward", "AllowTcpForwarding no") else { return };
+    let Some(none) = RulesSetup::new("forward", "AllowTcpForwarding no") else { return };
     assert!(none.ssh(&["-W", &there], &[]).err.contains("administratively prohibited"));
-    let refused = scene.ssh(&["-W", "127.0.0.1:1"], &[]);
+    let refused = setup.ssh(&["-W", "127.0.0.1:1"], &[]);
     assert!(refused.err.contains("Connection refused"), "{}", refused.err);
 }
 
@@ -517,40 +522,40 @@ fn an_ordinary_user_can_run_the_server() {
 /// Covers: sshd_config PidFile; sshd -t; sshd -D
 #[test]
 fn the_listener_is_told_by_signals_and_checks_its_files() {
-    let Some(scene) = Scene::new("signals", "PidFile {lab}/pid") else { return };
-    let pid = || std::fs::read_to_string(scene.lab.path("pid")).unwrap_or_default();
+    let Some(setup) = RulesSetup::new("signals", "PidFile {lab}/pid") else { return };
+    let pid = || std::fs::read_to_string(setup.lab.path("pid")).unwrap_or_default();
     eventually("pid file", || pid().ends_with('\n'));
-    assert_eq!(scene.lab.read("pid").trim(), scene.server.pid().to_string());
-    let pid = scene.server.pid().to_string();
+    assert_eq!(setup.lab.read("pid").trim(), setup.server.pid().to_string());
+    let pid = setup.server.pid().to_string();
     // A session survives a restart of the listener.
-    let mut client = scene.start(&[], &["echo up; cat"]);
+    let mut client = setup.start(&[], &["echo up; cat"]);
     let mut up = [0; 3];
     client.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
-    scene.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("hup");
-    scene.logged("Received SIGHUP; restarting.");
-    eventually("listens again", || scene.server.log().matches("Server listening on").count() == 2);
+    setup.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("hup");
+    setup.logged("Received SIGHUP; restarting.");
+    eventually("listens again", || setup.server.log().matches("Server listening on").count() == 2);
     client.stdin.as_mut().unwrap().write_all(b"still here\n").unwrap();
     drop(client.stdin.take());
     let mut rest = String::new();
     client.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "still here\n");
     assert!(client.wait().unwrap().success());
-    scene.lab.run(Path::new("kill"), &["-TERM", &pid]).ok("term");
-    scene.logged("Received signal 15; terminating.");
-    eventually("pid file is gone", || !scene.lab.path("pid").exists());
+    setup.lab.run(Path::new("kill"), &["-TERM", &pid]).ok("term");
+    setup.logged("Received signal 15; terminating.");
+    eventually("pid file is gone", || !setup.lab.path("pid").exists());
 
     let lhsshd = our("lhsshd");
-    let key = scene.lab.arg("host_ed25519");
-    scene.lab.run(&lhsshd, &["-t", "-f", "none", "-h", &key]).ok("-t");
-    scene.lab.write("bad", "Port 22\nNoSuchKeyword yes\n");
-    let bad = scene.lab.run(&lhsshd, &["-t", "-f", &scene.lab.arg("bad"), "-h", &key]);
+    let key = setup.lab.arg("host_ed25519");
+    setup.lab.run(&lhsshd, &["-t", "-f", "none", "-h", &key]).ok("-t");
+    setup.lab.write("bad", "Port 22\nNoSuchKeyword yes\n");
+    let bad = setup.lab.run(&lhsshd, &["-t", "-f", &setup.lab.arg("bad"), "-h", &key]);
     assert_eq!(bad.code, 255, "{}", bad.err);
     assert!(bad.err.contains("line 2: Bad configuration option: NoSuchKeyword"), "{}", bad.err);
-    fs::set_permissions(scene.lab.path("host_rsa"), fs::Permissions::from_mode(0o644)).unwrap();
-    let open = scene.lab.run(&lhsshd, &["-t", "-f", "none", "-h", &scene.lab.arg("host_rsa")]);
+    fs::set_permissions(setup.lab.path("host_rsa"), fs::Permissions::from_mode(0o644)).unwrap();
+    let open = setup.lab.run(&lhsshd, &["-t", "-f", "none", "-h", &setup.lab.arg("host_rsa")]);
     assert_eq!(open.code, 1);
     assert!(open.err.contains("UNPROTECTED PRIVATE KEY FILE") && open.err.contains("no hostkeys available"));
-    let dump = scene.lab.run(&lhsshd, &["-T", "-f", "none", "-h", &key, "-o", "MaxAuthTries 4"]).ok("-T");
+    let dump = setup.lab.run(&lhsshd, &["-T", "-f", "none", "-h", &key, "-o", "MaxAuthTries 4"]).ok("-T");
     assert!(dump.text().lines().any(|line| line == "maxauthtries 4"), "{}", dump.text());
 }
 
@@ -581,8 +586,8 @@ fn one_connection_on_standard_input() {
 
 #[test]
 fn a_program_killed_by_a_signal_is_reported() {
-    let Some(scene) = Scene::new("exit_signal", "") else { return };
-    let ran = scene.ssh(&["-v"], &["kill -KILL $$"]);
+    let Some(setup) = RulesSetup::new("exit_signal", "") else { return };
+    let ran = setup.ssh(&["-v"], &["kill -KILL $$"]);
     assert_eq!(ran.code, 255);
     assert!(ran.err.contains("exit-signal"), "{}", ran.err);
 }
@@ -616,8 +621,8 @@ fn a_subsystem_may_stand_in_a_match_block_too() {
         let files = Lab::new();
         files.write("rules", &config);
         let include = format!("Include {}", files.arg("rules"));
-        let Some(scene) = Scene::new("match_subsystem", &include) else { return };
-        assert_eq!(scene.ssh(&["-s"], &["xxx"]).code, status, "{config}");
+        let Some(setup) = RulesSetup::new("match_subsystem", &include) else { return };
+        assert_eq!(setup.ssh(&["-s"], &["xxx"]).code, status, "{config}");
     }
 }
 
@@ -625,36 +630,36 @@ fn a_subsystem_may_stand_in_a_match_block_too() {
 #[test]
 fn keys_in_files_that_match_a_pattern() {
     let config = "AuthorizedKeysFile {lab}/keys/%u_*.pub {lab}/none_*";
-    let Some(scene) = Scene::new("keys_files", config) else { return };
-    let keys = scene.lab.read("authorized_keys");
-    std::fs::create_dir_all(scene.lab.path("keys")).unwrap();
-    let write = |name: &str, text: &str| scene.lab.write(&format!("keys/{}_{name}", me()), text);
+    let Some(setup) = RulesSetup::new("keys_files", config) else { return };
+    let keys = setup.lab.read("authorized_keys");
+    std::fs::create_dir_all(setup.lab.path("keys")).unwrap();
+    let write = |name: &str, text: &str| setup.lab.write(&format!("keys/{}_{name}", me()), text);
     write("a.pub", "# none\n");
     write("b.other", &keys);
-    let ran = scene.ssh(&[], &["true"]);
+    let ran = setup.ssh(&[], &["true"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
     write("z.pub", &keys);
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("the last file").text(), "in\n");
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("the last file").text(), "in\n");
 }
 
 /// Covers: sshd_config WarnWeakCrypto
 #[test]
 fn key_exchanges_of_yesterday_are_logged() {
     const WARNING: &str = "is not using a post-quantum key exchange algorithm";
-    let Some(scene) = Scene::new("weak_exchanges", "WarnWeakCrypto yes") else { return };
+    let Some(setup) = RulesSetup::new("weak_exchanges", "WarnWeakCrypto yes") else { return };
     let old = ["-o", "KexAlgorithms=curve25519-sha256"];
     let warned = |options: &[&str]| {
-        let before = scene.server.log().matches(WARNING).count();
-        scene.ssh(options, &["true"]).ok("a login");
-        scene.server.log().matches(WARNING).count() - before
+        let before = setup.server.log().matches(WARNING).count();
+        setup.ssh(options, &["true"]).ok("a login");
+        setup.server.log().matches(WARNING).count() - before
     };
     assert_eq!((warned(&old), warned(&["-o", "KexAlgorithms=sntrup761x25519-sha512@openssh.com"])), (1, 0));
-    scene.logged("WARNING: connection from 127.0.0.1 port ");
-    scene.logged(": \"curve25519-sha256\"");
+    setup.logged("WARNING: connection from 127.0.0.1 port ");
+    setup.logged(": \"curve25519-sha256\"");
     for quiet in ["no-pq-kex", "no"] {
         let config = format!("WarnWeakCrypto {quiet}");
-        let Some(scene) = Scene::new("weak_exchanges", &config) else { return };
-        scene.ssh(&old, &["true"]).ok("a login");
-        assert!(!scene.server.log().contains(WARNING));
+        let Some(setup) = RulesSetup::new("weak_exchanges", &config) else { return };
+        setup.ssh(&old, &["true"]).ok("a login");
+        assert!(!setup.server.log().contains(WARNING));
     }
 }

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lh_interop::{Lab, Lhsshd, Scene, TestUser, eventually, is_root, me, our, peers, skip};
+use lh_interop::{Lab, Lhsshd, ServerSetup, TestUser, eventually, is_root, me, our, peers, skip};
 
 /// Covers: sshd_config PermitUserEnvironment; sshd_config SetEnv; sshd_config AcceptEnv; authorized_keys environment
 #[test]
@@ -41,9 +41,11 @@ fn session_variables_have_an_order_of_precedence() {
         ("no", ",,client,,server,two words,client,\n127.0.0.1\n"),
         ("FROM_*,BOTH", "key,file,file,,server,two words,client,\n127.0.0.1\n"),
     ] {
-        let Some(scene) = Scene::with_lab("variables", lab.take().unwrap(), &config(permit)) else { return };
-        assert_eq!(scene.ssh_as(&user.name, &options, &[show]).ok(permit).text(), expected, "{permit}");
-        lab = Some(scene.lab);
+        let Some(setup) = ServerSetup::with_lab("variables", lab.take().unwrap(), &config(permit)) else {
+            return;
+        };
+        assert_eq!(setup.ssh_as(&user.name, &options, &[show]).ok(permit).text(), expected, "{permit}");
+        lab = Some(setup.lab);
     }
 }
 
@@ -62,28 +64,28 @@ fn user_rc_file_runs_before_the_session() {
     .unwrap();
     lab.write("rc.conf", "");
     let config = "AuthorizedKeysFile .ssh/authorized_keys\nInclude {lab}/rc.conf";
-    let Some(scene) = Scene::with_lab("user_rc", lab, config) else { return };
+    let Some(setup) = ServerSetup::with_lab("user_rc", lab, config) else { return };
     let (name, home) = (&user.name, user.home.display());
-    let ran = scene.ssh_as(name, &[], &["echo command; cat"]).ok("rc");
+    let ran = setup.ssh_as(name, &[], &["echo command; cat"]).ok("rc");
     assert_eq!(ran.text(), format!("rc {name} {home}\ncommand\n"));
     assert!(ran.err.contains("got \n"), "{}", ran.err);
-    let ran = scene.ssh_as(name, &["-tt"], &["echo command"]).ok("rc at a terminal");
+    let ran = setup.ssh_as(name, &["-tt"], &["echo command"]).ok("rc at a terminal");
     assert!(ran.text().starts_with(&format!("rc {name} {home}\r\ngot \r\ncommand")), "{}", ran.text());
     // A subsystem would take its output for protocol data.
     let file = user.home.join("rc.ran");
     fs::remove_file(&file).unwrap();
-    scene.ssh_as(name, &["-s"], &["sftp"]);
+    setup.ssh_as(name, &["-s"], &["sftp"]);
     assert!(!file.exists());
-    let key = scene.lab.read("user_ed25519.pub");
+    let key = setup.lab.read("user_ed25519.pub");
     fs::write(user.home.join(".ssh/authorized_keys"), format!("no-user-rc {key}")).unwrap();
-    assert_eq!(scene.ssh_as(name, &[], &["echo command"]).ok("no-user-rc").text(), "command\n");
+    assert_eq!(setup.ssh_as(name, &[], &["echo command"]).ok("no-user-rc").text(), "command\n");
     fs::write(user.home.join(".ssh/authorized_keys"), key).unwrap();
     for line in ["PermitUserRC no", "ForceCommand echo command"] {
-        scene.lab.write("rc.conf", line);
-        let server = Lhsshd::start(&scene.lab, &config.replace("{lab}", &scene.lab.dir().to_string_lossy()));
-        let mut args = scene.lab.client_options();
+        setup.lab.write("rc.conf", line);
+        let server = Lhsshd::start(&setup.lab, &config.replace("{lab}", &setup.lab.dir().to_string_lossy()));
+        let mut args = setup.lab.client_options();
         args.extend(["-p".into(), server.port_arg(), format!("{name}@127.0.0.1"), "echo command".into()]);
-        assert_eq!(scene.lab.run(&scene.ssh, &args).ok(line).text(), "command\n", "{line}");
+        assert_eq!(setup.lab.run(&setup.ssh, &args).ok(line).text(), "command\n", "{line}");
     }
 }
 
@@ -101,12 +103,12 @@ fn logins_at_terminals_are_recorded() {
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
-    let Some(scene) = Scene::with_lab("records", lab, "AuthorizedKeysFile .ssh/authorized_keys") else {
+    let Some(setup) = ServerSetup::with_lab("records", lab, "AuthorizedKeysFile .ssh/authorized_keys") else {
         return;
     };
     let login = || {
-        let mut client = Command::new(&scene.ssh)
-            .args(scene.args(&["-tt"], &user.name, &[]))
+        let mut client = Command::new(&setup.ssh)
+            .args(setup.args(&["-tt"], &user.name, &[]))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -131,10 +133,10 @@ fn logins_at_terminals_are_recorded() {
     assert!(!login().contains("Last login:"));
     fs::remove_file(user.home.join(".hushlogin")).unwrap();
     // Commands are not recorded as logins, and print no last login.
-    let ran = scene.ssh_as(&user.name, &[], &["echo in"]).ok("command");
+    let ran = setup.ssh_as(&user.name, &[], &["echo in"]).ok("command");
     assert_eq!((ran.text().as_str(), count()), ("in\n", 3));
     // A killed client leaves no record of a user still logged in.
-    let who = scene.lab.sh("who").text();
+    let who = setup.lab.sh("who").text();
     assert!(!who.contains(&user.name), "{who}");
 }
 
@@ -181,8 +183,8 @@ fn match_blocks_select_connections() {
 /// Covers: sshd_config UseDNS; sshd_config Match (host names)
 #[test]
 fn client_host_names_follow_use_dns() {
-    let Some(scene) =
-        Scene::new("names", "UseDNS yes\nInclude {lab}/match.conf\nAllowUsers *@localhost *@ip6-*")
+    let Some(setup) =
+        ServerSetup::new("names", "UseDNS yes\nInclude {lab}/match.conf\nAllowUsers *@localhost *@ip6-*")
     else {
         return;
     };
@@ -190,13 +192,13 @@ fn client_host_names_follow_use_dns() {
     if !hosts.lines().any(|line| line.starts_with("127.0.0.1") && line.contains("localhost")) {
         return skip("names", "/etc/hosts does not name 127.0.0.1");
     }
-    scene.lab.write("match.conf", "");
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("by name").text(), "in\n");
-    let key = scene.lab.read("user_ed25519.pub");
-    scene.lab.write("authorized_keys", &format!("from=\"localhost\" {key}"));
-    scene.ssh(&[], &["true"]).ok("from= by name");
-    scene.lab.write("authorized_keys", &format!("from=\"*.example.org\" {key}"));
-    scene.refused(
+    setup.lab.write("match.conf", "");
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("by name").text(), "in\n");
+    let key = setup.lab.read("user_ed25519.pub");
+    setup.lab.write("authorized_keys", &format!("from=\"localhost\" {key}"));
+    setup.ssh(&[], &["true"]).ok("from= by name");
+    setup.lab.write("authorized_keys", &format!("from=\"*.example.org\" {key}"));
+    setup.refused(
         "correct key but not from a permitted host (host=localhost, ip=127.0.0.1, required=*.example.org)",
     );
 }
@@ -204,13 +206,13 @@ fn client_host_names_follow_use_dns() {
 /// Covers: sshd_config VersionAddendum
 #[test]
 fn server_version_has_an_addendum() {
-    let Some(scene) = Scene::new("addendum", "VersionAddendum Site 7 of our company") else { return };
+    let Some(setup) = ServerSetup::new("addendum", "VersionAddendum Site 7 of our company") else { return };
     let mut line = String::new();
     let mut socket =
-        std::io::BufReader::new(std::net::TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap());
+        std::io::BufReader::new(std::net::TcpStream::connect(("127.0.0.1", setup.server.port)).unwrap());
     std::io::BufRead::read_line(&mut socket, &mut line).unwrap();
     assert!(line.starts_with("SSH-2.0-Longhaul_") && line.ends_with(" Site 7 of our company\r\n"), "{line}");
-    assert_eq!(scene.ssh(&[], &["echo in"]).ok("login").text(), "in\n");
+    assert_eq!(setup.ssh(&[], &["echo in"]).ok("login").text(), "in\n");
 }
 
 /// Covers: sshd SIGHUP
@@ -218,9 +220,9 @@ fn server_version_has_an_addendum() {
 fn a_hangup_reads_the_configuration_again() {
     let lab = Lab::new();
     lab.write("more.conf", "SetEnv WHICH=old\n");
-    let Some(scene) = Scene::with_lab("hangup", lab, "Include {lab}/more.conf") else { return };
-    let mut client = Command::new(&scene.ssh)
-        .args(scene.args(&[], &me(), &["echo $WHICH; read x; echo $x"]))
+    let Some(setup) = ServerSetup::with_lab("hangup", lab, "Include {lab}/more.conf") else { return };
+    let mut client = Command::new(&setup.ssh)
+        .args(setup.args(&[], &me(), &["echo $WHICH; read x; echo $x"]))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -230,23 +232,23 @@ fn a_hangup_reads_the_configuration_again() {
     out.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"old\n");
     // After a mistake in the file, the server logs it and keeps its configuration.
-    scene.lab.write("more.conf", "NoSuchKeyword yes\n");
-    let pid = scene.server.pid().to_string();
-    scene.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("kill");
-    scene.logged("Bad configuration option: NoSuchKeyword");
-    scene.logged("continuing with the old configuration");
-    assert_eq!(scene.ssh(&[], &["echo $WHICH"]).ok("after a mistake").text(), "old\n");
+    setup.lab.write("more.conf", "NoSuchKeyword yes\n");
+    let pid = setup.server.pid().to_string();
+    setup.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("kill");
+    setup.logged("Bad configuration option: NoSuchKeyword");
+    setup.logged("continuing with the old configuration");
+    assert_eq!(setup.ssh(&[], &["echo $WHICH"]).ok("after a mistake").text(), "old\n");
     // After the correction the same process restarts with the new configuration.
-    scene.lab.write("more.conf", "SetEnv WHICH=new\n");
-    scene.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("kill");
-    scene.logged("Received SIGHUP; restarting.");
+    setup.lab.write("more.conf", "SetEnv WHICH=new\n");
+    setup.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("kill");
+    setup.logged("Received SIGHUP; restarting.");
     let listening = "Server listening on 127.0.0.1 port ";
-    eventually("it listens again", || scene.server.log().matches(listening).count() == 2);
+    eventually("it listens again", || setup.server.log().matches(listening).count() == 2);
     // No port is configured, so the server listens on another one.
-    let log = scene.server.log();
+    let log = setup.server.log();
     let port = log.rsplit(listening).next().unwrap().split('.').next().unwrap();
-    scene.lab.know(port.parse().unwrap());
-    assert_eq!(scene.ssh(&["-p", port], &["echo $WHICH"]).ok("after the restart").text(), "new\n");
+    setup.lab.know(port.parse().unwrap());
+    assert_eq!(setup.ssh(&["-p", port], &["echo $WHICH"]).ok("after the restart").text(), "new\n");
     // The existing session continues.
     client.stdin.take().unwrap().write_all(b"still here\n").unwrap();
     let mut rest = String::new();
@@ -293,36 +295,37 @@ fn the_configuration_in_force() {
 /// Covers: sshd_config ChannelTimeout
 #[test]
 fn idle_channels_of_the_server_are_closed() {
-    let Some(scene) = Scene::new("idle", "ChannelTimeout session:command=4s session:subsystem:*=100") else {
+    let Some(setup) = ServerSetup::new("idle", "ChannelTimeout session:command=4s session:subsystem:*=100")
+    else {
         return;
     };
     // A session with occasional traffic stays.
-    let ran = scene.ssh(&[], &["for i in 1 2 3 4 5 6; do echo $i; sleep 0.8; done"]).ok("not idle");
+    let ran = setup.ssh(&[], &["for i in 1 2 3 4 5 6; do echo $i; sleep 0.8; done"]).ok("not idle");
     assert_eq!(ran.text(), "1\n2\n3\n4\n5\n6\n");
-    let ran = scene.ssh(&[], &["echo in; sleep 1000"]);
+    let ran = setup.ssh(&[], &["echo in; sleep 1000"]);
     assert_eq!((ran.code, ran.text().as_str()), (255, "in\n"), "{}", ran.err);
-    scene.logged("closing after 4 seconds of inactivity");
+    setup.logged("closing after 4 seconds of inactivity");
 }
 
 /// Covers: sshd_config UnusedConnectionTimeout
 #[test]
 fn connections_without_a_channel_are_closed() {
-    let Some(scene) = Scene::new("unused", "UnusedConnectionTimeout 1s") else { return };
-    let ran = scene.ssh(&["-N"], &[]);
+    let Some(setup) = ServerSetup::new("unused", "UnusedConnectionTimeout 1s") else { return };
+    let ran = setup.ssh(&["-N"], &[]);
     assert_eq!(ran.code, 255, "{}", ran.err);
-    scene.logged(&format!("terminating inactive connection from user {} 127.0.0.1 port ", me()));
+    setup.logged(&format!("terminating inactive connection from user {} 127.0.0.1 port ", me()));
 }
 
 /// Covers: sshd_config LogVerbose; sshd_config FingerprintHash
 #[test]
 fn log_verbose_and_fingerprint_hash_take_effect() {
-    let Some(scene) =
-        Scene::new("log", "LogLevel ERROR\nLogVerbose keys.rs:*,bind.rs:*\nFingerprintHash md5")
+    let Some(setup) =
+        ServerSetup::new("log", "LogLevel ERROR\nLogVerbose keys.rs:*,bind.rs:*\nFingerprintHash md5")
     else {
         return;
     };
-    scene.ssh(&[], &["true"]).ok("login");
-    let log = scene.server.log();
+    setup.ssh(&[], &["true"]).ok("login");
+    let log = setup.server.log();
     assert!(!log.contains("Accepted publickey"), "{log}");
     assert!(
         log.contains("keys.rs:lh_server::monitor::keys():") && log.contains("Accepted key ED25519 MD5:"),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use lh_interop::dumps::{LISTS, Settings, by_keyword, differing, edits};
-use lh_interop::{Lab, Ran, Scene, our, peers, script};
+use lh_interop::{Lab, Ran, ServerSetup, our, peers, script};
 
 /// Connections to evaluate the files for, with `-C`.
 const PEOPLE: &[&str] = &[
@@ -75,6 +75,6 @@ fn quoted_subsystem_arguments_stay_whole() {
     let lab = Lab::new();
     script(&lab.path("show words"), "for word; do echo \"<$word>\"; done");
     let config = "Subsystem words \"{lab}/show words\" \"two  blanks\" plain\nSubsystem sftp internal-sftp";
-    let Some(scene) = Scene::with_lab("a_subsystem_s_words", lab, config) else { return };
-    assert_eq!(scene.ssh(&["-s"], &["words"]).ok("subsystem").text(), "<two  blanks>\n<plain>\n");
+    let Some(setup) = ServerSetup::with_lab("a_subsystem_s_words", lab, config) else { return };
+    assert_eq!(setup.ssh(&["-s"], &["words"]).ok("subsystem").text(), "<two  blanks>\n<plain>\n");
 }

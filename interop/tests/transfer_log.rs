@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use lh_interop::{
-    Lab, Lhsshd, Scene, TestUser, eventually, find, is_root, json_lines, make_blob, me, our, peers, skip,
-    uninterrupted,
+    Lab, Lhsshd, ServerSetup, TestUser, eventually, find, is_root, json_lines, make_blob, me, our, peers,
+    skip, uninterrupted,
 };
 use serde_json::Value;
 
@@ -37,15 +37,16 @@ fn number(record: &Value, key: &str) -> u64 {
 /// Covers: sshd_config TransferLog; sshd_config TransferLogFormat
 #[test]
 fn transfer_log_has_a_record_per_transfer() {
-    let Some(scene) =
-        Scene::new("transfer_log_has_a_record_per_transfer", "TransferLog {lab}/log\nTransferLogFormat json")
-    else {
+    let Some(setup) = ServerSetup::new(
+        "transfer_log_has_a_record_per_transfer",
+        "TransferLog {lab}/log\nTransferLogFormat json",
+    ) else {
         return;
     };
-    let lab = &scene.lab;
+    let lab = &setup.lab;
     make_blob(&lab.path("blob"), SIZE as usize);
     let (blob, up) = (lab.arg("blob"), lab.arg("up file"));
-    scene
+    setup
         .sftp(&format!(
             "put \"{blob}\" \"{up}\"\nget \"{up}\" {}\n-put \"{blob}\" /nonexistent/file\n",
             lab.arg("down")
@@ -53,7 +54,7 @@ fn transfer_log_has_a_record_per_transfer() {
         .ok("sftp");
     let connections = wait_for(lab, "log", "connection", 1);
     let [connection] = &connections[..] else { panic!("{connections:?}") };
-    let fingerprint = lab.run(&scene.keygen, &["-lf", &lab.arg("user_ed25519.pub")]).ok("ssh-keygen").text();
+    let fingerprint = lab.run(&setup.keygen, &["-lf", &lab.arg("user_ed25519.pub")]).ok("ssh-keygen").text();
     let fingerprint = fingerprint.split(' ').nth(1).expect("a fingerprint");
     for (key, value) in [
         ("user", me().as_str()),
@@ -66,7 +67,7 @@ fn transfer_log_has_a_record_per_transfer() {
     ] {
         assert_eq!(connection[key], value, "{key} in {connection}");
     }
-    assert_eq!(number(connection, "local_port"), u64::from(scene.server.port));
+    assert_eq!(number(connection, "local_port"), u64::from(setup.server.port));
     assert!(number(connection, "port") > 0);
     assert!(connection["client"].as_str().is_some_and(|client| client.starts_with("SSH-2.0-OpenSSH")));
     for key in ["kex", "cipher", "mac", "time"] {
@@ -103,7 +104,7 @@ fn transfer_log_has_a_record_per_transfer() {
     assert_eq!(number(connection, "files"), 3);
 
     // Data through a pipe count as a transfer, and so do copies by scp's old protocol.
-    scene.ssh(&[], &["head -c 1000000 /dev/zero; exit 3"]);
+    setup.ssh(&[], &["head -c 1000000 /dev/zero; exit 3"]);
     let commands = wait_for(lab, "log", "command", 1);
     assert_eq!(commands[0]["command"], "head -c 1000000 /dev/zero; exit 3");
     assert_eq!((number(&commands[0], "bytes_out"), number(&commands[0], "bytes_in")), (1_000_000, 0));
@@ -116,7 +117,7 @@ fn transfer_log_has_a_record_per_transfer() {
     args.extend(lab.client_options());
     args.extend([
         "-P".into(),
-        scene.server.port_arg(),
+        setup.server.port_arg(),
         blob,
         format!("{}@127.0.0.1:{}", me(), lab.arg("legacy")),
     ]);
@@ -133,13 +134,13 @@ fn transfer_log_has_a_record_per_transfer() {
 /// Covers: sshd_config TransferLog (files of our own scp in the old protocol); lhscp -t; lhscp -f
 #[test]
 fn transfer_log_records_files_of_the_old_protocol() {
-    let Some(scene) = Scene::new(
+    let Some(setup) = ServerSetup::new(
         "transfer_log_records_files_of_the_old_protocol",
         "TransferLog {lab}/log\nTransferLogFormat json\nSetEnv PATH={lab}/bin:/usr/bin:/bin",
     ) else {
         return;
     };
-    let lab = &scene.lab;
+    let lab = &setup.lab;
     std::fs::create_dir(lab.path("bin")).unwrap();
     std::os::unix::fs::symlink(our("lhscp"), lab.path("bin/scp")).unwrap();
     let tree = lab.path("tree");
@@ -152,7 +153,7 @@ fn transfer_log_records_files_of_the_old_protocol() {
     let run = |from: String, to: String| {
         let mut args = vec!["-O".to_owned(), "-r".to_owned()];
         args.extend(lab.client_options());
-        args.extend(["-P".into(), scene.server.port_arg(), from, to]);
+        args.extend(["-P".into(), setup.server.port_arg(), from, to]);
         lab.run(&scp, &args)
     };
     let name = |record: &Value| record["path"].as_str().unwrap_or_default().to_owned();
@@ -186,16 +187,16 @@ fn transfer_log_records_files_of_the_old_protocol() {
 /// Covers: sshd_config TransferLog (connections without a login)
 #[test]
 fn rejected_connections_are_logged() {
-    let Some(scene) =
-        Scene::new("rejected_connections_are_logged", "TransferLog {lab}/log\nTransferLogFormat json")
+    let Some(setup) =
+        ServerSetup::new("rejected_connections_are_logged", "TransferLog {lab}/log\nTransferLogFormat json")
     else {
         return;
     };
     let unknown = "nosuchuser";
-    scene.ssh_as(unknown, &[], &["true"]);
-    scene.ssh(&["-o", "IdentityFile=/dev/null", "-o", "PubkeyAuthentication=no"], &["true"]);
-    drop(TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap());
-    let connections = wait_for(&scene.lab, "log", "connection", 3);
+    setup.ssh_as(unknown, &[], &["true"]);
+    setup.ssh(&["-o", "IdentityFile=/dev/null", "-o", "PubkeyAuthentication=no"], &["true"]);
+    drop(TcpStream::connect(("127.0.0.1", setup.server.port)).unwrap());
+    let connections = wait_for(&setup.lab, "log", "connection", 3);
     assert_eq!(
         (&connections[0]["user"], &connections[0]["outcome"]),
         (&unknown.into(), &"invalid user".into())
@@ -211,20 +212,20 @@ fn rejected_connections_are_logged() {
 #[test]
 fn file_names_cannot_forge_log_lines() {
     for format in ["text", "json"] {
-        let Some(scene) = Scene::new(
+        let Some(setup) = ServerSetup::new(
             "file_names_cannot_forge_log_lines",
             &format!("TransferLog {{lab}}/log\nTransferLogFormat {format}"),
         ) else {
             return;
         };
-        let lab = &scene.lab;
+        let lab = &setup.lab;
         let name = "a\nevent=file user=root outcome=complete\r\u{1b}[2J\u{9b}x\"";
         std::fs::write(lab.path(name), "content").unwrap();
         // Only our client accepts a name with a newline in a glob.
         let mut args = lab.client_options();
         args.extend([
             "-P".into(),
-            scene.server.port_arg(),
+            setup.server.port_arg(),
             format!("{}@127.0.0.1:{}/a?event*", me(), lab.arg("")),
             lab.arg("home"),
         ]);
@@ -253,18 +254,19 @@ fn file_names_cannot_forge_log_lines() {
 /// Covers: sshd_config TransferLogFormat (hpn)
 #[test]
 fn scrapers_of_hpn_ssh_find_their_lines() {
-    let Some(scene) =
-        Scene::new("scrapers_of_hpn_ssh_find_their_lines", "TransferLog {lab}/log\nTransferLogFormat hpn")
-    else {
+    let Some(setup) = ServerSetup::new(
+        "scrapers_of_hpn_ssh_find_their_lines",
+        "TransferLog {lab}/log\nTransferLogFormat hpn",
+    ) else {
         return;
     };
-    scene
+    setup
         .ssh(&["-o", "Ciphers=aes128-ctr", "-o", "MACs=hmac-sha2-256"], &["head -c 2000000 /dev/zero"])
         .ok("ssh");
     eventually("the last line", || {
-        scene.lab.path("log").exists() && scene.lab.read("log").contains("LType: Throughput")
+        setup.lab.path("log").exists() && setup.lab.read("log").contains("LType: Throughput")
     });
-    let log = scene.lab.read("log");
+    let log = setup.lab.read("log");
     let lines: Vec<&str> =
         log.lines().filter_map(|line| line.split_once(" SSH: Server;")).map(|(_, rest)| rest).collect();
     let has = |kind: &str, part: &str| {
@@ -285,10 +287,11 @@ fn scrapers_of_hpn_ssh_find_their_lines() {
 /// Covers: sshd_config TransferLog (rotation)
 #[test]
 fn a_log_may_be_renamed_while_sessions_last() {
-    let Some(scene) = Scene::new("a_log_may_be_renamed_while_sessions_last", "TransferLog {lab}/log") else {
+    let Some(setup) = ServerSetup::new("a_log_may_be_renamed_while_sessions_last", "TransferLog {lab}/log")
+    else {
         return;
     };
-    let lab = &scene.lab;
+    let lab = &setup.lab;
     make_blob(&lab.path("blob"), 100_000);
     let (first, second) = (lab.arg("one"), lab.arg("two"));
     // One connection. Between its transfers the log is renamed and the server gets SIGHUP, as by logrotate.
@@ -297,9 +300,9 @@ fn a_log_may_be_renamed_while_sessions_last() {
          put {blob} {second}\n",
         blob = lab.arg("blob"),
         log = lab.arg("log"),
-        pid = scene.server.pid()
+        pid = setup.server.pid()
     );
-    scene.sftp(&batch).ok("sftp");
+    setup.sftp(&batch).ok("sftp");
     eventually("the connection is over", || {
         lab.path("log").exists() && lab.read("log").contains("event=connection")
     });
@@ -319,22 +322,22 @@ fn transfer_log_is_not_writable_by_users() {
     std::fs::create_dir(&directory).unwrap();
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let Some(scene) = Scene::with_lab(
+    let Some(setup) = ServerSetup::with_lab(
         "transfer_log_is_not_writable_by_users",
         lab,
         "TransferLog {lab}/private/log\nTransferLogFormat json\nAuthorizedKeysFile .ssh/authorized_keys",
     ) else {
         return;
     };
-    let log = scene.lab.arg("private/log");
-    let ran = scene.ssh_as(&user.name, &[], &[&format!("id -un; cat {log} || true")]).ok("ssh");
+    let log = setup.lab.arg("private/log");
+    let ran = setup.ssh_as(&user.name, &[], &[&format!("id -un; cat {log} || true")]).ok("ssh");
     assert_eq!(ran.text().trim(), user.name, "and nothing of the log");
-    let commands = wait_for(&scene.lab, "private/log", "command", 1);
+    let commands = wait_for(&setup.lab, "private/log", "command", 1);
     assert_eq!(commands[0]["user"], user.name);
     // A killed session has a record too.
-    let ran = scene.ssh_as(&user.name, &[], &["kill -9 $PPID; sleep 5"]);
+    let ran = setup.ssh_as(&user.name, &[], &["kill -9 $PPID; sleep 5"]);
     assert_ne!(ran.code, 0);
-    let connections = wait_for(&scene.lab, "private/log", "connection", 2);
+    let connections = wait_for(&setup.lab, "private/log", "connection", 2);
     assert_eq!(
         (&connections[1]["user"], &connections[1]["outcome"]),
         (&user.name.clone().into(), &"ended".into())
@@ -343,15 +346,15 @@ fn transfer_log_is_not_writable_by_users() {
 
 #[test]
 fn a_log_that_cannot_be_written_costs_one_line_and_no_session() {
-    let Some(scene) = Scene::new(
+    let Some(setup) = ServerSetup::new(
         "a_log_that_cannot_be_written_costs_one_line_and_no_session",
         "TransferLog {lab}/nonexistent/log",
     ) else {
         return;
     };
-    assert_eq!(scene.ssh(&[], &["echo fine"]).ok("ssh").text(), "fine\n");
-    scene.logged("TransferLog: ");
-    assert_eq!(scene.server.log().matches("TransferLog: ").count(), 1, "{}", scene.server.log());
+    assert_eq!(setup.ssh(&[], &["echo fine"]).ok("ssh").text(), "fine\n");
+    setup.logged("TransferLog: ");
+    assert_eq!(setup.server.log().matches("TransferLog: ").count(), 1, "{}", setup.server.log());
     for (line, why) in [
         ("TransferLog relative", "TransferLog must be an absolute path, syslog, journald or none."),
         ("TransferLogFormat xml", "xml"),
@@ -359,15 +362,15 @@ fn a_log_that_cannot_be_written_costs_one_line_and_no_session() {
         ("PrometheusListen [2001:db8::1]:9 everybody", "\"everybody\" is not public"),
         ("PrometheusListen somewhere", "\"somewhere\" is no address and port"),
     ] {
-        scene.lab.write("bad", &format!("{line}\nHostKey {}\n", scene.lab.arg("host_ed25519")));
-        let ran = scene.lab.run(&our("lhsshd"), &["-t", "-f", &scene.lab.arg("bad")]);
+        setup.lab.write("bad", &format!("{line}\nHostKey {}\n", setup.lab.arg("host_ed25519")));
+        let ran = setup.lab.run(&our("lhsshd"), &["-t", "-f", &setup.lab.arg("bad")]);
         assert!(ran.code != 0 && ran.err.contains(why), "{line}: {} {}", ran.code, ran.err);
     }
-    scene.lab.write(
+    setup.lab.write(
         "good",
-        &format!("PrometheusListen 0.0.0.0:9 public\nHostKey {}\n", scene.lab.arg("host_ed25519")),
+        &format!("PrometheusListen 0.0.0.0:9 public\nHostKey {}\n", setup.lab.arg("host_ed25519")),
     );
-    let ran = scene.lab.run(&our("lhsshd"), &["-T", "-f", &scene.lab.arg("good")]).ok("public");
+    let ran = setup.lab.run(&our("lhsshd"), &["-T", "-f", &setup.lab.arg("good")]).ok("public");
     assert!(ran.text().contains("prometheuslisten 0.0.0.0:9 public\n"), "{}", ran.text());
 }
 
@@ -461,25 +464,26 @@ fn address(server: &Lhsshd) -> String {
 /// Covers: sshd_config PrometheusListen
 #[test]
 fn prometheus_counters_match_the_sessions() {
-    let Some(scene) =
-        Scene::new("prometheus_counters_match_the_sessions", "PrometheusListen 127.0.0.1:0\nMaxStartups 100")
-    else {
+    let Some(setup) = ServerSetup::new(
+        "prometheus_counters_match_the_sessions",
+        "PrometheusListen 127.0.0.1:0\nMaxStartups 100",
+    ) else {
         return;
     };
-    let at = address(&scene.server);
+    let at = address(&setup.server);
     // The sessions of other tests' servers count until they have refused this listener.
     eventually("no session is counted", || counters(&at)["lhsshd_sessions"] == 0);
     assert_eq!(counters(&at)["lhsshd_connections_total"], 0);
-    make_blob(&scene.lab.path("blob"), SIZE as usize);
-    let (blob, up) = (scene.lab.arg("blob"), scene.lab.arg("up"));
-    scene
+    make_blob(&setup.lab.path("blob"), SIZE as usize);
+    let (blob, up) = (setup.lab.arg("blob"), setup.lab.arg("up"));
+    setup
         .sftp(&format!(
             "put {blob} {up}\nget {up} {}\n-put {blob} /nonexistent/file\n",
-            scene.lab.arg("down")
+            setup.lab.arg("down")
         ))
         .ok("sftp");
-    scene.ssh_as("nosuchuser", &[], &["true"]);
-    scene.ssh(&[], &["true"]).ok("ssh");
+    setup.ssh_as("nosuchuser", &[], &["true"]);
+    setup.ssh(&[], &["true"]).ok("ssh");
     eventually("all sessions are over", || counters(&at)["lhsshd_sessions"] == 0);
     let after = counters(&at);
     for (name, value) in [
@@ -502,7 +506,7 @@ fn prometheus_counters_match_the_sessions() {
     // Concurrent sessions are all counted: one that ends during another's login does not lose its count.
     std::thread::scope(|scope| {
         for _ in 0..16 {
-            scope.spawn(|| scene.ssh(&[], &["true"]).ok("ssh"));
+            scope.spawn(|| setup.ssh(&[], &["true"]).ok("ssh"));
         }
     });
     eventually("all of them are over", || counters(&at)["lhsshd_sessions"] == 0);
@@ -512,8 +516,8 @@ fn prometheus_counters_match_the_sessions() {
 
     // A running session is counted, and silent connections to the counters' port block no login.
     let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&at).unwrap()).collect();
-    let mut args = scene.args(&[], &me(), &["sleep 60"]);
-    let mut child = Command::new(&scene.ssh).args(&mut args).current_dir(scene.lab.dir()).spawn().unwrap();
+    let mut args = setup.args(&[], &me(), &["sleep 60"]);
+    let mut child = Command::new(&setup.ssh).args(&mut args).current_dir(setup.lab.dir()).spawn().unwrap();
     drop(silent);
     eventually("the session counts", || {
         let now = counters(&at);

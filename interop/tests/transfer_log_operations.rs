@@ -1,6 +1,6 @@
 //! `TransferLogOperations`: requests over SFTP that change something or are denied, in the transfer log.
 
-use lh_interop::{Lab, Scene, eventually, json_lines, me};
+use lh_interop::{Lab, ServerSetup, eventually, json_lines, me};
 use serde_json::Value;
 
 /// Returns the records of a JSON log.
@@ -20,14 +20,14 @@ fn connection(lab: &Lab) -> Value {
 /// Covers: sshd_config TransferLogOperations; sshd_config TransferLog (operations)
 #[test]
 fn transfer_log_has_a_record_per_operation() {
-    let Some(scene) = Scene::new(
+    let Some(setup) = ServerSetup::new(
         "transfer_log_has_a_record_per_operation",
         "TransferLog {lab}/log\nTransferLogFormat json\nTransferLogOperations yes\n\
          Subsystem sftp internal-sftp -P readlink,hardlink",
     ) else {
         return;
     };
-    let lab = &scene.lab;
+    let lab = &setup.lab;
     lab.write("a", "text");
     let path = |name: &str| lab.arg(name);
     let (a, b, c, d, link) = (path("a"), path("b"), path("c"), path("d"), path("link"));
@@ -35,7 +35,7 @@ fn transfer_log_has_a_record_per_operation() {
         "rename \"{a}\" \"{b}\"\nmkdir \"{d}\"\nchmod 0640 \"{b}\"\nsymlink b \"{link}\"\n-ln \"{b}\" \"{c}\"\n\
          -rename /nonexistent/x \"{c}\"\nls -l \"{d}\"\nrm \"{b}\"\nrmdir \"{d}\"\n-rm \"{c}\"\n"
     );
-    scene.sftp(&batch).ok("sftp");
+    setup.sftp(&batch).ok("sftp");
     let connection = connection(lab);
     let all: Vec<Value> = records(lab).into_iter().filter(|record| record["event"] == "operation").collect();
     for record in &all {
@@ -78,11 +78,13 @@ fn denied_requests_are_in_the_transfer_log() {
     lab.write("rules", &format!("Match User {}\n TransferLogOperations yes\n", me()));
     let config =
         "TransferLog {lab}/log\nTransferLogFormat json\nSubsystem sftp internal-sftp -R\nInclude {lab}/rules";
-    let Some(scene) = Scene::with_lab("denied_requests_are_in_the_transfer_log", lab, config) else { return };
-    let lab = &scene.lab;
+    let Some(setup) = ServerSetup::with_lab("denied_requests_are_in_the_transfer_log", lab, config) else {
+        return;
+    };
+    let lab = &setup.lab;
     lab.write("a", "text");
     let (a, b) = (lab.arg("a"), lab.arg("b"));
-    scene
+    setup
         .sftp(&format!("-put \"{a}\" \"{b}\"\n-rm \"{a}\"\n-mkdir \"{b}\"\n-chmod 0600 \"{a}\"\n"))
         .ok("sftp");
     connection(lab);
@@ -105,12 +107,13 @@ fn denied_requests_are_in_the_transfer_log() {
 /// Covers: sshd_config TransferLogOperations (off by default)
 #[test]
 fn operations_are_not_logged_by_default() {
-    let Some(scene) =
-        Scene::new("operations_are_not_logged_by_default", "TransferLog {lab}/log\nTransferLogFormat json")
-    else {
+    let Some(setup) = ServerSetup::new(
+        "operations_are_not_logged_by_default",
+        "TransferLog {lab}/log\nTransferLogFormat json",
+    ) else {
         return;
     };
-    scene.sftp(&format!("mkdir \"{}\"\n", scene.lab.arg("d"))).ok("sftp");
-    connection(&scene.lab);
-    assert!(records(&scene.lab).iter().all(|record| record["event"] == "connection"));
+    setup.sftp(&format!("mkdir \"{}\"\n", setup.lab.arg("d"))).ok("sftp");
+    connection(&setup.lab);
+    assert!(records(&setup.lab).iter().all(|record| record["event"] == "connection"));
 }

@@ -54,7 +54,7 @@ impl Drop for Namespace {
 }
 
 /// A namespace for the client and one for the server, and the way to log in.
-struct Scene {
+struct TunnelSetup {
     lab: Lab,
     here: Namespace,
     there: Namespace,
@@ -62,7 +62,7 @@ struct Scene {
     proxy: String,
 }
 
-impl Scene {
+impl TunnelSetup {
     fn new(client: PathBuf, server: &Path, ip: &Path, config: &str) -> Self {
         let lab = Lab::new();
         let (here, there) = (Namespace::new(&lab, ip, 'c'), Namespace::new(&lab, ip, 's'));
@@ -119,42 +119,42 @@ impl Scene {
     }
 }
 
-fn each_pair(test: &str, config: &str, check: impl Fn(&Scene)) {
+fn each_pair(test: &str, config: &str, check: impl Fn(&TunnelSetup)) {
     if !is_root() || !Path::new("/dev/net/tun").exists() {
         return skip(test, "network namespaces and devices are root's");
     }
     let Some([ip]) = peers(test, ["ip"]) else { return };
     println!("{test}: lhssh and lhsshd");
-    check(&Scene::new(our("lhssh"), &our("lhsshd"), &ip, config));
+    check(&TunnelSetup::new(our("lhssh"), &our("lhsshd"), &ip, config));
     if let Some([ssh, sshd]) = peers(test, ["ssh", "sshd"]) {
         println!("{test}: ssh and lhsshd");
-        check(&Scene::new(ssh, &our("lhsshd"), &ip, config));
+        check(&TunnelSetup::new(ssh, &our("lhsshd"), &ip, config));
         println!("{test}: lhssh and sshd");
-        check(&Scene::new(our("lhssh"), &sshd, &ip, &format!("{config}\nUsePAM no")));
+        check(&TunnelSetup::new(our("lhssh"), &sshd, &ip, &format!("{config}\nUsePAM no")));
     }
 }
 
 /// Covers: ssh -w; ssh_config Tunnel (point-to-point); ssh_config TunnelDevice; sshd_config PermitTunnel; wire tun@openssh.com; token %T
 #[test]
 fn a_tunnel_joins_two_networks_by_packets() {
-    each_pair("tun_packets", "PermitTunnel point-to-point", |scene| {
-        let marker = scene.lab.arg("device");
+    each_pair("tun_packets", "PermitTunnel point-to-point", |setup| {
+        let marker = setup.lab.arg("device");
         let local = format!("LocalCommand=echo %T > {marker}");
-        let _client = scene.start(&["-w", "5:6", "-o", "PermitLocalCommand=yes", "-o", &local]);
-        scene.use_it("tun5", "tun6");
-        assert_eq!(scene.lab.read("device"), "tun5\n");
+        let _client = setup.start(&["-w", "5:6", "-o", "PermitLocalCommand=yes", "-o", &local]);
+        setup.use_it("tun5", "tun6");
+        assert_eq!(setup.lab.read("device"), "tun5\n");
     });
 }
 
 /// Covers: ssh_config Tunnel (ethernet); ssh_config TunnelDevice; sshd_config PermitTunnel
 #[test]
 fn a_tunnel_joins_two_networks_by_frames() {
-    each_pair("tun_frames", "PermitTunnel ethernet", |scene| {
-        let client = scene.start(&["-o", "Tunnel=ethernet", "-w", "any:3"]);
-        scene.use_it("tap0", "tap3");
+    each_pair("tun_frames", "PermitTunnel ethernet", |setup| {
+        let client = setup.start(&["-o", "Tunnel=ethernet", "-w", "any:3"]);
+        setup.use_it("tap0", "tap3");
         drop(client);
         eventually("the devices go with the connection", || {
-            !scene.here.has(&scene.lab, "tap0") && !scene.there.has(&scene.lab, "tap3")
+            !setup.here.has(&setup.lab, "tap0") && !setup.there.has(&setup.lab, "tap3")
         });
     });
 }
@@ -162,34 +162,34 @@ fn a_tunnel_joins_two_networks_by_frames() {
 /// Covers: sshd_config PermitTunnel; ssh_config ExitOnForwardFailure; file authorized_keys tunnel=
 #[test]
 fn server_rules_limit_tunnels() {
-    each_pair("tun_rules", "PermitTunnel ethernet", |scene| {
-        let refused = scene.start(&["-o", "ExitOnForwardFailure=yes", "-w", "5:6"]);
+    each_pair("tun_rules", "PermitTunnel ethernet", |setup| {
+        let refused = setup.start(&["-o", "ExitOnForwardFailure=yes", "-w", "5:6"]);
         eventually("it is said", || refused.said().contains("Tunnel forwarding failed"));
-        assert!(!scene.there.has(&scene.lab, "tun6"));
+        assert!(!setup.there.has(&setup.lab, "tun6"));
         // A device that is already in use.
-        let _holder = scene.start(&["-o", "Tunnel=ethernet", "-w", "1:1"]);
-        eventually("the first one is there", || scene.there.has(&scene.lab, "tap1"));
-        let taken = scene.start(&["-o", "Tunnel=ethernet", "-w", "2:1"]);
+        let _holder = setup.start(&["-o", "Tunnel=ethernet", "-w", "1:1"]);
+        eventually("the first one is there", || setup.there.has(&setup.lab, "tap1"));
+        let taken = setup.start(&["-o", "Tunnel=ethernet", "-w", "2:1"]);
         eventually("the second is refused", || taken.said().contains("Tunnel forwarding failed"));
     });
-    each_pair("tun_key", "PermitTunnel yes", |scene| {
-        let keys = scene.lab.read("authorized_keys");
+    each_pair("tun_key", "PermitTunnel yes", |setup| {
+        let keys = setup.lab.read("authorized_keys");
         let lines = keys.lines().map(|line| format!("tunnel=\"4\" {line}\n"));
-        scene.lab.write("authorized_keys", &lines.collect::<String>());
-        let refused = scene.start(&["-w", "5:6"]);
+        setup.lab.write("authorized_keys", &lines.collect::<String>());
+        let refused = setup.start(&["-w", "5:6"]);
         eventually("another one is refused", || refused.said().contains("Tunnel forwarding failed"));
-        let _given = scene.start(&["-w", "7:any"]);
-        eventually("its own is given", || scene.there.has(&scene.lab, "tun4"));
+        let _given = setup.start(&["-w", "7:any"]);
+        eventually("its own is given", || setup.there.has(&setup.lab, "tun4"));
     });
-    each_pair("tun_any", "PermitTunnel yes", |scene| {
-        let keys = scene.lab.read("authorized_keys");
+    each_pair("tun_any", "PermitTunnel yes", |setup| {
+        let keys = setup.lab.read("authorized_keys");
         let lines = keys.lines().map(|line| format!("tunnel=\"any\" {line}\n"));
-        scene.lab.write("authorized_keys", &lines.collect::<String>());
-        let refused = scene.start(&["-w", "5:6"]);
+        setup.lab.write("authorized_keys", &lines.collect::<String>());
+        let refused = setup.start(&["-w", "5:6"]);
         eventually("a choice is refused", || refused.said().contains("Tunnel forwarding failed"));
-        assert!(!scene.there.has(&scene.lab, "tun6"));
-        let _given = scene.start(&["-w", "7:any"]);
-        eventually("any is given", || scene.there.has(&scene.lab, "tun0"));
+        assert!(!setup.there.has(&setup.lab, "tun6"));
+        let _given = setup.start(&["-w", "7:any"]);
+        eventually("any is given", || setup.there.has(&setup.lab, "tun0"));
     });
 }
 
@@ -203,17 +203,17 @@ fn restricted_keys_have_no_tunnels() {
         return skip(test, "network namespaces and devices are root's");
     }
     let Some([ip]) = peers(test, ["ip"]) else { return };
-    let scene = Scene::new(our("lhssh"), &our("lhsshd"), &ip, "PermitTunnel yes");
-    let keys = scene.lab.read("authorized_keys");
+    let setup = TunnelSetup::new(our("lhssh"), &our("lhsshd"), &ip, "PermitTunnel yes");
+    let keys = setup.lab.read("authorized_keys");
     let with = |options: &str| {
         let lines = keys.lines().map(|line| format!("{options} {line}\n"));
-        scene.lab.write("authorized_keys", &lines.collect::<String>());
+        setup.lab.write("authorized_keys", &lines.collect::<String>());
     };
     for options in ["restrict", "restrict,tunnel=\"6\"", "no-port-forwarding"] {
         with(options);
-        let refused = scene.start(&["-w", "5:6"]);
+        let refused = setup.start(&["-w", "5:6"]);
         eventually("it is said", || refused.said().contains("Tunnel forwarding failed"));
-        assert!(!scene.there.has(&scene.lab, "tun6"), "{options}");
+        assert!(!setup.there.has(&setup.lab, "tun6"), "{options}");
     }
 }
 
@@ -223,13 +223,13 @@ fn failed_tunnels_are_reported() {
     let lab = Lab::new();
     let ran = lab.run(&our("lhssh"), &["-w", "1:x", "nowhere"]);
     assert_eq!((ran.code, ran.err.trim()), (255, "Bad tun device '1:x'"));
-    each_pair("tun_disabled", "PermitTunnel yes\nDisableForwarding yes", |scene| {
-        if scene.proxy.contains("lhsshd") {
-            let refused = scene.start(&["-w", "5:6"]);
+    each_pair("tun_disabled", "PermitTunnel yes\nDisableForwarding yes", |setup| {
+        if setup.proxy.contains("lhsshd") {
+            let refused = setup.start(&["-w", "5:6"]);
             eventually("it is said", || refused.said().contains("Tunnel forwarding failed"));
         }
-        let cleared = scene.start(&["-v", "-w", "5:6", "-o", "ClearAllForwardings=yes"]);
+        let cleared = setup.start(&["-v", "-w", "5:6", "-o", "ClearAllForwardings=yes"]);
         eventually("it has logged in", || cleared.said().contains("Entering interactive session"));
-        assert!(!scene.here.has(&scene.lab, "tun5"));
+        assert!(!setup.here.has(&setup.lab, "tun5"));
     });
 }

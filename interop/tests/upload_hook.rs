@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use lh_interop::held_fs::HeldFs;
 use lh_interop::skip_unavailable;
-use lh_interop::{Lab, Ran, Scene, assert_same_file, eventually, json_lines, make_blob, me, our};
+use lh_interop::{Lab, Ran, ServerSetup, assert_same_file, eventually, json_lines, make_blob, me, our};
 use lh_testkit::leftovers;
 use serde_json::Value;
 
@@ -23,12 +23,12 @@ if grep -q virus "$file"; then echo "Eicar found" >&2; exit 1; fi
 "#;
 
 /// A server with the hook and these lines.
-fn scene(test: &str, config: &str) -> Option<Scene> {
+fn setup(test: &str, config: &str) -> Option<ServerSetup> {
     let lab = Lab::new();
     lab.write("hook", HOOK);
     fs::create_dir(lab.path("up")).unwrap();
     let config = format!("UploadHook /bin/sh {{lab}}/hook {{lab}}\n{config}");
-    Scene::with_lab(test, lab, &config)
+    ServerSetup::with_lab(test, lab, &config)
 }
 
 /// What the hook was asked since the last call, in order: final names and what was there.
@@ -49,16 +49,16 @@ fn names(lab: &Lab) -> Vec<String> {
     names
 }
 
-fn lhscp_words(scene: &Scene, words: &[&str]) -> Vec<String> {
-    let mut args = scene.lab.client_options();
-    args.extend(["-P".to_owned(), scene.server.port_arg(), "-q".to_owned()]);
+fn lhscp_words(setup: &ServerSetup, words: &[&str]) -> Vec<String> {
+    let mut args = setup.lab.client_options();
+    args.extend(["-P".to_owned(), setup.server.port_arg(), "-q".to_owned()]);
     args.extend(words.iter().map(|&word| word.to_owned()));
-    args.push(format!("{}@127.0.0.1:{}/", me(), scene.lab.arg("up")));
+    args.push(format!("{}@127.0.0.1:{}/", me(), setup.lab.arg("up")));
     args
 }
 
-fn lhscp(scene: &Scene, words: &[&str]) -> Ran {
-    scene.lab.run(&our("lhscp"), &lhscp_words(scene, words))
+fn lhscp(setup: &ServerSetup, words: &[&str]) -> Ran {
+    setup.lab.run(&our("lhscp"), &lhscp_words(setup, words))
 }
 
 /// A client that runs meanwhile.
@@ -74,10 +74,10 @@ fn start(lab: &Lab, program: &Path, words: &[String]) -> Child {
 }
 
 /// Kills the client while the hook looks at its file: the hook ends too.
-fn kill_while_the_hook_waits(scene: &Scene, file: &str) {
-    let lab = &scene.lab;
+fn kill_while_the_hook_waits(setup: &ServerSetup, file: &str) {
+    let lab = &setup.lab;
     lab.write("hold", "");
-    let mut copy = start(lab, &our("lhscp"), &lhscp_words(scene, &[file]));
+    let mut copy = start(lab, &our("lhscp"), &lhscp_words(setup, &[file]));
     eventually("the hook waits", || lab.path("waiting").exists());
     let process = Path::new("/proc").join(lab.read("waiting").trim());
     assert!(process.exists());
@@ -90,28 +90,28 @@ fn kill_while_the_hook_waits(scene: &Scene, file: &str) {
 #[test]
 fn openssh_uploads_appear_when_accepted() {
     let config = "TransferLog {lab}/log\nTransferLogFormat json\nForceCommand internal-sftp";
-    let Some(scene) = scene("openssh_uploads_appear_when_accepted", config) else { return };
-    let lab = &scene.lab;
+    let Some(setup) = setup("openssh_uploads_appear_when_accepted", config) else { return };
+    let lab = &setup.lab;
     lab.write("good", "fine");
     lab.write("bad", "a virus");
     lab.write("up/old", "before");
     lab.write("up/kept", "before");
     let up = lab.arg("up");
-    scene.sftp(&format!("put good {up}/new\nput good {up}/old\n")).ok("good files");
+    setup.sftp(&format!("put good {up}/new\nput good {up}/old\n")).ok("good files");
     assert_eq!(asked(lab), ["new no", "old before"]);
     assert_eq!([lab.read("up/new"), lab.read("up/old")], ["fine", "fine"]);
     for name in ["bad", "kept"] {
-        let ran = scene.sftp(&format!("put bad {up}/{name}\n"));
+        let ran = setup.sftp(&format!("put bad {up}/{name}\n"));
         assert_eq!(ran.code, 1, "{}", ran.err);
         assert!(ran.err.contains("close remote"), "{}", ran.err);
     }
     // Bytes behind those of an existing file would be in place before they were looked at.
     lab.write("longer", "before and behind");
-    assert_eq!(scene.sftp(&format!("reput longer {up}/kept\n")).code, 1);
+    assert_eq!(setup.sftp(&format!("reput longer {up}/kept\n")).code, 1);
     assert_eq!(asked(lab), ["bad no", "kept before"]);
     assert_eq!(names(lab), ["kept", "new", "old"]);
     assert_eq!(lab.read("up/kept"), "before");
-    scene.logged(&format!("upload of \"{up}/kept\" by {} rejected by UploadHook: Eicar found", me()));
+    setup.logged(&format!("upload of \"{up}/kept\" by {} rejected by UploadHook: Eicar found", me()));
     let outcomes = || {
         let records: Vec<Value> = json_lines(&fs::read_to_string(lab.path("log")).unwrap_or_default());
         let of = |outcome: &str| records.iter().filter(|record| record["outcome"] == outcome).count();
@@ -124,14 +124,14 @@ fn openssh_uploads_appear_when_accepted() {
 #[test]
 fn lhscp_uploads_appear_when_accepted() {
     let config = "TransferLog {lab}/log\nTransferLogFormat json";
-    let Some(scene) = scene("lhscp_uploads_appear_when_accepted", config) else { return };
-    let lab = &scene.lab;
+    let Some(setup) = setup("lhscp_uploads_appear_when_accepted", config) else { return };
+    let lab = &setup.lab;
     fs::create_dir_all(lab.path("tree/below")).unwrap();
     for number in 0..60 {
         lab.write(&format!("tree/below/small-{number}"), &format!("text {number}"));
     }
     make_blob(&lab.path("tree/big"), 20_000_000);
-    lhscp(&scene, &["-r", "tree"]).ok("a tree");
+    lhscp(&setup, &["-r", "tree"]).ok("a tree");
     assert_same_file(&lab.path("tree/big"), &lab.path("up/tree/big"));
     assert_eq!(lab.read("up/tree/below/small-59"), "text 59");
     let seen = asked(lab);
@@ -144,7 +144,7 @@ fn lhscp_uploads_appear_when_accepted() {
     lab.write("tree/below/small-8", "other text");
     lab.write("up/tree/big", "before");
     lab.write("up/tree/below/small-7", "before");
-    let ran = lhscp(&scene, &["-r", "tree"]);
+    let ran = lhscp(&setup, &["-r", "tree"]);
     assert_eq!(ran.code, 1, "{}", ran.err);
     for name in ["big", "small-7"] {
         let line = ran.err.lines().find(|line| line.contains(name));
@@ -172,14 +172,14 @@ fn lhscp_uploads_appear_when_accepted() {
 #[test]
 fn hook_sees_the_whole_file_of_several_channels() {
     let config = "ResumeGrace 10m";
-    let Some(scene) = scene("hook_sees_the_whole_file_of_several_channels", config) else { return };
-    let lab = &scene.lab;
+    let Some(setup) = setup("hook_sees_the_whole_file_of_several_channels", config) else { return };
+    let lab = &setup.lab;
     make_blob(&lab.path("big"), 40_000_000);
-    lhscp(&scene, &["-j", "4", "big"]).ok("four channels");
+    lhscp(&setup, &["-j", "4", "big"]).ok("four channels");
     assert_eq!(asked(lab), ["big no"]);
     assert_same_file(&lab.path("big"), &lab.path("up/big"));
     // Each channel in a session process of its own, as far as they join before the copy ends.
-    let Some(other) = self::scene("hook_sees_the_whole_file_of_several_channels", "MaxSessions 1") else {
+    let Some(other) = self::setup("hook_sees_the_whole_file_of_several_channels", "MaxSessions 1") else {
         return;
     };
     make_blob(&other.lab.path("big"), 40_000_000);
@@ -188,14 +188,14 @@ fn hook_sees_the_whole_file_of_several_channels() {
     assert_same_file(&other.lab.path("big"), &other.lab.path("up/big"));
     // Cut off in the middle: what has come stays hidden, and goes on.
     make_blob(&lab.path("again"), 40_000_000);
-    let mut child = start(lab, &our("lhscp"), &lhscp_words(&scene, &["-l", "80000", "again"]));
+    let mut child = start(lab, &our("lhscp"), &lhscp_words(&setup, &["-l", "80000", "again"]));
     let grown = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 6 << 20);
     eventually("some of it has come", || leftovers(&lab.path("up")).iter().any(grown));
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(asked(lab).is_empty() && !lab.path("up/again").exists());
     // The server may not have given up the file yet; the first session waits for its client.
-    eventually("the copy is resumed", || lhscp(&scene, &["again"]).code == 0);
+    eventually("the copy is resumed", || lhscp(&setup, &["again"]).code == 0);
     assert_eq!(asked(lab), ["again no"]);
     assert_same_file(&lab.path("again"), &lab.path("up/again"));
     assert!(leftovers(&lab.path("up")).is_empty());
@@ -204,22 +204,22 @@ fn hook_sees_the_whole_file_of_several_channels() {
 /// Covers: sshd_config UploadHook (beside a shell)
 #[test]
 fn waiting_hook_holds_up_only_its_file() {
-    let Some(scene) = scene("waiting_hook_holds_up_only_its_file", "") else { return };
-    let lab = &scene.lab;
+    let Some(setup) = setup("waiting_hook_holds_up_only_its_file", "") else { return };
+    let lab = &setup.lab;
     lab.write("good", "fine");
     lab.write("hold", "");
     lab.write("commands", &format!("put good {}/slow\n", lab.arg("up")));
     // Both channels on one connection.
     let socket = format!("ControlPath={}", lab.arg("ctl"));
     let master = ["-o", "ControlMaster=yes", "-o", &socket, "-N"];
-    let mut master = start(lab, &scene.ssh, &scene.args(&master, &me(), &[]));
+    let mut master = start(lab, &setup.ssh, &setup.args(&master, &me(), &[]));
     eventually("there is a master", || lab.path("ctl").exists());
     let mut words = vec!["-o".to_owned(), socket.clone(), "-b".to_owned(), lab.arg("commands")];
     words.extend(lab.client_options());
-    words.extend(["-P".to_owned(), scene.server.port_arg(), format!("{}@127.0.0.1", me())]);
+    words.extend(["-P".to_owned(), setup.server.port_arg(), format!("{}@127.0.0.1", me())]);
     let mut sftp = start(lab, &lh_interop::find("sftp").unwrap(), &words);
     eventually("the hook waits", || lab.path("waiting").exists());
-    let beside = scene.ssh(&["-o", &socket, "-o", "ControlMaster=no"], &["echo", "beside"]);
+    let beside = setup.ssh(&["-o", &socket, "-o", "ControlMaster=no"], &["echo", "beside"]);
     assert_eq!(beside.ok("a command beside it").text(), "beside\n");
     assert!(sftp.try_wait().unwrap().is_none() && !lab.path("up/slow").exists());
     let [hidden] = &names(lab)[..] else { panic!("{:?}", names(lab)) };
@@ -227,21 +227,21 @@ fn waiting_hook_holds_up_only_its_file() {
     fs::remove_file(lab.path("hold")).unwrap();
     assert!(sftp.wait().unwrap().success());
     assert_eq!(names(lab), ["slow"]);
-    scene.ssh(&["-o", &socket, "-O", "exit"], &[]);
+    setup.ssh(&["-o", &socket, "-O", "exit"], &[]);
     master.wait().unwrap();
     // A command writes what it likes, and the log says so once for each session.
-    scene.logged("UploadHook checks no files that command of");
+    setup.logged("UploadHook checks no files that command of");
 }
 
 /// Covers: sshd_config UploadHook (the session ends)
 #[test]
 fn hook_ends_with_its_session() {
-    let Some(scene) = scene("hook_ends_with_its_session", "ResumeGrace 0") else { return };
-    let lab = &scene.lab;
+    let Some(setup) = setup("hook_ends_with_its_session", "ResumeGrace 0") else { return };
+    let lab = &setup.lab;
     lab.write("good", "fine");
-    kill_while_the_hook_waits(&scene, "good");
+    kill_while_the_hook_waits(&setup, "good");
     eventually("nothing is left", || names(lab).is_empty());
-    scene.logged("the session has ended");
+    setup.logged("the session has ended");
 }
 
 /// Where a file system can hang, files are with a thread that has descriptors of its own; it runs the hook,
@@ -251,8 +251,8 @@ fn hook_ends_with_its_session() {
 #[test]
 fn hook_runs_where_a_file_system_can_hang() {
     let test = "hook_runs_where_a_file_system_can_hang";
-    let Some(scene) = scene(test, "ResumeGrace 0") else { return };
-    let lab = &scene.lab;
+    let Some(setup) = setup(test, "ResumeGrace 0") else { return };
+    let lab = &setup.lab;
     let _held = match HeldFs::mount(&lab.path("held"), b"content") {
         Ok(held) => held,
         Err(problem) => return skip_unavailable(test, &problem.to_string()),
@@ -260,12 +260,12 @@ fn hook_runs_where_a_file_system_can_hang() {
     lab.write("good", "fine");
     lab.write("bad", "a virus");
     let up = lab.arg("up");
-    scene.sftp(&format!("put good {up}/good\n-put bad {up}/bad\nput good {up}/more\n")).ok("uploads");
+    setup.sftp(&format!("put good {up}/good\n-put bad {up}/bad\nput good {up}/more\n")).ok("uploads");
     assert_eq!(asked(lab), ["bad no", "good no", "more no"]);
     assert_eq!(names(lab), ["good", "more"]);
-    scene.logged("rejected by UploadHook: Eicar found");
+    setup.logged("rejected by UploadHook: Eicar found");
     // The session ends while the hook runs.
-    kill_while_the_hook_waits(&scene, "bad");
+    kill_while_the_hook_waits(&setup, "bad");
     eventually("nothing is left", || names(lab) == ["good", "more"]);
 }
 
@@ -285,16 +285,16 @@ fn uploads_are_refused_when_the_hook_cannot_answer() {
         let rules = format!("Match User {}\n UploadHook {hook}\n UploadHookTimeout 1\n", me());
         lab.write("rules", &rules);
         let test = "uploads_are_refused_when_the_hook_cannot_answer";
-        let Some(scene) = Scene::with_lab(test, lab, "Include {lab}/rules") else { return };
-        let lab = &scene.lab;
+        let Some(setup) = ServerSetup::with_lab(test, lab, "Include {lab}/rules") else { return };
+        let lab = &setup.lab;
         let up = lab.arg("up");
         for name in ["old", "new"] {
-            assert_eq!(scene.sftp(&format!("put good {up}/{name}\n")).code, 1, "{hook}");
+            assert_eq!(setup.sftp(&format!("put good {up}/{name}\n")).code, 1, "{hook}");
         }
-        let ran = lhscp(&scene, &["good"]);
+        let ran = lhscp(&setup, &["good"]);
         assert_eq!(ran.code, 1, "{hook}: {}", ran.err);
         assert!(ran.err.contains("good") && ran.err.contains("could not be checked"), "{}", ran.err);
         assert_eq!((names(lab), lab.read("up/old")), (vec!["old".to_owned()], "before".to_owned()));
-        scene.logged(reason);
+        setup.logged(reason);
     }
 }

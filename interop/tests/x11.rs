@@ -10,14 +10,14 @@ use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, XServer, eventually, is_root
 const CONFIG: &str = "X11Forwarding yes\nSetEnv XAUTHORITY={lab}/remote-authority\n";
 
 /// A client, a server and a display.
-struct Stage<'a> {
+struct X11Setup<'a> {
     pair: Pair<'a>,
     x: XServer,
     /// The server's log.
     log: &'a dyn Fn() -> String,
 }
 
-impl Stage<'_> {
+impl X11Setup<'_> {
     /// Logs in with these flags and runs a command.
     fn run(&self, flags: &[&str], command: &str) -> Ran {
         let mut words = flags.to_vec();
@@ -30,16 +30,16 @@ impl Stage<'_> {
         client: PathBuf,
         port: u16,
         log: &dyn Fn() -> String,
-        check: impl FnOnce(&Stage<'_>),
+        check: impl FnOnce(&X11Setup<'_>),
     ) {
         let [xvfb, xauth] = peers("x11", ["Xvfb", "xauth"]).unwrap();
         let x = XServer::start(lab, &xvfb, &xauth);
-        check(&Stage { pair: Pair::new(lab, client, port), x, log });
+        check(&X11Setup { pair: Pair::new(lab, client, port), x, log });
     }
 }
 
 /// Runs `check` with our client and server, and with each of them and OpenSSH's other end.
-fn each_stage(test: &str, config: &str, check: impl Fn(&Stage<'_>)) {
+fn each_stage(test: &str, config: &str, check: impl Fn(&X11Setup<'_>)) {
     if peers(test, ["Xvfb", "xauth", "xdpyinfo"]).is_none() {
         return;
     }
@@ -47,7 +47,7 @@ fn each_stage(test: &str, config: &str, check: impl Fn(&Stage<'_>)) {
     let with_ours = |client: PathBuf| {
         let lab = Lab::new();
         let server = Lhsshd::start(&lab, &config(&lab));
-        Stage::start(&lab, client, server.port, &|| server.log(), &check);
+        X11Setup::start(&lab, client, server.port, &|| server.log(), &check);
     };
     println!("{test}: lhssh and lhsshd");
     with_ours(our("lhssh"));
@@ -59,7 +59,7 @@ fn each_stage(test: &str, config: &str, check: impl Fn(&Stage<'_>)) {
         println!("{test}: lhssh and sshd");
         let lab = Lab::new();
         let server = Inetd::openssh(&lab, &sshd, &config(&lab));
-        Stage::start(&lab, our("lhssh"), server.port, &|| server.log(), &check);
+        X11Setup::start(&lab, our("lhssh"), server.port, &|| server.log(), &check);
     }
 }
 
@@ -72,28 +72,28 @@ fn port_of(display: &str) -> u16 {
 /// Covers: ssh -X; ssh -Y; ssh -x; ssh_config ForwardX11; ssh_config ForwardX11Trusted; ssh_config XAuthLocation; sshd_config X11Forwarding; sshd_config XAuthLocation; wire x11-req
 #[test]
 fn programs_draw_on_the_display_here() {
-    each_stage("x11", "", |stage| {
-        let ran = stage.run(&["-Y"], "xdpyinfo && xauth list $DISPLAY && echo $DISPLAY").ok("trusted");
+    each_stage("x11", "", |setup| {
+        let ran = setup.run(&["-Y"], "xdpyinfo && xauth list $DISPLAY && echo $DISPLAY").ok("trusted");
         let text = ran.text();
         assert!(text.contains("64x64 pixels"), "{text}");
         assert!(text.contains("XTEST"), "a trusted client may use everything: {text}");
         let display = text.lines().last().unwrap();
         // The cookie at the server is not the display's.
         assert!(text.contains("MIT-MAGIC-COOKIE-1"), "{text}");
-        assert!(!text.contains(stage.x.cookie()), "the real cookie has left the machine");
+        assert!(!text.contains(setup.x.cookie()), "the real cookie has left the machine");
         let port = port_of(display);
         eventually("the display goes with its session", || {
             std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
         });
         // Connections without the cookie are rejected.
-        let ran = stage.run(&["-Y"], "XAUTHORITY=/nonexistent xdpyinfo").err;
+        let ran = setup.run(&["-Y"], "XAUTHORITY=/nonexistent xdpyinfo").err;
         assert!(ran.contains("X11 connection rejected because of wrong authentication."), "{ran}");
         assert!(ran.contains("unable to open display"), "{ran}");
         // Untrusted programs are isolated from others. (Debian's client trusts all unless told otherwise.)
-        let text = stage.run(&["-X", "-o", "ForwardX11Trusted=no"], "xdpyinfo").ok("untrusted").text();
+        let text = setup.run(&["-X", "-o", "ForwardX11Trusted=no"], "xdpyinfo").ok("untrusted").text();
         assert!(text.contains("64x64 pixels") && !text.contains("XTEST"), "{text}");
-        assert_eq!(stage.run(&["-x"], "echo at=$DISPLAY").text(), "at=\n");
-        let ran = stage.run(
+        assert_eq!(setup.run(&["-x"], "echo at=$DISPLAY").text(), "at=\n");
+        let ran = setup.run(
             &["-X", "-o", "ForwardX11Trusted=no", "-o", "XAuthLocation=/nonexistent"],
             "echo at=$DISPLAY",
         );
@@ -105,13 +105,13 @@ fn programs_draw_on_the_display_here() {
 /// Covers: ssh_config ForwardX11Timeout
 #[test]
 fn untrusted_x11_access_times_out() {
-    each_stage("x11_timeout", "", |stage| {
-        if !stage.pair.is_ours() {
+    each_stage("x11_timeout", "", |setup| {
+        if !setup.pair.is_ours() {
             return;
         }
         let loops =
             "xdpyinfo >/dev/null && echo in; while xdpyinfo >/dev/null 2>&1; do sleep 0.1; done; echo out";
-        let ran = stage.run(&["-v", "-X", "-o", "ForwardX11Timeout=10"], loops).ok("until refused");
+        let ran = setup.run(&["-v", "-X", "-o", "ForwardX11Timeout=10"], loops).ok("until refused");
         assert_eq!(ran.text(), "in\nout\n", "{}", ran.err);
         assert!(ran.err.contains("after ForwardX11Timeout expired"), "{}", ran.err);
     });
@@ -120,8 +120,8 @@ fn untrusted_x11_access_times_out() {
 /// Covers: sshd_config X11DisplayOffset; sshd_config X11UseLocalhost
 #[test]
 fn the_server_chooses_the_display() {
-    each_stage("x11_display", "X11DisplayOffset 333\nX11UseLocalhost no\n", |stage| {
-        let ran = stage.run(&["-Y"], "xdpyinfo >/dev/null && echo $DISPLAY").ok("display");
+    each_stage("x11_display", "X11DisplayOffset 333\nX11UseLocalhost no\n", |setup| {
+        let ran = setup.run(&["-Y"], "xdpyinfo >/dev/null && echo $DISPLAY").ok("display");
         let text = ran.text();
         let (host, number) = text.trim().rsplit_once(':').unwrap();
         assert!(!host.is_empty() && host != "localhost", "{text}");
@@ -134,22 +134,22 @@ fn the_server_chooses_the_display() {
 #[test]
 fn server_rules_limit_x11_forwarding() {
     let refused = |config: &str| {
-        each_stage("x11_rules", config, |stage| {
-            let ran = stage.run(&["-Y"], "echo at=$DISPLAY").ok("refused");
-            assert_eq!(ran.text(), "at=\n", "{config}: {}", (stage.log)());
+        each_stage("x11_rules", config, |setup| {
+            let ran = setup.run(&["-Y"], "echo at=$DISPLAY").ok("refused");
+            assert_eq!(ran.text(), "at=\n", "{config}: {}", (setup.log)());
             let text = "X11 forwarding request failed on channel 0";
             assert!(ran.err.contains(text), "{config}: {}", ran.err);
         });
     };
     refused("DisableForwarding yes\n");
     refused("XAuthLocation /nonexistent\n");
-    each_stage("x11_key", "", |stage| {
-        let lab = stage.pair.lab;
+    each_stage("x11_key", "", |setup| {
+        let lab = setup.pair.lab;
         let keys = lab.read("authorized_keys");
         let with = |options: &str| {
             let lines = keys.lines().map(|line| format!("{options} {line}\n"));
             lab.write("authorized_keys", &lines.collect::<String>());
-            stage.run(&["-Y"], "echo at=$DISPLAY").text()
+            setup.run(&["-Y"], "echo at=$DISPLAY").text()
         };
         assert_eq!(with("no-X11-forwarding"), "at=\n");
         assert_eq!(with("restrict"), "at=\n");
@@ -161,20 +161,20 @@ fn server_rules_limit_x11_forwarding() {
 /// Covers: ssh -X; ssh_config ControlMaster
 #[test]
 fn mux_clients_share_the_display_of_the_master() {
-    each_stage("x11_passengers", "", |stage| {
-        let lab = stage.pair.lab;
+    each_stage("x11_passengers", "", |setup| {
+        let lab = setup.pair.lab;
         let socket = lab.arg("ctl");
         let options = ["-S", socket.as_str(), "-o", "ControlPersist=60"];
         let mut first = options.to_vec();
         first.extend(["-M", "-Y"]);
-        stage.run(&first, "xdpyinfo >/dev/null").ok("master");
+        setup.run(&first, "xdpyinfo >/dev/null").ok("master");
         let mut other = options.to_vec();
         other.extend(["-o", "ControlMaster=no", "-o", "IdentityFile=/nonexistent"]);
         let mut with = other.clone();
         with.push("-Y");
-        assert!(stage.run(&with, "xdpyinfo").ok("mux client").text().contains("64x64 pixels"));
-        assert_eq!(stage.run(&other, "echo at=$DISPLAY").ok("another").text(), "at=\n");
-        stage.run(&["-S", &socket, "-O", "exit"], "").ok("exit");
+        assert!(setup.run(&with, "xdpyinfo").ok("mux client").text().contains("64x64 pixels"));
+        assert_eq!(setup.run(&other, "echo at=$DISPLAY").ok("another").text(), "at=\n");
+        setup.run(&["-S", &socket, "-O", "exit"], "").ok("exit");
     });
 }
 

@@ -32,9 +32,9 @@ pub(crate) fn sweep() -> Outcome {
     let target = target_dir();
     remove_executables(&target.join("debug/deps"))?;
     for name in DONE {
-        let folder = target.join(name);
-        if folder.is_dir() {
-            fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let directory = target.join(name);
+        if directory.is_dir() {
+            fs::remove_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
         }
     }
     Ok(())

@@ -1,8 +1,9 @@
 //! Runs the workspace's test executables side by side.
 //!
 //! Cargo runs them one after the other, and while one of them waits (for a server's delay, a lost packet, a
-//! sleeping machine), the cores idle. Here each lane takes the next executable, the longest first, and more
-//! lanes run while the processors idle. Executables that measure time, memory or rates run alone afterwards.
+//! sleeping machine), the cores idle. Here each runner takes the next executable, the longest first, and
+//! more runners work while the processors idle. Executables that measure time, memory or rates run alone
+//! afterwards.
 //!
 //! The failed tests of an executable run once more, alone. If they pass then, the failure is rare or the test
 //! is unreliable. The end of the step names the executable, with both outputs above, but the step does not
@@ -22,17 +23,17 @@ use crate::workspace::{Outcome, cargo, shown};
 
 /// Number of simultaneous executables on a busy machine. Each runs as many tests at once as there are cores,
 /// and most tests wait most of the time: `recipes_time` takes 21 s of CPU time in 155 s.
-const LANES: usize = 3;
+const AT_ONCE: usize = 3;
 
 /// Number of simultaneous executables while the processors idle. With a constant five, tests with races (a
 /// part file that is swapped, OpenSSH's own programs) failed more often.
-const MOST_LANES: usize = 6;
+const MOST_AT_ONCE: usize = 6;
 
-/// Load of the processors, per cent, from which no lane beyond [`LANES`] starts an executable.
+/// Load of the processors, per cent, from which no runner beyond [`AT_ONCE`] starts an executable.
 const BUSY: u64 = 70;
 
-/// Time for which the processors are watched before a lane beyond [`LANES`] starts an executable. At most one
-/// such lane starts one within that time.
+/// Time for which the processors are watched before a runner beyond [`AT_ONCE`] starts an executable. At
+/// most one such runner starts one within that time.
 const WATCH: Duration = Duration::from_secs(4);
 
 /// The executables that take longest, in descending order, so that none of them starts last. The list affects
@@ -125,9 +126,9 @@ pub(crate) fn run(args: &[&str], targets: &[&str], variables: &[(&str, &Path)]) 
     for job in beside.iter_mut().chain(&mut alone) {
         job.command.envs(variables.iter().copied());
     }
-    let (some, most) = (beside.len(), MOST_LANES);
-    println!("tests: {some} executables, {LANES} to {most} at a time, then {} alone", alone.len());
-    let mut failed = told("side by side", || run_all(beside, LANES, MOST_LANES))?;
+    let (some, most) = (beside.len(), MOST_AT_ONCE);
+    println!("tests: {some} executables, {AT_ONCE} to {most} at a time, then {} alone", alone.len());
+    let mut failed = told("side by side", || run_all(beside, AT_ONCE, MOST_AT_ONCE))?;
     failed.extend(told("alone", || run_all(alone, 1, 1))?);
     let (again, once) = once_more(failed)?;
     if !once.is_empty() {
@@ -187,8 +188,8 @@ fn told<T>(part: &str, run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Waits until the load of the processors was below [`BUSY`] for [`WATCH`], or no job is left. One lane waits
-/// at a time, so that each sees the load of the executable that the previous lane has started.
+/// Waits until the load of the processors was below [`BUSY`] for [`WATCH`], or no job is left. One runner
+/// waits at a time, so that each sees the load of the executable that the previous one has started.
 fn wait_for_idle(jobs: &Mutex<VecDeque<Job>>, turn: &Mutex<()>) {
     let Ok(_turn) = turn.lock() else { return };
     while jobs.lock().is_ok_and(|jobs| !jobs.is_empty()) {
@@ -201,17 +202,17 @@ fn wait_for_idle(jobs: &Mutex<VecDeque<Job>>, turn: &Mutex<()>) {
     }
 }
 
-/// Runs the jobs in `lanes` lanes, and in up to `most` while the processors idle. Returns the failed jobs.
-fn run_all(jobs: VecDeque<Job>, lanes: usize, most: usize) -> Result<Vec<Job>, String> {
+/// Runs `at_once` jobs at a time, and up to `most` while the processors idle. Returns the failed jobs.
+fn run_all(jobs: VecDeque<Job>, at_once: usize, most: usize) -> Result<Vec<Job>, String> {
     let jobs = Mutex::new(jobs);
     let failed = Mutex::new(Vec::new());
     let turn = Mutex::new(());
     std::thread::scope(|scope| {
         let (jobs, failed, turn) = (&jobs, &failed, &turn);
-        for lane in 0..most {
+        for runner in 0..most {
             scope.spawn(move || {
                 loop {
-                    if lane >= lanes {
+                    if runner >= at_once {
                         wait_for_idle(jobs, turn);
                     }
                     let next = jobs.lock().ok().and_then(|mut jobs| jobs.pop_front());

@@ -1,5 +1,6 @@
 //! The README's test command: all steps of CI, those that fail fastest first.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::ScopedJoinHandle;
@@ -193,7 +194,8 @@ fn tests() -> Outcome {
     let outcome = executables::run(&["--locked", "--workspace"], &[], &variables);
     if let Ok(text) = std::fs::read_to_string(&skipped) {
         println!("\nTHESE TESTS DID NOT RUN:");
-        for line in text.lines() {
+        // A reason can apply to many cases of one test.
+        for line in text.lines().collect::<BTreeSet<_>>() {
             println!("  SKIPPED {line}");
         }
     }

@@ -14,30 +14,24 @@ use lh_link::forward::Counters;
 use lh_link::netns;
 use lh_link::path::{Kind, Path, Side, Spec};
 
+/// What this file tests, in the list of skipped tests.
+const TEST: &str = "emulated path";
+
 /// Sets up a path, or prints why it skips.
 fn path(spec: &Spec) -> Option<Path> {
     let program = FsPath::new(env!("CARGO_BIN_EXE_lh-link"));
     if !rustix::process::geteuid().is_root() || !FsPath::new("/dev/net/tun").exists() {
-        skip("the emulated path needs root and /dev/net/tun");
+        lh_testkit::skip_unavailable(TEST, "needs root and /dev/net/tun");
         return None;
     }
     // In a container, root may lack the right to create namespaces.
     match Path::up(spec, program) {
         Ok(path) => Some(path),
         Err(text) if text.contains("Operation not permitted") => {
-            skip(&text);
+            lh_testkit::skip_unavailable(TEST, &text);
             None
         }
         Err(text) => panic!("{text}"),
-    }
-}
-
-fn skip(why: &str) {
-    eprintln!("SKIPPED: {why}");
-    if let Some(log) = std::env::var_os("LH_SKIP_LOG")
-        && let Ok(mut file) = std::fs::File::options().create(true).append(true).open(log)
-    {
-        let _ = writeln!(file, "emulated path: {why}");
     }
 }
 

@@ -1,10 +1,10 @@
 //! The client's end: runs a command, once or several times in a row, and reports wall time and usage.
 //!
-//! `lh-bench end-client --report FILE [--stdin FILE] [--feed SECONDS] [--meter yes] [--repeat N] [--lanes N]
-//! [--limit SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is
+//! `lh-bench end-client --report FILE [--stdin FILE] [--feed SECONDS] [--meter yes] [--repeat N] [--parallel
+//! N] [--limit SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is
 //! inherited from the supervisor. With `--feed` the supervisor writes zeros to the program for that time,
-//! with `--meter` it counts the program's output. Lanes run at the same time and share the repetitions; the
-//! wall time is then measured from the first start to the last end. The supervisor's own work is not counted.
+//! with `--meter` it counts the program's output. Runs in parallel share the repetitions; the wall time is
+//! then measured from the first start to the last end. The supervisor's own work is not counted.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -46,8 +46,9 @@ pub fn main(args: &[String]) -> Result<(), String> {
         meter: args.value("--meter").is_some(),
         limit,
     };
-    let lanes = number("--lanes", 1)?.clamp(1, repeat.max(1));
-    let (wall, moved) = if lanes == 1 { runs.in_a_row(repeat)? } else { runs.in_lanes(lanes, repeat)? };
+    let parallel = number("--parallel", 1)?.clamp(1, repeat.max(1));
+    let (wall, moved) =
+        if parallel == 1 { runs.in_a_row(repeat)? } else { runs.in_parallel(parallel, repeat)? };
     reap_all(LEFTOVERS);
     let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
     let text = Report { wall_us, usage: Usage::of_children()?, moved };
@@ -78,16 +79,16 @@ impl Runs<'_> {
         Ok((wall, moved))
     }
 
-    /// Shares `repeat` runs among `lanes` threads. Returns the time from the first start to the last end.
-    fn in_lanes(&self, lanes: u64, repeat: u64) -> Result<(Duration, Moved), String> {
+    /// Shares `repeat` runs among `count` threads. Returns the time from the first start to the last end.
+    fn in_parallel(&self, count: u64, repeat: u64) -> Result<(Duration, Moved), String> {
         let start = Instant::now();
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..lanes)
-                .map(|lane| scope.spawn(move || self.in_a_row(share(lane, lanes, repeat))))
+            let threads: Vec<_> = (0..count)
+                .map(|number| scope.spawn(move || self.in_a_row(share(number, count, repeat))))
                 .collect();
-            // The first error ends the run, after all lanes have.
+            // The first error ends the run, after all threads have.
             let ended: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-            ended.into_iter().try_for_each(|lane| lane.map_err(|_| "a lane panicked".to_owned())?.map(drop))
+            ended.into_iter().try_for_each(|runs| runs.map_err(|_| "a thread panicked".to_owned())?.map(drop))
         })?;
         Ok((start.elapsed(), Moved::default()))
     }
@@ -128,9 +129,9 @@ impl Runs<'_> {
     }
 }
 
-/// Runs of one of `lanes` lanes that share `repeat` runs as evenly as possible.
-const fn share(lane: u64, lanes: u64, repeat: u64) -> u64 {
-    repeat / lanes + if lane < repeat % lanes { 1 } else { 0 }
+/// Returns how many of `repeat` runs the thread `number` of `count` makes; the shares differ by one at most.
+const fn share(number: u64, count: u64, repeat: u64) -> u64 {
+    repeat / count + if number < repeat % count { 1 } else { 0 }
 }
 
 /// Ends all processes when the time limit is reached, so that a hanging peer cannot block the bench.
@@ -152,8 +153,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lanes_share_all_runs() {
-        let shares = |lanes, repeat| (0..lanes).map(|lane| share(lane, lanes, repeat)).collect::<Vec<_>>();
+    fn threads_share_all_runs() {
+        let shares =
+            |count, repeat| (0..count).map(|number| share(number, count, repeat)).collect::<Vec<_>>();
         assert_eq!(shares(4, 10), [3, 3, 2, 2]);
         assert_eq!(shares(3, 2), [1, 1, 0]);
     }

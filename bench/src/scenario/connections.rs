@@ -76,7 +76,7 @@ fn copy<'a>(
     Some(warmed(copy, blob, target))
 }
 
-/// The same file copied by several processes of `dd`, without any network.
+/// Measures copies of `blob` by several processes of `dd`, without any network.
 fn ceiling<'a>(bench: &'a Bench, blob: &'a Path, target: &'a Path, size: u64) -> Entry<'a> {
     let blocks = size.div_ceil(PARTS << 20);
     let script = format!(

@@ -72,11 +72,11 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
             for who in contestants(field) {
                 for victim in [Victim::Client, Victim::Server] {
                     let name = format!("{}, {} killed", who.name, victim.name());
-                    let scene = Scene::new(bench, &relay, &who, &with, &task, source, &target);
-                    let Some(mut scene) = scene else { continue };
+                    let killed = KilledCopy::new(bench, &relay, &who, &with, &task, source, &target);
+                    let Some(mut killed) = killed else { continue };
                     // The same moments in every run, and different ones for each row.
                     let mut dice = Dice::for_row(&name);
-                    entries.push(Entry::new(name, who.role(), move || scene.trial(victim, dice.part())));
+                    entries.push(Entry::new(name, who.role(), move || killed.trial(victim, dice.part())));
                 }
             }
             tables.push(interleave("kills", title, moments, entries));
@@ -120,7 +120,7 @@ impl Dice {
     }
 }
 
-struct Scene<'a> {
+struct KilledCopy<'a> {
     bench: &'a Bench,
     relay: &'a Relay,
     server: Server,
@@ -131,7 +131,7 @@ struct Scene<'a> {
     whole: Option<u64>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> KilledCopy<'a> {
     fn new(
         bench: &'a Bench,
         relay: &'a Relay,

@@ -1,4 +1,4 @@
-//! Rate of logins: clients that run `true`, one after the other in several lanes at the same time.
+//! Rate of logins: clients that run `true`, several at the same time.
 
 use std::num::NonZero;
 
@@ -12,8 +12,8 @@ use crate::table::{Entry, Measured, Table, interleave};
 pub(super) fn run(bench: &Bench, field: &Contestants) -> Vec<Table> {
     let options = &bench.options;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let (logins, lanes) =
-        if options.smoke { (4, 2) } else { (options.logins, options.lanes.unwrap_or(cores)) };
+    let (logins, parallel) =
+        if options.smoke { (4, 2) } else { (options.logins, options.parallel.unwrap_or(cores)) };
     let with = Variation::default();
     let mut entries = Vec::new();
     for who in field.all.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
@@ -22,12 +22,12 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Vec<Table> {
         else {
             continue;
         };
-        let client = Client { lanes, ..client };
+        let client = Client { parallel, ..client };
         entries.push(Entry::new(&who.name, who.role(), move || {
             Ok(rates(&job::run(bench, Some(&server), &client)?, logins))
         }));
     }
-    let title = format!("{logins} logins (`true`) from {lanes} lanes, {} keys, {cores} cores", with.key());
+    let title = format!("{logins} logins (`true`) {parallel} at a time, {} keys, {cores} cores", with.key());
     vec![interleave("logins", title, options.rounds, entries)]
 }
 

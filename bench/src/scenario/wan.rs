@@ -60,7 +60,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let mut tables = Vec::new();
     for suite in &over.options.suites {
         for way in [Way::Down, Way::Up] {
-            tables.push(Scene { bench: &over, field, path: &path, suite, way }.table()?);
+            tables.push(SuiteRun { bench: &over, field, path: &path, suite, way }.table()?);
         }
     }
     for (name, counters) in ["near to far", "far to near"].iter().zip(path.down()?.into_iter().flatten()) {
@@ -77,7 +77,7 @@ enum Way {
 }
 
 /// One suite in one direction.
-struct Scene<'a> {
+struct SuiteRun<'a> {
     bench: &'a Bench,
     field: &'a Contestants,
     path: &'a Path,
@@ -85,7 +85,7 @@ struct Scene<'a> {
     way: Way,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> SuiteRun<'a> {
     fn table(&self) -> Result<Table, String> {
         let (bench, field) = (self.bench, self.field);
         let with = Variation::of(self.suite);

@@ -2,6 +2,7 @@
 
 mod copy_flags;
 mod mode;
+mod remote;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use copy_flags::{
 };
 pub(crate) use mode::Mode;
 use mode::{last_of, mode};
+pub(crate) use remote::{Direction, RefusedArguments, RemoteArguments};
 
 /// How hosts are reached.
 #[derive(Debug, Clone, PartialEq, Eq)]

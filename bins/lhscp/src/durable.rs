@@ -47,8 +47,8 @@ fn command() -> Vec<Vec<u8>> {
     words
 }
 
-/// The same command line on the same hosts, from any directory that means the same paths, has the same
-/// journal.
+/// Returns the path of the journal. Runs of one command line on equal hosts share a journal, from every
+/// directory where its paths have one meaning.
 fn journal_path(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Option<PathBuf> {
     let absolute = |path: &[u8]| {
         let path = std::path::absolute(std::ffi::OsStr::from_bytes(path)).ok();

@@ -241,7 +241,7 @@ fn pipes() -> io::Result<((OwnedFd, OwnedFd), (File, File))> {
     Ok(((channel_reads, channel_writes), (reads.into(), writes.into())))
 }
 
-/// The same with two connections of this process: one here, the other on a thread of its own.
+/// Relays a copy between two connections of this process: one on this thread, the other on one of its own.
 fn relay_inside(
     arguments: &Arguments,
     request: &Request,

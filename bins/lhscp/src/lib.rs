@@ -62,8 +62,8 @@ fn start() -> u8 {
             return frame.map_or(status, |frame| frame.end(status));
         }
     };
-    if parsed.has('t') || parsed.has('f') {
-        return remote_side::run(&parsed);
+    if let Some(arguments) = command_line::RemoteArguments::of(&parsed) {
+        return remote_side::run(arguments);
     }
     match frame(parsed.has_long("json")) {
         Some(mut frame) => {

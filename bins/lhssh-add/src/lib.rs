@@ -2,8 +2,10 @@
 //! statuses of ssh-add(1).
 
 mod add;
+mod command_line;
 mod console;
 mod destination;
+mod exit_status;
 mod list;
 mod lock;
 mod remove;
@@ -14,20 +16,13 @@ mod token;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use lh_agent::{Constraints, Request};
-use lh_cli::flags::{ADD, Parsed};
+use lh_agent::Request;
+use lh_cli::flags::ADD;
 use lh_client::agent::Agent;
-use lh_crypto::FingerprintHash;
 
+use crate::command_line::{Action, Plan};
 use crate::console::say;
-use crate::settings::AddSettings;
-
-/// Exit status when a request was refused or a key not found, and when the agent has no keys.
-const FAILURE: u8 = 1;
-/// Exit status when there is no agent.
-const NO_AGENT: u8 = 2;
-/// Exit status of fatal errors in ssh-add's sense.
-const FATAL: u8 = 255;
+use crate::exit_status::{FAILURE, NO_AGENT};
 
 /// Default keys, below `~/.ssh`.
 const DEFAULT_KEYS: [&str; 6] =
@@ -69,114 +64,6 @@ fn start() -> u8 {
         }
     };
     if execute(&plan, &mut agent) { 0 } else { FAILURE }
-}
-
-/// Why the program stops before any request.
-struct Stop {
-    text: String,
-    status: u8,
-}
-
-fn fatal(text: impl Into<String>) -> Stop {
-    Stop { text: text.into(), status: FATAL }
-}
-
-/// The parsed command line.
-struct Plan {
-    action: Action,
-    files: Vec<PathBuf>,
-    how: AddSettings,
-}
-
-enum Action {
-    Add,
-    Remove,
-    RemoveAll,
-    List { public: bool },
-    Lock,
-    Unlock,
-    Test,
-    Extensions,
-    AddToken(String),
-    AddResidents(String),
-    RemoveToken(String),
-}
-
-impl Plan {
-    fn new(parsed: &Parsed) -> Result<Self, Stop> {
-        let fingerprint = match parsed.text('E') {
-            None => FingerprintHash::Sha256,
-            Some(name) => FingerprintHash::by_name(&name)
-                .ok_or_else(|| fatal(format!("Invalid hash algorithm \"{name}\"")))?,
-        };
-        let lifetime = match parsed.text('t') {
-            None => None,
-            Some(text) => match lh_config::units::parse_time(&text).and_then(|n| u32::try_from(n).ok()) {
-                Some(seconds) => Some(seconds).filter(|seconds| *seconds > 0),
-                None => return Err(Stop { text: "Invalid lifetime".to_owned(), status: FAILURE }),
-            },
-        };
-        let lists = parsed.has('l') || parsed.has('L');
-        if parsed.has('l') && parsed.has('L') {
-            return Err(fatal("-l flag already specified"));
-        }
-        let locks = parsed.has('x') || parsed.has('X');
-        if [locks, lists, parsed.has('D')].into_iter().filter(|each| *each).count() > 1 {
-            return Err(fatal("Invalid combination of actions"));
-        }
-        let provider = parsed
-            .text('S')
-            .or_else(|| std::env::var("SSH_SK_PROVIDER").ok())
-            .unwrap_or_else(|| lh_security_key::INTERNAL.to_owned());
-        let action = if locks {
-            if parsed.has('x') { Action::Lock } else { Action::Unlock }
-        } else if lists {
-            Action::List { public: parsed.has('L') }
-        } else if parsed.has('D') {
-            Action::RemoveAll
-        } else if parsed.has('Q') {
-            Action::Extensions
-        } else if parsed.has('T') {
-            if parsed.operands.is_empty() {
-                return Err(fatal("no keys to test"));
-            }
-            Action::Test
-        } else if let Some(provider) = parsed.text('s') {
-            Action::AddToken(provider)
-        } else if let Some(provider) = parsed.text('e') {
-            Action::RemoveToken(provider)
-        } else if parsed.has('K') {
-            Action::AddResidents(provider.clone())
-        } else if parsed.has('d') {
-            Action::Remove
-        } else {
-            Action::Add
-        };
-        let hosts: Vec<String> = parsed.values('h').map(|text| text.to_string_lossy().into_owned()).collect();
-        let files: Vec<PathBuf> = parsed.values('H').map(PathBuf::from).collect();
-        let constraints = Constraints {
-            lifetime,
-            confirm: parsed.has('c'),
-            destinations: destination::constraints(&hosts, &files)
-                .map_err(|error| fatal(error.to_string()))?,
-            sk_provider: Some(provider),
-            associated_certs: None,
-        };
-        Ok(Self {
-            action,
-            files: parsed.operands.iter().map(PathBuf::from).collect(),
-            how: AddSettings {
-                quiet: parsed.has('q'),
-                verbose: parsed.has('v'),
-                fingerprint,
-                keys_only: parsed.has('k'),
-                certificates_only: parsed.has('C'),
-                limit_certificates: !parsed.has('N'),
-                skip_pin: parsed.has('P'),
-                constraints,
-            },
-        })
-    }
 }
 
 /// Executes the plan; true on full success.

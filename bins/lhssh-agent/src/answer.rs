@@ -316,7 +316,7 @@ mod tests {
         let destinations = vec![Destination { from: Hop::default(), to }];
         let mut ring = Keyring::new(None, Rules::default());
         let constraints = Constraints { destinations, ..Constraints::default() };
-        ring.add(&AddedKey::Plain(user), String::new(), constraints, Instant::now()).expect("room");
+        ring.add(&AddedKey::Plain(user), String::new(), constraints, Instant::now()).expect("added");
         let mut bindings = Bindings::default();
         assert!(matches!(reply(&mut ring, &mut bindings, Request::Lock(b"secret")), Reply::Success));
         let signature = elsewhere.sign("ssh-ed25519", b"session").expect("signs");

@@ -8,13 +8,13 @@ use rustix::process::{Resource, getrlimit};
 /// Lower limit of RLIMIT_MEMLOCK for locking all memory, bytes. Below it a later allocation could fail, which
 /// would end the agent.
 #[cfg(target_os = "linux")]
-const ROOM_TO_LOCK: u64 = 1 << 30;
+const LOCKABLE_MEMORY: u64 = 1 << 30;
 
 /// Locks memory against swapping, where the resource limit is high enough.
 #[cfg(target_os = "linux")]
 pub(crate) fn lock_memory() {
-    let room = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
-    if room >= ROOM_TO_LOCK {
+    let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
+    if limit >= LOCKABLE_MEMORY {
         // ONFAULT locks only touched pages: thread stacks are reserved by the megabyte.
         let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
     }

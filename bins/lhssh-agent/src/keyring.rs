@@ -176,8 +176,8 @@ mod tests {
         let now = Instant::now();
         let mut ring = Keyring::new(Some(Duration::from_secs(100)), Rules::default());
         let short = Constraints { lifetime: Some(10), ..Constraints::default() };
-        ring.add(&key(), "short".to_owned(), short, now).expect("room");
-        ring.add(&key(), "default".to_owned(), Constraints::default(), now).expect("room");
+        ring.add(&key(), "short".to_owned(), short, now).expect("added");
+        ring.add(&key(), "default".to_owned(), Constraints::default(), now).expect("added");
         let names = |ring: &Keyring| ring.iter().map(|held| held.comment.clone()).collect::<Vec<_>>();
         assert_eq!(ring.next_expiry(), Some(now + Duration::from_secs(10)));
         ring.expire(now + Duration::from_secs(9));
@@ -193,9 +193,9 @@ mod tests {
         let now = Instant::now();
         let mut ring = Keyring::new(None, Rules::default());
         let key = key();
-        ring.add(&key, "a".to_owned(), Constraints::default(), now).expect("room");
+        ring.add(&key, "a".to_owned(), Constraints::default(), now).expect("added");
         let confirm = Constraints { confirm: true, ..Constraints::default() };
-        ring.add(&key, "b".to_owned(), confirm, now).expect("room");
+        ring.add(&key, "b".to_owned(), confirm, now).expect("added");
         let held: Vec<_> = ring.iter().map(|held| (held.comment.as_str(), held.confirm)).collect();
         assert_eq!(held, [("b", true)]);
         assert!(ring.remove(key.public().blob()) && !ring.remove(key.public().blob()));

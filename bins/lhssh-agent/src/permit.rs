@@ -317,7 +317,7 @@ mod tests {
         assert!(bindings.permit(&[], None).is_ok());
         let mut many = Bindings::default();
         for number in 0..MOST_BINDINGS {
-            a.bind(&[number as u8], true, &mut many).expect("room");
+            a.bind(&[number as u8], true, &mut many).expect("bound");
         }
         assert!(a.bind(b"one more", true, &mut many).is_err());
         assert!(a.bind(&[0], true, &mut many).is_ok(), "already bound");

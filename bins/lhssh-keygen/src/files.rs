@@ -72,8 +72,8 @@ impl KeyFile {
     /// Like [`read`](Self::read) without the check, for commands that only show public halves.
     pub(crate) fn read_from(file: impl io::Read, expected: u64) -> Result<Self, LoadError> {
         // The final capacity, so that growing leaves no copies of the key behind.
-        let room = usize::try_from(expected.min(MAX_KEY_FILE) + 1).unwrap_or_default();
-        let mut bytes = Zeroizing::new(Vec::with_capacity(room));
+        let capacity = usize::try_from(expected.min(MAX_KEY_FILE) + 1).unwrap_or_default();
+        let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
         file.take(MAX_KEY_FILE + 1).read_to_end(&mut bytes).map_err(LoadError::Io)?;
         if bytes.len() as u64 > MAX_KEY_FILE {
             return Err(LoadError::Key(KeyFileError::InvalidFormat));

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{OURS, Room, Theirs, known_hosts};
+use common::{OURS, TestDirectory, Theirs, known_hosts};
 
 const KINDS: [(&str, &str); 6] = [
     ("ed25519", "256"),
@@ -24,25 +24,25 @@ fn key_of(line: &str) -> Vec<&str> {
 #[test]
 fn ssh_keygen_reads_our_keys() {
     let Some(theirs) = Theirs::find("ssh_keygen_reads_our_keys") else { return };
-    let room = Room::new();
+    let directory = TestDirectory::new();
     for (kind, bits) in KINDS {
         for passphrase in ["", "open sesame"] {
             let name = &format!("{kind}-{bits}-{}", passphrase.len());
             let public = &format!("{name}.pub");
-            room.ours(&[
+            directory.ours(&[
                 "-q", "-t", kind, "-b", bits, "-N", passphrase, "-f", name, "-C", "from us", "-a", "4",
             ]);
-            let shown = theirs.run(&room, &["-y", "-P", passphrase, "-f", name]);
-            assert_eq!(shown, room.text(public), "{name}");
+            let shown = theirs.run(&directory, &["-y", "-P", passphrase, "-f", name]);
+            assert_eq!(shown, directory.text(public), "{name}");
             for file in [name, public] {
                 for extra in ["-l", "-lv", "-lEmd5", "-lvEmd5"] {
-                    theirs.same(&room, &[extra, "-f", file]);
+                    theirs.same(&directory, &[extra, "-f", file]);
                 }
             }
-            fs::remove_file(room.path(public)).expect("removed");
-            theirs.same(&room, &["-l", "-f", name]);
-            theirs.run(&room, &["-p", "-P", passphrase, "-N", "from them", "-a", "4", "-f", name]);
-            assert_eq!(room.ours(&["-y", "-P", "from them", "-f", name]), shown);
+            fs::remove_file(directory.path(public)).expect("removed");
+            theirs.same(&directory, &["-l", "-f", name]);
+            theirs.run(&directory, &["-p", "-P", passphrase, "-N", "from them", "-a", "4", "-f", name]);
+            assert_eq!(directory.ours(&["-y", "-P", "from them", "-f", name]), shown);
         }
     }
 }
@@ -51,7 +51,7 @@ fn ssh_keygen_reads_our_keys() {
 #[test]
 fn ssh_keygen_keys_are_read_in_every_format() {
     let Some(theirs) = Theirs::find("ssh_keygen_keys_are_read_in_every_format") else { return };
-    let room = Room::new();
+    let directory = TestDirectory::new();
     for (kind, bits) in KINDS {
         for format in ["RFC4716", "PEM", "PKCS8"] {
             // Ed25519 has no traditional PEM form; ssh-keygen 9 then writes its own format.
@@ -61,16 +61,16 @@ fn ssh_keygen_keys_are_read_in_every_format() {
             for passphrase in ["", "open sesame"] {
                 let name = &format!("{kind}-{bits}-{format}-{}", passphrase.len());
                 theirs.run(
-                    &room,
+                    &directory,
                     &["-qt", kind, "-b", bits, "-m", format, "-N", passphrase, "-f", name, "-C", "me"],
                 );
-                let ours = room.ours(&["-y", "-P", passphrase, "-f", name]);
-                let public = room.text(&format!("{name}.pub"));
+                let ours = directory.ours(&["-y", "-P", passphrase, "-f", name]);
+                let public = directory.text(&format!("{name}.pub"));
                 assert_eq!(key_of(&ours), key_of(&public), "{name}");
-                theirs.same(&room, &["-l", "-f", name]);
+                theirs.same(&directory, &["-l", "-f", name]);
                 // Rewritten by us, ssh-keygen still reads it.
-                room.ours(&["-p", "-P", passphrase, "-N", "other one", "-f", name, "-a", "2"]);
-                let shown = theirs.run(&room, &["-y", "-P", "other one", "-f", name]);
+                directory.ours(&["-p", "-P", passphrase, "-N", "other one", "-f", name, "-a", "2"]);
+                let shown = theirs.run(&directory, &["-y", "-P", "other one", "-f", name]);
                 assert_eq!(key_of(&shown), key_of(&public), "{name}");
             }
         }
@@ -81,20 +81,20 @@ fn ssh_keygen_keys_are_read_in_every_format() {
 #[test]
 fn rfc4716_keys_are_exchanged_with_ssh_keygen() {
     let Some(theirs) = Theirs::find("rfc4716_keys_are_exchanged_with_ssh_keygen") else { return };
-    let room = Room::new();
-    room.ours(&["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", "key", "-C", ""]);
-    let exported = theirs.same(&room, &["-e", "-f", "key.pub"]).out;
-    theirs.same(&room, &["-e", "-f", "key"]);
-    room.write("exported", &exported);
-    assert_eq!(theirs.same(&room, &["-i", "-f", "exported"]).out, room.text("key.pub"));
+    let directory = TestDirectory::new();
+    directory.ours(&["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", "key", "-C", ""]);
+    let exported = theirs.same(&directory, &["-e", "-f", "key.pub"]).out;
+    theirs.same(&directory, &["-e", "-f", "key"]);
+    directory.write("exported", &exported);
+    assert_eq!(theirs.same(&directory, &["-i", "-f", "exported"]).out, directory.text("key.pub"));
 }
 
 /// Covers: ssh-keygen -F; ssh-keygen -l; ssh-keygen -v
 #[test]
 fn host_search_matches_ssh_keygen() {
     let Some(theirs) = Theirs::find("host_search_matches_ssh_keygen") else { return };
-    let room = Room::new();
-    known_hosts(&room);
+    let directory = TestDirectory::new();
+    known_hosts(&directory);
     let hosts = [
         "host1",
         "192.0.2.1",
@@ -110,22 +110,22 @@ fn host_search_matches_ssh_keygen() {
     for host in hosts {
         for flags in ["-F", "-lF", "-lvF", "-lEmd5", "-qF"] {
             let split = if flags.ends_with('F') { vec![flags, host] } else { vec![flags, "-F", host] };
-            theirs.same(&room, &[&split[..], &["-f", "known"]].concat());
+            theirs.same(&directory, &[&split[..], &["-f", "known"]].concat());
         }
     }
     for flags in ["-l", "-lEmd5"] {
-        theirs.same(&room, &[flags, "-f", "known"]);
+        theirs.same(&directory, &[flags, "-f", "known"]);
     }
-    theirs.same(&room, &["-F", "host1", "-f", "missing"]);
+    theirs.same(&directory, &["-F", "host1", "-f", "missing"]);
 }
 
 /// Covers: ssh-keygen -R
 #[test]
 fn host_removal_matches_ssh_keygen() {
     let Some(theirs) = Theirs::find("host_removal_matches_ssh_keygen") else { return };
-    let room = Room::new();
-    known_hosts(&room);
-    let before = room.text("known");
+    let directory = TestDirectory::new();
+    known_hosts(&directory);
+    let before = directory.text("known");
     // With the last contents, an invalid line makes both programs refuse to change the file.
     let broken = format!("{before}what is this\n@what host1 ssh-ed25519 AAAA\n");
     for contents in [before.clone(), before.trim_end().to_owned(), broken] {
@@ -133,26 +133,26 @@ fn host_removal_matches_ssh_keygen() {
             for flags in ["-R", "-qR"] {
                 let mut results = Vec::new();
                 for program in ["ssh-keygen", OURS] {
-                    room.write("known", &contents);
-                    let _ = fs::remove_file(room.path("known.old"));
-                    let said = room.run(program, &[flags, host, "-f", "known"], "");
-                    let old = fs::read_to_string(room.path("known.old")).ok();
-                    results.push((said, room.text("known"), old));
+                    directory.write("known", &contents);
+                    let _ = fs::remove_file(directory.path("known.old"));
+                    let said = directory.run(program, &[flags, host, "-f", "known"], "");
+                    let old = fs::read_to_string(directory.path("known.old")).ok();
+                    results.push((said, directory.text("known"), old));
                 }
                 assert_eq!(results[0], results[1], "{flags} {host}");
             }
         }
     }
-    theirs.same(&room, &["-R", "nobody", "-f", "known"]);
+    theirs.same(&directory, &["-R", "nobody", "-f", "known"]);
 }
 
 /// Covers: ssh-keygen -H; ssh-keygen -F
 #[test]
 fn hashed_files_are_read_by_both_programs() {
     let Some(theirs) = Theirs::find("hashed_files_are_read_by_both_programs") else { return };
-    let room = Room::new();
-    known_hosts(&room);
-    let before = room.text("known");
+    let directory = TestDirectory::new();
+    known_hosts(&directory);
+    let before = directory.text("known");
     let lines = |text: &str| -> Vec<String> {
         // Salts are random, so of hashed lines all but the hash is compared.
         let line = |line: &str| match line.split_once(' ') {
@@ -163,23 +163,23 @@ fn hashed_files_are_read_by_both_programs() {
     };
     let mut results = Vec::new();
     for program in ["ssh-keygen", OURS] {
-        room.write("known", &before);
-        let said = room.run(program, &["-H", "-f", "known"], "");
-        assert_eq!(room.text("known.old"), before);
+        directory.write("known", &before);
+        let said = directory.run(program, &["-H", "-f", "known"], "");
+        assert_eq!(directory.text("known.old"), before);
         for host in ["host1", "192.0.2.1", "host2", "[host2]:2222", "y.lab", "upper", "nobody"] {
-            theirs.same(&room, &["-F", host, "-f", "known"]);
-            theirs.same(&room, &["-lF", host, "-f", "known"]);
+            theirs.same(&directory, &["-F", host, "-f", "known"]);
+            theirs.same(&directory, &["-lF", host, "-f", "known"]);
         }
-        let again = room.run(program, &["-H", "-f", "known"], "");
-        results.push((said, lines(&room.text("known")), again));
-        room.ours(&["-qR", "host2", "-f", "known"]);
-        assert_eq!(theirs.same(&room, &["-F", "host2", "-f", "known"]).status, 1);
+        let again = directory.run(program, &["-H", "-f", "known"], "");
+        results.push((said, lines(&directory.text("known")), again));
+        directory.ours(&["-qR", "host2", "-f", "known"]);
+        assert_eq!(theirs.same(&directory, &["-F", "host2", "-f", "known"]).status, 1);
     }
     assert_eq!(results[0], results[1]);
     // With -HF, both programs print the matches hashed.
-    room.write("known", &before);
-    let found = room.ours(&["-HF", "host2", "-f", "known"]);
-    assert_eq!(lines(&found), lines(&theirs.run(&room, &["-HF", "host2", "-f", "known"])));
+    directory.write("known", &before);
+    let found = directory.ours(&["-HF", "host2", "-f", "known"]);
+    assert_eq!(lines(&found), lines(&theirs.run(&directory, &["-HF", "host2", "-f", "known"])));
 }
 
 /// A damaged hash can match no host and hides no name: the line stays, and the others are hashed.
@@ -190,17 +190,17 @@ fn damaged_hashes_stay_while_others_are_hashed() {
     if Theirs::find("damaged_hashes_stay_while_others_are_hashed").is_none() {
         return;
     }
-    let room = Room::new();
-    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "k"]);
-    let key = room.text("k.pub");
+    let directory = TestDirectory::new();
+    directory.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "k"]);
+    let key = directory.text("k.pub");
     let damaged: Vec<String> =
         ["|1|damaged", "|1|AAAA|BBBB", "|2|AAAA|BBBB"].iter().map(|hash| format!("{hash} {key}")).collect();
     for before in [format!("{}host {key}", damaged.concat()), damaged.concat()] {
         let mut results = Vec::new();
         for program in ["ssh-keygen", OURS] {
-            room.write("known", &before);
-            let said = room.run(program, &["-H", "-f", "known"], "");
-            let text = room.text("known");
+            directory.write("known", &before);
+            let said = directory.run(program, &["-H", "-f", "known"], "");
+            let text = directory.text("known");
             assert_eq!(text.lines().count(), before.lines().count(), "{program}");
             assert!(text.starts_with(&damaged.concat()), "{program}: {text}");
             assert!(!text.contains("host "), "{program}: {text}");
@@ -214,30 +214,30 @@ fn damaged_hashes_stay_while_others_are_hashed() {
 #[test]
 fn key_list_fingerprints_match_ssh_keygen() {
     let Some(theirs) = Theirs::find("key_list_fingerprints_match_ssh_keygen") else { return };
-    let room = Room::new();
+    let directory = TestDirectory::new();
     for (name, kind, comment) in [("k", "ed25519", "a b"), ("r", "rsa", ""), ("e", "ecdsa", "#x")] {
-        room.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", comment]);
+        directory.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", comment]);
         for flags in ["-l", "-lv"] {
-            theirs.same(&room, &[flags, "-f", name]);
-            theirs.same(&room, &[flags, "-f", &format!("{name}.pub")]);
+            theirs.same(&directory, &[flags, "-f", name]);
+            theirs.same(&directory, &[flags, "-f", &format!("{name}.pub")]);
         }
     }
     // Lines with a bare key without a comment are left out: ssh-keygen 9 shows stale memory for those.
-    let (k, r) = (room.text("k.pub"), room.text("r.pub"));
-    room.write(
+    let (k, r) = (directory.text("k.pub"), directory.text("r.pub"));
+    directory.write(
         "authorized",
         format!(
             "# note\n\nrestrict,command=\"a \\\"b\\\" c\" {k}{k}   {k}from=\"*.x\",restrict {r}ssh-rsa AAAA x\n\
              ssh-future AAAACnNzaC1mdXR1cmU= new\n\tno-pty {k}"
         ),
     );
-    theirs.same(&room, &["-l", "-f", "authorized"]);
-    let ours = room.run(OURS, &["-l", "-f", "-"], &room.text("authorized"));
-    assert_eq!(ours, room.run("ssh-keygen", &["-l", "-f", "-"], &room.text("authorized")));
-    assert_eq!(ours.out, room.ours(&["-l", "-f", "authorized"]));
+    theirs.same(&directory, &["-l", "-f", "authorized"]);
+    let ours = directory.run(OURS, &["-l", "-f", "-"], &directory.text("authorized"));
+    assert_eq!(ours, directory.run("ssh-keygen", &["-l", "-f", "-"], &directory.text("authorized")));
+    assert_eq!(ours.out, directory.ours(&["-l", "-f", "authorized"]));
     for input in ["", "junk\n"] {
-        let ours = room.run(OURS, &["-l", "-f", "-"], input);
-        assert_eq!(ours, room.run("ssh-keygen", &["-l", "-f", "-"], input));
+        let ours = directory.run(OURS, &["-l", "-f", "-"], input);
+        assert_eq!(ours, directory.run("ssh-keygen", &["-l", "-f", "-"], input));
     }
 }
 
@@ -245,9 +245,9 @@ fn key_list_fingerprints_match_ssh_keygen() {
 #[test]
 fn certificate_listing_matches_ssh_keygen() {
     let Some(theirs) = Theirs::find("certificate_listing_matches_ssh_keygen") else { return };
-    let room = Room::new();
+    let directory = TestDirectory::new();
     for (name, kind) in [("ca", "ed25519"), ("user", "ecdsa"), ("host", "rsa"), ("late", "ed25519")] {
-        room.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
+        directory.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
     }
     let options =
         ["clear", "permit-pty", "force-command=ls -l", "source-address=192.0.2.0/24", "extension:x@y=z"];
@@ -255,28 +255,29 @@ fn certificate_listing_matches_ssh_keygen() {
         vec!["-q", "-s", "ca", "-I", "an id", "-n", "me,you", "-V", "20200101:20300701", "-z", "7"];
     arguments.extend(options.iter().flat_map(|option| ["-O", option]));
     arguments.push("user.pub");
-    theirs.run(&room, &arguments);
-    theirs.run(&room, &["-q", "-s", "ca", "-I", "host", "-h", "host.pub"]);
-    theirs.run(&room, &["-q", "-s", "ca", "-I", "late", "-V", "always:20300101", "late.pub"]);
-    let all: String =
-        ["user-cert.pub", "ca.pub", "host-cert.pub", "late-cert.pub"].map(|name| room.text(name)).concat();
-    room.write("all", format!("{all}junk\n"));
+    theirs.run(&directory, &arguments);
+    theirs.run(&directory, &["-q", "-s", "ca", "-I", "host", "-h", "host.pub"]);
+    theirs.run(&directory, &["-q", "-s", "ca", "-I", "late", "-V", "always:20300101", "late.pub"]);
+    let all: String = ["user-cert.pub", "ca.pub", "host-cert.pub", "late-cert.pub"]
+        .map(|name| directory.text(name))
+        .concat();
+    directory.write("all", format!("{all}junk\n"));
     for file in ["user-cert.pub", "host-cert.pub", "late-cert.pub", "all", "ca.pub", "missing"] {
-        theirs.same(&room, &["-L", "-f", file]);
+        theirs.same(&directory, &["-L", "-f", file]);
     }
     for flags in ["-l", "-lv"] {
-        theirs.same(&room, &[flags, "-f", "user-cert.pub"]);
+        theirs.same(&directory, &[flags, "-f", "user-cert.pub"]);
     }
 }
 
 #[test]
 fn error_messages_match_ssh_keygen() {
     let Some(theirs) = Theirs::find("error_messages_match_ssh_keygen") else { return };
-    let room = Room::new();
-    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "open", "-C", "x"]);
-    room.ours(&["-q", "-t", "ed25519", "-N", "secret", "-a", "2", "-f", "locked", "-C", "x"]);
-    room.set_mode("open", 0o640);
-    room.write("junk", "junk\n");
+    let directory = TestDirectory::new();
+    directory.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "open", "-C", "x"]);
+    directory.ours(&["-q", "-t", "ed25519", "-N", "secret", "-a", "2", "-f", "locked", "-C", "x"]);
+    directory.set_mode("open", 0o640);
+    directory.write("junk", "junk\n");
     for arguments in [
         "-y -f open",
         "-p -N x -f open",
@@ -308,7 +309,7 @@ fn error_messages_match_ssh_keygen() {
         "-R host -f missing",
         "-H -f missing",
     ] {
-        let said = theirs.same(&room, &arguments.split(' ').collect::<Vec<_>>());
+        let said = theirs.same(&directory, &arguments.split(' ').collect::<Vec<_>>());
         assert!(said.status != 0 || arguments == "-l -f open", "{arguments}");
     }
 }

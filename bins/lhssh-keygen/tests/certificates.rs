@@ -4,12 +4,12 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{OURS, Room, Theirs};
+use common::{OURS, TestDirectory, Theirs};
 
-fn keys(room: &Room) {
+fn keys(directory: &TestDirectory) {
     for (name, kind) in [("ca", "ed25519"), ("rsa-ca", "rsa"), ("e", "ecdsa"), ("a", "ed25519"), ("r", "rsa")]
     {
-        room.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
+        directory.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
     }
 }
 
@@ -21,8 +21,8 @@ fn split(arguments: &str) -> Vec<&str> {
 #[test]
 fn certificates_match_ssh_keygen() {
     let Some(theirs) = Theirs::find("certificates_match_ssh_keygen") else { return };
-    let room = Room::new();
-    keys(&room);
+    let directory = TestDirectory::new();
+    keys(&directory);
     for arguments in [
         "-s ca -I id a.pub",
         "-s ca -I id -n u1,u2 -z 5 a.pub r.pub e.pub",
@@ -52,24 +52,24 @@ fn certificates_match_ssh_keygen() {
         "-s ca -I id a",
         "-s ca -P ignored -I id a.pub",
     ] {
-        let said = theirs.same(&room, &split(arguments));
+        let said = theirs.same(&directory, &split(arguments));
         assert_eq!(said.status, 0, "{arguments}: {said:?}");
         for name in ["a", "r", "e"].iter().filter(|name| arguments.contains(&format!("{name}.pub"))) {
             let file = format!("{name}-cert.pub");
-            assert_eq!(room.mode(&file), 0o644);
+            assert_eq!(directory.mode(&file), 0o644);
             // Created by us, listed by both programs.
-            let ours = theirs.same(&room, &["-L", "-f", &file]).out;
-            theirs.run(&room, &split(arguments));
-            let made = theirs.same(&room, &["-L", "-f", &file]).out;
+            let ours = theirs.same(&directory, &["-L", "-f", &file]).out;
+            theirs.run(&directory, &split(arguments));
+            let made = theirs.same(&directory, &["-L", "-f", &file]).out;
             assert_eq!(ours, made, "{arguments}");
-            room.ours(&["-q", "-s", "ca", "-I", "x", &format!("{name}.pub")]);
+            directory.ours(&["-q", "-s", "ca", "-I", "x", &format!("{name}.pub")]);
         }
     }
     // Relative times change while the test runs, so only acceptance and listing are compared.
     for validity in ["+1w", "-1h:+1d2h", "-1w:forever", "always:+52w"] {
-        let said = room.run(OURS, &["-s", "ca", "-I", "id", "-V", validity, "a.pub"], "");
+        let said = directory.run(OURS, &["-s", "ca", "-I", "id", "-V", validity, "a.pub"], "");
         assert_eq!(said.status, 0, "{validity}: {said:?}");
-        theirs.same(&room, &["-L", "-f", "a-cert.pub"]);
+        theirs.same(&directory, &["-L", "-f", "a-cert.pub"]);
     }
 }
 
@@ -77,12 +77,12 @@ fn certificates_match_ssh_keygen() {
 #[test]
 fn error_messages_match_ssh_keygen() {
     let Some(theirs) = Theirs::find("error_messages_match_ssh_keygen") else { return };
-    let room = Room::new();
-    keys(&room);
-    room.ours(&["-q", "-s", "ca", "-I", "id", "a.pub"]);
-    room.ours(&["-q", "-t", "ed25519", "-N", "secret", "-a", "2", "-f", "locked", "-C", "x"]);
-    room.write("junk.pub", "junk\n");
-    room.set_mode("ca.pub", 0o644);
+    let directory = TestDirectory::new();
+    keys(&directory);
+    directory.ours(&["-q", "-s", "ca", "-I", "id", "a.pub"]);
+    directory.ours(&["-q", "-t", "ed25519", "-N", "secret", "-a", "2", "-f", "locked", "-C", "x"]);
+    directory.write("junk.pub", "junk\n");
+    directory.set_mode("ca.pub", 0o644);
     let many = (1..=300).map(|each| each.to_string()).collect::<Vec<_>>().join(",");
     let many = format!("-s ca -I id -n {many} a.pub");
     for arguments in [
@@ -118,18 +118,18 @@ fn error_messages_match_ssh_keygen() {
         "-U -s missing.pub -I id a.pub",
         "-s ca -I id missing/a.pub",
     ] {
-        let said = theirs.same(&room, &split(arguments));
+        let said = theirs.same(&directory, &split(arguments));
         assert_eq!(said.status, 255, "{arguments}: {said:?}");
     }
     for arguments in ["-s ca -I id", "-s ca -I id -f a.pub"] {
-        let said = room.run(OURS, &split(arguments), "");
+        let said = directory.run(OURS, &split(arguments), "");
         assert_eq!(said.status, 1);
         assert!(said.err.starts_with("Too few arguments.\nusage: "), "{said:?}");
         assert!(said.err.contains("ssh-keygen -e "), "scripts match this text: {said:?}");
     }
     for list in ["foo", "10.0.0.1/8", "192.0.2.1,*"] {
         let option = format!("source-address={list}");
-        let said = room.run(OURS, &["-s", "ca", "-I", "id", "-O", &option, "a.pub"], "");
+        let said = directory.run(OURS, &["-s", "ca", "-I", "id", "-O", &option, "a.pub"], "");
         assert_eq!(said.status, 255, "{list}");
         assert!(said.err.ends_with("Invalid source-address list\n"), "{list}: {said:?}");
     }
@@ -138,16 +138,16 @@ fn error_messages_match_ssh_keygen() {
 /// Covers: ssh-keygen -L
 #[test]
 fn certificate_with_bad_signature_is_not_listed() {
-    let room = Room::new();
-    keys(&room);
-    room.ours(&["-q", "-s", "ca", "-I", "id", "a.pub"]);
-    let line = room.text("a-cert.pub");
+    let directory = TestDirectory::new();
+    keys(&directory);
+    directory.ours(&["-q", "-s", "ca", "-I", "id", "a.pub"]);
+    let line = directory.text("a-cert.pub");
     let (head, tail) = line.rsplit_once(' ').expect("a comment");
     // The last base64 characters belong to the signature.
     let at = head.len() - 6;
     let other = if &head[at..=at] == "A" { "B" } else { "A" };
-    room.write("bad", format!("{}{other}{} {tail}", &head[..at], &head[at + 1..]));
-    let said = room.run(OURS, &["-L", "-f", "bad"], "");
+    directory.write("bad", format!("{}{other}{} {tail}", &head[..at], &head[at + 1..]));
+    let said = directory.run(OURS, &["-L", "-f", "bad"], "");
     assert_eq!((said.status, said.out.as_str()), (1, ""));
     assert_eq!(said.err, "bad:1: invalid key: incorrect signature\n");
 }
@@ -159,18 +159,18 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(room: &Room) -> Self {
-        let socket = room.path("agent").to_string_lossy().into_owned();
+    fn start(directory: &TestDirectory) -> Self {
+        let socket = directory.path("agent").to_string_lossy().into_owned();
         let child = Command::new("ssh-agent").args(["-D", "-a", &socket]).stdout(Stdio::null()).spawn();
         let child = child.expect("ssh-agent starts");
-        while !room.path("agent").exists() {
+        while !directory.path("agent").exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         Self { child, socket }
     }
 
-    fn run(&self, room: &Room, program: &str, arguments: &[&str], input: &str) -> common::Said {
-        room.run_with(program, arguments, input, &[("SSH_AUTH_SOCK", &self.socket)])
+    fn run(&self, directory: &TestDirectory, program: &str, arguments: &[&str], input: &str) -> common::Said {
+        directory.run_with(program, arguments, input, &[("SSH_AUTH_SOCK", &self.socket)])
     }
 }
 
@@ -188,32 +188,33 @@ fn agent_signs_certificates_and_files() {
     if lh_interop::peers(name, ["ssh-agent", "ssh-add"]).is_none() {
         return;
     }
-    let room = Room::new();
-    keys(&room);
-    let agent = Agent::start(&room);
-    let certify = |ca: &str| agent.run(&room, OURS, &["-U", "-s", ca, "-I", "id", "-n", "me", "a.pub"], "");
+    let directory = TestDirectory::new();
+    keys(&directory);
+    let agent = Agent::start(&directory);
+    let certify =
+        |ca: &str| agent.run(&directory, OURS, &["-U", "-s", ca, "-I", "id", "-n", "me", "a.pub"], "");
     assert_eq!(certify("ca.pub").err, "CA key ca.pub not found in agent\n");
     for ca in ["ca", "rsa-ca", "e"] {
-        assert_eq!(agent.run(&room, "ssh-add", &[ca], "").status, 0);
+        assert_eq!(agent.run(&directory, "ssh-add", &[ca], "").status, 0);
         let said = certify(&format!("{ca}.pub"));
         assert_eq!((said.status, said.out.as_str()), (0, ""), "{said:?}");
-        let said = room.ours(&["-L", "-f", "a-cert.pub"]);
+        let said = directory.ours(&["-L", "-f", "a-cert.pub"]);
         assert!(said.contains("Key ID: \"id\""), "{said}");
         // For files, the private key is moved away, so only the agent can sign.
-        std::fs::rename(room.path(ca), room.path("away")).expect("moved");
+        std::fs::rename(directory.path(ca), directory.path("away")).expect("moved");
         let public = format!("{ca}.pub");
         for extra in [&[][..], &["-U"]] {
             let arguments = [&["-Y", "sign", "-n", "file", "-f", &public], extra].concat();
-            let signed = agent.run(&room, OURS, &arguments, "data");
+            let signed = agent.run(&directory, OURS, &arguments, "data");
             assert_eq!(signed.status, 0, "{signed:?}");
-            room.write("sig", &signed.out);
+            directory.write("sig", &signed.out);
             let check = ["-Y", "check-novalidate", "-n", "file", "-s", "sig"];
-            assert_eq!(room.run("ssh-keygen", &check, "data").status, 0);
+            assert_eq!(directory.run("ssh-keygen", &check, "data").status, 0);
         }
-        std::fs::rename(room.path("away"), room.path(ca)).expect("moved back");
+        std::fs::rename(directory.path("away"), directory.path(ca)).expect("moved back");
     }
-    let said = agent.run(&room, OURS, &["-Y", "sign", "-U", "-n", "file", "-f", "a.pub"], "data");
+    let said = agent.run(&directory, OURS, &["-Y", "sign", "-U", "-n", "file", "-f", "a.pub"], "data");
     assert_eq!((said.status, said.err.as_str()), (255, "Couldn't find key in agent\n"));
-    let said = room.run(OURS, &["-Y", "sign", "-U", "-n", "file", "-f", "a.pub"], "data");
+    let said = directory.run(OURS, &["-Y", "sign", "-U", "-n", "file", "-f", "a.pub"], "data");
     assert_eq!((said.status, said.err.as_str()), (255, "Couldn't get agent socket\n"));
 }

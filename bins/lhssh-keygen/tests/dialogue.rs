@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::process::Child;
 
-use common::{OURS, Room};
+use common::{OURS, TestDirectory};
 use lh_sys::pty::Pty;
 use lh_sys::spawn::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,11 +22,13 @@ struct Dialogue {
 }
 
 impl Dialogue {
-    fn start(room: &Room, arguments: &[&str]) -> Self {
+    fn start(directory: &TestDirectory, arguments: &[&str]) -> Self {
         let pty = Pty::allocate().expect("a terminal");
         let slave = || pty.open_slave().expect("opens");
-        let mut program =
-            Program::new(OURS).dir(room.path("")).stdio(slave(), slave(), slave()).controlling_terminal();
+        let mut program = Program::new(OURS)
+            .dir(directory.path(""))
+            .stdio(slave(), slave(), slave())
+            .controlling_terminal();
         for argument in arguments {
             program = program.arg(argument);
         }
@@ -72,8 +74,8 @@ impl Dialogue {
 
 #[test]
 fn key_is_generated_in_a_dialogue() {
-    let room = Room::new();
-    let mut talk = Dialogue::start(&room, &["-a", "2", "-C", "me"]);
+    let directory = TestDirectory::new();
+    let mut talk = Dialogue::start(&directory, &["-a", "2", "-C", "me"]);
     talk.expect("Generating public/private ed25519 key pair.\r\nEnter file in which to save the key (");
     talk.expect("/.ssh/id_ed25519): ");
     talk.say("key\n");
@@ -93,14 +95,14 @@ fn key_is_generated_in_a_dialogue() {
     let (rest, status) = talk.end();
     assert!(rest.ends_with("\r\n+----[SHA256]-----+\r\n"), "{rest}");
     assert_eq!(status, Some(0));
-    assert_eq!(room.ours(&["-y", "-P", "third", "-f", "key"]), room.text("key.pub"));
+    assert_eq!(directory.ours(&["-y", "-P", "third", "-f", "key"]), directory.text("key.pub"));
 }
 
 #[test]
 fn passphrase_dialogue_never_shows_it() {
-    let room = Room::new();
-    room.ours(&["-q", "-t", "ed25519", "-N", "old secret", "-a", "2", "-f", "key", "-C", "me"]);
-    let mut talk = Dialogue::start(&room, &["-p", "-a", "2", "-f", "key"]);
+    let directory = TestDirectory::new();
+    directory.ours(&["-q", "-t", "ed25519", "-N", "old secret", "-a", "2", "-f", "key", "-C", "me"]);
+    let mut talk = Dialogue::start(&directory, &["-p", "-a", "2", "-f", "key"]);
     talk.expect("Enter old passphrase: ");
     talk.say("old secret\n");
     talk.expect("\r\nKey has comment 'me'\r\nEnter new passphrase (empty for no passphrase): ");
@@ -110,42 +112,43 @@ fn passphrase_dialogue_never_shows_it() {
     let (rest, status) = talk.end();
     assert_eq!(rest, "\r\nYour identification has been saved with the new passphrase.\r\n");
     assert_eq!(status, Some(0));
-    let mut talk = Dialogue::start(&room, &["-p", "-f", "key", "-P", "new secret"]);
+    let mut talk = Dialogue::start(&directory, &["-p", "-f", "key", "-P", "new secret"]);
     talk.expect("Enter new passphrase (empty for no passphrase): ");
     talk.say("a\n");
     talk.expect("Enter same passphrase again: ");
     talk.say("b\n");
     let (rest, status) = talk.end();
     assert_eq!((rest.as_str(), status), ("\r\nPass phrases do not match.  Try again.\r\n", Some(1)));
-    assert_eq!(room.ours(&["-y", "-P", "new secret", "-f", "key"]), room.text("key.pub"));
+    assert_eq!(directory.ours(&["-y", "-P", "new secret", "-f", "key"]), directory.text("key.pub"));
 }
 
 #[test]
 fn overwriting_and_comments_are_prompted() {
-    let room = Room::new();
-    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
-    let before = room.text("key");
+    let directory = TestDirectory::new();
+    directory.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
+    let before = directory.text("key");
     for (answer, status) in [("n\n", 1), ("\n", 1), ("yes\n", 0)] {
-        let mut talk = Dialogue::start(&room, &["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
+        let mut talk =
+            Dialogue::start(&directory, &["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
         talk.expect("key already exists.\r\nOverwrite (y/n)? ");
         talk.say(answer);
         assert_eq!(talk.end().1, Some(status), "{answer:?}");
-        assert_eq!(room.text("key") == before, status == 1, "{answer:?}");
+        assert_eq!(directory.text("key") == before, status == 1, "{answer:?}");
     }
-    let mut talk = Dialogue::start(&room, &["-c", "-f", "key"]);
+    let mut talk = Dialogue::start(&directory, &["-c", "-f", "key"]);
     talk.expect("Old comment: me\r\nNew comment: ");
     talk.say("somebody else\n");
     talk.expect("Comment 'somebody else' applied\r\n");
     assert_eq!(talk.end().1, Some(0));
-    assert!(room.text("key.pub").ends_with(" somebody else\n"));
+    assert!(directory.text("key.pub").ends_with(" somebody else\n"));
 }
 
 #[test]
 fn interrupt_leaves_no_key() {
-    let room = Room::new();
-    let mut talk = Dialogue::start(&room, &["-t", "ed25519", "-f", "key"]);
+    let directory = TestDirectory::new();
+    let mut talk = Dialogue::start(&directory, &["-t", "ed25519", "-f", "key"]);
     talk.expect("Enter passphrase (empty for no passphrase): ");
     talk.say("\u{3}");
     assert_eq!(talk.end().1, None, "killed by the signal");
-    assert_eq!(room.names(), Vec::<String>::new());
+    assert_eq!(directory.names(), Vec::<String>::new());
 }

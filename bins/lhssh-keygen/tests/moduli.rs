@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{OURS, Room, Theirs};
+use common::{OURS, TestDirectory, Theirs};
 
 /// The moduli of a file, in order.
 fn moduli(text: &str) -> Vec<String> {
@@ -13,24 +13,24 @@ fn moduli(text: &str) -> Vec<String> {
 #[test]
 fn candidates_are_exchanged_with_ssh_keygen() {
     let Some(_theirs) = Theirs::find("candidates_are_exchanged_with_ssh_keygen") else { return };
-    let room = Room::new();
-    let said = room.run(OURS, &["-M", "generate", "-O", "bits=512", "candidates"], "");
+    let directory = TestDirectory::new();
+    let said = directory.run(OURS, &["-M", "generate", "-O", "bits=512", "candidates"], "");
     assert_eq!((said.status, said.out.as_str()), (0, ""), "{said:?}");
-    let all = room.text("candidates");
+    let all = directory.text("candidates");
     let few: String = all.lines().take(1000).map(|line| format!("{line}\n")).collect();
     assert!(few.lines().all(|line| line.contains(" 4 2 0 511 0 ")), "{few}");
-    room.write("few", format!("# note\njunk\n{few}"));
+    directory.write("few", format!("# note\njunk\n{few}"));
     let mut results = Vec::new();
     for (program, out) in [("ssh-keygen", "theirs"), (OURS, "ours")] {
         let screen = ["-M", "screen", "-f", "few", "-O", "prime-tests=5", out];
-        let said = room.run(program, &screen, "");
+        let said = directory.run(program, &screen, "");
         assert_eq!(said.status, 0, "{said:?}");
-        results.push(moduli(&room.text(out)));
+        results.push(moduli(&directory.text(out)));
     }
     assert_eq!(results[0], results[1]);
     // Screened moduli can be screened again, also in parts.
-    if let Some(first) = room.text("ours").lines().next() {
-        room.write("again", format!("{first}\n{first}\n{first}\n"));
+    if let Some(first) = directory.text("ours").lines().next() {
+        directory.write("again", format!("{first}\n{first}\n{first}\n"));
         for (options, lines) in [
             (&["-O", "lines=1"][..], 1),
             (&["-O", "start-line=1", "-O", "lines=1"], 1),
@@ -39,9 +39,9 @@ fn candidates_are_exchanged_with_ssh_keygen() {
         ] {
             let arguments =
                 [&["-M", "screen", "-f", "again", "-O", "prime-tests=3"], options, &["out"]].concat();
-            assert_eq!(room.run(OURS, &arguments, "").status, 0);
-            assert_eq!(room.text("out").lines().count(), lines, "{options:?}");
-            assert!(!room.path("place").exists());
+            assert_eq!(directory.run(OURS, &arguments, "").status, 0);
+            assert_eq!(directory.text("out").lines().count(), lines, "{options:?}");
+            assert!(!directory.path("place").exists());
         }
     }
 }
@@ -50,7 +50,7 @@ fn candidates_are_exchanged_with_ssh_keygen() {
 #[test]
 fn error_messages_match_ssh_keygen() {
     let Some(theirs) = Theirs::find("error_messages_match_ssh_keygen") else { return };
-    let room = Room::new();
+    let directory = TestDirectory::new();
     for arguments in [
         "-M screen",
         "-M generate",
@@ -61,7 +61,7 @@ fn error_messages_match_ssh_keygen() {
         "-M generate -O foo out",
         "-M generate -O bits=100 out",
     ] {
-        let said = theirs.same(&room, &arguments.split(' ').collect::<Vec<_>>());
+        let said = theirs.same(&directory, &arguments.split(' ').collect::<Vec<_>>());
         assert_eq!(said.status, 255, "{arguments}");
     }
 }

@@ -2,18 +2,27 @@
 
 mod common;
 
-use common::{OURS, Room, Theirs};
+use common::{OURS, TestDirectory, Theirs};
 
 fn split(arguments: &str) -> Vec<&str> {
     arguments.split(' ').collect()
 }
 
-fn keys(room: &Room) {
+fn keys(directory: &TestDirectory) {
     for (name, kind) in [("ca", "ed25519"), ("a", "ed25519"), ("e", "ecdsa"), ("r", "rsa")] {
-        room.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
+        directory.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
     }
     for (serial, file) in [("0", "a"), ("7", "e"), ("70", "r")] {
-        room.ours(&["-q", "-s", "ca", "-I", &format!("id {serial}"), "-z", serial, &format!("{file}.pub")]);
+        directory.ours(&[
+            "-q",
+            "-s",
+            "ca",
+            "-I",
+            &format!("id {serial}"),
+            "-z",
+            serial,
+            &format!("{file}.pub"),
+        ]);
     }
 }
 
@@ -28,12 +37,12 @@ const FILES: [&str; 7] = ["a.pub", "e.pub", "r.pub", "ca.pub", "a-cert.pub", "e-
 #[test]
 fn revocation_lists_match_ssh_keygen() {
     let Some(theirs) = Theirs::find("revocation_lists_match_ssh_keygen") else { return };
-    let room = Room::new();
-    keys(&room);
-    let public = |name: &str| room.text(&format!("{name}.pub")).trim_end().to_owned();
-    let hash = room.ours(&["-l", "-f", "r.pub"]);
+    let directory = TestDirectory::new();
+    keys(&directory);
+    let public = |name: &str| directory.text(&format!("{name}.pub")).trim_end().to_owned();
+    let hash = directory.ours(&["-l", "-f", "r.pub"]);
     let hash = hash.split(' ').nth(1).expect("a fingerprint");
-    room.write(
+    directory.write(
         "spec",
         format!(
             "# note\n\n  serial: 1-4\nSERIAL:0x46 # seventy\nserial: 010\nserial: 7\nserial: 9\nid: id 0\nid:  a b  # c\nkey: {}\n\
@@ -43,7 +52,7 @@ fn revocation_lists_match_ssh_keygen() {
             public("e"),
         ),
     );
-    room.write("plain", format!("{}\n{}\n", public("e"), public("r-cert")));
+    directory.write("plain", format!("{}\n{}\n", public("e"), public("r-cert")));
     for arguments in [
         "-k -f list",
         "-q -k -f list",
@@ -57,40 +66,40 @@ fn revocation_lists_match_ssh_keygen() {
         "-k -u -f list -s ca -z 12 spec",
     ] {
         let arguments = split(arguments);
-        let before = std::fs::read(room.path("list")).ok();
+        let before = std::fs::read(directory.path("list")).ok();
         let their_list = {
-            let said = room.run("ssh-keygen", &arguments, "");
-            (said, std::fs::read(room.path("list")).expect("a list"))
+            let said = directory.run("ssh-keygen", &arguments, "");
+            (said, std::fs::read(directory.path("list")).expect("a list"))
         };
         match before.filter(|_| arguments.contains(&"-u")) {
-            Some(before) => room.write("list", before),
-            None => std::fs::remove_file(room.path("list")).expect("removed"),
+            Some(before) => directory.write("list", before),
+            None => std::fs::remove_file(directory.path("list")).expect("removed"),
         }
-        let said = room.run(OURS, &arguments, "");
+        let said = directory.run(OURS, &arguments, "");
         assert_eq!(said, their_list.0, "{arguments:?}");
         // Our list stays in its place, ssh-keygen's is written beside it.
-        room.write("theirs", their_list.1);
+        directory.write("theirs", their_list.1);
         let mut shown = Vec::new();
         for list in ["list", "theirs"] {
-            shown.push(undated(&theirs.same(&room, &["-Q", "-l", "-f", list]).out));
+            shown.push(undated(&theirs.same(&directory, &["-Q", "-l", "-f", list]).out));
             let mut ask = vec!["-Q", "-f", list];
             ask.extend(FILES);
-            shown.push(theirs.same(&room, &ask).out);
+            shown.push(theirs.same(&directory, &ask).out);
         }
         assert_eq!(shown[..2], shown[2..], "{arguments:?}");
     }
-    theirs.same(&room, &["-q", "-Q", "-f", "list", "a.pub"]);
-    theirs.same(&room, &["-Q", "-f", "list"]);
-    assert_eq!(room.mode("list") & 0o600, 0o600);
+    theirs.same(&directory, &["-q", "-Q", "-f", "list", "a.pub"]);
+    theirs.same(&directory, &["-Q", "-f", "list"]);
+    assert_eq!(directory.mode("list") & 0o600, 0o600);
 }
 
 /// Covers: ssh-keygen -k; ssh-keygen -Q
 #[test]
 fn error_messages_match_ssh_keygen() {
     let Some(theirs) = Theirs::find("error_messages_match_ssh_keygen") else { return };
-    let room = Room::new();
-    keys(&room);
-    room.ours(&["-q", "-k", "-f", "list"]);
+    let directory = TestDirectory::new();
+    keys(&directory);
+    directory.ours(&["-q", "-k", "-f", "list"]);
     let specs = [
         "serial: x",
         "serial:",
@@ -111,13 +120,13 @@ fn error_messages_match_ssh_keygen() {
         "sha256:",
     ];
     for spec in specs {
-        room.write("spec", format!("\n{spec}\n"));
-        let said = theirs.same(&room, &["-k", "-q", "-f", "out", "-s", "ca", "spec"]);
+        directory.write("spec", format!("\n{spec}\n"));
+        let said = theirs.same(&directory, &["-k", "-q", "-f", "out", "-s", "ca", "spec"]);
         assert_eq!((said.status, said.out.as_str()), (255, ""), "{spec}");
-        assert!(!room.path("out").exists(), "{spec}");
+        assert!(!directory.path("out").exists(), "{spec}");
     }
-    room.write("serial", "serial: 1\n");
-    room.write("id", "id: x\n");
+    directory.write("serial", "serial: 1\n");
+    directory.write("id", "id: x\n");
     for arguments in [
         "-k",
         "-Q",
@@ -131,10 +140,10 @@ fn error_messages_match_ssh_keygen() {
         "-Q -f a.pub a.pub",
         "-Q -f list missing",
     ] {
-        let said = theirs.same(&room, &split(arguments));
+        let said = theirs.same(&directory, &split(arguments));
         assert_eq!(said.status, 255, "{arguments}: {said:?}");
     }
-    let said = room.run(OURS, &["-Q", "-f", "missing", "a.pub"], "");
+    let said = directory.run(OURS, &["-Q", "-f", "missing", "a.pub"], "");
     assert_eq!((said.status, said.out.as_str()), (255, ""));
     assert_eq!(said.err, "Unable to load KRL missing: No such file or directory\n");
 }

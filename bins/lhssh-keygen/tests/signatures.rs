@@ -4,17 +4,17 @@ mod common;
 
 use std::process::Command;
 
-use common::{OURS, Room, Theirs};
+use common::{OURS, TestDirectory, Theirs};
 
 fn split(arguments: &str) -> Vec<&str> {
     arguments.split(' ').collect()
 }
 
-fn keys(room: &Room) {
+fn keys(directory: &TestDirectory) {
     for (name, kind) in [("ca", "ed25519"), ("a", "ed25519"), ("e", "ecdsa"), ("r", "rsa")] {
-        room.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
+        directory.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
     }
-    room.ours(&[
+    directory.ours(&[
         "-q",
         "-s",
         "ca",
@@ -27,29 +27,29 @@ fn keys(room: &Room) {
         "a.pub",
         "r.pub",
     ]);
-    room.write("data", "data\n");
-    room.write("other", "other\n");
+    directory.write("data", "data\n");
+    directory.write("other", "other\n");
 }
 
 /// Covers: ssh-keygen -Y; ssh-keygen -n
 #[test]
 fn signatures_verify_in_both_programs() {
     let Some(theirs) = Theirs::find("signatures_verify_in_both_programs") else { return };
-    let room = Room::new();
-    keys(&room);
+    let directory = TestDirectory::new();
+    keys(&directory);
     for key in ["a", "e", "r", "a-cert.pub", "r-cert.pub", "e.pub"] {
         let public = if key.ends_with(".pub") { key.to_owned() } else { format!("{key}.pub") };
-        room.write("allowed", format!("me@x,*@y {}", room.text(&public)));
+        directory.write("allowed", format!("me@x,*@y {}", directory.text(&public)));
         for hash in ["", "-O hashalg=sha256", "-O hashalg=sha512"] {
             let sign = format!("-Y sign -n file -f {key} {hash}");
             for program in [OURS, "ssh-keygen"] {
-                let said = room.run(program, &split(sign.trim_end()), "data\n");
+                let said = directory.run(program, &split(sign.trim_end()), "data\n");
                 assert_eq!(
                     (said.status, said.err.as_str()),
                     (0, "Signing data on standard input\n"),
                     "{sign}"
                 );
-                room.write("sig", said.out);
+                directory.write("sig", said.out);
                 for check in [
                     "-Y check-novalidate -n file -s sig",
                     "-Y check-novalidate -n file -s sig -O print-pubkey",
@@ -62,7 +62,7 @@ fn signatures_verify_in_both_programs() {
                     "-Y find-principals -s sig -f allowed",
                 ] {
                     for input in ["data\n", "date\n"] {
-                        theirs.same_with(&room, &split(check), input);
+                        theirs.same_with(&directory, &split(check), input);
                     }
                 }
             }
@@ -74,12 +74,12 @@ fn signatures_verify_in_both_programs() {
 #[test]
 fn file_signing_matches_ssh_keygen() {
     let Some(theirs) = Theirs::find("file_signing_matches_ssh_keygen") else { return };
-    let room = Room::new();
-    keys(&room);
+    let directory = TestDirectory::new();
+    keys(&directory);
     let mut said = Vec::new();
     for program in ["ssh-keygen", OURS] {
         for name in ["data.sig", "other.sig"] {
-            let _ = std::fs::remove_file(room.path(name));
+            let _ = std::fs::remove_file(directory.path(name));
         }
         for (arguments, input) in [
             ("-Y sign -n file -f a data", ""),
@@ -88,15 +88,15 @@ fn file_signing_matches_ssh_keygen() {
             ("-Y sign -n file -f a data", ""),
             ("-q -Y sign -n file -f a data", "y\n"),
         ] {
-            said.push(room.run(program, &split(arguments), input));
+            said.push(directory.run(program, &split(arguments), input));
         }
-        assert_eq!(room.mode("data.sig") & 0o600, 0o600);
+        assert_eq!(directory.mode("data.sig") & 0o600, 0o600);
     }
     let (theirs_said, ours_said) = said.split_at(said.len() / 2);
     assert_eq!(theirs_said, ours_said);
-    room.ours(&["-q", "-t", "ed25519", "-N", "secret", "-a", "2", "-f", "locked", "-C", "x"]);
-    std::fs::copy(room.path("e.pub"), room.path("stray.pub")).expect("copied");
-    std::fs::copy(room.path("a"), room.path("stray")).expect("copied");
+    directory.ours(&["-q", "-t", "ed25519", "-N", "secret", "-a", "2", "-f", "locked", "-C", "x"]);
+    std::fs::copy(directory.path("e.pub"), directory.path("stray.pub")).expect("copied");
+    std::fs::copy(directory.path("a"), directory.path("stray")).expect("copied");
     for arguments in [
         "-Y sign",
         "-Y sign -f a",
@@ -108,7 +108,7 @@ fn file_signing_matches_ssh_keygen() {
         "-Y sign -n file -f locked -P wrong data",
         "-Y sign -n file -f stray.pub data",
     ] {
-        let said = theirs.same(&room, &split(arguments));
+        let said = theirs.same(&directory, &split(arguments));
         assert_ne!(said.status, 0, "{arguments}");
     }
 }
@@ -117,13 +117,13 @@ fn file_signing_matches_ssh_keygen() {
 #[test]
 fn allowed_signers_match_ssh_keygen() {
     let Some(theirs) = Theirs::find("allowed_signers_match_ssh_keygen") else { return };
-    let room = Room::new();
-    keys(&room);
-    let key = |name: &str| room.text(&format!("{name}.pub")).trim_end().to_owned();
+    let directory = TestDirectory::new();
+    keys(&directory);
+    let key = |name: &str| directory.text(&format!("{name}.pub")).trim_end().to_owned();
     let (a, e, ca, cert) = (key("a"), key("e"), key("ca"), key("a-cert"));
     for (name, with) in [("plain", "a"), ("cert", "a-cert.pub")] {
-        let said = room.run(OURS, &["-Y", "sign", "-n", "file", "-f", with], "data\n");
-        room.write(name, said.out);
+        let said = directory.run(OURS, &["-Y", "sign", "-n", "file", "-f", with], "data\n");
+        directory.write(name, said.out);
     }
     let lists = [
         format!("me@x {a}\n"),
@@ -148,7 +148,7 @@ fn allowed_signers_match_ssh_keygen() {
         String::new(),
     ];
     for list in &lists {
-        room.write("allowed", list);
+        directory.write("allowed", list);
         for sig in ["plain", "cert"] {
             for time in ["", "20190201", "20260101Z", "20350101", "20500101"] {
                 let time = if time.is_empty() { String::new() } else { format!(" -O verify-time={time}") };
@@ -161,13 +161,13 @@ fn allowed_signers_match_ssh_keygen() {
                 }
                 for who in ["me@x", "you@x", "who@y", "bad@y"] {
                     let verify = format!("-Y verify -n file -f allowed -s {sig} -I {who}{time}");
-                    theirs.same_with(&room, &split(&verify), "data\n");
+                    theirs.same_with(&directory, &split(&verify), "data\n");
                 }
-                theirs.same(&room, &split(&format!("-Y find-principals -f allowed -s {sig}{time}")));
+                theirs.same(&directory, &split(&format!("-Y find-principals -f allowed -s {sig}{time}")));
             }
         }
         for who in ["me@x", "who@y", "bad@y", "other", "nothing"] {
-            theirs.same(&room, &["-Y", "match-principals", "-f", "allowed", "-I", who]);
+            theirs.same(&directory, &["-Y", "match-principals", "-f", "allowed", "-I", who]);
         }
     }
 }
@@ -178,26 +178,26 @@ fn revoked_keys_are_refused_like_ssh_keygen() {
     let Some(theirs) = Theirs::find("revoked_keys_are_refused_like_ssh_keygen") else {
         return;
     };
-    let room = Room::new();
-    keys(&room);
-    room.write("allowed", format!("me {}me {}", room.text("a.pub"), room.text("a-cert.pub")));
+    let directory = TestDirectory::new();
+    keys(&directory);
+    directory.write("allowed", format!("me {}me {}", directory.text("a.pub"), directory.text("a-cert.pub")));
     for (name, with) in [("plain", "a"), ("cert", "a-cert.pub")] {
-        let said = room.run(OURS, &["-Y", "sign", "-n", "file", "-f", with], "data\n");
-        room.write(name, said.out);
+        let said = directory.run(OURS, &["-Y", "sign", "-n", "file", "-f", with], "data\n");
+        directory.write(name, said.out);
     }
-    room.ours(&["-q", "-k", "-f", "list", "a.pub"]);
-    room.ours(&["-q", "-k", "-f", "list-cert", "a-cert.pub"]);
-    room.ours(&["-q", "-k", "-f", "list-ca", "ca.pub"]);
-    room.ours(&["-q", "-k", "-f", "list-empty"]);
-    room.write("junk", "junk\n");
+    directory.ours(&["-q", "-k", "-f", "list", "a.pub"]);
+    directory.ours(&["-q", "-k", "-f", "list-cert", "a-cert.pub"]);
+    directory.ours(&["-q", "-k", "-f", "list-ca", "ca.pub"]);
+    directory.ours(&["-q", "-k", "-f", "list-empty"]);
+    directory.write("junk", "junk\n");
     for sig in ["plain", "cert"] {
         for revoked in ["a.pub", "e.pub", "list", "list-cert", "list-ca", "list-empty", "missing"] {
             let verify = format!("-Y verify -n file -I me -f allowed -s {sig} -r {revoked}");
-            theirs.same_with(&room, &split(&verify), "data\n");
+            theirs.same_with(&directory, &split(&verify), "data\n");
         }
         // An unreadable list might contain the key.
         let verify = format!("-Y verify -n file -I me -f allowed -s {sig} -r junk");
-        assert_eq!(room.run(OURS, &split(&verify), "data\n").status, 255);
+        assert_eq!(directory.run(OURS, &split(&verify), "data\n").status, 255);
     }
     for arguments in [
         "-Y verify -n file -s plain -f allowed",
@@ -220,9 +220,9 @@ fn revoked_keys_are_refused_like_ssh_keygen() {
         "-Y match-principals -I me",
         "-Y match-principals -I me -f missing",
     ] {
-        theirs.same_with(&room, &split(arguments), "data\n");
+        theirs.same_with(&directory, &split(arguments), "data\n");
     }
-    let said = room.run(OURS, &["-Y", "dance"], "");
+    let said = directory.run(OURS, &["-Y", "dance"], "");
     assert_eq!(said.status, 1);
     assert!(said.err.starts_with("Unsupported operation for -Y: \"dance\"\nusage: "), "{said:?}");
 }
@@ -233,11 +233,12 @@ fn revoked_keys_are_refused_like_ssh_keygen() {
 #[test]
 fn signature_with_forged_certificate_is_refused() {
     use lh_crypto::{Hash, PrivateKey, PublicKey, SshSignature, signed_data};
-    let room = Room::new();
-    keys(&room);
-    room.write("allowed", format!("me@x cert-authority {}", room.text("ca.pub")));
-    let (key, _) = PrivateKey::parse(room.text("a").as_bytes(), None).expect("a key");
-    let (certificate, _) = PublicKey::from_openssh_line(&room.text("a-cert.pub")).expect("a certificate");
+    let directory = TestDirectory::new();
+    keys(&directory);
+    directory.write("allowed", format!("me@x cert-authority {}", directory.text("ca.pub")));
+    let (key, _) = PrivateKey::parse(directory.text("a").as_bytes(), None).expect("a key");
+    let (certificate, _) =
+        PublicKey::from_openssh_line(&directory.text("a-cert.pub")).expect("a certificate");
     let sign = |certificate: PublicKey| {
         let digest = Hash::Sha512.digest(&[b"data\n"]);
         let signed = signed_data("file", Hash::Sha512, digest.as_ref());
@@ -246,14 +247,14 @@ fn signature_with_forged_certificate_is_refused() {
             .to_armor()
     };
     let verify = ["-Y", "verify", "-n", "file", "-I", "me@x", "-f", "allowed", "-s", "sig"];
-    room.write("sig", sign(certificate.clone()));
-    assert_eq!(room.run(OURS, &verify, "data\n").status, 0);
+    directory.write("sig", sign(certificate.clone()));
+    assert_eq!(directory.run(OURS, &verify, "data\n").status, 0);
     let mut blob = certificate.blob().to_vec();
     let last = blob.len() - 1;
     blob[last] ^= 1;
-    room.write("sig", sign(PublicKey::from_blob(&blob).expect("still parses")));
+    directory.write("sig", sign(PublicKey::from_blob(&blob).expect("still parses")));
     for arguments in [&verify[..], &["-Y", "find-principals", "-s", "sig", "-f", "allowed"]] {
-        let said = room.run(OURS, arguments, "data\n");
+        let said = directory.run(OURS, arguments, "data\n");
         assert_eq!(said.status, 255, "{said:?}");
     }
 }
@@ -264,20 +265,20 @@ fn git_signs_and_verifies_commits() {
     if lh_interop::peers("git_signs_and_verifies_commits", ["git"]).is_none() {
         return;
     }
-    let room = Room::new();
-    keys(&room);
-    room.write("allowed", format!("me@x {}", room.text("a.pub")));
+    let directory = TestDirectory::new();
+    keys(&directory);
+    directory.write("allowed", format!("me@x {}", directory.text("a.pub")));
     let git = |arguments: &[&str]| {
         let run = Command::new("git")
             .args(["-c", "gpg.format=ssh", "-c", &format!("gpg.ssh.program={OURS}")])
-            .args(["-c", &format!("user.signingkey={}", room.path("a.pub").display())])
-            .args(["-c", &format!("gpg.ssh.allowedSignersFile={}", room.path("allowed").display())])
+            .args(["-c", &format!("user.signingkey={}", directory.path("a.pub").display())])
+            .args(["-c", &format!("gpg.ssh.allowedSignersFile={}", directory.path("allowed").display())])
             .args(["-c", "user.name=Me", "-c", "user.email=me@x"])
             .args(arguments)
-            .current_dir(room.path(""))
+            .current_dir(directory.path(""))
             .env_remove("SSH_AUTH_SOCK")
             .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("HOME", room.path(""))
+            .env("HOME", directory.path(""))
             .output()
             .expect("git runs");
         let text = [run.stdout, run.stderr].concat();
@@ -292,7 +293,7 @@ fn git_signs_and_verifies_commits() {
     let (done, text) = git(&["tag", "-s", "-m", "signed", "v1"]);
     assert!(done, "{text}");
     assert!(git(&["verify-tag", "v1"]).0);
-    room.write("allowed", format!("me@x {}", room.text("e.pub")));
+    directory.write("allowed", format!("me@x {}", directory.text("e.pub")));
     let (done, text) = git(&["verify-commit", "HEAD"]);
     assert!(!done, "another key is allowed: {text}");
 }

@@ -5,8 +5,8 @@
 //! Round `n` of seed `s` is round 0 of seed `s + n`: each failure reports the seed that reproduces it.
 
 mod cut;
+mod hosts;
 mod network;
-mod site;
 mod work;
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use lh_testkit::Seeded;
 
 use crate::faults::mixed;
 use cut::Cut;
-use site::Site;
+use hosts::Hosts;
 use work::Work;
 
 /// Plan of a run.
@@ -83,8 +83,8 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
         return Ok(());
     }
     let volume = plan.volume.unwrap_or(if long { 24 << 20 } else { 3 << 20 });
-    let mut site = Site::up(volume, plan.rate.unwrap_or(RATE))?;
-    if !site.network.is_paced() {
+    let mut hosts = Hosts::up(volume, plan.rate.unwrap_or(RATE))?;
+    if !hosts.network.is_paced() {
         println!("cuts: this kernel limits no rates (tbf): cuts may come too late");
     }
     for work in &work::ALL {
@@ -115,7 +115,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
         let longest = Duration::from_secs(if long { 20 } else { 1 });
         let round = Round { work, random, cut, longest, count: count.min(most - made) };
         let began = Instant::now();
-        let (cuts, text) = play(&mut site, round, &mut long_stops, &mut rows).map_err(|text| {
+        let (cuts, text) = play(&mut hosts, round, &mut long_stops, &mut rows).map_err(|text| {
             format!(
                 "{}: {text}\nit may happen again with: cargo xtask cuts --seed {seed} --cuts 1",
                 work.name
@@ -131,21 +131,21 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
 
 /// Runs one script and cuts its path. Returns the number of cuts that came in time, and a report.
 fn play(
-    site: &mut Site,
+    hosts: &mut Hosts,
     mut round: Round<'_>,
     long_stops: &mut u64,
     rows: &mut BTreeMap<Cut, Row>,
 ) -> Result<(u64, String), String> {
-    let start = site.network.passed();
-    let mut running = site.start(round.work)?;
+    let start = hosts.network.passed();
+    let mut running = hosts.start(round.work)?;
     let (mut cut, mut made) = (round.cut, 0);
     let mut said = Vec::new();
     let mut from = start + LOGIN;
     for left_to_make in (1..=round.count).rev() {
         let row = rows.entry(cut).or_default();
-        let left = round.work.volume.unwrap_or(site.volume).saturating_sub(from - start);
+        let left = round.work.volume.unwrap_or(hosts.volume).saturating_sub(from - start);
         let at = from + round.random.next_u64() % (left / left_to_make.max(2) + 1);
-        if !site.passes(&mut running, at)? {
+        if !hosts.passes(&mut running, at)? {
             row.late += 1;
             said.push(format!("{} too late", cut.name()));
             break;
@@ -155,16 +155,16 @@ fn play(
             *long_stops -= 1;
             outage = LONG_STOP;
         }
-        let before = site.resumptions();
-        cut.make(&mut site.network, outage, &mut round.random)?;
+        let before = hosts.resumptions();
+        cut.make(&mut hosts.network, outage, &mut round.random)?;
         let usable = Instant::now();
         let lost = match cut {
             // Data on the second connection before it has the session is no recovery.
-            Cut::Police => site.resumes(&mut running, before, usable)?,
-            _ => site.recovers(&mut running, usable)?,
+            Cut::Police => hosts.resumes(&mut running, before, usable)?,
+            _ => hosts.recovers(&mut running, usable)?,
         };
-        from = site.network.passed();
-        let resumptions = site.resumptions() - before;
+        from = hosts.network.passed();
+        let resumptions = hosts.resumptions() - before;
         if resumptions == 0 && cut.ends_connections() {
             // The script ended before the cut, so there was no session to resume.
             row.late += 1;
@@ -183,7 +183,7 @@ fn play(
         ));
         cut = Cut::ALL[(round.random.next_u64() % Cut::ALL.len() as u64) as usize];
     }
-    running.end(site)?;
+    running.end(hosts)?;
     Ok((made, said.join(", ")))
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lh_testkit::{Seeded, leftovers};
 
-use super::site::{Ended, Peer, Running, Site, Way, wait_for_end};
+use super::hosts::{Ended, Hosts, Peer, Running, Way, wait_for_end};
 use super::trees::{Shape, Tree};
 
 /// Sets of flags; each case uses one of them.
@@ -22,11 +22,11 @@ impl Trees {
     ///
     /// # Errors
     /// Errors of the file system.
-    pub(super) fn new(site: &Site, scale: usize) -> Result<Self, String> {
+    pub(super) fn new(hosts: &Hosts, scale: usize) -> Result<Self, String> {
         let mut all = Vec::new();
         for shape in Shape::ALL {
             let [new, old] = [0, 1].map(|version| Arc::new(Tree::new(shape, scale, version)));
-            new.write(&site.lab.path(&format!("sources/{}/tree", shape.name())))
+            new.write(&hosts.lab.path(&format!("sources/{}/tree", shape.name())))
                 .map_err(|error| error.to_string())?;
             all.push([new, old]);
         }
@@ -41,7 +41,7 @@ impl Trees {
 /// The copy.
 pub(super) struct Case<'a> {
     /// The hosts.
-    pub(super) site: &'a Site,
+    pub(super) hosts: &'a Hosts,
     /// Direction of the copy.
     pub(super) way: Way,
     /// Shape of the tree.
@@ -66,11 +66,11 @@ pub(super) struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// A random case.
-    pub(super) fn random(site: &'a Site, trees: &Trees, random: &mut Seeded, direct: bool) -> Self {
+    pub(super) fn random(hosts: &'a Hosts, trees: &Trees, random: &mut Seeded, direct: bool) -> Self {
         let ways = if direct { 4 } else { 3 };
         let way = Way::ALL[random.below(ways)];
         let shape = Shape::ALL[random.below(Shape::ALL.len())];
-        let peer = if random.below(3) == 0 && site.has(Peer::Stock) { Peer::Stock } else { Peer::Ours };
+        let peer = if random.below(3) == 0 && hosts.has(Peer::Stock) { Peer::Stock } else { Peer::Ours };
         let [tree, old] = trees.of(shape);
         let before = (random.below(3) == 0).then_some(old);
         let names_copy = before.is_none() && random.below(2) == 0;
@@ -79,10 +79,10 @@ impl<'a> Case<'a> {
             Way::Direct => Vec::new(),
             _ => FLAGS[random.below(FLAGS.len())].to_vec(),
         };
-        let place = site.lab.path("place");
-        let source = site.lab.path(&format!("sources/{}/tree", shape.name()));
+        let place = hosts.lab.path("place");
+        let source = hosts.lab.path(&format!("sources/{}/tree", shape.name()));
         let overlapped = RefCell::default();
-        Self { site, way, shape, peer, flags, tree, before, place, source, names_copy, overlapped }
+        Self { hosts, way, shape, peer, flags, tree, before, place, source, names_copy, overlapped }
     }
 
     /// Returns the text for reports: `up of small to lhsshd -j 2`.
@@ -138,7 +138,7 @@ impl<'a> Case<'a> {
     /// Returns the command with additional flags.
     pub(super) fn command(&self, more: &[&str]) -> Command {
         let target = if self.names_copy { self.copy() } else { self.place.clone() };
-        self.site.copy(self.way, self.peer, &[&self.flags[..], more].concat(), &self.source, &target)
+        self.hosts.copy(self.way, self.peer, &[&self.flags[..], more].concat(), &self.source, &target)
     }
 
     /// Starts the command.
@@ -146,7 +146,7 @@ impl<'a> Case<'a> {
     /// # Errors
     /// It cannot be started.
     pub(super) fn start(&self, more: &[&str]) -> Result<Running, String> {
-        self.site.start(self.command(more))
+        self.hosts.start(self.command(more))
     }
 
     /// Checks that no file under its final name differs from both versions.
@@ -180,18 +180,18 @@ impl<'a> Case<'a> {
         let overlapped = self.overlapped.borrow();
         if !overlapped.is_empty() {
             wait_for_end(&overlapped)?;
-            self.site.settle()?;
+            self.hosts.settle()?;
             self.remove_late_parts()?;
         }
         self.tree.equals(&self.copy()).map_err(|text| format!("after status 0: {text}\n{}", ended.said))?;
-        self.site.settle()?;
+        self.hosts.settle()?;
         // A session of a killed client may have run until now.
         self.tree.equals(&self.copy()).map_err(|text| format!("after all sessions have ended: {text}"))?;
         let left = leftovers(&self.place);
         if !left.is_empty() {
             return Err(format!("unfinished files are left: {left:?}"));
         }
-        match self.site.journals() {
+        match self.hosts.journals() {
             left if left.is_empty() => Ok(()),
             left => Err(format!("journals are left: {left:?}")),
         }
@@ -207,7 +207,7 @@ impl<'a> Case<'a> {
         match ended.status {
             0 => self.check_complete(ended),
             255 => {
-                self.site.settle()?;
+                self.hosts.settle()?;
                 self.finish()
             }
             status => Err(format!("the client ended with status {status}:\n{}", ended.said)),

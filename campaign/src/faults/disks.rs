@@ -10,7 +10,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, 
 
 use super::case::Case;
 use super::fuse::{Disk, Failure};
-use super::site::{Ended, Peer, Way};
+use super::hosts::{Ended, Peer, Way};
 use super::state::{Counts, State};
 
 /// Environment variable that is set when this program runs in its own mount namespace.
@@ -156,7 +156,7 @@ pub(super) fn failing(case: &mut Case<'_>, failure: Failure, random: &mut Seeded
         Failure::Changing(errno, _) => (Failure::Changing(errno, bytes), errno, false),
         Failure::Reading(errno, _) => (Failure::Reading(errno, 2 + random.below(2) as u64), errno, true),
     };
-    let at = if at_source { case.site.lab.path("failing") } else { case.place.clone() };
+    let at = if at_source { case.hosts.lab.path("failing") } else { case.place.clone() };
     for path in [&at, &case.place] {
         std::fs::create_dir_all(path).map_err(|error| error.to_string())?;
     }
@@ -210,7 +210,7 @@ pub(super) fn read_only(case: &mut Case<'_>, random: &mut Seeded) -> Result<Coun
 /// another file system is.
 pub(super) fn vanished(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Counts, String> {
     let make = |path: &Path| std::fs::create_dir_all(path).map_err(|error| error.to_string());
-    let disks = [case.site.lab.path("disk"), case.site.lab.path("another disk")];
+    let disks = [case.hosts.lab.path("disk"), case.hosts.lab.path("another disk")];
     disks.iter().try_for_each(|disk| make(disk))?;
     make(&case.place)?;
     let mounted = Mounted::bound(&disks[0], &case.place)?;
@@ -223,7 +223,7 @@ pub(super) fn vanished(case: &Case<'_>, state: &mut State, random: &mut Seeded) 
     } else {
         drop(mounted);
         let ended = running.end()?;
-        case.site.settle()?;
+        case.hosts.settle()?;
         // Files on the removed disk, and files in its mount point.
         case.tree.allows(&disks[0].join("tree"), case.old_version())?;
         case.check_interrupted()?;

@@ -7,10 +7,10 @@
 mod case;
 mod disks;
 mod fuse;
+mod hosts;
 mod link;
 mod processes;
 mod routes;
-mod site;
 mod state;
 mod trees;
 
@@ -22,9 +22,9 @@ use rustix::io::Errno;
 
 use case::{Case, Trees};
 pub use disks::in_namespace;
+pub(crate) use hosts::signal;
+use hosts::{Hosts, Peer, Way};
 use processes::Victim;
-pub(crate) use site::signal;
-use site::{Peer, Site, Way};
 use state::{Counts, State};
 
 /// Plan of a run.
@@ -145,11 +145,11 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
     if let Err(why) = &mounts {
         println!("faults: SKIPPED everything that needs a file system of its own: {why}");
     }
-    let site = Site::new()?;
-    if !site.has(Peer::Stock) {
+    let hosts = Hosts::new()?;
+    if !hosts.has(Peer::Stock) {
         println!("faults: SKIPPED OpenSSH's server: sshd is not installed");
     }
-    let trees = Trees::new(&site, scale)?;
+    let trees = Trees::new(&hosts, scale)?;
     let mut state = State { times: BTreeMap::new(), timeout };
     let rounds = plan.rounds.unwrap_or(if plan.duration.is_some() { u64::MAX } else { CYCLE.len() as u64 });
     let start = Instant::now();
@@ -165,7 +165,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
             continue;
         }
         let mut random = Seeded::new(mixed(seed));
-        let case = Case::random(&site, &trees, &mut random, matches!(fault, Fault::Kill(_)));
+        let case = Case::random(&hosts, &trees, &mut random, matches!(fault, Fault::Kill(_)));
         let began = Instant::now();
         let counts = run(fault, case, &mut state, &mut random, &mut rows).map_err(|text| {
             format!("{text}\nit may happen again with: cargo xtask faults --seed {seed} --rounds 1")

@@ -5,7 +5,7 @@ use lh_testkit::Seeded;
 use rustix::process::Signal;
 
 use super::case::Case;
-use super::site::{Running, Way, signal, wait_for_end};
+use super::hosts::{Running, Way, signal, wait_for_end};
 use super::state::{Counts, State};
 
 /// The process that is affected.
@@ -24,10 +24,10 @@ impl Victim {
         match self {
             Self::Client => process::family(running.pid()),
             Self::Session => {
-                let all = case.site.sessions();
+                let all = case.hosts.sessions();
                 if all.is_empty() { all } else { vec![all[random.below(all.len())]] }
             }
-            Self::Server => case.site.serving(),
+            Self::Server => case.hosts.serving(),
         }
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn kill(
         // The next command may start while sessions of this one still write.
         if case.way == Way::Direct || random.below(2) == 0 {
             wait_for_end(&killed)?;
-            case.site.settle()?;
+            case.hosts.settle()?;
             // A session that started while the list of processes was read has only lost its monitor.
             if victim == Victim::Server {
                 case.overlap(&killed);
@@ -92,7 +92,7 @@ pub(super) fn kill(
             case.overlap(&killed);
         }
         // It was killed just before its exit.
-        if case.site.journals().is_empty() && case.tree.equals(&case.copy()).is_ok() {
+        if case.hosts.journals().is_empty() && case.tree.equals(&case.copy()).is_ok() {
             complete = true;
             break;
         }
@@ -100,7 +100,7 @@ pub(super) fn kill(
     if !complete {
         case.finish()?;
     }
-    case.site.settle()?;
+    case.hosts.settle()?;
     case.clear()?;
     Ok(counts)
 }

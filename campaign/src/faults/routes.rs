@@ -9,7 +9,7 @@ use super::link::Link;
 use super::state::{Counts, State};
 
 fn link<'a>(case: &Case<'a>) -> Result<&'a Link, String> {
-    case.site.link(case.peer).ok_or_else(|| "there is no link".to_owned())
+    case.hosts.link(case.peer).ok_or_else(|| "there is no link".to_owned())
 }
 
 /// No packet passes for some time. TCP loses no data, so the copy continues; only a login may exceed the

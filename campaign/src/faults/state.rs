@@ -6,7 +6,7 @@ use std::time::Duration;
 use lh_testkit::Seeded;
 
 use super::case::Case;
-use super::site::{Peer, Way};
+use super::hosts::{Peer, Way};
 use super::trees::Shape;
 
 /// Result of a round.

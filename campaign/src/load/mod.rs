@@ -56,14 +56,14 @@ const KEPT: u64 = 4 << 10;
 const CONFIG: &str = "MaxStartups 20000\nLoginGraceTime 60\nUsePAM no\nLogLevel INFO\nPerSourcePenalties yes\n\
                       SetEnv SHLVL=1\n";
 
-struct Scene {
+struct LoadSetup {
     lab: Lab,
     server: Lhsshd,
     user: String,
     key: PrivateKey,
 }
 
-impl Scene {
+impl LoadSetup {
     fn new() -> Result<Self, String> {
         let lab = Lab::new();
         let server = Lhsshd::start(&lab, CONFIG);
@@ -120,17 +120,17 @@ impl Scene {
 /// An honest client was not served, or the server kept resources that it should have released.
 pub fn campaign(plan: &Plan) -> Result<(), String> {
     memory::raise_descriptor_limit().map_err(|error| format!("descriptors: {error}"))?;
-    let scene = Scene::new()?;
+    let setup = LoadSetup::new()?;
     // The first connection initialises caches.
-    scene.log_in()?;
-    let before = scene.settled()?;
+    setup.log_in()?;
+    let before = setup.settled()?;
     println!("load: the listener alone: {before}");
-    idle_sessions(&scene, plan, &before)?;
-    burst(&scene, plan)?;
-    flood(&scene, plan)?;
-    let after = scene.settled()?;
+    idle_sessions(&setup, plan, &before)?;
+    burst(&setup, plan)?;
+    flood(&setup, plan)?;
+    let after = setup.settled()?;
     println!("load: afterwards: {after}");
-    let _ = &scene.lab;
+    let _ = &setup.lab;
     if after.descriptors != before.descriptors {
         return Err(format!(
             "the listener had {} descriptors and has {}",
@@ -143,11 +143,11 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-fn idle_sessions(scene: &Scene, plan: &Plan, before: &Footprint) -> Result<(), String> {
+fn idle_sessions(setup: &LoadSetup, plan: &Plan, before: &Footprint) -> Result<(), String> {
     let start = Instant::now();
-    let clients = (0..plan.idle).map(|_| scene.idle()).collect::<Result<Vec<_>, String>>()?;
+    let clients = (0..plan.idle).map(|_| setup.idle()).collect::<Result<Vec<_>, String>>()?;
     let took = start.elapsed();
-    let now = scene.footprint();
+    let now = setup.footprint();
     let count = plan.idle.max(1) as u64;
     println!(
         "load: {} idle sessions, logged in within {:.1} s: {now}; each {} KiB PSS, {} KiB private, {:.1} processes",
@@ -158,18 +158,18 @@ fn idle_sessions(scene: &Scene, plan: &Plan, before: &Footprint) -> Result<(), S
         (now.processes.saturating_sub(before.processes)) as f64 / count as f64,
     );
     drop(clients);
-    scene.settled().map(drop)
+    setup.settled().map(drop)
 }
 
-fn burst(scene: &Scene, plan: &Plan) -> Result<(), String> {
-    let before = CpuTime::of(scene.server.pid());
+fn burst(setup: &LoadSetup, plan: &Plan) -> Result<(), String> {
+    let before = CpuTime::of(setup.server.pid());
     let barrier = Barrier::new(plan.burst);
     let times: Vec<Result<Timing, String>> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..plan.burst)
             .map(|_| {
                 scope.spawn(|| {
                     barrier.wait();
-                    scene.log_in()
+                    setup.log_in()
                 })
             })
             .collect();
@@ -179,8 +179,8 @@ fn burst(scene: &Scene, plan: &Plan) -> Result<(), String> {
     let times = times.into_iter().collect::<Result<Vec<_>, String>>()?;
     let wall = times.iter().map(Timing::total).max().unwrap_or_default();
     println!("load: {} logins begun at once, all served: {}", plan.burst, Percentiles::of(totals(&times)));
-    scene.settled()?;
-    let used = CpuTime::of(scene.server.pid()).since(&before);
+    setup.settled()?;
+    let used = CpuTime::of(setup.server.pid()).since(&before);
     let each = |time: Duration| time.as_secs_f64() * 1000.0 / plan.burst.max(1) as f64;
     println!(
         "load:   the last one after {:.2} s, {:.2} ms a login; CPU a login: listener {:.2} ms, session processes and \
@@ -193,21 +193,21 @@ fn burst(scene: &Scene, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
-    let measure = || (0..plan.honest).map(|_| scene.log_in()).collect::<Result<Vec<_>, String>>();
+fn flood(setup: &LoadSetup, plan: &Plan) -> Result<(), String> {
+    let measure = || (0..plan.honest).map(|_| setup.log_in()).collect::<Result<Vec<_>, String>>();
     let times = measure()?;
     let quiet = Percentiles::of(totals(&times));
     println!("load: {} honest logins, quiet: {quiet}", plan.honest);
     print_phases(&times);
     let stop = AtomicBool::new(false);
     let hostile =
-        HostileClients::start(scene.server.port, plan.hostile).map_err(|error| error.to_string())?;
+        HostileClients::start(setup.server.port, plan.hostile).map_err(|error| error.to_string())?;
     let (busy, peak) = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| {
             priority::yield_to_other_threads();
             let mut peak = Footprint::default();
             while !stop.load(Ordering::Relaxed) {
-                peak = peak.max(&scene.footprint());
+                peak = peak.max(&setup.footprint());
                 std::thread::sleep(Duration::from_millis(200));
             }
             peak

@@ -69,8 +69,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("dialer.py");
         std::fs::write(&file, script).expect("written");
-        if !std::process::Command::new("python3").arg("-V").output().is_ok_and(|out| out.status.success()) {
-            eprintln!("SKIPPED: no python3 here to pass a descriptor");
+        if lh_testkit::peers("ProxyUseFdpass", ["python3"]).is_none() {
             return;
         }
         let socket = dial(&format!("python3 {}", file.display()), None).expect("a socket");

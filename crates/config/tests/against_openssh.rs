@@ -58,10 +58,7 @@ fn compare(ours: &str, theirs: &str, text: &str) {
 
 #[test]
 fn ssh_g_agrees() {
-    if Command::new("ssh").arg("-V").output().is_err() {
-        skipped("no ssh here to compare with");
-        return;
-    }
+    let Some([ssh]) = lh_testkit::peers("ssh_g_agrees", ["ssh"]) else { return };
     let home = Home::new();
     for text in [
         "",
@@ -97,7 +94,7 @@ fn ssh_g_agrees() {
         "IgnoreUnknown Foo*\nFooBar 1\nChallengeResponseAuthentication no\nVisualHostKey yes\nCheckHostIP yes\n",
     ] {
         let path = home.write("config", text);
-        let theirs = Command::new("ssh")
+        let theirs = Command::new(&ssh)
             .args(["-F".as_ref(), path.as_os_str()])
             .args(["-T", "-l", "me", "-G", "host"])
             .output()
@@ -121,12 +118,6 @@ fn ssh_g_agrees() {
     }
 }
 
-/// Writes directly to standard error, because the test harness captures the output of passing tests.
-fn skipped(why: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
-}
-
 fn flag(keyword: &'static str, value: &str) -> lh_config::client::CommandLine {
     lh_config::client::CommandLine::Flag(keyword, vec![value.to_owned()])
 }
@@ -135,14 +126,9 @@ fn flag(keyword: &'static str, value: &str) -> lh_config::client::CommandLine {
 fn sshd_t_agrees() {
     let home = Home::new();
     let key = home.path("key");
-    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
-    let sshd = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"]
-        .into_iter()
-        .find(|path| std::path::Path::new(path).exists());
-    let (Ok(_), Some(sshd)) = (made, sshd) else {
-        skipped("no sshd here to compare with");
-        return;
-    };
+    let Some([keygen, sshd]) = lh_testkit::peers("sshd_t_agrees", ["ssh-keygen", "sshd"]) else { return };
+    let made = Command::new(keygen).args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
+    assert!(made.expect("ssh-keygen runs").success());
     for text in [
         "",
         "Port 22\nPort 2222\nAddressFamily inet\nListenAddress 127.0.0.1\nListenAddress 127.0.0.1:99\n",
@@ -162,15 +148,14 @@ fn sshd_t_agrees() {
         "ChallengeResponseAuthentication no\nMatch User nobody\nMaxAuthTries 1\nMatch all\nX11Forwarding yes\n",
     ] {
         let path = home.write("sshd", text);
-        let theirs = Command::new(sshd)
+        let theirs = Command::new(&sshd)
             .arg("-T")
             .args(["-f".as_ref(), path.as_os_str()])
             .args(["-h".as_ref(), key.as_os_str()])
             .output()
             .expect("sshd runs");
         if String::from_utf8_lossy(&theirs.stderr).contains("Missing privilege separation directory") {
-            skipped("this machine's sshd cannot run without /run/sshd");
-            return;
+            return lh_testkit::skip_unavailable("sshd_t_agrees", "this sshd cannot run without /run/sshd");
         }
         assert!(theirs.status.success(), "{text}\n{}", String::from_utf8_lossy(&theirs.stderr));
         let config = ServerConfig::load(Some(&path), &[], &home.world).expect("loads");

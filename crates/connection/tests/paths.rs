@@ -46,7 +46,7 @@ enum Sender {
     SlowedByWindow(f64),
 }
 
-struct Lane {
+struct Channel {
     id: ChannelId,
     packet: Bytes,
     /// Bytes that the sender may send.
@@ -119,7 +119,7 @@ impl Path {
             connection.round_trip_measured(Duration::from_micros(100));
             connection.peer_answered(self.round_trip);
         }
-        let mut lanes: Vec<Lane> = (0..self.channels)
+        let mut channels: Vec<Channel> = (0..self.channels)
             .map(|number| {
                 let id = connection.open("session", b"", &options, &mut sink).unwrap();
                 let remote = u32::try_from(number).unwrap();
@@ -128,7 +128,7 @@ impl Path {
                 connection.handle(Bytes::from(confirmed), start, &mut sink).unwrap();
                 connection.poll_event();
                 let data = vec![0; self.packet_len as usize];
-                Lane {
+                Channel {
                     id,
                     packet: Bytes::from(msg::ChannelData::new(id.number(), &data).to_payload()),
                     allowed: u64::from(window.initial),
@@ -143,7 +143,7 @@ impl Path {
         let round_trip = self.round_trip.as_secs_f64();
         let end = round_trip * f64::from(round_trips);
         let line_time = f64::from(self.packet_len) / self.rate;
-        // Elements are (arrival, lane) and (arrival, lane, bytes). Both directions preserve the order.
+        // Elements are (arrival, channel) and (arrival, channel, bytes). Both directions preserve the order.
         let mut packets: VecDeque<(f64, usize)> = VecDeque::new();
         let mut credits: VecDeque<(f64, usize, u64)> = VecDeque::new();
         let mut by_round_trip = vec![0.0; round_trips as usize + 1];
@@ -159,72 +159,74 @@ impl Path {
         while now < end {
             // The sender: one packet whenever the line is free, channels in turn.
             while free_at <= now {
-                let ready = (0..lanes.len())
-                    .map(|step| (turn + step) % lanes.len())
-                    .find(|&lane| lanes[lane].allowed >= u64::from(self.packet_len));
-                let Some(lane) = ready else { break };
-                turn = lane + 1;
+                let ready = (0..channels.len())
+                    .map(|step| (turn + step) % channels.len())
+                    .find(|&channel| channels[channel].allowed >= u64::from(self.packet_len));
+                let Some(channel) = ready else { break };
+                turn = channel + 1;
                 let extra = match self.sender {
                     Sender::Willing => 0.0,
                     Sender::SlowedByWindow(cost) => {
-                        cost * (lanes[lane].allowed as f64 / MIB as f64 - 15.0).max(0.0)
+                        cost * (channels[channel].allowed as f64 / MIB as f64 - 15.0).max(0.0)
                     }
                 };
-                lanes[lane].allowed -= u64::from(self.packet_len);
+                channels[channel].allowed -= u64::from(self.packet_len);
                 free_at = free_at.max(now) + line_time.max(extra);
-                packets.push_back((free_at + half, lane));
+                packets.push_back((free_at + half, channel));
             }
             // Advance to the next event.
             let arrival = packets.front().map_or(f64::INFINITY, |packet| packet.0);
             let credit = credits.front().map_or(f64::INFINITY, |credit| credit.0);
-            let can_send = lanes.iter().any(|lane| lane.allowed >= u64::from(self.packet_len));
-            let sink_ready = lanes.iter().map(|lane| lane.taken_at).fold(f64::INFINITY, f64::min);
+            let can_send = channels.iter().any(|channel| channel.allowed >= u64::from(self.packet_len));
+            let sink_ready = channels.iter().map(|channel| channel.taken_at).fold(f64::INFINITY, f64::min);
             let next =
                 arrival.min(credit).min(sink_ready).min(if can_send { free_at } else { f64::INFINITY });
             assert!(next.is_finite(), "no event is pending");
             now = next.max(now);
             if at_half.is_empty() && now >= end / 2.0 {
-                at_half = lanes.iter().map(|lane| lane.delivered).collect();
+                at_half = channels.iter().map(|channel| channel.delivered).collect();
             }
             while credits.front().is_some_and(|credit| credit.0 <= now) {
-                let (_, lane, bytes) = credits.pop_front().unwrap();
-                lanes[lane].allowed += bytes;
-                assert!(lanes[lane].allowed <= u64::from(u32::MAX), "a window has 32 bits");
+                let (_, channel, bytes) = credits.pop_front().unwrap();
+                channels[channel].allowed += bytes;
+                assert!(channels[channel].allowed <= u64::from(u32::MAX), "a window has 32 bits");
             }
             while packets.front().is_some_and(|packet| packet.0 <= now) {
                 let (_, number) = packets.pop_front().unwrap();
-                let lane = &mut lanes[number];
+                let channel = &mut channels[number];
                 let at = start + Duration::from_secs_f64(now);
-                connection.handle(lane.packet.clone(), at, &mut sink).unwrap();
+                connection.handle(channel.packet.clone(), at, &mut sink).unwrap();
                 assert!(matches!(connection.poll_event(), Some(Event::Data { .. })));
-                lane.delivered += u64::from(self.packet_len);
+                channel.delivered += u64::from(self.packet_len);
                 by_round_trip[((now / round_trip) as usize).min(round_trips as usize)] +=
                     f64::from(self.packet_len);
-                lane.waiting += 1;
-                if !lane.stalled && lane.taken_at.is_infinite() {
-                    lane.taken_at = now + pace(now).0;
+                channel.waiting += 1;
+                if !channel.stalled && channel.taken_at.is_infinite() {
+                    channel.taken_at = now + pace(now).0;
                 }
             }
             let number = ((now / round_trip) as usize).min(round_trips as usize);
-            for lane in &mut lanes {
-                while lane.taken_at <= now {
+            for channel in &mut channels {
+                while channel.taken_at <= now {
                     let (step, takes) = pace(now);
                     if takes {
-                        lane.waiting -= 1;
+                        channel.waiting -= 1;
                         taken[number] += f64::from(self.packet_len);
                         let at = start + Duration::from_secs_f64(now);
-                        connection.consumed(lane.id, self.packet_len as usize, at, &mut sink);
+                        connection.consumed(channel.id, self.packet_len as usize, at, &mut sink);
                     }
-                    lane.taken_at = if lane.waiting == 0 { f64::INFINITY } else { lane.taken_at + step };
+                    channel.taken_at =
+                        if channel.waiting == 0 { f64::INFINITY } else { channel.taken_at + step };
                 }
             }
-            let holds = lanes.iter().map(|lane| connection.backlog(lane.id)).sum();
+            let holds = channels.iter().map(|channel| connection.backlog(channel.id)).sum();
             most_held = most_held.max(holds);
             held[number] = holds.max(held[number]);
             credits.extend(sink.0.drain(..).map(|(remote, bytes)| (now + half, remote as usize, bytes)));
         }
-        let late = lanes.iter().zip(&at_half).map(|(lane, before)| lane.delivered - before).collect();
-        let windows = lanes.iter().map(|lane| connection.receive_window(lane.id)).collect();
+        let late =
+            channels.iter().zip(&at_half).map(|(channel, before)| channel.delivered - before).collect();
+        let windows = channels.iter().map(|channel| connection.receive_window(channel.id)).collect();
         Outcome { by_round_trip, late, windows, most_held, held, taken }
     }
 }

@@ -23,7 +23,7 @@ impl Answers {
         self.has_been_silent = true;
     }
 
-    /// True where the server answers no such messages. One late answer shows that it does.
+    /// Returns whether the server answers no such messages. One late answer shows that it does.
     pub(crate) const fn is_mute(self) -> bool {
         self.has_been_silent && !self.has_answered
     }

@@ -27,7 +27,7 @@ struct Counts {
 const NOT_ACCEPTED: [&str; 3] =
     [": Connection refused", ": Connection reset by peer", ": Connection timed out"];
 
-/// True for a message about a connection that was not accepted.
+/// Returns true for a message about a connection that was not accepted.
 pub(crate) fn is_not_accepted(words: &str) -> bool {
     NOT_ACCEPTED.iter().any(|end| words.trim_end().ends_with(end))
 }
@@ -61,12 +61,12 @@ impl Connects {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The server has closed a connection in place of its greeting.
+    /// Records that the server has closed a connection in place of its greeting.
     pub(crate) fn on_refusal(&self) {
         self.with(|counts| counts.refused += 1);
     }
 
-    /// A login is complete; TCP's handshake took this many seconds.
+    /// Records a complete login; TCP's handshake took this many seconds.
     pub(crate) fn on_login(&self, handshake: f64) {
         self.with(|counts| {
             counts.made += 1;
@@ -75,12 +75,12 @@ impl Connects {
         });
     }
 
-    /// A connection begins.
+    /// Records the begin of a connection.
     pub(crate) fn begin(&self) -> Begun {
         self.with(|counts| Begun { at: Instant::now(), made: counts.made })
     }
 
-    /// A connection was not accepted.
+    /// Records a connection that was not accepted.
     pub(crate) fn on_failure(&self, words: String, begun: Begun) {
         self.with(|counts| {
             let seconds = counts.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
@@ -99,7 +99,7 @@ impl Connects {
         self.with(|counts| counts.refused)
     }
 
-    /// All logins.
+    /// Returns the number of logins.
     pub(crate) fn made(&self) -> usize {
         self.with(|counts| counts.made)
     }

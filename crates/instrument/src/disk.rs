@@ -64,7 +64,7 @@ pub(crate) struct Full {
 }
 
 impl Disk {
-    /// True where at least the smallest file was written.
+    /// Returns whether at least the smallest file was written.
     pub(crate) const fn is_measured(&self) -> bool {
         self.bytes > 0.0
     }
@@ -142,7 +142,7 @@ fn free(directory: &Path) -> Option<f64> {
     Some(of.f_bavail as f64 * of.f_frsize as f64)
 }
 
-/// A file in this directory that is gone when it is closed, however this process ends.
+/// Creates a file in this directory that is gone when it is closed, however this process ends.
 fn nameless(directory: &Path) -> io::Result<File> {
     let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let name = format!(".longhaul-doctor-{}-{}", std::process::id(), stamp.as_nanos());

@@ -66,18 +66,18 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The fault with what was being measured.
+    /// Adds to the fault what was being measured.
     pub(crate) fn during(self, what: impl Into<String>) -> Self {
         Self::During { what: what.into(), fault: Box::new(self) }
     }
 
-    /// A fault of starting or using a program of this machine.
+    /// Reports a fault of starting or using a program of this machine.
     pub(crate) fn program(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |error| Self::File { path, error }
     }
 
-    /// The last words of a client, or that it had none.
+    /// Reports the last words of a client, or that it had none.
     pub(crate) fn client(words: &str) -> Self {
         let words = words.trim();
         Self::Client(if words.is_empty() {

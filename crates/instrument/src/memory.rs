@@ -45,7 +45,7 @@ pub(crate) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// True where TCP's buffers wanted more than they may use. The most that they used alone may be of
+    /// Returns whether TCP's buffers wanted more than they may use. The most that they used alone may be of
     /// another day, and data may be dropped for a buffer of one connection.
     pub(crate) fn is_tcp_short(&self) -> bool {
         self.tcp_limit.is_some_and(|limit| self.tcp_used >= limit) && self.tcp_short > 0

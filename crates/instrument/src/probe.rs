@@ -104,7 +104,8 @@ fn greet(address: SocketAddr) -> Result<(TcpStream, f64), NoServer> {
     Ok((stream, connect.as_secs_f64()))
 }
 
-/// True where a line begins like an identification. Other lines may come before it (RFC 4253 section 4.2).
+/// Returns whether a line begins like an identification. Other lines may come before it (RFC 4253 section
+/// 4.2).
 fn has_greeting(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"SSH-"))
 }
@@ -131,7 +132,7 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// True where the path swallows packets that both ends think pass.
+    /// Returns whether the path swallows packets that both ends think pass.
     pub(crate) const fn is_black_hole(self) -> bool {
         self.passes < self.offered
     }
@@ -231,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said about a server that sends this and closes.
+    /// Returns what is said about a server that sends this and closes.
     fn said_about(text: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

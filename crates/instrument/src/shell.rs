@@ -108,7 +108,7 @@ impl System {
         system
     }
 
-    /// True where the script of [`system_script`] has run: a forced command may answer something else.
+    /// Returns whether the script of [`system_script`] has run: a forced command may answer something else.
     fn is_told(&self) -> bool {
         self.values.contains_key("system")
     }
@@ -179,7 +179,7 @@ impl Remote {
         })
     }
 
-    /// True where a command's output of this size, bytes, arrives.
+    /// Returns whether a command's output of this size, bytes, arrives.
     pub(crate) fn arrives(&mut self, size: u64) -> bool {
         let wanted = usize::try_from(size).unwrap_or(usize::MAX);
         // It waits for the end of its input, so that nothing shares a packet with the output.
@@ -231,7 +231,7 @@ pub(crate) fn cpu_of_stat(line: &str) -> Option<f64> {
     Some(user + system)
 }
 
-/// The same, with that of the children that have ended (`cutime`, `cstime`).
+/// Like [`cpu_of_stat`], with the children that have ended (`cutime`, `cstime`).
 pub(crate) fn cpu_with_children_of_stat(line: &str) -> Option<f64> {
     Some(times_of_stat(line)?.iter().sum())
 }

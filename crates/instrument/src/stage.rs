@@ -145,7 +145,7 @@ impl Trace {
         }
     }
 
-    /// The configuration is known.
+    /// Records that the configuration is known.
     pub(crate) fn configured(&mut self) {
         self.begun.push((Instant::now(), Stage::Resolve));
     }

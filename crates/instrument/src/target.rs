@@ -134,13 +134,13 @@ impl Target {
         std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket()).then_some(path)
     }
 
-    /// The same host, through the connection of the master at this socket.
+    /// Returns this host, reached through the connection of the master at this socket.
     pub(crate) fn through(&self, master: &Path) -> Self {
         Self { master: Some(master.to_owned()), ..self.clone() }
     }
 
-    /// The same host; connections are counted, and tried again where the server refuses them before its
-    /// greeting.
+    /// Returns this host with connections that are counted, and tried again where the server refuses them
+    /// before its greeting.
     pub(crate) fn patient(&self) -> Self {
         Self { connects: Some(Arc::default()), ..self.clone() }
     }
@@ -282,7 +282,7 @@ impl Remote {
 }
 
 impl NoConnection {
-    /// True where something has refused the connection, or nothing has answered.
+    /// Returns whether something has refused the connection, or nothing has answered.
     fn is_not_accepted(&self) -> bool {
         let Fault::Connection(error) = &self.fault else { return false };
         match &**error {
@@ -292,12 +292,12 @@ impl NoConnection {
         }
     }
 
-    /// True where there was neither a login nor a failure in time.
+    /// Returns whether there was neither a login nor a failure in time.
     pub(crate) const fn is_late(&self) -> bool {
         matches!(self.fault, Fault::Late(_))
     }
 
-    /// True where the server has closed the connection in place of a greeting.
+    /// Returns whether the server has closed the connection in place of a greeting.
     fn is_refusal(&self) -> bool {
         let said = self.fault.to_string();
         let is_closed = ["Connection closed by remote host", "Connection reset by peer"];

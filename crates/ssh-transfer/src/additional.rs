@@ -22,7 +22,7 @@ use lh_driver::{ChannelCx, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_terminal::TerminalUi;
 use lh_transfer::{AdditionalConnections, Job, Load, Side};
 
-use crate::load::Gauge;
+use crate::load::LoadMeter;
 
 /// Channels of one additional connection: the limit of OpenSSH's server.
 const CHANNELS: usize = 10;
@@ -92,7 +92,7 @@ pub struct Connector {
     may_log_in: AtomicBool,
     worker: Mutex<Worker>,
     me: Weak<Self>,
-    gauge: Mutex<Gauge>,
+    meter: Mutex<LoadMeter>,
     /// Threads of the connections, each with a flag that is true once it is connected.
     running: Mutex<Vec<(Arc<AtomicBool>, JoinHandle<()>)>>,
 }
@@ -108,7 +108,7 @@ impl Connector {
         side: Side,
         options: &ClientOptions,
         start: Start,
-        load: Gauge,
+        load: LoadMeter,
         asked: Asked,
     ) -> Arc<Self> {
         let mut options = options.clone();
@@ -130,7 +130,7 @@ impl Connector {
             may_log_in: AtomicBool::new(false),
             worker: Mutex::new(Worker::None),
             me: me.clone(),
-            gauge: Mutex::new(load),
+            meter: Mutex::new(load),
             running: Mutex::default(),
         })
     }
@@ -273,7 +273,7 @@ impl AdditionalConnections for Connector {
     }
 
     fn load(&self) -> Load {
-        locked(&self.gauge).read()
+        locked(&self.meter).read()
     }
 }
 

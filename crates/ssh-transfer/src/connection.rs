@@ -15,7 +15,7 @@ use lh_terminal::TerminalUi;
 use lh_transfer::{AdditionalConnections, AsSession, Job, JobHandler, Side};
 
 use crate::additional::{Asked, Connector};
-use crate::load::{Gauge, Measure};
+use crate::load::{LoadMeter, Measure};
 
 /// Status with which the loop stops when the server does not start the requested program.
 const NOT_STARTED: i32 = 255;
@@ -187,7 +187,7 @@ impl Connection {
         let several = channels != Some(1) && !client.is_relayed();
         let connector = several.then(|| {
             let socket = client.driver().link().stream().write_fd();
-            let load = Gauge::new(socket, side, measure.clone());
+            let load = LoadMeter::new(socket, side, measure.clone());
             Connector::new(job, side, options, start.clone(), load, asked.clone())
         });
         if let Some(connector) = &connector {

@@ -18,7 +18,7 @@ const CORES: usize = 3;
 const BEHIND_A_GAP: f64 = 16.0;
 
 /// Counters of the previous measurement, and the difference to the present ones.
-pub(crate) struct Gauge {
+pub(crate) struct LoadMeter {
     /// Replaces the kernel's counters.
     measure: Option<Measure>,
     socket: Option<OwnedFd>,
@@ -36,7 +36,7 @@ fn thread_cpu() -> Duration {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-impl Gauge {
+impl LoadMeter {
     /// Creates counters for the connection with this socket. `measure` replaces them.
     pub(crate) fn new(socket: BorrowedFd<'_>, side: Side, measure: Option<Measure>) -> Self {
         Self {
@@ -85,14 +85,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
-        let mut gauge = Gauge::new(near.as_fd(), Side::Target, None);
+        let mut meter = LoadMeter::new(near.as_fd(), Side::Target, None);
         near.write_all(&[7; 100_000]).unwrap();
         far.read_exact(&mut [0; 100_000]).unwrap();
         let until = thread_cpu() + Duration::from_millis(30);
         while thread_cpu() < until {}
-        let load = gauge.read();
+        let load = meter.read();
         assert!(load.busy > 0.0 && load.lost < 0.5, "{load:?}");
         std::thread::sleep(Duration::from_millis(100));
-        assert!(gauge.read().busy < 0.5);
+        assert!(meter.read().busy < 0.5);
     }
 }

@@ -138,8 +138,7 @@ mod tests {
     #[test]
     fn effective_ids_apply_and_are_restored() {
         if !is_root() {
-            eprintln!("SKIPPED: changing ids needs root");
-            return;
+            return lh_testkit::skip("effective_ids_apply_and_are_restored", "changing ids needs root");
         }
         let nobody = crate::users::by_name(OsStr::new("nobody")).unwrap().unwrap();
         let ids = Ids::of(&nobody).unwrap();
@@ -166,8 +165,7 @@ mod tests {
     fn permanent_change_cannot_be_undone() {
         const CHILD: &str = "LH_SYS_TEST_BECOME";
         if !is_root() {
-            eprintln!("SKIPPED: changing ids needs root");
-            return;
+            return lh_testkit::skip("permanent_change_cannot_be_undone", "changing ids needs root");
         }
         if std::env::var_os(CHILD).is_some() {
             let nobody = crate::users::by_name(OsStr::new("nobody")).unwrap().unwrap();

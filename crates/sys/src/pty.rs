@@ -115,8 +115,10 @@ mod tests {
     #[test]
     fn terminal_of_another_process_works_without_its_name() {
         let Ok(allocated) = Pty::allocate() else {
-            eprintln!("SKIPPED: no pseudo terminal here");
-            return;
+            return lh_testkit::skip_unavailable(
+                "terminal_of_another_process_works_without_its_name",
+                "no pseudo terminal here",
+            );
         };
         let slave = allocated.open_slave().unwrap();
         allocated.set_owner(rustix::process::getuid().as_raw()).unwrap();
@@ -140,8 +142,8 @@ mod tests {
         let pty = match Pty::allocate() {
             Ok(pty) => pty,
             Err(error) => {
-                eprintln!("SKIPPED: no pseudo terminal here: {error}");
-                return;
+                let why = format!("no pseudo terminal here: {error}");
+                return lh_testkit::skip_unavailable("program_gets_size_and_controlling_terminal", &why);
             }
         };
         pty.resize(Winsize { ws_row: 41, ws_col: 117, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();

@@ -128,7 +128,7 @@ mod tests {
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         let is_known = version >= (6, 12) && slice().is_some() && is_permitted();
         if !is_known {
-            eprintln!("SKIPPED slices: this kernel or container has none that can be set");
+            lh_testkit::skip_unavailable("slices", "this kernel or container has none that can be set");
         }
         is_known
     }
@@ -159,15 +159,13 @@ mod tests {
     #[test]
     fn nice_values_are_set_for_one_thread() {
         if !is_permitted() {
-            return eprintln!("SKIPPED nice values: sched_setattr(2) is forbidden here");
+            return lh_testkit::skip_unavailable("nice values", "sched_setattr(2) is forbidden here");
         }
         let nice = || rustix::process::getpriority_process(None).unwrap();
         let before = nice();
         // SAFETY: the call takes no pointer.
         if unsafe { libc::sched_getscheduler(0) } == libc::SCHED_IDLE {
-            return eprintln!(
-                "SKIPPED nice values: they have no meaning under SCHED_IDLE, which this test has"
-            );
+            return lh_testkit::skip_unavailable("nice values", "they have no meaning under SCHED_IDLE");
         }
         // The largest nice value is 19, and this process may have it already.
         let lower = (before + 1).min(19);

@@ -405,8 +405,7 @@ mod tests {
     #[test]
     fn program_runs_with_given_ids() {
         if !crate::ids::is_root() {
-            eprintln!("SKIPPED: changing ids needs root");
-            return;
+            return lh_testkit::skip("program_runs_with_given_ids", "changing ids needs root");
         }
         let ids = Ids { uid: 65_534, gid: 65_533, groups: vec![65_532] };
         let (text, _) = run(Program::new("/bin/sh").arg("-c").arg("id -u; id -g; id -G").ids(ids));

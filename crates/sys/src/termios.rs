@@ -258,7 +258,7 @@ mod tests {
 
     fn terminal() -> Option<(crate::pty::Pty, OwnedFd)> {
         let Ok(pty) = crate::pty::Pty::allocate() else {
-            eprintln!("SKIPPED: no pseudo terminal here");
+            lh_testkit::skip_unavailable("terminal modes", "no pseudo terminal here");
             return None;
         };
         let slave = pty.open_slave().unwrap();

@@ -337,7 +337,7 @@ mod tests {
         if rustix::process::geteuid().is_root() {
             assert!(!entry.unwrap().unwrap().hash.is_empty());
         } else {
-            eprintln!("SKIPPED: reading the shadow database needs root");
+            lh_testkit::skip("shadow_is_readable_by_root_only", "reading the shadow database needs root");
         }
         assert!(!matches!(shadow("no-such-user-here"), Ok(Some(_))));
     }

@@ -26,7 +26,7 @@ fn tampered(
     tampered_by(true, direction, tamper)
 }
 
-/// The same with or without our extensions.
+/// Like [`tampered`]; with `stock`, the server has none of our extensions.
 fn tampered_by(
     stock: bool,
     direction: Direction,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lh_interop::{Agent, find, our, skip};
 
-use super::site::{Plan, Site, first, spec, takes};
+use super::path_setup::{Plan, PathSetup, first, spec, takes};
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
@@ -15,8 +15,8 @@ fn doctor_names_a_short_delay_of_pam() {
     let rules = "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n\
                  account optional pam_exec.so quiet /bin/sleep 0.25\n";
     let plan = Plan { spec: spec(100, 20), pam: Some(rules), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_short_delay_of_pam", &plan) else { return };
-    let diagnosis = site.examine(&[], "login_approval");
+    let Some(setup) = PathSetup::start("doctor_names_a_short_delay_of_pam", &plan) else { return };
+    let diagnosis = setup.examine(&[], "login_approval");
     first(&diagnosis, "login_approval", &["/etc/pam.d/sshd", "median of 4 logins"]);
     takes(&diagnosis, 0.25);
 }
@@ -25,9 +25,9 @@ fn doctor_names_a_short_delay_of_pam() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_short_line_of_a_start_up_file() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_short_line_of_a_start_up_file", &plan) else { return };
-    std::fs::write(site.user.home.join(".bash_profile"), "# comment\nsleep 0.25\n").unwrap();
-    let diagnosis = site.examine(&[], "shell_startup");
+    let Some(setup) = PathSetup::start("doctor_names_a_short_line_of_a_start_up_file", &plan) else { return };
+    std::fs::write(setup.user.home.join(".bash_profile"), "# comment\nsleep 0.25\n").unwrap();
+    let diagnosis = setup.examine(&[], "shell_startup");
     first(&diagnosis, "shell_startup", &["sleep 0.25", ".bash_profile line 2"]);
     takes(&diagnosis, 0.25);
 }
@@ -78,13 +78,13 @@ fn message(mut from: &UnixStream) -> Option<Vec<u8>> {
 fn doctor_names_an_agent_that_signs_late() {
     let test = "doctor_names_an_agent_that_signs_late";
     let Some(program) = find("ssh-agent") else { return skip(test, "ssh-agent is not installed") };
-    let Some(site) = Site::start(test, &Plan { spec: spec(100, 20), ..Plan::default() }) else { return };
-    let agent = Agent::start(&site.lab, &program, "agent", &[], &[]);
-    let added = agent.run(&site.lab, &our("lhssh-add"), &[site.lab.arg("user_ed25519")]);
+    let Some(setup) = PathSetup::start(test, &Plan { spec: spec(100, 20), ..Plan::default() }) else { return };
+    let agent = Agent::start(&setup.lab, &program, "agent", &[], &[]);
+    let added = agent.run(&setup.lab, &our("lhssh-add"), &[setup.lab.arg("user_ed25519")]);
     assert_eq!(added.code, 0, "{}", added.err);
-    let socket = late_signer(&site.lab.path("."), agent.socket.clone(), Duration::from_millis(1200));
+    let socket = late_signer(&setup.lab.path("."), agent.socket.clone(), Duration::from_millis(1200));
     let option = format!("IdentityAgent={}", socket.display());
-    let diagnosis = site.examine(&["-o", &option], "agent");
+    let diagnosis = setup.examine(&["-o", &option], "agent");
     first(&diagnosis, "agent", &["agent is slow to sign", "SSH_AUTH_SOCK"]);
     takes(&diagnosis, 1.2);
     assert!(!diagnosis["findings"].to_string().contains("login_approval"), "{diagnosis:#}");

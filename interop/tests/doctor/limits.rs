@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use lh_link::path::Side;
 
-use super::site::{Plan, Site, first, has_iptables, spec};
+use super::path_setup::{PathSetup, Plan, first, has_iptables, spec};
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
@@ -18,15 +18,15 @@ fn doctor_names_a_limit_of_open_connections() {
         return;
     }
     let plan = Plan { spec: spec(40, 20), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     let rule = ["iptables", "-A", "INPUT", "-p", "tcp", "--syn", "-m", "connlimit", "--connlimit-above", "3"];
     let words = [&rule[..], &["-j", "REJECT", "--reject-with", "tcp-reset"]].concat();
-    let done = site.wan.command(Side::Far, words[0]).args(&words[1..]).output().unwrap();
+    let done = setup.wan.command(Side::Far, words[0]).args(&words[1..]).output().unwrap();
     if !done.status.success() {
         lh_interop::skip_unavailable(test, &String::from_utf8_lossy(&done.stderr));
         return;
     }
-    let diagnosis = site.examine(&[], "refused");
+    let diagnosis = setup.examine(&[], "refused");
     first(&diagnosis, "refused", &["New connections are refused after", "Connection refused", "connlimit"]);
 }
 
@@ -37,15 +37,15 @@ fn doctor_names_a_firewall_that_resets_what_moves_much() {
     if !has_iptables(test) {
         return;
     }
-    let Some(site) = Site::start(test, &Plan { spec: spec(40, 20), ..Plan::default() }) else { return };
+    let Some(setup) = PathSetup::start(test, &Plan { spec: spec(40, 20), ..Plan::default() }) else { return };
     let rule = "iptables -A INPUT -p tcp -m connbytes --connbytes 4000000: --connbytes-dir both --connbytes-mode bytes \
                 -j REJECT --reject-with tcp-reset";
-    let done = site.wan.command(Side::Far, "sh").args(["-c", rule]).output().unwrap();
+    let done = setup.wan.command(Side::Far, "sh").args(["-c", rule]).output().unwrap();
     if !done.status.success() {
         lh_interop::skip_unavailable(test, &String::from_utf8_lossy(&done.stderr));
         return;
     }
-    let diagnosis = site.examine(&[], "broken_off");
+    let diagnosis = setup.examine(&[], "broken_off");
     first(&diagnosis, "broken_off", &["while data are moved", "Connection reset", "--retry-for"]);
     let moved = diagnosis["measured"]["upload"]["moved_bytes"].as_f64().unwrap();
     assert!((3.5e6..4.5e6).contains(&moved), "planted 4 MB: {diagnosis:#}");
@@ -55,8 +55,8 @@ fn doctor_names_a_firewall_that_resets_what_moves_much() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_limit_of_logins_at_a_time() {
     let plan = Plan { spec: spec(40, 40), config: "MaxStartups 1", ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_limit_of_logins_at_a_time", &plan) else { return };
-    let diagnosis = site.examine(&[], "refused");
+    let Some(setup) = PathSetup::start("doctor_names_a_limit_of_logins_at_a_time", &plan) else { return };
+    let diagnosis = setup.examine(&[], "refused");
     first(&diagnosis, "refused", &["connections before it greeted", "MaxStartups"]);
 }
 
@@ -67,8 +67,8 @@ struct Stream {
 }
 
 impl Stream {
-    fn start(site: &Site, rate: f64) -> Self {
-        let socket = lh_link::netns::within(site.wan.netns(Side::Near), || UdpSocket::bind("0.0.0.0:0"));
+    fn start(setup: &PathSetup, rate: f64) -> Self {
+        let socket = lh_link::netns::within(setup.wan.netns(Side::Near), || UdpSocket::bind("0.0.0.0:0"));
         let socket = socket.expect("a socket");
         let stop = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&stop);
@@ -100,9 +100,9 @@ impl Drop for Stream {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_traffic_of_other_programs() {
     let plan = Plan { spec: spec(40, 30), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_traffic_of_other_programs", &plan) else { return };
-    let _stream = Stream::start(&site, 3.5e6);
-    let diagnosis = site.examine(&[], "other_traffic");
+    let Some(setup) = PathSetup::start("doctor_names_traffic_of_other_programs", &plan) else { return };
+    let _stream = Stream::start(&setup, 3.5e6);
+    let diagnosis = setup.examine(&[], "other_traffic");
     first(&diagnosis, "other_traffic", &["Other traffic of this machine over wan0", "on uploads"]);
     let title = diagnosis["findings"][0]["title"].as_str().unwrap();
     let takes = title.split_once(" takes ").and_then(|(_, rest)| rest.split_once(" MB/s"));
@@ -114,7 +114,7 @@ fn doctor_names_traffic_of_other_programs() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_server_with_one_session() {
     let plan = Plan { spec: spec(40, 30), config: "MaxSessions 1", ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_server_with_one_session", &plan) else { return };
-    let diagnosis = site.examine(&[], "session_limit");
+    let Some(setup) = PathSetup::start("doctor_names_a_server_with_one_session", &plan) else { return };
+    let diagnosis = setup.examine(&[], "session_limit");
     first(&diagnosis, "session_limit", &["MaxSessions", "open failed"]);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lh_link::path::Side;
 
-use super::site::{Plan, Site, first, has_iptables, spec, takes};
+use super::path_setup::{Plan, PathSetup, first, has_iptables, spec, takes};
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
@@ -18,8 +18,8 @@ fn doctor_names_slow_pam_modules() {
             "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n{kind} optional {slow}\n"
         );
         let plan = Plan { spec: spec(100, 20), pam: Some(&rules), ..Plan::default() };
-        let Some(site) = Site::start(test, &plan) else { return };
-        let diagnosis = site.examine(&[], cause);
+        let Some(setup) = PathSetup::start(test, &plan) else { return };
+        let diagnosis = setup.examine(&[], cause);
         first(&diagnosis, cause, &["/etc/pam.d/sshd"]);
         takes(&diagnosis, 2.0);
     }
@@ -39,9 +39,9 @@ fn doctor_names_a_reverse_lookup_without_answer() {
         resolver: Some((Side::Far, &resolver)),
         ..Plan::default()
     };
-    let Some(site) = Site::start(test, &plan) else { return };
-    site.at(Side::Near, &["iptables", "-A", "INPUT", "-p", "udp", "--dport", "53", "-j", "DROP"]);
-    let diagnosis = site.examine(&[], "reverse_dns");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    setup.at(Side::Near, &["iptables", "-A", "INPUT", "-p", "udp", "--dport", "53", "-j", "DROP"]);
+    let diagnosis = setup.examine(&[], "reverse_dns");
     first(&diagnosis, "reverse_dns", &["UseDNS no"]);
     takes(&diagnosis, 2.0);
 }
@@ -84,13 +84,13 @@ fn doctor_names_a_slow_resolver_of_this_machine() {
     let test = "doctor_names_a_slow_resolver_of_this_machine";
     let resolver = format!("nameserver {}\noptions timeout:9\n", Side::Near.ipv4());
     let plan = Plan { spec: spec(100, 20), resolver: Some((Side::Near, &resolver)), ..Plan::default() };
-    let Some(mut site) = Site::start(test, &plan) else { return };
+    let Some(mut setup) = PathSetup::start(test, &plan) else { return };
     let far: Ipv4Addr = Side::Far.ipv4().parse().unwrap();
     let bind = || UdpSocket::bind((Side::Near.ipv4(), 53));
-    let socket = lh_link::netns::within(site.wan.netns(Side::Near), bind).expect("port 53");
+    let socket = lh_link::netns::within(setup.wan.netns(Side::Near), bind).expect("port 53");
     std::thread::spawn(move || answer_late(socket, far, Duration::from_millis(1500)));
-    site.reach_by("slow.example", site.port);
-    let diagnosis = site.examine(&[], "resolve");
+    setup.reach_by("slow.example", setup.port);
+    let diagnosis = setup.examine(&[], "resolve");
     first(&diagnosis, "resolve", &["resolving the host's name", "/etc/resolv.conf"]);
     takes(&diagnosis, 1.5);
 }
@@ -102,13 +102,15 @@ const DEAD: &str = "2001:db8::99";
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_an_address_that_does_not_answer() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(mut site) = Site::start("doctor_names_an_address_that_does_not_answer", &plan) else { return };
+    let Some(mut setup) = PathSetup::start("doctor_names_an_address_that_does_not_answer", &plan) else {
+        return;
+    };
     // Names have global addresses of IPv6 before those of IPv4, where there is one here.
-    site.at(Side::Near, &["ip", "address", "add", "2001:db8::1/64", "dev", "wan0", "nodad"]);
+    setup.at(Side::Near, &["ip", "address", "add", "2001:db8::1/64", "dev", "wan0", "nodad"]);
     let hosts = format!("{DEAD} two.example\n{} two.example\n", Side::Far.ipv4());
-    site.write_near("hosts", &hosts);
-    site.reach_by("two.example", site.port);
-    let diagnosis = site.examine(&["-o", "ConnectTimeout=2"], "connect");
+    setup.write_near("hosts", &hosts);
+    setup.reach_by("two.example", setup.port);
+    let diagnosis = setup.examine(&["-o", "ConnectTimeout=2"], "connect");
     first(&diagnosis, "connect", &[&format!("address {DEAD} of the host"), "AddressFamily inet "]);
     takes(&diagnosis, 2.0);
     let tried = &diagnosis["measured"]["unanswered_addresses"][0];
@@ -123,14 +125,14 @@ fn doctor_names_first_packets_that_get_lost() {
         return;
     }
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     // The first packet of each connection: connections begin side by side, so that dropping each second one
     // of all would let some pass. Its repetition after a second is above the limit, and passes.
     let rule = ["iptables", "-A", "INPUT", "-p", "tcp", "--syn", "-m", "hashlimit", "--hashlimit-upto"];
     let first_one = ["1/minute", "--hashlimit-burst", "1", "--hashlimit-mode", "srcip,srcport"];
     let named = ["--hashlimit-name", "first", "-j", "DROP"];
-    site.at(Side::Far, &[&rule[..], &first_one[..], &named[..]].concat());
-    first(&site.examine(&[], "connect"), "connect", &["TCP's handshake takes much longer", "1.0 s"]);
+    setup.at(Side::Far, &[&rule[..], &first_one[..], &named[..]].concat());
+    first(&setup.examine(&[], "connect"), "connect", &["TCP's handshake takes much longer", "1.0 s"]);
 }
 
 /// An agent without keys that needs this long to say so.
@@ -166,11 +168,11 @@ fn slow_agent(socket: &std::path::Path, delay: Duration) {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_slow_agent() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_slow_agent", &plan) else { return };
-    let socket = site.lab.path("agent");
+    let Some(setup) = PathSetup::start("doctor_names_a_slow_agent", &plan) else { return };
+    let socket = setup.lab.path("agent");
     slow_agent(&socket, Duration::from_millis(1500));
     let option = format!("IdentityAgent={}", socket.display());
-    let diagnosis = site.examine(&["-o", &option], "agent");
+    let diagnosis = setup.examine(&["-o", &option], "agent");
     first(&diagnosis, "agent", &["agent is slow to list its keys: 1.5 s", "ssh-add -l"]);
 }
 
@@ -178,12 +180,12 @@ fn doctor_names_a_slow_agent() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_an_agent_that_hangs() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_an_agent_that_hangs", &plan) else { return };
-    let socket = site.lab.path("agent");
+    let Some(setup) = PathSetup::start("doctor_names_an_agent_that_hangs", &plan) else { return };
+    let socket = setup.lab.path("agent");
     // Connections wait in its queue.
     let _agent = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
     let option = format!("IdentityAgent={}", socket.display());
-    let diagnosis = site.examine(&["-o", &option], "agent");
+    let diagnosis = setup.examine(&["-o", &option], "agent");
     first(&diagnosis, "agent", &["agent does not answer", &socket.display().to_string(), "ssh-add -l"]);
 }
 
@@ -222,8 +224,8 @@ fn doctor_names_a_slow_name_service() {
         format!("mkdir -p /run/nscd && mount --bind {} /run/nscd && exec \"$@\"", place.path().display());
     let prefix = ["unshare", "-m", "sh", "-c", &bind, "sh"];
     let plan = Plan { spec: spec(100, 20), prefix: &prefix, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    let diagnosis = site.examine(&[], "user_lookup");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&[], "user_lookup");
     // Without a cache of names of its own, this machine does not have that directory: it is empty here.
     let _ = std::fs::remove_dir("/run/nscd");
     first(&diagnosis, "user_lookup", &["for its name service", "id for the user", "nsswitch.conf"]);
@@ -247,11 +249,11 @@ fn unknown_keys(count: u32, before: &str) -> String {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_large_file_of_authorized_keys() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_large_file_of_authorized_keys", &plan) else { return };
-    let file = site.user.home.join(".ssh/authorized_keys");
+    let Some(setup) = PathSetup::start("doctor_names_a_large_file_of_authorized_keys", &plan) else { return };
+    let file = setup.user.home.join(".ssh/authorized_keys");
     let own = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, unknown_keys(400_000, "") + &own).unwrap();
-    let diagnosis = site.examine(&["--remote-dir", "/tmp"], "authorized_keys");
+    let diagnosis = setup.examine(&["--remote-dir", "/tmp"], "authorized_keys");
     first(&diagnosis, "authorized_keys", &["32.4 MB of authorized keys", "AuthorizedKeysCommand"]);
 }
 
@@ -259,24 +261,24 @@ fn doctor_names_a_large_file_of_authorized_keys() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_large_file_of_known_hosts() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_large_file_of_known_hosts", &plan) else { return };
-    let own = site.lab.read("known_hosts");
-    site.lab.write("known_hosts", &(unknown_keys(200_000, "host{}.example ") + &own));
-    let diagnosis = site.examine(&[], "host_key");
+    let Some(setup) = PathSetup::start("doctor_names_a_large_file_of_known_hosts", &plan) else { return };
+    let own = setup.lab.read("known_hosts");
+    setup.lab.write("known_hosts", &(unknown_keys(200_000, "host{}.example ") + &own));
+    let diagnosis = setup.examine(&[], "host_key");
     first(&diagnosis, "host_key", &["known_hosts", "ssh-keygen -R"]);
 }
 
 /// Relays connections to the server, and holds back what comes from it once: before it passes on the data of
 /// its read number `from`. Returns the port to connect to.
-fn hold_back(site: &Site, from: usize, delay: Duration) -> u16 {
-    relay_at(site, Side::Far, Some((from, delay)))
+fn hold_back(setup: &PathSetup, from: usize, delay: Duration) -> u16 {
+    relay_at(setup, Side::Far, Some((from, delay)))
 }
 
 /// Relays connections to the server from this end of the path. Returns the port to connect to.
-fn relay_at(site: &Site, side: Side, hold: Option<(usize, Duration)>) -> u16 {
-    let netns = site.wan.netns(side).to_owned();
+fn relay_at(setup: &PathSetup, side: Side, hold: Option<(usize, Duration)>) -> u16 {
+    let netns = setup.wan.netns(side).to_owned();
     let listener = lh_link::netns::within(&netns, || TcpListener::bind((side.ipv4(), 0))).expect("a port");
-    let (port, server) = (listener.local_addr().unwrap().port(), site.port);
+    let (port, server) = (listener.local_addr().unwrap().port(), setup.port);
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let netns = netns.clone();
@@ -312,10 +314,10 @@ fn relay(mut from: &TcpStream, mut to: &TcpStream, hold: Option<(usize, Duration
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_server_that_greets_late() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(mut site) = Site::start("doctor_names_a_server_that_greets_late", &plan) else { return };
-    let port = hold_back(&site, 0, Duration::from_millis(1500));
-    site.reach_by(Side::Far.ipv4(), port);
-    let diagnosis = site.examine(&[], "greeting");
+    let Some(mut setup) = PathSetup::start("doctor_names_a_server_that_greets_late", &plan) else { return };
+    let port = hold_back(&setup, 0, Duration::from_millis(1500));
+    setup.reach_by(Side::Far.ipv4(), port);
+    let diagnosis = setup.examine(&[], "greeting");
     first(&diagnosis, "greeting", &["needs long to greet", "MaxStartups"]);
     takes(&diagnosis, 1.5);
 }
@@ -324,12 +326,12 @@ fn doctor_names_a_server_that_greets_late() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_slow_key_exchange() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(mut site) = Site::start("doctor_names_a_slow_key_exchange", &plan) else { return };
+    let Some(mut setup) = PathSetup::start("doctor_names_a_slow_key_exchange", &plan) else { return };
     // The first read from the server is its greeting, the next its proposal; then comes the reply.
-    let port = hold_back(&site, 2, Duration::from_millis(1500));
-    site.reach_by(Side::Far.ipv4(), port);
+    let port = hold_back(&setup, 2, Duration::from_millis(1500));
+    setup.reach_by(Side::Far.ipv4(), port);
     let large = ["-o", "KexAlgorithms=diffie-hellman-group18-sha512"];
-    let diagnosis = site.examine(&large, "key_exchange");
+    let diagnosis = setup.examine(&large, "key_exchange");
     first(&diagnosis, "key_exchange", &["key exchange takes long", "curve25519-sha256 in ssh_config"]);
 }
 
@@ -339,8 +341,8 @@ fn doctor_names_a_slow_authorized_keys_command() {
     let test = "doctor_names_a_slow_authorized_keys_command";
     let command = "/bin/sh -c \"sleep 1.5; cat {keys}\"";
     let plan = Plan { spec: spec(100, 20), keys_command: Some(command), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    let diagnosis = site.examine(&[], "login_approval");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&[], "login_approval");
     first(&diagnosis, "login_approval", &["AuthorizedKeysCommand", "to approve the login"]);
 }
 
@@ -350,8 +352,8 @@ fn doctor_names_a_slow_home_directory() {
     let files = [(".bash_profile", "# comment\n. ~/.bashrc\n"), (".bashrc", "umask 022\n")];
     let slow_home = Some((Duration::from_millis(400), &files[..]));
     let plan = Plan { spec: spec(100, 20), slow_home, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    let diagnosis = site.examine(&["--remote-dir", "/tmp"], "slow_home");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&["--remote-dir", "/tmp"], "slow_home");
     first(&diagnosis, "slow_home", &["ms to open a file", "fuse", "AuthorizedKeysFile"]);
     let each = diagnosis["measured"]["home"]["seconds_per_file"].as_f64().unwrap();
     assert!((0.39..0.8).contains(&each), "planted 0.4 s: {diagnosis:#}");
@@ -363,24 +365,24 @@ fn doctor_names_a_slow_home_directory() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_keys_that_are_offered_in_vain() {
     let plan = Plan { spec: spec(100, 150), config: "MaxAuthTries 30", ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_keys_that_are_offered_in_vain", &plan) else { return };
+    let Some(setup) = PathSetup::start("doctor_names_keys_that_are_offered_in_vain", &plan) else { return };
     // Seven unknown keys before the user's own: a second of round trips.
     let mut options = Vec::new();
     for number in 0..8 {
-        let key = site.lab.arg(&format!("vain{number}"));
+        let key = setup.lab.arg(&format!("vain{number}"));
         if number == 7 {
-            std::fs::copy(site.lab.path("user_ed25519"), &key).unwrap();
+            std::fs::copy(setup.lab.path("user_ed25519"), &key).unwrap();
         } else {
             let words = ["-q", "-t", "ed25519", "-N", "", "-f", &key];
-            site.lab.run(std::path::Path::new("ssh-keygen"), &words).ok("a key");
+            setup.lab.run(std::path::Path::new("ssh-keygen"), &words).ok("a key");
         }
         options.push(format!("IdentityFile={key}"));
     }
     for name in ["user_ed25519", "user_ed25519.pub"] {
-        std::fs::remove_file(site.lab.path(name)).unwrap();
+        std::fs::remove_file(setup.lab.path(name)).unwrap();
     }
     let more: Vec<&str> = options.iter().flat_map(|option| ["-o", option.as_str()]).collect();
-    let diagnosis = site.examine(&more, "offered_keys");
+    let diagnosis = setup.examine(&more, "offered_keys");
     first(&diagnosis, "offered_keys", &["7 keys are offered before", "1.", "IdentitiesOnly yes"]);
     assert!(!diagnosis["findings"].to_string().contains("login_approval"), "{diagnosis:#}");
 }
@@ -389,9 +391,9 @@ fn doctor_names_keys_that_are_offered_in_vain() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_configuration_that_takes_long() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_configuration_that_takes_long", &plan) else { return };
-    site.lab.write("slow.conf", "Match exec \"sleep 1.5\"\n    Compression no\n");
-    let diagnosis = site.examine(&["-F", &site.lab.arg("slow.conf")], "configuration");
+    let Some(setup) = PathSetup::start("doctor_names_a_configuration_that_takes_long", &plan) else { return };
+    setup.lab.write("slow.conf", "Match exec \"sleep 1.5\"\n    Compression no\n");
+    let diagnosis = setup.examine(&["-F", &setup.lab.arg("slow.conf")], "configuration");
     first(&diagnosis, "configuration", &["1.5", "Match exec"]);
 }
 
@@ -399,13 +401,15 @@ fn doctor_names_a_configuration_that_takes_long() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_proxy_command_that_starts_late() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_proxy_command_that_starts_late", &plan) else { return };
+    let Some(setup) = PathSetup::start("doctor_names_a_proxy_command_that_starts_late", &plan) else {
+        return;
+    };
     let Some([nc]) = lh_interop::peers("doctor_names_a_proxy_command_that_starts_late", ["nc"]) else {
         return;
     };
     let proxy = format!("ProxyCommand=sh -c 'sleep 1.5; exec {} %h %p'", nc.display());
     first(
-        &site.examine(&["-o", &proxy], "proxy_start"),
+        &setup.examine(&["-o", &proxy], "proxy_start"),
         "proxy_start",
         &["jump host or proxy command", "1."],
     );
@@ -415,12 +419,12 @@ fn doctor_names_a_proxy_command_that_starts_late() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_what_answers_in_the_server_s_place() {
     let plan = Plan { spec: spec(100, 80), ..Plan::default() };
-    let Some(mut site) = Site::start("doctor_names_what_answers_in_the_server_s_place", &plan) else {
+    let Some(mut setup) = PathSetup::start("doctor_names_what_answers_in_the_server_s_place", &plan) else {
         return;
     };
-    let port = relay_at(&site, Side::Near, None);
-    site.reach_by(Side::Near.ipv4(), port);
-    let diagnosis = site.examine(&[], "middlebox");
+    let port = relay_at(&setup, Side::Near, None);
+    setup.reach_by(Side::Near.ipv4(), port);
+    let diagnosis = setup.examine(&[], "middlebox");
     first(&diagnosis, "middlebox", &["answers TCP in the server's place", "without a proxy"]);
     let round_trip = diagnosis["measured"]["rtt_seconds"].as_f64().unwrap();
     assert!((0.079..0.15).contains(&round_trip), "planted 0.08: {diagnosis:#}");
@@ -432,13 +436,15 @@ fn doctor_names_a_server_that_refuses_connections() {
     // Connections that never log in use up what the server allows: it then refuses each second one, about.
     let config = "MaxStartups 3:50:100\nLoginGraceTime 600";
     let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_server_that_refuses_connections", &plan) else { return };
+    let Some(setup) = PathSetup::start("doctor_names_a_server_that_refuses_connections", &plan) else {
+        return;
+    };
     let connect = |_| {
-        let open = || TcpStream::connect((Side::Far.ipv4(), site.port));
-        lh_link::netns::within(site.wan.netns(Side::Near), open).expect("a connection")
+        let open = || TcpStream::connect((Side::Far.ipv4(), setup.port));
+        lh_link::netns::within(setup.wan.netns(Side::Near), open).expect("a connection")
     };
     let idle: Vec<TcpStream> = (0..3).map(connect).collect();
-    let diagnosis = site.examine(&[], "refused");
+    let diagnosis = setup.examine(&[], "refused");
     first(&diagnosis, "refused", &["connections before it greeted", "MaxStartups"]);
     drop(idle);
 }

@@ -13,7 +13,7 @@ use lh_interop::{Inetd, Lab, TestUser, find, is_root, our, peers, script, skip};
 use lh_link::path::Spec;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::site::{Plan, Site, diagnosis, first, spec};
+use super::path_setup::{PathSetup, Plan, diagnosis, first, spec};
 
 /// Loops that keep processors busy.
 struct Loops(Vec<Child>);
@@ -52,11 +52,11 @@ fn doctor_names_a_processor_shared_with_loops() {
     }
     let prefix = ["taskset", "-c", "0"];
     let plan = Plan { spec: spec(600, 10), prefix: &prefix, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     // Each loop has three times as much of the processor as the server, so that on a busy machine, too, the
     // client waits less.
     let _loops = Loops::start(6, 0..1, -5);
-    let diagnosis = site.examine(SLOW_SUITE, "processor");
+    let diagnosis = setup.examine(SLOW_SUITE, "processor");
     first(&diagnosis, "processor", &["Other programs on the server", "for its turn", "renice"]);
 }
 
@@ -68,10 +68,10 @@ fn doctor_blames_no_program_beside_a_full_path() {
         return skip(test, "taskset is not installed");
     }
     let plan = Plan { spec: Spec { queue: Some(30_000), ..spec(8, 40) }, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let _loops = Loops::start(3, 0..processors, 0);
-    let diagnosis = site.examine(&[], "path");
+    let diagnosis = setup.examine(&[], "path");
     assert!(!diagnosis["findings"].to_string().contains("Other programs"), "{diagnosis:#}");
     let rate = diagnosis["measured"]["upload"]["bytes_per_second"].as_f64().unwrap();
     assert!((0.6e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
@@ -128,9 +128,11 @@ fn processes_called(name: &str) -> Vec<Pid> {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_server_that_is_stopped_again_and_again() {
     let test = "doctor_names_a_server_that_is_stopped_again_and_again";
-    let Some(site) = Site::start(test, &Plan { spec: spec(100, 20), ..Plan::default() }) else { return };
-    let _stopper = Stopper::of(&site.user.name);
-    let diagnosis = site.examine(&[], "process_stopped");
+    let Some(setup) = PathSetup::start(test, &Plan { spec: spec(100, 20), ..Plan::default() }) else {
+        return;
+    };
+    let _stopper = Stopper::of(&setup.user.name);
+    let diagnosis = setup.examine(&[], "process_stopped");
     first(&diagnosis, "process_stopped", &["SSH process of the server", "state T", "SIGSTOP"]);
     let all = ["upload", "download"].map(|name| diagnosis["measured"][name]["server_stopped"].as_f64());
     assert!(all.iter().flatten().any(|part| (0.2..0.8).contains(part)), "planted 0.5: {diagnosis:#}");
@@ -145,8 +147,8 @@ fn doctor_names_a_server_that_is_traced() {
     }
     let prefix = ["strace", "-f", "-o", "/dev/null"];
     let plan = Plan { spec: spec(300, 10), prefix: &prefix, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    first(&site.examine(&[], "process_stopped"), "process_stopped", &["traced by strace", "kill "]);
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    first(&setup.examine(&[], "process_stopped"), "process_stopped", &["traced by strace", "kill "]);
 }
 
 /// Two control groups that come before all other programs of the machine, one of which has a part of one

@@ -12,11 +12,11 @@ mod machines;
 mod memory;
 mod packets;
 mod path;
+mod path_setup;
 mod quick_bench;
 mod sessions;
 mod shapers;
 mod shells;
-mod site;
 mod windows;
 
 use lh_interop::{Lab, Lhsshd, our};

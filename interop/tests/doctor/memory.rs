@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lh_interop::{Lab, Lhsshd, TestUser, is_root, our, script, skip};
 
-use super::site::{Plan, Site, diagnosis, first, spec};
+use super::path_setup::{PathSetup, Plan, diagnosis, first, spec};
 
 /// A group of version 1 of control groups with a limit of this file; removed when dropped.
 struct MemoryGroup(PathBuf);
@@ -82,8 +82,8 @@ fn doctor_names_a_limit_of_file_sizes_and_a_server_without_sftp() {
     let config = "Subsystem other internal-sftp";
     let plan = Plan { spec: spec(40, 20), config, prefix: &prefix, ..Plan::default() };
     let test = "doctor_names_a_limit_of_file_sizes_and_a_server_without_sftp";
-    let Some(site) = Site::start(test, &plan) else { return };
-    let diagnosis = site.examine(&[], "file_size_limit");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&[], "file_size_limit");
     first(&diagnosis, "file_size_limit", &["file sizes on the server", "524 kB", "LimitFSIZE"]);
     let limit = diagnosis["measured"]["disk_there"]["full"]["file_limit_bytes"].as_f64();
     assert_eq!(limit, Some(524_288.0), "{diagnosis:#}");

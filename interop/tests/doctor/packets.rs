@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use lh_link::path::{Side, Spec};
 
-use super::site::{Plan, Site, first, has_iptables, of_direction, spec};
+use super::path_setup::{PathSetup, Plan, first, has_iptables, of_direction, spec};
 
 /// Packets of their own, so that rules meet each of them.
-fn single_packets(site: &Site) {
+fn single_packets(setup: &PathSetup) {
     for side in [Side::Near, Side::Far] {
-        site.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
+        setup.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
     }
 }
 
 /// Adds a rule for packets that leave this end; false where the kernel has no such rule, which is noted.
-fn mangles(test: &str, site: &Site, side: Side, words: &[&str]) -> bool {
+fn mangles(test: &str, setup: &PathSetup, side: Side, words: &[&str]) -> bool {
     let rule = ["iptables", "-t", "mangle", "-A", "POSTROUTING", "-o", "wan0", "-p", "tcp"];
     let words = [&rule[..], words].concat();
-    let done = site.wan.command(side, words[0]).args(&words[1..]).output().unwrap();
+    let done = setup.wan.command(side, words[0]).args(&words[1..]).output().unwrap();
     if !done.status.success() {
         lh_interop::skip_unavailable(test, &String::from_utf8_lossy(&done.stderr));
     }
@@ -34,17 +34,17 @@ fn doctor_names_congestion_marks() {
         return;
     }
     let plan = Plan { spec: spec(40, 40), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    single_packets(&site);
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    single_packets(&setup);
     let marked =
         ["-m", "ecn", "--ecn-ip-ect", "2", "-m", "statistic", "--mode", "random", "--probability", "0.01"];
     for side in [Side::Near, Side::Far] {
-        site.sysctl(side, "tcp_ecn", "1");
-        if !mangles(test, &site, side, &[&marked[..], &["-j", "TOS", "--set-tos", "0x03/0x03"]].concat()) {
+        setup.sysctl(side, "tcp_ecn", "1");
+        if !mangles(test, &setup, side, &[&marked[..], &["-j", "TOS", "--set-tos", "0x03/0x03"]].concat()) {
             return;
         }
     }
-    let diagnosis = site.examine(&[], "ecn");
+    let diagnosis = setup.examine(&[], "ecn");
     first(&diagnosis, "ecn", &["Congestion marks (ECN)", "cubic", "tcp_ecn=0"]);
     for direction in ["upload", "download"] {
         of_direction(&diagnosis, "ecn", &format!("{direction}s"));
@@ -63,13 +63,13 @@ fn doctor_names_packets_that_arrive_twice() {
         return;
     }
     let plan = Plan { spec: Spec { queue: Some(200_000), ..spec(40, 40) }, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    single_packets(&site);
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    single_packets(&setup);
     let copies = ["-m", "statistic", "--mode", "random", "--probability", "0.05", "-j", "TEE", "--gateway"];
-    if !mangles(test, &site, Side::Near, &[&copies[..], &[Side::Far.ipv4()]].concat()) {
+    if !mangles(test, &setup, Side::Near, &[&copies[..], &[Side::Far.ipv4()]].concat()) {
         return;
     }
-    let diagnosis = site.examine(&[], "duplicates");
+    let diagnosis = setup.examine(&[], "duplicates");
     first(&diagnosis, "duplicates", &["arrive twice on uploads", "DSACK"]);
     let measured = &diagnosis["measured"]["upload"];
     assert!(measured["duplicated_segments"].as_f64().unwrap() > 50.0, "{diagnosis:#}");
@@ -81,8 +81,8 @@ fn doctor_names_packets_that_arrive_twice() {
 fn doctor_names_jitter() {
     let jitter = Duration::from_millis(30);
     let plan = Plan { spec: Spec { jitter, queue: Some(100_000), ..spec(20, 40) }, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_jitter", &plan) else { return };
-    let diagnosis = site.examine(&[], "jitter");
+    let Some(setup) = PathSetup::start("doctor_names_jitter", &plan) else { return };
+    let diagnosis = setup.examine(&[], "jitter");
     first(&diagnosis, "jitter", &["round trip varies between", "jitter"]);
     let spread = &diagnosis["measured"]["ssh_rtt_spread_seconds"];
     let [shortest, long] = [0, 2].map(|at| spread[at].as_f64().unwrap());
@@ -100,11 +100,11 @@ fn doctor_names_a_policer_of_each_connection() {
         return;
     }
     let plan = Plan { spec: spec(100, 40), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     let rule = ["iptables", "-A", "INPUT", "-p", "tcp", "-m", "hashlimit", "--hashlimit-above", "500kb/s"];
     let each = ["--hashlimit-mode", "srcip,srcport", "--hashlimit-name", "each", "-j", "DROP"];
-    site.at(Side::Far, &[&rule[..], &each[..]].concat());
-    let diagnosis = site.examine(&[], "policer");
+    setup.at(Side::Far, &[&rule[..], &each[..]].concat());
+    let diagnosis = setup.examine(&[], "policer");
     first(&diagnosis, "policer", &["of each connection on uploads", "--pace", "lhscp -j 4"]);
     let rate = diagnosis["measured"]["upload"]["bytes_per_second"].as_f64().unwrap();
     assert!((0.3e6..0.7e6).contains(&rate), "planted 0.5 MB/s: {diagnosis:#}");
@@ -118,13 +118,13 @@ fn doctor_names_small_packets_that_get_lost() {
     if !has_iptables(test) {
         return;
     }
-    let Some(site) = Site::start(test, &Plan { spec: spec(40, 40), ..Plan::default() }) else { return };
+    let Some(setup) = PathSetup::start(test, &Plan { spec: spec(40, 40), ..Plan::default() }) else { return };
     // Acknowledgements, keystrokes and what asks for a transfer; the packets of a transfer are longer. They
     // are dropped where they arrive: of those that a system drops itself, its TCP counts none as lost.
     let small = ["iptables", "-A", "INPUT", "-p", "tcp", "-m", "length", "--length", "0:150"];
     let lost = ["-m", "statistic", "--mode", "random", "--probability", "0.5", "-j", "DROP"];
-    site.at(Side::Far, &[&small[..], &lost].concat());
-    let diagnosis = site.examine(&[], "small_packet_loss");
+    setup.at(Side::Far, &[&small[..], &lost].concat());
+    let diagnosis = setup.examine(&[], "small_packet_loss");
     first(&diagnosis, "small_packet_loss", &["small packets to the server get lost"]);
     let counted = &diagnosis["measured"]["small_packets"];
     let part = counted["resent"].as_f64().unwrap() / counted["segments"].as_f64().unwrap();
@@ -137,11 +137,11 @@ fn doctor_names_small_packets_that_get_lost() {
 struct Interrupted(Child);
 
 impl Interrupted {
-    fn start(site: &Site) -> Self {
+    fn start(setup: &PathSetup) -> Self {
         let drops = "iptables -A OUTPUT -o wan0 -j DROP; iptables -A INPUT -i wan0 -j DROP";
         let passes = "iptables -F OUTPUT; iptables -F INPUT";
         let line = format!("while :; do sleep 1.6; {drops}; sleep 0.4; {passes}; done");
-        let mut command: Command = site.wan.command(Side::Near, "sh");
+        let mut command: Command = setup.wan.command(Side::Near, "sh");
         command.args(["-c", &line]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self(command.spawn().unwrap())
     }
@@ -162,8 +162,8 @@ fn doctor_names_interruptions() {
         return;
     }
     let plan = Plan { spec: Spec { queue: Some(100_000), ..spec(20, 40) }, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    let _interrupted = Interrupted::start(&site);
-    let diagnosis = site.examine(&[], "outages");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let _interrupted = Interrupted::start(&setup);
+    let diagnosis = setup.examine(&[], "outages");
     first(&diagnosis, "outages", &["The path is interrupted", "stood still", "--retry-for"]);
 }

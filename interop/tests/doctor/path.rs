@@ -3,13 +3,13 @@
 use lh_interop::peers;
 use lh_link::path::{Side, Spec};
 
-use super::site::{Plan, Server, Site, first, has_iptables, of_direction, spec};
+use super::path_setup::{PathSetup, Plan, Server, first, has_iptables, of_direction, spec};
 
 #[test]
 fn doctor_names_loss() {
     let plan = Plan { spec: Spec { loss: 0.004, ..spec(100, 60) }, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_loss", &plan) else { return };
-    let diagnosis = site.examine(&[], "loss");
+    let Some(setup) = PathSetup::start("doctor_names_loss", &plan) else { return };
+    let diagnosis = setup.examine(&[], "loss");
     first(&diagnosis, "loss", &["cubic"]);
     // A direction alone loses a handful by chance: those of both count, by the bytes of each.
     let measured = |direction: &str, name: &str| diagnosis["measured"][direction][name].as_f64().unwrap();
@@ -27,23 +27,23 @@ fn doctor_measures_another_congestion_control() {
     let with = |name: &str| {
         let congestion = name.to_owned();
         let plan = Plan { spec: Spec { loss: 0.005, congestion, ..spec(100, 60) }, ..Plan::default() };
-        Site::start(test, &plan)
+        PathSetup::start(test, &plan)
     };
     if !has_bbr(test) {
         return;
     }
-    let Some(site) = with("reno") else { return };
+    let Some(setup) = with("reno") else { return };
     // A locked control of the route overrules what programs ask for.
     let route = ["ip", "route", "replace", "10.88.0.0/24", "dev", "wan0", "src", Side::Near.ipv4()];
-    site.at(Side::Near, &[&route[..], &["congctl", "lock", "reno"]].concat());
-    let diagnosis = site.examine(&[], "loss");
+    setup.at(Side::Near, &[&route[..], &["congctl", "lock", "reno"]].concat());
+    let diagnosis = setup.examine(&[], "loss");
     first(&diagnosis, "loss", &["holds reno back on uploads", "congctl lock bbr", "overrules"]);
     assert!(!diagnosis.to_string().contains("measured with bbr"), "{diagnosis:#}");
     for side in [Side::Near, Side::Far] {
-        site.at(side, &["ip", "route", "replace", "10.88.0.0/24", "dev", "wan0", "src", side.ipv4()]);
-        site.sysctl(side, "tcp_congestion_control", "reno");
+        setup.at(side, &["ip", "route", "replace", "10.88.0.0/24", "dev", "wan0", "src", side.ipv4()]);
+        setup.sysctl(side, "tcp_congestion_control", "reno");
     }
-    let diagnosis = site.examine(&[], "loss");
+    let diagnosis = setup.examine(&[], "loss");
     let up = of_direction(&diagnosis, "loss", "uploads");
     assert!(up["gain"].as_str().unwrap().contains("measured with bbr"), "{diagnosis:#}");
     assert!(up["change"][0].as_str().unwrap().contains("tcp_congestion_control=bbr"), "{diagnosis:#}");
@@ -51,9 +51,9 @@ fn doctor_measures_another_congestion_control() {
     let down = of_direction(&diagnosis, "loss", "downloads");
     assert!(down["change"][0].as_str().unwrap().starts_with("on the server: "), "{diagnosis:#}");
     // With BBR, so little loss is no limit.
-    drop(site);
-    let Some(site) = with("bbr") else { return };
-    let diagnosis = site.examine(&[], "path");
+    drop(setup);
+    let Some(setup) = with("bbr") else { return };
+    let diagnosis = setup.examine(&[], "path");
     let found = diagnosis["findings"].as_array().unwrap();
     assert!(found.iter().all(|finding| finding["cause"] != "loss"), "{diagnosis:#}");
 }
@@ -66,17 +66,17 @@ fn doctor_names_loss_in_bursts() {
         return;
     }
     let plan = Plan { spec: spec(100, 40), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     for side in [Side::Near, Side::Far] {
-        site.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
+        setup.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
     }
     // Eight packets in a row of each 1500.
     for number in 0..8 {
         let rule =
             ["iptables", "-A", "INPUT", "-p", "tcp", "-m", "statistic", "--mode", "nth", "--every", "1500"];
-        site.at(Side::Far, &[&rule[..], &["--packet", &number.to_string(), "-j", "DROP"]].concat());
+        setup.at(Side::Far, &[&rule[..], &["--packet", &number.to_string(), "-j", "DROP"]].concat());
     }
-    first(&site.examine(&[], "loss"), "loss", &["in bursts, holds cubic back on uploads", "in a row"]);
+    first(&setup.examine(&[], "loss"), "loss", &["in bursts, holds cubic back on uploads", "in a row"]);
 }
 
 /// What drops packets at random on the way to the server.
@@ -103,11 +103,11 @@ fn doctor_names_the_cause_of_each_direction() {
         return;
     }
     let plan = Plan { spec: spec(200, 40), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     // Uploads lose segments, downloads wait for a small buffer of this machine.
-    site.at(Side::Far, &[&LOSSY[..], &["DROP"]].concat());
-    site.sysctl(Side::Near, "tcp_rmem", "4096 65536 131072");
-    let diagnosis = site.examine(&[], "loss");
+    setup.at(Side::Far, &[&LOSSY[..], &["DROP"]].concat());
+    setup.sysctl(Side::Near, "tcp_rmem", "4096 65536 131072");
+    let diagnosis = setup.examine(&[], "loss");
     of_direction(&diagnosis, "loss", "uploads");
     let down = of_direction(&diagnosis, "receive_buffer", "downloads");
     assert!(down["title"].as_str().unwrap().contains("this machine"), "{diagnosis:#}");
@@ -123,9 +123,9 @@ fn doctor_names_the_cause_of_each_direction() {
 fn doctor_names_selective_acknowledgements_that_are_off() {
     let test = "doctor_names_selective_acknowledgements_that_are_off";
     let plan = Plan { spec: Spec { loss: 0.005, ..spec(100, 60) }, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    site.sysctl(Side::Far, "tcp_sack", "0");
-    first(&site.examine(&[], "loss"), "loss", &["SACK", "on the server: sysctl -w net.ipv4.tcp_sack=1"]);
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    setup.sysctl(Side::Far, "tcp_sack", "0");
+    first(&setup.examine(&[], "loss"), "loss", &["SACK", "on the server: sysctl -w net.ipv4.tcp_sack=1"]);
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn doctor_names_selective_acknowledgements_that_are_off() {
 fn doctor_names_bufferbloat() {
     // 1.25 MB behind 20 Mb/s are 500 ms.
     let plan = Plan { spec: Spec { queue: Some(1_250_000), ..spec(20, 20) }, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_bufferbloat", &plan) else { return };
-    let diagnosis = site.examine(&[], "bufferbloat");
+    let Some(setup) = PathSetup::start("doctor_names_bufferbloat", &plan) else { return };
+    let diagnosis = setup.examine(&[], "bufferbloat");
     first(&diagnosis, "bufferbloat", &["tc qdisc replace"]);
     let loaded = diagnosis["measured"]["upload"]["loaded_rtt_seconds"].as_f64().unwrap();
     // CUBIC may take longer than the transfer to fill it; more than the queue there is not.
@@ -146,8 +146,8 @@ fn doctor_names_bufferbloat() {
 fn doctor_names_a_queue_that_is_shorter_than_the_path() {
     // 250 kB behind 20 Mb/s are 100 ms, on a path of 150.
     let plan = Plan { spec: Spec { queue: Some(250_000), ..spec(20, 150) }, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_queue_that_is_shorter_than_the_path", &plan) else { return };
-    let diagnosis = site.examine(&[], "bufferbloat");
+    let Some(setup) = PathSetup::start("doctor_names_a_queue_that_is_shorter_than_the_path", &plan) else { return };
+    let diagnosis = setup.examine(&[], "bufferbloat");
     first(&diagnosis, "bufferbloat", &["at most"]);
     let loaded = diagnosis["measured"]["upload"]["loaded_rtt_seconds"].as_f64().unwrap();
     assert!((0.2..0.27).contains(&loaded), "planted 0.22 to 0.25: {diagnosis:#}");
@@ -157,8 +157,8 @@ fn doctor_names_a_queue_that_is_shorter_than_the_path() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_finds_no_fault_where_the_path_is_full() {
     let plan = Plan { spec: Spec { queue: Some(100_000), ..spec(40, 30) }, ..Plan::default() };
-    let Some(site) = Site::start("doctor_finds_no_fault_where_the_path_is_full", &plan) else { return };
-    let diagnosis = site.examine(&[], "path");
+    let Some(setup) = PathSetup::start("doctor_finds_no_fault_where_the_path_is_full", &plan) else { return };
+    let diagnosis = setup.examine(&[], "path");
     assert_eq!(diagnosis["findings"][0]["cause"], "path", "{diagnosis:#}");
 }
 
@@ -167,8 +167,8 @@ fn doctor_finds_no_fault_where_the_path_is_full() {
 fn doctor_names_reordering() {
     // One packet of about a hundred takes 10 ms longer, on the way of 20 ms.
     let plan = Plan { spec: Spec { reorder: 0.005, ..spec(100, 20) }, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_reordering", &plan) else { return };
-    let diagnosis = site.examine(&[], "reordering");
+    let Some(setup) = PathSetup::start("doctor_names_reordering", &plan) else { return };
+    let diagnosis = setup.examine(&[], "reordering");
     first(&diagnosis, "reordering", &["arrive in another order", "overtaken", "each packet by itself"]);
     assert!(!diagnosis["findings"].to_string().contains("Loss of"), "{diagnosis:#}");
 }
@@ -177,7 +177,7 @@ fn doctor_names_reordering() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_repeats_nothing_on_a_healthy_path() {
     let plan = Plan { spec: Spec { queue: Some(250_000), ..spec(40, 80) }, ..Plan::default() };
-    let Some(site) = Site::start("doctor_repeats_nothing_on_a_healthy_path", &plan) else { return };
+    let Some(setup) = PathSetup::start("doctor_repeats_nothing_on_a_healthy_path", &plan) else { return };
     let repeats = |diagnosis: &serde_json::Value| {
         let steps = diagnosis["steps"].as_array().expect("steps").iter();
         let names: Vec<&str> = steps.map(|step| step["name"].as_str().unwrap()).collect();
@@ -186,7 +186,7 @@ fn doctor_repeats_nothing_on_a_healthy_path() {
         names.iter().filter(again).map(|name| (*name).to_owned()).collect::<Vec<_>>()
     };
     // What else runs on this machine may look like a cause, and is looked at again.
-    let mut all = (0..3).map(|_| site.examine(&[], "path"));
+    let mut all = (0..3).map(|_| setup.examine(&[], "path"));
     let quiet = all.find(|diagnosis| {
         println!("{} s: {}", diagnosis["seconds"], diagnosis["steps"]);
         repeats(diagnosis).is_empty()
@@ -202,13 +202,13 @@ fn doctor_names_a_path_that_swallows_large_packets() {
         return;
     }
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     for side in [Side::Near, Side::Far] {
-        site.at(side, &["iptables", "-A", "INPUT", "-m", "length", "--length", "1381:65535", "-j", "DROP"]);
-        site.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
+        setup.at(side, &["iptables", "-A", "INPUT", "-m", "length", "--length", "1381:65535", "-j", "DROP"]);
+        setup.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
     }
     first(
-        &site.examine(&[], "mtu_black_hole"),
+        &setup.examine(&[], "mtu_black_hole"),
         "mtu_black_hole",
         &["more than 1380 bytes", "tcp_mtu_probing=1"],
     );
@@ -224,12 +224,12 @@ fn doctor_names_a_path_that_swallows_large_packets_of_the_server() {
     // The server's part of a key exchange passes or does not.
     for (most, exchange) in [(1380, "curve25519-sha256"), (1240, "sntrup761x25519-sha512@openssh.com")] {
         let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-        let Some(site) = Site::start(test, &plan) else { return };
+        let Some(setup) = PathSetup::start(test, &plan) else { return };
         let longer = format!("{}:65535", most + 1);
-        site.at(Side::Near, &["iptables", "-A", "INPUT", "-m", "length", "--length", &longer, "-j", "DROP"]);
-        site.at(Side::Far, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
+        setup.at(Side::Near, &["iptables", "-A", "INPUT", "-m", "length", "--length", &longer, "-j", "DROP"]);
+        setup.at(Side::Far, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
         let key_exchange = format!("KexAlgorithms={exchange}");
-        let diagnosis = site.examine(&["-o", &key_exchange], "mtu_black_hole");
+        let diagnosis = setup.examine(&["-o", &key_exchange], "mtu_black_hole");
         first(&diagnosis, "mtu_black_hole", &["packets of the server", "tcp_mtu_probing=1"]);
         let found = diagnosis["measured"]["path_mtu_from_server_bytes"].as_u64().unwrap();
         assert!((most - 40..=most + 8).contains(&found), "planted {most}: {diagnosis:#}");
@@ -244,17 +244,17 @@ fn doctor_names_a_throttled_dscp_mark() {
         return;
     }
     let plan = Plan { spec: spec(60, 20), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    throttle(&site, Side::Far, "EF");
-    first(&site.examine(&["-o", "IPQoS=ef ef"], "dscp"), "dscp", &["DSCP 46", "IPQoS none"]);
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    throttle(&setup, Side::Far, "EF");
+    first(&setup.examine(&["-o", "IPQoS=ef ef"], "dscp"), "dscp", &["DSCP 46", "IPQoS none"]);
 }
 
 /// Has this machine drop what exceeds 200 kB/s of the packets with a mark.
-fn throttle(site: &Site, side: Side, class: &str) {
+fn throttle(setup: &PathSetup, side: Side, class: &str) {
     let name = format!("of{class}");
     let limit = ["-m", "hashlimit", "--hashlimit-above", "200kb/s", "--hashlimit-name", &name, "-j", "DROP"];
     let rule = ["iptables", "-A", "INPUT", "-m", "dscp", "--dscp-class", class];
-    site.at(side, &[&rule[..], &limit[..]].concat());
+    setup.at(side, &[&rule[..], &limit[..]].concat());
 }
 
 #[test]
@@ -282,9 +282,9 @@ fn doctor_names_a_throttled_mark_of_the_server() {
         ),
     ] {
         let plan = Plan { spec: spec(60, 20), server, config, ..Plan::default() };
-        let Some(site) = Site::start(test, &plan) else { return };
-        throttle(&site, Side::Near, class);
-        let diagnosis = site.examine(&["-o", "IPQoS=none"], "dscp");
+        let Some(setup) = PathSetup::start(test, &plan) else { return };
+        throttle(&setup, Side::Near, class);
+        let diagnosis = setup.examine(&["-o", "IPQoS=none"], "dscp");
         first(
             &diagnosis,
             "dscp",
@@ -310,12 +310,12 @@ fn doctor_names_a_policer() {
             return;
         }
         let plan = Plan { spec: Spec { congestion, ..spec(200, 20) }, ..Plan::default() };
-        let Some(site) = Site::start(test, &plan) else { return };
+        let Some(setup) = PathSetup::start(test, &plan) else { return };
         // What exceeds 2 MB/s is dropped, and nothing is queued.
         let limit = ["-m", "hashlimit", "--hashlimit-above", "2000kb/s", "--hashlimit-name", "police"];
         let rule = ["iptables", "-A", "INPUT", "-p", "tcp"];
-        site.at(side, &[&rule[..], &limit[..], &["-j", "DROP"]].concat());
-        let diagnosis = site.examine(&[], "policer");
+        setup.at(side, &[&rule[..], &limit[..], &["-j", "DROP"]].concat());
+        let diagnosis = setup.examine(&[], "policer");
         first(&diagnosis, "policer", &[&format!("on {direction}s"), "--pace"]);
         let rate = diagnosis["measured"][direction]["bytes_per_second"].as_f64().unwrap_or(0.0);
         assert!((0.3e6..2.6e6).contains(&rate), "planted 2.05 MB/s: {diagnosis:#}");
@@ -344,9 +344,9 @@ fn doctor_takes_no_queue_for_a_policer() {
     for queue in [400_000, 100_000] {
         let congestion = "bbr".to_owned();
         let spec = Spec { queue: Some(queue), congestion, ..spec(40, 80) };
-        let Some(site) = Site::start(test, &Plan { spec, ..Plan::default() }) else { return };
+        let Some(setup) = PathSetup::start(test, &Plan { spec, ..Plan::default() }) else { return };
         // What else runs on this machine may be a cause; a policer is none in any case.
-        let diagnosis = site.examine(&[], "path");
+        let diagnosis = setup.examine(&[], "path");
         assert!(!diagnosis["findings"].to_string().contains("a policer"), "{diagnosis:#}");
         for direction in ["upload", "download"] {
             let measured = &diagnosis["measured"][direction];
@@ -360,9 +360,9 @@ fn doctor_takes_no_queue_for_a_policer() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_small_packets() {
     let plan = Plan { spec: Spec { mtu: 576, ..spec(100, 20) }, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_small_packets", &plan) else { return };
+    let Some(setup) = PathSetup::start("doctor_names_small_packets", &plan) else { return };
     first(
-        &site.examine(&[], "small_mtu"),
+        &setup.examine(&[], "small_mtu"),
         "small_mtu",
         &["Packets hold 576 bytes at most", "524 bytes of data"],
     );
@@ -387,10 +387,10 @@ fn doctor_names_a_slow_proxy() {
     let test = "doctor_names_a_slow_proxy";
     let Some([python]) = peers(test, ["python3"]) else { return };
     let plan = Plan { spec: spec(400, 20), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    site.lab.write("proxy.py", SLOW_PROXY);
-    let proxy = format!("ProxyCommand={} {} %h %p", python.display(), site.lab.arg("proxy.py"));
-    let diagnosis = site.examine(&["-o", &proxy], "proxy");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    setup.lab.write("proxy.py", SLOW_PROXY);
+    let proxy = format!("ProxyCommand={} {} %h %p", python.display(), setup.lab.arg("proxy.py"));
+    let diagnosis = setup.examine(&["-o", &proxy], "proxy");
     first(&diagnosis, "proxy", &["jump host or proxy command moves", "for each connection"]);
     for direction in ["uploads", "downloads"] {
         of_direction(&diagnosis, "proxy", direction);

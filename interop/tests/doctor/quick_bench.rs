@@ -6,19 +6,19 @@ use lh_interop::{Inetd, Lab, TestUser, is_root, our, peers, safe_directory, skip
 use lh_link::path::Side;
 use serde_json::Value;
 
-use super::site::{Plan, Site, spec};
+use super::path_setup::{PathSetup, Plan, spec};
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn quick_bench_measures_both_directions_of_a_long_path() {
     let plan = Plan { spec: spec(20, 300), ..Plan::default() };
-    let Some(site) = Site::start("quick_bench_measures_both_directions_of_a_long_path", &plan) else {
+    let Some(setup) = PathSetup::start("quick_bench_measures_both_directions_of_a_long_path", &plan) else {
         return;
     };
-    let mut command = site.wan.command(Side::Near, our("longhaul"));
-    command.args(["bench", "--quick", "--json", "--local-dir", &site.lab.arg(".")]);
-    command.args(site.lab.client_options()).args(["-P", &site.port.to_string()]);
-    command.arg(format!("{}@{}", site.user.name, site.host));
+    let mut command = setup.wan.command(Side::Near, our("longhaul"));
+    command.args(["bench", "--quick", "--json", "--local-dir", &setup.lab.arg(".")]);
+    command.args(setup.lab.client_options()).args(["-P", &setup.port.to_string()]);
+    command.arg(format!("{}@{}", setup.user.name, setup.host));
     let done = command.stdin(Stdio::null()).output().unwrap();
     let results: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     let value = |table: &str, column: &str| {

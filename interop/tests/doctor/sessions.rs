@@ -7,16 +7,16 @@ use std::process::{Child, Stdio};
 use lh_interop::{eventually, our, peers};
 use lh_link::path::Side;
 
-use super::site::{Plan, Site, first, has_iptables, of_direction, spec};
+use super::path_setup::{PathSetup, Plan, first, has_iptables, of_direction, spec};
 
 /// A master of shared connections at the near end, or another program; killed when dropped.
 struct Master(Child);
 
 impl Master {
-    fn start(site: &Site, socket: &str, more: &[&str]) -> Self {
-        let mut command = site.wan.command(Side::Near, our("lhssh"));
-        command.args(site.lab.client_options()).args(more).args(["-M", "-N", "-S", socket]);
-        command.args(["-p", &site.port.to_string(), &format!("{}@{}", site.user.name, site.host)]);
+    fn start(setup: &PathSetup, socket: &str, more: &[&str]) -> Self {
+        let mut command = setup.wan.command(Side::Near, our("lhssh"));
+        command.args(setup.lab.client_options()).args(more).args(["-M", "-N", "-S", socket]);
+        command.args(["-p", &setup.port.to_string(), &format!("{}@{}", setup.user.name, setup.host)]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let master = Self(command.spawn().unwrap());
         eventually("the master listens", || std::fs::exists(socket).unwrap());
@@ -35,12 +35,12 @@ impl Drop for Master {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_slow_shared_connection() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_slow_shared_connection", &plan) else { return };
-    let socket = site.lab.arg("master");
+    let Some(setup) = PathSetup::start("doctor_names_a_slow_shared_connection", &plan) else { return };
+    let socket = setup.lab.arg("master");
     // The master was started with another configuration than that of now.
-    let master = Master::start(&site, &socket, &["-o", "TcpPacing=8M"]);
+    let master = Master::start(&setup, &socket, &["-o", "TcpPacing=8M"]);
     let option = format!("ControlPath={socket}");
-    let diagnosis = site.examine(&["-o", &option], "control_master");
+    let diagnosis = setup.examine(&["-o", &option], "control_master");
     first(&diagnosis, "control_master", &["ControlMaster", &socket, "on uploads", "ssh -O exit"]);
     let rates = diagnosis["measured"]["shared_connection"]["rates"].as_array().unwrap();
     let upload = rates.iter().find(|rate| rate["direction"] == "upload").unwrap();
@@ -49,8 +49,8 @@ fn doctor_names_a_slow_shared_connection() {
     // One with the configuration of now is as fast.
     drop(master);
     let _ = std::fs::remove_file(&socket);
-    let _master = Master::start(&site, &socket, &[]);
-    let diagnosis = site.examine(&["-o", &option], "path");
+    let _master = Master::start(&setup, &socket, &[]);
+    let diagnosis = setup.examine(&["-o", &option], "path");
     assert!(!diagnosis["findings"].to_string().contains("control_master"), "{diagnosis:#}");
     let rates = &diagnosis["measured"]["shared_connection"]["rates"];
     assert_eq!(rates.as_array().map(Vec::len), Some(2), "{diagnosis:#}");
@@ -60,12 +60,12 @@ fn doctor_names_a_slow_shared_connection() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_master_that_hangs() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_master_that_hangs", &plan) else { return };
-    let socket = site.lab.path("master");
+    let Some(setup) = PathSetup::start("doctor_names_a_master_that_hangs", &plan) else { return };
+    let socket = setup.lab.path("master");
     // Connections wait in its queue.
     let _master = UnixListener::bind(&socket).expect("a socket");
     let option = format!("ControlPath={}", socket.display());
-    let diagnosis = site.examine(&["-o", &option], "control_master");
+    let diagnosis = setup.examine(&["-o", &option], "control_master");
     first(
         &diagnosis,
         "control_master",
@@ -81,11 +81,11 @@ fn doctor_names_a_firewall_that_forgets_idle_connections() {
         return;
     }
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     let rule = ["iptables", "-A", "INPUT", "-p", "tcp", "-m", "conntrack", "--ctstate"];
-    site.at(Side::Far, &[&rule[..], &["INVALID", "-j", "DROP"]].concat());
+    setup.at(Side::Far, &[&rule[..], &["INVALID", "-j", "DROP"]].concat());
     let set = |name: &str, value: &str| {
-        lh_link::netns::within(site.wan.netns(Side::Far), || {
+        lh_link::netns::within(setup.wan.netns(Side::Far), || {
             std::fs::write(format!("/proc/sys/net/netfilter/{name}"), value)
         })
     };
@@ -94,10 +94,10 @@ fn doctor_names_a_firewall_that_forgets_idle_connections() {
     if let Some(error) = limits.into_iter().find_map(|(name, value)| set(name, value).err()) {
         return lh_interop::skip_unavailable(test, &format!("connection tracking: {error}"));
     }
-    let diagnosis = site.examine(&[], "idle_timeout");
+    let diagnosis = setup.examine(&[], "idle_timeout");
     first(&diagnosis, "idle_timeout", &["forgets connections that are idle", "ServerAliveInterval"]);
     // A client that sends something in time is not cut off.
-    let diagnosis = site.examine(&["-o", "ServerAliveInterval=2"], "path");
+    let diagnosis = setup.examine(&["-o", "ServerAliveInterval=2"], "path");
     assert!(!diagnosis["findings"].to_string().contains("idle_timeout"), "{diagnosis:#}");
 }
 
@@ -123,14 +123,14 @@ fn doctor_names_a_slow_relay_in_front_of_the_server() {
     let test = "doctor_names_a_slow_relay_in_front_of_the_server";
     let Some([python]) = peers(test, ["python3"]) else { return };
     let plan = Plan { spec: spec(200, 40), ..Plan::default() };
-    let Some(mut site) = Site::start(test, &plan) else { return };
-    let mut command = site.wan.command(Side::Far, python);
-    command.args(["-c", SLOW_RELAY, Side::Far.ipv4(), &site.port.to_string()]);
+    let Some(mut setup) = PathSetup::start(test, &plan) else { return };
+    let mut command = setup.wan.command(Side::Far, python);
+    command.args(["-c", SLOW_RELAY, Side::Far.ipv4(), &setup.port.to_string()]);
     let mut relay = Master(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
     let mut port = String::new();
     BufReader::new(relay.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
-    site.reach_by(Side::Far.ipv4(), port.trim().parse().expect("a port"));
-    let diagnosis = site.examine(&[], "middlebox");
+    setup.reach_by(Side::Far.ipv4(), port.trim().parse().expect("a port"));
+    let diagnosis = setup.examine(&[], "middlebox");
     first(&diagnosis, "middlebox", &["in front of the server relays its connections", "ss -tnp"]);
     assert!(!diagnosis["findings"].to_string().contains("receive_buffer"), "{diagnosis:#}");
     let rate = diagnosis["measured"]["download"]["bytes_per_second"].as_f64().unwrap();
@@ -142,16 +142,16 @@ fn doctor_names_a_slow_relay_in_front_of_the_server() {
 fn doctor_names_the_slower_way_of_an_asymmetric_line() {
     let test = "doctor_names_the_slower_way_of_an_asymmetric_line";
     let plan = Plan { spec: spec(80, 30), ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
     let shaper = ["tc", "qdisc", "add", "dev", "wan0", "root", "tbf", "rate", "6mbit", "burst", "16kb"];
-    let mut command = site.wan.command(Side::Near, shaper[0]);
+    let mut command = setup.wan.command(Side::Near, shaper[0]);
     let done = command.args(&shaper[1..]).args(["latency", "30ms"]).output();
     if !done.is_ok_and(|done| done.status.success()) {
         return lh_interop::skip_unavailable(test, "the kernel has no tbf, or tc is not installed");
     }
     // The doctor is to take the shaper for the line: it finds no program `tc`.
     let hide = "for tc in /usr/sbin/tc /sbin/tc; do mount --bind /dev/null $tc; done; exec \"$@\"";
-    let diagnosis = site.examine_by(&["unshare", "-m", "sh", "-c", hide, "sh"], &[], "path");
+    let diagnosis = setup.examine_by(&["unshare", "-m", "sh", "-c", hide, "sh"], &[], "path");
     first_path(&diagnosis);
     of_direction(&diagnosis, "path", "downloads");
 }

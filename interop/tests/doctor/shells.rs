@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use lh_interop::{Inetd, Lab, find, our, peers, script, skip};
 use serde_json::Value;
 
-use super::site::{Plan, Site, first, spec, takes};
+use super::path_setup::{Plan, PathSetup, first, spec, takes};
 
 /// A program of Python that passes on a megabyte a second.
 const SLOW: &str = "import os, time\nwhile data := os.read(0, 16384):\n while data: data = data[os.write(1, data):]\n time.sleep(0.016)";
@@ -13,9 +13,11 @@ const SLOW: &str = "import os, time\nwhile data := os.read(0, 16384):\n while da
 #[test]
 fn doctor_names_the_slow_line_of_a_start_up_file() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_the_slow_line_of_a_start_up_file", &plan) else { return };
-    std::fs::write(site.user.home.join(".bash_profile"), "# comment\nsleep 2.5\n").unwrap();
-    let diagnosis = site.examine(&[], "shell_startup");
+    let Some(setup) = PathSetup::start("doctor_names_the_slow_line_of_a_start_up_file", &plan) else {
+        return;
+    };
+    std::fs::write(setup.user.home.join(".bash_profile"), "# comment\nsleep 2.5\n").unwrap();
+    let diagnosis = setup.examine(&[], "shell_startup");
     first(&diagnosis, "shell_startup", &["sleep 2.5", ".bash_profile line 2"]);
 }
 
@@ -23,9 +25,9 @@ fn doctor_names_the_slow_line_of_a_start_up_file() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_start_up_files_that_print() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_start_up_files_that_print", &plan) else { return };
-    std::fs::write(site.user.home.join(".bashrc"), "echo 'Welcome to the cluster'\n").unwrap();
-    first(&site.examine(&[], "shell_output"), "shell_output", &["Welcome to the cluster", ".bashrc"]);
+    let Some(setup) = PathSetup::start("doctor_names_start_up_files_that_print", &plan) else { return };
+    std::fs::write(setup.user.home.join(".bashrc"), "echo 'Welcome to the cluster'\n").unwrap();
+    first(&setup.examine(&[], "shell_output"), "shell_output", &["Welcome to the cluster", ".bashrc"]);
 }
 
 #[test]
@@ -33,8 +35,10 @@ fn doctor_names_start_up_files_that_print() {
 fn doctor_names_a_forced_command_that_starts_slowly() {
     let config = "ForceCommand sleep 2; exec ${SHELL} -c \"${SSH_ORIGINAL_COMMAND:-exit}\"";
     let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_forced_command_that_starts_slowly", &plan) else { return };
-    first(&site.examine(&[], "command_start"), "command_start", &["ForceCommand", "2.0 s"]);
+    let Some(setup) = PathSetup::start("doctor_names_a_forced_command_that_starts_slowly", &plan) else {
+        return;
+    };
+    first(&setup.examine(&[], "command_start"), "command_start", &["ForceCommand", "2.0 s"]);
 }
 
 /// A pipe in front of the output, and no terminal, whose shell would have no such pipe.
@@ -52,8 +56,8 @@ fn doctor_names_output_that_reaches_ssh_slowly() {
     );
     let config = format!("ForceCommand {}\nPermitTTY no", tools.arg("slow"));
     let plan = Plan { spec: spec(100, 20), config: &config, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    let diagnosis = site.examine(&[], "command_output");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&[], "command_output");
     first(&diagnosis, "command_output", &["limits downloads", "app_limited", "ForceCommand"]);
     let rate = diagnosis["measured"]["download"]["bytes_per_second"].as_f64().unwrap();
     assert!((0.2e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
@@ -77,8 +81,8 @@ fn doctor_names_a_command_that_takes_its_input_slowly() {
     );
     let config = format!("ForceCommand {}\nPermitTTY no", tools.arg("slow"));
     let plan = Plan { spec: spec(100, 20), config: &config, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    let diagnosis = site.examine(&[], "command_input");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&[], "command_input");
     first(&diagnosis, "command_input", &["which limits uploads", "SSH window of", "ForceCommand"]);
     let rate = diagnosis["measured"]["upload"]["bytes_per_second"].as_f64().unwrap();
     assert!((0.5e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
@@ -89,8 +93,8 @@ fn doctor_names_a_command_that_takes_its_input_slowly() {
 fn doctor_names_an_sftp_server_that_starts_late() {
     let config = "Subsystem sftp sleep 1.5; exec /usr/lib/openssh/sftp-server";
     let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_an_sftp_server_that_starts_late", &plan) else { return };
-    let diagnosis = site.examine(&[], "sftp_start");
+    let Some(setup) = PathSetup::start("doctor_names_an_sftp_server_that_starts_late", &plan) else { return };
+    let diagnosis = setup.examine(&[], "sftp_start");
     first(&diagnosis, "sftp_start", &["SFTP starts late", "internal-sftp"]);
     takes(&diagnosis, 1.5);
 }
@@ -106,12 +110,12 @@ fn doctor_names_an_sftp_server_that_is_slow_while_it_runs() {
     script(&tools.path("slow"), &format!("python3 -c '{SLOW}' | /usr/lib/openssh/sftp-server"));
     let config = format!("Subsystem sftp {}", tools.arg("slow"));
     let plan = Plan { spec: spec(100, 20), config: &config, ..Plan::default() };
-    let Some(site) = Site::start(test, &plan) else { return };
-    let diagnosis = site.examine(&[], "sftp_rate");
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&[], "sftp_rate");
     first(&diagnosis, "sftp_rate", &["SFTP writes a file at", "on uploads", "internal-sftp"]);
     let rate = diagnosis["measured"]["sftp_file"]["write_bytes_per_second"].as_f64().unwrap();
     assert!((0.5e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
-    let left = std::fs::read_dir(&site.user.home).unwrap().map(|entry| entry.unwrap().file_name());
+    let left = std::fs::read_dir(&setup.user.home).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("longhaul")).collect();
     assert!(left.is_empty(), "{left:?}");
 }

@@ -2,15 +2,15 @@
 
 use lh_link::path::Side;
 
-use super::site::{Plan, Server, Site, first, spec};
+use super::path_setup::{PathSetup, Plan, Server, first, spec};
 
 /// Covers: longhaul --json
 #[test]
 fn doctor_names_a_fixed_ssh_window() {
     // OpenSSH's 2 MiB in each round trip of 250 ms are 8.4 MB/s of 50.
     let plan = Plan { spec: spec(400, 250), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_fixed_ssh_window", &plan) else { return };
-    let diagnosis = site.examine(&[], "ssh_window");
+    let Some(setup) = PathSetup::start("doctor_names_a_fixed_ssh_window", &plan) else { return };
+    let diagnosis = setup.examine(&[], "ssh_window");
     first(&diagnosis, "ssh_window", &["lhsshd"]);
     let window = diagnosis["measured"]["upload"]["ssh_window_bytes"].as_f64().unwrap();
     assert!((1.9e6..2.2e6).contains(&window), "2097152 bytes: {diagnosis:#}");
@@ -22,8 +22,8 @@ fn doctor_names_a_window_that_lhsshd_was_told() {
     // 256 KiB in each round trip of 80 ms are 3.3 MB/s of 25.
     let config = "HPNBufferSize 256";
     let plan = Plan { spec: spec(200, 80), server: Server::Longhaul, config, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_window_that_lhsshd_was_told", &plan) else { return };
-    let diagnosis = site.examine(&[], "ssh_window");
+    let Some(setup) = PathSetup::start("doctor_names_a_window_that_lhsshd_was_told", &plan) else { return };
+    let diagnosis = setup.examine(&[], "ssh_window");
     first(&diagnosis, "ssh_window", &["262 kB", "HPNBufferSize out of the server's sshd_config"]);
 }
 
@@ -32,33 +32,33 @@ fn doctor_names_a_window_that_lhsshd_was_told() {
 fn doctor_names_a_rate_limit_of_the_server() {
     let config = "TcpPacing 16M";
     let plan = Plan { spec: spec(100, 20), server: Server::Longhaul, config, ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_rate_limit_of_the_server", &plan) else { return };
-    first(&site.examine(&[], "pacing"), "pacing", &["downloads to 2.0 MB/s", "sshd_config"]);
+    let Some(setup) = PathSetup::start("doctor_names_a_rate_limit_of_the_server", &plan) else { return };
+    first(&setup.examine(&[], "pacing"), "pacing", &["downloads to 2.0 MB/s", "sshd_config"]);
 }
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_rate_limit_that_was_asked_for() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_rate_limit_that_was_asked_for", &plan) else { return };
-    first(&site.examine(&["-o", "TcpPacing=16M"], "pacing"), "pacing", &["2.0 MB/s", "TcpPacing"]);
+    let Some(setup) = PathSetup::start("doctor_names_a_rate_limit_that_was_asked_for", &plan) else { return };
+    first(&setup.examine(&["-o", "TcpPacing=16M"], "pacing"), "pacing", &["2.0 MB/s", "TcpPacing"]);
 }
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_small_receive_buffer() {
     let plan = Plan { spec: spec(200, 80), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_small_receive_buffer", &plan) else { return };
-    site.sysctl(Side::Far, "tcp_rmem", "4096 65536 131072");
+    let Some(setup) = PathSetup::start("doctor_names_a_small_receive_buffer", &plan) else { return };
+    setup.sysctl(Side::Far, "tcp_rmem", "4096 65536 131072");
     first(
-        &site.examine(&[], "receive_buffer"),
+        &setup.examine(&[], "receive_buffer"),
         "receive_buffer",
         &["the server limits uploads", "131 kB", "sysctl -w net.ipv4.tcp_rmem="],
     );
-    site.sysctl(Side::Far, "tcp_rmem", "4096 131072 33554432");
-    site.sysctl(Side::Near, "tcp_rmem", "4096 65536 131072");
+    setup.sysctl(Side::Far, "tcp_rmem", "4096 131072 33554432");
+    setup.sysctl(Side::Near, "tcp_rmem", "4096 65536 131072");
     first(
-        &site.examine(&[], "receive_buffer"),
+        &setup.examine(&[], "receive_buffer"),
         "receive_buffer",
         &["this machine limits downloads", "131 kB"],
     );
@@ -68,10 +68,12 @@ fn doctor_names_a_small_receive_buffer() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_receive_buffer_that_does_not_grow() {
     let plan = Plan { spec: spec(200, 80), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_receive_buffer_that_does_not_grow", &plan) else { return };
-    site.sysctl(Side::Far, "tcp_moderate_rcvbuf", "0");
+    let Some(setup) = PathSetup::start("doctor_names_a_receive_buffer_that_does_not_grow", &plan) else {
+        return;
+    };
+    setup.sysctl(Side::Far, "tcp_moderate_rcvbuf", "0");
     first(
-        &site.examine(&[], "receive_buffer"),
+        &setup.examine(&[], "receive_buffer"),
         "receive_buffer",
         &[
             "the server limits uploads: it stays at",
@@ -84,15 +86,15 @@ fn doctor_names_a_receive_buffer_that_does_not_grow() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_route_with_a_small_window() {
     let plan = Plan { spec: spec(200, 80), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_route_with_a_small_window", &plan) else { return };
+    let Some(setup) = PathSetup::start("doctor_names_a_route_with_a_small_window", &plan) else { return };
     for (side, title) in [
         (Side::Far, "A route of the server limits the receive window of uploads (window 65536)"),
         (Side::Near, "A route of this machine limits the receive window of downloads (window 65536)"),
     ] {
         let route = ["ip", "route", "replace", "10.88.0.0/24", "dev", "wan0", "src", side.ipv4()];
-        site.at(side, &[&route[..], &["window", "65536"]].concat());
-        first(&site.examine(&[], "receive_buffer"), "receive_buffer", &[title, "without"]);
-        site.at(side, &route);
+        setup.at(side, &[&route[..], &["window", "65536"]].concat());
+        first(&setup.examine(&[], "receive_buffer"), "receive_buffer", &[title, "without"]);
+        setup.at(side, &route);
     }
 }
 
@@ -100,26 +102,26 @@ fn doctor_names_a_route_with_a_small_window() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_small_send_buffer() {
     let plan = Plan { spec: spec(200, 80), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_small_send_buffer", &plan) else { return };
-    site.sysctl(Side::Near, "tcp_wmem", "4096 16384 131072");
+    let Some(setup) = PathSetup::start("doctor_names_a_small_send_buffer", &plan) else { return };
+    setup.sysctl(Side::Near, "tcp_wmem", "4096 16384 131072");
     first(
-        &site.examine(&[], "send_buffer"),
+        &setup.examine(&[], "send_buffer"),
         "send_buffer",
         &["this machine limits uploads", "131 kB", "sysctl -w net.ipv4.tcp_wmem="],
     );
-    site.sysctl(Side::Near, "tcp_wmem", "4096 16384 33554432");
-    site.sysctl(Side::Far, "tcp_wmem", "4096 16384 131072");
-    first(&site.examine(&[], "send_buffer"), "send_buffer", &["the server limits downloads", "131 kB"]);
+    setup.sysctl(Side::Near, "tcp_wmem", "4096 16384 33554432");
+    setup.sysctl(Side::Far, "tcp_wmem", "4096 16384 131072");
+    first(&setup.examine(&[], "send_buffer"), "send_buffer", &["the server limits downloads", "131 kB"]);
 }
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_windows_that_are_not_scaled() {
     let plan = Plan { spec: spec(200, 80), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_windows_that_are_not_scaled", &plan) else { return };
-    site.sysctl(Side::Far, "tcp_window_scaling", "0");
+    let Some(setup) = PathSetup::start("doctor_names_windows_that_are_not_scaled", &plan) else { return };
+    setup.sysctl(Side::Far, "tcp_window_scaling", "0");
     first(
-        &site.examine(&[], "window_scaling"),
+        &setup.examine(&[], "window_scaling"),
         "window_scaling",
         &["64 KiB", "on the server: sysctl -w net.ipv4.tcp_window_scaling=1"],
     );
@@ -129,10 +131,10 @@ fn doctor_names_windows_that_are_not_scaled() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_buffer_that_a_program_has_set() {
     let plan = Plan { spec: spec(200, 80), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_a_buffer_that_a_program_has_set", &plan) else { return };
+    let Some(setup) = PathSetup::start("doctor_names_a_buffer_that_a_program_has_set", &plan) else { return };
     let small = ["-o", "TcpRcvBuf=128k", "-o", "TcpRcvBufPoll=no"];
     first(
-        &site.examine(&small, "receive_buffer"),
+        &setup.examine(&small, "receive_buffer"),
         "receive_buffer",
         &["this machine", "TcpRcvBuf out of ssh_config"],
     );
@@ -142,8 +144,8 @@ fn doctor_names_a_buffer_that_a_program_has_set() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_keys_that_are_exchanged_often() {
     let plan = Plan { spec: spec(100, 40), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_keys_that_are_exchanged_often", &plan) else { return };
-    let diagnosis = site.examine(&["-o", "RekeyLimit=1M"], "rekeying");
+    let Some(setup) = PathSetup::start("doctor_names_keys_that_are_exchanged_often", &plan) else { return };
+    let diagnosis = setup.examine(&["-o", "RekeyLimit=1M"], "rekeying");
     first(&diagnosis, "rekeying", &["which holds uploads up", "take RekeyLimit out"]);
 }
 
@@ -151,17 +153,17 @@ fn doctor_names_keys_that_are_exchanged_often() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_the_key_exchanges_of_the_server() {
     let plan = Plan { spec: spec(100, 40), config: "RekeyLimit 1M", ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_the_key_exchanges_of_the_server", &plan) else { return };
-    let diagnosis = site.examine(&[], "rekeying");
+    let Some(setup) = PathSetup::start("doctor_names_the_key_exchanges_of_the_server", &plan) else { return };
+    let diagnosis = setup.examine(&[], "rekeying");
     first(&diagnosis, "rekeying", &["Keys are exchanged", "out of the server's sshd_config"]);
-    super::site::of_direction(&diagnosis, "rekeying", "uploads");
+    super::path_setup::of_direction(&diagnosis, "rekeying", "uploads");
 }
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_compression_of_random_data() {
     let plan = Plan { spec: spec(600, 10), ..Plan::default() };
-    let Some(site) = Site::start("doctor_names_compression_of_random_data", &plan) else { return };
-    let diagnosis = site.examine(&["-C"], "compression");
+    let Some(setup) = PathSetup::start("doctor_names_compression_of_random_data", &plan) else { return };
+    let diagnosis = setup.examine(&["-C"], "compression");
     first(&diagnosis, "compression", &["do not compress", "Compression no"]);
 }

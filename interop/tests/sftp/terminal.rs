@@ -1,8 +1,10 @@
 //! `lhsftp` on a terminal: typed input and the screen.
 
 use std::fs;
+use std::time::Duration;
 
-use lh_interop::{Lab, Lhsshd, Terminal, assert_same_file, make_blob, me, our};
+use lh_interop::path::{Path, Traits};
+use lh_interop::{Lab, Lhsshd, Terminal, assert_same_file, eventually, make_blob, me, our};
 use lh_testkit::leftovers;
 
 use super::{Local, prepare, ssh_flags};
@@ -221,12 +223,18 @@ fn an_interrupt_ends_the_copy_and_not_the_session() {
 fn a_lost_connection_is_noticed_at_the_prompt() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "ClientAliveInterval 1\nClientAliveCountMax 2");
-    let mut args = ssh_flags(&lab, server.port);
+    let path = Path::to(server.port, Traits::long(Duration::ZERO));
+    lab.know(path.port);
+    let mut args = ssh_flags(&lab, path.port);
     args.push(format!("{}@127.0.0.1", me()));
     let mut terminal = at_a_terminal(&lab, &args);
     terminal.expect("sftp> ");
-    // Longer than the server waits for a client that does not answer.
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    // More unanswered questions than the server puts up with, each in a packet of its own.
+    let (mut packets, mut bytes) = (0, path.back());
+    eventually("the server's questions", || {
+        packets += usize::from(path.back() > std::mem::replace(&mut bytes, path.back()));
+        packets > 3
+    });
     terminal.send("pwd\n");
     terminal.expect("Remote working directory: ");
     terminal.expect("sftp> ");

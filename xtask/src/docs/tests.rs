@@ -8,7 +8,7 @@ fn run(program: &str, args: &[&str]) -> Option<std::process::Output> {
     match Command::new(program).args(args).output() {
         Ok(output) => Some(output),
         Err(_) => {
-            eprintln!("SKIPPED: no {program} here");
+            lh_interop::skip_unavailable(program, "not installed, so it checks no page");
             None
         }
     }

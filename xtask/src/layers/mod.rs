@@ -1,10 +1,11 @@
 //! Structure checks. Dependencies of crates have one direction, and modules of a crate form no cycles. The
 //! files with a type's methods do not call each other in cycles. Sans-IO crates use no sockets, files, clocks
-//! or threads.
+//! or threads. Tests report skips by one function.
 
 mod cycles;
 mod methods;
 mod sans_io;
+mod skips;
 mod source;
 
 use std::collections::BTreeMap;
@@ -102,6 +103,7 @@ pub(crate) fn check() -> Outcome {
         by_methods += methods::check(name, &files, &mut wrong)?;
         sans_io::check(name, &files, &mut wrong);
     }
+    skips::check(&mut wrong)?;
     if wrong.is_empty() {
         println!(
             "layers: {} crates, {in_cycles} modules in cycles that are still allowed, and {by_methods} files in cycles \

@@ -26,7 +26,7 @@ use crate::workspace::{Outcome, build_release, root};
 const SUITE: &str = "/usr/lib/openssh/regress";
 
 /// Number of tests run at once. Most of them sleep most of the time.
-const LANES: usize = 4;
+const PARALLEL_RUNS: usize = 4;
 
 /// Time limit of a test; OpenSSH's own take up to a minute on an idle machine.
 const LIMIT: Duration = Duration::from_secs(420);
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let queue: Mutex<VecDeque<&Case>> = Mutex::new(cases.iter().collect());
     let ended = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..if place.isolated { LANES } else { 1 } {
+        for _ in 0..if place.isolated { PARALLEL_RUNS } else { 1 } {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().ok().and_then(|mut queue| queue.pop_front());
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
             });
         }
     });
-    let mut ended = ended.into_inner().map_err(|_| "a lane broke".to_owned())?;
+    let mut ended = ended.into_inner().map_err(|_| "a thread panicked".to_owned())?;
     // The scripts sleep and poll, and on a loaded machine one may poll too late. So a test that fails beside
     // others runs once more, alone.
     for one in &mut ended {

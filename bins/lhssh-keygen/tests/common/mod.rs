@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 pub(crate) const OURS: &str = env!("CARGO_BIN_EXE_lhssh-keygen");
 
 /// A temporary directory of one test, in which the programs run.
-pub(crate) struct Room {
+pub(crate) struct TestDirectory {
     directory: tempfile::TempDir,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-impl Room {
+impl TestDirectory {
     pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a directory") }
     }
@@ -106,21 +106,21 @@ impl Theirs {
     }
 
     /// Runs ssh-keygen, which must succeed.
-    pub(crate) fn run(&self, room: &Room, arguments: &[&str]) -> String {
-        let said = room.run(&self.0, arguments, "");
+    pub(crate) fn run(&self, directory: &TestDirectory, arguments: &[&str]) -> String {
+        let said = directory.run(&self.0, arguments, "");
         assert_eq!(said.status, 0, "ssh-keygen {arguments:?}: {}", said.err);
         said.out
     }
 
     /// Runs both programs, whose output and status must be equal except for the program's name.
-    pub(crate) fn same(&self, room: &Room, arguments: &[&str]) -> Said {
-        self.same_with(room, arguments, "")
+    pub(crate) fn same(&self, directory: &TestDirectory, arguments: &[&str]) -> Said {
+        self.same_with(directory, arguments, "")
     }
 
     /// Like [`same`](Self::same), with standard input. Ours runs last, so files left behind are ours.
-    pub(crate) fn same_with(&self, room: &Room, arguments: &[&str], input: &str) -> Said {
-        let theirs = room.run(&self.0, arguments, input);
-        let ours = room.run(OURS, arguments, input);
+    pub(crate) fn same_with(&self, directory: &TestDirectory, arguments: &[&str], input: &str) -> Said {
+        let theirs = directory.run(&self.0, arguments, input);
+        let ours = directory.run(OURS, arguments, input);
         assert_eq!(
             Said { err: ours.err.replace("lhssh-keygen", "ssh-keygen"), ..ours },
             theirs,
@@ -131,15 +131,15 @@ impl Theirs {
 }
 
 /// Writes a known_hosts file `known` with every kind of line, and the keys `a`, `b`, `c` in it.
-pub(crate) fn known_hosts(room: &Room) {
+pub(crate) fn known_hosts(directory: &TestDirectory) {
     for name in ["a", "b", "c"] {
-        room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", name, "-C", name]);
+        directory.ours(&["-q", "-t", "ed25519", "-N", "", "-f", name, "-C", name]);
     }
-    let key = |name: &str| room.text(&format!("{name}.pub")).trim_end().to_owned();
+    let key = |name: &str| directory.text(&format!("{name}.pub")).trim_end().to_owned();
     let (a, b, c) = (key("a"), key("b"), key("c"));
     let text = format!(
         "# a note\n\nhost1,192.0.2.1 {a}\nhost2 {b} and more\n[host2]:2222 {b}\n@revoked *.bad {c}\n*.lab,!x.lab {c}\n\
          @cert-authority host1 {c}\nhost1 {b}\nUPPER {a}\n"
     );
-    room.write("known", text);
+    directory.write("known", text);
 }

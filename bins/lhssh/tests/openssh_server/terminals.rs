@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::process::Child;
 
-use super::{Scene, lhssh};
+use super::{OpenSshSetup, lhssh};
 
 /// A session in a terminal of its own.
 struct Terminal {
@@ -15,16 +15,16 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(scene: &Scene, more: &[&str]) -> Self {
+    fn start(setup: &OpenSshSetup, more: &[&str]) -> Self {
         let pty = lh_sys::pty::Pty::allocate().expect("a pseudo terminal");
         pty.resize(lh_sys::termios::Winsize { ws_row: 33, ws_col: 99, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let slave = || pty.open_slave().unwrap();
         let mut program = lh_sys::spawn::Program::new(lhssh());
-        for arg in scene.args(more) {
+        for arg in setup.args(more) {
             program = program.arg(arg);
         }
         let env = [
-            ("HOME", scene.lab.arg("home")),
+            ("HOME", setup.lab.arg("home")),
             ("TERM", "vt220".to_owned()),
             ("PATH", "/usr/bin:/bin".to_owned()),
         ];
@@ -69,9 +69,9 @@ impl Terminal {
 /// Covers: ssh -t
 #[test]
 fn terminal_size_and_mode_are_carried_over() {
-    let Some(scene) = Scene::new("lhssh_terminal", "") else { return };
+    let Some(setup) = OpenSshSetup::new("lhssh_terminal", "") else { return };
     let mut terminal = Terminal::start(
-        &scene,
+        &setup,
         &[
             "-t",
             "there",
@@ -92,8 +92,8 @@ fn terminal_size_and_mode_are_carried_over() {
 
 #[test]
 fn escapes_work_at_the_start_of_a_line() {
-    let Some(scene) = Scene::new("lhssh_escapes", "") else { return };
-    let mut terminal = Terminal::start(&scene, &["-t", "there", "echo up; cat"]);
+    let Some(setup) = OpenSshSetup::new("lhssh_escapes", "") else { return };
+    let mut terminal = Terminal::start(&setup, &["-t", "there", "echo up; cat"]);
     terminal.expect("up\r\n");
     terminal.type_in("~?");
     terminal.expect("Supported escape sequences:\r\n");
@@ -110,7 +110,7 @@ fn escapes_work_at_the_start_of_a_line() {
     assert_eq!(terminal.status(), 255);
 
     let mut terminal =
-        Terminal::start(&scene, &["-e", "none", "-t", "there", "echo up; read x; echo got:$x"]);
+        Terminal::start(&setup, &["-e", "none", "-t", "there", "echo up; read x; echo got:$x"]);
     terminal.expect("up\r\n");
     terminal.type_in("~.\r");
     terminal.expect("got:~.\r\n");
@@ -120,11 +120,11 @@ fn escapes_work_at_the_start_of_a_line() {
 /// Covers: ssh -t
 #[test]
 fn terminals_are_requested_only_when_usable() {
-    let Some(scene) = Scene::new("lhssh_no_terminal", "") else { return };
-    let ran = scene.run(&["-t", "there", "tty"]);
+    let Some(setup) = OpenSshSetup::new("lhssh_no_terminal", "") else { return };
+    let ran = setup.run(&["-t", "there", "tty"]);
     assert_eq!(ran.err, "Pseudo-terminal will not be allocated because stdin is not a terminal.\r\n");
     assert!(ran.text().contains("not a tty"), "{}", ran.text());
-    let ran = scene.run(&["-tt", "there", "tty; exit 4"]);
+    let ran = setup.run(&["-tt", "there", "tty; exit 4"]);
     assert!(ran.text().starts_with("/dev/"), "{}", ran.text());
     assert_eq!(ran.code, 4);
 }

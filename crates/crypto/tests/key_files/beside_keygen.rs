@@ -3,17 +3,12 @@
 use super::PASSPHRASE;
 use super::signatures::sshsig_data;
 use lh_crypto::{KeyType, PrivateKey};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Returns the system's ssh-keygen; reports when it is missing.
-fn ssh_keygen(test: &str) -> Option<&'static str> {
-    let found = Command::new("ssh-keygen").arg("-?").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if found.is_err() {
-        eprintln!("SKIPPED {test}: no ssh-keygen on this machine (Debian: apt-get install openssh-client)");
-        return None;
-    }
-    Some("ssh-keygen")
+fn ssh_keygen(test: &str) -> Option<PathBuf> {
+    lh_testkit::peers(test, ["ssh-keygen"]).map(|[program]| program)
 }
 
 fn run(command: &mut Command) -> String {
@@ -51,7 +46,7 @@ fn ssh_keygen_reads_our_key_files() {
             let encrypt = encrypted.then_some((PASSPHRASE, 4));
             write_private(&path, &key.to_openssh("made here", encrypt).unwrap());
             let passphrase = if encrypted { "throw-away" } else { "" };
-            let line = run(Command::new(ssh_keygen).args(["-y", "-P", passphrase, "-f"]).arg(&path));
+            let line = run(Command::new(&ssh_keygen).args(["-y", "-P", passphrase, "-f"]).arg(&path));
             assert_eq!(line.trim_end(), key.public().to_openssh_line("made here"));
         }
         // ssh-keygen accepts the key's signatures too.
@@ -62,7 +57,7 @@ fn ssh_keygen_reads_our_key_files() {
         std::fs::write(&path, armor_sshsig(&key, &signature)).unwrap();
         let input = directory.path().join("message");
         std::fs::write(&input, message).unwrap();
-        run(Command::new(ssh_keygen)
+        run(Command::new(&ssh_keygen)
             .args(["-Y", "check-novalidate", "-n", "file", "-s"])
             .arg(&path)
             .stdin(std::fs::File::open(&input).unwrap()));
@@ -93,7 +88,7 @@ fn new_keys_of_ssh_keygen_are_read() {
     {
         for passphrase in ["", "throw-away"] {
             let path = directory.path().join(format!("{kind}{bits}{passphrase}"));
-            run(Command::new(ssh_keygen)
+            run(Command::new(&ssh_keygen)
                 .args(["-q", "-t", kind, "-b", bits, "-C", "fresh", "-a", "2", "-N", passphrase, "-f"])
                 .arg(&path));
             let bytes = std::fs::read(&path).unwrap();

@@ -124,14 +124,14 @@ pub(super) fn long(setups: Vec<Setup>, clients: &[Client], has_port: bool, has_j
     Cells { all, main: 0 }
 }
 
-/// A job of each client that has the program for it.
+/// Returns a job for each client that has the program for it.
 fn of_clients(clients: &[Client], job: Job) -> impl Iterator<Item = Cell> {
     let able = clients.iter().filter(move |client| job.is_possible(client));
     able.map(move |client| Cell::Child(client.clone(), job))
 }
 
-/// One file in both directions with a cipher and MAC, copied by our client: an older peer may copy without
-/// SFTP.
+/// Returns the cell of one file in both directions with a cipher and MAC, copied by our client: an older peer
+/// may copy without SFTP.
 fn files(clients: &[Client], suite: Suite) -> Vec<Cell> {
     let copier = clients.iter().find(|client| client.is_ours && client.scp.is_some());
     let file =
@@ -139,8 +139,8 @@ fn files(clients: &[Client], suite: Suite) -> Vec<Cell> {
     copier.map(file).into_iter().flatten().collect()
 }
 
-/// The cells of a run where the server offers SFTP and runs no commands; without those about files where
-/// there is no directory for them. A quick run is about the suite that both ends have agreed on.
+/// Returns the cells of a run where the server offers SFTP and runs no commands; without those about files
+/// where there is no directory for them. A quick run is about the suite that both ends have agreed on.
 pub(super) fn over_sftp(
     setups: Vec<Setup>,
     clients: &[Client],
@@ -242,7 +242,7 @@ mod tests {
             ssh: "ssh".into(),
             scp: Some("scp".into()),
             sftp: Some("sftp".into()),
-            lacks: Vec::new(),
+            unsupported: Vec::new(),
             is_ours: true,
         };
         let needs_command = |cell: &Cell| match cell {

@@ -131,7 +131,7 @@ impl Bench<'_> {
         self.command_with(program, &[])
     }
 
-    /// A client's command with these keywords before those of the user.
+    /// Returns a client's command with these keywords before those of the user.
     fn command_with(&self, program: &Path, keywords: &[(&'static str, String)]) -> Command {
         let mut command = Command::new(program);
         command.args(keywords.iter().flat_map(|(name, value)| ["-o".to_owned(), format!("{name}={value}")]));

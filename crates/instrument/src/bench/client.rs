@@ -10,13 +10,13 @@ pub(super) struct Client {
     pub(super) scp: Option<PathBuf>,
     pub(super) sftp: Option<PathBuf>,
     /// Algorithms that it has turned out not to have.
-    pub(super) lacks: Vec<String>,
+    pub(super) unsupported: Vec<String>,
     /// True for Longhaul's own programs, false for those of another implementation.
     pub(super) is_ours: bool,
 }
 
 impl Client {
-    /// Ours, beside the program that runs.
+    /// Finds our own programs, in the directory of the one that runs.
     pub(super) fn ours() -> Option<Self> {
         let directory = std::env::current_exe().ok()?.parent()?.to_path_buf();
         let program = |name: &str| Some(directory.join(name)).filter(|path| path.is_file());
@@ -26,12 +26,12 @@ impl Client {
             ssh,
             scp: program("lhscp"),
             sftp: program("lhsftp"),
-            lacks: Vec::new(),
+            unsupported: Vec::new(),
             is_ours: true,
         })
     }
 
-    /// A peer, whose `scp` and `sftp` are beside its `ssh`.
+    /// Describes a peer's programs: `scp` and `sftp` lie beside its `ssh`.
     pub(super) fn peer(name: &str, ssh: &Path) -> Self {
         let beside = |program: &str| {
             let file = ssh.file_name()?.to_str()?;
@@ -43,12 +43,12 @@ impl Client {
             ssh: ssh.to_owned(),
             scp: beside("scp"),
             sftp: beside("sftp"),
-            lacks: Vec::new(),
+            unsupported: Vec::new(),
             is_ours: false,
         }
     }
 
-    /// What it has no part in, because a program is not beside its `ssh`.
+    /// Lists what this client cannot measure, because a program is missing beside its `ssh`.
     pub(super) fn lacking(&self) -> impl Iterator<Item = String> {
         let programs = [
             ("files", "scp", self.scp.is_none()),

@@ -50,7 +50,8 @@ impl Contest<'_> {
 /// Tables whose rows are no alternatives: a disk is no better than a cipher.
 const WITHOUT_CONTEST: [&str; 2] = ["ceilings", "latency of a small message"];
 
-/// The best row of each column of each table beside the next, where a user could choose between the rows.
+/// Compares the best row of each column of each table with the next best one, where a user could choose
+/// between them.
 pub(super) fn contests(rows: &Rows) -> Vec<Contest<'_>> {
     let mut all = Vec::new();
     for table in rows.tables().into_iter().filter(|table| !WITHOUT_CONTEST.contains(table)) {

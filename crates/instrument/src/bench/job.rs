@@ -51,7 +51,7 @@ impl Job {
     pub(super) const OVER_SFTP: [Self; 6] =
         [Self::SftpStart, Self::FileUp, Self::FileDown, Self::FilesUp, Self::FilesDown, Self::List];
 
-    /// The jobs where the server is reached through a jump host, or without one: then it is its own.
+    /// Lists the jobs of a server behind a jump host; a server without one is its own jump host.
     pub(super) fn all(has_jump_host: bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |job| match job {
             Self::Jump => !has_jump_host,
@@ -95,7 +95,7 @@ impl Job {
         }
     }
 
-    /// True where the client has the program for it.
+    /// Returns whether the client has the program for it.
     pub(super) const fn is_possible(self, client: &Client) -> bool {
         match self {
             Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown => client.scp.is_some(),

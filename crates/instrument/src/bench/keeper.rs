@@ -91,7 +91,7 @@ impl WorkDirectory {
         sftp.perform((0..MANY).map(entry).chain((0..FILES).map(file)).collect())?.all_done()
     }
 
-    /// What a user reads while the directory is removed.
+    /// Returns the text that a user reads while the directory is removed.
     pub(super) fn removal_notice(&self) -> String {
         match self.remover {
             Remover::Command { .. } => "cleaning up".to_owned(),
@@ -117,7 +117,7 @@ impl WorkDirectory {
     }
 }
 
-/// A path below `parent` that nothing has yet.
+/// Returns a path below `parent` that does not exist yet.
 fn path_in(parent: &str) -> String {
     let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let name = format!(".longhaul-bench-{}-{}", std::process::id(), stamp.as_millis());

@@ -89,7 +89,7 @@ impl Pair {
         Some([best("up")?, best("down")?])
     }
 
-    /// Whether the path is much slower than the median, where that can be told.
+    /// Returns whether the path is much slower than the median, where that can be told.
     pub(super) fn is_slow(&self, middle: f64) -> bool {
         self.rates_of_pipes().is_some_and(|[up, down]| up.min(down) < middle / 2.0)
     }

@@ -42,7 +42,7 @@ const DISKS: Duration = Duration::from_secs(4);
 /// Longest login that guesses are made with: the rest was a question to the user.
 const MOST_LOGIN: Duration = Duration::from_secs(2);
 
-/// Time for the end of a run: closing connections and removing files.
+/// Returns the time that the end of a run takes: closing connections and removing files.
 fn clean_up(time: Duration) -> Duration {
     (time / 10).min(Duration::from_secs(2))
 }

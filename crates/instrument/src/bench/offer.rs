@@ -27,17 +27,17 @@ impl Offer {
         Self { kex: told("KexAlgorithms", NO_KEX), host_keys: told("HostKeyAlgorithms", NO_HOST_KEY) }
     }
 
-    /// True where it is offered, or may be.
+    /// Returns whether the method is offered, or may be.
     pub(super) fn has_kex(&self, name: &str) -> bool {
         has(self.kex.as_ref(), name)
     }
 
-    /// True where it is offered, or may be.
+    /// Returns whether the algorithm is offered, or may be.
     pub(super) fn has_host_key(&self, name: &str) -> bool {
         has(self.host_keys.as_ref(), name)
     }
 
-    /// An offer of these.
+    /// Creates an offer of these algorithms.
     #[cfg(test)]
     pub(super) fn new(kex: &[&str], host_keys: &[&str]) -> Self {
         let [kex, host_keys] = [kex, host_keys].map(|names| names.iter().map(|name| (*name).to_owned()));

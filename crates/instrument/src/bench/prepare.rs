@@ -18,7 +18,7 @@ const NEEDS_COMMANDS: &str = "without them there are no transfers through a pipe
      and a download, -L, -D, -J, keystrokes, TCP alone, SSH without encryption, processor time and disk of \
      the server";
 
-/// The TCP end at the server, and why there is none, or what is not measured with it.
+/// Starts the TCP end at the server. Also returns why there is none, or what is not measured with it.
 pub(super) fn far_end(target: &Target, plan: &Plan, first: &Remote) -> (Option<FarEnd>, Option<String>) {
     let started = FarEnd::start(target, plan.tcp_port);
     let no_port =
@@ -56,7 +56,7 @@ pub(super) fn refusal_of_commands(target: &Target, first: &mut Remote) -> Result
     }
 }
 
-/// A command took too long: that is no refusal.
+/// Reports a command that took too long; that is not a refusal.
 fn late() -> Fault {
     Fault::Late(LATE).during("a short command at the server")
 }

@@ -22,12 +22,12 @@ pub(super) fn spawn(command: &mut Command) -> Result<Child, Fault> {
     started.map_err(|error| Fault::File { path: command.get_program().into(), error })
 }
 
-/// The standard streams of a child are not there.
+/// Reports that the standard streams of a child are missing.
 pub(super) fn no_pipes() -> Fault {
     Fault::Client("it has no pipes".to_owned())
 }
 
-/// Waiting for a child has failed.
+/// Reports that waiting for a child failed.
 pub(super) fn waiting(error: std::io::Error) -> Fault {
     Fault::System { what: "waiting for a client".to_owned(), error }
 }

@@ -116,7 +116,7 @@ fn interval(over: &[f64], under: &[f64]) -> (f64, f64) {
     (at(outside), at(last.saturating_sub(outside)))
 }
 
-/// The values in order; of many, some at equal distances.
+/// Sorts the values; of many, returns some at equal distances.
 fn thinned(values: &[f64]) -> Vec<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -125,7 +125,7 @@ fn thinned(values: &[f64]) -> Vec<f64> {
     (0..most).filter_map(|index| values.get(step(index)).copied()).collect()
 }
 
-/// How many of the lowest ratios are outside of the interval, for these numbers of values.
+/// Returns how many of the lowest ratios lie outside of the interval, for these numbers of values.
 fn left_out(first: usize, second: usize) -> usize {
     let counts = arrangements(first, second);
     let most = counts.iter().sum::<f64>() / TAIL;
@@ -137,7 +137,7 @@ fn left_out(first: usize, second: usize) -> usize {
     beyond.count().saturating_sub(1)
 }
 
-/// In how many arrangements of two rows without a difference `u` pairs are in the wrong order: the
+/// Counts the arrangements of two rows without a difference in which `u` pairs are in the wrong order: the
 /// distribution of Mann and Whitney's U, by the Gaussian binomial coefficients.
 fn arrangements(first: usize, second: usize) -> Vec<f64> {
     let mut counts = vec![0.0; first * second + 1];

@@ -39,7 +39,7 @@ impl Unit {
         Self::ALL.into_iter().find(|(_, each)| *each == name).map(|(unit, _)| unit)
     }
 
-    /// True where more is better.
+    /// Returns whether a higher value is better.
     pub(crate) const fn more_is_better(self) -> bool {
         matches!(self, Self::BytesPerSecond | Self::FilesPerSecond)
     }
@@ -87,7 +87,7 @@ impl Row {
         if median > 0.0 { (self.high() - self.low()) / median } else { 0.0 }
     }
 
-    /// True where the values allow no conclusion.
+    /// Returns whether the values allow no conclusion.
     pub(crate) fn is_noise(&self) -> bool {
         self.values.len() < LEAST_VALUES || self.spread() > NOISY
     }

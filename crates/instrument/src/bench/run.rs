@@ -264,10 +264,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The same set-up by other clients, each started as a program.
+    /// Measures the set-up by other clients, each started as a program.
     fn set_up_clients(&mut self, setup: &Setup, name: &str, bench: &Bench<'_>) {
         for index in 0..self.clients.len() {
-            let Some(client) = self.clients.get(index).filter(|client| !client.lacks.contains(&setup.name))
+            let Some(client) =
+                self.clients.get(index).filter(|client| !client.unsupported.contains(&setup.name))
             else {
                 continue;
             };
@@ -281,7 +282,7 @@ impl Run<'_> {
                 Err(why) => {
                     let why = format!("{} ({}): {why}", setup.name, client.name);
                     if let Some(client) = self.clients.get_mut(index) {
-                        client.lacks.push(setup.name.clone());
+                        client.unsupported.push(setup.name.clone());
                     }
                     self.miss(&why);
                 }
@@ -317,7 +318,7 @@ impl Run<'_> {
     }
 }
 
-/// A flow that broke off.
+/// Reports a flow that broke off.
 fn broken(what: &str, direction: Direction, failure: &str) -> Fault {
     Fault::Server(failure.to_owned()).during(format!("{what} {}", direction.name()))
 }

@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Names of these algorithms are asked of other clients, too.
+    /// Returns whether other clients are asked for these algorithms by name, too.
     pub(super) const fn is_for_peers(self) -> bool {
         !matches!(self, Self::UserKey)
     }

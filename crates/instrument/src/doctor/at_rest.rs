@@ -39,8 +39,8 @@ pub(super) struct AtRest {
 /// Why there is no interactive shell where the server gives no terminal.
 const NO_TERMINAL: &str = "the server gives no terminal (PermitTTY, no-pty, restrict)";
 
-/// True where the start of commands and shells is to be measured once more: what is slow, of those that the
-/// server permits.
+/// Returns whether the start of commands and shells is to be measured once more: what is slow, of those that
+/// the server permits.
 fn is_in_doubt(found: &Shell, lacks_terminal: bool, round_trip: f64) -> bool {
     if lacks_terminal {
         return are_slow(&found.command, round_trip) && !found.command.is_empty();
@@ -48,7 +48,7 @@ fn is_in_doubt(found: &Shell, lacks_terminal: bool, round_trip: f64) -> bool {
     are_slow(&found.interactive, round_trip) || are_slow(&found.command, round_trip)
 }
 
-/// True where none of the starts, seconds, was quick.
+/// Returns whether none of the starts, seconds, was quick.
 fn are_slow(starts: &[f64], round_trip: f64) -> bool {
     starts.iter().all(|took| *took > SLOW_SHELL + round_trip)
 }
@@ -152,7 +152,7 @@ fn no_sftp(shown: &Shown) -> Option<String> {
     Some(format!("its program ended with status {status}{said}"))
 }
 
-/// When the output with this word came, seconds.
+/// Returns when the output with this word came, seconds.
 fn at(shown: &Shown, word: &str) -> Option<f64> {
     let has = |piece: &[u8]| piece.windows(word.len()).any(|part| part == word.as_bytes());
     shown.pieces.iter().find(|(_, piece)| has(piece)).map(|(at, _)| *at)
@@ -176,7 +176,8 @@ while [ $i -lt $n ]; do { true <$1; } 2>/dev/null; shift; i=$((i+1)); done
 echo "end"
 echo "directory=$d"; echo "files=$n"; echo "keys=$k"; echo "system=$s, $f""#;
 
-/// Times the files of the home directory. Once more where it is slow: an automounter may have been at work.
+/// Times opening the files of the home directory. Once more where it is slow: an automounter may have been at
+/// work.
 fn home(remote: &mut Remote) -> Option<Home> {
     let mut best: Option<Home> = None;
     for _ in 0..2 {

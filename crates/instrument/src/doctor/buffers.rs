@@ -118,9 +118,9 @@ pub(super) fn receive_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// The receiving system holds the window. TCP of the sending end does not always count what it waits for, so
-/// a rate that is about such a window in each round trip counts as well, where several connections are
-/// faster.
+/// Finds a window that the receiving system holds. TCP of the sending end does not always count what it waits
+/// for, so a rate that is about such a window in each round trip counts as well, where several connections
+/// are faster.
 fn fixed_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (waited, window) = match full_window(judged) {
         Some((share, window)) => (waited_for_window(judged, share, window), window),
@@ -167,8 +167,8 @@ fn fixed_buffer(judged: &JudgedDirection<'_>, window: f64) -> Option<(String, St
     })
 }
 
-/// True where a buffer of this size, for which TCP waited for this share of the time, limits each connection:
-/// it was full in each round trip, and several connections are faster.
+/// Returns whether a buffer of this size, for which TCP waited for this share of the time, limits each
+/// connection: it was full in each round trip, and several connections are faster.
 fn is_held_back(judged: &JudgedDirection<'_>, share: f64, buffer: f64) -> bool {
     share >= MOST && judged.in_flight() >= 0.3 * buffer && judged.factor().is_some_and(|factor| factor >= 1.5)
 }

@@ -89,7 +89,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// True where several connections are faster than one, and a flow showed no cause.
+/// Returns whether several connections are faster than one, and a flow showed no cause.
 pub(super) fn one_is_not_enough(facts: &Facts, direction: Direction) -> bool {
     let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) else { return false };
     let causes = throughput::causes(&JudgedDirection { facts, direction, flow });
@@ -121,7 +121,7 @@ fn black_hole(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// The same on the way from the server alone.
+/// Diagnoses packets that are swallowed on the way from the server alone.
 fn swallowed(facts: &Facts) -> Option<Finding> {
     let segments = facts.swallowed?;
     let mtu = segments.path_mtu();

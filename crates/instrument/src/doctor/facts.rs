@@ -47,7 +47,7 @@ pub(crate) struct Facts {
     /// The way to the last jump host by itself.
     pub(crate) jump_host: Option<JumpHost>,
     pub(crate) segments: Option<Segments>,
-    /// The same of packets of the server, roughly, where larger ones did not arrive here.
+    /// Largest packets of the server that arrived here, roughly, where larger ones did not.
     pub(crate) swallowed: Option<Segments>,
     /// Connections, one at a time, that the server refused before its greeting.
     pub(crate) refused: usize,

@@ -22,7 +22,7 @@ fn slow(facts: &Facts) -> Option<(&Home, f64)> {
     (each >= SLOW_FILE && home.seconds > THAN_ELSEWHERE * home.elsewhere).then_some((home, each))
 }
 
-/// True where the time of a stage beyond its round trips is that of opening files of the home directory.
+/// Returns whether the time of a stage beyond its round trips is that of opening files of the home directory.
 pub(super) fn explains_stage(facts: &Facts, stage: Stage, excess: f64) -> bool {
     let reads_keys = matches!(stage, Stage::Credential | Stage::Approval);
     reads_keys && slow(facts).is_some_and(|(_, each)| (0.5 * each..=OF_STAGE * each).contains(&excess))

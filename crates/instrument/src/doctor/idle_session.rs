@@ -95,7 +95,7 @@ fn run(target: &Target, stops: &Arc<AtomicBool>) -> Option<Idle> {
     Some(Idle { seconds, end })
 }
 
-/// Connections that do not survive a time without traffic.
+/// Finds connections that do not survive a time without traffic.
 pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(Idle { seconds, end }) = &facts.idle_session else { return };
     let long = time(*seconds);

@@ -19,7 +19,8 @@ use crate::target::NoConnection;
 /// Length of the flow that is judged: this many round trips, within these limits, seconds.
 const FLOW_ROUND_TRIPS: f64 = 20.0;
 const FLOW: [f64; 2] = [4.0, 5.0];
-/// The same for flows that are compared with it. TCP's slow start takes several round trips.
+/// Length of the flows that are compared with it: as many round trips, within these limits, seconds. TCP's
+/// slow start takes several round trips.
 const COMPARED: [f64; 2] = [2.0, 6.0];
 /// Time after which a login that neither fails nor succeeds is given up.
 pub(super) const LOGIN_LIMIT: Duration = Duration::from_secs(45);
@@ -94,18 +95,18 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// A transfer that is judged, over a round trip in seconds.
+    /// Describes a transfer that is judged, over a round trip in seconds.
     pub(super) fn judged(direction: Direction, round_trip: f64) -> Self {
         let time = within(FLOW_ROUND_TRIPS * round_trip, FLOW);
         Self { direction, carrier: Carrier::Command, time, like: None }
     }
 
-    /// A transfer that is compared with another of this rate, bytes/s.
+    /// Describes a transfer that is compared with another of this rate, bytes/s.
     pub(super) fn compared(direction: Direction, round_trip: f64, rate: f64) -> Self {
         Self { like: Some((rate, round_trip)), ..Self::full(direction, round_trip) }
     }
 
-    /// As long as a comparison may take.
+    /// Describes a transfer that lasts as long as a comparison may take.
     pub(super) fn full(direction: Direction, round_trip: f64) -> Self {
         let time = within(FLOW_ROUND_TRIPS * round_trip, COMPARED);
         Self { direction, carrier: Carrier::Command, time, like: None }
@@ -123,7 +124,7 @@ pub(super) trait Instruments {
 
     fn settings(&self) -> Settings;
 
-    /// The next step begins, with this name.
+    /// Begins the next step, with this name.
     fn begin_step(&mut self, name: &str);
 
     /// Names of the steps so far, each with its seconds.

@@ -47,7 +47,7 @@ impl Spread {
 
     fn varies(&self) -> bool {
         let (part, least) = STEADY;
-        // The usual one, too, so that a handful of late answers of a busy machine are none.
+        // The median must vary, too: a few late answers of a busy machine are no jitter.
         self.long - self.shortest > (part * self.shortest).max(least)
             && self.usual - self.shortest > 0.25 * (part * self.shortest).max(least)
     }
@@ -58,7 +58,7 @@ pub(super) fn quantiles(idle: &[f64]) -> Option<[f64; 3]> {
     Spread::of(idle, FEW).map(|spread| [spread.shortest, spread.usual, spread.long])
 }
 
-/// True where the first round trips differ so much that further ones are measured.
+/// Returns whether the first round trips differ so much that further ones are measured.
 pub(super) fn is_in_doubt(idle: &[f64]) -> bool {
     Spread::of(idle, FEW).is_some_and(|spread| spread.varies())
 }
@@ -68,8 +68,8 @@ pub(super) fn spread(facts: &Facts) -> Option<Spread> {
     Spread::of(&facts.idle, LEAST).filter(Spread::varies)
 }
 
-/// True where both ends' waits for a processor are most of the time by which small messages are late; `None`
-/// where they are not known.
+/// Returns whether both ends' waits for a processor are most of the time by which small messages are late;
+/// `None` where they are not known.
 fn is_of_processors(facts: &Facts, shortest: f64) -> Option<bool> {
     let waited = facts.idle_waited?;
     let late = facts.idle.iter().map(|took| took - shortest).sum::<f64>() / facts.idle.len().max(1) as f64;

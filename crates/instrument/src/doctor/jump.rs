@@ -64,7 +64,7 @@ fn both<I: Instruments>(
     Ok((alone, through))
 }
 
-/// True for causes that a jump host's own verdict takes the place of.
+/// Returns true for causes that a jump host's own verdict replaces.
 pub(super) fn explains(cause: &str) -> bool {
     ["path", "proxy"].contains(&cause)
 }
@@ -115,7 +115,7 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
     found.map(|(_, found)| found)
 }
 
-/// The way to the jump host is the limit, and by which cause. What goes through the jump host by several
+/// Finds the cause that limits the way to the jump host. What goes through the jump host by several
 /// connections goes to it, too.
 fn before(
     judged: &JudgedDirection<'_>,

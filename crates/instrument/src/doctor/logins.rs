@@ -151,15 +151,15 @@ fn signing(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// True where at least three of four connections needed much longer than this, seconds, for TCP's handshake:
-/// a first packet gets lost by chance, so one connection may be quick.
+/// Returns whether at least three of four connections needed much longer than this, seconds, for TCP's
+/// handshake: a first packet gets lost by chance, so one connection may be quick.
 fn loses_first_packets(facts: &Facts, needed: f64) -> bool {
     let is_probe_slow = facts.reached.as_ref().is_some_and(|reached| reached.connect > SLOW + needed);
     is_probe_slow && facts.logins.len() > LEAST_LOGINS
 }
 
-/// True where one more login may tell whether first packets get lost: those of the probe and of exactly one
-/// of two logins needed long for TCP's handshake.
+/// Returns whether one more login may tell whether first packets get lost: those of the probe and of exactly
+/// one of two logins needed long for TCP's handshake.
 pub(super) fn may_lose_first_packets(facts: &Facts) -> bool {
     let is_slow = |seconds: f64| seconds > SLOW + Stage::Connect.round_trips() * facts.round_trip();
     let is_probe_slow = facts.reached.as_ref().is_some_and(|reached| is_slow(reached.connect));

@@ -13,8 +13,8 @@ use crate::stats::{percent, rate, time};
 pub(super) const LEAST_SEGMENTS: f64 = 300.0;
 pub(super) const LEAST_RESENT: f64 = 5.0;
 
-/// True where the share of segments that were lost explains the flow's rate, however few they were. `idle` is
-/// the round trip without load, seconds.
+/// Returns whether the share of segments that were lost explains the flow's rate, however few they were.
+/// `idle` is the round trip without load, seconds.
 pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
     let (Some(sender), Some(part)) = (flow.sender.as_ref(), flow.loss()) else { return false };
     let control = sender.congestion_control.as_deref();

@@ -308,13 +308,13 @@ fn throttled(mark: &Mark) -> Option<(f64, f64)> {
     is_throttled.then_some((with, without))
 }
 
-/// True where the transfers of this direction carry a mark that is throttled.
+/// Returns whether the transfers of this direction carry a mark that is throttled.
 pub(super) fn is_throttled(facts: &Facts, direction: Direction) -> bool {
     let of_copies = |mark: &&Mark| mark.direction == direction && mark.used_for == COMMANDS;
     facts.marks.iter().filter(of_copies).any(|mark| throttled(mark).is_some())
 }
 
-/// True for causes that packets with a throttled mark seem to show.
+/// Returns true for causes that packets with a throttled mark seem to show.
 pub(super) fn explains(cause: &str) -> bool {
     ["policer", "path", "loss", "congestion_control", "bufferbloat"].contains(&cause)
 }

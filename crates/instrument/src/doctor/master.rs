@@ -52,7 +52,8 @@ pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     facts.master = Some(Master { socket, is_silent: false, rates });
 }
 
-/// The rates of a direction; each once more where they differ.
+/// Measures the rates of a direction, over the shared connection and a new one; each once more where they
+/// differ.
 fn both<I: Instruments>(
     instruments: &mut I,
     facts: &mut Facts,
@@ -80,7 +81,7 @@ fn both<I: Instruments>(
     Ok(Some(SharedRate { direction, through, alone }))
 }
 
-/// A shared connection that is slower than a new one, or does not answer.
+/// Finds a shared connection that is slower than a new one, or does not answer.
 pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(Master { socket, is_silent, rates }) = &facts.master else { return };
     let change = vec![

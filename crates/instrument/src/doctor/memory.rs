@@ -21,7 +21,7 @@ fn worst(facts: &Facts, of: GroupOf) -> Option<(&Flow, &MemoryGroup)> {
     })
 }
 
-/// Memory limits that cost something. What they explain is taken out of `found`.
+/// Finds memory limits that cost something. What they explain is taken out of `found`.
 pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
     let ends: [(&str, GroupOf); 2] = [
         ("the server", |flow| flow.server_memory.as_ref()),
@@ -62,8 +62,8 @@ fn limit_of(group: &MemoryGroup) -> String {
     size(group.limit.or(group.tcp_limit).unwrap_or(0) as f64)
 }
 
-/// The kernel has killed processes of the group while the doctor measured: in a transfer, or since the first
-/// look.
+/// Finds processes of the group that the kernel has killed while the doctor measured: in a transfer, or since
+/// the first look.
 fn killed(facts: &Facts, end: &str, of_flow: Option<&MemoryGroup>) -> Option<Finding> {
     let before = if end == "the server" { facts.there.memory() } else { Default::default() };
     let after = if end == "the server" { facts.memory_at_end.clone() } else { Default::default() };
@@ -118,7 +118,7 @@ pub(super) fn short_at_break(facts: &Facts, why: &str) -> Option<Finding> {
     })
 }
 
-/// The buffers of TCP are all that they may be together.
+/// Reports that TCP's buffers together take all that they may.
 fn short_of_tcp(facts: &Facts, end: &str, group: &MemoryGroup) -> Finding {
     let factor =
         |direction: Direction| Some(facts.together(direction)? / facts.flow(direction)?.rate.max(1.0));
@@ -152,7 +152,7 @@ fn short_of_tcp(facts: &Facts, end: &str, group: &MemoryGroup) -> Finding {
     }
 }
 
-/// All processes of the group waited for memory.
+/// Finds times in which all processes of the group waited for memory.
 fn stalled(end: &str, flow: &Flow, group: &MemoryGroup) -> Option<Finding> {
     let share = (group.stalled / flow.seconds.max(0.1)).min(0.95);
     (share >= MUCH).then(|| Finding {

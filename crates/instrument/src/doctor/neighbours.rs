@@ -32,7 +32,8 @@ pub(super) struct OtherTraffic {
 }
 
 impl OtherTraffic {
-    /// True for causes that this traffic seems to be. Losses and policers may have nothing to do with it.
+    /// Returns true for causes that this traffic seems to be. Losses and policers may have nothing to do with
+    /// it.
     pub(super) fn explains(&self, cause: &str) -> bool {
         self.passes_both_ends && ["path", "congestion_control"].contains(&cause)
     }

@@ -8,8 +8,8 @@ use crate::stats::{percent, rate, time};
 const LEAST: usize = 2;
 const PART: f64 = 0.08;
 
-/// The path is interrupted again and again: nothing arrives for a while, and segments are sent again after
-/// it.
+/// Finds a path that is interrupted again and again: nothing arrives for a while, and segments are sent again
+/// after it.
 pub(super) fn outages(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (flow, sender) = (judged.flow, judged.sender()?);
     let pauses = flow.pauses;

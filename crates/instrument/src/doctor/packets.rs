@@ -17,7 +17,7 @@ const SMALL: f64 = 1200.0;
 const HEADERS: f64 = 52.0;
 const ETHERNET: f64 = 1448.0;
 
-/// Packets overtake others on the path.
+/// Finds packets that overtake others on the path.
 pub(super) fn reordering(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.flow.sender.as_ref().filter(|sender| sender.is_reordered())?;
     let (name, end) = (judged.direction.name(), judged.direction.sender());
@@ -47,7 +47,7 @@ pub(super) fn reordering(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// Part of the segments that must arrive twice for a finding.
 const DUPLICATED: f64 = 0.002;
 
-/// The path delivers packets twice.
+/// Finds packets that the path delivers twice.
 pub(super) fn duplicates(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.flow.sender.as_ref().filter(|sender| sender.segments >= LEAST_SEGMENTS)?;
     let part = sender.duplicated() / sender.segments;
@@ -81,7 +81,8 @@ pub(super) fn duplicates(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// True where uploads lose segments as a policer drops them, and several connections are faster than one.
+/// Returns whether uploads lose segments as a policer drops them, and several connections are faster than
+/// one.
 pub(super) fn seems_policed(facts: &Facts) -> bool {
     let Some(flow) = facts.up.as_ref().filter(|flow| flow.is_significant()) else { return false };
     let judged = JudgedDirection { facts, direction: Direction::Up, flow };
@@ -95,8 +96,8 @@ const BEYOND: f64 = 3.0;
 const LEFT: f64 = 0.1;
 const REACHED: f64 = 0.8;
 
-/// True where each connection has a policer of its own: an upload below the rate loses (nearly) nothing, or
-/// the rate is far beyond what so many losses by chance allow and was higher before the first of them.
+/// Returns whether each connection has a policer of its own: an upload below the rate loses (nearly) nothing,
+/// or the rate is far beyond what so many losses by chance allow and was higher before the first of them.
 fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
     if judged.direction == Direction::Up {
         return judged
@@ -196,7 +197,8 @@ pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// Packets carry few data, so that headers take a part of the rate and each byte costs more processor time.
+/// Finds packets with few data, so that headers take a part of the rate and each byte costs more processor
+/// time.
 pub(super) fn small_packets(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.flow.sender.as_ref()?;
     let data = sender.segment;
@@ -230,7 +232,7 @@ pub(super) fn small_packets(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// TCP's connection ends before the server: a proxy or an inspecting firewall answers for it.
+/// Finds a TCP connection that ends before the server: a proxy or an inspecting firewall answers for it.
 pub(super) fn answered_on_the_way(facts: &Facts) -> Option<Finding> {
     let (of_tcp, of_ssh) = facts.answered_on_the_way()?;
     Some(Finding {

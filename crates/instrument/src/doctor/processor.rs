@@ -49,8 +49,8 @@ impl JudgedDirection<'_> {
         self.processor().or(shared)
     }
 
-    /// True where the path is full: one connection fills the queue in front of it, and several are no faster.
-    /// A process that waits for its turn meanwhile costs no throughput.
+    /// Returns whether the path is full: one connection fills the queue in front of it, and several are no
+    /// faster. A process that waits for its turn meanwhile costs no throughput.
     pub(super) fn fills_path(&self) -> bool {
         let (times, more) = FILLED;
         let idle = self.facts.round_trip();
@@ -67,7 +67,7 @@ impl JudgedDirection<'_> {
         busier(self.flow.client_turns, self.flow.server_turns, |turns| turns.waited)
     }
 
-    /// The hypervisor gives the processors to other virtual machines.
+    /// Finds processors that the hypervisor gives to other virtual machines.
     fn stolen_processor(&self) -> Option<Finding> {
         let of_end = |stolen: Option<f64>, turns: Option<Turns>| {
             let stolen = stolen.filter(|part| *part >= STOLEN)?;
@@ -144,7 +144,7 @@ impl JudgedDirection<'_> {
         })
     }
 
-    /// The limit of a control group keeps the processor from an SSH process that wants it.
+    /// Finds a limit of a control group that keeps the processor from an SSH process that wants it.
     fn quota(&self) -> Option<Finding> {
         let flow = self.flow;
         let ends = [
@@ -207,7 +207,7 @@ impl JudgedDirection<'_> {
         })
     }
 
-    /// Other programs use the processor.
+    /// Finds other programs that use the processor.
     fn shared_processor(&self) -> Option<Finding> {
         // If both ends are kept busy, the one that waits longer is the slower one.
         let is_kept = |turns: &Turns| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH;

@@ -14,7 +14,7 @@ const LEAST: usize = 2;
 /// Time without progress of a transfer from which the path was interrupted, seconds.
 const STANDSTILL: f64 = 1.0;
 
-/// All causes of this kind.
+/// Finds all causes of this kind.
 pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     out.extend(refused(facts));
     out.extend(turned_away(facts));
@@ -26,7 +26,7 @@ pub(super) fn first(facts: &Facts) -> Option<Finding> {
     refused(facts).or_else(|| turned_away(facts))
 }
 
-/// True where a limit of connections explains why transfers broke off.
+/// Returns whether a limit of connections explains why transfers broke off.
 pub(super) fn explains_break(facts: &Facts) -> bool {
     facts.broken.as_ref().is_some_and(|why| why.contains(NOT_MADE)) && turned_away(facts).is_some()
 }
@@ -56,7 +56,7 @@ fn refused(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// True where an interruption of the path may be why connections were not answered in time.
+/// Returns whether an interruption of the path may be why connections were not answered in time.
 fn may_be_outage(facts: &Facts, turned_away: &TurnedAway) -> bool {
     let flows = Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));
     let stood_still = flows.map(|flow| flow.pauses.longest).any(|longest| longest >= STANDSTILL);
@@ -107,7 +107,7 @@ fn turned_away(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// A server that permits one session of a connection, or few.
+/// Finds a server that permits one session of a connection, or few.
 fn session_limit(facts: &Facts) -> Option<Finding> {
     let why = facts.session_refusal.as_ref()?;
     Some(Finding {

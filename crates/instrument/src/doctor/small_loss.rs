@@ -13,7 +13,7 @@ const MANY_TIMES: f64 = 3.0;
 /// Part of the segments sent again that the server had already from which its answers get lost, not they.
 const HAD: f64 = 0.15;
 
-/// True where small packets get lost.
+/// Returns whether small packets get lost.
 pub(super) fn are_lost(facts: &Facts) -> bool {
     facts.small_packets.is_some_and(SmallPackets::are_lost)
 }

@@ -21,7 +21,8 @@ impl SmallPackets {
         self.resent as f64 / self.sent.max(1) as f64
     }
 
-    /// True where so many were sent again that waiting in vain says nothing of the size of packets.
+    /// Returns whether so many segments were sent again that waiting in vain says nothing about the size of
+    /// packets.
     pub(super) fn are_lost(self) -> bool {
         self.sent >= LEAST && self.resent >= LEAST_RESENT && self.loss() >= MUCH
     }

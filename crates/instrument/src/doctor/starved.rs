@@ -13,24 +13,25 @@ const IDLE: f64 = 0.5;
 /// Part of what an SSH window permits in its round trips from which it may be the limit.
 pub(super) const MUCH_OF_WINDOW: f64 = 0.4;
 
-/// True where the server's SSH process wants to send less than it could, as TCP and the process show.
+/// Returns whether the server's SSH process wants to send less than it could, as TCP and the process show.
 fn has_nothing_to_send(flow: &Flow) -> bool {
     flow.starved.is_some_and(|part| part >= MOSTLY)
         && flow.server_turns.is_some_and(|turns| turns.wanted() < IDLE)
 }
 
-/// True where so much arrives in a round trip, seconds, that the SSH window of this end may be the limit.
+/// Returns whether so much arrives in a round trip, seconds, that the SSH window of this end may be the
+/// limit.
 fn uses_up_window(flow: &Flow, round_trip: f64) -> bool {
     flow.granted_window.is_some_and(|window| flow.rate >= MUCH_OF_WINDOW * window / round_trip)
 }
 
-/// True where the server's SSH process waits for the command's output, not for its processor, the path or the
-/// SSH window of this end.
+/// Returns whether the server's SSH process waits for the command's output, not for its processor, the path
+/// or the SSH window of this end.
 pub(super) fn is_starved(flow: &Flow, round_trip: f64) -> bool {
     has_nothing_to_send(flow) && !uses_up_window(flow, round_trip)
 }
 
-/// This end's SSH window does not grow with the path.
+/// Finds an SSH window of this end that does not grow with the path.
 pub(super) fn own_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (flow, round_trip) = (judged.flow, judged.facts.round_trip());
     let is_each = judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED);
@@ -59,7 +60,7 @@ pub(super) fn own_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// The command's output arrives slowly.
+/// Finds output of the command that arrives slowly.
 pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
     let is_starved = judged.direction == Direction::Down && is_starved(flow, judged.facts.round_trip());

@@ -18,8 +18,8 @@ pub(super) fn much(flow: &Flow) -> Option<f64> {
     flow.server_stopped.and_then(|stopped| stopped.part()).filter(|part| *part >= PART)
 }
 
-/// The server's SSH process is stopped for much of the time, by signals or for what traces it. Where the path
-/// is full meanwhile, that costs no throughput.
+/// Finds a server's SSH process that is stopped for much of the time, by signals or by its tracer. Where the
+/// path is full meanwhile, that costs no throughput.
 pub(super) fn stopped(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
     let (part, stopped) = much(flow).filter(|_| !judged.fills_path()).zip(flow.server_stopped)?;
@@ -51,7 +51,7 @@ pub(super) fn stopped(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// A tracer stops the process for this part of the time.
+/// Finds a tracer that stops the process for this part of the time.
 fn stopped_for(judged: &JudgedDirection<'_>, tracer: &Tracer, part: f64) -> Finding {
     Finding {
         cause: "process_stopped",
@@ -71,8 +71,8 @@ fn stopped_for(judged: &JudgedDirection<'_>, tracer: &Tracer, part: f64) -> Find
     }
 }
 
-/// The server's SSH process is traced, and was not found stopped for much of the time: what that costs is not
-/// known. Programs that guard a system trace all processes of some users for good.
+/// Finds a server's SSH process that is traced, and was not found stopped for much of the time: the cost of
+/// that is not known. Programs that guard a system trace all processes of some users for good.
 pub(super) fn traced(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
     let tracer = flow.server_tracer.as_ref().filter(|_| !judged.fills_path() && much(flow).is_none())?;

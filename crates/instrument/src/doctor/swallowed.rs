@@ -54,7 +54,7 @@ fn prepare<I: Instruments>(instruments: &mut I) -> I::Connection {
     instruments.prepare(Place::Server, &[&[("KexAlgorithms", small.as_str())], &PLAIN[..]].concat(), false)
 }
 
-/// True for a download that was accepted and of which nothing arrived.
+/// Returns true for a download that was accepted and of which nothing arrived.
 pub(super) fn is_silent(flow: &Flow) -> bool {
     flow.rate <= 0.0 && flow.failure.as_deref() == Some(LATE)
 }

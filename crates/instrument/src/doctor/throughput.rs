@@ -76,7 +76,7 @@ fn paced(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// The server's window for the channel does not grow with the path.
+/// Finds a window of the server for the channel that does not grow with the path.
 fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     // Windows of lhsshd grow, unless its configuration fixes them.
     let is_ours = lh_wire::peer::Peer::of(&judged.facts.server) == lh_wire::peer::Peer::Longhaul;
@@ -204,7 +204,7 @@ fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// Several connections through a jump host or a proxy command are faster than one.
+/// Finds several connections through a jump host or a proxy command that are faster than one.
 fn proxy(judged: &JudgedDirection<'_>, factor: f64) -> Finding {
     let name = judged.direction.name();
     let mut evidence = vec![judged.measured()];
@@ -241,7 +241,7 @@ fn proxy(judged: &JudgedDirection<'_>, factor: f64) -> Finding {
 /// How many times more the other direction carries from which a line is asymmetric.
 const ASYMMETRIC: f64 = 2.0;
 
-/// Several connections through what relays them in front of the server are faster than one.
+/// Finds several connections that are faster than one through a relay in front of the server.
 fn relay(judged: &JudgedDirection<'_>, (of_tcp, of_ssh): (f64, f64), factor: f64) -> Finding {
     let name = judged.direction.name();
     Finding {

@@ -24,7 +24,7 @@ fn are_slow(starts: &[f64], needed: f64, least: usize) -> bool {
     are_long || delays::steady(&delays).is_some()
 }
 
-/// A shell whose start takes long.
+/// Finds a shell whose start takes long.
 pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(shell) = &facts.shell else { return };
     if shell.interactive.is_empty() {
@@ -121,7 +121,7 @@ fn command(facts: &Facts, all: &[f64]) -> Option<Finding> {
     })
 }
 
-/// An SFTP server that starts late.
+/// Finds an SFTP server that starts late.
 pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
     let needed = 2.0 * facts.round_trip();
     if !are_slow(&facts.sftp, needed, LEAST_ANSWERS) {
@@ -152,7 +152,7 @@ pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
     });
 }
 
-/// A server without SFTP.
+/// Finds a server without SFTP.
 pub(super) fn no_sftp(facts: &Facts) -> Option<Finding> {
     let why = facts.sftp_refusal.as_ref()?;
     Some(Finding {
@@ -170,7 +170,7 @@ pub(super) fn no_sftp(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// A shell that prints something before each command.
+/// Finds a shell that prints something before each command.
 pub(super) fn noise(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(line) = &facts.there.noise else { return };
     out.push(Finding {
@@ -187,7 +187,7 @@ pub(super) fn noise(facts: &Facts, out: &mut Vec<Finding>) {
     });
 }
 
-/// Compression of data that do not compress, which the configuration asks for.
+/// Finds compression of incompressible data that the configuration asks for.
 pub(super) fn compression(facts: &Facts, out: &mut Vec<Finding>) {
     let (Some(with), Some(without)) = (facts.compressed, facts.up.as_ref().map(|flow| flow.rate)) else {
         return;
@@ -243,7 +243,7 @@ pub(super) fn full_disks(facts: &Facts, out: &mut Vec<Finding>) {
     }
 }
 
-/// The process may not write a file of that size.
+/// Finds a limit of the size of files that the process has reached.
 fn file_size_limit(end: &str, directory: &str, full: &Full) -> Finding {
     Finding {
         cause: "file_size_limit",
@@ -291,7 +291,7 @@ enum DiskUse {
     Reading,
 }
 
-/// A disk that is clearly slower than the path.
+/// Finds a disk that is clearly slower than the path.
 fn slow_disk(direction: Direction, use_of: DiskUse, disk: &Disk, path: f64) -> Option<Finding> {
     let name = direction.name();
     let (end, reached, verb, evidence) = match use_of {

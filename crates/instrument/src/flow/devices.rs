@@ -28,7 +28,7 @@ impl Devices {
         Self(text.split([';', '\n']).filter_map(device).collect())
     }
 
-    /// Those of this machine.
+    /// Returns the devices of this machine.
     pub(super) fn here() -> Self {
         Self::of(&std::fs::read_to_string("/proc/net/dev").unwrap_or_default())
     }

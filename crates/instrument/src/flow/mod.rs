@@ -188,7 +188,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// True where the samples suffice for a verdict.
+    /// Returns whether the samples suffice for a verdict.
     pub(crate) fn is_significant(&self) -> bool {
         self.samples >= 10 && self.rate > 0.0
     }

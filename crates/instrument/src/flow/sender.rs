@@ -44,7 +44,7 @@ const FOR_EACH: f64 = 0.1;
 const MOSTLY: f64 = 0.5;
 
 impl Sender {
-    /// True where segments overtake others, which TCP takes for losses. Where segments are lost, few are
+    /// Returns whether segments overtake others, which TCP takes for losses. Where segments are lost, few are
     /// overtaken.
     pub(crate) fn is_reordered(&self) -> bool {
         self.reordered >= REORDERED
@@ -143,7 +143,7 @@ pub(super) fn starved(points: &[&Point]) -> Option<f64> {
     part(points.iter().filter_map(|point| Some(point.sample.tcp("delivery_rate_app_limited")? != 0)))
 }
 
-/// The same of the lines `r=`; the first one is from before the transfer.
+/// Like [`starved`], from the lines `r=`; the first one is from before the transfer.
 pub(super) fn starved_of_ss(text: &str) -> Option<f64> {
     let looks = text.lines().filter_map(|line| line.strip_prefix("r="));
     part(looks.filter(|look| look.contains("delivery_rate")).map(|look| look.contains(" app_limited")))

@@ -23,7 +23,7 @@ pub(super) fn processors(line: &str) -> Option<Processors> {
     Some(Processors { busy: all.into_iter().fold(0, u64::saturating_add), stolen })
 }
 
-/// Those of this machine.
+/// Returns the processor times of this machine.
 pub(super) fn processors_here() -> Option<Processors> {
     processors(std::fs::read_to_string("/proc/stat").ok()?.lines().next()?)
 }

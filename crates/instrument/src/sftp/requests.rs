@@ -171,7 +171,7 @@ impl Requests {
         self.lost.get_or_insert(loss);
     }
 
-    /// True where all jobs are done, or none is any more.
+    /// Returns whether all jobs are done, or none is any more.
     pub(super) fn is_over(&self) -> bool {
         let is_done = self.session.version().is_some() && self.waiting.is_empty() && self.asked.is_empty();
         is_done || self.lost.is_some()

@@ -54,7 +54,7 @@ impl Comparison {
     }
 }
 
-/// True where the rates of the last two windows differ little from each other and from another rate.
+/// Returns whether the rates of the last two windows differ little from each other and from another rate.
 fn is_steady(points: &[(f64, u64)], window: f64, like: f64) -> bool {
     let Some(&(now, all)) = points.last() else { return false };
     let before = |at: f64| points.iter().rev().find(|(then, _)| *then <= at).copied();
@@ -73,7 +73,7 @@ fn is_steady(points: &[(f64, u64)], window: f64, like: f64) -> bool {
 mod tests {
     use super::*;
 
-    /// When a comparison of connections that move so many bytes per second ends, seconds.
+    /// Returns when a comparison of connections that move so many bytes per second ends, seconds.
     fn ends(like: f64, connections: usize, rate: impl Fn(f64) -> f64) -> Option<f64> {
         let comparison = Comparison::new(like, 0.05, connections);
         let mut bytes = 0.0;

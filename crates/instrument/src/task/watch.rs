@@ -64,7 +64,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// When the phase ends.
+    /// Returns when the phase ends.
     fn phase_end(&self) -> Instant {
         match (self.phase, self.data, self.shared.borrow().ready) {
             (Phase::Data, Data::Send(time, _) | Data::Receive(time), Some(ready)) => {

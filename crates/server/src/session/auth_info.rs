@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lh_crypto::{Random, SystemRandom};
 
 /// Directory of the file, inside the chroot if there is one.
-pub(super) const FOLDER: &str = "/tmp";
+pub(super) const DIRECTORY: &str = "/tmp";
 
 /// The file; removed when dropped.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl AuthInfo {
     /// # Errors
     /// The directory does not exist, or the file cannot be written.
     pub(super) fn write(proofs: &str) -> io::Result<Self> {
-        Self::write_in(Path::new(FOLDER), proofs)
+        Self::write_in(Path::new(DIRECTORY), proofs)
     }
 
     fn write_in(directory: &Path, proofs: &str) -> io::Result<Self> {

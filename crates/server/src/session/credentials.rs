@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lh_sys::gssapi::{self, GssError};
 
-use super::auth_info::{FOLDER, unguessable};
+use super::auth_info::{DIRECTORY, unguessable};
 
 /// A file with the user's credential cache.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Credentials {
     /// The credentials are invalid, or the cache cannot be written.
     pub(super) fn write(given: &[u8], uid: u32, cleanup: bool) -> Result<Self, GssError> {
         // OpenSSH's file name, which tools look for. The library creates a new file with mode 0600.
-        let path = Path::new(FOLDER).join(format!("krb5cc_{uid}_{}", unguessable()));
+        let path = Path::new(DIRECTORY).join(format!("krb5cc_{uid}_{}", unguessable()));
         gssapi::store(given, &path)?;
         Ok(Self { name: format!("FILE:{}", path.display()), path, cleanup })
     }

@@ -116,8 +116,10 @@ mod tests {
     fn monitor_passes_both_ends_of_a_terminal() {
         assert_eq!(asked(None).unwrap_err().to_string(), "refused by the monitor");
         let Ok(pty) = Pty::allocate() else {
-            eprintln!("SKIPPED: no pseudo terminal here");
-            return;
+            return lh_testkit::skip_unavailable(
+                "monitor_passes_both_ends_of_a_terminal",
+                "no pseudo terminal here",
+            );
         };
         let name = pty.name().to_owned();
         let passed = asked(Some(pty)).unwrap();

@@ -297,13 +297,14 @@ mod tests {
     #[test]
     fn watches_can_be_read_when_nothing_has_changed() {
         let Ok(mut sleeps) = Sleeps::watch() else {
-            eprintln!("SKIPPED: this kernel or sandbox has no timers as descriptors");
-            return;
+            return lh_testkit::skip_unavailable(
+                "watches_of_network_changes",
+                "no timers as descriptors here",
+            );
         };
         assert!(!sleeps.read().unwrap());
         let Ok(changes) = NetworkChanges::watch() else {
-            eprintln!("SKIPPED: this kernel or sandbox has no netlink sockets");
-            return;
+            return lh_testkit::skip_unavailable("watches_of_network_changes", "no netlink sockets here");
         };
         // Another program may change the network meanwhile.
         changes.read().unwrap();

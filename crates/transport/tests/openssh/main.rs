@@ -192,7 +192,7 @@ fn sshd_with_every_kex_method() {
     let mut done = 0;
     for kex in lh_crypto::KexAlgorithm::ALL {
         if !theirs.iter().any(|name| name == kex.name()) {
-            eprintln!("SKIPPED: this sshd has no {}", kex.name());
+            lh_testkit::skip_unavailable(kex.name(), "this sshd lacks it");
             continue;
         }
         let names = talk_to_sshd(&keys, |config| only(&mut config.algorithms.kex, kex.name())).unwrap();
@@ -226,12 +226,12 @@ fn sshd_with_every_cipher_and_mac() {
     let (ciphers, macs) = (available(SSH, "cipher"), available(SSH, "mac"));
     for cipher in lh_crypto::Cipher::ALL {
         if !ciphers.iter().any(|name| name == cipher.name) {
-            eprintln!("SKIPPED: this sshd has no {}", cipher.name);
+            lh_testkit::skip_unavailable(cipher.name, "this sshd lacks it");
             continue;
         }
         for mac in lh_crypto::Mac::ALL {
             if !macs.iter().any(|name| name == mac.name) {
-                eprintln!("SKIPPED: this sshd has no {}", mac.name);
+                lh_testkit::skip_unavailable(mac.name, "this sshd lacks it");
                 continue;
             }
             let names = talk_to_sshd(&keys, |config| {
@@ -325,7 +325,7 @@ fn ssh_with_every_kex_method() {
     let theirs = available(SSH, "kex");
     for kex in lh_crypto::KexAlgorithm::ALL {
         if !theirs.iter().any(|name| name == kex.name()) {
-            eprintln!("SKIPPED: this ssh has no {}", kex.name());
+            lh_testkit::skip_unavailable(kex.name(), "this ssh lacks it");
             continue;
         }
         let names = talk_to_ssh(&keys, &[format!("KexAlgorithms={}", kex.name())], 10).unwrap();

@@ -277,7 +277,7 @@ impl Instruments for Virtual {
     }
 }
 
-/// True for steps that a suspicion asks for.
+/// Returns true for steps that a suspicion asks for.
 fn is_repetition(name: &str) -> bool {
     ["again", "in turns", "third", "another congestion"].iter().any(|words| name.contains(words))
 }

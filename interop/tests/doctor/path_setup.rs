@@ -11,7 +11,7 @@ use lh_link::path::{Path as Wan, Side, Spec};
 use serde_json::Value;
 
 /// Two namespaces with a path between them, and a server at its far end.
-pub(crate) struct Site {
+pub(crate) struct PathSetup {
     _home: Option<SlowHome>,
     pub(crate) lab: Lab,
     pub(crate) user: TestUser,
@@ -21,7 +21,7 @@ pub(crate) struct Site {
     pub(crate) port: u16,
 }
 
-impl Drop for Site {
+impl Drop for PathSetup {
     fn drop(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
@@ -32,7 +32,7 @@ impl Drop for Site {
     }
 }
 
-/// The server of a site.
+/// The server of a setup.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Server {
     #[default]
@@ -40,7 +40,7 @@ pub(crate) enum Server {
     Longhaul,
 }
 
-/// Steps of setting up a site that tests change.
+/// Steps of the preparation that tests change.
 #[derive(Default)]
 pub(crate) struct Plan<'a> {
     pub(crate) spec: Spec,
@@ -59,7 +59,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) slow_home: Option<(Duration, &'a [(&'a str, &'a str)])>,
 }
 
-impl Site {
+impl PathSetup {
     pub(crate) fn start(test: &str, plan: &Plan<'_>) -> Option<Self> {
         if !is_root() {
             skip(test, "an emulated path needs root");

@@ -28,7 +28,7 @@ const DRAINED: Duration = Duration::from_millis(300);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The campaign's hosts.
-pub(super) struct Site {
+pub(super) struct Hosts {
     pub(super) network: Network,
     lab: Lab,
     server: Lhsshd,
@@ -47,7 +47,7 @@ pub(super) struct Running {
     status: Option<i32>,
 }
 
-impl Site {
+impl Hosts {
     /// Creates the network and the source files, and starts the servers.
     ///
     /// # Errors
@@ -213,25 +213,25 @@ impl Running {
     ///
     /// # Errors
     /// The script fails, or does not end, or a session is left.
-    pub(super) fn end(mut self, site: &Site) -> Result<(), String> {
+    pub(super) fn end(mut self, hosts: &Hosts) -> Result<(), String> {
         let start = Instant::now();
         while !self.has_ended() {
             // Time for the data at the path's rate, doubled for scripts that send both ways, and doubled
             // again for a busy machine.
-            let transfer = Duration::from_secs(site.volume * 8 / site.rate * 4);
+            let transfer = Duration::from_secs(hosts.volume * 8 / hosts.rate * 4);
             if start.elapsed() > STUCK * 2 + transfer {
-                return Err(site.failure(&mut self, "the work does not end"));
+                return Err(hosts.failure(&mut self, "the work does not end"));
             }
             std::thread::sleep(LOOK);
         }
         if self.status != Some(0) {
             let what = format!("the work fails with status {}", self.status.unwrap_or_default());
-            return Err(site.failure(&mut self, &what));
+            return Err(hosts.failure(&mut self, &what));
         }
         let end = Instant::now() + ENDING;
-        while !process::below(site.server.pid()).is_empty() {
+        while !process::below(hosts.server.pid()).is_empty() {
             if Instant::now() > end {
-                return Err(site.failure(&mut self, "a session is left"));
+                return Err(hosts.failure(&mut self, "a session is left"));
             }
             std::thread::sleep(LOOK);
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{Lab, Lhsshd, Ran, eventually, find, me, peers};
 
 /// A server with a configuration, and OpenSSH's programs to test it with.
-pub struct Scene {
+pub struct ServerSetup {
     /// Keys and files.
     pub lab: Lab,
     /// The server.
@@ -16,7 +16,7 @@ pub struct Scene {
     pub keygen: PathBuf,
 }
 
-impl Scene {
+impl ServerSetup {
     /// Starts a server with `config`. `None` when OpenSSH's programs are missing.
     pub fn new(test: &str, config: &str) -> Option<Self> {
         Self::with_lab(test, Lab::new(), config)

@@ -68,7 +68,7 @@ const STUCK: Duration = Duration::from_secs(240);
 const ENDING: Duration = Duration::from_secs(30);
 
 /// The hosts.
-pub(super) struct Site {
+pub(super) struct Hosts {
     /// Keys, trees and everything else.
     pub(super) lab: Lab,
     first: Lhsshd,
@@ -95,7 +95,7 @@ pub(super) struct Running {
     said: PathBuf,
 }
 
-impl Site {
+impl Hosts {
     /// Starts the servers.
     ///
     /// # Errors
@@ -117,9 +117,9 @@ impl Site {
             lab.know(link.port);
             links.insert(port, link);
         }
-        let site = Self { lab, first, second, stock, links };
-        site.write_direct_scp().map_err(failed)?;
-        Ok(site)
+        let hosts = Self { lab, first, second, stock, links };
+        hosts.write_direct_scp().map_err(failed)?;
+        Ok(hosts)
     }
 
     /// The first host's `scp` is `lhscp`, which finds the others by their names.

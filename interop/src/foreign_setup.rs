@@ -32,7 +32,7 @@ impl Targets {
 }
 
 /// A server, and a directory to which it may write.
-pub struct Site<'a> {
+pub struct ForeignServerSetup<'a> {
     lab: &'a Lab,
     port: u16,
     user: String,
@@ -43,14 +43,14 @@ pub struct Site<'a> {
     _user: Option<TestUser>,
 }
 
-impl<'a> Site<'a> {
-    /// Creates a site with the directory `far` of the lab.
+impl<'a> ForeignServerSetup<'a> {
+    /// Creates a setup with the directory `far` of the lab.
     pub fn new(lab: &'a Lab, port: u16) -> Self {
         fs::create_dir_all(lab.path("far")).unwrap();
         Self { lab, port, user: me(), dir: lab.path("far"), options: Vec::new(), _user: None }
     }
 
-    /// Creates a site with a directory in the home of a test user.
+    /// Creates a setup with a directory in the home of a test user.
     pub fn of_user(lab: &'a Lab, port: u16, user: TestUser) -> Self {
         let dir = user.home.join("far");
         let (name, path) = (user.name.clone(), dir.display().to_string());
@@ -58,7 +58,7 @@ impl<'a> Site<'a> {
         Self { user: name, dir, _user: Some(user), ..Self::new(lab, port) }
     }
 
-    /// Returns the site with these flags for each program.
+    /// Returns the setup with these flags for each program.
     #[must_use]
     pub fn with_options(self, options: &[&str]) -> Self {
         Self { options: options.iter().map(|&option| option.to_owned()).collect(), ..self }
@@ -72,12 +72,12 @@ impl<'a> Site<'a> {
         args
     }
 
-    /// Returns the name of a file of the site, in the form that `lhscp` expects.
+    /// Returns the name of a file of the setup, in the form that `lhscp` expects.
     pub fn far(&self, name: &str) -> String {
         format!("{}@127.0.0.1:{}/{name}", self.user, self.dir.display())
     }
 
-    /// Runs `lhscp` with these flags, to or from the site.
+    /// Runs `lhscp` with these flags, to or from the setup.
     pub fn scp(&self, flags: &[&str], from: &str, to: &str) -> Ran {
         let mut args = self.args(flags);
         args.extend([from.to_owned(), to.to_owned()]);
@@ -197,7 +197,7 @@ const SIZES: [(&str, usize); 7] = [
 /// Number of bytes of a connection, in both directions, before it breaks: in the middle of the large file.
 const BREAK_AFTER: u64 = 5 << 19;
 
-impl Site<'_> {
+impl ForeignServerSetup<'_> {
     /// Makes copies in which only data count: over one channel and several, over existing files, continued
     /// after a break.
     pub fn exercise_data(&self) {
