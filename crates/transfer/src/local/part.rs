@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use lh_sftp_fs::is_same_file;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -68,13 +69,13 @@ pub(crate) fn keep_lock(handle: &Handle) -> Option<OwnedFd> {
 /// Fails unless `path` names the file that is open as `file`: in a directory that others may write to,
 /// another user can put something else there while a file is copied.
 pub(crate) fn expect_named(path: &[u8], file: &impl AsFd) -> Result<(), Fault> {
-    expect_at(path, &rustix::fs::fstat(file)?)
+    expect_at(path, file, &rustix::fs::fstat(file)?)
 }
 
 /// Like [`expect_named`], for a file that has just got this name: a program that waits for files may have
 /// taken it away.
 pub(crate) fn expect_placed(path: &[u8], file: &impl AsFd) -> Result<(), Fault> {
-    unless_moved(expect_at(path, &rustix::fs::fstat(file)?))
+    unless_moved(expect_at(path, file, &rustix::fs::fstat(file)?))
 }
 
 fn unless_moved(found: Result<(), Fault>) -> Result<(), Fault> {
@@ -84,20 +85,18 @@ fn unless_moved(found: Result<(), Fault>) -> Result<(), Fault> {
     }
 }
 
-fn expect_at(path: &[u8], open: &Stat) -> Result<(), Fault> {
+fn expect_at(path: &[u8], file: impl AsFd, open: &Stat) -> Result<(), Fault> {
     let named = rustix::fs::lstat(path)?;
-    let same = (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino);
-    // File systems in user space may change the number with the name.
-    let kind = |stat: &Stat| (stat.st_dev, stat.st_mode, stat.st_uid, stat.st_size);
-    if same || kind(open) == kind(&named) { Ok(()) } else { Err(Fault::replaced()) }
+    if is_same_file(&named, file, open) { Ok(()) } else { Err(Fault::replaced()) }
 }
 
 /// Gives a part file that is open its final name.
 pub(crate) fn place_open(handle: &Handle, part: &[u8], target: &[u8]) -> Result<(), Fault> {
-    let open = rustix::fs::fstat(local(handle)?)?;
-    expect_at(part, &open)?;
+    let file = local(handle)?;
+    let open = rustix::fs::fstat(file)?;
+    expect_at(part, file, &open)?;
     rustix::fs::rename(part, target)?;
-    unless_moved(expect_at(target, &open))
+    unless_moved(expect_at(target, file, &open))
 }
 
 /// Returns true for a plain file of this process's user with one name.
@@ -154,8 +153,14 @@ mod tests {
         let [part, target, theirs] = [".x.lhpart", "x", "theirs"].map(|name| dir.path().join(name));
         let name_of = |path: &std::path::Path| path.as_os_str().as_bytes().to_vec();
         let (part_name, target_name) = (name_of(&part), name_of(&target));
-        let replace: [&dyn Fn(); 3] = [
+        let replace: [&dyn Fn(); 4] = [
             &|| std::fs::rename(&theirs, &part).unwrap(),
+            // Another file of ours, of the same size and mode.
+            &|| {
+                std::fs::write(&theirs, "others").unwrap();
+                std::fs::set_permissions(&theirs, std::fs::metadata(&part).unwrap().permissions()).unwrap();
+                std::fs::rename(&theirs, &part).unwrap();
+            },
             &|| {
                 std::fs::remove_file(&part).unwrap();
                 std::os::unix::fs::symlink(&theirs, &part).unwrap();
