@@ -39,8 +39,9 @@ pub fn expected(lie: Lie) -> (Expected, Expected) {
         | Lie::Swapped
         | Lie::Zeroed
         | Lie::ZeroedUnseen
-        | Lie::Truncated
+        | Lie::PaddedUnseen
         | Lie::WrongNames => (ToldByVerify, Right),
+        Lie::Truncated | Lie::Padded | Lie::PadsEmpty | Lie::StoresBlocks => (RightOrTold, Right),
         Lie::FoldsCase => (Right, Right),
         Lie::MixedReads => (RightOrTold, ToldByVerify),
         Lie::WrongIds | Lie::TwiceAnswered => (RightOrTold, RightOrTold),
