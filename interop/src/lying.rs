@@ -361,6 +361,9 @@ impl Server {
         if self.lies(Lie::HalfSizes) && attrs.is_file() {
             attrs.size /= 2;
         }
+        if self.lies(Lie::PaddedUnseen) && self.files.is_padded(attrs) {
+            attrs.size -= 1;
+        }
         attrs.has_size &= !self.lies(Lie::NoSizes);
         if self.lies(Lie::OddTimes) {
             attrs.times = attrs

@@ -202,6 +202,38 @@ fn verify_detects_wrongly_stored_data() {
 }
 
 #[test]
+fn verify_detects_bytes_behind_the_end() {
+    over_pipes(&[Lie::Padded, Lie::PadsEmpty, Lie::PaddedUnseen, Lie::StoresBlocks]);
+}
+
+/// The size is asked for when the file is closed: what is wrong never gets its final name.
+#[test]
+fn wrong_sizes_are_reported_without_reading_back() {
+    let lab = Lab::new();
+    make_sources(&lab);
+    for (lie, tree, file) in [
+        (Lie::Truncated, "big", "file0"),
+        (Lie::Padded, "big", "file0"),
+        (Lie::StoresBlocks, "big", "file0"),
+        (Lie::PadsEmpty, "small", "file0"),
+    ] {
+        let server = liar(&lab, &[lie]);
+        for flags in [&[][..], &["-p"], &["--in-place"]] {
+            let _ = fs::remove_dir_all(lab.path("to"));
+            fs::create_dir_all(lab.path("to")).unwrap();
+            let (from, to) = (lab.arg(tree), format!("h:{}", lab.arg("to")));
+            let args = [&["-r", "-D", &server][..], flags, &[&from, &to]].concat();
+            let ran = lab.run(&our("lhscp"), &args);
+            let what = format!("{lie:?} {flags:?}: {}", ran.err);
+            assert_eq!(ran.code, 1, "{what}");
+            assert!(ran.err.contains(file) && ran.err.contains("the server says that it has"), "{what}");
+            let in_place = flags.contains(&"--in-place");
+            assert_eq!(lab.path("to").join(tree).join(file).exists(), in_place, "{what}");
+        }
+    }
+}
+
+#[test]
 fn verify_detects_swapped_contents_and_wrong_names() {
     over_pipes(&[Lie::Swapped, Lie::WrongNames, Lie::MixedReads]);
 }
@@ -211,7 +243,16 @@ fn verify_detects_swapped_contents_and_wrong_names() {
 fn injected_faults_are_reported_with_the_file_name() {
     let lab = Lab::new();
     make_sources(&lab);
-    for lie in [Lie::ShortWrites, Lie::Zeroed, Lie::ZeroedUnseen, Lie::Truncated, Lie::WrongNames] {
+    for lie in [
+        Lie::ShortWrites,
+        Lie::Zeroed,
+        Lie::ZeroedUnseen,
+        Lie::Truncated,
+        Lie::Padded,
+        Lie::PaddedUnseen,
+        Lie::StoresBlocks,
+        Lie::WrongNames,
+    ] {
         let server = liar(&lab, &[lie]);
         for flags in [&["--verify"][..], &["--verify", "--in-place"]] {
             let _ = fs::remove_dir_all(lab.path("to"));

@@ -2,8 +2,8 @@
 //! put a different file under the name of one that is being written.
 //!
 //! A file is known by its device and inode number. Some file systems give a file another number when it is
-//! renamed: there, attributes that agree have to do. Elsewhere they prove nothing, since one of the user's own
-//! files of equal size can be renamed over the open one.
+//! renamed: there, attributes that agree have to do. Elsewhere they prove nothing, since another file of the
+//! same user, of equal size, can be renamed over the open one.
 
 use std::os::fd::AsFd;
 use std::path::Path;

@@ -48,8 +48,7 @@ impl Endings<'_> {
             closed.sum = file.sums.content.finish(closed.size).or(known_sum);
         }
         file.state = State::Closing(Closing { closed, change, refused: None });
-        let existed = file.place.growing().is_none() || file.place.continued;
-        let size_after_wanted = foreign && existed && !failed;
+        let size_after_wanted = foreign && !failed;
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
         let sync = close && !failed && self.options.placing.sync;

@@ -132,7 +132,7 @@ pub(crate) enum FileStep {
     AttributesByPath,
     /// The server cannot set attributes: query for the size, which may be right.
     SizeCheck,
-    /// Size after CLOSE: the file may have been longer before.
+    /// Size after CLOSE: the file may have been longer before, or the server may store something else.
     SizeAfter,
     /// Opening an end to compare its content, before anything is copied.
     Contents(Side),
@@ -199,6 +199,8 @@ pub(crate) enum OwnerStep {
 pub(crate) enum CheckStep {
     /// Bytes of the range at this offset, of this end's file.
     Range(Side, u64),
+    /// Bytes of the target behind the last range: there must be none.
+    Tail,
     SumBegun,
     Sum,
     /// The sum of one of several handles.

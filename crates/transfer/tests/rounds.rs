@@ -6,8 +6,11 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree, stock, whole_tree};
+use common::{Ended, Faults, Setup, TempTree, copy_with, in_part_files, plan, same_tree, stock, whole_tree};
 use lh_transfer::{Direction, Options};
+
+/// Type of the reply to STAT.
+const ATTRS: u8 = 105;
 
 /// A tree of `count` files of `size` bytes, `per_dir` in each directory.
 fn tree(temp: &TempTree, count: usize, size: usize, per_dir: usize) {
@@ -43,6 +46,28 @@ fn two_thousand_small_files_take_few_round_trips_whatever_the_server() {
             }
         }
     }
+}
+
+/// The size of a new file is asked for together with its CLOSE.
+#[test]
+fn sizes_of_new_files_cost_no_round_trip() {
+    let temp = TempTree::new();
+    tree(&temp, 1_000, 4_096, 100);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let tamper = move |message: Vec<u8>| {
+        counted.fetch_add(usize::from(message.first() == Some(&ATTRS)), Ordering::Relaxed);
+        vec![message]
+    };
+    let mut setup =
+        Setup { stock: true, max_handles: Some(1_000), tamper: Box::new(tamper), ..Setup::default() };
+    let options = Options { recursive: true, placing: in_part_files(), ..Options::default() };
+    let target = temp.join("to");
+    let plan = plan(Direction::Upload, &temp.join("from"), &target);
+    let ended = copy_with(plan, options, temp.path(), &mut setup).well();
+    same_tree(&temp.join("from"), &target, false);
+    assert_eq!(asked.load(Ordering::Relaxed), 1_000);
+    assert!(ended.rounds <= 10, "{}", ended.rounds);
 }
 
 /// Of servers that take what stands behind the first words the paths are asked about in the first flight, and

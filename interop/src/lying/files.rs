@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::{Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -74,10 +74,15 @@ pub(super) struct Files {
     opens: u64,
     /// Paths that have been opened for reading.
     read: HashSet<Vec<u8>>,
+    /// Inodes of files that CLOSE has added a byte to.
+    padded: HashSet<u64>,
 }
 
 /// Offsets of each file that are stored as zeros.
 const ZEROED: std::ops::Range<u64> = 500..900;
+
+/// Length of the blocks of [`Lie::StoresBlocks`].
+const BLOCK: usize = 512;
 
 /// Limit of open handles with [`Lie::FewHandles`].
 const MOST_HANDLES: usize = 3;
@@ -186,16 +191,30 @@ impl Files {
 
     pub(super) fn close(&mut self, handle: &[u8], lies: &[Lie]) -> Result<(), Fault> {
         let place = self.find(handle)?;
-        let loses = lies.contains(&Lie::Truncated) || lies.contains(&Lie::CloseFails);
-        if let Open { what: What::File { file, writes: true, .. }, .. } = self.open.remove(place)
-            && loses
-        {
-            file.set_len(file.metadata()?.len().saturating_sub(1))?;
+        let Open { what: What::File { file, writes: true, .. }, .. } = self.open.remove(place) else {
+            return Ok(());
+        };
+        let meta = file.metadata()?;
+        if lies.contains(&Lie::Truncated) || lies.contains(&Lie::CloseFails) {
+            file.set_len(meta.len().saturating_sub(1))?;
             if lies.contains(&Lie::CloseFails) {
                 return Err(Fault::failure("Input/output error"));
             }
         }
+        let pads = match () {
+            () if lies.contains(&Lie::PadsEmpty) => meta.len() == 0,
+            () => lies.contains(&Lie::Padded) || lies.contains(&Lie::PaddedUnseen),
+        };
+        if pads {
+            file.write_all_at(b"\n", meta.len())?;
+            self.padded.insert(meta.ino());
+        }
         Ok(())
+    }
+
+    /// Returns true for the attributes of a file that CLOSE has added a byte to.
+    pub(super) fn is_padded(&self, attrs: &Attrs) -> bool {
+        self.padded.contains(&attrs.inode)
     }
 
     pub(super) fn path_of(&mut self, handle: &[u8]) -> Result<Vec<u8>, Fault> {
@@ -279,6 +298,9 @@ impl Files {
                     *byte = 0;
                 }
             }
+        }
+        if lies.contains(&Lie::StoresBlocks) {
+            stored.resize(stored.len().next_multiple_of(BLOCK), 0);
         }
         if lies.contains(&Lie::ZeroedUnseen) {
             written.push((offset, data.to_vec()));

@@ -38,6 +38,14 @@ pub enum Lie {
     ZeroedUnseen,
     /// CLOSE cuts off the last byte.
     Truncated,
+    /// CLOSE of a file that was written adds a byte.
+    Padded,
+    /// As [`Padded`](Self::Padded), but only files that are empty get the byte.
+    PadsEmpty,
+    /// As [`Padded`](Self::Padded), but attributes have the size without the byte.
+    PaddedUnseen,
+    /// WRITEs store whole blocks: zeros follow the data.
+    StoresBlocks,
     /// Renames and new files use a different name than requested.
     WrongNames,
     /// FSETSTAT is refused.
@@ -140,7 +148,7 @@ pub enum Lie {
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 64] = [
+    pub const ALL: [Self; 68] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -158,6 +166,10 @@ impl Lie {
         Self::Zeroed,
         Self::ZeroedUnseen,
         Self::Truncated,
+        Self::Padded,
+        Self::PadsEmpty,
+        Self::PaddedUnseen,
+        Self::StoresBlocks,
         Self::WrongNames,
         Self::NoFsetstat,
         Self::NoSetstat,

@@ -39,6 +39,8 @@ pub(super) struct Attrs {
     pub(super) mode: Option<u32>,
     pub(super) times: Option<(u32, u32)>,
     ids: Option<(u32, u32)>,
+    /// Number of the inode, which is not sent.
+    pub(super) inode: u64,
 }
 
 impl Attrs {
@@ -49,6 +51,7 @@ impl Attrs {
             mode: Some(meta.mode()),
             times: Some((meta.atime() as u32, meta.mtime() as u32)),
             ids: Some((meta.uid(), meta.gid())),
+            inode: meta.ino(),
         }
     }
 

@@ -97,7 +97,8 @@ impl Checks<'_> {
         self.ask_ranges(key)
     }
 
-    /// Compares the first `end` bytes of both ends, which are open: all of them, or samples.
+    /// Compares both ends, which are open, up to the source's end: all bytes, or samples. The target has to
+    /// end there too.
     fn compare(&mut self, key: Key, end: u64, whole: bool, by_digests: bool) -> CheckNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
         let (State::Comparing(check) | State::Verifying(Verifying { check, .. })) = &mut file.state else {
@@ -106,7 +107,7 @@ impl Checks<'_> {
         let (mode, step) = if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
         let todo =
             if whole { PendingRanges::All { next: 0, end, step } } else { PendingRanges::Some(samples(end)) };
-        *check = Some(Check::new(mode, todo, end));
+        *check = Some(Check::new(mode, todo, end).with_tail());
         self.ask_ranges(key)
     }
 
@@ -131,6 +132,14 @@ impl Checks<'_> {
             let most = self.flow.comparisons_of_each(files, check.in_flight(), self.ends.servers());
             let (offset, len) = match check.next_range(most) {
                 NextRange::Ask { offset, len } => (offset, len),
+                NextRange::AskTail { end } => {
+                    file.outstanding += 1;
+                    if self.counted_side() == Side::Target {
+                        self.flow.in_flight.compare();
+                    }
+                    self.ask_tail(key, end);
+                    continue;
+                }
                 NextRange::Wait => return CheckNext::Wait,
                 NextRange::End => return self.end(key),
             };
@@ -154,6 +163,12 @@ impl Checks<'_> {
                     self.flow.compared(outcome.is_ok());
                 }
                 return self.on_range(key, side, offset, outcome);
+            }
+            CheckStep::Tail => {
+                if self.counted_side() == Side::Target {
+                    self.flow.compared(outcome.is_ok());
+                }
+                return self.on_tail(key, &outcome);
             }
             CheckStep::SumBegun => {
                 if outcome.is_err()
@@ -218,6 +233,38 @@ impl Checks<'_> {
         };
         check.on_answer(side, offset, bytes);
         self.ask_ranges(key)
+    }
+
+    /// Asks for a byte at `end`, in a file that has to end there. A READ, and not FSTAT: what readers of the
+    /// file get is what counts, and there are servers that know no sizes.
+    fn ask_tail(&mut self, key: Key, end: u64) {
+        let Some(handle) = self.tasks.files.get(key).and_then(|file| file.handles.target.as_ref()) else {
+            return;
+        };
+        let op = Op::Peek { handle, offset: end, len: 1 };
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::Check(CheckStep::Tail)));
+    }
+
+    fn on_tail(&mut self, key: Key, outcome: &Outcome) -> CheckNext {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
+            return CheckNext::Wait;
+        };
+        let Some(check) = file.state.check_mut() else { return CheckNext::Wait };
+        // An end that cannot say is no proof.
+        let ends = match outcome {
+            Ok(Done::Data(data)) => data.is_empty(),
+            outcome => matches!(outcome, Err(Fault { kind: FaultKind::Eof, .. })),
+        };
+        check.on_tail(ends);
+        self.ask_ranges(key)
+    }
+
+    /// Asks once more for what is behind the last range; false where that is not awaited.
+    pub(crate) fn ask_tail_again(&mut self, key: Key) -> bool {
+        let file = self.tasks.files.get(key).filter(|file| file.handles.target.is_some());
+        let Some(end) = file.and_then(|file| file.state.check()?.asked_tail()) else { return false };
+        self.ask_tail(key, end);
+        true
     }
 
     /// Asks once more for what is missing of a range; false where nothing is.

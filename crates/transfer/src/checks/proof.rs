@@ -63,17 +63,21 @@ impl Checks<'_> {
         if right { CheckNext::Wait } else { CheckNext::Wrong }
     }
 
-    /// After the last byte: the server has this much, or says so, where something was there before. A longer
-    /// tail is not cut off: servers that use Paramiko's `set_file_attr` would lose all that was written. The
-    /// copy is made again over an empty file.
+    /// After CLOSE: the server has this much, or says so. A longer tail, which may have been there before, is
+    /// not cut off: servers that use Paramiko's `set_file_attr` would lose all that was written. The copy is
+    /// made again over an empty file.
     pub(crate) fn size_after(&mut self, key: Key, outcome: Outcome) -> CheckNext {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
             return CheckNext::Wait;
         };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
-            // The file was written and closed, and is gone.
-            Err(fault) if fault.kind == FaultKind::NotFound => {
+            // The file was written and closed, and is gone. Of a new part file the rename says so, which also
+            // works at servers that do not show what was uploaded.
+            Err(fault)
+                if fault.kind == FaultKind::NotFound
+                    && (file.place.growing().is_none() || file.place.continued) =>
+            {
                 return CheckNext::Failed(FailedStep::WriteTarget, fault);
             }
             _ => return CheckNext::Wait,

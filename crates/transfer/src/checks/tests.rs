@@ -185,6 +185,8 @@ fn a_closed_copy_is_read_back() {
     let mut wrong = Host::new(options(), |data| data[150_000] ^= 1);
     assert!(matches!(wrong.prove(), CheckNext::Wrong));
     assert!(!wrong.file().place.compared);
+    let mut longer = Host::new(options(), |data| data.push(0));
+    assert!(matches!(longer.prove(), CheckNext::Wrong));
     let mut missing = Host::new(options(), |_| {});
     fs::remove_file(&missing.target).expect("a target");
     assert!(matches!(missing.prove(), CheckNext::Failed(FailedStep::VerifyTarget, _)));

@@ -48,7 +48,7 @@ impl Scheduler<'_> {
             FileStep::Write { .. } => {
                 direction == Direction::Upload && matches!(file.state, State::Copying(_))
             }
-            FileStep::Check(CheckStep::Range(..)) => true,
+            FileStep::Check(CheckStep::Range(..) | CheckStep::Tail) => true,
             _ => false,
         };
         if !can {
@@ -66,6 +66,7 @@ impl Scheduler<'_> {
             FileStep::Check(CheckStep::Range(side, offset)) => {
                 self.parts.checks().ask_range_again(key, side, offset)
             }
+            FileStep::Check(CheckStep::Tail) => self.parts.checks().ask_tail_again(key),
             _ => self.taken_over(&token),
         }
     }

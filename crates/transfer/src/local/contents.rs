@@ -9,10 +9,11 @@ use lh_sftp_fs::open_file;
 use super::facts::local;
 use crate::end::{DIGEST_BLOCK, Done, Fault, Handle, Outcome};
 
-/// Returns true where the file begins with `data`, as it is read back.
+/// Returns true where the file has `data` and nothing else, as it is read back.
 pub(crate) fn holds(handle: &Handle, data: &[u8]) -> Result<bool, Fault> {
-    let mut back = vec![0; data.len()];
-    Ok(read_full(handle, 0, &mut back)? == data.len() && back == data)
+    let mut back = vec![0; data.len() + 1];
+    let got = read_full(handle, 0, &mut back)?;
+    Ok(back.get(..got) == Some(data))
 }
 
 pub(super) fn digests(handle: &Handle, offset: u64, len: u64) -> Outcome {

@@ -39,8 +39,20 @@ pub(crate) struct Check {
     /// End of the comparison if all bytes agree.
     end: u64,
     pub(crate) differs: bool,
+    tail: Tail,
     /// The target did not give back what it has: it is no better known than before.
     pub(crate) unreadable: bool,
+}
+
+/// What is known of the target behind the end of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    /// It does not matter.
+    Ignored,
+    /// The target has to end there, and is not asked yet.
+    Unasked,
+    Asked,
+    Known,
 }
 
 /// Next request of a comparison.
@@ -50,6 +62,10 @@ pub(crate) enum NextRange {
         offset: u64,
         len: u64,
     },
+    /// The target's bytes at `end`, where none may be.
+    AskTail {
+        end: u64,
+    },
     /// Nothing before more answers have come.
     Wait,
     /// The comparison is complete.
@@ -58,7 +74,22 @@ pub(crate) enum NextRange {
 
 impl Check {
     pub(crate) const fn new(mode: Mode, todo: PendingRanges, end: u64) -> Self {
-        Self { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false, unreadable: false }
+        Self {
+            mode,
+            todo,
+            asked: VecDeque::new(),
+            good: 0,
+            end,
+            differs: false,
+            tail: Tail::Ignored,
+            unreadable: false,
+        }
+    }
+
+    /// The target has to end where the comparison ends: a longer one differs.
+    pub(crate) const fn with_tail(mut self) -> Self {
+        self.tail = Tail::Unasked;
+        self
     }
 
     /// Ranges that are not answered by both ends.
@@ -78,7 +109,11 @@ impl Check {
                 self.asked.push_back(Range { offset, len, ..Range::default() });
                 NextRange::Ask { offset, len }
             }
-            None if self.asked.is_empty() => NextRange::End,
+            None if self.tail == Tail::Unasked && !self.differs => {
+                self.tail = Tail::Asked;
+                NextRange::AskTail { end: self.end }
+            }
+            None if self.asked.is_empty() && self.tail != Tail::Asked => NextRange::End,
             None => NextRange::Wait,
         }
     }
@@ -121,6 +156,17 @@ impl Check {
             }
             self.asked.pop_front();
         }
+    }
+
+    /// Takes in whether the target ends where the comparison ends.
+    pub(crate) const fn on_tail(&mut self, ends: bool) {
+        self.tail = Tail::Known;
+        self.differs |= !ends;
+    }
+
+    /// Returns the end of the comparison while the target is being asked what it has there.
+    pub(crate) fn asked_tail(&self) -> Option<u64> {
+        (self.tail == Tail::Asked).then_some(self.end)
     }
 
     /// Bytes of the target that are right, when the comparison has ended.
@@ -265,6 +311,29 @@ mod tests {
         assert_eq!((check.next_range(8), check.differs, check.kept()), (NextRange::End, true, 0));
         check.on_answer(Side::Target, 0, vec![0; 10]);
         assert!(check.differs, "a range is answered once");
+    }
+
+    #[test]
+    fn what_is_longer_than_the_comparison_differs() {
+        for (end, ends) in [(20, true), (20, false), (0, true), (0, false)] {
+            let mut check = Check::new(Mode::Samples, all(end, 20), end).with_tail();
+            if end > 0 {
+                assert_eq!(check.next_range(2), NextRange::Ask { offset: 0, len: 20 });
+            }
+            assert_eq!(check.next_range(2), NextRange::AskTail { end }, "with the last range");
+            assert_eq!((check.next_range(2), check.asked_tail()), (NextRange::Wait, Some(end)));
+            check.on_answer(Side::Source, 0, vec![0; 20]);
+            check.on_answer(Side::Target, 0, vec![0; 20]);
+            assert_eq!(check.next_range(2), NextRange::Wait, "the tail is not known");
+            check.on_tail(ends);
+            assert_eq!((check.next_range(2), check.differs), (NextRange::End, !ends));
+            assert_eq!(check.asked_tail(), None);
+        }
+        let mut check = Check::new(Mode::Samples, all(20, 20), 20).with_tail();
+        check.next_range(1);
+        check.on_answer(Side::Source, 0, vec![0; 20]);
+        check.on_answer(Side::Target, 0, vec![1; 20]);
+        assert_eq!(check.next_range(1), NextRange::End, "it differs already");
     }
 
     #[test]
