@@ -76,7 +76,8 @@ fn asyncssh_server_copies_and_links() {
     let server = ForeignServer::start(&lab, Path::new(PYTHON), &words);
     ForeignServerSetup::new(&lab, server.port).exercise(Targets::Kept);
     // It looks for OpenSSH's name anywhere in the client's line, and reads OpenSSH's order then.
-    let addendum = ForeignServerSetup::new(&lab, server.port).with_options(&["-oVersionAddendum=OpenSSH_9.2-compatible"]);
+    let addendum = ForeignServerSetup::new(&lab, server.port)
+        .with_options(&["-oVersionAddendum=OpenSSH_9.2-compatible"]);
     fs::remove_dir_all(lab.path("far")).unwrap();
     fs::create_dir(lab.path("far")).unwrap();
     addendum.make_links(Targets::Kept);

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use lh_interop::eventually;
 use lh_link::path::Side;
 
-use super::path_setup::{Plan, PathSetup, first, of_direction, spec};
+use super::path_setup::{PathSetup, Plan, first, of_direction, spec};
 
 /// Gives the route to the other end these words, from the first connection that ends on: what the kernel
 /// remembers of connections then has the limits of the route.
@@ -33,7 +33,9 @@ fn set_route(setup: &PathSetup, side: Side, words: &[&str]) {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_route_with_a_congestion_window() {
     let plan = Plan { spec: spec(100, 60), ..Plan::default() };
-    let Some(setup) = PathSetup::start("doctor_names_a_route_with_a_congestion_window", &plan) else { return };
+    let Some(setup) = PathSetup::start("doctor_names_a_route_with_a_congestion_window", &plan) else {
+        return;
+    };
     limit_route(&setup, Side::Near, &["cwnd", "lock", "20"]);
     let diagnosis = setup.examine(&[], "congestion_control");
     let named = "A route of this machine limits the congestion window of uploads (cwnd 20, ";
@@ -47,7 +49,9 @@ fn doctor_names_a_route_with_a_congestion_window() {
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_what_the_server_remembers_of_earlier_connections() {
     let test = "doctor_names_what_the_server_remembers_of_earlier_connections";
-    let Some(setup) = PathSetup::start(test, &Plan { spec: spec(100, 60), ..Plan::default() }) else { return };
+    let Some(setup) = PathSetup::start(test, &Plan { spec: spec(100, 60), ..Plan::default() }) else {
+        return;
+    };
     limit_route(&setup, Side::Far, &["cwnd", "lock", "20"]);
     let diagnosis = setup.examine(&[], "congestion_control");
     let named = "A route of the server limits the congestion window of downloads (cwnd 20, ";

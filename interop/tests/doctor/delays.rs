@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lh_interop::{Agent, find, our, skip};
 
-use super::path_setup::{Plan, PathSetup, first, spec, takes};
+use super::path_setup::{PathSetup, Plan, first, spec, takes};
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
@@ -78,7 +78,9 @@ fn message(mut from: &UnixStream) -> Option<Vec<u8>> {
 fn doctor_names_an_agent_that_signs_late() {
     let test = "doctor_names_an_agent_that_signs_late";
     let Some(program) = find("ssh-agent") else { return skip(test, "ssh-agent is not installed") };
-    let Some(setup) = PathSetup::start(test, &Plan { spec: spec(100, 20), ..Plan::default() }) else { return };
+    let Some(setup) = PathSetup::start(test, &Plan { spec: spec(100, 20), ..Plan::default() }) else {
+        return;
+    };
     let agent = Agent::start(&setup.lab, &program, "agent", &[], &[]);
     let added = agent.run(&setup.lab, &our("lhssh-add"), &[setup.lab.arg("user_ed25519")]);
     assert_eq!(added.code, 0, "{}", added.err);

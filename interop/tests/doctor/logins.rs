@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lh_link::path::Side;
 
-use super::path_setup::{Plan, PathSetup, first, has_iptables, spec, takes};
+use super::path_setup::{PathSetup, Plan, first, has_iptables, spec, takes};
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]

@@ -146,7 +146,9 @@ fn doctor_names_bufferbloat() {
 fn doctor_names_a_queue_that_is_shorter_than_the_path() {
     // 250 kB behind 20 Mb/s are 100 ms, on a path of 150.
     let plan = Plan { spec: Spec { queue: Some(250_000), ..spec(20, 150) }, ..Plan::default() };
-    let Some(setup) = PathSetup::start("doctor_names_a_queue_that_is_shorter_than_the_path", &plan) else { return };
+    let Some(setup) = PathSetup::start("doctor_names_a_queue_that_is_shorter_than_the_path", &plan) else {
+        return;
+    };
     let diagnosis = setup.examine(&[], "bufferbloat");
     first(&diagnosis, "bufferbloat", &["at most"]);
     let loaded = diagnosis["measured"]["upload"]["loaded_rtt_seconds"].as_f64().unwrap();

@@ -2,7 +2,7 @@
 
 use lh_link::path::Side;
 
-use super::path_setup::{Plan, PathSetup, first, of_direction, spec};
+use super::path_setup::{PathSetup, Plan, first, of_direction, spec};
 
 /// Has `tc` change a device of this end; false where the kernel cannot, which is noted.
 fn tc(test: &str, setup: &PathSetup, side: Side, words: &str) -> bool {

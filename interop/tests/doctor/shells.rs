@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use lh_interop::{Inetd, Lab, find, our, peers, script, skip};
 use serde_json::Value;
 
-use super::path_setup::{Plan, PathSetup, first, spec, takes};
+use super::path_setup::{PathSetup, Plan, first, spec, takes};
 
 /// A program of Python that passes on a megabyte a second.
 const SLOW: &str = "import os, time\nwhile data := os.read(0, 16384):\n while data: data = data[os.write(1, data):]\n time.sleep(0.016)";
