@@ -1,5 +1,5 @@
-//! Rate limits: `-l` of the copy programs, `TcpPacing` and `ReceiveRate`. The tests only check that a copy takes long
-//! enough, so a slow machine cannot make them fail.
+//! Rate limits: `-l` of the copy programs, `TcpPacing` and `ReceiveRate`. The tests only check that a copy
+//! takes long enough, so a slow machine cannot make them fail.
 
 use std::time::{Duration, Instant};
 

@@ -3,8 +3,8 @@
 //! A [`Job`] is an engine with a [`JobHandler`] for each remote end. One end needs no more than its driver's
 //! thread. Two ends (a copy from one remote host to another) have a driver each, usually on two threads: the
 //! engine is behind a lock, and a byte in a socket pair wakes the other side when there is something for it
-//! to send. Additional connections to the same end ([`crate::AdditionalConnections`]) have a driver on a thread
-//! each, for their channels and ciphers, and wake the others in the same way.
+//! to send. Additional connections to the same end ([`crate::AdditionalConnections`]) have a driver on a
+//! thread each, for their channels and ciphers, and wake the others in the same way.
 //!
 //! No thread holds the lock while it reads, writes or hashes a range of a large file ([`file_work`]). Small
 //! files, which travel several in a message, are read and written under it: each takes microseconds.
