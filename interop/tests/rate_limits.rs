@@ -69,7 +69,9 @@ fn receive_rate_limits_what_a_client_sends() {
     let lab = Lab::new();
     make_blob(&lab.path("blob"), SIZE);
     // bit/s.
-    let server = Lhsshd::start(&lab, &format!("Match User {}\nReceiveRate 8M", me()));
+    // In a file of its own, whose end ends the block.
+    lab.write("rules", &format!("Match User {}\nReceiveRate 8M\n", me()));
+    let server = Lhsshd::start(&lab, &format!("Include {}", lab.arg("rules")));
     let took = copy(&lab, &server, "lhscp", &[], true);
     assert!(took >= LEAST, "up: {took:?}");
     let client = lab.shell_command(&our("lhssh"), server.port);

@@ -252,12 +252,14 @@ fn shells_sent_along_by_terminals_and_editors() {
     Recipe {
         tools: &["script", "expect"],
         client: r#"
+# script types an end of file, whose echo comes at any time.
+shown() { tr -d '\r\000' | sed 's/\^@//g'; }
 boot='exec sh -c "cd /; printf \"%s\\n\" \"kit: \$0 \$(pwd) \$(tty | cut -c1-8) \$TERM\"; exec \"\$SHELL\" -c \"id -un; exit 7\""'
 for t in -t -tt -T; do
-    timeout 30 script -qec "stty rows 33 cols 77; ssh $t bob@server '$boot'" /dev/null </dev/null | tr -d '\r\000'; echo "${PIPESTATUS[0]}"
+    timeout 30 script -qec "stty rows 33 cols 77; ssh $t bob@server '$boot'" /dev/null </dev/null | shown; echo "${PIPESTATUS[0]}"
     timeout 30 ssh $t bob@server "$boot" </dev/null 2>/dev/null | tr -d '\r'; echo "${PIPESTATUS[0]}"
 done
-timeout 30 script -qec "stty rows 33 cols 77; ssh -t bob@server stty size; stty size; stty -a | grep -o ' -\\?icanon\\| -\\?echo '" /dev/null </dev/null | tr -d '\r\000'
+timeout 30 script -qec "stty rows 33 cols 77; ssh -t bob@server stty size; stty size; stty -a | grep -o ' -\\?icanon\\| -\\?echo '" /dev/null </dev/null | shown
 echo 'echo from the pipe; tty' | timeout 30 ssh -T bob@server sh -s -- a b; echo $?
 echo 'echo "$1 $2"' | timeout 30 ssh bob@server 'sh -s -- a b'; echo $?
 cat >keys <<'E'
