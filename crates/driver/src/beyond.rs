@@ -34,14 +34,12 @@ impl ChannelCx<'_> {
     /// Returns the context of another channel that this handler has opened, when one job uses several.
     /// `None` when it does not exist.
     pub fn sibling(&mut self, id: ChannelId) -> Option<ChannelCx<'_>> {
-        let slot = self.core.slot_of(id)?;
-        let handler = self.control().handler_of(id)?;
-        Some(ChannelCx::new(self.core, slot, id, handler))
+        self.core.channel_cx(id)
     }
 
     /// Returns the number of channels that have a handler, this one included.
-    pub fn channel_count(&mut self) -> usize {
-        self.control().channels()
+    pub fn channel_count(&self) -> usize {
+        self.core.handler_count()
     }
 
     /// Sends a global request (RFC 4254 section 4). With `want_reply`, the control receives

@@ -240,11 +240,6 @@ impl<'a> ControlCx<'a> {
         self.core.now
     }
 
-    /// Number of channels that have a handler.
-    pub fn channels(&self) -> usize {
-        self.core.slots.iter().flatten().count()
-    }
-
     /// Asks the peer to open a channel. The handler receives [`ChannelEvent::Opened`] or
     /// [`ChannelEvent::OpenFailed`].
     ///
@@ -297,20 +292,17 @@ impl<'a> ControlCx<'a> {
     /// Context of a channel for code outside its handler: to send a window-change, or to close it. `None`
     /// when the channel does not exist.
     pub fn channel(&mut self, id: ChannelId) -> Option<ChannelCx<'_>> {
-        let slot = self.core.slot_of(id)?;
-        let handler = self.handler_of(id)?;
-        Some(ChannelCx::new(self.core, slot, id, handler))
+        self.core.channel_cx(id)
     }
 
     /// Identifier of the handler of an open channel.
     pub fn handler_of(&self, id: ChannelId) -> Option<HandlerId> {
-        let slot = self.core.slot_of(id)?;
-        self.core.slots.get(slot)?.as_ref().map(|slot| slot.id)
+        self.core.handler_of(id)
     }
 
     /// Number of handlers, including those of closed channels that still pass data on.
     pub fn handler_count(&self) -> usize {
-        self.core.slots.iter().flatten().count()
+        self.core.handler_count()
     }
 
     /// Adds an event source. The loop asks it for its interests from the next wait on.
@@ -348,6 +340,22 @@ impl<'a> ControlCx<'a> {
 }
 
 impl Core {
+    /// Number of handlers, including those of closed channels that still pass data on.
+    pub(crate) fn handler_count(&self) -> usize {
+        self.slots.iter().flatten().count()
+    }
+
+    /// Identifier of the handler of an open channel.
+    pub(crate) fn handler_of(&self, id: ChannelId) -> Option<HandlerId> {
+        self.slots.get(self.slot_of(id)?)?.as_ref().map(|slot| slot.id)
+    }
+
+    /// Context of a channel; `None` when it does not exist.
+    pub(crate) fn channel_cx(&mut self, id: ChannelId) -> Option<ChannelCx<'_>> {
+        let (slot, handler) = (self.slot_of(id)?, self.handler_of(id)?);
+        Some(ChannelCx::new(self, slot, id, handler))
+    }
+
     /// Delivers an event to the channel's handler.
     pub(crate) fn deliver(&mut self, channel: ChannelId, event: ChannelEvent) {
         let Some(index) = self.slot_of(channel) else { return };

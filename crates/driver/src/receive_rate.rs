@@ -1,7 +1,7 @@
 //! Rate limit of what a connection receives, once it is logged in (`ReceiveRate` of the server).
 //!
-//! While the connection is ahead of its rate, its socket is not read: TCP makes the peer wait, whatever
-//! windows its channels have, and however many it opens.
+//! While the connection is ahead of its rate, its socket is not read: TCP makes the peer wait. The windows of
+//! channels are no limit, because each new channel brings another one.
 
 use std::time::{Duration, Instant};
 

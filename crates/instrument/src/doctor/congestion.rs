@@ -5,7 +5,6 @@ use super::facts::{Facts, OtherControl};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use crate::flow::{Direction, Sender};
-use crate::shell::System;
 use crate::stats::{rate, size};
 
 /// Part of what the path holds in a round trip, up to which a window that the kernel was told is small.
@@ -206,9 +205,5 @@ pub(super) fn alternative(facts: &Facts) -> Option<&'static str> {
     }
     // CUBIC is everywhere, and is no worse to others.
     let candidates = if USUAL.contains(&uses) { ["bbr", "cubic"] } else { ["cubic", "bbr"] };
-    candidates.into_iter().find(|name| uses != *name && has(&facts.here, name))
-}
-
-fn has(system: &System, name: &str) -> bool {
-    system.has_congestion_control(name)
+    candidates.into_iter().find(|name| uses != *name && facts.here.has_congestion_control(name))
 }

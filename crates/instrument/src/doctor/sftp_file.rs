@@ -51,7 +51,7 @@ pub(crate) struct SftpRates {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Its name is removed at once, so that it goes with the session, whatever ends that.
+    /// Its name is removed at once, so that the file goes with the session, also when the connection breaks.
     Unlink,
     Write,
     Read,

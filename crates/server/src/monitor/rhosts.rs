@@ -3,7 +3,8 @@
 //!
 //! A line is `[+|-]host [[+|-]user]`, where each may be `@netgroup`. A line without a user applies to the
 //! user with the local user's name. The first line that applies to the client decides for its file; a minus
-//! refuses. So does a malformed line with a minus, because it is unknown whom it should have refused.
+//! refuses. So does a malformed line with a minus, because it is unknown which hosts and users it should have
+//! refused.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};

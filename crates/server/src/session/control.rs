@@ -328,7 +328,7 @@ impl Control for Serving {
             idle.before_wait(cx);
         }
         let Some(time) = self.shared.settings.unused_connection_timeout.value.duration() else { return };
-        if cx.channels() > 0 {
+        if cx.handler_count() > 0 {
             self.unused_until = None;
         } else if self.unused_until.is_none() {
             self.unused_until = cx.now().checked_add(time);
