@@ -173,7 +173,7 @@ impl<'a> ForeignServerSetup<'a> {
         assert_eq!(fs::read_dir(dir.join("links")).unwrap().count(), 3);
     }
 
-    /// Copies the tree of [`Site::exercise`], with a link in it, with `lhscp`.
+    /// Copies the tree of [`ForeignServerSetup::exercise`], with a link in it, with `lhscp`.
     pub fn copy_links(&self, targets: Targets) {
         let (lab, dir) = (self.lab, &self.dir);
         std::os::unix::fs::symlink("file 1", lab.path("small/link to a file")).unwrap();
