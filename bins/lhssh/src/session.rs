@@ -23,7 +23,7 @@ use crate::keystrokes::{SharedTiming, Slots, Timing, Typing};
 use crate::plan::{Plan, terminal_type};
 use crate::report::{FAILURE, debug};
 use crate::{background, master};
-use control::{Ending, Session};
+use control::{Ending, MainChannel, Outcome, Session, Unused};
 
 /// Runs the session to its end.
 pub(crate) fn session(
@@ -51,33 +51,30 @@ pub(crate) fn session(
     client.signals_are_collected();
     let terminal: Terminal = Rc::new(RefCell::new(None));
     let forwards = Forwards::new(&options.config, logger.clone());
+    let idle_channels = options.config.channel_timeout.of_all_channels();
     let mut control = Session {
         signals,
-        channel: None,
-        main: None,
-        stdio: plan.stdio.is_some(),
-        tty: plan.tty,
-        needs_tty: matches!(*options.config.request_tty, RequestTty::Yes | RequestTty::Force),
-        refused: false,
-        status: None,
-        ending: Ending::Normal,
+        main: MainChannel {
+            channel: None,
+            handler: None,
+            stdio: plan.stdio.is_some(),
+            tty: plan.tty,
+            needs_tty: matches!(*options.config.request_tty, RequestTty::Yes | RequestTty::Force),
+            announcement: Vec::new(),
+        },
+        outcome: Outcome { status: None, refused: false, over: false, ending: Ending::Normal, note: None },
+        unused: Unused {
+            persist: None,
+            since: None,
+            channels: idle_channels.map(|limit| IdleChannels::new(limit, Instant::now())),
+        },
         terminal: Rc::clone(&terminal),
         forwards: forwards.clone(),
         master: None,
         serves_others_only: false,
-        persist: None,
-        idle_since: None,
-        idle_channels: options
-            .config
-            .channel_timeout
-            .of_all_channels()
-            .map(|limit| IdleChannels::new(limit, Instant::now())),
         agent: client.agent_forward(options, logger.clone()),
         x11,
         settling: false,
-        over: false,
-        note: None,
-        announcement: Vec::new(),
         update: client.take_host_key_update(),
         ui: ui.clone(),
         logger,
@@ -110,7 +107,7 @@ pub(crate) fn session(
             background::enter(options, &plan, &control.logger, ui).map_err(in_background)?;
         }
         if persistent && let ControlPersist::Seconds(seconds) = *options.config.control_persist {
-            control.persist = Some(Duration::from_secs(seconds));
+            control.unused.persist = Some(Duration::from_secs(seconds));
         }
     }
     control.serves_others_only = persistent || !plan.has_session();
@@ -123,12 +120,12 @@ pub(crate) fn session(
     let result = client.run(&mut control);
     // The terminal is restored before any message.
     terminal.borrow_mut().take();
-    if let Some((level, text)) = control.note.take()
+    if let Some((level, text)) = control.outcome.note.take()
         && options.log_level >= level
     {
         ui.say(&text);
     }
-    match control.ending {
+    match control.outcome.ending {
         Ending::Signal(signal) => {
             client.close_early();
             // Without a session there is no status to return, and being ended is what service managers do.
@@ -152,12 +149,12 @@ pub(crate) fn session(
     let status = result?;
     fatal()?;
     // A master may end in the middle of its clients' sessions, as `~.` ends this one.
-    if control.serves_others_only || !control.over {
+    if control.serves_others_only || !control.outcome.over {
         client.close_early()
     } else {
         client.close()
     }
-    if plan.tty && !control.refused && options.log_level >= LogLevel::Info {
+    if plan.tty && !control.outcome.refused && options.log_level >= LogLevel::Info {
         ui.say(&format!("Connection to {} closed.", client.host()));
     }
     Ok(u8::try_from(status).unwrap_or(FAILURE))
@@ -197,7 +194,7 @@ fn open(
         let channel = client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?;
         let number = channel.number();
         control.logger.debug(|| format!("channel {number}: new session [client-session]"));
-        control.announcement = asks.map_or_else(Vec::new, |setup| setup.announcement(number));
+        control.main.announcement = asks.map_or_else(Vec::new, |setup| setup.announcement(number));
         if let Some(timing) = timing {
             let slots = Slots { timing, channel, logger: control.logger.clone() };
             client.driver().control().add_source(Box::new(slots));
@@ -206,8 +203,8 @@ fn open(
     } else {
         return Ok(());
     };
-    control.channel = Some(channel);
-    control.main = client.driver().control().handler_of(channel);
+    control.main.channel = Some(channel);
+    control.main.handler = client.driver().control().handler_of(channel);
     Ok(())
 }
 

@@ -39,7 +39,7 @@ impl ChannelCx<'_> {
 
     /// Returns the number of channels that have a handler, this one included.
     pub fn channel_count(&self) -> usize {
-        self.core.handler_count()
+        self.core.slots.handlers()
     }
 
     /// Sends a global request (RFC 4254 section 4). With `want_reply`, the control receives

@@ -60,7 +60,7 @@ impl ChannelCx<'_> {
     }
 
     fn spend(&mut self, sent: usize) {
-        if let Some(slot) = self.core.slots.get_mut(self.slot).and_then(Option::as_mut) {
+        if let Some(slot) = self.core.slots.get_mut(self.slot) {
             slot.share = slot.share.saturating_sub(sent);
             slot.moved += sent;
         }
@@ -69,7 +69,7 @@ impl ChannelCx<'_> {
     /// Requests a call of [`ChannelHandler::on_writable`](crate::ChannelHandler::on_writable) as soon as
     /// there is budget, in the next turn at the earliest.
     pub fn want_writable(&mut self) {
-        if let Some(slot) = self.core.slots.get_mut(self.slot).and_then(Option::as_mut) {
+        if let Some(slot) = self.core.slots.get_mut(self.slot) {
             slot.wants_write = slot.open;
         }
     }

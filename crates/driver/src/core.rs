@@ -1,7 +1,7 @@
 //! State of a running connection, on which the contexts of handlers, sources and the control act.
 
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use lh_connection::{ChannelId, Connection};
@@ -12,28 +12,10 @@ use crate::hold::Hold;
 use crate::ids::{HandlerId, SourceId};
 use crate::mix::Mix;
 use crate::resumption::Resumption;
-use crate::share::{MOST_PER_READ, SHARE_PER_TURN};
+use crate::slots::Slots;
 
 /// Bytes that may be queued while there is no link: enough to read `~.` from a terminal.
 const AWAY_ROOM: usize = 16 << 10;
-
-/// A handler and the driver's state for it.
-pub(crate) struct Slot<H: ?Sized> {
-    pub(crate) id: HandlerId,
-    pub(crate) channel: ChannelId,
-    /// The channel exists, and `channel` still names it.
-    pub(crate) open: bool,
-    /// `None` while the handler is being called.
-    pub(crate) handler: Option<Box<H>>,
-    /// The handler waits for `ChannelHandler::on_writable`, called as soon as there is budget.
-    pub(crate) wants_write: bool,
-    /// The handler has received events since the last end of a batch.
-    pub(crate) in_batch: bool,
-    /// Bytes left of this turn's share.
-    pub(crate) share: usize,
-    /// Bytes sent and received since the last observation of [`Mix`].
-    pub(crate) moved: usize,
-}
 
 /// All state of a driver except the control. `H` and `S` are the traits of its handlers and sources, which
 /// this module does not use.
@@ -41,11 +23,8 @@ pub(crate) struct Core<H: ?Sized, S: ?Sized> {
     pub(crate) link: Link,
     pub(crate) connection: Connection,
     pub(crate) now: Instant,
-    /// Handlers, indexed by slot. Free slots are reused.
-    pub(crate) slots: Vec<Option<Slot<H>>>,
-    pub(crate) free_slots: Vec<usize>,
-    /// Slot of each open channel, by channel number.
-    pub(crate) by_channel: HashMap<ChannelId, usize>,
+    /// The handlers of channels.
+    pub(crate) slots: Slots<H>,
     pub(crate) sources: Vec<(SourceId, Option<Box<S>>)>,
     pub(crate) removed_sources: Vec<SourceId>,
     next_id: u64,
@@ -71,9 +50,7 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
             link,
             connection,
             now: Instant::now(),
-            slots: Vec::new(),
-            free_slots: Vec::new(),
-            by_channel: HashMap::new(),
+            slots: Slots::new(),
             sources: Vec::new(),
             removed_sources: Vec::new(),
             next_id: 0,
@@ -99,48 +76,16 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
         self.next_id
     }
 
-    pub(crate) fn slot_of(&self, channel: ChannelId) -> Option<usize> {
-        self.by_channel.get(&channel).copied()
-    }
-
     /// Installs the handler of `channel` and returns its slot.
     pub(crate) fn attach(&mut self, channel: ChannelId, handler: Box<H>) -> usize {
         let id = HandlerId(self.next_id());
-        let slot = Slot {
-            id,
-            channel,
-            open: true,
-            handler: Some(handler),
-            wants_write: false,
-            in_batch: false,
-            share: SHARE_PER_TURN,
-            moved: 0,
-        };
-        let index = self.free_slots.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        self.slots[index] = Some(slot);
-        self.by_channel.insert(channel, index);
-        index
-    }
-
-    /// Starts a new turn: renews every channel's share. Shares are smaller while several channels have much
-    /// to send, so that they alternate more often.
-    pub(crate) fn share_out(&mut self) {
-        let several =
-            self.slots.iter().flatten().filter(|slot| slot.open && slot.wants_write).nth(1).is_some();
-        let share = if several { MOST_PER_READ } else { SHARE_PER_TURN };
-        for slot in self.slots.iter_mut().flatten() {
-            slot.share = share;
-        }
+        self.slots.insert(id, channel, handler)
     }
 
     /// Measures the path, and what the channels send and receive. Called once a turn.
     pub(crate) fn measure(&mut self) {
         if self.mix.is_due(self.now) {
-            let moved = self.slots.iter_mut().flatten().map(|slot| std::mem::take(&mut slot.moved));
-            self.mix.observe(self.now, moved);
+            self.mix.observe(self.now, self.slots.take_moved());
             let mixed = self.mix.is_mixed(self.now);
             let read = self.link.transport_ref().bytes_in();
             let round_trip = self.connection.round_trip();
@@ -172,7 +117,7 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
         if room == 0 {
             return 0;
         }
-        let Some(slot) = self.slots.get(index).and_then(Option::as_ref).filter(|slot| slot.open) else {
+        let Some(slot) = self.slots.get(index).filter(|slot| slot.open) else {
             return 0;
         };
         self.connection.send_budget(slot.channel).min(room).min(slot.share)

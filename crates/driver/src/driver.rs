@@ -247,7 +247,7 @@ impl Driver {
     pub fn drain(&mut self, control: &mut dyn Control, bound: Option<Duration>) -> bool {
         let deadline = bound.map(|bound| Instant::now() + bound);
         let open: Vec<_> =
-            self.core.slots.iter().flatten().filter(|slot| slot.open).map(|slot| slot.channel).collect();
+            self.core.slots.iter().filter(|(_, slot)| slot.open).map(|(_, slot)| slot.channel).collect();
         for channel in open {
             self.core.deliver(channel, ChannelEvent::Closed);
         }
@@ -255,7 +255,7 @@ impl Driver {
             self.core.drain_notifications(control);
             // The loop is over already, so a stop has no meaning; it must not skip the remaining handlers.
             self.core.stop = None;
-            if self.core.slots.iter().all(Option::is_none) {
+            if self.core.slots.handlers() == 0 {
                 return true;
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -288,7 +288,7 @@ impl Driver {
         }
 
         // Renewed before the wait, so that channels that only lacked a share do not sleep.
-        self.core.share_out();
+        self.core.slots.share_out();
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
         self.wait(control, timeout, &mut ready)?;

@@ -118,7 +118,7 @@ impl<'a> ChannelCx<'a> {
 
     /// Number of the channel, while it is open.
     pub(crate) fn channel(&self) -> Option<ChannelId> {
-        self.core.slots.get(self.slot)?.as_ref().filter(|slot| slot.open).map(|slot| slot.channel)
+        self.core.slots.get(self.slot).filter(|slot| slot.open).map(|slot| slot.channel)
     }
 
     /// True until [`ChannelEvent::Closed`] (or [`ChannelEvent::OpenFailed`]) has been delivered.
@@ -302,7 +302,7 @@ impl<'a> ControlCx<'a> {
 
     /// Number of handlers, including those of closed channels that still pass data on.
     pub fn handler_count(&self) -> usize {
-        self.core.handler_count()
+        self.core.slots.handlers()
     }
 
     /// Adds an event source. The loop asks it for its interests from the next wait on.
@@ -340,35 +340,25 @@ impl<'a> ControlCx<'a> {
 }
 
 impl Core {
-    /// Number of handlers, including those of closed channels that still pass data on.
-    pub(crate) fn handler_count(&self) -> usize {
-        self.slots.iter().flatten().count()
-    }
-
     /// Identifier of the handler of an open channel.
     pub(crate) fn handler_of(&self, id: ChannelId) -> Option<HandlerId> {
-        self.slots.get(self.slot_of(id)?)?.as_ref().map(|slot| slot.id)
+        self.slots.get(self.slots.of(id)?).map(|slot| slot.id)
     }
 
     /// Context of a channel; `None` when it does not exist.
     pub(crate) fn channel_cx(&mut self, id: ChannelId) -> Option<ChannelCx<'_>> {
-        let (slot, handler) = (self.slot_of(id)?, self.handler_of(id)?);
+        let (slot, handler) = (self.slots.of(id)?, self.handler_of(id)?);
         Some(ChannelCx::new(self, slot, id, handler))
     }
 
     /// Delivers an event to the channel's handler.
     pub(crate) fn deliver(&mut self, channel: ChannelId, event: ChannelEvent) {
-        let Some(index) = self.slot_of(channel) else { return };
+        let Some(index) = self.slots.of(channel) else { return };
         if matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. }) {
-            // From here on the channel number may be reused.
-            self.by_channel.remove(&channel);
-            if let Some(slot) = &mut self.slots[index] {
-                slot.open = false;
-                slot.wants_write = false;
-            }
+            self.slots.close(index);
         }
         let mut data_arrived = false;
-        if let Some(slot) = &mut self.slots[index] {
+        if let Some(slot) = self.slots.get_mut(index) {
             if let ChannelEvent::Data { data, .. } = &event {
                 slot.moved += data.len();
                 data_arrived = true;
@@ -389,11 +379,11 @@ impl Core {
 
     /// Calls a handler, unless a call of it is already in progress.
     pub(crate) fn call(&mut self, index: usize, f: impl FnOnce(&mut dyn ChannelHandler, &mut ChannelCx<'_>)) {
-        let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
         let (id, channel) = (slot.id, slot.channel);
         let Some(mut handler) = slot.handler.take() else { return };
         f(&mut *handler, &mut ChannelCx::new(self, index, channel, id));
-        if let Some(slot) = &mut self.slots[index] {
+        if let Some(slot) = self.slots.get_mut(index) {
             slot.handler = Some(handler);
         }
     }

@@ -56,6 +56,7 @@ mod round_trip;
 mod serving;
 mod share;
 mod sink;
+mod slots;
 mod spin;
 mod stats;
 mod stream;

@@ -5,12 +5,12 @@ use std::time::Instant;
 use crate::control::{Control, ControlEvent};
 use crate::handler::{ControlCx, Core, Source};
 use crate::poller::{Interests, Owner, Ready};
+use crate::slots::Slot;
 
 impl Core {
     /// Lists the descriptors that handlers wait for.
     pub(crate) fn handlers_interests<'a>(&'a self, interests: &mut Interests<'a>) {
-        for (index, slot) in self.slots.iter().enumerate() {
-            let Some(slot) = slot else { continue };
+        for (index, slot) in self.slots.iter() {
             if let Some(handler) = &slot.handler {
                 interests.set_owner(Owner::Handler(index, slot.id));
                 handler.interests(interests);
@@ -31,7 +31,7 @@ impl Core {
 
     /// The first deadline of handlers, sources and the control.
     pub(crate) fn owners_deadline(&self, control: &dyn Control) -> Option<Instant> {
-        let handlers = self.slots.iter().flatten().filter_map(|slot| slot.handler.as_ref()?.next_deadline());
+        let handlers = self.slots.iter().filter_map(|(_, slot)| slot.handler.as_ref()?.next_deadline());
         let sources = self.sources.iter().filter_map(|(_, source)| source.as_ref()?.next_deadline());
         handlers.chain(sources).chain(control.next_deadline()).min()
     }
@@ -53,7 +53,7 @@ impl Core {
                 Owner::Link => {}
                 Owner::Control => control.on_ready(token, ready, &mut ControlCx::new(self)),
                 Owner::Handler(index, id) => {
-                    if self.slots.get(index).and_then(Option::as_ref).is_some_and(|slot| slot.id == id) {
+                    if self.slots.get(index).is_some_and(|slot| slot.id == id) {
                         self.call(index, |handler, cx| handler.on_ready(token, ready, cx));
                         self.reap(index);
                     }
@@ -72,11 +72,11 @@ impl Core {
         let count = self.slots.len();
         for step in 0..count {
             let index = (rotation.wrapping_add(step)) % count;
-            let waits = self.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write);
+            let waits = self.slots.get(index).is_some_and(Slot::waits_for_budget);
             if !waits || self.stop.is_some() || self.budget(index) == 0 {
                 continue;
             }
-            if let Some(slot) = &mut self.slots[index] {
+            if let Some(slot) = self.slots.get_mut(index) {
                 slot.wants_write = false;
             }
             self.call(index, |handler, cx| handler.on_writable(cx));
@@ -100,7 +100,7 @@ impl Core {
         let now = self.now;
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         for index in 0..self.slots.len() {
-            let slot = self.slots[index].as_ref();
+            let slot = self.slots.get(index);
             if due(slot.and_then(|slot| slot.handler.as_ref()?.next_deadline())) {
                 self.call(index, |handler, cx| handler.on_timeout(cx));
                 self.reap(index);

@@ -25,42 +25,67 @@ pub(super) enum Ending {
     Background,
 }
 
-/// Control of a session: handles signals, the exit status and the end.
-pub(super) struct Session {
-    pub(super) signals: Signals,
+/// The main channel: what the program was started for.
+pub(super) struct MainChannel {
+    /// `None` before it is opened and after it has closed.
     pub(super) channel: Option<ChannelId>,
-    pub(super) main: Option<HandlerId>,
+    /// `None` once its handler has passed on all output.
+    pub(super) handler: Option<HandlerId>,
     /// The channel is a forward (`-W`).
     pub(super) stdio: bool,
     pub(super) tty: bool,
     /// The user asked for a terminal by name (`-t`, `RequestTTY yes`): without one nothing is run.
     pub(super) needs_tty: bool,
+    /// Debug messages to log when the channel is open.
+    pub(super) announcement: Vec<String>,
+}
+
+/// How the session has ended so far.
+pub(super) struct Outcome {
+    /// Exit status, once the server has reported one.
+    pub(super) status: Option<u8>,
     /// The server has refused what the session is for.
     pub(super) refused: bool,
-    pub(super) status: Option<u8>,
+    /// The session is over; forwarded connections may still be open.
+    pub(super) over: bool,
     pub(super) ending: Ending,
+    /// Message for the time after the terminal is restored, and its level.
+    pub(super) note: Option<(LogLevel, String)>,
+}
+
+/// Limits of a connection that nobody uses.
+pub(super) struct Unused {
+    /// Time without use after which the connection ends (`ControlPersist`).
+    pub(super) persist: Option<Duration>,
+    /// Time of the last use.
+    pub(super) since: Option<Instant>,
+    /// `ChannelTimeout global`.
+    pub(super) channels: Option<IdleChannels>,
+}
+
+impl Unused {
+    /// Time at which an unused connection ends (`ControlPersist`).
+    fn deadline(&self) -> Option<Instant> {
+        self.since.zip(self.persist).map(|(since, persist)| since + persist)
+    }
+}
+
+/// Control of a session: handles signals, the exit status and the end.
+pub(super) struct Session {
+    pub(super) signals: Signals,
+    pub(super) main: MainChannel,
+    pub(super) outcome: Outcome,
+    pub(super) unused: Unused,
     pub(super) terminal: Terminal,
     pub(super) forwards: Forwards,
     /// Serves mux clients that share the connection.
     pub(super) master: Option<Master>,
     /// True without a session of its own (`-N`, or `ControlPersist` after the first session).
     pub(super) serves_others_only: bool,
-    /// Time without use after which the connection ends (`ControlPersist`).
-    pub(super) persist: Option<Duration>,
-    /// Time of the last use.
-    pub(super) idle_since: Option<Instant>,
-    /// `ChannelTimeout global`.
-    pub(super) idle_channels: Option<IdleChannels>,
     pub(super) agent: AgentForward,
     pub(super) x11: X11Forward,
     /// The loop runs only until the forwards are set up.
     pub(super) settling: bool,
-    /// The session is over; forwarded connections may still be open.
-    pub(super) over: bool,
-    /// Message for the time after the terminal is restored, and its level.
-    pub(super) note: Option<(LogLevel, String)>,
-    /// Debug messages to log when the channel is open.
-    pub(super) announcement: Vec<String>,
     /// `UpdateHostKeys`, until it is done.
     pub(super) update: Option<HostKeyUpdate>,
     pub(super) ui: TerminalUi,
@@ -68,11 +93,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Time at which an unused connection ends (`ControlPersist`).
-    fn unused_deadline(&self) -> Option<Instant> {
-        self.idle_since.zip(self.persist).map(|(since, persist)| since + persist)
-    }
-
     /// Passes the event to `UpdateHostKeys`; true when that handled it.
     fn update_host_keys(&mut self, event: &ControlEvent, cx: &mut ControlCx<'_>) -> bool {
         let Some(update) = &mut self.update else { return false };
@@ -94,35 +114,35 @@ impl Session {
 
     /// Logs a channel request of the server about the session.
     fn log_request(&self, request: &str) {
-        let number = self.channel.map_or(0, ChannelId::number);
+        let number = self.main.channel.map_or(0, ChannelId::number);
         self.logger.debug(|| format!("client_input_channel_req: channel {number} rtype {request} reply 0"));
     }
 
     /// Ends without what the session is for.
     fn end_refused(&mut self, cx: &mut ControlCx<'_>) {
-        self.refused = true;
-        self.status = Some(FAILURE);
+        self.outcome.refused = true;
+        self.outcome.status = Some(FAILURE);
         cx.stop(FAILURE.into());
     }
 
     fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         match note {
             SessionNote::OpenFailed { reason, description } => {
-                let number = self.channel.map_or(0, ChannelId::number);
+                let number = self.main.channel.map_or(0, ChannelId::number);
                 let text = open_failed(number, *reason, description);
-                if self.stdio {
+                if self.main.stdio {
                     self.logger.say(LogLevel::Info, &text);
-                    self.note = Some((LogLevel::Fatal, "stdio forwarding failed".to_owned()));
+                    self.outcome.note = Some((LogLevel::Fatal, "stdio forwarding failed".to_owned()));
                 } else {
-                    self.note = Some((LogLevel::Info, text));
+                    self.outcome.note = Some((LogLevel::Info, text));
                 }
             }
             SessionNote::PtyRefused => {
-                let level = if self.needs_tty { LogLevel::Fatal } else { LogLevel::Error };
-                self.note = Some((level, "PTY allocation request failed on channel 0".to_owned()));
-                self.tty = false;
+                let level = if self.main.needs_tty { LogLevel::Fatal } else { LogLevel::Error };
+                self.outcome.note = Some((level, "PTY allocation request failed on channel 0".to_owned()));
+                self.main.tty = false;
                 self.terminal.borrow_mut().take();
-                if self.needs_tty {
+                if self.main.needs_tty {
                     self.end_refused(cx);
                 }
             }
@@ -134,24 +154,24 @@ impl Session {
                 self.logger.say(LogLevel::Debug1, text);
             }
             // A stdio forward has no exit status; opening it is success.
-            SessionNote::Started if self.stdio => self.status = Some(0),
+            SessionNote::Started if self.main.stdio => self.outcome.status = Some(0),
             SessionNote::Opened => {
-                self.announcement.drain(..).for_each(|line| self.logger.say(LogLevel::Debug1, &line));
+                self.main.announcement.drain(..).for_each(|line| self.logger.say(LogLevel::Debug1, &line));
             }
             SessionNote::Started => {}
             SessionNote::StartRefused { request } => {
-                self.note = Some((LogLevel::Fatal, format!("{request} request failed on channel 0")));
+                self.outcome.note = Some((LogLevel::Fatal, format!("{request} request failed on channel 0")));
                 self.end_refused(cx);
             }
             // A shell sees only 8 bits.
             SessionNote::ExitStatus(status) => {
                 self.log_request("exit-status");
-                self.status = Some((status & 0xff) as u8);
+                self.outcome.status = Some((status & 0xff) as u8);
             }
             // Like ssh: there is no exit status, so report failure.
             SessionNote::ExitSignal { .. } => {
                 self.log_request("exit-signal");
-                self.status = Some(FAILURE);
+                self.outcome.status = Some(FAILURE);
             }
         }
     }
@@ -176,19 +196,19 @@ impl Control for Session {
                 } else if let Some(request) = note.downcast_ref::<EscapeRequest>() {
                     request.execute(&self.forwards, cx);
                 } else if note.is::<Disconnect>() {
-                    self.status = Some(FAILURE);
+                    self.outcome.status = Some(FAILURE);
                     cx.stop(FAILURE.into());
                 } else if note.is::<Background>() {
                     self.forwards.stop_listening(cx);
-                    self.ending = Ending::Background;
+                    self.outcome.ending = Ending::Background;
                     cx.stop(0);
                 }
             }
             ControlEvent::ChannelGone { handler, .. } => {
-                if self.main == Some(handler) {
-                    self.main = None;
-                    self.channel = None;
-                    self.over = true;
+                if self.main.handler == Some(handler) {
+                    self.main.handler = None;
+                    self.main.channel = None;
+                    self.outcome.over = true;
                     // Forwarded connections continue to their end; the terminal belongs to the shell again.
                     self.terminal.borrow_mut().take();
                 }
@@ -206,39 +226,39 @@ impl Control for Session {
         if let Some(master) = &self.master {
             master.before_wait();
         }
-        self.over |= self.serves_others_only && self.master.as_ref().is_some_and(Master::has_stopped);
+        self.outcome.over |= self.serves_others_only && self.master.as_ref().is_some_and(Master::has_stopped);
         let used = cx.handler_count() > 0 || self.master.as_ref().is_some_and(Master::is_used);
-        if self.over && !used {
+        if self.outcome.over && !used {
             // Without an exit status the program was killed, or the server is faulty: not a success.
-            cx.stop(self.status.unwrap_or(FAILURE).into());
+            cx.stop(self.outcome.status.unwrap_or(FAILURE).into());
         } else if self.settling && !self.forwards.pending() {
             cx.stop(0);
         }
-        self.idle_since = match self.idle_since {
-            _ if self.persist.is_none() || used => None,
+        self.unused.since = match self.unused.since {
+            _ if self.unused.persist.is_none() || used => None,
             None => Some(cx.now()),
             since => since,
         };
-        if let Some(idle) = &mut self.idle_channels {
+        if let Some(idle) = &mut self.unused.channels {
             idle.before_wait(cx);
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let idle = self.idle_channels.as_ref().and_then(IdleChannels::next_deadline);
-        [self.unused_deadline(), idle].into_iter().flatten().min()
+        let idle = self.unused.channels.as_ref().and_then(IdleChannels::next_deadline);
+        [self.unused.deadline(), idle].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
-        if self.idle_channels.as_mut().is_some_and(|idle| idle.on_timeout(cx) > 0) {
+        if self.unused.channels.as_mut().is_some_and(|idle| idle.on_timeout(cx) > 0) {
             let text = "global channel timeout: closing all channels";
             self.logger.say(LogLevel::Info, text);
         }
-        if self.unused_deadline().is_none_or(|deadline| deadline > cx.now()) {
+        if self.unused.deadline().is_none_or(|deadline| deadline > cx.now()) {
             return;
         }
-        self.idle_since = None;
-        self.persist = None;
+        self.unused.since = None;
+        self.unused.persist = None;
         cx.stop(0);
     }
 
@@ -249,7 +269,9 @@ impl Control for Session {
     fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
         while let Ok(Some(signal)) = self.signals.take() {
             if signal == Signal::WINCH {
-                if let Some(mut channel) = self.channel.filter(|_| self.tty).and_then(|id| cx.channel(id)) {
+                if let Some(mut channel) =
+                    self.main.channel.filter(|_| self.main.tty).and_then(|id| cx.channel(id))
+                {
                     send_window_size(&mut channel);
                 }
                 if let Some(master) = &self.master {
@@ -257,7 +279,7 @@ impl Control for Session {
                     master.window_changed(cx);
                 }
             } else {
-                self.ending = Ending::Signal(signal);
+                self.outcome.ending = Ending::Signal(signal);
                 cx.stop(FAILURE.into());
             }
         }

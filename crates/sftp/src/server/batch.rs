@@ -76,7 +76,11 @@ impl Server {
         }
         self.log.close(&mut Open::File(open), false);
         let (attrs, whole, len) = got?;
-        Ok(GotFile { attrs: attrs.told(self.wanted), whole, data: room.get(..len).unwrap_or_default() })
+        Ok(GotFile {
+            attrs: attrs.told(self.client.wanted),
+            whole,
+            data: room.get(..len).unwrap_or_default(),
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::handles::Open;
 use super::jobs::Jobs;
-use super::state::Server;
+use super::state::{Phase, Server};
 
 /// Files and directories that were open when the session ended ([`Server::close`]).
 #[derive(Default)]
@@ -16,9 +16,10 @@ impl Server {
     /// Ends the session: records each open file and logs the end. Dropping the server does the same. The
     /// files are closed when the returned value is dropped, which may block like any other call on a file.
     pub fn close(&mut self) -> OpenFiles {
-        if std::mem::replace(&mut self.closed, true) {
+        if matches!(self.phase, Phase::Closed(_)) {
             return OpenFiles::default();
         }
+        self.phase = Phase::Closed(None);
         let jobs = std::mem::take(&mut self.jobs);
         let mut files: Vec<_> = self.handles.drain().collect();
         for open in &mut files {

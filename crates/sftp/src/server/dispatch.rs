@@ -286,7 +286,7 @@ impl Server {
     fn reply_attrs(&mut self, id: u32, attrs: io::Result<Attrs>) {
         match attrs {
             Ok(attrs) => {
-                let attrs = attrs.told(self.wanted);
+                let attrs = attrs.told(self.client.wanted);
                 self.reply().attrs(id, &attrs);
             }
             Err(error) => self.reply_error(id, &error),

@@ -5,7 +5,7 @@ use lh_wire::{LogLevel, Output, Reader};
 use super::log::Shown;
 use super::replies::MAX_PENDING;
 use super::requests::{info_of, request_table};
-use super::state::{Served, Server, ServerError};
+use super::state::{Phase, Served, Server, ServerError};
 use crate::protocol::{MAX_MESSAGE_ACCEPTED, VERSION};
 use crate::{BadRequestKind, PacketType, Request, StatusCode, extension};
 
@@ -33,7 +33,7 @@ impl Server {
     /// # Errors
     /// The client breaks the protocol. Every later call returns the same error.
     pub fn poll(&mut self, output: &mut dyn Output) -> Result<Progress, ServerError> {
-        if let Some(error) = self.failed {
+        if let Phase::Closed(Some(error)) = self.phase {
             return Err(error);
         }
         self.replies.flush(output);
@@ -63,9 +63,9 @@ impl Server {
                     break;
                 }
                 Err(error) => {
-                    self.failed = Some(error);
                     self.log.line(LogLevel::Error, format_args!("{error}"));
                     drop(self.close());
+                    self.phase = Phase::Closed(Some(error));
                     return Err(error);
                 }
             }
@@ -104,7 +104,7 @@ impl Server {
         let kind = PacketType(kind[0]);
         if kind == PacketType::INIT {
             self.serve_init(len);
-        } else if !self.initialised {
+        } else if self.phase == Phase::AwaitingInit {
             return Err(ServerError::NotInitialised { kind: kind.0 });
         } else if kind == PacketType::WRITE {
             self.serve_write(len);
@@ -124,10 +124,12 @@ impl Server {
         let mut reader = Reader::new(&message);
         let version = reader.u8().and_then(|_| reader.u32()).unwrap_or(0);
         self.log.line(LogLevel::Verbose, format_args!("received client version {version}"));
-        self.initialised = true;
+        if self.phase == Phase::AwaitingInit {
+            self.phase = Phase::Serving;
+        }
         let options = &self.options;
         let offered = request_table().iter().filter(|info| options.permits(info));
-        let order = (extension::SYMLINK_ORDER, self.links.order().name());
+        let order = (extension::SYMLINK_ORDER, self.client.links.order().name());
         let extensions = offered.filter_map(|info| info.extension).chain([order]);
         self.replies.writer().version(VERSION, extensions);
     }

@@ -13,13 +13,13 @@ impl Server {
         if wanted & !(WANT_TIMES | WANT_INODE | WANT_STORAGE) != 0 {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
-        self.wanted = wanted;
+        self.client.wanted = wanted;
         self.reply_status(id, StatusCode::OK);
     }
 
     /// Returns the largest number of bytes of a file in a `get-files@longhaul` reply besides its data.
     pub(super) const fn get_overhead(&self) -> usize {
-        if self.wanted == 0 { GET_OVERHEAD } else { GET_OVERHEAD_FULL }
+        if self.client.wanted == 0 { GET_OVERHEAD } else { GET_OVERHEAD_FULL }
     }
 
     pub(super) fn serve_data_ranges(&mut self, id: u32, handle: &[u8], offset: u64) {

@@ -55,7 +55,7 @@ impl Server {
         let now = self.lookup.now();
         let names = &mut self.names;
         let lookup = &mut *self.lookup;
-        let gathered = gather(dir, READDIR_SIZE, self.wanted, &mut |line, entry| {
+        let gathered = gather(dir, READDIR_SIZE, self.client.wanted, &mut |line, entry| {
             long_name::write(line, entry, now, names, lookup);
         });
         self.pace.listed_entries(gathered.as_ref().map_or(0, |got| got.count));
@@ -77,7 +77,7 @@ impl Server {
         let now = self.lookup.now();
         let names = &mut self.names;
         let lookup = &mut *self.lookup;
-        let gathered = gather(&mut dir, LISTING_SIZE, self.wanted, &mut |line, entry| {
+        let gathered = gather(&mut dir, LISTING_SIZE, self.client.wanted, &mut |line, entry| {
             long_name::write(line, entry, now, names, lookup);
         });
         self.pace.listed_entries(gathered.as_ref().map_or(0, |got| got.count));

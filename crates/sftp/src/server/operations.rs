@@ -53,7 +53,7 @@ impl Server {
             | Request::PosixRename { old, new }
             | Request::Hardlink { old, new } => about(old).and(new),
             Request::Symlink { target, link } => {
-                let (target, link) = self.links.order().sort(target, link);
+                let (target, link) = self.client.links.order().sort(target, link);
                 about(link).and(target)
             }
             Request::Fsetstat { handle, .. } | Request::CopyData { to: handle, .. } => {

@@ -60,6 +60,24 @@ pub(super) enum Served {
     NeedOutput,
 }
 
+/// How far the session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The client has not sent INIT.
+    AwaitingInit,
+    Serving,
+    /// The files are closed and the end is logged; with the error if the client broke the protocol.
+    Closed(Option<ServerError>),
+}
+
+/// What this session knows about its client.
+pub(super) struct Client {
+    /// Order in which the client sends the strings of SYMLINK.
+    pub(super) links: Known,
+    /// Extended pairs that the client wants in ATTRS (bits of [`crate::extended_attrs`]).
+    pub(super) wanted: u32,
+}
+
 /// Knowledge about the target directory of `put-files@longhaul`.
 #[derive(Debug, Default)]
 pub(super) struct Placing {
@@ -81,17 +99,12 @@ pub struct Server {
     pub(super) placing: Placing,
     /// The check of uploads, if they are checked.
     pub(super) uploads: Option<Box<dyn super::UploadCheck>>,
-    /// Order in which the client sends the strings of SYMLINK.
-    pub(super) links: Known,
-    /// Extended pairs that the client wants in ATTRS (bits of [`crate::extended_attrs`]).
-    pub(super) wanted: u32,
+    pub(super) client: Client,
     pub(super) log: SessionLog,
     pub(super) input: Input,
     pub(super) replies: Replies,
     pub(super) pace: Pace,
-    pub(super) initialised: bool,
-    pub(super) closed: bool,
-    pub(super) failed: Option<ServerError>,
+    pub(super) phase: Phase,
 }
 
 impl Server {
@@ -114,29 +127,26 @@ impl Server {
             jobs: Jobs::default(),
             placing: Placing::default(),
             uploads: None,
-            links: Known::UNKNOWN,
-            wanted: 0,
+            client: Client { links: Known::UNKNOWN, wanted: 0 },
             log,
             input: Input::default(),
             replies: Replies::default(),
             pace: Pace::default(),
-            initialised: false,
-            closed: false,
-            failed: None,
+            phase: Phase::AwaitingInit,
         }
     }
 
     /// Sets the identification lines (`SSH-2.0-…`) of the client and of the SSH server it talks to, as far as
     /// they are known. Call this before the first input.
     pub fn set_client(&mut self, client: Option<&str>, own: Option<&str>) {
-        self.links = Known::of_client(client, own);
+        self.client.links = Known::of_client(client, own);
     }
 
     /// Takes bytes of the request stream, in pieces of any size. They are processed in [`Server::poll`].
     pub fn input(&mut self, data: Bytes) {
-        match self.failed {
-            None => self.input.push(data),
-            Some(_) => self.input.drop_unread(&data),
+        match self.phase {
+            Phase::AwaitingInit | Phase::Serving => self.input.push(data),
+            Phase::Closed(_) => self.input.drop_unread(&data),
         }
     }
 
@@ -149,7 +159,7 @@ impl Server {
     /// Returns true when the next [`Server::poll`] may call the file system: a request is being served in
     /// steps, or a complete request has arrived.
     pub fn wants_files(&self) -> bool {
-        self.jobs.any() || (self.failed.is_none() && self.input.has_message())
+        self.jobs.any() || (!matches!(self.phase, Phase::Closed(_)) && self.input.has_message())
     }
 
     /// Returns true if the administrator allows the request. Otherwise replies with PERMISSION_DENIED.

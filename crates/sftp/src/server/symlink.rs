@@ -8,7 +8,7 @@ use crate::link_order::{Known, LinkOrder};
 impl Server {
     /// Makes a link from the two strings of SYMLINK, in the client's order.
     pub(super) fn serve_symlink(&mut self, id: u32, first: &[u8], second: &[u8]) {
-        let order = match self.links {
+        let order = match self.client.links {
             Known::Always(order) => order,
             Known::Mostly(order) => self.likely_order(order, first, second),
         };
