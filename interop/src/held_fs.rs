@@ -65,6 +65,9 @@ struct State {
     waiting: Vec<Vec<u8>>,
     /// Duration of each WRITE.
     write_time: Duration,
+    /// Duration of each READ.
+    read_time: Duration,
+    reads: u64,
     on_read: Option<OnRead>,
 }
 
@@ -87,6 +90,8 @@ impl HeldFs {
             held: false,
             waiting: Vec::new(),
             write_time: Duration::ZERO,
+            read_time: Duration::ZERO,
+            reads: 0,
             on_read: None,
         };
         let state = Arc::new(Mutex::new(state));
@@ -107,6 +112,16 @@ impl HeldFs {
     /// Sets the duration of each WRITE, which has at most 128 KiB.
     pub fn slow_writes(&self, time: Duration) {
         self.lock().write_time = time;
+    }
+
+    /// Sets the duration of each READ, which has at most 128 KiB.
+    pub fn slow_reads(&self, time: Duration) {
+        self.lock().read_time = time;
+    }
+
+    /// Returns the number of READs that were answered.
+    pub fn reads(&self) -> u64 {
+        self.lock().reads
     }
 
     /// Sets the content of the file.
@@ -256,6 +271,8 @@ impl State {
                 body
             }
             opcode::READ if node == FILE => {
+                std::thread::sleep(self.read_time);
+                self.reads += 1;
                 let at = usize::try_from(long(fields, 8)).unwrap();
                 let rest = self.content.get(at..).unwrap_or_default();
                 let read = rest[..rest.len().min(number(fields, 16) as usize)].to_vec();

@@ -16,9 +16,10 @@ use lh_config::client::{CommandLine, Request, UserFile};
 use lh_driver::{
     ChannelOptions, Control, ControlCx, ControlEvent, FdPump, Interest, Interests, LocalFd, Ready,
 };
+use lh_interop::held_fs::HeldFs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::master::Master;
+use super::master::{Master, destination, wait_for};
 use crate::bench::Bench;
 use crate::contestant::{Contestant, Contestants, Kind, Variation, client_options};
 use crate::job::Running;
@@ -31,18 +32,25 @@ const TERMINAL: &str = "stty sane -echo -icanon min 1; echo ready; exec cat";
 /// Time limit for one character.
 const TIMEOUT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
+/// Duration of each read of a slow file system, which returns at most 128 KiB.
+const READ_TIME: Duration = Duration::from_millis(20);
+/// Size of the file on the slow file system, bytes: more than a measurement reads.
+const SLOW_FILE: usize = 64 << 20;
+
 /// Load on the other channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bulk {
     None,
     Down,
     Up,
+    /// A copy reads a file whose file system takes [`READ_TIME`] for each read.
+    SlowFile,
 }
 
 impl Bulk {
     const fn command(self) -> Option<&'static str> {
         match self {
-            Self::None => None,
+            Self::None | Self::SlowFile => None,
             Self::Down => Some("exec cat /dev/zero"),
             Self::Up => Some("exec cat >/dev/null"),
         }
@@ -69,12 +77,16 @@ fn tables(
     let with = Variation::of(&bench.options.suites[0]);
     let count = if bench.options.smoke { 5 } else { 60 };
     let mut tables = Vec::new();
-    for (bulk, beside) in
-        [(Bulk::None, "nothing else"), (Bulk::Down, "bulk downwards"), (Bulk::Up, "bulk upwards")]
-    {
+    let mut loads =
+        vec![(Bulk::None, "nothing else"), (Bulk::Down, "bulk downwards"), (Bulk::Up, "bulk upwards")];
+    // As root, and where the kernel has FUSE.
+    if !as_library && rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists() {
+        loads.push((Bulk::SlowFile, "a copy from a file system that takes 20 ms a read"));
+    }
+    for (bulk, beside) in loads {
         let mut entries = Vec::new();
         for who in &field.all {
-            let (Kind::Suite { ours, ssh, .. }, Some(server)) = (&who.kind, who.server(bench, &with)) else {
+            let (Kind::Suite { ours, ssh, scp, .. }, Some(server)) = (&who.kind, who.server(bench, &with)) else {
                 continue;
             };
             let with = with.clone();
@@ -83,7 +95,7 @@ fn tables(
                 let times = if *ours && as_library {
                     library(bench, &with, &running, bulk, count)
                 } else {
-                    master(bench, ssh, &with, &running, bulk, count)
+                    master(bench, [ssh, scp], &with, &running, bulk, count)
                 };
                 times
                     .map(|times| measured(&times))
@@ -221,19 +233,41 @@ fn carry(
 /// Two sessions through a master.
 fn master(
     bench: &Bench,
-    ssh: &Path,
+    [ssh, scp]: [&Path; 2],
     with: &Variation,
     running: &Running,
     bulk: Bulk,
     count: usize,
 ) -> Result<Vec<f64>, String> {
+    let slow = (bulk == Bulk::SlowFile).then(|| slow_file(bench)).transpose()?;
     let mut master = Master::start(bench, ssh, with, running.port)?;
     if let Some(command) = bulk.command() {
         let zeros = || std::fs::File::open("/dev/zero").map_err(text);
         let stdin = if bulk == Bulk::Up { Stdio::from(zeros()?) } else { Stdio::null() };
         master.mux_client(&[], command, stdin, Stdio::null())?;
     }
+    if let Some(slow) = &slow {
+        let mut args = client_options(bench, with);
+        args.extend(["-o".to_owned(), format!("ControlPath={}", master.socket().display())]);
+        args.extend(["-P".to_owned(), running.port.to_string()]);
+        args.push(format!("{}:{}", destination(bench), slow.file().display()));
+        args.push(bench.fresh("slow").display().to_string());
+        master.programs.start(bench, scp, &args, Stdio::null(), Stdio::null())?;
+        wait_for("read of the slow file", || (slow.reads() > 0).then_some(()))?;
+    }
     let (to, from) = master.mux_client(&["-tt"], TERMINAL, Stdio::piped(), Stdio::piped())?;
     let (Some(to), Some(mut from)) = (to, from) else { return Err("no pipes".to_owned()) };
-    type_and_time(to, &mut from, count)
+    let before = slow.as_ref().map(HeldFs::reads);
+    let times = type_and_time(to, &mut from, count);
+    if slow.as_ref().map(HeldFs::reads) == before && slow.is_some() {
+        return Err("the copy from the slow file system had ended".to_owned());
+    }
+    times
+}
+
+/// Mounts a file system with a file that is slow to read.
+fn slow_file(bench: &Bench) -> Result<HeldFs, String> {
+    let slow = HeldFs::mount(&bench.fresh("slow-fs"), &vec![0; SLOW_FILE]).map_err(text)?;
+    slow.slow_reads(READ_TIME);
+    Ok(slow)
 }

@@ -99,6 +99,11 @@ impl<'a> Master<'a> {
         Ok(master)
     }
 
+    /// Path of the master's socket.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// Arguments that make a client a mux client.
     pub(super) fn args(&self, flags: &[&str]) -> Vec<String> {
         let mut args = client_options(self.bench, self.with);
