@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 use crate::workspace::{Outcome, call, cargo, target_dir};
 
-const USAGE: &str = "\
+pub(crate) const USAGE: &str = "\
 usage: cargo xtask wan [options] [--] [COMMAND [ARG…]]
   --rtt TIME          round-trip time (50ms)
   --rate RATE         rate in each direction (2gbit)
