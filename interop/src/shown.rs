@@ -20,8 +20,8 @@ pub struct Command {
     pub text: String,
 }
 
-/// Returns the code blocks of a page. An indented block follows an empty line, as Markdown wants it, and ends at the
-/// next one: what stands between two empty lines is of one kind.
+/// Returns the code blocks of a page. An indented block follows an empty line, as Markdown wants it, and ends
+/// at the next one: what stands between two empty lines is of one kind.
 pub fn code(page: &str) -> Vec<Code<'_>> {
     let mut found: Vec<Code> = Vec::new();
     let (mut is_fenced, mut is_open, mut after_empty) = (false, false, true);

@@ -1,7 +1,7 @@
 //! Commands that the tests of the packages run: those of `packaging/tests`, in new systems and in containers.
 //!
-//! They are calls of the shell functions `page START [PAGE]` and `line_of START [PAGE]` there. In `podman.sh`, a
-//! second part of the command stands in the place of the page.
+//! They are calls of the shell functions `page START [PAGE]` and `line_of START [PAGE]` there. In
+//! `podman.sh`, a second part of the command stands in the place of the page.
 
 use crate::pages::read;
 

@@ -14,8 +14,8 @@ mod groups;
 /// that day.
 const RECORDS: &str = "docs/lab/";
 
-/// Blocks that hold no commands: page, and the beginning of the first line. These are outputs, lines of files, messages and
-/// drawings.
+/// Blocks that hold no commands: page, and the beginning of the first line. These are outputs, lines of
+/// files, messages and drawings.
 const NO_COMMANDS: &[(&str, &str)] = &[
     ("docs/architecture.md", "bins/ "),
     ("docs/containers.md", "root:x:0:0"),

@@ -16,9 +16,9 @@ pub(crate) enum By {
 
 /// The beginning of a command, who runs it, and how.
 ///
-/// The script is for Bash with `set -eu`. In it `run` runs the command as the page shows it, `$command` is its
-/// text, and `fails COMMAND` demands that another one fails. An empty script runs the command alone. Directories
-/// and variables are those of a new login.
+/// The script is for Bash with `set -eu`. In it `run` runs the command as the page shows it, `$command` is
+/// its text, and `fails COMMAND` demands that another one fails. An empty script runs the command alone.
+/// Directories and variables are those of a new login.
 pub(crate) type Row = (&'static str, By, &'static str);
 
 /// A world, and the commands that run in it, in this order.

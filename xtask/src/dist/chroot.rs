@@ -189,7 +189,8 @@ fn boot(with: &Path, root: &Path, script: &str) -> Outcome {
     }
 }
 
-/// Installs the home directory archive as `docs/install.md` says, again into another directory, and removes it.
+/// Installs the home directory archive as `docs/install.md` says, again into another directory, and removes
+/// it.
 fn home(source: &Source, platform: &str) -> Outcome {
     let home = tempfile::tempdir().map_err(|error| error.to_string())?;
     let name = format!("longhaul-{}-{platform}", source.version());
