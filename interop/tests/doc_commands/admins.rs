@@ -135,8 +135,11 @@ pub(crate) const ADMINS: Scene = Scene {
 
 /// A checkout in which the programs are built. Each is a script that calls the one of the test.
 pub(crate) const CHECKOUT: Scene = Scene {
-    tools: &["install"],
+    tools: &["install", "git"],
     setup: r#"
+git init -q -b main /srv/longhaul.git
+git -C /srv/longhaul.git -c user.name=me -c user.email=me@server commit -q --allow-empty -m first
+chown -R me:me /srv/longhaul.git
 for home in /root /home/me; do
     mkdir -p $home/longhaul/target/release
     for program in /opt/longhaul/*; do
@@ -162,6 +165,13 @@ done
         (
             "docs/install.md",
             &[
+                (
+                    // The address is that of the reader's copy.
+                    "git clone REPOSITORY",
+                    Me,
+                    "mkdir clones; cd clones; ln -s /srv/longhaul.git REPOSITORY; run; \
+                     [ \"$PWD\" = /home/me/clones/longhaul ]; git log --format=%s | grep -x first",
+                ),
                 ("mkdir -p ~/.local/bin", Me, ""),
                 (
                     "for program in lhssh",

@@ -44,7 +44,6 @@ pub(crate) const ELSEWHERE: &[(&str, &[Row])] = &[
             ("longhaul-0.2.0-x86_64-linux", Test("xtask/src/dist/chroot.rs", "home")),
             ("cargo xtask dist", Step("packages")),
             ("dpkg --add-architecture", Lacks("fetches the lists of another architecture")),
-            ("git clone REPOSITORY", Lacks("the address is that of the reader's copy")),
             ("cargo build --release --locked", Step("build")),
             ("cargo xtask demo", Step("demo")),
             (
