@@ -28,6 +28,7 @@ pub mod recipe;
 mod server;
 mod server_setup;
 pub mod sharing;
+pub mod shown;
 pub mod slow_home;
 pub mod tunnel;
 mod wait;

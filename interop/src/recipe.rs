@@ -144,6 +144,14 @@ impl Recipe {
         Some(visit(&lab, Family::Ours, Family::Ours))
     }
 
+    /// Runs the recipe where OpenSSH's programs stand under their own names, and returns like
+    /// [`run_ours`](Self::run_ours). Our programs are in `/opt/longhaul`, as in every world.
+    #[track_caller]
+    pub fn run_beside(&self) -> Option<(String, String)> {
+        let (_, lab) = self.begin()?;
+        Some(visit_unfrozen(&lab, Family::Stock, Family::Stock))
+    }
+
     /// Returns the test's name, and a lab with the recipe's files. Reports it and returns `None` if the
     /// recipe cannot run here.
     #[track_caller]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use lh_interop::{ServerSetup, Terminal, eventually, is_root, me, our, skip};
+use lh_interop::{Lab, ServerSetup, Terminal, eventually, is_root, me, our, skip};
 use serde_json::Value;
 
 /// A server that records to `rec` of the lab.
@@ -100,4 +100,44 @@ fn a_full_disk_ends_the_terminal() {
     setup.logged("its recording cannot be written: No space left on device");
     // The shell has been hung up.
     setup.logged("Close session");
+}
+
+/// Returns whether a server with this configuration records a terminal of the user who runs the tests.
+#[track_caller]
+fn is_recorded(test: &str, config: &str) -> Option<bool> {
+    // A block ends with its file.
+    let lab = Lab::new();
+    lab.write("rules", &config.replace("{lab}", &lab.dir().to_string_lossy()).replace("{me}", &me()));
+    let setup = ServerSetup::with_lab(test, lab, "Include {lab}/rules\n")?;
+    let terminal = terminal(&setup, "echo sh''own");
+    let screen = terminal.screen_at_end();
+    assert!(screen.contains("shown") && terminal.wait() == 0, "{config}: {screen}");
+    eventually("the end", || setup.server.log().contains("Close session"));
+    if !setup.lab.path("rec").exists() {
+        return Some(false);
+    }
+    let (_, events) = recording(&setup);
+    assert!(events.iter().any(|event| event.1 == "o" && event.2.contains("shown")), "{config}: {events:?}");
+    Some(true)
+}
+
+#[test]
+fn rules_of_a_match_block_decide_what_is_recorded() {
+    let group = my_group();
+    for (config, expected) in [
+        ("Match User {me}\nRecordTerminal {lab}/rec\n".to_owned(), true),
+        (format!("Match Group {group}\nRecordTerminal {{lab}}/rec\n"), true),
+        ("Match User another,*,!{me}\nRecordTerminal {lab}/rec\n".to_owned(), false),
+        ("RecordTerminal {lab}/rec\nMatch User {me}\nRecordTerminal none\n".to_owned(), false),
+        ("RecordTerminal none\nMatch Address 127.0.0.0/8\nRecordTerminal {lab}/rec\n".to_owned(), true),
+    ] {
+        let Some(recorded) = is_recorded("rules_of_a_match_block", &config) else { return };
+        assert_eq!(recorded, expected, "{config}");
+    }
+}
+
+/// Returns the name of the main group of the user who runs the tests.
+fn my_group() -> String {
+    let out = std::process::Command::new("id").arg("-gn").output().unwrap();
+    String::from_utf8_lossy(&out.stdout).trim().to_owned()
 }

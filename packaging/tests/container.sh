@@ -46,6 +46,7 @@ ada:x:2001:2001::/:/usr/lib/longhaul/lhsftp-server
 bob:x:2002:2002::/:/usr/lib/longhaul/lhsftp-server
 END
 touch "$root/etc/hosts" "$root/etc/resolv.conf"
+printf 'HostKey /keys/ssh_host_ed25519_key\nUsePAM yes\n' > "$root/etc/ssh/sshd_config"
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t tmpfs -o mode=755 dev "$root/dev"
@@ -61,6 +62,16 @@ step "keys are made in a volume"
 ordinary /usr/bin/lhssh-keygen -q -t ed25519 -N '' -f /keys/ssh_host_ed25519_key
 ordinary /usr/bin/lhssh-keygen -q -t ed25519 -N '' -f /keys/id
 cp -p "$volumes/keys/id.pub" "$volumes/keys/authorized_keys"
+
+step "PAM, which the image does not have"
+# docs/pam.md shows what a static server says, and what another one does without the library.
+said=$(as_root /usr/sbin/lhsshd -t -f /etc/ssh/sshd_config 2>&1) || true
+if [ -e "$root/lib64/ld-linux-x86-64.so.2" ]; then
+    expected="UsePAM: libpam.so.0: cannot open shared object file: No such file or directory"
+else
+    expected="/etc/ssh/sshd_config line 2: Unsupported option UsePAM"
+fi
+case $said in *"$expected"*) ;; *) fail "lhsshd -t says: $said" ;; esac
 
 step "SFTP, as an ordinary user without capabilities, in a read-only root"
 (exec=exec; ordinary /usr/sbin/lhsshd -D -e -f /etc/ssh/lhsshd_config 2> "$volumes/log.sftp") &

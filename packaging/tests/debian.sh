@@ -2,12 +2,15 @@
 export APT_CONFIG=/tmp/apt.conf
 printf 'APT::Get::Assume-Yes "true";\nDPkg::Use-Pty "false";\n' > $APT_CONFIG
 
-# Runs the line of docs/install.md, or of another page $2, that begins with $1, in the directory with the packages.
-# Prints what it prints, but not what apt does.
+# Prints the line of docs/install.md, or of another page $2, that begins with $1. interop/tests/doc_commands/followed.rs
+# finds the calls of this function and of the next one.
+line_of() {
+    awk -v start="$1" 'index($0, start) == 1 { print; found = 1; exit } END { exit !found }' "/packages/pages/${2:-install.md}" \
+        || fail "${2:-install.md} has no line that begins with $1"
+}
+# Runs that line in the directory with the packages. Prints what it prints, but not what apt does.
 page() {
-    page=${2:-install.md}
-    line=$(awk -v start="$1" 'index($0, start) == 1 { print; exit }' "/packages/pages/$page")
-    [ -n "$line" ] || fail "docs/$page has no line that begins with $1"
+    line=$(line_of "$@")
     cd /packages
     case $line in
         apt*) quietly eval "$line" ;;

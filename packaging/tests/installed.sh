@@ -12,7 +12,15 @@ files > /tmp/before
 keys_before=$(cat /etc/ssh/ssh_host_*_key 2> /dev/null | sha256sum)
 
 step "install"
-page "apt install ./longhaul_"
+if [ "$1" = bare ]; then
+    # Where the README looks for them.
+    mkdir /packages/target
+    ln -s .. /packages/target/dist
+    page "apt install ./target/dist/longhaul_" README.md
+    page "apt install ./target/dist/longhaul-server_" README.md
+else
+    page "apt install ./longhaul_"
+fi
 ls /etc/ssh/ssh_host_ed25519_key > /dev/null || fail "no host key"
 if [ "$1" = with-openssh ]; then
     [ "$keys_before" = "$(cat /etc/ssh/ssh_host_*_key | sha256sum)" ] || fail "host keys have changed"
@@ -87,24 +95,30 @@ end_sessions
 step "without systemd, by hand"
 kill "$server"
 wait "$server" || true
-# Reads the configuration again and stops, by the lines of a page.
-reload_and_stop() {
+begun_by_hand() {
     wait_for "the process id" test -s /run/lhsshd.pid
     server=$(cat /run/lhsshd.pid)
     logs_in "with a server that was started by hand"
-    page 'kill -HUP "$(cat' "${1:-install.md}"
+}
+reloaded_by_hand() {
     logs_in "after a reload by hand"
     [ "$(cat /run/lhsshd.pid)" = "$server" ] || fail "a reload has started another process"
-    page 'kill "$(cat' "${1:-install.md}"
-    wait_for_end "$server"
 }
 page ". /etc/default/lhsshd; lhsshd -f"
-reload_and_stop
+begun_by_hand
+page 'kill -HUP "$(cat'
+reloaded_by_hand
+page 'kill "$(cat'
+wait_for_end "$server"
 page "lhsshd -t -f" beside-sshd.md
 page "lhsshd -T -p 2222 -f /etc/ssh/lhsshd_config  " beside-sshd.md | grep -q '^port 2222' || fail "another port"
 page "lhsshd -T -p 2222 -f /etc/ssh/lhsshd_config |" beside-sshd.md | grep -q ':2222$' || fail "no address to listen on"
 page "lhsshd -p 2222 -f" beside-sshd.md
-reload_and_stop beside-sshd.md
+begun_by_hand
+page 'kill -HUP "$(cat' beside-sshd.md
+reloaded_by_hand
+page 'kill "$(cat' beside-sshd.md
+wait_for_end "$server"
 rm /tmp/lhsshd.log
 start_server
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the .deb packages of /packages in this system, where systemd runs, and follows docs/install.md and
+# Installs the .deb packages of /packages in this system, where systemd runs, and follows docs/install.md, docs/server.md and
 # docs/beside-sshd.md: the service, its socket, the agent, upgrades, OpenSSH's server replaced and taken back, removal.
 # Run by boot_systemd.sh.
 set -eu
@@ -16,10 +16,11 @@ useradd --create-home --shell /bin/sh --password '*' ada
 files > /tmp/before
 
 step "install"
-page "apt install ./longhaul_"
+page "apt install ./longhaul_" beside-sshd.md
 page "systemctl status lhsshd" > /tmp/status
 grep -q 'Status: "Listening on .* port 2222' /tmp/status || { cat /tmp/status; fail "no status"; }
 as_ada "mkdir -m 700 .ssh; lhssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519; cp .ssh/id_ed25519.pub .ssh/authorized_keys"
+as_ada "printf 'StrictHostKeyChecking accept-new\nBatchMode yes\n' > .ssh/config"
 logs_in "after the installation"
 as_ada "head -c 20000000 /dev/urandom > blob && lhscp $options -q -P 2222 blob 127.0.0.1:copy && cmp blob copy" || fail "no copy"
 
@@ -27,6 +28,16 @@ step "fields of the journal"
 journalctl --quiet --unit lhsshd --output verbose > /tmp/journal
 for field in USER=ada REMOTE_ADDR=127.0.0.1 SESSION= FINGERPRINT=SHA256:; do
     grep -q "^ *$field" /tmp/journal || { cat /tmp/journal; fail "no $field in the journal"; }
+done
+# With values of this journal in the place of those of the page.
+for field in FINGERPRINT SESSION; do
+    value=$(sed -n "s/^ *$field=//p" /tmp/journal | head -n 1)
+    case $field in
+    FINGERPRINT) command=$(line_of "journalctl -t lhsshd FINGERPRINT=" server.md) ;;
+    SESSION) command=$(line_of "journalctl -t lhsshd SESSION=" server.md) ;;
+    esac
+    ${command%%=*}="$value" > /tmp/said.log
+    grep -q "Accepted publickey for ada" /tmp/said.log || { cat /tmp/said.log; fail "$command"; }
 done
 
 step "reload and restart with open sessions"
@@ -80,6 +91,25 @@ is_active lhsshd.service || fail "the connection has not started the service"
 systemctl restart lhsshd
 logs_in "by the socket after a restart"
 quietly systemctl disable --now lhsshd.socket lhsshd.service
+page "systemctl enable --now lhsshd"
+logs_in "after the service was enabled again"
+
+step "the unit of the page about the server"
+quietly systemctl disable --now lhsshd.service
+ln -s /usr/sbin/lhsshd /usr/local/sbin/lhsshd
+sed -n '/^cat > .*\/lhsshd\.service/,/^END/p' /packages/pages/server.md | sh -eu
+page "systemctl daemon-reload" server.md
+page "systemctl enable --now lhsshd" server.md
+tr '\0' ' ' < "/proc/$(main_process)/cmdline" | grep -q '^/usr/local/sbin/lhsshd -D -p 2222 ' || fail "another unit runs"
+logs_in "of the page's unit"
+server=$(main_process)
+systemctl reload lhsshd
+[ "$(main_process)" = "$server" ] || fail "a reload of the page's unit has started another process"
+logs_in "of the page's unit after a reload"
+quietly systemctl disable --now lhsshd.service
+rm /etc/systemd/system/lhsshd.service /usr/local/sbin/lhsshd
+systemctl daemon-reload
+systemctl reset-failed lhsshd.service || true
 quietly systemctl enable --now lhsshd.service
 
 step "all sessions are still there"
@@ -89,8 +119,8 @@ step "the agent, as a service of a user"
 loginctl enable-linger ada
 export XDG_RUNTIME_DIR="/run/user/$(id -u ada)"
 wait_for "the user's manager" test -S "$XDG_RUNTIME_DIR/systemd/private"
-grep '^systemctl --user\|^export SSH_AUTH_SOCK' /packages/pages/install.md > /tmp/agent
-[ "$(wc -l < /tmp/agent)" = 2 ] || fail "docs/install.md says something else about the agent"
+line_of "systemctl --user enable" > /tmp/agent
+line_of "export SSH_AUTH_SOCK" >> /tmp/agent
 su ada -c "$(cat /tmp/agent); lhssh-add -q ~/.ssh/id_ed25519 && lhssh-add -l" > /tmp/keys || fail "no agent"
 grep -q ED25519 /tmp/keys || fail "no key in the agent"
 loginctl disable-linger ada
@@ -98,7 +128,9 @@ wait_for "the end of the user's manager" test ! -e "$XDG_RUNTIME_DIR"
 
 step "in the place of OpenSSH's server, and back"
 is_active ssh.service || fail "OpenSSH's server does not run any more"
-on_port_22() { [ "$(as_ada "lhssh $options localhost id -un")" = ada ] || fail "no session with $1"; }
+# The page's command asks for a shell.
+line_of "lhssh localhost" beside-sshd.md > /tmp/login
+on_port_22() { [ "$(echo 'id -un' | as_ada "$(cat /tmp/login)" | tail -n 1)" = ada ] || fail "no session with $1"; }
 page "systemctl disable --now ssh.service" beside-sshd.md
 page "sed -i" beside-sshd.md
 page "systemctl restart lhsshd" beside-sshd.md

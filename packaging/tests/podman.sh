@@ -87,6 +87,11 @@ printf 'Host *\nIdentityFile %s\nBatchMode yes\nStrictHostKeyChecking accept-new
     "$HOME/.ssh/id_ed25519" "$HOME/.ssh/known_hosts" > config
 head -c 20000000 /dev/urandom > blob
 printf 'put blob\nget blob back\n' > batch
+# As if it were the user's own configuration.
+mkdir programs
+printf '#!/bin/sh\nexec %s/lhsftp -F %s/config "$@"\n' "$clients" "$here" > programs/lhsftp
+chmod 755 programs/lhsftp
+PATH=$here/programs:$PATH
 
 step "podman load"
 for image in "$images"/longhaul-*-oci-x86_64.tar "$images"/longhaul-*-oci-root-x86_64.tar; do
@@ -105,7 +110,7 @@ page "cp ~/.ssh/id_ed25519.pub"
 page "chown -R 1000:1000"
 page "podman run -d --name sftp" "--cap-drop ALL --security-opt"
 listens sftp
-sftp batch -P 2222 longhaul@localhost || { cat said.log; fail "no SFTP"; }
+page "lhsftp -P 2222" < batch
 cmp blob back || fail "another file came back"
 # The port is the jump host's from here on.
 podman rm -f sftp > said.log 2>&1

@@ -58,6 +58,7 @@ const LONGEST: &[&str] = &[
     "recipes_hosts",
     "recipes_client",
     "our_client",
+    "doc_commands",
     "unread",
     "flooded_client",
     "foreign_servers",

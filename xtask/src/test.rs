@@ -59,7 +59,8 @@ const EARLY: &str = "peers";
 const BESIDE: &[&str] = &["regress", "suites", "docs", "packages", "demo", "bench", "load", "faults", "cuts"];
 
 /// Steps that run only if `--only` names them: the parts that their short form in [`STEPS`] leaves out.
-const LONG: &[Step] = &[("doctor", doctor), ("properties", properties)];
+const LONG: &[Step] =
+    &[("doctor", doctor), ("properties", properties), ("emulated", crate::dist::emulated_test)];
 
 /// Steps of `--quick`: they need no peer programs and no release build.
 const QUICK: &[&str] = &["format", "layers", "compat", "clippy", "unit"];

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 use crate::workspace::{Outcome, call, cargo, target_dir};
 
-const USAGE: &str = "\
+pub(crate) const USAGE: &str = "\
 usage: cargo xtask wan [options] [--] [COMMAND [ARG…]]
   --rtt TIME          round-trip time (50ms)
   --rate RATE         rate in each direction (2gbit)
@@ -206,6 +206,54 @@ mod tests {
         assert_eq!(wanted.command, ["iperf3", "--rate", "3"]);
         assert_eq!(parsed("--queue 1m -- --odd").unwrap().command, ["--odd"]);
         assert_eq!(parsed("").unwrap().command, [""; 0]);
+    }
+
+    /// Stands in for a program of others, in the directory `$1`: its server sends a line to its client.
+    const IPERF3: &str = r#"case $1 in
+-s) exec perl -e '
+    use Socket; socket(S, PF_INET, SOCK_STREAM, 0); bind(S, pack_sockaddr_in(5201, INADDR_ANY)); listen(S, 5);
+    while (accept(C, S)) { syswrite C, "from the far end\n"; close C; }' ;;
+-c) exec perl -e '
+    use Socket; socket(S, PF_INET, SOCK_STREAM, 0);
+    connect(S, pack_sockaddr_in(5201, inet_aton($ARGV[0]))) or die $!; print <S>;' "$2" > "${0%/*}/received" ;;
+esac"#;
+
+    #[test]
+    fn the_page_s_command_runs_at_both_ends_of_a_path() {
+        let test = "the_page_s_command_runs_at_both_ends_of_a_path";
+        let program = lh_interop::bin_dir().join("lh-link");
+        if !lh_interop::is_root() {
+            return lh_interop::skip(test, "needs root to make networks");
+        }
+        if !program.is_file() || lh_interop::find("perl").is_none() {
+            return lh_interop::skip(
+                test,
+                "needs perl and lh-link, which cargo build --workspace --bins makes",
+            );
+        }
+        let page = std::fs::read_to_string(crate::workspace::root().join("docs/long-paths.md")).unwrap();
+        let line = page.lines().find(|line| line.starts_with("    cargo xtask wan ")).unwrap();
+        let mut shell = Command::new("sh");
+        let words = shell.args(["-ec", &format!("cargo() {{ printf '%s\\0' \"$@\"; }}\n{line}")]).output();
+        let words = String::from_utf8(words.unwrap().stdout).unwrap();
+        let words: Vec<String> = words.split_terminator('\0').skip(2).map(str::to_owned).collect();
+        let mut wanted = parse(&words).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        lh_interop::script(&directory.path().join("iperf3"), IPERF3);
+        // The environment is that of all tests.
+        let first = |command: &str| format!("PATH={}:$PATH; {command}", directory.path().display());
+        wanted.far = wanted.far.as_deref().map(first);
+        let [.., last] = &mut wanted.command[..] else { panic!("{line}") };
+        *last = first(last);
+        let path = Path::up(&wanted.spec, &program).unwrap();
+        let start = Instant::now();
+        let status = serve_and_run(&path, &wanted, Signals::collect(&[]).unwrap());
+        let took = start.elapsed();
+        path.down().unwrap();
+        assert_eq!(status, Ok(0));
+        let received = std::fs::read_to_string(directory.path().join("received")).unwrap();
+        assert_eq!(received, "from the far end\n");
+        assert!(took >= wanted.spec.rtt, "{took:?}");
     }
 
     #[test]

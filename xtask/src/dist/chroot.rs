@@ -149,9 +149,10 @@ fn install(source: &Source, system: &System, archive: &Path) -> Outcome {
         let target = to.join(file.file_name().unwrap_or_default());
         fs::copy(file, &target).map_err(failed(file))?;
     }
-    for page in ["install.md", "beside-sshd.md"] {
-        let commands = shown_commands(&source.root.join("docs").join(page))?;
-        let target = to.join("pages").join(page);
+    for page in ["README.md", "docs/install.md", "docs/beside-sshd.md", "docs/server.md"] {
+        let page = source.root.join(page);
+        let commands = shown_commands(&page)?;
+        let target = to.join("pages").join(page.file_name().unwrap_or_default());
         fs::write(&target, commands).map_err(failed(&target))?;
     }
     if system.extension == "rpm" {
@@ -188,7 +189,8 @@ fn boot(with: &Path, root: &Path, script: &str) -> Outcome {
     }
 }
 
-/// Installs the home directory archive into a home directory and removes it.
+/// Installs the home directory archive as `docs/install.md` says, again into another directory, and removes
+/// it.
 fn home(source: &Source, platform: &str) -> Outcome {
     let home = tempfile::tempdir().map_err(|error| error.to_string())?;
     let name = format!("longhaul-{}-{platform}", source.version());
@@ -197,19 +199,33 @@ fn home(source: &Source, platform: &str) -> Outcome {
         println!("SKIPPED dist: {} was not made", archive.display());
         return Ok(());
     }
-    call(
-        Command::new("tar").arg("--extract").arg("--file").arg(&archive).arg("--directory").arg(home.path()),
-    )?;
-    let script = home.path().join(&name).join("install.sh");
-    let prefix = home.path().join("local");
-    let run = |more: &[&str]| call(Command::new("sh").arg(&script).arg("--prefix").arg(&prefix).args(more));
-    run(&[])?;
-    // Installs again, as an upgrade.
-    run(&[])?;
-    for program in ["lhssh", "lhscp", "lhsftp", "longhaul"] {
-        call(Command::new(prefix.join("bin").join(program)).arg("--version"))?;
+    let link = home.path().join(format!("{name}.tar.xz"));
+    std::os::unix::fs::symlink(&archive, &link).map_err(failed(&link))?;
+    let commands = shown_commands(&source.root.join("docs/install.md"))?;
+    let starts = [format!("tar xf {name}."), format!("{name}/install.sh")];
+    let shown: Vec<&str> =
+        commands.lines().filter(|line| starts.iter().any(|start| line.starts_with(start))).collect();
+    if shown.len() != starts.len() {
+        return Err(format!("docs/install.md does not say how {name} is installed: {shown:?}"));
     }
-    run(&["--uninstall"])?;
-    let left = output(Command::new("find").arg(&prefix).args(["!", "-type", "d"]))?;
-    if left.is_empty() { Ok(()) } else { Err(format!("install.sh --uninstall left\n{left}")) }
+    let in_shell = |line: &str| {
+        call(Command::new("sh").args(["-ec", line]).current_dir(home.path()).env("HOME", home.path()))
+    };
+    in_shell(&shown.join("\n"))?;
+    let script = home.path().join(&name).join("install.sh");
+    for prefix in [".local", "elsewhere"].map(|directory| home.path().join(directory)) {
+        let run =
+            |more: &[&str]| call(Command::new("sh").arg(&script).arg("--prefix").arg(&prefix).args(more));
+        // In `.local` this is an upgrade.
+        run(&[])?;
+        for program in ["lhssh", "lhscp", "lhsftp", "longhaul"] {
+            call(Command::new(prefix.join("bin").join(program)).arg("--version"))?;
+        }
+        run(&["--uninstall"])?;
+        let left = output(Command::new("find").arg(&prefix).args(["!", "-type", "d"]))?;
+        if !left.is_empty() {
+            return Err(format!("install.sh --uninstall left\n{left}"));
+        }
+    }
+    Ok(())
 }

@@ -5,8 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
+use super::platform::STATIC;
 use super::source::failed;
-use crate::workspace::Outcome;
+use crate::workspace::{Outcome, add_library, call, cargo, target_dir};
 
 /// Size of the copied file, bytes: larger than a channel's window and than many requests.
 const BLOB_LEN: usize = 24 << 20;
@@ -41,6 +42,32 @@ for algorithms in 'aes128-gcm@openssh.com curve25519-sha256' 'chacha20-poly1305@
 done
 echo "dist: $(./run longhaul --version) works under $Q"
 "#;
+
+/// Tests the program with all names for 64-bit ARM, as a step of the test command. It is built without
+/// optimisation of our crates and with little of the others. That takes about five minutes of processor time,
+/// and the test 20 s.
+pub(crate) fn test_debug() -> Outcome {
+    let [_, platform] = &STATIC;
+    let triple = platform.triple;
+    if !add_library("emulated", triple)? {
+        return Ok(());
+    }
+    if let Some(text) = platform.missing()? {
+        println!("emulated: SKIPPED: {text}");
+        return Ok(());
+    }
+    let mut command = cargo();
+    command.args(["build", "--locked", "--target", triple, "--package", "longhaul-multi"]);
+    command.args([
+        "--config",
+        "profile.dev.package.\"*\".opt-level=1",
+        "--config",
+        "profile.dev.debug=false",
+    ]);
+    command.envs(platform.variables.iter().copied());
+    call(command.env(format!("CFLAGS_{}", triple.replace('-', "_")), platform.c_flags))?;
+    test(&target_dir().join(triple).join("debug/longhaul-multi"), platform.architecture())
+}
 
 /// Tests the program with all names, built for `architecture`. Reports when there is no emulator.
 pub(super) fn test(program: &Path, architecture: &str) -> Outcome {

@@ -24,6 +24,7 @@ mod tarball;
 mod tree;
 mod units;
 
+pub(crate) use self::emulated::test_debug as emulated_test;
 use self::source::Source;
 use crate::workspace::{Outcome, target_dir};
 

@@ -91,10 +91,12 @@ pub(super) fn failed(path: &Path) -> impl Fn(std::io::Error) -> String + use<> {
     move |error| format!("{path}: {error}")
 }
 
-/// Returns the indented lines of a page: the tests of the packages run its commands as it shows them.
+/// Returns the lines of a page's blocks of commands: the tests of the packages run them as it shows them.
 pub(super) fn shown_commands(page: &Path) -> Result<String, String> {
     let text = fs::read_to_string(page).map_err(failed(page))?;
-    let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
+    let blocks = lh_interop::shown::code(&text);
+    let lines = blocks.iter().filter(|block| block.info.is_none_or(|info| info.starts_with("sh")));
+    let lines = lines.flat_map(|block| block.lines.iter().copied());
     Ok(lines.fold(String::new(), |all, line| all + line + "\n"))
 }
 

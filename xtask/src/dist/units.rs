@@ -42,20 +42,27 @@ pub(super) fn verify(root: &Path) -> Outcome {
     if !kill.exists() {
         write(&[Item::script("bin/kill", "#!/bin/sh\n")], root)?;
     }
-    let analyze = |words: &[&str]| {
-        let mut command = Command::new("systemd-analyze");
-        command.args(words).arg(format!("--root={}", root.display())).env("LC_ALL", "C");
-        command.env("SYSTEMD_COLORS", "0").env("SYSTEMD_EMOJI", "0");
-        command
-    };
     // The tool reports unknown settings but exits with status 0, so its output counts.
-    quiet(analyze(&["verify", "--man=no"]).args(&units))?;
-    let security = analyze(&["security", "--offline=true", "--no-pager", "lhsshd.service"]).output();
+    quiet(analyze(root, &["verify", "--man=no"]).args(&units))?;
+    println!("units: {} verified; {}", units.len(), exposure(root, "lhsshd.service")?);
+    Ok(())
+}
+
+/// Returns systemd's tool with these arguments, for the units below `root`.
+fn analyze(root: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new("systemd-analyze");
+    command.args(words).arg(format!("--root={}", root.display())).env("LC_ALL", "C");
+    command.env("SYSTEMD_COLORS", "0").env("SYSTEMD_EMOJI", "0");
+    command
+}
+
+/// Returns the tool's verdict about the restrictions of a service: its line with the exposure level.
+fn exposure(root: &Path, unit: &str) -> Result<String, String> {
+    let security = analyze(root, &["security", "--offline=true", "--no-pager", unit]).output();
     let text = security.map_err(|error| format!("systemd-analyze: {error}"))?.stdout;
     let text = String::from_utf8_lossy(&text).into_owned();
-    let score = text.lines().rfind(|line| line.contains("exposure level")).map(str::trim);
-    println!("units: {} verified; {}", units.len(), score.unwrap_or("no exposure level"));
-    Ok(())
+    let line = text.lines().rfind(|line| line.contains("exposure level")).map(str::trim);
+    line.map(str::to_owned).ok_or_else(|| format!("{unit}: no exposure level"))
 }
 
 /// Parses the AppArmor profile below `root`, without loading it.
@@ -133,8 +140,105 @@ mod tests {
                 "systemd-analyze is not installed",
             );
         }
-        let packaging = crate::workspace::root().join("packaging/systemd");
-        let read = |name: &str| fs::read_to_string(packaging.join(name)).unwrap();
+        verify(packaged().path()).unwrap();
+    }
+
+    /// Directives that the units have, and beginnings of those that they must not have.
+    const DIRECTIVES: [(&str, &[&str], &[&str]); 4] = [
+        (
+            "lhsshd.service",
+            &[
+                "Type=notify-reload",
+                "KillMode=process",
+                "Restart=on-failure",
+                "RestartPreventExitStatus=1 255",
+                "WatchdogSec=60",
+                "AppArmorProfile=-lhsshd",
+                "OOMPolicy=continue",
+            ],
+            // Sessions would inherit them.
+            &[
+                "Capability",
+                "Limit",
+                "Lock",
+                "Memory",
+                "NoNew",
+                "Private",
+                "Protect",
+                "ReadOnly",
+                "Restrict",
+                "Secure",
+                "SystemCall",
+                "Tasks",
+                "UMask",
+            ],
+        ),
+        ("lhsshd.socket", &["Accept=no", "BindIPv6Only=ipv6-only", "FileDescriptorName=lhsshd"], &[]),
+        (
+            "lhssh-agent.service",
+            &[
+                "UMask=0077",
+                "LimitCORE=0",
+                "NoNewPrivileges=yes",
+                "LockPersonality=yes",
+                "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+                "RestrictRealtime=yes",
+                "RestrictSUIDSGID=yes",
+                "SystemCallArchitectures=native",
+            ],
+            // Programs that ask for passphrases may need what these forbid.
+            &["MemoryDeny", "Private", "Protect", "RestrictNamespaces"],
+        ),
+        ("lhssh-agent.socket", &["SocketMode=0600", "DirectoryMode=0700"], &[]),
+    ];
+
+    #[test]
+    fn units_have_the_directives_that_protect_and_keep_sessions() {
+        for (unit, present, absent) in DIRECTIVES {
+            let text = fs::read_to_string(packaging().join(unit)).unwrap();
+            for directive in present {
+                assert!(text.lines().any(|line| line == *directive), "{unit} lacks {directive}");
+            }
+            for start in absent {
+                let is_allowed = |line: &str| !line.starts_with(start) || line.starts_with("RestartPrevent");
+                assert!(text.lines().all(is_allowed), "{unit} has {start}");
+            }
+        }
+    }
+
+    /// The page says, for one version of systemd: "9.6 of 10 … (`lhsshd`), 8.5 (`lhssh-agent`)".
+    #[test]
+    fn exposure_is_what_the_page_says() {
+        let test = "exposure_is_what_the_page_says";
+        let page = fs::read_to_string(crate::workspace::root().join("docs/install.md")).unwrap();
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, said) = page.split_once("Of 10 points for exposure, systemd ").unwrap();
+        let number = |text: &str| text.split([' ', ',']).next().unwrap().to_owned();
+        let version = number(said);
+        let Ok(tool) = Command::new("systemd-analyze").arg("--version").output() else {
+            return lh_interop::skip(test, "systemd-analyze is not installed");
+        };
+        if !String::from_utf8_lossy(&tool.stdout).starts_with(&format!("systemd {version} ")) {
+            return lh_interop::skip(
+                test,
+                &format!("another systemd than {version}, which counts differently"),
+            );
+        }
+        let root = packaged();
+        for unit in ["lhssh-agent", "lhsshd"] {
+            let line = exposure(root.path(), &format!("{unit}.service")).unwrap();
+            let level = number(line.split_once(".service: ").unwrap().1);
+            assert!(said.contains(&format!("`{unit}` {level}")), "docs/install.md: {line}");
+        }
+    }
+
+    fn packaging() -> std::path::PathBuf {
+        crate::workspace::root().join("packaging/systemd")
+    }
+
+    /// Returns a root directory with the units of the packages.
+    fn packaged() -> tempfile::TempDir {
+        let read = |name: &str| fs::read_to_string(packaging().join(name)).unwrap();
         let mut items: Vec<Item> = [(SYSTEM, "lhsshd"), (OF_USERS, "lhssh-agent")]
             .into_iter()
             .flat_map(|(place, name)| ["service", "socket"].map(|kind| (place, format!("{name}.{kind}"))))
@@ -147,7 +251,12 @@ mod tests {
             .extend(["usr/sbin/lhsshd", "usr/bin/lhssh-agent"].map(|path| Item::script(path, "#!/bin/sh\n")));
         let root = tempfile::tempdir().unwrap();
         write(&items, root.path()).unwrap();
-        verify(root.path()).unwrap();
+        // As `verify` does, for the tool that looks for units of the system alone.
+        for unit in files(&root.path().join(OF_USERS)).unwrap() {
+            let to = root.path().join(SYSTEM).join(unit.file_name().unwrap());
+            fs::copy(&unit, &to).unwrap();
+        }
+        root
     }
 
     #[test]

@@ -67,4 +67,6 @@ fn write(path: &Path, text: &str) -> Outcome {
 }
 
 #[cfg(test)]
+mod installed;
+#[cfg(test)]
 mod tests;
