@@ -1,6 +1,7 @@
-//! Both authentication machines fed with a list of payloads.
+//! Both authentication machines fed with a list of payloads, which are tickets and announcements as well.
 #![no_main]
 
+use lh_auth::FirstFlight;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|payloads: Vec<Vec<u8>>| {
@@ -9,6 +10,11 @@ fuzz_target!(|payloads: Vec<Vec<u8>>| {
     let mut client = lh_auth::client::Client::new("user", b"session", Some(b"host key"));
     client.start(&mut sink);
     for (turn, payload) in payloads.iter().take(64).enumerate() {
+        let _ = lh_auth::TicketRequest::decode(payload);
+        if let Some(flight) = FirstFlight::decode(payload) {
+            let again = FirstFlight::decode(flight.encode().as_bytes());
+            assert_eq!(again, Some(flight));
+        }
         if let Ok(Some(_)) = server.handle(payload, &mut sink) {
             match turn % 3 {
                 0 => server.prompts("", "", &[("Password: ", false)], &mut sink),

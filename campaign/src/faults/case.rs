@@ -65,10 +65,8 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// A random case.
-    pub(super) fn random(hosts: &'a Hosts, trees: &Trees, random: &mut Seeded, direct: bool) -> Self {
-        let ways = if direct { 4 } else { 3 };
-        let way = Way::ALL[random.below(ways)];
+    /// A random case in this direction.
+    pub(super) fn random(hosts: &'a Hosts, trees: &Trees, random: &mut Seeded, way: Way) -> Self {
         let shape = Shape::ALL[random.below(Shape::ALL.len())];
         let peer = if random.below(3) == 0 && hosts.has(Peer::Stock) { Peer::Stock } else { Peer::Ours };
         let [tree, old] = trees.of(shape);

@@ -124,8 +124,11 @@ pub(super) fn no_space(case: &Case<'_>, random: &mut Seeded) -> Result<Counts, S
     case.furnish()?;
     let used = rustix::fs::statvfs(&case.place).map_err(|error| error.to_string())?;
     let used = (used.f_blocks - used.f_bfree) * used.f_frsize;
-    // The space is between one tenth and nine tenths of the required space.
-    let space = used + case.tree.bytes() * (1 + random.below(9) as u64) / 10;
+    // The space is between one tenth and nine tenths of the required space: of all files, or of the largest
+    // where each file that is placed makes room for the next one.
+    let largest = case.tree.files().map(|(_, content)| content.len() as u64).max().unwrap_or_default();
+    let required = if case.old_version().is_some() { largest } else { case.tree.bytes() };
+    let space = used + required * (1 + random.below(9) as u64) / 10;
     let resize = |bytes: u64| {
         mount_remount(&case.place, MountFlags::empty(), size(bytes)?.as_c_str())
             .map_err(|error| format!("another size for tmpfs: {error}"))

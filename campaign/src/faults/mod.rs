@@ -165,7 +165,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
             continue;
         }
         let mut random = Seeded::new(mixed(seed));
-        let case = Case::random(&hosts, &trees, &mut random, matches!(fault, Fault::Kill(_)));
+        let case = Case::random(&hosts, &trees, &mut random, way(seed, fault));
         let began = Instant::now();
         let counts = run(fault, case, &mut state, &mut random, &mut rows).map_err(|text| {
             format!("{text}\nit may happen again with: cargo xtask faults --seed {seed} --rounds 1")
@@ -174,6 +174,18 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
     }
     print_table(&rows, start.elapsed());
     Ok(())
+}
+
+/// Returns the direction of the copy. In successive cycles each fault has each direction in turn: a random
+/// choice leaves some out even in long runs.
+const fn way(seed: u64, fault: Fault) -> Way {
+    let cycle = CYCLE.len() as u64;
+    let ways = match fault {
+        Fault::Kill(_) => Way::ALL.len() as u64,
+        // The program of the first host of a direct copy has no link or file system of its own.
+        _ => Way::ALL.len() as u64 - 1,
+    };
+    Way::ALL[((seed / cycle + seed % cycle) % ways) as usize]
 }
 
 /// Returns a number that is independent of those of neighbouring seeds (the finaliser of splitmix64).
@@ -237,4 +249,22 @@ fn print_table(rows: &BTreeMap<Fault, Row>, took: Duration) {
          no file had wrong contents under its final name",
         took.as_secs()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_has_each_direction_in_turn() {
+        let mut seen = BTreeMap::<Fault, Vec<Way>>::new();
+        for seed in 0..4 * CYCLE.len() as u64 {
+            let fault = CYCLE[(seed % CYCLE.len() as u64) as usize];
+            seen.entry(fault).or_default().push(way(seed, fault));
+        }
+        for (fault, ways) in seen {
+            let most = if matches!(fault, Fault::Kill(_)) { 4 } else { 3 };
+            assert!(Way::ALL[..most].iter().all(|way| ways.contains(way)), "{}: {ways:?}", fault.name());
+        }
+    }
 }

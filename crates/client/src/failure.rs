@@ -2,9 +2,10 @@
 
 use lh_driver::{LinkError, Stage};
 use lh_transport::TransportError;
+use lh_wire::LONGEST_TEXT;
 
 use crate::error::{ClientError, ConnectionLoss};
-use crate::log::sanitise;
+use crate::log::{sanitise, sanitise_start};
 use crate::ui::LogLevel;
 
 /// The peer's name in messages.
@@ -72,6 +73,9 @@ fn ended(line: String) -> ConnectionLoss {
     ConnectionLoss::new(LogLevel::Info, line)
 }
 
+/// Longest reason of a peer for its disconnect that is shown, bytes; OpenSSH's limit.
+const LONGEST_REASON: usize = 400;
+
 /// The end of a connection because of an error.
 fn ended_after(error: impl Into<String>, line: String) -> ConnectionLoss {
     ConnectionLoss::new(LogLevel::Error, error).with_line(LogLevel::Info, line)
@@ -82,7 +86,7 @@ fn transport_failed(error: &TransportError, at: &str) -> ConnectionLoss {
     match error {
         TransportError::NoMatch { what, offer } => ended(format!(
             "Unable to negotiate with {at}: no matching {what} found. Their offer: {}",
-            sanitise(offer)
+            sanitise_start(offer, LONGEST_TEXT)
         )),
         TransportError::NotSsh(what) => ended_after(
             format!("kex_exchange_identification: {}", sanitise(what)),
@@ -102,7 +106,7 @@ fn transport_failed(error: &TransportError, at: &str) -> ConnectionLoss {
 
 /// Returns the error for an SSH_MSG_DISCONNECT of the peer.
 pub(crate) fn disconnected(reason: u32, description: &str, peer: &PeerName) -> ClientError {
-    let (at, text) = (peer.text(), sanitise(description));
+    let (at, text) = (peer.text(), sanitise_start(description, LONGEST_REASON));
     ClientError::Lost(ended_after(
         format!("Received disconnect from {at}:{reason}: {text}"),
         format!("Disconnected from {at}"),
@@ -159,5 +163,21 @@ mod tests {
             "Received disconnect from 192.0.2.7 port 2022:2: Too many authentication failures\n\
              Disconnected from 192.0.2.7 port 2022"
         );
+    }
+
+    #[test]
+    fn long_reasons_of_a_server_are_cut() {
+        let reason = disconnected(2, &"\x1b".repeat(30_000), &peer()).to_string();
+        let shown = "\\033".repeat(LONGEST_REASON);
+        assert_eq!(
+            reason,
+            format!(
+                "Received disconnect from 192.0.2.7 port 2022:2: {shown}…\n\
+                 Disconnected from 192.0.2.7 port 2022"
+            )
+        );
+        let offer = TransportError::NoMatch { what: "cipher", offer: "x,".repeat(30_000) };
+        let text = link_failed(&LinkError::Transport(offer), &peer()).to_string();
+        assert!(text.len() < 2000 && text.ends_with('…'), "{} bytes", text.len());
     }
 }

@@ -8,7 +8,7 @@ use lh_crypto::PublicKey;
 use lh_driver::{Link, LinkError};
 use lh_transport::{AcceptedHostKey, Event, Negotiated};
 use lh_wire::msg::{UserauthSuccess, disconnect};
-use lh_wire::{Message as _, PacketSink};
+use lh_wire::{LONGEST_TEXT, Message as _, PacketSink};
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, disconnected, link_failed};
@@ -16,7 +16,7 @@ use crate::farewell::{DISCONNECT_TIMEOUT, Watch};
 use crate::host_certificate;
 use crate::hostkey::{self, Dns, Policy, Strict, Verdict};
 use crate::known::{KnownFiles, check_not_revoked, remember, remember_address};
-use crate::log::{Log, sanitise};
+use crate::log::{Log, sanitise, sanitise_start};
 use crate::login::Packets;
 use crate::sshfp::{self, DnsVerdict};
 use crate::ui::{LogLevel, Progress};
@@ -252,7 +252,8 @@ fn side_event(event: Event, peer: &PeerName, log: &mut Log<'_>) -> Result<(), Cl
 /// message to list the options of the accepted key.
 pub fn remote_debug(always_display: bool, text: &[u8]) -> (LogLevel, String) {
     let level = if always_display { LogLevel::Info } else { LogLevel::Debug1 };
-    (level, format!("Remote: {}", lossy(text)))
+    let text = String::from_utf8_lossy(text);
+    (level, format!("Remote: {}", sanitise_start(&text, LONGEST_TEXT)))
 }
 
 fn lossy(bytes: &[u8]) -> String {

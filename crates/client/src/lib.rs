@@ -24,6 +24,8 @@ mod failure;
 pub mod farewell;
 mod fdpass;
 pub mod forward;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handshake;
 mod host_certificate;
 mod hostkey;

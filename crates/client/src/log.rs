@@ -9,9 +9,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use lh_config::special::LogVerbose;
 /// Makes text from a peer or a file safe for a terminal.
 pub use lh_wire::printable_lines as sanitise;
+use lh_wire::shortened;
 
 use crate::syslog::Syslog;
 use crate::ui::{LogLevel, Notice, Progress, Secret, UserInterface};
+
+/// Longest login banner that is shown, bytes. OpenSSH has no limit but that of a packet.
+const LONGEST_BANNER: usize = 64 << 10;
+
+/// Makes at most `longest` bytes of text from a peer safe for a terminal.
+pub(crate) fn sanitise_start(text: &str, longest: usize) -> String {
+    sanitise(&shortened(text, longest))
+}
 
 /// Destination of log messages.
 #[derive(Debug, Clone, Default)]
@@ -213,10 +222,10 @@ impl<'u> Log<'u> {
     }
 
     /// Shows the login banner. It is part of the conversation, not of the log: only `-q` and lower levels
-    /// hide it.
+    /// hide it. The text is the server's.
     pub(crate) fn banner(&mut self, text: &str) {
         if self.shows(LogLevel::Info) {
-            self.ui.banner(text);
+            self.ui.banner(&sanitise_start(text, LONGEST_BANNER));
         }
     }
 

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::carrier::{Carrier, HopEnd, HopReport, hop_end};
 use crate::farewell::END_SIGNALS;
+use crate::log::sanitise_start;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
 use lh_sys::signals;
-use lh_wire::Writer;
 use lh_wire::msg::open_failure;
+use lh_wire::{LONGEST_TEXT, Writer};
 
 /// Opens a stream to `host`:`port` over the authenticated connection to a jump host. Returns at once; a
 /// failed connect shows when the stream is used.
@@ -205,7 +206,7 @@ pub const fn open_failure_words(reason: u32) -> &'static str {
 pub fn open_failed(channel: u32, reason: u32, text: &str) -> String {
     let words = open_failure_words(reason);
     let colon = if text.is_empty() { "" } else { ": " };
-    format!("channel {channel}: open failed: {words}{colon}{}", crate::sanitise(text))
+    format!("channel {channel}: open failed: {words}{colon}{}", sanitise_start(text, LONGEST_TEXT))
 }
 
 /// Refuses all channels from a jump host, and stops the loop when its channel has closed.

@@ -324,6 +324,14 @@ fn exit_note(name: &str, fields: &Bytes) -> Option<SessionNote> {
     }
 }
 
+/// Reads the fields of an exit message.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz_fields(fields: &[u8]) {
+    let fields = Bytes::copy_from_slice(fields);
+    let _ = exit_note("exit-status", &fields);
+    let _ = exit_note("exit-signal", &fields);
+}
+
 /// A client's default replies to server requests. It refuses channels (forwards have handlers of their own),
 /// and answers unknown global requests, keepalives included, with failure: any reply counts.
 pub fn answer_by_default(event: ControlEvent, cx: &mut ControlCx<'_>) {

@@ -140,6 +140,23 @@ impl<'a> Bytes<'a> {
     }
 }
 
+/// Parses an answer and compares a key with it. Only its fingerprint in the answer is a match, and only with
+/// the resolver's flag a secure one.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let blob = b"\0\0\0\x0bssh-ed25519\0\0\0\x20abcdefghijklmnopqrstuvwxyz012345";
+    let key = PublicKey::from_blob(blob).expect("a key");
+    let Some(answer) = parse(bytes) else { return };
+    if let DnsVerdict::Match { secure } = judge(&answer, &key) {
+        let has = |hash: &SshfpHash| {
+            let digest = hash.hash.digest(&[blob]);
+            bytes.windows(digest.as_ref().len()).any(|part| part == digest.as_ref())
+        };
+        assert!(SshfpHash::ALL.iter().any(has), "a match without the fingerprint");
+        assert!(!secure || bytes[3] & 0x20 != 0, "secure without the resolver's word");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Finds and reads the files that an `Include` line names.
 
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,19 +26,30 @@ const MAX_MATCHES: usize = 4096;
 /// Returns the files that match `pattern` (an absolute path with `*`, `?` and `[…]` in its components),
 /// sorted by name. A pattern without wildcards yields the path itself if it exists. Hidden files only match a
 /// pattern that starts with a dot.
-pub fn glob(pattern: &str) -> Vec<PathBuf> {
+///
+/// Directories that cannot be read are passed over, as by glob(3), and reported to `failed`.
+pub fn glob(pattern: &str, failed: &mut dyn FnMut(&Path, &io::Error)) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "." })];
     for component in pattern.split('/').filter(|part| !part.is_empty()) {
         let mut next = Vec::new();
         for base in &found {
             if !component.contains(['*', '?', '[']) {
                 let path = base.join(component);
-                if path.symlink_metadata().is_ok() {
-                    next.push(path);
+                match path.symlink_metadata() {
+                    Ok(_) => next.push(path),
+                    Err(error) if is_absence(&error) => {}
+                    Err(error) => failed(&path, &error),
                 }
                 continue;
             }
-            let Ok(entries) = std::fs::read_dir(base) else { continue };
+            let entries = match std::fs::read_dir(base) {
+                Ok(entries) => entries,
+                Err(error) if is_absence(&error) => continue,
+                Err(error) => {
+                    failed(base, &error);
+                    continue;
+                }
+            };
             let mut names: Vec<_> = entries
                 .flatten()
                 .map(|entry| entry.file_name())
@@ -58,6 +69,11 @@ pub fn glob(pattern: &str) -> Vec<PathBuf> {
         found = next;
     }
     found
+}
+
+/// Returns whether an error means that there is no such file.
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// Like [`wildcard`], but also supports `[abc]`, `[a-z]` and `[!…]`.

@@ -36,3 +36,21 @@ fn notes_say_which_blocks_apply() {
         ]
     );
 }
+
+#[test]
+fn directories_of_includes_that_cannot_be_read_are_named() {
+    let home = Home::new();
+    home.write(".ssh/other.conf", "Compression yes\n");
+    // Root may read any directory, but not a link to itself.
+    let unreadable = home.path(".ssh/conf.d");
+    std::os::unix::fs::symlink("conf.d", &unreadable).expect("a link");
+    let config = home.with_text("h", "Include conf.d/* other*\n").expect("loads");
+    assert!(*config.compression, "the other files are included");
+    let named = |text: &str| text.contains(&format!(": {}: ", unreadable.display()));
+    assert!(config.notes.iter().any(|note| note.level == LogLevel::Debug1 && named(&note.text)));
+    let text = format!("Include {}/*\nUseDNS yes\n", unreadable.display());
+    let path = home.write("sshd", &text);
+    let config = lh_config::ServerConfig::load(Some(&path), &[], &home.world).expect("loads");
+    assert!(config.use_dns.value);
+    assert!(config.notes.iter().any(|note| note.level == LogLevel::Error && named(&note.text)));
+}

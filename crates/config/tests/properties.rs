@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::Home;
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::forward::{Endpoint, Forward};
@@ -195,7 +197,9 @@ fn include_globs_match_files() {
     }
     let names = |pattern: &str| -> Vec<String> {
         let pattern = home.path(pattern).display().to_string();
-        glob(&pattern).iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
+        let mut failed = |path: &Path, error: &std::io::Error| panic!("{}: {error}", path.display());
+        let paths = glob(&pattern, &mut failed);
+        paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
     };
     assert_eq!(names("*.conf"), ["a1.conf", "a2.conf", "b.conf"]);
     assert_eq!(names("a[2-9].conf"), ["a2.conf"]);

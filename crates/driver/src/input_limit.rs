@@ -1,33 +1,42 @@
-//! Rate limit of a connection's input, for the time before a login.
+//! Rate limit of what a connection receives: before the login, and after it with `ReceiveRate` of the server.
 //!
-//! Every received byte costs CPU time: decryption, and answers or signatures. A client that logs in sends
-//! some kilobytes; a client that sends without end would use as much of a core as it can. While a connection
-//! is ahead of the limit, its socket is not read, and the process sleeps.
+//! Every received byte costs CPU time: decryption, and answers or signatures. While the connection is ahead
+//! of its rate, its socket is not read: TCP makes the peer wait. The windows of channels are no limit,
+//! because each new channel brings another one.
 
 use std::time::{Duration, Instant};
 
-/// Limit of received bytes: an initial amount, and then a number per second.
+/// A rate with a burst. A connection that has received nothing for long may receive the burst at once and no
+/// more: time without input does not add up.
 #[derive(Debug, Clone, Copy)]
 pub struct InputLimit {
-    start: Instant,
-    at_once: u64,
-    per_second: u32,
+    per_second: u64,
+    /// Time that the burst takes at the rate.
+    burst: Duration,
+    /// Time at which the received bytes would have arrived at the rate.
+    on_time: Instant,
 }
 
 impl InputLimit {
-    /// A limit that counts from now.
-    pub fn new(at_once: u64, per_second: u32) -> Self {
-        Self { start: Instant::now(), at_once, per_second: per_second.max(1) }
+    /// A limit of `per_second` bytes a second after a burst of `burst` bytes. A rate of 0 counts as 1.
+    pub fn new(per_second: u64, burst: u64, now: Instant) -> Self {
+        let per_second = per_second.max(1);
+        Self { per_second, burst: duration(burst, per_second), on_time: now }
     }
 
-    /// Returns the earliest time at which a connection that has received `bytes` may receive more.
-    pub(crate) fn reads_from(&self, bytes: u64) -> Instant {
-        let beyond = bytes.saturating_sub(self.at_once);
-        // A resolution of milliseconds suffices. The sum overflows only after years, and no login takes that
-        // long.
-        let wait = Duration::from_millis(beyond.saturating_mul(1000) / u64::from(self.per_second));
-        self.start.checked_add(wait).unwrap_or(self.start)
+    /// Counts `bytes` received at `now`. Returns the time until which to receive no more.
+    pub(crate) fn received(&mut self, bytes: usize, now: Instant) -> Option<Instant> {
+        self.on_time = self.on_time.max(now) + duration(bytes as u64, self.per_second);
+        self.on_time.checked_sub(self.burst).filter(|reads_from| *reads_from > now)
     }
+}
+
+/// Returns the time that bytes take at a rate.
+fn duration(bytes: u64, per_second: u64) -> Duration {
+    // A century: the sum of longer ones would overflow.
+    const LONGEST: u128 = 100 * 365 * 86_400 * 1_000_000;
+    let micros = (u128::from(bytes) * 1_000_000 / u128::from(per_second)).min(LONGEST);
+    Duration::from_micros(micros as u64)
 }
 
 #[cfg(test)]
@@ -36,10 +45,29 @@ mod tests {
 
     #[test]
     fn input_beyond_the_burst_waits() {
-        let limit = InputLimit::new(1000, 100);
-        for (bytes, millis) in [(0, 0), (1000, 0), (1001, 10), (1100, 1000), (2000, 10_000)] {
-            assert_eq!(limit.reads_from(bytes), limit.start + Duration::from_millis(millis), "{bytes}");
-        }
-        assert!(InputLimit::new(0, 0).reads_from(1) > limit.start, "a rate of 0 is 1 byte/s");
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut limit = InputLimit::new(1000, 100, start);
+        assert_eq!(limit.received(100, start), None, "the burst");
+        assert_eq!(limit.received(500, start), Some(after(500)));
+        assert_eq!(limit.received(100, after(500)), Some(after(600)), "no second burst");
+        assert_eq!(limit.received(50, after(650)), None, "as slow as the rate");
+        assert!(
+            InputLimit::new(0, 0, start).received(1, start) > Some(after(999)),
+            "a rate of 0 is 1 byte/s"
+        );
+    }
+
+    #[test]
+    fn time_without_input_adds_one_burst_only() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(600);
+        let mut limit = InputLimit::new(1000, 2000, start);
+        assert_eq!(limit.received(2000, later), None, "a burst");
+        assert_eq!(
+            limit.received(1000, later),
+            Some(later + Duration::from_secs(1)),
+            "not ten minutes of input"
+        );
     }
 }

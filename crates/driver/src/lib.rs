@@ -48,7 +48,6 @@ mod mix;
 mod pace;
 mod poller;
 mod pump;
-mod receive_rate;
 mod resolve;
 mod resume;
 mod resumption;

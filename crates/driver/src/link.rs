@@ -19,7 +19,6 @@ use lh_transport::{Event, Job, Transport, TransportError};
 use crate::input_limit::InputLimit;
 use crate::pace::{self, Pace};
 use crate::poller::{Interest, Interests};
-use crate::receive_rate::ReceiveRate;
 use crate::share::SHARE_PER_TURN;
 use crate::stream::Stream;
 use crate::worker_pool::{WorkerPool, WorkerScaling, Workers};
@@ -49,10 +48,8 @@ pub struct Link {
     write_blocked: bool,
     /// Write error, and the time until which the peer's remaining data is still read.
     write_failed: Option<(io::Error, Instant)>,
-    /// Limit of what [`next_event`](Self::next_event) reads.
     input_limit: Option<InputLimit>,
-    receive_rate: Option<ReceiveRate>,
-    /// The connection is ahead of its [`ReceiveRate`] until this time.
+    /// The connection is ahead of its [`InputLimit`] until this time.
     paused_until: Option<Instant>,
     pace: Pace,
     scaling: WorkerScaling,
@@ -85,7 +82,6 @@ impl Link {
             write_blocked: false,
             write_failed: None,
             input_limit: None,
-            receive_rate: None,
             paused_until: None,
             pace: Pace::new(),
             scaling: WorkerScaling::new(Workers::None),
@@ -119,7 +115,7 @@ impl Link {
     pub(crate) fn replace(&mut self, old: &mut Self) {
         std::mem::swap(&mut self.scaling, &mut old.scaling);
         self.most_workers = old.most_workers;
-        self.receive_rate = old.receive_rate;
+        self.input_limit = old.input_limit;
         self.sent_again = self.transport.unsent_bytes();
     }
 
@@ -144,12 +140,7 @@ impl Link {
         (self.transport, self.stream)
     }
 
-    /// Limits what a running driver reads, bytes a second.
-    pub(crate) fn limit_receiving(&mut self, bytes_per_second: u64) {
-        self.receive_rate = Some(ReceiveRate::new(bytes_per_second, Instant::now()));
-    }
-
-    /// Limits what [`next_event`](Self::next_event) reads, for servers before a login.
+    /// Limits what is read.
     pub const fn limit_input(&mut self, limit: InputLimit) {
         self.input_limit = Some(limit);
     }
@@ -175,12 +166,11 @@ impl Link {
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return Err(LinkError::TimedOut);
             }
-            let reads_from = self.input_limit.map(|limit| limit.reads_from(self.transport.bytes_in()));
-            let paused_until = reads_from.filter(|from| *from > now);
-            let until = [deadline, self.next_deadline(), paused_until].into_iter().flatten().min();
-            let read = paused_until.is_none() && self.reads_below(UNSENT_STOP);
+            let is_paused = self.paused_until.is_some();
+            let until = [deadline, self.next_deadline()].into_iter().flatten().min();
+            let read = !is_paused && self.reads_below(UNSENT_STOP);
             let timeout = until.map(|until| until.saturating_duration_since(now));
-            if paused_until.is_some() {
+            if is_paused {
                 if self
                     .stream
                     .wait_paused(self.write_blocked, timeout)
@@ -288,7 +278,7 @@ impl Link {
     /// True while a running driver should read the socket. Bulk data alone, which its producers bound, never
     /// stops the reading, or two peers that both send could wait for each other; hence the largest queue that
     /// there may have been, not the present one. What is sent again after a break is bulk, too, and all of it
-    /// is queued at once. A connection ahead of its [`ReceiveRate`] is not read.
+    /// is queued at once. A connection ahead of its [`InputLimit`] is not read.
     pub(crate) fn reads_on(&self) -> bool {
         let bulk = pace::MOST + self.most_workers * SHARE_PER_TURN + self.sent_again;
         self.paused_until.is_none() && self.reads_below(bulk + ANSWERS_STOP)
@@ -361,8 +351,8 @@ impl Link {
             }
             Ok(n) => {
                 self.transport.received(n);
-                if let Some(rate) = &mut self.receive_rate {
-                    self.paused_until = rate.received(n, Instant::now());
+                if let Some(limit) = &mut self.input_limit {
+                    self.paused_until = limit.received(n, Instant::now());
                 }
                 Ok(n == room)
             }

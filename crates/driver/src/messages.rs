@@ -6,6 +6,7 @@ use lh_wire::Message as _;
 use lh_wire::msg::{Debug, Ping};
 
 use crate::handler::ControlCx;
+use crate::input_limit::InputLimit;
 
 impl ControlCx<'_> {
     /// Sends a global request. With `want_reply`,
@@ -54,10 +55,9 @@ impl ControlCx<'_> {
         self.core.link.transport().set_unencrypted(unencrypted);
     }
 
-    /// Limits what the connection receives from now on, bytes a second. Other links of the session keep the
-    /// limit.
-    pub fn limit_receiving(&mut self, bytes_per_second: u64) {
-        self.core.link.limit_receiving(bytes_per_second);
+    /// Limits what the connection receives from now on. Other links of the session keep the limit.
+    pub const fn limit_input(&mut self, limit: InputLimit) {
+        self.core.link.limit_input(limit);
     }
 
     /// Sends `ping@openssh.com` with this content, to a peer that answers it.

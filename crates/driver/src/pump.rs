@@ -117,7 +117,7 @@ impl FdPump {
         self
     }
 
-    /// Writes the peer's extended data, of any kind, to `fd`.
+    /// Writes the peer's standard error to `fd`.
     #[must_use]
     pub fn output_ext(mut self, fd: LocalFd) -> Self {
         self.output_ext = Some(Sink::new(fd));

@@ -217,6 +217,26 @@ fn stderr_goes_to_its_own_output() {
     assert_eq!(text, "to stdoutto stderr");
 }
 
+#[test]
+fn extended_data_of_unknown_types_is_dropped() {
+    let mut world = World::new();
+    let (out, other) = (pipe(), pipe());
+    let (out_got, mut err_got) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+    world.serve(vec![Box::new(FdPump::new().input(owned(out.0)).input_ext(2, owned(other.0)))]);
+    let (pump, state) = Watched::new(FdPump::new().output(owned(out_got.0)).output_ext(owned(err_got.0)));
+    world.open(pump);
+    // More than the window: what is dropped gets credit.
+    let writer =
+        std::thread::spawn(move || std::fs::File::from(other.1).write_all(&pattern(8 << 20)).unwrap());
+    std::fs::File::from(out.1).write_all(b"to stdout").unwrap();
+    world.until("the end", |_| state.events.borrow().contains(&ChannelEvent::Eof));
+    writer.join().unwrap();
+    assert_eq!((state.written.get(), state.queued.get()), (9, 0));
+    let mut text = Vec::new();
+    err_got.1.read_to_end(&mut text).unwrap();
+    assert!(text.is_empty(), "{} bytes on stderr", text.len());
+}
+
 /// rsync kills `ssh` at the end of its standard output.
 #[test]
 fn stdout_ends_after_stderr_is_written() {

@@ -1,11 +1,14 @@
 //! Fuzz entry points for the bytes of untrusted peers that the server parses outside the sandbox: monitor IPC
-//! of processes that an attacker may control, load balancers' headers, and claims on sessions.
+//! of processes that an attacker may control, load balancers' headers, claims on sessions, fields of a
+//! logged-in client's requests, files that users write and the monitor reads, and requests for counters.
 
 use lh_resume::message::{Accepted, Message, Request};
 
 use crate::grant::Grant;
+use crate::modules::{Order, Report};
 use crate::monitor_ipc::{Decision, MonitorRequest, decode_last};
 use crate::resuming::{FromClaimant, FromUser, Notice, ToClaimant, ToUser};
+use crate::tickets::Record;
 
 /// Decodes requests to the monitor and its replies, then checks that what was decoded survives encoding and
 /// decoding.
@@ -23,6 +26,31 @@ pub fn messages(bytes: &[u8]) {
         assert_eq!(*Grant::decode(&again).expect("what was written can be read").encode(), *again);
     }
     let _ = decode_last(bytes);
+    if let Ok(order) = Order::decode(bytes) {
+        let again = order.encode();
+        assert_eq!(*Order::decode(&again).expect("what was written can be read").encode(), *again);
+    }
+    if let Ok(report) = Report::decode(bytes) {
+        assert_eq!(Report::decode(&report.encode()).expect("what was written can be read"), report);
+    }
+    if let Ok(record) = Record::decode(bytes) {
+        assert_eq!(Record::decode(&record.encode()).expect("what was written can be read"), record);
+    }
+}
+
+/// Reads the fields of channel opens, channel requests and global requests of a logged-in client.
+pub fn client_fields(bytes: &[u8]) {
+    crate::session::fuzz_fields(bytes);
+}
+
+/// Reads files that a user writes and the monitor reads: `.shosts`, principals, known hosts.
+pub fn trust_files(bytes: &[u8]) {
+    crate::monitor::fuzz_files(bytes);
+}
+
+/// Answers a request for the counters.
+pub fn counter_request(bytes: &[u8]) {
+    crate::listener::fuzz_counter_request(bytes);
 }
 
 /// Decodes the header of a load balancer, then checks that the bytes after it do not change the result.

@@ -363,3 +363,9 @@ impl Listener {
         Ok(End::Status(status.and_then(|(_, status)| status.exit_status()).unwrap_or(255)))
     }
 }
+
+/// Answers a request for the counters.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz_counter_request(request: &[u8]) {
+    exporter::fuzz(request);
+}

@@ -350,5 +350,13 @@ impl Monitor {
     }
 }
 
+/// Reads files that users write.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz_files(bytes: &[u8]) {
+    hostbased::fuzz(bytes);
+    principals::fuzz(bytes);
+    rhosts::fuzz(bytes);
+}
+
 #[cfg(test)]
 mod tests;

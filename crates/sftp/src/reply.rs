@@ -1,7 +1,7 @@
 //! Replies: all messages that a server sends, except VERSION.
 
 use bytes::Bytes;
-use lh_wire::{Reader, Writer};
+use lh_wire::{LONGEST_TEXT, Reader, Writer, shortened};
 
 use crate::{Attrs, PacketType, StatusCode};
 
@@ -10,8 +10,8 @@ use crate::{Attrs, PacketType, StatusCode};
 pub struct Status {
     /// Status code.
     pub code: StatusCode,
-    /// Text of the server, possibly empty. It is not trustworthy: escape control characters before printing
-    /// it to a terminal.
+    /// Text of the server, possibly empty; a long one is cut. It is not trustworthy: escape control
+    /// characters before printing it to a terminal.
     pub message: String,
 }
 
@@ -138,7 +138,8 @@ impl Reply {
                 let code = StatusCode(reader.u32()?);
                 // Servers older than version 3, and some that announce 3, send no text.
                 let text = reader.string().unwrap_or_default();
-                ReplyBody::Status(Status { code, message: String::from_utf8_lossy(text).into_owned() })
+                let text = String::from_utf8_lossy(text);
+                ReplyBody::Status(Status { code, message: shortened(&text, LONGEST_TEXT).into_owned() })
             }
             PacketType::HANDLE => {
                 let handle = reader.string()?;

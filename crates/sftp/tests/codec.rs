@@ -388,3 +388,13 @@ fn write_headers_fit_their_data() {
     }
     assert_ne!(session.write_header(b"handle", 0).id(), id);
 }
+
+#[test]
+fn long_texts_of_statuses_are_cut() {
+    let mut stream = Vec::new();
+    ReplyWriter(&mut stream).status(7, StatusCode::FAILURE, &"no ".repeat(10_000));
+    let reply = Reply::decode(stream[4..].to_vec().into()).unwrap();
+    let ReplyBody::Status(status) = reply.body else { panic!("{reply:?}") };
+    assert!(status.message.starts_with("no no ") && status.message.ends_with('…'));
+    assert!(status.message.len() < 2000, "{} bytes", status.message.len());
+}

@@ -206,6 +206,22 @@ pub fn home() -> Option<PathBuf> {
     }
 }
 
+/// True when a netgroup (netgroup(5)) is known. It is not where its service does not answer. musl does not
+/// support netgroups.
+pub fn is_netgroup(netgroup: &str) -> bool {
+    let Ok(netgroup) = CString::new(netgroup) else { return false };
+    #[cfg(target_env = "musl")]
+    let (setnetgrent, endnetgrent) = (|_: *const c_char| -> c_int { 0 }, || {});
+    // SAFETY: the name is a C string that outlives the call. What the calls change, one list of the process,
+    // is read by no other code of ours: `innetgr` has one of its own.
+    #[cfg_attr(target_env = "musl", expect(unused_unsafe, reason = "no functions of the C library"))]
+    unsafe {
+        let is_known = setnetgrent(netgroup.as_ptr()) == 1;
+        endnetgrent();
+        is_known
+    }
+}
+
 /// True when a netgroup (netgroup(5)) has a member with this host and this user; `None` matches any. musl
 /// does not support netgroups.
 pub fn in_netgroup(netgroup: &str, host: Option<&str>, user: Option<&str>) -> bool {
@@ -225,6 +241,10 @@ pub fn in_netgroup(netgroup: &str, host: Option<&str>, user: Option<&str>) -> bo
 
 #[cfg(not(target_env = "musl"))]
 unsafe extern "C" {
+    /// setnetgrent(3).
+    fn setnetgrent(netgroup: *const c_char) -> c_int;
+    /// setnetgrent(3).
+    fn endnetgrent();
     /// setnetgrent(3).
     fn innetgr(
         netgroup: *const c_char,

@@ -28,7 +28,7 @@ pub use log_level::LogLevel;
 pub use message::Message;
 pub use output::{Output, Reservation, Reserved};
 pub use reader::{Mpint, NameList, Reader};
-pub use shown::{PrintableStream, is_hidden, printable, printable_lines};
+pub use shown::{LONGEST_TEXT, PrintableStream, is_hidden, printable, printable_lines, shortened};
 pub use sink::PacketSink;
 pub use slices::Slices;
 pub use writer::{Writer, string_len};

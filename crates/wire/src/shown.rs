@@ -1,7 +1,19 @@
 //! Escaping of untrusted text before it is displayed (RFC 4251 section 9.2): it must not control the
 //! terminal, and it must not look like other text.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+
+/// Longest text of a peer in one message to the user, bytes. OpenSSH's lines have 1,023.
+pub const LONGEST_TEXT: usize = 1000;
+
+/// Cuts a text after `longest` bytes at most. An ellipsis marks the cut.
+pub fn shortened(text: &str, longest: usize) -> Cow<'_, str> {
+    match text.get(..text.floor_char_boundary(longest)) {
+        Some(start) if start.len() < text.len() => Cow::Owned(format!("{start}…")),
+        _ => Cow::Borrowed(text),
+    }
+}
 
 /// Returns true for characters that are invisible or change the text around them. These are control
 /// characters of ASCII and Latin-1, characters that reorder, join or hide, and separators that some programs
@@ -113,6 +125,14 @@ mod tests {
             shown.push_str(&stream.finish());
             assert_eq!(shown, whole, "pieces of {size}");
         }
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shortened("abc", 3), "abc");
+        assert_eq!(shortened("abcd", 3), "abc…");
+        assert_eq!(shortened("ab\u{e4}", 3), "ab…");
+        assert_eq!(shortened("", 0), "");
     }
 
     #[test]

@@ -123,3 +123,9 @@ impl Forwards {
         }
     }
 }
+
+/// Reads the fields of opens of forwarded connections.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz_fields(fields: &[u8]) {
+    remote::fuzz_fields(fields);
+}

@@ -214,6 +214,13 @@ fn read_unix(fields: &[u8]) -> WireResult<(Endpoint, String)> {
     Ok((Endpoint::Unix(path), "a socket".to_owned()))
 }
 
+/// Reads the fields of opens of forwarded connections.
+#[cfg(fuzzing)]
+pub(super) fn fuzz_fields(fields: &[u8]) {
+    let _ = read_tcp(fields);
+    let _ = read_unix(fields);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -214,7 +214,7 @@ impl Login<'_> {
         loop {
             let payload = self.exchange.packets.next(log)?;
             match self.exchange.machine.handle(&payload) {
-                Ok(Event::Banner(text)) => log.banner(&sanitise(&text)),
+                Ok(Event::Banner(text)) => log.banner(&text),
                 Ok(event) => return Ok(event),
                 Err(error) => return Err(ClientError::lost(LogLevel::Error, error.to_string())),
             }

@@ -228,6 +228,9 @@ fn a_banner_is_shown_without_its_escape_sequences() {
     let (result, ui) = run(&mut Script::new(vec![banner, success()]), &config(), &[]);
     assert_eq!(result, Ok(()));
     assert_eq!(ui.banners, ["Welcome\\033[2J\n"]);
+    let long = UserauthBanner::new(&[b'x'; 200_000], b"").to_payload();
+    let (_, ui) = run(&mut Script::new(vec![long, success()]), &config(), &[]);
+    assert_eq!(ui.banners, [format!("{}…", "x".repeat(64 << 10))]);
 }
 
 #[test]

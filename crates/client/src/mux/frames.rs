@@ -166,6 +166,22 @@ fn head(message: usize) -> Vec<u8> {
     head
 }
 
+/// Cuts bytes of a proxy client into messages, and checks each.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Ok(Some((message, length))) = next(rest) {
+        assert_eq!(length, message.len() + HEADER, "a message is what follows its header");
+        if let Ok((_, Some(data))) = check(message) {
+            assert!(data < message.len(), "more data than bytes");
+        }
+        rest = &rest[length..];
+    }
+    for name in [&b"tcpip-forward"[..], b"cancel-streamlocal-forward@openssh.com"] {
+        let _ = listener(name, bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;

@@ -19,3 +19,9 @@ pub mod wire;
 
 pub use client::{ConnectError, Ended, MuxClient, MuxError};
 pub use master::{Listen, Master};
+
+/// Cuts bytes of a proxy client into messages, and checks each.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz_frames(bytes: &[u8]) {
+    frames::fuzz(bytes);
+}

@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use lh_driver::{ChannelId, ControlCx, HandlerId};
 use lh_sys::termios::window_size;
-use lh_wire::Writer;
+use lh_wire::{LONGEST_TEXT, Writer};
 
 use super::escapes::write_notice;
 use super::line::Line;
 use super::wire::{MasterMessage, Reply};
-use crate::log::sanitise;
+use crate::log::sanitise_start;
 use crate::proxy::open_failure_words;
 use crate::session::SessionNote;
 
@@ -69,7 +69,8 @@ impl MuxSession {
             SessionNote::OpenFailed { reason, description } => {
                 if let Some(id) = self.request.take() {
                     let words = open_failure_words(*reason);
-                    let why = format!("Session open refused by peer: {words}: {}", sanitise(description));
+                    let text = sanitise_start(description, LONGEST_TEXT);
+                    let why = format!("Session open refused by peer: {words}: {text}");
                     self.line.reply(id, &Reply::Failure(why));
                 }
             }

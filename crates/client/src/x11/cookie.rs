@@ -135,7 +135,7 @@ fn list(xauth: &Path, file: Option<&Path>, display: &str, wait_for: &mut WaitFor
 }
 
 /// Parses the first line of xauth's list: display, protocol, cookie.
-fn parse(printed: &str) -> Option<Cookie> {
+pub(super) fn parse(printed: &str) -> Option<Cookie> {
     let mut words = printed.lines().next()?.split_whitespace().skip(1);
     let protocol = words.next()?.to_owned();
     let value = from_hex(words.next()?)?;

@@ -83,6 +83,39 @@ impl Gate {
     }
 }
 
+/// Checks a message that arrives in pieces of `piece` bytes, and the same message at once. Only one with the
+/// fake cookie passes, and nothing but the cookie is changed.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(cookie: &Cookie, message: &[u8], piece: usize) {
+    let fake: Vec<u8> = cookie.value.iter().map(|byte| !byte).collect();
+    let name = cookie.protocol.len().next_multiple_of(4);
+    let data_at = HEADER + name;
+    let mut gate = Gate::new(cookie, &fake);
+    let (mut fed, mut step) = (0, Step::More);
+    for part in message.chunks(piece.max(1)) {
+        fed += part.len();
+        step = gate.feed(part);
+        if step != Step::More {
+            break;
+        }
+        assert!(gate.held() < data_at + fake.len().next_multiple_of(4), "held without need");
+    }
+    if let Step::Pass(bytes) = &step {
+        let mut expected = message[..fed].to_vec();
+        assert_eq!(&expected[data_at..data_at + fake.len()], fake, "passed without the fake cookie");
+        expected[data_at..data_at + fake.len()].copy_from_slice(&cookie.value);
+        assert_eq!(&bytes[..], expected);
+    }
+    let at_once = match message {
+        [] => Step::More,
+        message => Gate::new(cookie, &fake).feed(message),
+    };
+    match (step, at_once) {
+        (Step::Pass(some), Step::Pass(all)) => assert!(all.starts_with(&some)),
+        (step, at_once) => assert_eq!(step, at_once),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -175,3 +175,23 @@ fn originator(fields: &[u8]) -> lh_wire::Result<String> {
     reader.finish()?;
     Ok(sanitise(&format!("{address} {port}")))
 }
+
+/// Parses xauth's list and `DISPLAY`, and checks the first message of a program by the cookie of the list.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz_setup(list: &str, message: &[u8], piece: usize) {
+    // A path would make it look for a socket.
+    if !list.starts_with('/') {
+        let _ = Display::parse(list.split(' ').next().unwrap_or_default());
+    }
+    if let Some(cookie) = cookie::parse(list) {
+        gate::fuzz(&cookie, message, piece);
+    }
+}
+
+/// Reads the fields of an `x11` open.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz_fields(fields: &[u8]) {
+    if let Ok(from) = originator(fields) {
+        assert!(!from.contains(|c: char| c.is_control() && !"\n\t".contains(c)), "{from:?}");
+    }
+}

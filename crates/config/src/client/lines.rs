@@ -213,7 +213,13 @@ impl Loader<'_> {
             let base =
                 if context.user { self.request.account.home.join(".ssh") } else { PathBuf::from("/etc/ssh") };
             let pattern = base.join(expanded);
-            let paths = glob(&pattern.to_string_lossy());
+            let mut failed = Vec::new();
+            let paths = glob(&pattern.to_string_lossy(), &mut |path, error| {
+                failed.push(format!("include: {}: {}", path.display(), errno_text(error)));
+            });
+            for text in failed {
+                self.debug(place.say(text));
+            }
             if paths.is_empty() {
                 let shown = match (word.starts_with(['/', '~']), context.user) {
                     (true, _) => word,

@@ -261,7 +261,14 @@ impl Loader<'_> {
             if word.is_empty() {
                 return Ok(self.bad(place.say("keyword Include empty argument")));
             }
-            for path in glob(&Path::new("/etc/ssh").join(&word).to_string_lossy()) {
+            let mut failed = Vec::new();
+            let paths = glob(&Path::new("/etc/ssh").join(&word).to_string_lossy(), &mut |path, error| {
+                failed.push(format!("Include: {}: {}", path.display(), errno_text(error)));
+            });
+            for text in failed {
+                self.note(LogLevel::Error, place, &text);
+            }
+            for path in paths {
                 match include::read_text(&path) {
                     Ok(text) => self.file(&path, &text, conditions, depth + 1)?,
                     Err(error) => {

@@ -12,6 +12,9 @@ use crate::event::ChannelEvent;
 use crate::handler::ControlCx;
 use crate::keepalive::KEEPALIVE_REQUEST;
 
+/// The only type of extended data that has a meaning (RFC 4254 section 5.2).
+const STDERR: u32 = 1;
+
 impl Driver {
     /// Delivers every event that the transport has.
     pub(super) fn dispatch(&mut self, control: &mut dyn Control) -> Result<(), DriverError> {
@@ -116,6 +119,13 @@ impl Driver {
 
     fn on_connection_event(&mut self, event: ConnectionEvent, control: &mut dyn Control) {
         let (id, event) = match event {
+            // Other types of extended data have no meaning (RFC 4254 section 5.2), and are dropped, as by
+            // OpenSSH: as text of standard error they would be shown.
+            ConnectionEvent::Data { id, ext: Some(kind), data } if kind != STDERR => {
+                let now = self.core.now;
+                let (connection, sink) = self.core.speak();
+                return connection.consumed(id, data.len(), now, sink);
+            }
             ConnectionEvent::Data { id, ext, data } => (id, ChannelEvent::Data { ext, data }),
             ConnectionEvent::Opened { id, fields } => (id, ChannelEvent::Opened { fields }),
             ConnectionEvent::OpenFailed { id, reason, description } => {

@@ -260,6 +260,16 @@ pub(super) fn count(exporter: &mut Option<Exporter>, what: impl FnOnce(&mut List
     }
 }
 
+/// Answers a request. Only one for the counters gets them.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(request: &[u8]) {
+    let is_whole = request.windows(4).any(|end| end == b"\r\n\r\n");
+    let answer = answer(request, is_whole, &ListenerCounters::default(), SessionGauges::default());
+    assert!(answer.starts_with(b"HTTP/1.1 "));
+    let has_counters = answer.windows(7).any(|part| part == b"lhsshd_");
+    assert!(!has_counters || request.starts_with(b"GET /metrics"), "counters for another request");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -220,6 +220,23 @@ fn broken_revocation(files: &[HostLines], name: &str) -> Option<String> {
     })
 }
 
+/// Reads a known_hosts file about one host: what is found of it is what the whole file says.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(bytes: &[u8]) {
+    let blob = b"\0\0\0\x0bssh-ed25519\0\0\0\x20abcdefghijklmnopqrstuvwxyz012345";
+    let key = PublicKey::from_blob(blob).expect("a key");
+    let name = "client.example";
+    let lines = HostLines::read("known_hosts".into(), bytes, name).expect("memory can be read");
+    if lines.unchecked.is_none() {
+        let all = KnownHosts::parse(bytes);
+        let says =
+            |known: &KnownHosts| format!("{:?}", (known.lookup_name(name, &key), known.authorities(name)));
+        assert_eq!(says(&lines.known), says(&all));
+        let whole = HostLines { path: lines.path.clone(), known: all, unchecked: None };
+        assert_eq!(broken_revocation(&[lines], name), broken_revocation(&[whole], name));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use lh_crypto::{KeyType, PrivateKey};

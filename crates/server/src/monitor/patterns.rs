@@ -15,9 +15,10 @@ impl<'a> Pattern<'a> {
         path.to_str().filter(|_| plain).map(Self)
     }
 
-    /// Returns the matching files that this process can see.
+    /// Returns the matching files that this process can see. Directories that it may not read have none, as
+    /// with OpenSSH.
     pub(super) fn matching_files(&self) -> Vec<PathBuf> {
-        lh_config::include::glob(self.0)
+        lh_config::include::glob(self.0, &mut |_, _| {})
     }
 }
 

@@ -55,6 +55,17 @@ fn split(line: &str) -> Option<(&str, &str)> {
     }
 }
 
+/// Splits lines into options and principals.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(bytes: &[u8]) {
+    let selected = crate::bounded_lines::selected_lines(bytes, |line| split(line).is_some());
+    for (_, line) in selected.expect("memory can be read") {
+        let (options, principal) = split(&line).expect("it was selected");
+        assert!(!principal.is_empty() && !principal.contains([' ', '\t', '#']), "{principal:?}");
+        let _ = KeyOptions::parse(options);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,8 @@
 //!
 //! A line is `[+|-]host [[+|-]user]`, where each may be `@netgroup`. A line without a user applies to the
 //! user with the local user's name. The first line that applies to the client decides for its file; a minus
-//! refuses. So does a malformed line with a minus, because it is unknown which hosts and users it should have
-//! refused.
+//! refuses. So does a malformed line with a minus, or one with a netgroup that is not known, perhaps because
+//! its service does not answer: it is unknown which hosts and users it should have refused.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -13,7 +13,7 @@ use std::path::Path;
 use lh_config::enums::IgnoreRhosts;
 use lh_sys::ids::{Ids, with_effective};
 use lh_sys::private_group::{Place, only_owner_writes};
-use lh_sys::users::{User, in_netgroup};
+use lh_sys::users::{User, in_netgroup, is_netgroup};
 
 use crate::bounded_lines::{BoundedLines, MAX_LINE};
 use crate::log::{Log, debug, error, info};
@@ -130,6 +130,10 @@ fn decide(file: impl BufRead, rules: &Rules<'_>, path: &Path, log: &Log) -> io::
         match judgement {
             Judgement::Nothing => {}
             Judgement::Garbage(what) => debug!(log, "{what} in {path}."),
+            Judgement::UnknownNetgroup => {
+                error!(log, "{path}:{number}: unknown netgroup: the lines after this one permit nobody");
+                return Ok(false);
+            }
             Judgement::BrokenMinus => {
                 error!(log, "{path}:{number}: invalid line that refuses: the lines after it permit nobody");
                 return Ok(false);
@@ -155,6 +159,8 @@ enum Judgement {
     Garbage(&'static str),
     /// The line is malformed, and begins with a host or a user that has a minus.
     BrokenMinus,
+    /// The line has a minus, and would refuse the client if an unknown netgroup has it as a member.
+    UnknownNetgroup,
     Yes,
     No,
 }
@@ -194,20 +200,49 @@ fn judge(line: &str, rules: &Rules<'_>) -> Judgement {
     if host.is_empty() || user.is_empty() || !host.is_ascii() {
         return Judgement::garbage(line, "Ignoring wild host/user names");
     }
-    let host_fits = match host.strip_prefix('@') {
-        Some(netgroup) => {
-            [rules.name, rules.address].into_iter().any(|host| in_netgroup(netgroup, Some(host), None))
-        }
-        None => host.eq_ignore_ascii_case(rules.name) || host == rules.address,
+    let host = match host.strip_prefix('@') {
+        Some(netgroup) => is_member(netgroup, |group| {
+            [rules.name, rules.address].iter().any(|host| in_netgroup(group, Some(host), None))
+        }),
+        None => Membership::of(host.eq_ignore_ascii_case(rules.name) || host == rules.address),
     };
-    let user_fits = || match user.strip_prefix('@') {
-        Some(netgroup) => in_netgroup(netgroup, None, Some(rules.client_user)),
-        None => user == rules.client_user,
+    if host == Membership::No {
+        return Judgement::Nothing;
+    }
+    let user = match user.strip_prefix('@') {
+        Some(netgroup) => is_member(netgroup, |group| in_netgroup(group, None, Some(rules.client_user))),
+        None => Membership::of(user == rules.client_user),
     };
-    match host_fits && user_fits() {
-        false => Judgement::Nothing,
-        true if no_host || no_user => Judgement::No,
-        true => Judgement::Yes,
+    match (host, user) {
+        (_, Membership::No) => Judgement::Nothing,
+        (Membership::Yes, Membership::Yes) if no_host || no_user => Judgement::No,
+        (Membership::Yes, Membership::Yes) => Judgement::Yes,
+        _ if no_host || no_user => Judgement::UnknownNetgroup,
+        _ => Judgement::Nothing,
+    }
+}
+
+/// Whether the client's host, or user, is the one of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Membership {
+    Yes,
+    No,
+    /// The line has a netgroup that is not known.
+    Unknown,
+}
+
+impl Membership {
+    const fn of(fits: bool) -> Self {
+        if fits { Self::Yes } else { Self::No }
+    }
+}
+
+/// Returns whether a netgroup has a member. `has` looks it up.
+fn is_member(netgroup: &str, has: impl Fn(&str) -> bool) -> Membership {
+    match has(netgroup) {
+        true => Membership::Yes,
+        false if is_netgroup(netgroup) => Membership::No,
+        false => Membership::Unknown,
     }
 }
 
@@ -216,6 +251,30 @@ fn signed(word: &str) -> (bool, &str) {
     match word.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, word.strip_prefix('+').unwrap_or(word)),
+    }
+}
+
+/// Decides by a file of a user. It permits nothing without a line that names the host.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(bytes: &[u8]) {
+    // Netgroups are looked up outside this process.
+    if bytes.contains(&b'@') {
+        return;
+    }
+    let text = || String::new();
+    let (home, shell) = (std::path::PathBuf::from("/"), std::path::PathBuf::from("/bin/sh"));
+    let user = User { name: "ada".to_owned(), uid: 1000, gid: 1000, home, shell, gecos: text() };
+    let (name, address) = ("client.example", "192.0.2.7");
+    let rules =
+        Rules { name, address, client_user: "ada", user: &user, strict: true, ignore: IgnoreRhosts::No };
+    let log = Log::stderr(crate::log::Level::Quiet);
+    if decide(bytes, &rules, Path::new(".shosts"), &log).expect("memory can be read") {
+        let names_host = |line: &[u8]| {
+            let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty()).unwrap_or_default();
+            let word = word.strip_prefix(b"+").unwrap_or(word);
+            word.eq_ignore_ascii_case(name.as_bytes()) || word == address.as_bytes()
+        };
+        assert!(bytes.split(|byte| *byte == b'\n').any(names_host), "nobody was named");
     }
 }
 
@@ -259,6 +318,15 @@ mod tests {
         for line in minus.into_iter().chain(["\u{feff}-client.example bob", "-\u{a0}other.example"]) {
             assert_eq!(says(line), Judgement::BrokenMinus, "{line:?}");
         }
+        let unknown =
+            ["-@nobody-has-this", "client.example -@nobody-has-this", "-@nobody-has-this @nor-this"];
+        for line in unknown {
+            assert_eq!(says(line), Judgement::UnknownNetgroup, "{line:?}");
+        }
+        // Others are meant, whoever is in the netgroup.
+        for line in ["-@nobody-has-this bob", "other.example -@nobody-has-this"] {
+            assert_eq!(says(line), Judgement::Nothing, "{line:?}");
+        }
         // A line without a user applies only to equal names.
         assert_eq!(judge("client.example", &rules(&user, "bob")), Judgement::Nothing);
         assert_eq!(judge("client.example bob", &rules(&user, "bob")), Judgement::Yes);
@@ -279,6 +347,8 @@ mod tests {
             (b"other.example -m\xfcller".to_vec(), false),
             (format!("-other.example {long}").into_bytes(), false),
             (format!("-{long}").into_bytes(), false),
+            (b"@nobody-has-this".to_vec(), true),
+            (b"-@nobody-has-this".to_vec(), false),
         ] {
             let log = Log::lines(Level::Info);
             let file = [&b"# first\n"[..], &first, b"\nclient.example\n"].concat();

@@ -209,3 +209,9 @@ impl ChannelHandler for SessionChannel {
         self.running_ref().is_none_or(ChannelHandler::finished)
     }
 }
+
+/// Reads the fields of channel requests.
+#[cfg(fuzzing)]
+pub(super) fn fuzz_fields(fields: &[u8]) {
+    fields::fuzz(fields);
+}

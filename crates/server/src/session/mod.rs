@@ -281,6 +281,15 @@ fn split(
     Ok(monitor_process::run(monitor, children, control, deadline, usage_log, &address))
 }
 
+/// Reads the fields of a logged-in client's requests.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz_fields(fields: &[u8]) {
+    channel::fuzz_fields(fields);
+    forward::fuzz_fields(fields);
+    tunnel::fuzz_fields(fields);
+    x11::fuzz_fields(fields);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

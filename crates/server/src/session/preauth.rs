@@ -29,11 +29,11 @@ use crate::preauth_ids;
 const EMPTY_DIRECTORIES: [&str; 2] = ["/run/sshd", "/var/empty"];
 
 /// Bytes that a client may send before its login at full speed: more than any login needs, with the early
-/// data of `first-flight@longhaul` and the queries of an agent with a hundred keys.
+/// data of `first-flight@longhaul` and the queries of an agent with a hundred keys. Waiting earns no more.
 const INPUT_AT_ONCE: u64 = 512 << 10;
 /// Rate at which further bytes are read, bytes/s. Two hundred flooding clients then cost a fraction of one
 /// core, even with the most expensive messages, key exchanges.
-const INPUT_PER_SECOND: u32 = 16 << 10;
+const INPUT_PER_SECOND: u64 = 16 << 10;
 
 /// Environment variable. With the value `report`, a debug build writes forbidden system calls to the kernel's
 /// audit log instead of ending the process.
@@ -79,7 +79,7 @@ fn serve(
 
     let transport = Transport::new(config, Box::new(SystemRandom), Instant::now());
     let mut link = Link::new(transport, stream);
-    link.limit_input(InputLimit::new(INPUT_AT_ONCE, INPUT_PER_SECOND));
+    link.limit_input(InputLimit::new(INPUT_PER_SECOND, INPUT_AT_ONCE, Instant::now()));
     let mut monitor = MonitorClient::new(ipc);
     match log_in(&mut link, &mut monitor, address, common.deadline, common.settings.warn_weak_crypto.value) {
         Ok(()) => {}

@@ -54,6 +54,12 @@ fn read(fields: &[u8]) -> Result<(Layer, Option<u32>), &'static str> {
     Ok((layer, (unit != ANY).then_some(unit)))
 }
 
+/// Reads the fields of an open of a tunnel.
+#[cfg(fuzzing)]
+pub(super) fn fuzz_fields(fields: &[u8]) {
+    let _ = read(fields);
+}
+
 /// Returns the unit that this login may use. `Err` is the text of the refusal.
 fn permitted(shared: &Shared, layer: Layer, unit: Option<u32>) -> Result<Option<u32>, &'static str> {
     const REFUSED: &str = "Server has rejected tunnel device forwarding";

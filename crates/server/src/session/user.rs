@@ -15,7 +15,7 @@ use lh_auth::FirstFlight;
 use lh_config::accounting::TransferLog;
 use lh_config::server_table::ServerSettings;
 use lh_crypto::SystemRandom;
-use lh_driver::{Driver, DriverError, Link, LinkError, WindowPolicy, Workers};
+use lh_driver::{Driver, DriverError, InputLimit, Link, LinkError, WindowPolicy, Workers};
 use lh_sys::signals::Signals;
 use lh_transport::{Transport, TransportError, Unencrypted};
 use lh_wire::msg::{Debug, disconnect};
@@ -40,6 +40,9 @@ use crate::grant::Grant;
 use crate::hosts::shown_endpoint;
 use crate::log::{Field, error, info, shown_reason};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
+
+/// Part of a second of `ReceiveRate` that a client that has sent nothing may send at once.
+const BURST_PER_SECOND: u64 = 10;
 
 /// Longest time for sending the last messages to a client.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -189,7 +192,7 @@ fn serve(
         driver.set_keepalive(interval, count_max);
     }
     if let Some(rate) = shared.settings.receive_rate.value.bytes_per_second() {
-        driver.control().limit_receiving(rate);
+        driver.control().limit_input(InputLimit::new(rate, rate / BURST_PER_SECOND, Instant::now()));
     }
     driver.control().keep_first(FirstFlight::WINDOW);
     serving.count(&mut driver.control());

@@ -187,6 +187,16 @@ impl Request {
     }
 }
 
+/// Reads the fields of a request. Its words cannot be more than words of xauth's commands.
+#[cfg(fuzzing)]
+pub(super) fn fuzz_fields(fields: &[u8]) {
+    if let Ok(request) = Request::read(fields) {
+        for word in [&request.protocol, &*request.cookie] {
+            assert!(word.split_ascii_whitespace().eq([word.as_str()]), "{word:?} is not one word");
+        }
+    }
+}
+
 /// Both values become words of xauth's commands.
 fn word(text: &str) -> Result<String, WireError> {
     let sound = |c: char| c.is_ascii_alphanumeric() || ".:/-_".contains(c);

@@ -100,3 +100,15 @@ impl Forwards {
         });
     }
 }
+
+/// Reads the fields of opens and requests of forwards.
+#[cfg(fuzzing)]
+pub(super) fn fuzz_fields(fields: &[u8]) {
+    let _ = direct_tcpip(fields);
+    if let Ok(path) = direct_streamlocal(fields) {
+        assert!(!path.as_os_str().is_empty() && !path.as_os_str().as_encoded_bytes().contains(&0));
+    }
+    for name in ["tcpip-forward", "cancel-streamlocal-forward@openssh.com"] {
+        let _ = requests::Listen::request(name, fields);
+    }
+}
