@@ -86,7 +86,8 @@ fn tables(
     for (bulk, beside) in loads {
         let mut entries = Vec::new();
         for who in &field.all {
-            let (Kind::Suite { ours, ssh, scp, .. }, Some(server)) = (&who.kind, who.server(bench, &with)) else {
+            let (Kind::Suite { ours, ssh, scp, .. }, Some(server)) = (&who.kind, who.server(bench, &with))
+            else {
                 continue;
             };
             let with = with.clone();
