@@ -66,6 +66,7 @@ pub(super) fn measure<I: Instruments>(
                 });
             }
             Err(why) => {
+                let why = lh_client::sanitise(&why.to_string());
                 facts.missing.push(format!("a file over SFTP: {why}"));
                 return;
             }
