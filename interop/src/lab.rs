@@ -292,7 +292,7 @@ impl Lab {
     }
 
     #[track_caller]
-    fn browse(&self, chromium: &Path, page: &str, more: &[&str]) -> Ran {
+    pub(crate) fn browse(&self, chromium: &Path, page: &str, more: &[&str]) -> Ran {
         let data = format!("--user-data-dir={}", self.arg("browser"));
         let address = format!("file://{}", self.arg(page));
         let flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];

@@ -21,6 +21,7 @@ mod names;
 pub mod pages;
 mod pam;
 pub mod path;
+mod printed;
 pub mod process;
 mod programs;
 mod pty;
@@ -45,6 +46,7 @@ pub use foreign::{
 pub use lab::{Lab, Ran, Shown, TestUser};
 pub use lh_testkit::{again_if_closed, dumps, find, peers, skip, skip_unavailable};
 pub use pam::PamService;
+pub use printed::Printed;
 pub use programs::{bin_dir, our, with_default_signals};
 pub use pty::Terminal;
 pub use server::{Inetd, Lhsshd};

@@ -161,10 +161,22 @@ fn read_back(mut file: File) -> io::Result<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Takes a file out of the cache; false where the system cannot.
+/// Takes a file out of the cache; false where the system cannot, or the file is nowhere else.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 fn forget(file: &File) -> bool {
-    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).is_ok()
+    !is_in_memory(file) && rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).is_ok()
+}
+
+/// Returns whether the file is on a file system in memory: `TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2).
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_in_memory(file: &File) -> bool {
+    const KINDS: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+    rustix::fs::fstatfs(file).is_ok_and(|of| KINDS.contains(&(of.f_type as u32)))
+}
+
+#[cfg(target_os = "freebsd")]
+const fn is_in_memory(_: &File) -> bool {
+    false
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
@@ -181,9 +193,10 @@ pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, F
     let mut disk = Disk::unknown(String::new());
     let mut reads = true;
     for size in DISK_SIZES {
-        // `iflag=nocache` of GNU takes the file out of the cache; other dd refuse it.
+        // What is in memory alone has no disk. `iflag=nocache` of GNU takes the file out of the cache; other
+        // dd refuse it.
         let read = if reads {
-            "dd iflag=nocache count=0 <&4 2>/dev/null && echo from && dd bs=1048576 <&4 >/dev/null 2>&1 && echo until"
+            "[ \"$(stat -f -c %T . 2>/dev/null)\" != tmpfs ] && dd iflag=nocache count=0 <&4 2>/dev/null && echo from && dd bs=1048576 <&4 >/dev/null 2>&1 && echo until"
         } else {
             ":"
         };
@@ -250,6 +263,17 @@ mod tests {
         assert_eq!(disk.read_rate.is_some(), can_forget, "{disk:?}");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(disk_here(&directory.path().join("missing")).is_err());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory_is_no_disk_to_read_from() {
+        let kind = std::process::Command::new("stat").args(["-f", "-c", "%T", "/dev/shm"]).output().unwrap();
+        // Elsewhere, no file system is known to be in memory.
+        if kind.stdout.starts_with(b"tmpfs") {
+            assert!(!forget(&nameless(Path::new("/dev/shm")).unwrap()));
+        }
+        assert!(!is_in_memory(&File::open("/proc/self/stat").unwrap()));
     }
 
     #[test]

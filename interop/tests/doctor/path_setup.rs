@@ -213,7 +213,7 @@ pub(crate) fn diagnosis(command: &mut Command, cause: &str) -> Value {
 #[track_caller]
 pub(crate) fn takes(diagnosis: &Value, planted: f64) {
     let title = diagnosis["findings"][0]["title"].as_str().unwrap_or_default();
-    let words: Vec<&str> = title.split([' ', ':']).map(|word| word.trim_end_matches('.')).collect();
+    let words: Vec<&str> = title.split([' ', ':']).map(|word| word.trim_end_matches(['.', ','])).collect();
     let time = |pair: &[&str]| {
         let factor = match pair[1] {
             "s" => 1.0,

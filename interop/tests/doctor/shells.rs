@@ -5,10 +5,12 @@ use std::process::{Command, Stdio};
 use lh_interop::{Inetd, Lab, find, our, peers, script, skip};
 use serde_json::Value;
 
-use super::path_setup::{PathSetup, Plan, first, spec, takes};
+use super::path_setup::{PathSetup, Plan, Server, first, spec, takes};
 
 /// A program of Python that passes on a megabyte a second.
 const SLOW: &str = "import os, time\nwhile data := os.read(0, 16384):\n while data: data = data[os.write(1, data):]\n time.sleep(0.016)";
+/// The same, with 400 kB/s.
+const SLOWER: &str = "import os, time\nwhile data := os.read(0, 16384):\n while data: data = data[os.write(1, data):]\n time.sleep(0.04)";
 
 #[test]
 fn doctor_names_the_slow_line_of_a_start_up_file() {
@@ -66,26 +68,38 @@ fn doctor_names_output_that_reaches_ssh_slowly() {
     assert_eq!(diagnosis["measured"]["shell_seconds"], serde_json::json!([]), "{diagnosis:#}");
 }
 
-/// A pipe in front of the input, at OpenSSH's server.
-#[test]
-#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
-fn doctor_names_a_command_that_takes_its_input_slowly() {
-    let test = "doctor_names_a_command_that_takes_its_input_slowly";
+/// A pipe in front of the input that passes on this much, bytes/s.
+fn names_slow_input(test: &str, kind: Server, (pipe, planted): (&str, f64)) {
     if find("python3").is_none() {
         return skip(test, "python3 is not installed");
     }
     let tools = Lab::new();
     script(
         &tools.path("slow"),
-        &format!("python3 -c '{SLOW}' | \"$SHELL\" -c \"${{SSH_ORIGINAL_COMMAND:-exit}}\""),
+        &format!("python3 -c '{pipe}' | \"$SHELL\" -c \"${{SSH_ORIGINAL_COMMAND:-exit}}\""),
     );
     let config = format!("ForceCommand {}\nPermitTTY no", tools.arg("slow"));
-    let plan = Plan { spec: spec(100, 20), config: &config, ..Plan::default() };
+    let plan = Plan { spec: spec(100, 20), config: &config, server: kind, ..Plan::default() };
     let Some(setup) = PathSetup::start(test, &plan) else { return };
     let diagnosis = setup.examine(&[], "command_input");
     first(&diagnosis, "command_input", &["which limits uploads", "SSH window of", "ForceCommand"]);
     let rate = diagnosis["measured"]["upload"]["bytes_per_second"].as_f64().unwrap();
-    assert!((0.5e6..1.1e6).contains(&rate), "planted 1 MB/s: {diagnosis:#}");
+    let limits = 0.5 * planted..1.1 * planted;
+    assert!(limits.contains(&rate), "planted {planted} B/s: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_command_that_takes_its_input_slowly() {
+    let test = "doctor_names_a_command_that_takes_its_input_slowly";
+    names_slow_input(test, Server::OpenSsh, (SLOW, 1e6));
+}
+
+/// Its windows grow at first, and then follow what the command takes: TCP has nothing to do for seconds.
+#[test]
+fn doctor_names_a_slow_input_behind_windows_that_grow() {
+    let test = "doctor_names_a_slow_input_behind_windows_that_grow";
+    names_slow_input(test, Server::Longhaul, (SLOWER, 0.4e6));
 }
 
 #[test]

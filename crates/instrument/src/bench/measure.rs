@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::cells::{
-    Cell, Cells, LEFT_TO_LONG_RUN, LEFT_TO_LONG_RUN_WITHOUT_FILES, LEFT_TO_LONG_SFTP_RUN, SUITES, long,
-    over_sftp, quick, usual,
+    Cell, Cells, LEFT_TO_LONG_RUN, LEFT_TO_LONG_RUN_WITHOUT_FILES, LEFT_TO_LONG_SFTP_RUN, Suites, agreed,
+    long, over_sftp, quick,
 };
 use super::child::{Bench, file_len};
 use super::client::Client;
@@ -88,8 +88,7 @@ fn measure(
     let limit = plan.time.max(login + plan.time.mul_f64(AFTER_LOGIN)).saturating_sub(clean_up(plan.time));
     let link = first.client.driver().link();
     let server = lh_client::sanitise(link.peer_identification().unwrap_or_default());
-    let suite = link.negotiated().map_or(SUITES[0], |names| usual(&names.cipher_c2s, &names.mac_c2s));
-    let negotiated_suite = link.negotiated().is_some_and(|names| suite.cipher == names.cipher_c2s);
+    let agreed = link.negotiated().and_then(|names| agreed(&names.cipher_c2s, &names.mac_c2s));
     let host = first.options.config.host.clone();
     let round_trip = median(first.ping(3, Duration::from_millis(10))).unwrap_or(0.0);
     let mut missing = Vec::new();
@@ -100,8 +99,8 @@ fn measure(
         std::thread::spawn(move || WorkDirectory::start(&target, &parent, many))
     };
     let offer = {
-        let target = target.clone();
-        std::thread::spawn(move || Offer::of(&target))
+        let (target, quick) = (target.clone(), plan.quick);
+        std::thread::spawn(move || Offer::of(&target, quick))
     };
     let no_commands = refusal_of_commands(target, &mut first)?;
     let runs_commands = no_commands.is_none();
@@ -124,6 +123,7 @@ fn measure(
     tell("asking for the server's algorithms");
     let offer = offer.join().unwrap_or_default();
     let setups = setups(&first.options, &offer, plan.quick);
+    let suites = Suites::of(&offer);
     tell("preparing a directory at the server");
     let has_files = match no_commands {
         None => {
@@ -148,22 +148,25 @@ fn measure(
     if !runs_commands && has_files && !has_copier {
         missing.push("one file by cipher and MAC: lhscp is not beside this program".to_owned());
     }
+    let suite = suites.of_quick_run(agreed);
     let Cells { all: cells, main } = if !runs_commands {
         let left = if has_files { LEFT_TO_LONG_SFTP_RUN } else { LEFT_TO_LONG_RUN_WITHOUT_FILES };
         missing.extend(plan.quick.then(|| left.to_owned()));
-        over_sftp(setups, &clients, plan.quick.then_some(suite), has_files)
+        over_sftp(setups, &clients, plan.quick.then_some(suite), has_files, &suites)
     } else if plan.quick {
         missing.push(LEFT_TO_LONG_RUN.to_owned());
-        quick(setups, &clients, has_port, jump_host.is_some(), suite)
+        quick(setups, &clients, has_port, jump_host.is_some(), suite, &suites)
     } else {
-        long(setups, &clients, has_port, jump_host.is_some())
+        long(setups, &clients, has_port, jump_host.is_some(), &suites)
     };
     let slices = |cell: &Cell| match cell {
         Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) | Cell::File(..) => 1,
         Cell::Child(_, job) => job.slices(),
         _ => 0,
     };
-    let transfers: u32 = cells.iter().map(slices).sum();
+    // What a long run has time for after its main cells has none planned for it.
+    let planned = if plan.quick || main == 0 { cells.len() } else { main };
+    let transfers: u32 = cells.iter().take(planned).map(slices).sum();
     let share = limit.saturating_sub(begun.elapsed()).mul_f64(0.6) / ROUNDS / transfers.max(1);
     // A window needs round trips to open.
     let least = SLICES[0].max(Duration::from_secs_f64(10.0 * round_trip));
@@ -205,6 +208,7 @@ fn measure(
         slice,
         rows: Rows::default(),
         missing,
+        agreed,
         clients,
         acceptor: None,
         remotes: HashMap::new(),
@@ -225,10 +229,10 @@ fn measure(
     {
         run.missing.push(format!("small files at the server: {why}"));
     }
-    if runs_commands && plan.quick && negotiated_suite {
+    if runs_commands && plan.quick && agreed.is_some() {
         // A quick run saves a login.
         run.remotes.insert(suite.name(), first);
-    } else if !runs_commands && negotiated_suite && !stop() {
+    } else if !runs_commands && agreed.is_some() && !stop() {
         // The latency is that of a connection without a session before: some servers end a connection with
         // its last session.
         run.remotes.extend(target.connect(&[]).map(|remote| (suite.name(), remote)));
@@ -236,7 +240,8 @@ fn measure(
         first.client.close();
     }
     let mut schedule = Schedule::new(limit, cells.iter().map(|cell| guess(cell, slice, login)));
-    schedule.reserve(main, LEAST_ROUNDS);
+    // The first round of a long run warms up.
+    schedule.reserve(main, LEAST_ROUNDS + u32::from(!plan.quick));
     rounds(&mut run, &cells, &bench, &mut schedule, begun, stop, tell);
     let mut left_out: Vec<String> =
         schedule.left_out().into_iter().filter_map(|index| cells.get(index)).map(Cell::what).collect();

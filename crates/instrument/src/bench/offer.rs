@@ -1,57 +1,105 @@
 //! Which algorithms a server offers.
 
+use lh_crypto::registry::Kind;
+
 use crate::target::Target;
 
 /// A host key algorithm for tokens that users touch: no server has such a key.
-const NO_HOST_KEY: &str = "sk-ssh-ed25519@openssh.com";
-/// A key exchange method that servers no longer offer.
-const NO_KEX: &str = "diffie-hellman-group1-sha1";
+const NO_HOST_KEY: &[&str] = &["sk-ssh-ed25519@openssh.com"];
+/// Names that servers no longer offer, or few do; a server that offers the first is asked for the next.
+const RARE_KEX: &[&str] =
+    &["diffie-hellman-group1-sha1", "diffie-hellman-group-exchange-sha1", "diffie-hellman-group14-sha1"];
+const RARE_CIPHERS: &[&str] = &["3des-cbc", "aes192-cbc", "aes128-cbc"];
+const RARE_MACS: &[&str] = &["hmac-md5-96", "hmac-md5", "hmac-sha1-96"];
 
-/// The algorithms that a server offers; `None` where it does not tell.
+/// Names of one kind that a server offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Offered {
+    /// These and no others.
+    All(Vec<String>),
+    /// These, and perhaps others: the server does not tell.
+    Some(Vec<String>),
+}
+
+impl Default for Offered {
+    fn default() -> Self {
+        Self::Some(Vec::new())
+    }
+}
+
+impl Offered {
+    /// Returns whether the name is offered, or may be.
+    pub(super) fn may_have(&self, name: &str) -> bool {
+        matches!(self, Self::Some(_)) || self.surely_has(name)
+    }
+
+    /// Returns whether the name is known to be offered.
+    pub(super) fn surely_has(&self, name: &str) -> bool {
+        let (Self::All(names) | Self::Some(names)) = self;
+        names.iter().any(|each| each == name)
+    }
+
+    /// Asks with a connection whose negotiation fails: the failure, about this `what`, names all that the
+    /// server offers. `rare` are the names to try.
+    fn of(target: &Target, what: &str, keyword: &str, rare: &[&str], more: &[(&str, &str)]) -> Self {
+        let mut known = Vec::new();
+        for name in rare {
+            match target.connect(&[more, &[(keyword, name)]].concat()) {
+                Ok(mut remote) => {
+                    remote.client.close();
+                    known.push((*name).to_owned());
+                }
+                Err(failure) => {
+                    let named = named(&failure.fault.to_string(), what);
+                    return named.map_or(Self::Some(known), Self::All);
+                }
+            }
+        }
+        Self::Some(known)
+    }
+
+    /// An offer of these names alone.
+    #[cfg(test)]
+    pub(super) fn all(names: &[&str]) -> Self {
+        Self::All(names.iter().map(|name| (*name).to_owned()).collect())
+    }
+}
+
+/// The algorithms that a server offers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Offer {
-    kex: Option<Vec<String>>,
-    host_keys: Option<Vec<String>>,
+    pub(super) kex: Offered,
+    pub(super) host_keys: Offered,
+    pub(super) ciphers: Offered,
+    pub(super) macs: Offered,
 }
 
 impl Offer {
-    /// Asks with two connections whose negotiation fails: the failure names what the server offers.
-    pub(super) fn of(target: &Target) -> Self {
-        let told = |keyword: &str, name: &str| match target.connect(&[(keyword, name)]) {
-            Ok(mut remote) => {
-                remote.client.close();
-                None
-            }
-            Err(failure) => offered(&failure.fault.to_string()),
+    /// Asks for all that a run compares; a quick one compares key exchange methods.
+    pub(super) fn of(target: &Target, quick: bool) -> Self {
+        let is_built = |kind: Kind| move |name: &&&str| kind.names().contains(*name);
+        let ask = |kind: Kind, what: &str, keyword: &str, rare: &[&str], more: &[(&str, &str)]| {
+            // What this build does not have cannot be asked for.
+            let rare: Vec<&str> = rare.iter().filter(is_built(kind)).copied().collect();
+            Offered::of(target, what, keyword, &rare, more)
         };
-        Self { kex: told("KexAlgorithms", NO_KEX), host_keys: told("HostKeyAlgorithms", NO_HOST_KEY) }
-    }
-
-    /// Returns whether the method is offered, or may be.
-    pub(super) fn has_kex(&self, name: &str) -> bool {
-        has(self.kex.as_ref(), name)
-    }
-
-    /// Returns whether the algorithm is offered, or may be.
-    pub(super) fn has_host_key(&self, name: &str) -> bool {
-        has(self.host_keys.as_ref(), name)
-    }
-
-    /// Creates an offer of these algorithms.
-    #[cfg(test)]
-    pub(super) fn new(kex: &[&str], host_keys: &[&str]) -> Self {
-        let [kex, host_keys] = [kex, host_keys].map(|names| names.iter().map(|name| (*name).to_owned()));
-        Self { kex: Some(kex.collect()), host_keys: Some(host_keys.collect()) }
+        let kex = ask(Kind::Kex, "key exchange method", "KexAlgorithms", RARE_KEX, &[]);
+        if quick {
+            return Self { kex, ..Self::default() };
+        }
+        Self {
+            kex,
+            host_keys: ask(Kind::Key, "host key type", "HostKeyAlgorithms", NO_HOST_KEY, &[]),
+            ciphers: ask(Kind::Cipher, "cipher", "Ciphers", RARE_CIPHERS, &[]),
+            // Others need no MAC.
+            macs: ask(Kind::Mac, "MAC", "MACs", RARE_MACS, &[("Ciphers", "aes128-ctr")]),
+        }
     }
 }
 
-fn has(offered: Option<&Vec<String>>, name: &str) -> bool {
-    offered.is_none_or(|all| all.iter().any(|each| each == name))
-}
-
-/// The names in the message about a negotiation that failed.
-fn offered(message: &str) -> Option<Vec<String>> {
-    let (_, names) = message.rsplit_once("Their offer: ")?;
+/// The names in the message about a negotiation that failed for lack of a `what`.
+fn named(message: &str, what: &str) -> Option<Vec<String>> {
+    let (_, names) = message.rsplit_once(&format!("no matching {what} found. Their offer: "))?;
     Some(names.trim().split(',').map(str::to_owned).collect())
 }
 
@@ -63,7 +111,29 @@ mod tests {
     fn offer_is_read_from_the_failure() {
         let message =
             "Unable to negotiate with h port 22: no matching key exchange method found. Their offer: a,b@c";
-        assert_eq!(offered(message), Some(vec!["a".to_owned(), "b@c".to_owned()]));
-        assert_eq!(offered("Connection refused"), None);
+        let offer = named(message, "key exchange method");
+        assert_eq!(offer, Some(vec!["a".to_owned(), "b@c".to_owned()]));
+        assert_eq!((named(message, "MAC"), named("Connection refused", "MAC")), (None, None));
+    }
+
+    #[test]
+    fn server_that_does_not_tell_may_have_all() {
+        let (all, some) = (Offered::all(&["a"]), Offered::Some(vec!["a".to_owned()]));
+        assert!(all.may_have("a") && all.surely_has("a") && !all.may_have("b"));
+        assert!(some.surely_has("a") && some.may_have("b") && !some.surely_has("b"));
+    }
+
+    #[test]
+    fn rare_names_are_those_of_the_registry() {
+        for (kind, names) in [
+            (Kind::Kex, RARE_KEX),
+            (Kind::Key, NO_HOST_KEY),
+            (Kind::Cipher, RARE_CIPHERS),
+            (Kind::Mac, RARE_MACS),
+        ] {
+            // A build for FIPS has none of them.
+            let known = names.iter().filter(|name| kind.names().contains(*name)).count();
+            assert!([names.len(), 0].contains(&known), "{names:?}");
+        }
     }
 }

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use lh_crypto::PublicKey;
 
-use super::cells::{Cell, NONE, SUITES, Suite};
+use super::cells::{Cell, NONE, Suite};
 use super::child::Bench;
 use super::client::Client;
 use super::results::Plan;
 use super::row::{Rows, Unit};
 use super::seal::seal_rate;
 use super::server_cpu::Acceptor;
-use super::setup::{Kind, Setup, with_bits};
-use crate::disk::{disk_here, disk_there};
+use super::setup::{Setup, SetupKind, with_bits};
+use crate::disk::{Disk, disk_here, disk_there};
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
 use crate::stats::median;
@@ -43,6 +43,8 @@ pub(super) struct Run<'a> {
     pub(super) slice: Duration,
     pub(super) rows: Rows,
     pub(super) missing: Vec<String>,
+    /// The suite that the first connection has agreed on, where it is one of this build: the server has it.
+    pub(super) agreed: Option<Suite>,
     /// Clients that are tried with algorithms: none where there are no peers to compare.
     pub(super) clients: Vec<Client>,
     pub(super) acceptor: Option<Acceptor>,
@@ -127,16 +129,27 @@ impl Run<'_> {
     fn disks(&mut self, runs_commands: bool) -> Result<(), Fault> {
         let here = disk_here(&self.plan.local_directory)
             .map_err(|error| Fault::System { what: "the disk here".to_owned(), error })?;
-        let here = here.write_rate().map_err(|why| why.during("the disk here"))?;
-        self.add("ceilings", "disk of this machine", "alone", Unit::BytesPerSecond, here);
+        self.disk("this machine", &here)?;
         if !runs_commands {
             return Ok(());
         }
         let directory = self.plan.remote_directory.clone();
-        let there = disk_there(self.remote(SUITES.first().copied())?, &directory)
-            .and_then(|disk| disk.write_rate())
+        let there = disk_there(self.remote(self.agreed)?, &directory)
             .map_err(|why| why.during("the disk of the server"))?;
-        self.add("ceilings", "disk of the server", "alone", Unit::BytesPerSecond, there);
+        self.disk("the server", &there)
+    }
+
+    /// Adds the rates of one end's disk, in both of which no cache takes part.
+    fn disk(&mut self, end: &str, disk: &Disk) -> Result<(), Fault> {
+        let write = disk.write_rate().map_err(|why| why.during(format!("the disk of {end}")))?;
+        let mut add = |what: &str, rate: f64| {
+            self.add("ceilings", &format!("disk of {end}, {what}"), "alone", Unit::BytesPerSecond, rate);
+        };
+        add("writing with fsync", write);
+        match disk.read_rate {
+            Some(read) => add("reading what is not cached", read),
+            None => self.miss(&format!("reading from the disk of {end}: its cache cannot be emptied")),
+        }
         Ok(())
     }
 
@@ -183,7 +196,7 @@ impl Run<'_> {
 
     fn tcp_alone(&mut self, direction: Direction, bench: &Bench<'_>) -> Result<(), Fault> {
         let slice = self.slice;
-        let host = self.remote(SUITES.first().copied())?.client.address().map(|address| address.ip());
+        let host = self.remote(self.agreed)?.client.address().map(|address| address.ip());
         let (Some(far), Some(host)) = (bench.far, host) else { return Ok(()) };
         let rate = far.tcp_alone(host, direction, slice).map_err(|error| {
             let port = far.address.port();
@@ -239,7 +252,7 @@ impl Run<'_> {
             let mut remote = remote.map_err(|failure| failure.fault.during(&setup.name))?;
             walls.push(begun.elapsed().as_secs_f64());
             cpu += lh_sys::time::process_cpu().saturating_sub(used);
-            if setup.kind == Kind::HostKey {
+            if setup.kind == SetupKind::HostKey {
                 let blob = remote.client.driver().link().host_key().unwrap_or_default();
                 name = with_bits(&setup.name, PublicKey::from_blob(blob).ok().as_ref());
             }
@@ -293,7 +306,7 @@ impl Run<'_> {
     /// Processor time of the server's processes so far, seconds; `None` where the server does not tell.
     fn server_cpu(&mut self) -> Result<Option<f64>, Fault> {
         let Some(acceptor) = self.acceptor.take() else { return Ok(None) };
-        let used = self.remote(SUITES.first().copied()).map(|remote| acceptor.cpu(remote));
+        let used = self.remote(self.agreed).map(|remote| acceptor.cpu(remote));
         self.acceptor = Some(acceptor);
         used
     }
@@ -302,7 +315,7 @@ impl Run<'_> {
         // Any suite: a server may not have the first one.
         let remote = match self.remotes.values_mut().next() {
             Some(remote) => remote,
-            None => self.remote(SUITES.first().copied())?,
+            None => self.remote(self.agreed)?,
         };
         let every = Duration::from_millis(10);
         let mut pings = remote.ping(3, every);

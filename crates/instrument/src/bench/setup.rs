@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use lh_client::{Options, SystemEnvironment};
-use lh_crypto::PublicKey;
+use lh_crypto::registry::Kind;
+use lh_crypto::{KexAlgorithm, PublicKey};
 
 use super::offer::Offer;
 
 /// A way to set up a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setup {
-    pub(super) kind: Kind,
+    pub(super) kind: SetupKind,
     /// Name of its row.
     pub(super) name: String,
     pub(super) keywords: Vec<(&'static str, String)>,
@@ -18,13 +19,13 @@ pub(super) struct Setup {
 
 /// Algorithms that a set-up measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SetupKind {
     KeyExchange,
     HostKey,
     UserKey,
 }
 
-impl Kind {
+impl SetupKind {
     pub(super) const fn table(self) -> &'static str {
         match self {
             Self::KeyExchange => "session set-up by key exchange",
@@ -40,7 +41,8 @@ impl Kind {
 }
 
 /// Key exchange methods, each with another name that older peers know it by. A quick run takes the first two
-/// that both ends have.
+/// that both ends have. Methods that our clients do not offer by default are tried where the server surely
+/// permits them.
 const KEX: &[(&str, &str)] = &[
     ("mlkem768x25519-sha256", ""),
     ("curve25519-sha256", "curve25519-sha256@libssh.org"),
@@ -52,9 +54,19 @@ const KEX: &[(&str, &str)] = &[
     ("diffie-hellman-group14-sha256", ""),
     ("diffie-hellman-group16-sha512", ""),
     ("diffie-hellman-group18-sha512", ""),
+    ("diffie-hellman-group-exchange-sha1", ""),
+    ("diffie-hellman-group14-sha1", ""),
+    ("diffie-hellman-group1-sha1", ""),
 ];
-const HOST_KEYS: &[&str] =
-    &["ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512"];
+/// An algorithm for each type of host keys.
+const HOST_KEYS: &[&str] = &[
+    "ssh-ed25519",
+    "ssh-mldsa44-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+];
 
 /// The set-ups of a run: everything that both ends have.
 pub(super) fn setups(options: &Options, offer: &Offer, quick: bool) -> Vec<Setup> {
@@ -67,16 +79,24 @@ pub(super) fn setups(options: &Options, offer: &Offer, quick: bool) -> Vec<Setup
 
 fn of_algorithms(offer: &Offer, quick: bool) -> Vec<Setup> {
     let kex = KEX.iter().filter_map(|&(name, older)| {
-        let known = [name, older].into_iter().find(|name| !name.is_empty() && offer.has_kex(name))?;
+        let is_permitted = |name: &&str| {
+            KexAlgorithm::by_name(name).is_some_and(|method| match method.listing().is_default() {
+                true => offer.kex.may_have(name),
+                false => offer.kex.surely_has(name),
+            })
+        };
+        let known = [name, older].into_iter().find(is_permitted)?;
         let keywords = vec![("KexAlgorithms", known.to_owned())];
-        Some(Setup { kind: Kind::KeyExchange, name: known.to_owned(), keywords })
+        Some(Setup { kind: SetupKind::KeyExchange, name: known.to_owned(), keywords })
     });
     let mut all: Vec<Setup> = kex.take(if quick { 2 } else { KEX.len() }).collect();
     if quick {
         return all;
     }
-    all.extend(HOST_KEYS.iter().filter(|name| offer.has_host_key(name)).map(|name| Setup {
-        kind: Kind::HostKey,
+    let is_ours = |name: &&&str| Kind::Key.names().contains(*name);
+    let host_keys = HOST_KEYS.iter().filter(is_ours).filter(|name| offer.host_keys.may_have(name));
+    all.extend(host_keys.map(|name| Setup {
+        kind: SetupKind::HostKey,
         name: (*name).to_owned(),
         // A key of a type that is not known yet is not a question to ask now.
         keywords: vec![
@@ -93,7 +113,7 @@ fn of_user_keys(options: &Options) -> Vec<Setup> {
     let files = options.config.identity_files(&SystemEnvironment).unwrap_or_default();
     let setup = |path: &Path| {
         Some(Setup {
-            kind: Kind::UserKey,
+            kind: SetupKind::UserKey,
             name: user_key(path)?,
             keywords: vec![
                 ("IdentityFile", path.display().to_string()),
@@ -128,6 +148,9 @@ pub(super) fn with_bits(name: &str, key: Option<&PublicKey>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lh_crypto::registry::KEYS;
+
+    use super::super::offer::Offered;
     use super::*;
 
     /// A key of 2048 bits, whose numbers are of no use.
@@ -153,10 +176,13 @@ mod tests {
 
     #[test]
     fn methods_of_both_ends_are_tried_by_the_name_that_the_server_knows() {
-        let offer = Offer::new(
-            &["sntrup761x25519-sha512@openssh.com", "curve25519-sha256", "diffie-hellman-group14-sha256"],
-            &["rsa-sha2-512", "ssh-ed25519"],
-        );
+        let kex =
+            ["sntrup761x25519-sha512@openssh.com", "curve25519-sha256", "diffie-hellman-group14-sha256"];
+        let offer = Offer {
+            kex: Offered::all(&kex),
+            host_keys: Offered::all(&["rsa-sha2-512", "ssh-ed25519"]),
+            ..Offer::default()
+        };
         let names = |offer: &Offer, quick| -> Vec<String> {
             of_algorithms(offer, quick).into_iter().map(|setup| setup.name).collect()
         };
@@ -169,7 +195,29 @@ mod tests {
         ];
         assert_eq!(names(&offer, false), expected);
         assert_eq!(names(&offer, true), expected[..2]);
-        // A server that does not tell is tried with all.
-        assert_eq!(names(&Offer::default(), false).len(), KEX.len() + HOST_KEYS.len());
+        // A server that does not tell is tried with what our clients offer by default.
+        let names = names(&Offer::default(), false);
+        let has = |name: &str| names.iter().any(|each| each == name);
+        assert!(has("ssh-mldsa44-ed25519") && has("diffie-hellman-group18-sha512"), "{names:?}");
+        assert!(!has("diffie-hellman-group1-sha1"), "{names:?}");
+    }
+
+    #[test]
+    fn each_method_and_type_of_the_registry_has_a_row() {
+        let methods: Vec<&str> = KEX.iter().flat_map(|(name, older)| [*name, *older]).collect();
+        for method in Kind::Kex.names() {
+            assert!(methods.contains(&method), "{method}");
+        }
+        let type_of = |name: &str| KEYS.iter().find(|row| row.name == name).map(|row| row.key_type);
+        let types: Vec<&str> = HOST_KEYS.iter().filter_map(|name| type_of(name)).collect();
+        // Servers have no keys in tokens.
+        for row in KEYS.iter().filter(|row| !row.key_type.starts_with("sk-")) {
+            assert!(types.contains(&row.key_type), "{}", row.key_type);
+        }
+        let permitted = of_algorithms(
+            &Offer { kex: Offered::all(&["diffie-hellman-group1-sha1"]), ..Offer::default() },
+            false,
+        );
+        assert_eq!(permitted[0].name, "diffie-hellman-group1-sha1");
     }
 }

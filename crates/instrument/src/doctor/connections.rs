@@ -10,7 +10,7 @@ use super::at_rest::{self, AtRest};
 use super::facts::{Idle, RunSettings};
 use super::idle_session::IdleSession;
 use super::instruments::{Carrier, Instruments, LOGIN_LIMIT, Login, Place, Settings, Transfer};
-use super::sftp_file::{self, Plan, SftpRates};
+use super::sftp_file::{self, Plan, SftpFileError, SftpRates};
 use super::small_packets::SmallPackets;
 use crate::agent;
 use crate::connects::{Connects, TurnedAway};
@@ -252,10 +252,9 @@ impl Instruments for Connections<'_> {
         connection: &mut Connection,
         directory: &str,
         plan: Plan,
-    ) -> Result<SftpRates, String> {
+    ) -> Result<SftpRates, SftpFileError> {
         let path = format!("{directory}/.longhaul-doctor-{}-{}", std::process::id(), self.steps.len());
-        let measured = connection.ask(move |remote| sftp_file::measure(remote, path, plan));
-        measured.map_err(|fault| fault.to_string())?
+        connection.ask(move |remote| sftp_file::measure(remote, path, plan))?
     }
 
     fn disks(

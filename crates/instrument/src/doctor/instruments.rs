@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::at_rest::AtRest;
 use super::facts::{Idle, RunSettings};
-use super::sftp_file::{Plan, SftpRates};
+use super::sftp_file::{Plan, SftpFileError, SftpRates};
 use super::small_packets::SmallPackets;
 use crate::connects::TurnedAway;
 use crate::disk::{Disk, DiskError};
@@ -213,7 +213,7 @@ pub(super) trait Instruments {
         connection: &mut Self::Connection,
         directory: &str,
         plan: Plan,
-    ) -> Result<SftpRates, String>;
+    ) -> Result<SftpRates, SftpFileError>;
 
     /// Measures disks, of this machine and of the server, side by side; those that are asked for.
     fn disks(&mut self, wanted: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, DiskError>>; 2];

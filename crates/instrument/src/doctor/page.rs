@@ -8,7 +8,7 @@ use super::facts::{Facts, IdleEnd, Mark, SharedRate};
 use super::finding::Finding;
 use super::jitter;
 use crate::disk::Disk;
-use crate::flow::{Direction, Flow, Sender};
+use crate::flow::{Direction, Flow, Pauses, Sender, Shaper};
 use crate::memory::MemoryGroup;
 use crate::probe::Segments;
 use crate::quota::Quota;
@@ -146,6 +146,14 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "limit_reached": group.reached, "killed_processes": group.killed, "stalled_seconds": group.stalled,
         })
     };
+    let shaper = |shaper: &Shaper| {
+        json!({
+            "device": shaper.device, "kind": shaper.kind, "handle": shaper.handle,
+            "bytes_per_second": shaper.rate, "of_each_connection": shaper.is_of_each,
+            "delayed_packets": shaper.delayed, "dropped_packets": shaper.dropped,
+        })
+    };
+    let pauses = |pauses: &Pauses| json!({ "count": pauses.count, "seconds": pauses.seconds, "longest_seconds": pauses.longest });
     let flow = |direction| {
         let flow = facts.flow(direction)?;
         Some(json!({
@@ -176,9 +184,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "server_quota": quota(flow.server_quota.as_ref()),
             "client_memory": flow.client_memory.as_ref().map(memory),
             "server_memory": flow.server_memory.as_ref().map(memory),
-            "pauses": json!({
-                "count": flow.pauses.count, "seconds": flow.pauses.seconds, "longest_seconds": flow.pauses.longest,
-            }),
+            "pauses": pauses(&flow.pauses),
             "client_stolen": flow.client_stolen,
             "server_stolen": flow.server_stolen,
             "server_stopped": flow.server_stopped.and_then(|stopped| stopped.part()),
@@ -190,13 +196,10 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "server_starved": flow.starved.filter(|_| direction == Direction::Down),
             "client_starved": flow.starved.filter(|_| direction == Direction::Up),
             "server_unread": flow.unread,
+            "command_bytes_per_second": flow.taken,
             "ssh_window_bytes": flow.ssh_window,
             "ssh_window_used_up": (direction == Direction::Up).then_some(flow.closed),
-            "shapers": flow.shapers.iter().map(|shaper| json!({
-                "device": shaper.device, "kind": shaper.kind, "handle": shaper.handle,
-                "bytes_per_second": shaper.rate, "of_each_connection": shaper.is_of_each,
-                "delayed_packets": shaper.delayed, "dropped_packets": shaper.dropped,
-            })).collect::<Vec<_>>(),
+            "shapers": flow.shapers.iter().map(shaper).collect::<Vec<_>>(),
             "failure": flow.failure,
         }))
     };

@@ -7,19 +7,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lh_client::{SessionNote, SessionSetup, Start, answer_by_default};
-use lh_driver::{
-    ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent,
-};
-use lh_sftp::{Attrs, Handle, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, Status, StatusCode};
+use lh_sftp::{Attrs, Handle, OpenFlags, Reply, ReplyBody, Request, Status, StatusCode};
 
+use crate::fault::Fault;
+use crate::sftp::session::{self, SessionLoss, SessionState, SessionWork};
 use crate::target::Remote;
 use crate::task::random;
 
 /// Data of a request, bytes: what all servers take.
 pub(super) const BLOCK: u32 = 32 * 1024;
-/// Requests at a time, where the server is known to take many, and elsewhere.
-const AT_A_TIME: [usize; 2] = [64, 16];
 /// The largest file, bytes.
 const MOST: u64 = 64 << 20;
 /// Part of the time whose data count, the fastest of them: TCP's slow start comes before.
@@ -47,6 +43,23 @@ pub(crate) struct SftpRates {
     pub(crate) at_a_time: f64,
 }
 
+/// Why there are no rates of a file over SFTP.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SftpFileError {
+    /// There is no connection to measure over.
+    #[error(transparent)]
+    NoConnection(#[from] Fault),
+    /// The session ended before there was a rate.
+    #[error(transparent)]
+    Session(#[from] SessionLoss),
+    /// The server refused a request about the file: its words.
+    #[error("{0}")]
+    Refused(String),
+    /// The file was not removed.
+    #[error("{path} stays at the server")]
+    Leftover { path: String },
+}
+
 /// What is done with the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -62,8 +75,7 @@ enum Phase {
 
 /// The requests about the file.
 struct File {
-    session: Session,
-    out: Vec<u8>,
+    state: SessionState,
     phase: Phase,
     path: String,
     handle: Handle,
@@ -79,18 +91,14 @@ struct File {
     block: Vec<u8>,
     has_name: bool,
     rates: SftpRates,
-    failure: Option<String>,
+    /// The first refusal of the server.
+    refusal: Option<String>,
 }
 
 impl File {
     fn new(server: Option<&str>, path: String, plan: Plan) -> Self {
-        let mut session = Session::new();
-        session.set_server(server, None);
-        let mut out = Vec::new();
-        session.start(&mut out);
         Self {
-            session,
-            out,
+            state: SessionState::new(server),
             phase: Phase::Open,
             path,
             handle: Handle::new(&[]),
@@ -103,44 +111,11 @@ impl File {
             block: random(BLOCK as usize),
             has_name: false,
             rates: SftpRates::default(),
-            failure: None,
+            refusal: None,
         }
     }
 
-    fn at_a_time(&self) -> usize {
-        AT_A_TIME[usize::from(!self.session.takes_many_requests())]
-    }
-
-    /// Writes the next request, if one is due.
-    fn ask(&mut self, now: Instant) {
-        if self.session.version().is_none() {
-            return;
-        }
-        let path = self.path.as_bytes();
-        let request = match self.phase {
-            Phase::Write | Phase::Read => {
-                if self.is_enough(now) || self.asked >= self.at_a_time() {
-                    return;
-                }
-                let offset = self.offset;
-                self.offset += u64::from(BLOCK);
-                match self.phase {
-                    Phase::Write => Request::Write { handle: &self.handle, offset, data: &self.block },
-                    // The file may be read several times.
-                    _ => Request::Read { handle: &self.handle, offset: offset % self.written, len: BLOCK },
-                }
-            }
-            _ if self.asked > 0 => return,
-            Phase::Open => Request::Open { path, flags: OpenFlags::NEW_FILE, attrs: Attrs::NONE },
-            Phase::Unlink | Phase::Remove => Request::Remove { path },
-            Phase::Close => Request::Close { handle: &self.handle },
-            Phase::Over => return,
-        };
-        self.session.request(&request, &mut self.out);
-        self.asked += 1;
-    }
-
-    fn on_reply(&mut self, body: &ReplyBody, now: Instant) {
+    fn on_answer(&mut self, body: &ReplyBody, now: Instant) {
         self.asked = self.asked.saturating_sub(1);
         match (self.phase, body) {
             (Phase::Open, ReplyBody::Handle(handle)) => {
@@ -157,11 +132,14 @@ impl File {
             }
             (Phase::Read, ReplyBody::Data(data)) => self.note(data.len() as u64, now),
             (Phase::Close, _) => self.phase = if self.has_name { Phase::Remove } else { Phase::Over },
-            (Phase::Remove, _) => self.phase = Phase::Over,
-            (_, ReplyBody::Status(Status { code, message })) => {
-                self.fail(if message.is_empty() { code.text() } else { message });
+            (Phase::Remove, body) => {
+                self.has_name = !matches!(body, ReplyBody::Status(Status { code: StatusCode::OK, .. }));
+                self.phase = Phase::Over;
             }
-            _ => self.fail("an answer of another kind"),
+            (_, ReplyBody::Status(Status { code, message })) => {
+                self.on_refusal(if message.is_empty() { code.text() } else { message });
+            }
+            _ => self.state.lose(SessionLoss::OtherAnswer { path: self.path.clone() }),
         }
         if matches!(self.phase, Phase::Write | Phase::Read) && self.asked == 0 && self.is_enough(now) {
             self.end_direction(now);
@@ -179,8 +157,8 @@ impl File {
     }
 
     /// The server refuses something; the first reason counts.
-    fn fail(&mut self, why: &str) {
-        self.failure.get_or_insert_with(|| lh_client::sanitise(why));
+    fn on_refusal(&mut self, words: &str) {
+        self.refusal.get_or_insert_with(|| words.to_owned());
         let is_open = !matches!(self.phase, Phase::Open | Phase::Over);
         self.phase = if is_open { Phase::Close } else { Phase::Over };
     }
@@ -226,7 +204,7 @@ impl File {
     }
 
     fn end_direction(&mut self, now: Instant) {
-        self.rates.at_a_time = (self.at_a_time() as f64) * f64::from(BLOCK);
+        self.rates.at_a_time = (self.state.at_a_time() as f64) * f64::from(BLOCK);
         let good = self.plan.good[usize::from(self.phase == Phase::Read)];
         let rate = self.rate().filter(|rate| *rate >= good || !self.grows());
         if self.phase == Phase::Write {
@@ -248,141 +226,88 @@ impl File {
             if self.phase == Phase::Write { self.rates.write = rate } else { self.rates.read = rate }
         }
         if self.rates == SftpRates::default() {
-            self.failure.get_or_insert_with(|| "it did not answer in time".to_owned());
-        }
-        if self.has_name {
-            self.failure = Some(format!("{} stays at the server", lh_client::sanitise(&self.path)));
+            self.state.lose(SessionLoss::Late);
         }
         self.phase = Phase::Over;
     }
 
+    /// The rates, or why there are none.
+    fn finish(&self) -> Result<SftpRates, SftpFileError> {
+        if self.has_name {
+            return Err(SftpFileError::Leftover { path: self.path.clone() });
+        }
+        if let Some(words) = &self.refusal {
+            return Err(SftpFileError::Refused(words.clone()));
+        }
+        self.state.loss().map_or(Ok(self.rates), |loss| Err(loss.clone().into()))
+    }
+}
+
+impl SessionWork for File {
+    fn state(&mut self) -> &mut SessionState {
+        &mut self.state
+    }
+
+    fn write_next(&mut self, now: Instant) -> Option<u32> {
+        if !self.state.has_begun() {
+            return None;
+        }
+        let path = self.path.as_bytes();
+        let request = match self.phase {
+            Phase::Write | Phase::Read => {
+                if self.is_enough(now) || self.asked >= self.state.at_a_time() {
+                    return None;
+                }
+                let offset = self.offset;
+                self.offset += u64::from(BLOCK);
+                match self.phase {
+                    Phase::Write => Request::Write { handle: &self.handle, offset, data: &self.block },
+                    // The file may be read several times.
+                    _ => Request::Read { handle: &self.handle, offset: offset % self.written, len: BLOCK },
+                }
+            }
+            _ if self.asked > 0 => return None,
+            Phase::Open => Request::Open { path, flags: OpenFlags::NEW_FILE, attrs: Attrs::NONE },
+            Phase::Unlink | Phase::Remove => Request::Remove { path },
+            Phase::Close => Request::Close { handle: &self.handle },
+            Phase::Over => return None,
+        };
+        self.asked += 1;
+        Some(self.state.request(&request))
+    }
+
+    fn on_version(&mut self, _: Instant) {}
+
+    fn on_reply(&mut self, reply: Reply, now: Instant) {
+        self.on_answer(&reply.body, now);
+    }
+
+    fn is_over(&self) -> bool {
+        self.phase == Phase::Over || self.state.loss().is_some()
+    }
+
     /// When answers are not waited for any longer.
-    fn deadline(&self) -> Instant {
+    fn next_deadline(&self) -> Instant {
         let (part, least) = DRAIN;
         self.begun + self.plan.time + self.plan.time.mul_f64(part).max(least)
     }
 
-    fn transmit(&mut self, cx: &mut ChannelCx<'_>) {
-        loop {
-            if self.out.is_empty() {
-                self.ask(Instant::now());
-            }
-            let sent = cx.send(&self.out);
-            self.out.drain(..sent);
-            if sent == 0 {
-                break;
-            }
-        }
+    fn on_timeout(&mut self, now: Instant, _: &dyn Fn() -> bool) {
+        self.give_up(now);
     }
 }
 
 /// Writes and reads a file of this name over the server's SFTP.
 ///
 /// # Errors
-/// Why there are no rates, in the server's words.
-pub(super) fn measure(remote: &mut Remote, path: String, plan: Plan) -> Result<SftpRates, String> {
+/// Why there are no rates.
+pub(super) fn measure(remote: &mut Remote, path: String, plan: Plan) -> Result<SftpRates, SftpFileError> {
     remote.renew(true);
     let server = remote.client.driver().link().peer_identification().map(str::to_owned);
     let file = Rc::new(RefCell::new(File::new(server.as_deref(), path, plan)));
-    let setup = SessionSetup::new(Start::Subsystem("sftp".to_owned()));
-    let handler = Box::new(Handler(Rc::clone(&file)));
-    let opened = remote.client.open_session(setup, &ChannelOptions::default(), handler);
-    let channel = opened.map_err(|error| error.to_string())?;
-    let mut control = FileControl { file: Rc::clone(&file), channel };
-    let ran = remote.client.run(&mut control);
-    if let Some(mut channel) = remote.client.driver().control().channel(channel) {
-        channel.close();
-    }
+    let channel = session::start(remote, &file).map_err(SessionLoss::Connection)?;
+    session::run(remote, channel, &file, &|| false);
+    session::close(remote, channel);
     let file = file.borrow();
-    ran.map_err(|error| lh_client::sanitise(&error.to_string()))?;
-    match &file.failure {
-        Some(why) => Err(why.clone()),
-        None => Ok(file.rates),
-    }
-}
-
-struct Handler(Rc<RefCell<File>>);
-
-impl ChannelHandler for Handler {
-    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
-        let mut file = self.0.borrow_mut();
-        match event {
-            ChannelEvent::Opened { .. } => file.transmit(cx),
-            ChannelEvent::Data { ext, data } => {
-                cx.consumed(data.len());
-                if ext.is_some() {
-                    return;
-                }
-                file.session.input(data);
-                loop {
-                    match file.session.poll() {
-                        Ok(Some(Incoming::Reply(Reply { body, .. }))) => file.on_reply(&body, Instant::now()),
-                        Ok(Some(_)) => {}
-                        Ok(None) => break,
-                        Err(error) => {
-                            file.fail(&error.to_string());
-                            file.phase = Phase::Over;
-                            break;
-                        }
-                    }
-                }
-                file.transmit(cx);
-                if file.phase == Phase::Over {
-                    cx.stop(0);
-                }
-            }
-            ChannelEvent::Eof => {
-                file.fail("its program ended");
-                file.phase = Phase::Over;
-                cx.stop(0);
-            }
-            _ => {}
-        }
-    }
-
-    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
-        self.0.borrow_mut().transmit(cx);
-    }
-}
-
-struct FileControl {
-    file: Rc<RefCell<File>>,
-    channel: ChannelId,
-}
-
-impl Control for FileControl {
-    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
-        let refused = match &event {
-            ControlEvent::Note { note, .. } => match note.downcast_ref::<SessionNote>() {
-                Some(SessionNote::OpenFailed { description, .. }) => Some(description.clone()),
-                Some(SessionNote::StartRefused { request }) => Some(format!("{request} request failed")),
-                _ => return,
-            },
-            ControlEvent::ChannelGone { id, .. } if *id == self.channel => {
-                Some("its program ended".to_owned())
-            }
-            _ => None,
-        };
-        match refused {
-            Some(why) => {
-                let mut file = self.file.borrow_mut();
-                file.fail(&why);
-                file.phase = Phase::Over;
-                cx.stop(0);
-            }
-            None => answer_by_default(event, cx),
-        }
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        Some(self.file.borrow().deadline())
-    }
-
-    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
-        let mut file = self.file.borrow_mut();
-        if file.deadline() <= cx.now() {
-            file.give_up(cx.now());
-            cx.stop(0);
-        }
-    }
+    file.finish()
 }

@@ -7,8 +7,9 @@ use super::facts::{Facts, RunSettings};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Instruments, PLAIN, Place};
 use super::sftp_file::{Plan, SftpRates};
+use super::stopped;
 use crate::disk::Disk;
-use crate::flow::Direction;
+use crate::flow::{Direction, Flow};
 use crate::stats::{rate, time};
 
 /// Time of a direction at most, seconds, and more for each second of the round trip.
@@ -66,6 +67,7 @@ pub(super) fn measure<I: Instruments>(
                 });
             }
             Err(why) => {
+                let why = lh_client::sanitise(&why.to_string());
                 facts.missing.push(format!("a file over SFTP: {why}"));
                 return;
             }
@@ -99,6 +101,11 @@ fn slowness(facts: &Facts, direction: Direction) -> Option<(f64, f64)> {
 pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     for direction in Direction::BOTH {
         let Some((reached, factor)) = slowness(facts, direction) else { continue };
+        // What holds up the server's SSH process holds up its SFTP more, which needs more system calls.
+        let is_held_up = |flow: &Flow| flow.server_tracer.is_some() || stopped::much(flow).is_some();
+        if facts.flow(direction).is_some_and(is_held_up) {
+            continue;
+        }
         let disk = facts.disk_there.as_ref().filter(|disk| disk.is_measured());
         let of_disk = |disk: &Disk| match direction {
             Direction::Up => Some(disk.rate),

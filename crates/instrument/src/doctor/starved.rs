@@ -3,7 +3,7 @@
 
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
-use crate::flow::{Direction, Flow, Turns};
+use crate::flow::{Direction, Flow, Turns, USED_UP};
 use crate::stats::{percent, rate, size, time};
 
 /// Part of the looks at the server's TCP from which its program is what it waits for.
@@ -92,8 +92,8 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// Part of the samples in which the SSH window has to be used up.
-const USED_UP: f64 = 0.5;
+/// Part of the time up to which TCP has something to send where it waits for the program.
+const QUIET: f64 = 0.5;
 /// How many times more than is under way the congestion window must permit.
 const UNUSED: f64 = 4.0;
 /// Part of the looks at the server's TCP up to which its SSH process reads what arrives in time.
@@ -110,7 +110,10 @@ pub(super) fn input(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let is_open = sender.congestion_window.is_some_and(|window| window >= UNUSED * under_way);
     let waits = |share: Option<f64>| share.is_some_and(|share| share >= MUCH);
     let is_held = waits(sender.receive_window) || waits(sender.send_buffer);
-    if part < MOSTLY && (!is_open || is_held) {
+    // After a pause, TCP begins with a small congestion window again: what it could have had under way tells
+    // nothing then, and how seldom it had anything does.
+    let quiet = sender.busy.filter(|busy| *busy <= QUIET);
+    if part < MOSTLY && quiet.is_none() && (!is_open || is_held) {
         return None;
     }
     let window = flow.ssh_window.filter(|window| flow.rate < MUCH_OF_WINDOW * window / round_trip)?;
@@ -119,15 +122,18 @@ pub(super) fn input(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if flow.closed < USED_UP || !is_idle(flow.server_turns) || !is_idle(flow.client_turns) || !is_read {
         return None;
     }
-    let idle = match sender.congestion_window.filter(|_| part < MOSTLY) {
-        Some(window) => format!(
-            "TCP of this machine could have had {} under way, and had {}",
-            size(window),
-            size(under_way)
-        ),
-        None => {
+    let idle = match (quiet, sender.congestion_window) {
+        _ if part >= MOSTLY => {
             format!("TCP of this machine had nothing to send in {} of them (app_limited)", percent(part))
         }
+        (Some(busy), _) => {
+            format!("TCP of this machine had something to send in {} of the time only", percent(busy))
+        }
+        (None, window) => format!(
+            "TCP of this machine could have had {} under way, and had {}",
+            size(window.unwrap_or(0.0)),
+            size(under_way)
+        ),
     };
     let process = flow.server_turns.map(|turns| {
         format!(

@@ -10,6 +10,7 @@ mod sender;
 mod shapers;
 mod stolen;
 mod stopped;
+mod taken;
 mod turns;
 
 use std::collections::HashMap;
@@ -99,6 +100,8 @@ const SAMPLE: Duration = Duration::from_millis(50);
 const PING: Duration = Duration::from_millis(200);
 /// Part of a flow that is not counted: TCP's slow start.
 pub(crate) const WARM_UP: f64 = 0.3;
+/// Part of the samples in which the server's SSH window has to be closed for the command to set the rate.
+pub(crate) const USED_UP: f64 = 0.5;
 /// Key exchanges in a flow from which it is compared with one without.
 pub(crate) const MANY_REKEYS: u64 = 3;
 /// Pauses of a flow that count: at least this long, seconds, and this many round trips.
@@ -161,6 +164,8 @@ pub(crate) struct Flow {
     pub(crate) starved: Option<f64>,
     /// Part of the looks at the server's TCP at which SSH had left much in its receive queue; upload only.
     pub(crate) unread: Option<f64>,
+    /// Bytes per second that the command at the server has read behind the warm-up; upload only.
+    pub(crate) taken: Option<f64>,
     /// The course of the sending end's losses.
     pub(crate) drops: Option<Drops>,
     /// Whether windows may exceed 64 KiB: both ends have offered to scale them (RFC 7323 section 2).
@@ -382,6 +387,11 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         flow.server_devices = after.since(&before, (ended - begun).max(0.1));
     }
     flow.unread = told.get("U").and_then(|text| part_of_looks(text));
+    flow.taken = taken::rate_of_looks(&text, WARM_UP);
+    // Windows that grow let TCP deliver in the first moment what the command takes for the rest of the time.
+    if let Some(taken) = flow.taken.filter(|_| flow.closed >= USED_UP) {
+        flow.rate = taken;
+    }
     flow.server_stopped = told.get("T").and_then(|text| Stopped::of(text));
     flow.server_tracer = told.get("R").and_then(|text| Tracer::of(text));
     let busy = |name| told.get(name).copied().and_then(processors);

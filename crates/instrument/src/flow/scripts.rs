@@ -20,7 +20,8 @@ fn with_functions(script: &str) -> String {
 }
 
 /// Reads its input to the end, and reports the SSH process's processor time and control groups around it. The
-/// function `U` prints in how many of how many looks much was in the receive queue of the server's TCP.
+/// function `U` prints in how many of how many looks much was in the receive queue of the server's TCP; `C`
+/// prints how much the command had read by which uptime.
 const TAKE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 a() { head -n 1 /proc/stat 2>/dev/null; }
@@ -29,7 +30,9 @@ x() { grep ^IpExt: /proc/net/netstat 2>/dev/null | tr "\n" ";"; }
 @STATES@
 set -- $SSH_CONNECTION; d="sport = :$4 and dport = :$2"
 U() { j=0; k=0; while sleep 0.2 </dev/null >/dev/null 2>&1 && set -- $(ss -tnH "$d") && [ -n "$2" ]; do j=$((j+1)); [ "$2" -lt 65536 ] || k=$((k+1)); echo "U=$k $j"; done 2>/dev/null; }
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); D=$(i); S & l=$!; U & u=$!; echo ready; cat >/dev/null; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x); R=$(P); { kill $l $u; wait $l $u; } 2>/dev/null
+C() { while sleep 0.2 </dev/null >/dev/null 2>&1 && read u x </proc/uptime && read n r </proc/$1/io; do echo "C=$u $r"; done 2>/dev/null; }
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); D=$(i); S & l=$!; U & u=$!; echo ready
+exec 3<&0; cat <&3 >/dev/null 3<&- & k=$!; exec 3<&-; C $k & v=$!; wait $k; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x); R=$(P); { kill $l $u $v; wait $l $u $v; } 2>/dev/null
 echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "m=$m"; echo "n=$n"; echo "D=$D"; echo "E=$E""#;
 
 /// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with

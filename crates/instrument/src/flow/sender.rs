@@ -12,6 +12,8 @@ pub(crate) struct Sender {
     /// space in the send buffer.
     pub(crate) receive_window: Option<f64>,
     pub(crate) send_buffer: Option<f64>,
+    /// Part of the time in which TCP had data to send or under way.
+    pub(crate) busy: Option<f64>,
     /// Segments sent, and those that were sent again.
     pub(crate) segments: f64,
     pub(crate) resent: f64,
@@ -74,6 +76,7 @@ pub(super) fn sender(points: &[&Point]) -> Option<Sender> {
     Some(Sender {
         receive_window: of_busy("rwnd_limited"),
         send_buffer: of_busy("sndbuf_limited"),
+        busy: busy.map(|busy| (busy / 1e6 / (last.seconds - first.seconds).max(0.1)).min(1.0)),
         segments: grown("data_segs_out")?,
         resent: grown("total_retrans")?,
         spurious: grown("dsack_dups").unwrap_or(0.0),
@@ -115,6 +118,8 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
     Some(Sender {
         receive_window: busy.map(|busy| (millis("rwnd_limited").unwrap_or(0.0) / busy).min(1.0)),
         send_buffer: busy.map(|busy| (millis("sndbuf_limited").unwrap_or(0.0) / busy).min(1.0)),
+        // Of the time since the connection was made, which is not told.
+        busy: None,
         segments: number(value("data_segs_out")?)?,
         resent: resent.unwrap_or(0.0),
         spurious: value("dsack_dups").and_then(number).unwrap_or(0.0),

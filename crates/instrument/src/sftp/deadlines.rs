@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// Longest time without an answer, and what it is once the user wants an end.
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
+pub(super) const HURRIED_LIMIT: Duration = Duration::from_secs(10);
 /// Time between looks at whether the user wants an end.
 const LOOK: Duration = Duration::from_millis(100);
 

@@ -4,52 +4,14 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lh_client::ClientError;
-use lh_driver::ChannelCx;
-use lh_sftp::{
-    Attrs, Handle, Incoming, Name, OpenFlags, Reply, ReplyBody, Request, Session, SessionError, Status,
-    StatusCode, mode,
-};
+use lh_sftp::{Attrs, Handle, Name, OpenFlags, Reply, ReplyBody, Request, Status, StatusCode, mode};
 
-use super::deadlines::Deadlines;
-use super::steps::{Entry, Kind, Outcome, Refusal, Step};
+use super::deadlines::{Deadlines, Due, HURRIED_LIMIT, LIMIT};
+use super::session::{SessionLoss, SessionState, SessionWork};
+use super::steps::{Entry, Kind, OnStop, Outcome, Refusal, Step};
 
-/// Requests that wait for an answer at a time, where the server is known to take many, and elsewhere.
-const MANY_AT_A_TIME: usize = 64;
-const FEW_AT_A_TIME: usize = 16;
-/// Most of the server's error output that is kept, bytes.
-const LONGEST_ERROR_OUTPUT: usize = 4096;
 /// Most entries of directories that are listed at a time: a server may list without end.
 pub(super) const MOST_ENTRIES: usize = 20_000;
-
-/// Why a session is of no more use.
-#[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum SessionLoss {
-    /// The connection ended.
-    #[error(transparent)]
-    Connection(ClientError),
-    /// The server opens no channel: its words.
-    #[error("{0}")]
-    ChannelRefused(String),
-    /// The server refused this request of the channel.
-    #[error("{0} request failed on channel 0")]
-    RequestRefused(&'static str),
-    /// An answer took too long.
-    #[error("the server's SFTP did not answer in time")]
-    Late,
-    /// The server broke the protocol.
-    #[error(transparent)]
-    Protocol(SessionError),
-    /// The answer about `path` has a form that its request does not have.
-    #[error("{path}: the server's SFTP gave an answer of another kind")]
-    OtherAnswer { path: String },
-    /// The server ended the session, with this last line of error output.
-    #[error("{0}")]
-    EndedSaying(String),
-    /// The server ended the session without a word.
-    #[error("the server's SFTP ended")]
-    Ended,
-}
 
 /// A request that waits for its turn or for its answer.
 #[derive(Debug)]
@@ -107,46 +69,42 @@ impl Job {
     }
 }
 
-/// State of a session, which its channel's handler and the control share.
+/// The steps of a session: their requests, and what they had as results.
 pub(super) struct Requests {
-    session: Session,
+    state: SessionState,
     /// Jobs that have not begun.
     waiting: VecDeque<Job>,
     /// Jobs that wait for the answer with this id.
     asked: HashMap<u32, Job>,
-    at_a_time: usize,
-    /// Messages that the window of the channel has not let pass yet.
-    out: Vec<u8>,
     outcome: Outcome,
     /// Entries that were listed since the jobs began, also those that are none of [`Outcome::entries`].
     listed: usize,
-    /// No more jobs are begun.
-    is_interrupted: bool,
-    lost: Option<SessionLoss>,
-    /// Error output of the server's program.
-    error_output: Vec<u8>,
+    on_stop: OnStop,
+    /// The user wants an end.
+    has_stopped: bool,
     pub(super) deadlines: Deadlines,
 }
 
 impl Requests {
-    pub(super) fn new(server: Option<&str>, deadlines: Deadlines) -> Self {
-        let mut session = Session::new();
-        session.set_server(server, None);
-        let at_a_time = if session.takes_many_requests() { MANY_AT_A_TIME } else { FEW_AT_A_TIME };
-        let mut out = Vec::new();
-        session.start(&mut out);
+    pub(super) fn new(server: Option<&str>, on_stop: OnStop) -> Self {
         Self {
-            session,
+            state: SessionState::new(server),
             waiting: VecDeque::new(),
             asked: HashMap::new(),
-            at_a_time,
-            out,
             outcome: Outcome::default(),
             listed: 0,
-            is_interrupted: false,
-            lost: None,
-            error_output: Vec::new(),
-            deadlines,
+            on_stop,
+            has_stopped: false,
+            deadlines: Deadlines::new(Instant::now(), LIMIT),
+        }
+    }
+
+    /// Begins steps at this time. Where the user wants an end already (`stops`) and does not wait for the
+    /// steps, none begins.
+    pub(super) fn begin(&mut self, steps: Vec<Step>, now: Instant, stops: bool) {
+        self.has_stopped = stops;
+        if !self.is_interrupted() {
+            self.add(steps, now, if stops { HURRIED_LIMIT } else { LIMIT });
         }
     }
 
@@ -160,85 +118,26 @@ impl Requests {
     /// Returns what the steps had as results, or why the session is of no more use.
     pub(super) fn finish(&mut self) -> Result<Outcome, SessionLoss> {
         let outcome = std::mem::take(&mut self.outcome);
-        match &self.lost {
+        match self.state.loss() {
             Some(why) => Err(why.clone()),
             None => Ok(outcome),
         }
     }
 
-    /// Records why the session is of no more use; the first reason counts.
-    pub(super) fn lose(&mut self, loss: SessionLoss) {
-        self.lost.get_or_insert(loss);
-    }
-
-    /// Returns whether all jobs are done, or none is any more.
-    pub(super) fn is_over(&self) -> bool {
-        let is_done = self.session.version().is_some() && self.waiting.is_empty() && self.asked.is_empty();
-        is_done || self.lost.is_some()
-    }
-
-    /// Drops the jobs that have not begun. The answers to the others are waited for, so that the server does
-    /// nothing more once the session has ended.
-    pub(super) fn interrupt(&mut self) {
-        self.is_interrupted = true;
-        self.waiting.clear();
-    }
-
-    /// Asks for what waits, as far as the channel's window and the number at a time allow.
-    pub(super) fn ask(&mut self, cx: &mut ChannelCx<'_>) {
-        loop {
-            if self.out.is_empty() {
-                self.write_next();
-            }
-            // One message in a packet: some servers read no more from it.
-            let sent = cx.send(&self.out);
-            self.out.drain(..sent);
-            if sent == 0 {
-                break;
-            }
+    /// Notes that the user wants an end: the server has a shorter time for its answers. Unless all steps are
+    /// to be done, those that have not begun are dropped. The answers to the others are waited for, so that
+    /// the server does nothing more once the session has ended.
+    pub(super) fn on_stop(&mut self, now: Instant) {
+        self.has_stopped = true;
+        self.deadlines.hurry(now, HURRIED_LIMIT);
+        if self.is_interrupted() {
+            self.waiting.clear();
         }
     }
 
-    /// Writes the next request, where there is one and the number at a time allows it; returns its id.
-    pub(super) fn write_next(&mut self) -> Option<u32> {
-        if self.session.version().is_none() || self.asked.len() >= self.at_a_time {
-            return None;
-        }
-        let job = self.waiting.pop_front()?;
-        let id = self.session.request(&job.request(), &mut self.out);
-        self.asked.insert(id, job);
-        Some(id)
-    }
-
-    /// Takes what the server has sent.
-    pub(super) fn on_data(&mut self, data: bytes::Bytes, now: Instant) {
-        self.session.input(data);
-        loop {
-            match self.session.poll() {
-                Ok(Some(Incoming::Reply(reply))) => self.on_reply(reply, now),
-                Ok(Some(_)) => self.deadlines.on_answer(now),
-                Ok(None) => break,
-                Err(error) => {
-                    self.lose(SessionLoss::Protocol(error));
-                    break;
-                }
-            }
-        }
-    }
-
-    pub(super) fn on_error_output(&mut self, data: &[u8]) {
-        let space = LONGEST_ERROR_OUTPUT.saturating_sub(self.error_output.len()).min(data.len());
-        self.error_output.extend_from_slice(data.get(..space).unwrap_or_default());
-    }
-
-    pub(super) fn on_reply(&mut self, Reply { id, body }: Reply, now: Instant) {
-        let Some(job) = self.asked.remove(&id) else { return };
-        self.deadlines.on_answer(now);
-        let next = self.next_job(job, body);
-        // What goes on with an open file comes before new ones, so that few are open at a time.
-        if let Some(job) = next.filter(|_| !self.is_interrupted) {
-            self.waiting.push_front(job);
-        }
+    /// Returns whether no more steps are begun.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.has_stopped && self.on_stop == OnStop::End
     }
 
     /// The job that follows the answer to this one.
@@ -278,7 +177,7 @@ impl Requests {
                 }
             }
             (job, _) => {
-                self.lose(SessionLoss::OtherAnswer { path: job.path().to_owned() });
+                self.state.lose(SessionLoss::OtherAnswer { path: job.path().to_owned() });
                 None
             }
         }
@@ -287,13 +186,52 @@ impl Requests {
     fn refuse(&mut self, path: &str, words: String, is_missing: bool) {
         self.outcome.refused.push(Refusal { path: path.to_owned(), words, is_missing });
     }
+}
 
-    /// Notes that the server has ended the session.
-    pub(super) fn on_end(&mut self) {
-        let output = String::from_utf8_lossy(&self.error_output);
-        let line = output.lines().map(str::trim).rfind(|line| !line.is_empty());
-        let loss = line.map_or(SessionLoss::Ended, |line| SessionLoss::EndedSaying(line.to_owned()));
-        self.lose(loss);
+impl SessionWork for Requests {
+    fn state(&mut self) -> &mut SessionState {
+        &mut self.state
+    }
+
+    fn write_next(&mut self, _: Instant) -> Option<u32> {
+        if !self.state.has_begun() || self.asked.len() >= self.state.at_a_time() {
+            return None;
+        }
+        let job = self.waiting.pop_front()?;
+        let id = self.state.request(&job.request());
+        self.asked.insert(id, job);
+        Some(id)
+    }
+
+    fn on_version(&mut self, now: Instant) {
+        self.deadlines.on_answer(now);
+    }
+
+    fn on_reply(&mut self, Reply { id, body }: Reply, now: Instant) {
+        let Some(job) = self.asked.remove(&id) else { return };
+        self.deadlines.on_answer(now);
+        let next = self.next_job(job, body);
+        // What goes on with an open file comes before new ones, so that few are open at a time.
+        if let Some(job) = next.filter(|_| !self.is_interrupted()) {
+            self.waiting.push_front(job);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let is_done = self.state.has_begun() && self.waiting.is_empty() && self.asked.is_empty();
+        is_done || self.state.loss().is_some()
+    }
+
+    fn next_deadline(&self) -> Instant {
+        self.deadlines.next()
+    }
+
+    fn on_timeout(&mut self, now: Instant, stop: &dyn Fn() -> bool) {
+        match self.deadlines.on_timeout(now) {
+            Due::Look if !self.has_stopped && stop() => self.on_stop(now),
+            Due::Begin | Due::Look => {}
+            Due::End => self.state.lose(SessionLoss::Late),
+        }
     }
 }
 

@@ -15,6 +15,15 @@ pub(crate) enum Step {
     RemoveDirectory(String),
 }
 
+/// What a session does once the user wants an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnStop {
+    /// It begins no more steps.
+    End,
+    /// It does all steps, and waits a shorter time for answers.
+    Hurry,
+}
+
 /// What steps had as results.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use lh_sftp::{Attrs, Handle, Name, Reply, ReplyBody, Status, StatusCode};
 
-use super::deadlines::{Deadlines, Due};
+use super::deadlines::{Deadlines, Due, HURRIED_LIMIT, LIMIT};
 use super::remove::{MOST_LEVELS, remove_tree};
 use super::requests::{MOST_ENTRIES, Requests};
+use super::session::SessionWork as _;
 use super::steps::{Entry, Kind, Refusal};
 use super::*;
 
@@ -30,7 +31,7 @@ fn name(name: &str, permissions: Option<u32>) -> Name {
 /// A session that has begun.
 fn session() -> Requests {
     let now = Instant::now();
-    let mut requests = Requests::new(None, Deadlines::new(now, LIMIT));
+    let mut requests = Requests::new(None, OnStop::End);
     // The server's VERSION: a length, the type, and version 3.
     requests.on_data(bytes::Bytes::from_static(&[0, 0, 0, 5, 2, 0, 0, 0, 3]), now);
     requests
@@ -43,7 +44,7 @@ fn answered(steps: Vec<Step>, answers: impl IntoIterator<Item = ReplyBody>) -> (
     requests.add(steps, Instant::now(), LIMIT);
     let mut count = 0;
     for body in answers {
-        let Some(id) = requests.write_next() else { break };
+        let Some(id) = requests.write_next(Instant::now()) else { break };
         count += 1;
         requests.on_reply(Reply { id, body }, Instant::now());
     }
@@ -105,11 +106,11 @@ fn interrupted_session_waits_for_its_answers_only() {
     let mut requests = session();
     let file = |name: &str| Step::MakeFile(name.to_owned(), b"x"[..].into());
     requests.add(vec![file("a"), file("b")], Instant::now(), LIMIT);
-    let id = requests.write_next().expect("a request");
-    requests.interrupt();
+    let id = requests.write_next(Instant::now()).expect("a request");
+    requests.on_stop(Instant::now());
     assert!(!requests.is_over());
     requests.on_reply(Reply { id, body: handle() }, Instant::now());
-    assert!(requests.is_over() && requests.write_next().is_none());
+    assert!(requests.is_over() && requests.write_next(Instant::now()).is_none());
 }
 
 #[test]
@@ -117,14 +118,14 @@ fn only_answers_extend_the_time() {
     let begun = Instant::now();
     let mut requests = session();
     requests.add(list(), begun, Duration::from_secs(1));
-    let id = requests.write_next().expect("a request");
-    requests.on_error_output(b"still busy\n");
+    let id = requests.write_next(Instant::now()).expect("a request");
+    requests.state().on_error_output(b"still busy\n");
     requests.on_reply(Reply { id: id + 1, body: handle() }, begun + Duration::from_millis(900));
     let mut without = requests.deadlines;
     assert_eq!(without.on_timeout(begun + Duration::from_secs(1)), Due::End);
     requests.on_reply(Reply { id, body: handle() }, begun + Duration::from_millis(900));
     assert_ne!(requests.deadlines.on_timeout(begun + Duration::from_secs(1)), Due::End);
-    requests.on_end();
+    requests.state().on_end();
     assert_eq!(requests.finish().unwrap_err().to_string(), "still busy");
 }
 

@@ -24,6 +24,7 @@ fn good() -> Facts {
     let sender = Sender {
         receive_window: Some(0.0),
         send_buffer: Some(0.0),
+        busy: Some(0.95),
         segments: 30_000.0,
         segment: 1448.0,
         congestion_window: Some(600_000.0),

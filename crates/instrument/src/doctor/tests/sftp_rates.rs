@@ -3,7 +3,8 @@
 use super::super::diagnose::diagnose;
 use super::super::facts::Facts;
 use super::super::sftp_file::SftpRates;
-use super::{first, good};
+use super::{first, good, up};
+use crate::flow::Tracer;
 
 fn with(write: f64, read: f64) -> Facts {
     let rates = SftpRates { write: Some(write), read: Some(read), at_a_time: 2_097_152.0 };
@@ -32,6 +33,9 @@ fn sftp_is_not_blamed_for_disks_and_round_trips() {
     let mut facts = with(1e6, 9e6);
     facts.disk_there.as_mut().unwrap().rate = 1.2e6;
     assert!(!is_named(&facts), "the disk is as slow");
+    let mut facts = with(1e6, 9e6);
+    up(&mut facts).server_tracer = Some(Tracer { process: 7, name: "strace".to_owned() });
+    assert!(!is_named(&facts), "its process is traced");
     // Two megabytes in each round trip of 50 ms are all that the requests permit.
     let mut facts = with(30e6, 9e6);
     facts.up.as_mut().unwrap().rate = 300e6;

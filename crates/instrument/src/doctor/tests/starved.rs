@@ -37,6 +37,13 @@ fn command_that_takes_its_input_slowly_is_named() {
     up(&mut facts).starved = Some(0.0);
     sender(&mut facts).resent = 180.0;
     assert_eq!(first(&facts).0, "command_input");
+    // After a pause, its congestion window is small again.
+    let mut facts = slow_command();
+    up(&mut facts).starved = Some(0.0);
+    (sender(&mut facts).congestion_window, sender(&mut facts).busy) = (Some(14_480.0), Some(0.2));
+    assert_eq!(first(&facts).0, "command_input");
+    let evidence = diagnose(&facts).remove(0).evidence.join("; ");
+    assert!(evidence.contains("something to send in 20 % of the time only"), "{evidence}");
     // Servers without ss and /proc.
     let mut facts = slow_command();
     let flow = up(&mut facts);

@@ -8,7 +8,7 @@ use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, Idle, IdleEnd, RunSettings, Shell};
 use super::super::gather::gather;
 use super::super::instruments::{Carrier, Instruments, Login, Place, Settings, Transfer};
-use super::super::sftp_file::{Plan, SftpRates};
+use super::super::sftp_file::{Plan, SftpFileError, SftpRates};
 use super::super::small_packets::SmallPackets;
 use super::good;
 use crate::connects::TurnedAway;
@@ -258,7 +258,12 @@ impl Instruments for Virtual {
 
     fn prepare_helper(&mut self) {}
 
-    fn sftp_file(&mut self, connection: &mut Planned, _: &str, plan: Plan) -> Result<SftpRates, String> {
+    fn sftp_file(
+        &mut self,
+        connection: &mut Planned,
+        _: &str,
+        plan: Plan,
+    ) -> Result<SftpRates, SftpFileError> {
         self.now = self.now.max(connection.ready);
         let mut each = |rate: f64, good: f64| {
             self.now +=
