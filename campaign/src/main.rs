@@ -1,5 +1,5 @@
-//! `lh-campaign`: see the library's documentation; started by `cargo xtask explore`, `load`, `faults` and
-//! `cuts`.
+//! `lh-campaign`: see the library's documentation; started by `cargo xtask explore`, `load`, `faults`, `cuts`
+//! and `nightly`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +9,8 @@ usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT] [--servers] [-
        lh-campaign load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
        lh-campaign faults [--rounds N] [--seconds N] [--seed N] [--only TEXT] [--small]
        lh-campaign cuts [--cuts N] [--seconds N] [--seed N] [--size MIB] [--only TEXT]
-                        [--rate MBIT] [--each N] [--long-stops N]";
+                        [--rate MBIT] [--each N] [--long-stops N]
+       lh-campaign nightly [--files N] [--round-trip MS] [--only TEXT]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +43,7 @@ fn run(command: &str, args: &[String]) -> Result<(), String> {
             &[],
             cuts,
         ),
+        "nightly" => (&["--files", "--round-trip", "--only"], &[], nightly),
         _ => return Err(USAGE.to_owned()),
     };
     let mut rest = args.iter().map(String::as_str);
@@ -96,6 +98,15 @@ fn faults(args: &[String]) -> Result<(), String> {
         seed: number(args, "--seed")?.unwrap_or(1),
         only: only(args),
         small: args.iter().any(|arg| arg == "--small"),
+    })
+}
+
+fn nightly(args: &[String]) -> Result<(), String> {
+    use lh_campaign::nightly::{Plan, campaign};
+    campaign(&Plan {
+        files: number(args, "--files")?,
+        round_trip: number(args, "--round-trip")?,
+        only: only(args),
     })
 }
 

@@ -30,8 +30,19 @@ pub struct Terminal {
 impl Terminal {
     /// Starts `program` in the directory `dir`, with `home` as its home directory.
     pub fn start<S: AsRef<OsStr>>(program: &Path, args: &[S], dir: &Path, home: &Path) -> Self {
+        Self::start_with_columns(80, program, args, dir, home)
+    }
+
+    /// Like [`start`](Self::start), on a terminal of this width.
+    pub fn start_with_columns<S: AsRef<OsStr>>(
+        columns: u16,
+        program: &Path,
+        args: &[S],
+        dir: &Path,
+        home: &Path,
+    ) -> Self {
         let pty = Pty::allocate().unwrap();
-        pty.resize(Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        pty.resize(Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let slave = || pty.open_slave().unwrap();
         let mut env: Vec<_> = std::env::vars_os().filter(|(name, _)| name != "SSH_AUTH_SOCK").collect();
         env.retain(|(name, _)| name != "HOME" && name != "TERM");

@@ -139,6 +139,87 @@ listening 23
     .run();
 }
 
+/// A jump host is connected to by its own configuration: neither `-q` nor `LogLevel` of the destination hides
+/// why it cannot be reached. OpenSSH adds lines about the destination's connection, which its other process
+/// closes.
+///
+/// Covers: ssh -J; ssh -q; ssh_config LogLevel
+#[test]
+fn failed_jump_hosts_at_each_log_level() {
+    Recipe {
+        config: "Host silent\n HostName server\n Port 9\n LogLevel QUIET\nHost *\n BatchMode yes\n",
+        client: r#"
+shown() {
+    echo "== $*"
+    timeout 60 "$@" 2>&1 </dev/null |
+        grep -Ev '^(kex_exchange_identification|banner exchange|Connection (closed|reset) by UNKNOWN)'
+    echo ${PIPESTATUS[0]}
+}
+for flags in '' -q '-o LogLevel=ERROR' '-o LogLevel=FATAL' '-o LogLevel=QUIET'; do
+    for hop in server:9 bob@server:9 none.invalid carl@server silent; do
+        shown ssh $flags -J $hop bob@inner true
+    done
+    shown ssh $flags -J bob@server bob@inner id -un
+    shown ssh $flags -J bob@server -p 9 bob@inner true
+    shown ssh $flags -J bob@server,server:9 bob@inner true
+    shown scp $flags -J server:9 f bob@inner:
+done
+"#,
+        sees: &["ssh: connect to host server port 9: Connection refused\n", "bob\n0\n"],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// What `sftp` shows of commands with `-q`, `-N` and in batches.
+///
+/// Covers: sftp -q; sftp -N; sftp -b
+#[test]
+fn sftp_commands_at_each_verbosity() {
+    Recipe {
+        client: r#"
+mkdir -p t/sub
+echo x >t/f
+echo y >t/sub/g
+cat >b <<'E'
+-put t/f here
+-put t/f
+-get here back
+-get nosuch
+-reput t/f here
+-put -r t up
+-get -r up down
+-ls -l nosuch
+-cd nosuch
+-mkdir made
+-mkdir made
+-rm made
+-rmdir made
+-chmod 600 here
+-rename here there
+-progress
+-pwd
+-lpwd
+-!echo local
+-put nosuch
+-rm up/sub/g
+-nonsense
+E
+sed 's/^-//' b >i
+for flags in '' -q '-q -N' -N '-b b' '-q -b b' '-b b -N'; do
+    echo "== $flags"
+    { sftp $flags bob@server <i 2>&1; echo $?; } | sort
+    rm -rf back f down; ssh bob@server 'rm -rf here there f up made'
+done
+"#,
+        sees: &["Connected to server.\n"],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
+
 /// Mistakes on the command line are shown, and there is no log file yet; those in configuration files are
 /// logged there.
 ///

@@ -46,6 +46,11 @@ pub(crate) fn load(args: &[String]) -> Outcome {
     run(&[&["load".to_owned()], args].concat())
 }
 
+/// Runs `lh-campaign nightly`: a job that synchronises a tree, and is killed.
+pub(crate) fn nightly(args: &[String]) -> Outcome {
+    run(&[&["nightly".to_owned()], args].concat())
+}
+
 /// Step of the test command: sequences in memory and a sample over sockets.
 pub(crate) fn short_explore() -> Outcome {
     explore(&[])
@@ -59,6 +64,11 @@ pub(crate) fn short_load() -> Outcome {
 /// Step of the test command: each fault once, and some kills.
 pub(crate) fn short_faults() -> Outcome {
     faults(&[])
+}
+
+/// Step of the test command: a nightly job of 2000 files.
+pub(crate) fn short_nightly() -> Outcome {
+    nightly(&[])
 }
 
 /// Step of the test command: each cut once.

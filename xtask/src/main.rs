@@ -93,6 +93,10 @@ usage: cargo xtask <command>
             namespaces: no byte and no exit status may be wrong, no session left (as root; docs/security.md);
             --size: what each program moves, at least (24 MiB); --rate: of the path (80); --each: cuts in each
             program's run; --long-stops: how often a client is stopped for 60 s (1)
+  nightly [--files N] [--round-trip MS] [--only TEXT]
+            make a tree of N files (2000) and synchronise it over a path of 50 ms, up and down: killed twice, to
+            the end, unchanged, by contents, changed; compare the trees, the counts and the manifests each time,
+            and show rsync's times (docs/many-files.md)
   regress [--newest] [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
             of theirs, and compare with interop/regress.list; --newest: the tests of the newest OpenSSH, in a system of
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
         Some("faults") => campaign::faults(rest),
         Some("cuts") => campaign::cuts(rest),
         Some("load") => campaign::load(rest),
+        Some("nightly") => campaign::nightly(rest),
         Some("regress") => regress::run(rest),
         Some("site") => site::run(rest),
         Some("suites") => suites::run(rest),

@@ -81,6 +81,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/sudo", "sudo"),
     ("/usr/bin/parallel", "parallel"),
     ("/usr/bin/pdsh", "pdsh"),
+    ("/usr/bin/parallel-ssh", "pssh"),
     ("/usr/bin/clush", "clustershell"),
     ("/usr/bin/git-annex", "git-annex"),
     ("/usr/bin/tmux", "tmux"),
@@ -123,7 +124,7 @@ const NPM: &[(&str, &str)] = &[
 ];
 
 /// Packages of the Python Package Index, newer than Debian's.
-const PYPI: [&str; 2] = ["paramiko==5.1.0", "asyncssh==2.24.1"];
+const PYPI: [&str; 3] = ["paramiko==5.1.0", "asyncssh==2.24.1", "sshfs==2026.8.0"];
 
 fn missing() -> Vec<&'static str> {
     let mut missing: Vec<_> = PACKAGES

@@ -44,6 +44,7 @@ const STEPS: &[Step] = &[
     ("load", campaign::short_load),
     ("faults", campaign::short_faults),
     ("cuts", campaign::short_cuts),
+    ("nightly", campaign::short_nightly),
     ("explore", campaign::short_explore),
     ("fuzz", || fuzz::run(&[])),
 ];
@@ -56,7 +57,8 @@ const EARLY: &str = "peers";
 /// them is due.
 ///
 /// `docs` does not wait: it uses the time in which the others do.
-const BESIDE: &[&str] = &["regress", "suites", "docs", "packages", "demo", "bench", "load", "faults", "cuts"];
+const BESIDE: &[&str] =
+    &["regress", "suites", "docs", "packages", "demo", "bench", "load", "faults", "cuts", "nightly"];
 
 /// Steps that run only if `--only` names them: the parts that their short form in [`STEPS`] leaves out.
 const LONG: &[Step] =

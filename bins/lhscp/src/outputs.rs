@@ -8,6 +8,7 @@ mod destination;
 mod failed;
 mod files;
 mod manifest;
+mod sorted;
 
 use std::io;
 use std::path::{Path, PathBuf};

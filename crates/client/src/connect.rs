@@ -204,9 +204,18 @@ fn through_hop(
     }
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
-    let ConnectedLink { mut link, carrier, pending, .. } = connect_link(&hop_options, depth + 1, None, log)?;
-    // A session at a jump host is never resumable, so nothing watches for signals.
-    let (needed, _) = pending.log_in(&mut link, log)?;
+    // In OpenSSH a process of its own connects to the jump host, and logs by its own configuration.
+    let level = log.set_level(hop_options.log_level);
+    let connected = connect_link(&hop_options, depth + 1, None, log).and_then(|connected| {
+        let ConnectedLink { mut link, carrier, pending, .. } = connected;
+        // A session at a jump host is never resumable, so nothing watches for signals.
+        let (needed, _) = pending.log_in(&mut link, log)?;
+        Ok((link, carrier, needed))
+    });
+    log.set_level(level);
+    let (link, carrier, needed) = connected.map_err(|error| {
+        if level == hop_options.log_level { error } else { error.logged_at(hop_options.log_level) }
+    })?;
     let workers = Workers::configured(*hop_options.config.disable_mt_aes);
     let hop_channels = channels(&hop_options.config);
     let target = (options.config.host.as_str(), options.config.port());

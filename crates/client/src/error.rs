@@ -48,6 +48,14 @@ impl ClientError {
         }
     }
 
+    /// Returns the error with the lines that are logged at `level`, which are shown at any other level, too.
+    pub(crate) fn logged_at(&self, level: LogLevel) -> Self {
+        let lines = self.lines().into_iter().filter(|(of_line, _)| *of_line <= level);
+        Self::Lost(ConnectionLoss {
+            lines: lines.map(|(_, text)| (LogLevel::Quiet, text.to_owned())).collect(),
+        })
+    }
+
     /// Shows the lines that are logged at `level`.
     pub fn show(&self, level: LogLevel, ui: &mut dyn UserInterface) {
         for (of_line, text) in self.lines() {
@@ -125,6 +133,8 @@ mod tests {
         assert!(shown(&lost, LogLevel::Fatal).is_empty());
         let past_the_log = ClientError::lost(LogLevel::Quiet, "closed");
         assert_eq!(shown(&past_the_log, LogLevel::Quiet), ["closed"]);
+        let of_jump_host = lost.logged_at(LogLevel::Error);
+        assert_eq!(shown(&of_jump_host, LogLevel::Quiet), ["read failed"]);
         let refused = ClientError::Refused("ssh: refused".to_owned());
         assert!(shown(&refused, LogLevel::Fatal).is_empty() && shown(&refused, LogLevel::Error).len() == 1);
         let denied = ClientError::Denied("Permission denied".to_owned());

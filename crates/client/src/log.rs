@@ -173,6 +173,11 @@ impl<'u> Log<'u> {
         Self { places, ..self }
     }
 
+    /// Returns the level until now.
+    pub(crate) const fn set_level(&mut self, level: LogLevel) -> LogLevel {
+        std::mem::replace(&mut self.level, level)
+    }
+
     pub(crate) fn shows(&self, level: LogLevel) -> bool {
         level <= self.level
     }

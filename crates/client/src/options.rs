@@ -39,7 +39,7 @@ pub struct Options {
     pub user_file: UserFile,
     /// The system's configuration file.
     pub system_file: Option<PathBuf>,
-    /// Highest log level. It overrides the configuration of a jump host.
+    /// Highest log level. From DEBUG1 on it is that of jump hosts, too.
     pub log_level: LogLevel,
     /// Purpose of the connection: for some purposes it stays encrypted in spite of `NoneSwitch`.
     pub purpose: Purpose,
@@ -87,7 +87,7 @@ impl Options {
     }
 
     /// Returns the options for the jump host `hop`, reached through `before`. As with `ssh -J`, it inherits
-    /// only the configuration file, the log level and the hops before it.
+    /// only the configuration file, `-v` and the hops before it; not `-q` or `LogLevel`.
     pub(crate) fn for_hop(&self, hop: &JumpHost, before: &[JumpHost]) -> Result<Self, ConfigError> {
         let mut request = Request::new(&hop.host, self.config.account.clone());
         request.user_file = self.user_file.clone();
@@ -104,7 +104,10 @@ impl Options {
             flag("ProxyJump", list.join(","));
         }
         let mut options = Self::load(&request)?;
-        options.log_level = self.log_level;
+        // An attempt to resume a session has a level of its own.
+        if self.log_level >= LogLevel::Debug1 || self.commands.is_some() {
+            options.log_level = self.log_level;
+        }
         options.purpose = Purpose::Forwards;
         options.commands = self.commands.clone();
         if options.commands.is_some() {

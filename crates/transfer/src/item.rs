@@ -3,6 +3,7 @@
 use crate::end::Info;
 use crate::table::Key;
 use crate::token::Side;
+use crate::turn::Turn;
 
 /// Something to copy.
 #[derive(Debug, Clone)]
@@ -20,6 +21,9 @@ pub(crate) struct Item {
     pub(crate) leads: bool,
     pub(crate) retry: Retry,
     pub(crate) sync: ItemSync,
+    /// Its place in the order in which a tree is started, while it may become a directory, or with
+    /// `--dry-run` until it is reported.
+    pub(crate) turn: Option<Turn>,
 }
 
 /// How a file is copied this time, by what earlier attempts have shown. Default: the first attempt.
@@ -101,6 +105,7 @@ impl Item {
             leads: false,
             retry: Retry::default(),
             sync: ItemSync::default(),
+            turn: None,
         }
     }
 }

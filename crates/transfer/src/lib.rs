@@ -74,6 +74,7 @@ mod task;
 mod to_open;
 mod token;
 mod tree;
+mod turn;
 mod wakes;
 mod wording;
 

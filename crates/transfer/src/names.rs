@@ -51,6 +51,11 @@ pub fn remote_path(path: &[u8]) -> RemotePath {
     }
 }
 
+/// Compares paths by their components, so that a directory is followed by what is in it.
+pub(crate) fn by_components(one: &[u8], other: &[u8]) -> std::cmp::Ordering {
+    one.split(|&byte| byte == b'/').cmp(other.split(|&byte| byte == b'/'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +99,12 @@ mod tests {
         assert_eq!(join(b"a", b"b"), b"a/b");
         assert_eq!(join(b"a/", b"b"), b"a/b");
         assert_eq!(join(b"/", b"b"), b"/b");
+    }
+
+    #[test]
+    fn directories_are_followed_by_what_is_in_them() {
+        let mut paths = ["a-b", "a/c", "a", "b"];
+        paths.sort_by(|one, other| by_components(one.as_bytes(), other.as_bytes()));
+        assert_eq!(paths, ["a", "a/c", "a-b", "b"]);
     }
 }

@@ -1,20 +1,34 @@
 //! The events of a copy, and how it went.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
 
 use crate::end::{FaultKind, Info, Outcome};
 use crate::event::{Copied, CopiedKind};
 use crate::item::Item;
 use crate::names::display_name;
+use crate::turn::{Place, Turn};
 use crate::{Event, Options, Summary};
 
 /// Files at most that are named when a connection is lost.
 const LOSSES_TOLD: usize = 5;
 
+/// Events that wait for their turn at most, while the first one is not decided.
+const EVENTS_HELD: usize = 8 * 1024;
+
+/// An item that is not reported yet: it is decided when `turn` is dropped.
+#[derive(Debug, Default)]
+struct Expected {
+    turn: Weak<Place>,
+    events: Vec<Event>,
+}
+
 /// Events that wait to be fetched, and the sums of them.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     events: VecDeque<Event>,
+    /// What is reported in the order of places.
+    expected: BTreeMap<Place, Expected>,
     pub(crate) summary: Summary,
     /// Failures since the connection was lost.
     losses: usize,
@@ -34,6 +48,7 @@ impl Reporter {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             events: VecDeque::new(),
+            expected: BTreeMap::new(),
             summary: Summary::default(),
             losses: 0,
             attribute_failures: 0,
@@ -46,6 +61,52 @@ impl Reporter {
 
     pub(crate) fn event(&mut self, event: Event) {
         self.events.push_back(event);
+    }
+
+    /// Whatever is reported of this item is reported in the order of places.
+    pub(crate) fn expect(&mut self, turn: &Turn) {
+        let expected = Expected { turn: Arc::downgrade(turn), events: Vec::new() };
+        self.expected.insert(turn.to_vec(), expected);
+    }
+
+    /// Reports what would be done with the item that has this turn.
+    pub(crate) fn planned(&mut self, turn: Option<Turn>, event: Event) {
+        match turn.and_then(|turn| self.expected.get_mut(&*turn)) {
+            Some(expected) => expected.events.push(event),
+            None => self.event(event),
+        }
+    }
+
+    /// Like [`Reporter::skip`], when it is the turn of `place`.
+    pub(crate) fn skip_in_order(&mut self, place: Place, texts: Vec<String>) {
+        let events = texts.into_iter().map(|text| Event::Skipped { text });
+        if place.is_empty() {
+            self.events.extend(events);
+        } else if events.len() > 0 {
+            self.expected.entry(place).or_default().events.extend(events);
+        }
+    }
+
+    /// Returns true where [`Reporter::release`] may find something.
+    pub(crate) fn waits_for_order(&self) -> bool {
+        !self.expected.is_empty()
+    }
+
+    /// Returns false while many events wait for one that will be decided without any other.
+    pub(crate) fn has_room(&self) -> bool {
+        let first = self.expected.first_key_value();
+        self.expected.len() < EVENTS_HELD || first.is_none_or(|(_, first)| first.turn.strong_count() == 0)
+    }
+
+    /// Reports what is decided. Nothing will come before `front`; nothing at all will come without it.
+    pub(crate) fn release(&mut self, front: Option<&[u64]>) {
+        while let Some(first) = self.expected.first_entry() {
+            let undecided = first.get().turn.strong_count() > 0;
+            if undecided || front.is_some_and(|front| first.key().as_slice() > front) {
+                return;
+            }
+            self.events.extend(first.remove().events);
+        }
     }
 
     /// The next event that was not fetched.
@@ -198,6 +259,26 @@ mod tests {
             report.unchanged(b"to", Vec::new(), b"to/g".to_vec(), &Info::UNKNOWN, None);
             assert_eq!(told(&mut report).len(), count);
         }
+    }
+
+    #[test]
+    fn what_is_planned_is_reported_in_the_order_of_places() {
+        let mut report = reporter();
+        let turns = [vec![1, 2], vec![1, 1], vec![1, 3]].map(Turn::new);
+        turns.iter().for_each(|turn| report.expect(turn));
+        let [second, first, third] = turns;
+        let event = |text: &str| Event::Notice { text: text.to_owned() };
+        report.planned(Some(third), event("3"));
+        report.planned(Some(second), event("2"));
+        report.skip_in_order(vec![1, 2, 7], vec!["a socket".to_owned()]);
+        report.release(None);
+        assert!(told(&mut report).is_empty() && report.waits_for_order(), "the first one is not decided");
+        report.planned(Some(first), event("1"));
+        report.release(Some(&[1, 2, 8]));
+        let skipped = Event::Skipped { text: "a socket".to_owned() };
+        assert_eq!(told(&mut report), [event("1"), event("2"), skipped]);
+        report.release(None);
+        assert_eq!(told(&mut report), [event("3")]);
     }
 
     fn told(report: &mut Reporter) -> Vec<Event> {

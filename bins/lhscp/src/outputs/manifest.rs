@@ -1,6 +1,7 @@
 //! The manifest of what was copied (`--manifest-out`).
 //!
 //! Copied files are kept in an unlinked file until the end, so that memory holds 32 bytes for each of them.
+//! They complete in any order; the manifest has them in that of their paths, so that two can be compared.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,6 +15,7 @@ use lh_transfer::manifest_file::{End, Entry, EntryKind, Header};
 use lh_transfer::{Copied, CopiedKind, SumAlgorithm, base_name, display_name};
 
 use super::files::{replace, unnamed_file_beside};
+use super::sorted::Sorter;
 
 /// Which end of a copy is on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,15 +109,20 @@ impl Spool {
         spool.rewind()?;
         let (last, algorithm) = (self.last, header.algorithm);
         let mut end = End { files: 0, bytes: 0, outcome: outcome.to_owned() };
+        let create = || unnamed_file_beside(path);
         replace(path, |out| {
             out.write_all(header.line().as_bytes())?;
+            let mut sorter = Sorter::new(&create);
             for (number, line) in BufReader::new(spool).lines().enumerate() {
                 let line = line?;
-                let (line, read) = line.rsplit_once(' ').unwrap_or((&line, ""));
-                let mut entry = Entry::parse(line, algorithm).ok_or(io::ErrorKind::InvalidData)?;
-                if last.get(&key(&entry.path)) != Some(&(number as u64)) {
-                    continue;
+                let (entry, _) = parse(&line, algorithm)?;
+                if last.get(&key(&entry.path)) == Some(&(number as u64)) {
+                    sorter.add(entry.path, line)?;
                 }
+            }
+            drop(last);
+            sorter.finish(|line| {
+                let (mut entry, read) = parse(line, algorithm)?;
                 let source = read.starts_with('s');
                 if let Some(path) = read.get(1..).and_then(unhex) {
                     let sum = sum_of(&path, &entry, algorithm, source);
@@ -127,11 +134,17 @@ impl Spool {
                 }
                 end.files += 1;
                 end.bytes += if matches!(entry.kind, EntryKind::File(_)) { entry.size } else { 0 };
-                out.write_all(entry.line().as_bytes())?;
-            }
+                out.write_all(entry.line().as_bytes())
+            })?;
             out.write_all(end.line().as_bytes())
         })
     }
+}
+
+/// A line of the [`Spool`]: the file, and what to read for its sum.
+fn parse(line: &str, algorithm: SumAlgorithm) -> io::Result<(Entry, &str)> {
+    let (line, read) = line.rsplit_once(' ').unwrap_or((line, ""));
+    Ok((Entry::parse(line, algorithm).ok_or(io::ErrorKind::InvalidData)?, read))
 }
 
 /// Reads a file for its sum, and checks before and after that it is the one that was copied.

@@ -285,6 +285,7 @@ impl Engine {
 
     /// Returns the next event since the last call; call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
+        self.parts.report_in_order();
         if self.parts.report.is_empty() && !self.parts.tree.expected.is_empty() && self.parts.is_finished() {
             self.parts.report_expected();
         }

@@ -23,7 +23,7 @@ impl Scheduler<'_> {
         let id = self.parts.progress.new_file_id();
         if self.parts.options.dry_run {
             let (source, target) = (item.source, item.target);
-            self.parts.report.event(Event::Planned { source, target, size: None });
+            self.parts.report.planned(item.turn, Event::Planned { source, target, size: None });
             self.parts.report.summary.files += 1;
             return self.child_finished(item.parent);
         }

@@ -103,6 +103,9 @@ impl Scheduler<'_> {
             let limits = tree_limits(&self.parts.flow, &self.parts.ends);
             let next = self.parts.tree.next_subdir(limits).or_else(|| self.parts.tree.next_file());
             let Some((from, item)) = next else { break };
+            if let (Some(turn), true) = (&item.turn, self.parts.options.dry_run) {
+                self.parts.report.expect(turn);
+            }
             if let Some(from) = from {
                 self.parts.tree.list_more(from, &mut self.parts.ends);
             }
@@ -150,6 +153,7 @@ impl Scheduler<'_> {
             self.parts.report.skip("there were errors: nothing is deleted".to_owned());
             return self.stop_deletions();
         }
+        self.parts.report_in_order();
         self.parts.sync.deletions.begin(self.parts.sync.backups.root(&self.parts.plan.target));
     }
 }

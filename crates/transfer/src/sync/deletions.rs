@@ -4,24 +4,27 @@
 //! target's end or reports it, and gives the answer back ([`Deletions::on_answer`]). A directory is listed
 //! and emptied before it is deleted; no link is followed. What was left out of the copy on purpose, and the
 //! unfinished files of copies, stay, and with them the directories that they are in.
+//!
+//! The order is that of the paths. Directories are listed ahead, and wait until it is their turn.
 
 mod removal;
+mod stack;
 
 use std::collections::{HashSet, VecDeque};
 
 use crate::TreeSync;
-use crate::end::{Done, Entry, Fault, FaultKind, Handle, Kind, Outcome, Times, fault_of};
+use crate::end::{Done, Fault, FaultKind, Handle, Outcome, Times, fault_of};
 use crate::item::{Item, TargetEntry};
-use crate::names::join;
+use crate::names::by_components;
 use crate::select::Selection;
-use crate::sync::deletions::removal::{Parent, Pending, Removal};
+use crate::sync::deletions::removal::{Contents, Parent, Pending, Removal, Waiting};
 use crate::sync::extraneous::{Extraneous, is_deletable};
 use crate::table::{Key, Table};
 use crate::token::RemovalStep;
 use crate::wording::FailedStep;
 
-/// Deletions under way at a time.
-const AT_A_TIME: usize = 64;
+/// Entries beyond `--max-delete` that are remembered before the last ones in order are forgotten.
+const SPARE: u64 = 1024;
 
 /// Next action of the caller.
 #[derive(Debug)]
@@ -72,12 +75,17 @@ pub(crate) struct Deletions {
     /// The directory that backups go to, where what is deleted is to be moved away.
     backups: Option<Vec<u8>>,
     extraneous: VecDeque<Extraneous>,
+    /// Entries of `extraneous`.
+    known: u64,
     /// Items whose targets have a directory in the way, and their paths from the top of the tree.
     blocked: Vec<(Item, Vec<u8>)>,
     /// Targets of what the command line names.
     tops: HashSet<Vec<u8>>,
-    pending: Vec<Pending>,
+    /// What is to be deleted next is last.
+    pending: VecDeque<Waiting>,
     removals: Table<Removal>,
+    /// Answers awaited.
+    in_flight: usize,
     /// Deletions that were begun.
     begun: u64,
     /// It was reported that there are more than may be deleted.
@@ -94,10 +102,12 @@ impl Deletions {
             stage: if deletes { Stage::Waiting } else { Stage::Done },
             backups: None,
             extraneous: VecDeque::new(),
+            known: 0,
             blocked: Vec::new(),
             tops: HashSet::new(),
-            pending: Vec::new(),
+            pending: VecDeque::new(),
             removals: Table::new(),
+            in_flight: 0,
             begun: 0,
             over: false,
             steps: VecDeque::new(),
@@ -127,13 +137,24 @@ impl Deletions {
 
     /// Remembers what is to be deleted. More than may be need not be remembered.
     pub(crate) fn add(&mut self, extraneous: Extraneous) {
-        let known: usize = match self.most {
-            u64::MAX => 0,
-            _ => self.extraneous.iter().map(|each| each.entries.len()).sum(),
-        };
-        if known as u64 <= self.most {
-            self.extraneous.push_back(extraneous);
+        self.known += extraneous.entries.len() as u64;
+        self.extraneous.push_back(extraneous);
+        if self.known > self.most.saturating_mul(2).saturating_add(SPARE) {
+            self.sort();
+            // One more than may be deleted shows that there are more.
+            let mut known = 0;
+            self.extraneous.retain(|each| {
+                let wanted = known <= self.most;
+                known += if wanted { each.entries.len() as u64 } else { 0 };
+                wanted
+            });
+            self.known = known;
         }
+    }
+
+    fn sort(&mut self) {
+        let by_path = |one: &Extraneous, other: &Extraneous| by_components(&one.directory, &other.directory);
+        self.extraneous.make_contiguous().sort_by(by_path);
     }
 
     /// A directory of the target has to go before `item` can be copied; `relative` is its path from the top
@@ -146,10 +167,13 @@ impl Deletions {
     pub(crate) fn begin(&mut self, backups: Option<Vec<u8>>) {
         self.backups = backups;
         self.stage = Stage::Deleting;
-        for (item, relative) in std::mem::take(&mut self.blocked) {
+        self.sort();
+        let mut blocked = std::mem::take(&mut self.blocked);
+        blocked.sort_by(|(one, _), (other, _)| by_components(&one.target, &other.target));
+        for (item, relative) in blocked {
             let path = item.target.clone();
             let parent = Parent::Item(Box::new(item));
-            self.pending.push(Pending { path, relative, is_dir: true, parent });
+            self.pending.push_front(Waiting::New(Pending { path, relative, is_dir: true, parent }));
         }
     }
 
@@ -161,7 +185,11 @@ impl Deletions {
             self.steps.push_back(DeletionStep::DoNotCopy(item));
         }
         for pending in std::mem::take(&mut self.pending) {
-            self.keep(pending.parent);
+            match pending {
+                Waiting::New(pending) => self.keep(pending.parent),
+                // It ends with its last answer.
+                Waiting::Begun(key) => self.end_if_unasked(key),
+            }
         }
     }
 
@@ -175,66 +203,11 @@ impl Deletions {
         self.removals.get(key)?.handle.as_ref()
     }
 
-    /// Begins deletions while more may be under way.
-    pub(crate) fn start_more(&mut self) {
-        while self.removals.len() < AT_A_TIME {
-            if let Some(pending) = self.pending.pop() {
-                self.start(pending);
-            } else if let Some(extraneous) = self.extraneous.pop_front() {
-                self.start_directory(extraneous);
-            } else {
-                if self.removals.len() == 0 {
-                    self.stage = Stage::Done;
-                }
-                return;
-            }
-        }
-        // All of them may be directories that wait for what is in them: the deepest goes on.
-        if self.removals.values().all(|removal| !removal.asked && removal.handle.is_none())
-            && let Some(pending) = self.pending.pop()
-        {
-            self.start(pending);
-        }
-    }
-
-    /// A directory that stays, with things in it that do not.
-    fn start_directory(&mut self, extraneous: Extraneous) {
-        let Extraneous { directory, relative, times, entries } = extraneous;
-        let key = self.removals.insert(Removal { times, ..Removal::new(directory, relative, None) });
-        self.queue(key, entries);
-        self.go_on(key);
-    }
-
-    fn start(&mut self, pending: Pending) {
-        let Pending { path, relative, is_dir, parent } = pending;
-        let of_another = self.tops.contains(&path) && matches!(parent, Parent::Removal(_));
-        if self.over || of_another || self.backups.as_ref() == Some(&path) {
-            return self.keep(parent);
-        }
-        let key = self.removals.insert(Removal::new(path.clone(), relative, Some(parent)));
-        if is_dir {
-            self.ask(key, DeletionStep::List(key, path));
-        } else {
-            self.delete(key, false);
-        }
-    }
-
-    /// Queues `entries` of the directory `key`, to be deleted first, in the order of their names.
-    fn queue(&mut self, key: Key, entries: Vec<Entry>) {
-        let Some(removal) = self.removals.get_mut(key) else { return };
-        removal.open += entries.len() as u32;
-        for entry in entries.into_iter().rev() {
-            let path = join(&removal.path, &entry.name);
-            let relative = join(&removal.relative, &entry.name);
-            let is_dir = entry.info.kind == Kind::Dir;
-            self.pending.push(Pending { path, relative, is_dir, parent: Parent::Removal(key) });
-        }
-    }
-
     /// Takes a step that has an answer.
     fn ask(&mut self, key: Key, step: DeletionStep) {
         if let Some(removal) = self.removals.get_mut(key) {
             removal.open += 1;
+            self.in_flight += 1;
             self.steps.push_back(step);
         }
     }
@@ -249,7 +222,6 @@ impl Deletions {
         }
         self.begun += 1;
         let Some(removal) = self.removals.get_mut(key) else { return };
-        removal.asked = true;
         let path = removal.path.clone();
         if self.dry_run {
             self.steps.push_back(DeletionStep::Deleted(path));
@@ -269,6 +241,7 @@ impl Deletions {
     pub(crate) fn on_answer(&mut self, key: Key, step: RemovalStep, outcome: Outcome, select: &Selection) {
         let Some(removal) = self.removals.get_mut(key) else { return };
         removal.open -= 1;
+        self.in_flight -= 1;
         let mut listed = match (step, outcome) {
             (RemovalStep::List, Ok(Done::Opened(handle, _))) => {
                 removal.handle = Some(handle);
@@ -284,13 +257,12 @@ impl Deletions {
                 return self.listed(key, select);
             }
             (RemovalStep::List | RemovalStep::ListMore, outcome) => {
-                let fault = fault_of(outcome);
-                // It is gone, and so is all that was in it.
-                if fault.kind != FaultKind::NotFound {
-                    self.report(key, FailedStep::ListTarget, fault);
-                    return self.failed(key);
-                }
-                return self.removed(key);
+                removal.contents = match fault_of(outcome) {
+                    fault if fault.kind == FaultKind::NotFound => Contents::Missing,
+                    fault => Contents::Unlistable(fault),
+                };
+                self.steps.extend(removal.handle.take().map(DeletionStep::Close));
+                return self.end_if_stopped(key);
             }
             (RemovalStep::Delete, Ok(_)) => {
                 self.steps.push_back(DeletionStep::Deleted(removal.path.clone()));
@@ -337,14 +309,20 @@ impl Deletions {
         let all = entries.len();
         entries.retain(|entry| is_deletable(select, &removal.relative, entry));
         removal.keeps |= entries.len() < all;
-        self.queue(key, entries);
-        self.go_on(key);
+        removal.contents = Contents::Listed(entries);
+        self.end_if_stopped(key);
+    }
+
+    fn end_if_stopped(&mut self, key: Key) {
+        if self.stage == Stage::Done {
+            self.end_if_unasked(key);
+        }
     }
 
     /// Deletes a directory that is empty by now, or ends one that stays.
     fn go_on(&mut self, key: Key) {
         let Some(removal) = self.removals.get_mut(key) else { return };
-        if removal.open > 0 || removal.handle.is_some() {
+        if removal.open > 0 || !matches!(removal.contents, Contents::Queued) {
             return;
         }
         if removal.parent.is_some() {

@@ -1,6 +1,7 @@
 //! The directories being copied: what is listed of them, and what waits to be started.
 
 pub(crate) mod listing;
+pub(crate) mod order;
 pub(crate) mod target;
 pub(crate) mod target_listing;
 pub(crate) mod twin_copies;
@@ -17,6 +18,7 @@ use crate::task::preserve::Preserved;
 pub use crate::tree::target::MAX_LISTS;
 use crate::tree::target::{Comparing, TargetList};
 use crate::tree::twins::CaseCollisions;
+use crate::turn::Place;
 
 /// A directory being copied.
 #[derive(Debug)]
@@ -24,6 +26,11 @@ pub(crate) struct Dir {
     pub(crate) item: Item,
     /// Its path from the top of the tree.
     pub(crate) relative: Vec<u8>,
+    /// Its place where trees are started in order ([`order`]), and entries of it that were started.
+    pub(crate) place: Place,
+    pub(crate) begun: u32,
+    /// Of its entries only directories are left to be started.
+    pub(crate) only_subdirs: bool,
     /// Making or listing it failed; what is below is not copied.
     pub(crate) failed: bool,
     /// Counted in `Tree::starting_dirs`.
@@ -112,6 +119,9 @@ impl Dir {
         Self {
             item,
             relative,
+            place: Place::new(),
+            begun: 0,
+            only_subdirs: false,
             failed: false,
             starting: true,
             finishing: false,

@@ -41,7 +41,7 @@ impl Tree {
         }
         self.queue_entry(key, entry);
         if !self.walk.contains(&key) {
-            self.walk.push(key);
+            self.enter_walk(key);
         }
         self.walk_changed = true;
     }

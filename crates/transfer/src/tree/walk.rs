@@ -7,9 +7,10 @@ use crate::item::{Item, ItemSync, TargetEntry};
 use crate::names::{base_name, join};
 use crate::table::{Key, Table};
 use crate::tree::{Dir, Waiting};
+use crate::turn::Order;
 
 /// Directories being made and listed at a time.
-const STARTING_DIRS: usize = 128;
+pub(crate) const STARTING_DIRS: usize = 128;
 
 /// Listed but not started files from which on no further directory is begun.
 const FILES_WAITING: usize = 512;
@@ -28,7 +29,7 @@ pub(crate) struct TreeLimits {
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) dirs: Table<Dir>,
-    /// Directories that still have entries to be started; the deepest is last.
+    /// Directories that still have entries to be started; the deepest is last, or the first one in order.
     pub(crate) walk: Vec<Key>,
     /// Some directory of `walk` may have nothing left to be started.
     pub(crate) walk_changed: bool,
@@ -39,6 +40,8 @@ pub(crate) struct Tree {
     pub(crate) top: VecDeque<Item>,
     /// Paths of the manifest that no listing has had yet.
     pub(crate) expected: HashSet<Vec<u8>>,
+    /// Set where everything is started in the order of paths.
+    pub(crate) order: Option<Order>,
 }
 
 impl Tree {
@@ -51,6 +54,7 @@ impl Tree {
             starting_dirs: 0,
             top: VecDeque::new(),
             expected,
+            order: None,
         }
     }
 
@@ -81,7 +85,10 @@ impl Tree {
     }
 
     /// Returns true where a directory or file may be started now.
-    pub(crate) fn has_next(&self, limits: TreeLimits) -> bool {
+    pub(crate) fn has_next(&mut self, limits: TreeLimits) -> bool {
+        if self.order.is_some() {
+            return self.has_next_in_order(limits);
+        }
         let has = |list: fn(&Dir) -> &VecDeque<Entry>| {
             self.walked().any(|dir| dir.making.ready && !list(dir).is_empty())
         };
@@ -104,6 +111,9 @@ impl Tree {
 
     /// The directory to be started next, if one may be, and the directory that it is in.
     pub(crate) fn next_subdir(&mut self, limits: TreeLimits) -> Option<(Option<Key>, Item)> {
+        if self.order.is_some() {
+            return self.next_subdir_in_order(limits);
+        }
         if !self.may_start_subdir(limits) {
             return None;
         }
@@ -114,6 +124,9 @@ impl Tree {
 
     /// The file to be started next, or what the command line names, and the directory that it is in.
     pub(crate) fn next_file(&mut self) -> Option<(Option<Key>, Item)> {
+        if self.order.is_some() {
+            return self.next_file_in_order();
+        }
         if std::mem::take(&mut self.walk_changed) {
             let dirs = &self.dirs;
             self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.exhausted()));
@@ -214,7 +227,7 @@ impl Tree {
 }
 
 /// The item for an entry of the directory `dir`, which waits for its end from now on.
-fn child(key: Key, dir: &mut Dir, entry: Entry) -> Item {
+pub(crate) fn child(key: Key, dir: &mut Dir, entry: Entry) -> Item {
     dir.children += 1;
     let found = dir.at_target.there.remove(&entry.name);
     Item {

@@ -37,6 +37,8 @@ pub struct Setup {
     pub max_handles: Option<u64>,
     /// What a round trip takes.
     pub rtt: Duration,
+    /// The kernel sees a short path, because a tunnel leads on from its end.
+    pub tunnelled: bool,
     /// The server stands still for that long in that round. Afterwards its answers come one at a time.
     pub pause: Option<(usize, Duration)>,
     /// Additional channels the server allows.
@@ -66,6 +68,7 @@ impl Default for Setup {
             early: false,
             max_handles: None,
             rtt: Duration::ZERO,
+            tunnelled: false,
             pause: None,
             channels: 0,
             separate: None,

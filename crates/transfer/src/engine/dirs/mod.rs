@@ -14,7 +14,7 @@ use crate::{Direction, wording};
 
 impl Scheduler<'_> {
     /// Begins with a directory whose attributes are known. `real` is its path without symlinks, if known.
-    pub(super) fn begin_dir(&mut self, item: Item, real: Option<Vec<u8>>) {
+    pub(super) fn begin_dir(&mut self, mut item: Item, real: Option<Vec<u8>>) {
         let real = real.or_else(|| {
             let parent = self.parts.tree.dirs.get(item.parent?)?;
             Some(join(parent.listing.real.as_ref()?, crate::base_name(&item.source)))
@@ -29,7 +29,9 @@ impl Scheduler<'_> {
         let presumed = self.parts.presumes(&item);
         let stays = is_directory(item.sync.there);
         let compares = self.parts.options.tree_sync.is_some();
+        let turn = item.turn.take();
         let mut dir = Dir::new(item, relative, compares);
+        dir.place = turn.map(|turn| turn.to_vec()).unwrap_or_default();
         (dir.making.ready, dir.making.presumed, dir.listing.real) = (presumed || stays, presumed, real);
         let (source, target) = (dir.item.source.clone(), dir.item.target.clone());
         let mode = dir.temporary_mode();
@@ -38,7 +40,7 @@ impl Scheduler<'_> {
         self.parts.tree.waiting.open_dirs += 1;
         self.parts.tree.waiting.lists += 1;
         self.parts.tree.waiting.presumed += usize::from(presumed);
-        self.parts.tree.walk.push(key);
+        self.parts.tree.enter_walk(key);
         if self.parts.options.reporting.begun {
             let shown = self.parts.tree.dirs.get(key).and_then(|dir| dir.listing.real.clone());
             let source = shown.unwrap_or_else(|| source.clone());

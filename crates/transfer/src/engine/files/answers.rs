@@ -79,6 +79,10 @@ impl Scheduler<'_> {
                         self.check_next(key, next);
                     }
                     FileStep::Contents(side) => {
+                        let asked = self.parts.tasks.files.get(key).map(|file| file.started);
+                        if let Some(asked) = asked {
+                            self.parts.note_round_trip(side, asked);
+                        }
                         let next = self.parts.checks().contents_opened(key, side, outcome);
                         self.check_next(key, next);
                     }
@@ -155,7 +159,8 @@ impl Scheduler<'_> {
             }
             Kind::File | Kind::Symlink | Kind::Unknown if self.parts.options.dry_run => {
                 let (source, target) = (file.item.source.clone(), file.item.target.clone());
-                self.parts.report.event(Event::Planned { source, target, size: info.size });
+                let turn = file.item.turn.take();
+                self.parts.report.planned(turn, Event::Planned { source, target, size: info.size });
                 self.parts.report.summary.files += 1;
                 self.forget_file(key);
             }

@@ -19,7 +19,15 @@ use crate::token::{FileStep, Side, Token};
 
 impl Scheduler<'_> {
     /// Copies it without comparing it with what the target has.
-    pub(super) fn copy_item(&mut self, item: Item) {
+    pub(super) fn copy_item(&mut self, mut item: Item) {
+        let kept_link = self.parts.options.keep.links && item.parent.is_some();
+        let is_dir = match item.info.kind {
+            Kind::File => false,
+            Kind::Symlink => !kept_link,
+            _ => true,
+        };
+        // What comes behind it in the order of the tree need not wait.
+        item.turn = item.turn.filter(|_| is_dir || self.parts.options.dry_run);
         match (item.info.kind, item.info.mode) {
             // A path of the command line is looked up first, see `behind_link`.
             (Kind::Dir, Some(_)) if !item.linked && self.parts.options.recursive => {
@@ -43,7 +51,7 @@ impl Scheduler<'_> {
         // anything.
         if self.parts.options.dry_run && info.kind == Kind::File && info.size.is_some() {
             let (source, target, size) = (item.source, item.target, info.size);
-            self.parts.report.event(Event::Planned { source, target, size });
+            self.parts.report.planned(item.turn, Event::Planned { source, target, size });
             self.parts.report.summary.files += 1;
             return self.child_finished(item.parent);
         }

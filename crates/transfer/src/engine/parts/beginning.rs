@@ -54,6 +54,7 @@ impl Parts {
             && self.flow.ahead.may_open()
             && self.sync.comparisons.has_room()
             && self.small_files().have_room()
+            && self.report.has_room()
     }
 
     /// Both ends are open: the data may follow.

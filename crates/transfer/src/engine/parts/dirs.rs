@@ -34,12 +34,13 @@ impl Parts {
         let Some(dir) = self.tree.dirs.get(key) else { return };
         let may_fold = !self.options.dry_run && self.ends.may_fold_names();
         let (source, directory) = (dir.item.source.clone(), dir.item.target.clone());
+        let (place, mut skipped) = (dir.place.clone(), Vec::new());
         if self.options.deletes() {
             let found = listings.not_at_source(&self.options.select, dir.relative(), may_fold);
             for twin in found.twins {
                 let path = display_name(&join(&directory, &twin.name));
                 let why = "the source has a name that differs by case only";
-                self.report.skip(format!("\"{path}\" is not deleted: {why}"));
+                skipped.push(format!("\"{path}\" is not deleted: {why}"));
             }
             if !found.to_delete.is_empty() {
                 let times = dir.item.info.times.filter(|_| self.options.preserve);
@@ -57,7 +58,7 @@ impl Parts {
             };
             let path = || join(&source, &entry.name);
             if verdict == EntryVerdict::Skip {
-                self.report.skip(wording::skipped(self.plan.direction, &path()));
+                skipped.push(wording::skipped(self.plan.direction, &path()));
                 continue;
             }
             self.report.summary.unchanged += 1;
@@ -66,6 +67,7 @@ impl Parts {
                 self.report.unchanged(&self.plan.target, path(), target, &entry.info, None);
             }
         }
+        self.report.skip_in_order(place, skipped);
     }
 
     pub(in crate::engine) const fn lister(&mut self) -> (&mut Tree, ListingContext<'_>) {

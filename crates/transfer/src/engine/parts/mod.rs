@@ -40,6 +40,7 @@ use crate::sync::SyncState;
 use crate::task::queues::Tasks;
 use crate::token::Side;
 use crate::tree::walk::Tree;
+use crate::turn::Order;
 use crate::{Direction, Options, Plan, local};
 
 /// See the module documentation.
@@ -85,7 +86,13 @@ impl Parts {
             ends,
             prepare: Prepare::new(&plan),
             tasks: Tasks::default(),
-            tree: Tree::new(options.select.expected()),
+            tree: match options.tree_sync {
+                Some(_) => {
+                    let order = Order::new(options.dry_run, options.keep.links);
+                    Tree::new(options.select.expected()).in_order(order)
+                }
+                None => Tree::new(options.select.expected()),
+            },
             flow: Flow::new(bounds, now),
             batches: Batches::new(),
             channels: Channels::default(),

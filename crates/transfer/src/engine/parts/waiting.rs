@@ -55,6 +55,14 @@ impl Parts {
         }
     }
 
+    /// Reports what is decided and has no undecided item before it.
+    pub(in crate::engine) fn report_in_order(&mut self) {
+        if self.report.waits_for_order() {
+            let front = self.tree.front();
+            self.report.release(front.as_deref());
+        }
+    }
+
     /// Says which paths of the manifest are not in any tree. Of a copy that did not see all of them nothing
     /// is known.
     pub(in crate::engine) fn report_expected(&mut self) {

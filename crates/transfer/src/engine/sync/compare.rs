@@ -45,7 +45,10 @@ impl Scheduler<'_> {
                 self.parts.report.event(Event::Notice { text });
                 self.parts.report.summary.unchanged += 1;
             }
-            CompareStep::CompareContents(item) => self.parts.compare_contents(*item),
+            CompareStep::CompareContents(mut item) => {
+                item.turn = item.turn.filter(|_| self.parts.options.dry_run);
+                self.parts.compare_contents(*item);
+            }
             CompareStep::Link { key, item, identity, there } => {
                 let new_id = || self.parts.progress.new_file_id();
                 let joined = self.parts.ends.target_has_hard_links()
@@ -57,7 +60,8 @@ impl Scheduler<'_> {
                     &Terms::new(&self.parts.options, &self.parts.ends),
                 );
             }
-            CompareStep::DeleteFirst(item) => {
+            CompareStep::DeleteFirst(mut item) => {
+                item.turn = None;
                 let above = item.parent.and_then(|key| self.parts.tree.dirs.get(key)).map(Dir::relative);
                 let relative = above.map_or_else(Vec::new, |above| join(above, base_name(&item.source)));
                 self.parts.sync.deletions.delete_before(*item, relative);

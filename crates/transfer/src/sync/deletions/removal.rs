@@ -1,6 +1,6 @@
 //! Things to be deleted, and what goes on when one of them is.
 
-use crate::end::{Entry, Handle, Times};
+use crate::end::{Entry, Fault, Handle, Times};
 use crate::item::Item;
 use crate::table::Key;
 
@@ -12,6 +12,29 @@ pub(super) struct Pending {
     pub(super) relative: Vec<u8>,
     pub(super) is_dir: bool,
     pub(super) parent: Parent,
+}
+
+/// Something on the stack of what is to be deleted.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    New(Pending),
+    /// A directory that is listed ahead, as this removal.
+    Begun(Key),
+}
+
+/// What is known of the contents of a directory that is to be deleted.
+#[derive(Debug, Default)]
+pub(super) enum Contents {
+    /// It is being listed, or is no directory.
+    #[default]
+    Unknown,
+    /// What is to be deleted in it, in the order of names.
+    Listed(Vec<Entry>),
+    /// Its contents are on the stack.
+    Queued,
+    /// It is gone.
+    Missing,
+    Unlistable(Fault),
 }
 
 /// The work that continues after a deletion.
@@ -33,12 +56,11 @@ pub(super) struct Removal {
     /// Its listing.
     pub(super) handle: Option<Handle>,
     pub(super) entries: Vec<Entry>,
+    pub(super) contents: Contents,
     /// Things in it, and answers.
     pub(super) open: u32,
     /// Something in it stays, and so does it.
     pub(super) keeps: bool,
-    /// Its deletion is asked for.
-    pub(super) asked: bool,
     /// Something in it was deleted.
     pub(super) touched: bool,
     pub(super) times: Option<Times>,
@@ -52,9 +74,9 @@ impl Removal {
             parent,
             handle: None,
             entries: Vec::new(),
+            contents: Contents::Unknown,
             open: 0,
             keeps: false,
-            asked: false,
             touched: false,
             times: None,
         }

@@ -1,4 +1,4 @@
-use crate::end::Info;
+use crate::end::{Entry, Info, Kind};
 
 use super::*;
 
@@ -174,4 +174,47 @@ fn another_source_of_the_command_is_no_leftover() {
 fn nothing_waits_without_delete() {
     assert!(Deletions::new(Some(&TreeSync::default()), false).are_finished());
     assert!(Deletions::new(None, false).are_finished());
+}
+
+#[test]
+fn directories_are_deleted_in_order_whatever_is_listed_first() {
+    let entries = vec![entry("c", Kind::Dir), entry("d", Kind::Dir), entry("e", Kind::File)];
+    let mut deletions = with_entries(None, true, entries);
+    let times = None;
+    let entries = vec![entry("x", Kind::File)];
+    deletions.add(Extraneous { directory: b"a".to_vec(), relative: Vec::new(), times, entries });
+    deletions.begin(None);
+    let mut deleted = Vec::new();
+    let (mut asked, mut most) = (Vec::new(), 0);
+    while deletions.are_under_way() {
+        deletions.start_more();
+        while let Some(step) = deletions.next_step() {
+            match step {
+                DeletionStep::List(key, path) => asked.push((key, path)),
+                DeletionStep::Deleted(path) => deleted.push(String::from_utf8(path).expect("a path")),
+                step => panic!("{step:?}"),
+            }
+        }
+        most = most.max(asked.len());
+        if let Some((key, path)) = asked.pop() {
+            assert_eq!(deleted, ["a/x"], "{}", String::from_utf8_lossy(&path));
+            let listed = Ok(Done::Listing(None, vec![entry("f", Kind::File)]));
+            deletions.on_answer(key, RemovalStep::List, listed, &Selection::default());
+        }
+    }
+    assert_eq!(most, 2, "directories are listed ahead");
+    assert_eq!(deleted, ["a/x", "t/c/f", "t/c", "t/d/f", "t/d", "t/e"]);
+}
+
+#[test]
+fn deletions_beyond_the_limit_are_the_last_ones_in_order() {
+    let mut deletions = deletions(Some(2), true);
+    for number in (0..2000).rev() {
+        let directory = format!("t{number:04}").into_bytes();
+        let entries = vec![entry("f", Kind::File)];
+        deletions.add(Extraneous { directory, relative: Vec::new(), times: None, entries });
+    }
+    assert!(deletions.extraneous.len() < 1100, "{}", deletions.extraneous.len());
+    deletions.begin(None);
+    assert_eq!(run(&mut deletions, |_| Ok(Done::Ok)), ["deleted t0000/f", "deleted t0001/f", "most 2"]);
 }
