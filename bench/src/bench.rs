@@ -1,5 +1,7 @@
 //! State that all contestants and scenarios share: options, keys, data, and the user of the sessions.
 
+pub(crate) mod groups;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -101,7 +101,7 @@ fn rclone(bench: &Bench, program: &Path, with: &Variation, task: &Task<'_>) -> O
         ("HOST", "{address}"),
         ("PORT", "{port}"),
         ("USER", &bench.user()),
-        ("KEY_FILE", &bench.lab.arg(&format!("user_{}", with.key()))),
+        ("KEY_FILE", &bench.lab.arg(&format!("user_{}", with.user_key()))),
         ("SHELL_TYPE", "none"),
         ("DISABLE_HASHCHECK", "true"),
     ]
@@ -122,7 +122,7 @@ fn mscp(bench: &Bench, program: &Path, with: &Variation, task: &Task<'_>) -> Opt
         "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  GlobalKnownHostsFile /dev/null\n",
     );
     let mut args = vec!["-q".to_owned(), "-F".to_owned(), bench.lab.arg("mscp.conf")];
-    args.extend(["-i".to_owned(), bench.lab.arg(&format!("user_{}", with.key()))]);
+    args.extend(["-i".to_owned(), bench.lab.arg(&format!("user_{}", with.user_key()))]);
     args.extend(["-P".to_owned(), "{port}".to_owned()]);
     if let Some(suite) = &with.suite {
         args.extend(["-c".to_owned(), suite.cipher.name.to_owned()]);

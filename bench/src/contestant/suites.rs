@@ -5,7 +5,7 @@ use std::path::Path;
 use lh_interop::find;
 
 use super::task::{Task, Variation, remote};
-use crate::bench::{Bench, FAR_PROGRAM, HOST_ALIAS};
+use crate::bench::{Bench, FAR_PROGRAM, HOST_ALIAS, groups};
 use crate::cipher_suite::CipherSuite;
 use crate::job::{Client, Commands, Flow, Program, Server};
 
@@ -29,6 +29,9 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
     // Current servers do not offer finite-field exchange by default.
     let kex = with.kex.as_ref().map_or_else(String::new, |kex| format!("KexAlgorithms {kex}\n"));
     let suite = with.suite.as_ref().map(CipherSuite::server_lines).unwrap_or_default();
+    let groups = with
+        .group_bits
+        .map_or_else(String::new, |bits| format!("ModuliFile {}\n", bench.lab.arg(&groups::file_name(bits))));
     let resume = match with.resume {
         Some(true) => "ResumeGrace 10m\n",
         Some(false) => "ResumeGrace 0\n",
@@ -37,9 +40,9 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
     bench.lab.write(
         &name,
         &format!(
-            "{own}{wished}{resume}{kex}{suite}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
+            "{own}{wished}{resume}{kex}{groups}{suite}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
              PrintMotd no\nMaxStartups 100\nSubsystem sftp internal-sftp\n",
-            bench.lab.arg(&format!("host_{}", with.key())),
+            bench.lab.arg(&format!("host_{}", with.host_key())),
             bench.lab.arg("authorized_keys"),
         ),
     );
@@ -58,7 +61,7 @@ pub(crate) fn client_options(bench: &Bench, with: &Variation) -> Vec<String> {
     add("StrictHostKeyChecking=yes".to_owned());
     add(format!("HostKeyAlias={HOST_ALIAS}"));
     add("IdentitiesOnly=yes".to_owned());
-    add(format!("IdentityFile={}", bench.lab.arg(&format!("user_{}", with.key()))));
+    add(format!("IdentityFile={}", bench.lab.arg(&format!("user_{}", with.user_key()))));
     add("BatchMode=yes".to_owned());
     if let Some(kex) = &with.kex {
         add(format!("KexAlgorithms={kex}"));
@@ -188,7 +191,7 @@ fn dropbear_can(with: &Variation) -> bool {
             ["chacha20-poly1305@openssh.com", "aes128-ctr", "aes256-ctr"].contains(&suite.cipher.name);
         cipher && suite.mac.is_none_or(|mac| mac.name == "hmac-sha2-256")
     });
-    suite && with.kex.is_none() && with.key() == "ed25519"
+    suite && with.kex.is_none() && with.host_key() == "ed25519" && with.user_key() == "ed25519"
 }
 
 pub(super) fn dropbear_server(bench: &Bench, dropbear: &Path, with: &Variation) -> Option<Server> {

@@ -37,8 +37,12 @@ pub(crate) enum Task<'a> {
 pub(crate) struct Variation {
     pub(crate) suite: Option<CipherSuite>,
     pub(crate) kex: Option<String>,
-    /// Key type of host and user; `None` is the first one.
-    pub(crate) key: Option<&'static str>,
+    /// Size of the only groups that the server has for diffie-hellman-group-exchange, bits; `None`: all.
+    pub(crate) group_bits: Option<u16>,
+    /// Key type of the host; `None` is the first one.
+    pub(crate) host_key: Option<&'static str>,
+    /// Key type of the user; `None` is the first one.
+    pub(crate) user_key: Option<&'static str>,
     /// Whether sessions outlive their connections (`Resume`, `ResumeGrace`), between Longhaul's programs;
     /// `None`: what is their default.
     pub(crate) resume: Option<bool>,
@@ -49,8 +53,12 @@ impl Variation {
         Self { suite: Some(*suite), ..Self::default() }
     }
 
-    pub(crate) fn key(&self) -> &'static str {
-        self.key.unwrap_or(KEY_KINDS[0].0)
+    pub(crate) fn host_key(&self) -> &'static str {
+        self.host_key.unwrap_or(KEY_KINDS[0].0)
+    }
+
+    pub(crate) fn user_key(&self) -> &'static str {
+        self.user_key.unwrap_or(KEY_KINDS[0].0)
     }
 }
 

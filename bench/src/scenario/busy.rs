@@ -41,7 +41,7 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
     };
     let suite = &options.suites[0];
     let with = Variation::of(suite);
-    let path = bench.lab.path(&format!("user_{}", with.key()));
+    let path = bench.lab.path(&format!("user_{}", with.user_key()));
     let text = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let (key, _) = PrivateKey::parse(&text, None).map_err(|error| format!("{}: {error}", path.display()))?;
     let user = bench.user();

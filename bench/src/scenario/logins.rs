@@ -27,7 +27,8 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Vec<Table> {
             Ok(rates(&job::run(bench, Some(&server), &client)?, logins))
         }));
     }
-    let title = format!("{logins} logins (`true`) {parallel} at a time, {} keys, {cores} cores", with.key());
+    let title =
+        format!("{logins} logins (`true`) {parallel} at a time, {} keys, {cores} cores", with.user_key());
     vec![interleave("logins", title, options.rounds, entries)]
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::bench::{Bench, KEY_KINDS};
+use crate::bench::{Bench, KEY_KINDS, groups};
 use crate::contestant::{Contestants, Kind, Task, Variation};
 use crate::job::{self, Sample};
 use crate::stats::Better;
@@ -12,6 +12,9 @@ use crate::table::{Entry, Measured, Role, Table, interleave};
 const IN_A_ROW: u64 = 10;
 /// Like [`IN_A_ROW`], for the many variations.
 const FEW_IN_A_ROW: u64 = 3;
+
+/// Key exchange that is also measured with groups of each size.
+const SIZED_KEX: &str = "diffie-hellman-group-exchange-sha256";
 
 /// Runs the programs' default algorithms first, then every key exchange and every key type.
 pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
@@ -24,11 +27,28 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
     for name in kexes.iter().take(if bench.options.smoke { 1 } else { kexes.len() }) {
         let with = Variation { kex: Some(name.clone()), ..Variation::default() };
         tables.push(table(bench, field, &format!("key exchange {name}"), &with, few, rounds));
+        if name == SIZED_KEX && !bench.options.smoke {
+            for bits in groups::write(bench)? {
+                let with = Variation { group_bits: Some(bits), ..with.clone() };
+                tables.push(table(
+                    bench,
+                    field,
+                    &format!("key exchange {name} of {bits} bits"),
+                    &with,
+                    few,
+                    rounds,
+                ));
+            }
+        }
     }
     if !bench.options.smoke {
         for (kind, ..) in KEY_KINDS {
-            let with = Variation { key: Some(kind), ..Variation::default() };
-            tables.push(table(bench, field, &format!("host and user key {kind}"), &with, few, rounds));
+            let with = Variation { host_key: Some(kind), ..Variation::default() };
+            tables.push(table(bench, field, &format!("host key {kind}"), &with, few, rounds));
+        }
+        for (kind, ..) in KEY_KINDS {
+            let with = Variation { user_key: Some(kind), ..Variation::default() };
+            tables.push(table(bench, field, &format!("user key {kind}"), &with, few, rounds));
         }
     }
     Ok(tables)
@@ -59,7 +79,7 @@ fn table(
             }));
         }
     }
-    if with.kex.is_none() && with.key.is_none() {
+    if with.kex.is_none() && with.host_key.is_none() && with.user_key.is_none() {
         let nothing = job::Client {
             repeat: times,
             ..job::Client::new(job::Program::new(std::path::Path::new("true"), Vec::<String>::new()))

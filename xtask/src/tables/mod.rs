@@ -51,6 +51,9 @@ fn passes(short: bool, rounds: Option<&str>, is_root: bool) -> Vec<Pass> {
         let mut args = words(&format!("--scenario wan --cipher {ciphers} --duration 3s"));
         args.extend(["--only", "longhaul, pipe", "--only", "openssh, pipe"].map(str::to_owned));
         all.push(Pass { name: "wan", args });
+        let mut args = words(&format!("--scenario wan --cipher {ciphers} --duration 3s"));
+        args.extend(["--option", "HPNDisabled=yes", "--only", "longhaul, pipe"].map(str::to_owned));
+        all.push(Pass { name: "wan-stock", args });
     }
     all.push(Pass { name: "mac", args: words(&format!("--scenario pipe --cipher {macs}")) });
     let both = format!("{ciphers},{macs}");
@@ -61,7 +64,11 @@ fn passes(short: bool, rounds: Option<&str>, is_root: bool) -> Vec<Pass> {
         if short {
             pass.args.push("--smoke".to_owned());
         } else {
-            let usual = if pass.name == "setup" { "5" } else { "3" };
+            let usual = match pass.name {
+                "setup" => "5",
+                "wan-stock" => "1",
+                _ => "3",
+            };
             pass.args.extend(["--size", "128M"].map(str::to_owned));
             pass.args.extend(["--rounds", rounds.unwrap_or(usual)].map(str::to_owned));
         }
