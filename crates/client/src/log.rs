@@ -14,9 +14,6 @@ use lh_wire::shortened;
 use crate::syslog::Syslog;
 use crate::ui::{LogLevel, Notice, Progress, Secret, UserInterface};
 
-/// Longest login banner that is shown, bytes. OpenSSH has no limit but that of a packet.
-const LONGEST_BANNER: usize = 64 << 10;
-
 /// Makes at most `longest` bytes of text from a peer safe for a terminal.
 pub(crate) fn sanitise_start(text: &str, longest: usize) -> String {
     sanitise(&shortened(text, longest))
@@ -230,7 +227,7 @@ impl<'u> Log<'u> {
     /// hide it. The text is the server's.
     pub(crate) fn banner(&mut self, text: &str) {
         if self.shows(LogLevel::Info) {
-            self.ui.banner(&sanitise_start(text, LONGEST_BANNER));
+            self.ui.banner(&sanitise(text));
         }
     }
 
