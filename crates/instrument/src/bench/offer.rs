@@ -50,8 +50,7 @@ impl Offered {
                     known.push((*name).to_owned());
                 }
                 Err(failure) => {
-                    let named = named(&failure.fault.to_string(), what);
-                    return named.map_or(Self::Some(known), Self::All);
+                    return named(&failure.fault.to_string(), what).unwrap_or(Self::Some(known));
                 }
             }
         }
@@ -77,10 +76,10 @@ pub(super) struct Offer {
 impl Offer {
     /// Asks for all that a run compares; a quick one compares key exchange methods.
     pub(super) fn of(target: &Target, quick: bool) -> Self {
-        let is_built = |kind: Kind| move |name: &&&str| kind.names().contains(*name);
         let ask = |kind: Kind, what: &str, keyword: &str, rare: &[&str], more: &[(&str, &str)]| {
             // What this build does not have cannot be asked for.
-            let rare: Vec<&str> = rare.iter().filter(is_built(kind)).copied().collect();
+            let built = kind.names();
+            let rare: Vec<&str> = rare.iter().copied().filter(|name| built.contains(name)).collect();
             Offered::of(target, what, keyword, &rare, more)
         };
         let kex = ask(Kind::Kex, "key exchange method", "KexAlgorithms", RARE_KEX, &[]);
@@ -97,10 +96,16 @@ impl Offer {
     }
 }
 
-/// The names in the message about a negotiation that failed for lack of a `what`.
-fn named(message: &str, what: &str) -> Option<Vec<String>> {
+/// The names in the message about a negotiation that failed for lack of a `what`. Long messages are cut, and
+/// the last name with them: then there are others.
+fn named(message: &str, what: &str) -> Option<Offered> {
     let (_, names) = message.rsplit_once(&format!("no matching {what} found. Their offer: "))?;
-    Some(names.trim().split(',').map(str::to_owned).collect())
+    let list = |names: &str| names.split(',').map(str::to_owned).collect();
+    let names = names.trim();
+    Some(match names.strip_suffix('…') {
+        Some(start) => Offered::Some(list(start.rsplit_once(',').map_or("", |(whole, _)| whole))),
+        None => Offered::All(list(names)),
+    })
 }
 
 #[cfg(test)]
@@ -112,8 +117,10 @@ mod tests {
         let message =
             "Unable to negotiate with h port 22: no matching key exchange method found. Their offer: a,b@c";
         let offer = named(message, "key exchange method");
-        assert_eq!(offer, Some(vec!["a".to_owned(), "b@c".to_owned()]));
+        assert_eq!(offer, Some(Offered::all(&["a", "b@c"])));
         assert_eq!((named(message, "MAC"), named("Connection refused", "MAC")), (None, None));
+        let cut = named(&format!("{message},d…"), "key exchange method").expect("an offer");
+        assert!(cut.surely_has("b@c") && !cut.surely_has("d") && cut.may_have("e"), "{cut:?}");
     }
 
     #[test]
