@@ -23,12 +23,22 @@ const USUAL_FILE: usize = 8 << 10;
 /// Largest number of files that one `Include` pattern may match.
 const MAX_MATCHES: usize = 4096;
 
+/// What [`glob`] has found.
+#[derive(Debug)]
+pub struct Matches {
+    /// The files, sorted by name.
+    pub paths: Vec<PathBuf>,
+    /// Directories that could not be read, and why.
+    pub failed: Vec<(PathBuf, io::Error)>,
+}
+
 /// Returns the files that match `pattern` (an absolute path with `*`, `?` and `[…]` in its components),
 /// sorted by name. A pattern without wildcards yields the path itself if it exists. Hidden files only match a
 /// pattern that starts with a dot.
 ///
-/// Directories that cannot be read are passed over, as by glob(3), and reported to `failed`.
-pub fn glob(pattern: &str, failed: &mut dyn FnMut(&Path, &io::Error)) -> Vec<PathBuf> {
+/// Directories that cannot be read are passed over, as by glob(3).
+pub fn glob(pattern: &str) -> Matches {
+    let mut failed = Vec::new();
     let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "." })];
     for component in pattern.split('/').filter(|part| !part.is_empty()) {
         let mut next = Vec::new();
@@ -38,7 +48,7 @@ pub fn glob(pattern: &str, failed: &mut dyn FnMut(&Path, &io::Error)) -> Vec<Pat
                 match path.symlink_metadata() {
                     Ok(_) => next.push(path),
                     Err(error) if is_absence(&error) => {}
-                    Err(error) => failed(&path, &error),
+                    Err(error) => failed.push((path, error)),
                 }
                 continue;
             }
@@ -46,7 +56,7 @@ pub fn glob(pattern: &str, failed: &mut dyn FnMut(&Path, &io::Error)) -> Vec<Pat
                 Ok(entries) => entries,
                 Err(error) if is_absence(&error) => continue,
                 Err(error) => {
-                    failed(base, &error);
+                    failed.push((base.clone(), error));
                     continue;
                 }
             };
@@ -68,7 +78,7 @@ pub fn glob(pattern: &str, failed: &mut dyn FnMut(&Path, &io::Error)) -> Vec<Pat
         }
         found = next;
     }
-    found
+    Matches { paths: found, failed }
 }
 
 /// Returns whether an error means that there is no such file.

@@ -2,12 +2,10 @@
 
 mod common;
 
-use std::path::Path;
-
 use common::Home;
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::forward::{Endpoint, Forward};
-use lh_config::include::glob;
+use lh_config::include::{Matches, glob};
 use lh_config::line::{split_keyword, split_words};
 use lh_config::pattern::wildcard;
 use lh_config::server_table::SERVER_KEYWORDS;
@@ -197,8 +195,8 @@ fn include_globs_match_files() {
     }
     let names = |pattern: &str| -> Vec<String> {
         let pattern = home.path(pattern).display().to_string();
-        let mut failed = |path: &Path, error: &std::io::Error| panic!("{}: {error}", path.display());
-        let paths = glob(&pattern, &mut failed);
+        let Matches { paths, failed } = glob(&pattern);
+        assert!(failed.is_empty(), "{failed:?}");
         paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
     };
     assert_eq!(names("*.conf"), ["a1.conf", "a2.conf", "b.conf"]);

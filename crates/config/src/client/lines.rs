@@ -12,7 +12,7 @@ use crate::enums::LogLevel;
 use crate::environment::CommandFailure;
 use crate::error::{ConfigError, errno_text};
 use crate::expand_error::ExpandError;
-use crate::include::{MAX_DEPTH, glob, read_text};
+use crate::include::{MAX_DEPTH, Matches, glob, read_text};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::match_error::MatchError;
 use crate::names::{host_is_safe, user_is_safe};
@@ -213,12 +213,9 @@ impl Loader<'_> {
             let base =
                 if context.user { self.request.account.home.join(".ssh") } else { PathBuf::from("/etc/ssh") };
             let pattern = base.join(expanded);
-            let mut failed = Vec::new();
-            let paths = glob(&pattern.to_string_lossy(), &mut |path, error| {
-                failed.push(format!("include: {}: {}", path.display(), errno_text(error)));
-            });
-            for text in failed {
-                self.debug(place.say(text));
+            let Matches { paths, failed } = glob(&pattern.to_string_lossy());
+            for (path, error) in failed {
+                self.debug(place.say(format!("include: {}: {}", path.display(), errno_text(&error))));
             }
             if paths.is_empty() {
                 let shown = match (word.starts_with(['/', '~']), context.user) {

@@ -9,7 +9,7 @@ use crate::algorithms::{AlgorithmKind, all_known, expanded, first_unknown};
 use crate::enums::LogLevel;
 use crate::environment::Environment;
 use crate::error::{ConfigError, ConfigFault, errno_text, lines_at};
-use crate::include::{self, MAX_DEPTH, glob};
+use crate::include::{self, MAX_DEPTH, Matches, glob};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::match_error::MatchError;
 use crate::note::Note;
@@ -261,11 +261,9 @@ impl Loader<'_> {
             if word.is_empty() {
                 return Ok(self.bad(place.say("keyword Include empty argument")));
             }
-            let mut failed = Vec::new();
-            let paths = glob(&Path::new("/etc/ssh").join(&word).to_string_lossy(), &mut |path, error| {
-                failed.push(format!("Include: {}: {}", path.display(), errno_text(error)));
-            });
-            for text in failed {
+            let Matches { paths, failed } = glob(&Path::new("/etc/ssh").join(&word).to_string_lossy());
+            for (path, error) in failed {
+                let text = format!("Include: {}: {}", path.display(), errno_text(&error));
                 self.note(LogLevel::Error, place, &text);
             }
             for path in paths {

@@ -18,7 +18,7 @@ impl<'a> Pattern<'a> {
     /// Returns the matching files that this process can see. Directories that it may not read have none, as
     /// with OpenSSH.
     pub(super) fn matching_files(&self) -> Vec<PathBuf> {
-        lh_config::include::glob(self.0, &mut |_, _| {})
+        lh_config::include::glob(self.0).paths
     }
 }
 
