@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -63,13 +63,9 @@ impl<'a> Job<'a> {
     pub(super) fn kill_at(&self, files: u64, port: u16) -> Result<Run, String> {
         let begun = Instant::now();
         let mut lhscp = self.start(port, &[])?;
-        let mut peak_mib = 0;
-        while count_files(&self.lab.path("copy")) < files {
-            peak_mib = peak_mib.max(peak(lhscp.id()));
-            if let Some(status) = lhscp.try_wait().map_err(|error| error.to_string())? {
-                return Err(format!("ended before it was killed, {status}: {}", self.lab.read("errors")));
-            }
-            sleep(BETWEEN_LOOKS);
+        let (status, peak_mib) = watch(&mut lhscp, || count_files(&self.lab.path("copy")) >= files)?;
+        if let Some(status) = status {
+            return Err(format!("ended before it was killed, {status}: {}", self.lab.read("errors")));
         }
         lhscp.kill().and_then(|()| lhscp.wait()).map_err(|error| error.to_string())?;
         Ok(Run { took: begun.elapsed(), peak_mib, end: serde_json::Value::Null })
@@ -79,18 +75,11 @@ impl<'a> Job<'a> {
     pub(super) fn sync(&self, flags: &[&str]) -> Result<Run, String> {
         let begun = Instant::now();
         let mut lhscp = self.start(self.port, flags)?;
-        let mut peak_mib = 0;
-        let status = loop {
-            peak_mib = peak_mib.max(peak(lhscp.id()));
-            match lhscp.try_wait().map_err(|error| error.to_string())? {
-                Some(status) => break status,
-                None => sleep(BETWEEN_LOOKS),
-            }
-        };
+        let (status, peak_mib) = watch(&mut lhscp, || false)?;
         let took = begun.elapsed();
         let errors = self.lab.read("errors");
-        if !status.success() || !errors.is_empty() {
-            return Err(format!("{flags:?}: {status}: {errors}"));
+        if !status.is_some_and(|status| status.success()) || !errors.is_empty() {
+            return Err(format!("{flags:?}: {status:?}: {errors}"));
         }
         let end = json_lines(&self.lab.read("events")).pop().unwrap_or_default();
         Ok(Run { took, peak_mib, end })
@@ -110,6 +99,24 @@ impl<'a> Job<'a> {
             true => Ok(Some(took)),
             false => Err(format!("rsync: {}: {}", done.status, String::from_utf8_lossy(&done.stderr))),
         }
+    }
+}
+
+/// Waits until a process ends or `is_enough`. Returns its status if it has ended, and the peak of its
+/// resident memory, MiB.
+fn watch(process: &mut Child, is_enough: impl Fn() -> bool) -> Result<(Option<ExitStatus>, u64), String> {
+    let mut peak_mib = 0;
+    loop {
+        peak_mib = peak_mib.max(peak(process.id()));
+        if let Some(status) = process.try_wait().map_err(|error| error.to_string())? {
+            return Ok((Some(status), peak_mib));
+        }
+        let begun = Instant::now();
+        if is_enough() {
+            return Ok((None, peak_mib));
+        }
+        // A look at a large tree must not take the time of the copy.
+        sleep(BETWEEN_LOOKS.max(begun.elapsed()));
     }
 }
 
