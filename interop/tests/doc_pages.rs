@@ -165,9 +165,9 @@ fn the_page_about_openid_can_be_followed() {
 
 /// Returns the indented lines of a page that begin with `start`.
 fn indented<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
-    let found: Vec<_> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("    "))
+    let found: Vec<_> = lh_interop::shown::code(page)
+        .into_iter()
+        .flat_map(|block| block.lines)
         .filter(|line| line.starts_with(start))
         .collect();
     assert!(!found.is_empty(), "the page shows no line {start}…");

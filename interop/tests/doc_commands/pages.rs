@@ -16,7 +16,7 @@ const RECORDS: &str = "docs/lab/";
 
 /// Blocks that hold no commands: page, and the beginning of the first line. These are outputs, lines of
 /// files, messages and drawings.
-const NO_COMMANDS: &[(&str, &str)] = &[
+pub(crate) const NO_COMMANDS: &[(&str, &str)] = &[
     ("docs/architecture.md", "bins/ "),
     ("docs/containers.md", "root:x:0:0"),
     ("docs/json.md", "{\"longhaul_manifest\""),
@@ -64,11 +64,6 @@ fn is_setting(line: &str) -> bool {
 pub(crate) fn without_commands(page: &str, block: &Code) -> Option<&'static (&'static str, &'static str)> {
     let first = *block.lines.first()?;
     NO_COMMANDS.iter().find(|(name, start)| *name == page && first.starts_with(start))
-}
-
-/// Returns all blocks of [`NO_COMMANDS`].
-pub(crate) fn all_without_commands() -> &'static [(&'static str, &'static str)] {
-    NO_COMMANDS
 }
 
 /// Returns the blocks of a page that hold nothing but settings of SSH, with the numbers of their first lines.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::source::{Source, failed};
+use super::source::{Source, failed, shown_commands};
 use crate::workspace::Outcome;
 
 /// Makes the key where minisign looks for it, without a passphrase, and prints the public half.
@@ -18,10 +18,9 @@ pub(super) fn test(source: &Source) -> Outcome {
         return Ok(());
     }
     let page = source.root.join("RELEASING.md");
-    let text = fs::read_to_string(&page).map_err(failed(&page))?;
+    let shown = shown_commands(&page)?;
     let command = |start: &str| {
-        let found =
-            text.lines().find_map(|line| line.strip_prefix("    ").filter(|line| line.starts_with(start)));
+        let found = shown.lines().find(|line| line.starts_with(start));
         found.map(str::to_owned).ok_or_else(|| format!("RELEASING.md has no line '{start}'"))
     };
     let (sign, check) = (command("minisign -S ")?, command("minisign -V ")?);
