@@ -1,4 +1,4 @@
-//! `lhscp --sync` works in the order of paths, whatever the order in which servers answer.
+//! `lhscp --sync` works in the order of paths, not in that of the servers' answers.
 //!
 //! The servers are ours, OpenSSH's, and one that answers the requests that have come together in reverse.
 

@@ -260,7 +260,7 @@ fn master(
     let (Some(to), Some(mut from)) = (to, from) else { return Err("no pipes".to_owned()) };
     let before = slow.as_ref().map(HeldFs::reads);
     let times = type_and_time(to, &mut from, count);
-    if slow.as_ref().map(HeldFs::reads) == before && slow.is_some() {
+    if slow.as_ref().is_some_and(|slow| Some(slow.reads()) == before) {
         return Err("the copy from the slow file system had ended".to_owned());
     }
     times

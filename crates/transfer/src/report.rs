@@ -63,7 +63,7 @@ impl Reporter {
         self.events.push_back(event);
     }
 
-    /// Whatever is reported of this item is reported in the order of places.
+    /// The reports about this item come in the order of places.
     pub(crate) fn expect(&mut self, turn: &Turn) {
         let expected = Expected { turn: Arc::downgrade(turn), events: Vec::new() };
         self.expected.insert(turn.to_vec(), expected);

@@ -53,7 +53,7 @@ pub(super) struct Outcome {
     pub(super) note: Option<(LogLevel, String)>,
 }
 
-/// Limits of a connection that nobody uses.
+/// Limits of an unused connection.
 pub(super) struct Unused {
     /// Time without use after which the connection ends (`ControlPersist`).
     pub(super) persist: Option<Duration>,

@@ -323,7 +323,7 @@ mod tests {
         for line in unknown {
             assert_eq!(says(line), Judgement::UnknownNetgroup, "{line:?}");
         }
-        // Others are meant, whoever is in the netgroup.
+        // These are about another user or host; the members of the netgroup do not matter.
         for line in ["-@nobody-has-this bob", "other.example -@nobody-has-this"] {
             assert_eq!(says(line), Judgement::Nothing, "{line:?}");
         }

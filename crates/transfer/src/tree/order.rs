@@ -1,4 +1,4 @@
-//! Starting a tree in the order of its paths, whatever the order of the answers ([`crate::TreeSync`]).
+//! Starts a tree in the order of its paths, not in that of the answers ([`crate::TreeSync`]).
 //!
 //! The files of a directory come before its directories, and each directory with all that is below it before
 //! the next one. Directories are listed ahead, in parallel; only their files wait until it is their turn. An

@@ -80,7 +80,7 @@ impl Deletions {
         self.go_on(key);
     }
 
-    /// Returns true where it is not deleted, whatever is in it.
+    /// Returns true where it is not deleted, regardless of its contents.
     fn stays(&self, pending: &Pending) -> bool {
         let of_another = self.tops.contains(&pending.path) && matches!(pending.parent, Parent::Removal(_));
         self.over || of_another || self.backups.as_ref() == Some(&pending.path)
