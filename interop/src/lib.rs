@@ -18,6 +18,7 @@ pub mod kerberos;
 mod lab;
 pub mod lying;
 mod names;
+pub mod page_machine;
 pub mod pages;
 mod pam;
 pub mod path;

@@ -1,6 +1,7 @@
 //! Scenes of administrators: root sets up the machine, and a user installs for herself.
 
-use crate::scene::By::{Me, Root};
+use lh_interop::page_machine::By::{Me, Root};
+
 use crate::scene::Scene;
 
 /// `diff` shows keywords that one server alone knows, but each line is a keyword with a value, and no port

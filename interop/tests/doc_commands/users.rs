@@ -1,6 +1,7 @@
 //! Scenes of users: they copy, look and measure, without root's help.
 
-use crate::scene::By::{Me, Root};
+use lh_interop::page_machine::By::{Me, Root};
+
 use crate::scene::Scene;
 
 /// `device` has no SFTP, and `two` has other files in `/data` than this machine.
