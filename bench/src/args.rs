@@ -81,29 +81,20 @@ const DEFAULT_SUITES: &[&str] =
 pub(crate) struct Options {
     pub(crate) scenarios: Vec<String>,
     pub(crate) suites: Vec<CipherSuite>,
+    /// Length of a stream or of one file, bytes.
     pub(crate) size: u64,
-    /// Number of files in a tree.
-    pub(crate) files: Option<usize>,
-    /// Length of each of these files, bytes.
-    pub(crate) file_size: Option<u64>,
+    pub(crate) tree: Tree,
     pub(crate) rounds: usize,
-    pub(crate) peers: Vec<(String, PathBuf)>,
-    pub(crate) without: Vec<String>,
+    pub(crate) peers: Peers,
+    /// Payload of a packet for the ceilings and ciphers, bytes.
     pub(crate) packet: usize,
+    /// Most threads for ciphers in memory.
     pub(crate) workers: usize,
-    pub(crate) address: String,
-    pub(crate) server_prefix: String,
-    pub(crate) client_prefix: String,
+    pub(crate) hosts: Hosts,
     /// The emulated path.
     pub(crate) path: Spec,
-    /// Logins, and how many run at the same time.
-    pub(crate) logins: u64,
-    pub(crate) parallel: Option<usize>,
-    /// Downloads of the busy server.
-    pub(crate) sessions: usize,
-    /// Idle terminals of the busy server.
-    pub(crate) idle: Option<usize>,
-    /// Time for which each contestant sends over the path.
+    pub(crate) load: Load,
+    /// Time for which each contestant sends over the path, or loads a server.
     pub(crate) duration: Duration,
     pub(crate) only: Vec<String>,
     /// Options `KEYWORD=VALUE` for both of our ends.
@@ -112,6 +103,47 @@ pub(crate) struct Options {
     pub(crate) given: Given,
     pub(crate) out: PathBuf,
     pub(crate) smoke: bool,
+}
+
+/// A tree of small files.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tree {
+    /// Number of its files; each scenario has its own default.
+    pub(crate) files: Option<usize>,
+    /// Length of each file, bytes; each scenario has its own default.
+    pub(crate) file_size: Option<u64>,
+}
+
+/// Which other programs are measured.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Peers {
+    /// Name and path of peers that were named.
+    pub(crate) named: Vec<(String, PathBuf)>,
+    /// Names of those that are left out.
+    pub(crate) without: Vec<String>,
+}
+
+/// Where the programs of a measurement run.
+#[derive(Debug, Clone)]
+pub(crate) struct Hosts {
+    /// Address of the servers.
+    pub(crate) address: String,
+    /// Command that runs each server; empty for none.
+    pub(crate) server_prefix: String,
+    /// Command that runs each client; empty for none.
+    pub(crate) client_prefix: String,
+}
+
+/// How much a server has to do in the scenarios of many connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) logins: u64,
+    /// Logins at the same time; without it, one for each CPU.
+    pub(crate) parallel: Option<usize>,
+    /// Downloads of the busy server, and as many uploads.
+    pub(crate) transfers: usize,
+    /// Idle terminals of the busy server; without it, a multiple of its downloads.
+    pub(crate) terminals: Option<usize>,
 }
 
 /// Flags for the settings that were given.
@@ -136,21 +168,18 @@ impl Options {
                 .collect(),
             suites: suites(DEFAULT_SUITES)?,
             size: 512 << 20,
-            files: None,
-            file_size: None,
+            tree: Tree::default(),
             rounds: 3,
-            peers: Vec::new(),
-            without: Vec::new(),
+            peers: Peers::default(),
             packet: 32 << 10,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
-            address: "127.0.0.1".to_owned(),
-            server_prefix: String::new(),
-            client_prefix: String::new(),
+            hosts: Hosts {
+                address: "127.0.0.1".to_owned(),
+                server_prefix: String::new(),
+                client_prefix: String::new(),
+            },
             path: Spec::default(),
-            logins: 100,
-            parallel: None,
-            sessions: 200,
-            idle: None,
+            load: Load { logins: 100, parallel: None, transfers: 200, terminals: None },
             duration: Duration::from_secs(20),
             only: Vec::new(),
             own: Vec::new(),
@@ -184,12 +213,12 @@ impl Options {
                     options.size = size(value)?;
                     options.given.size = true;
                 }
-                "--files" => options.files = Some(count(value)?),
-                "--file-size" => options.file_size = Some(size(value)?),
-                "--logins" => options.logins = count(value)? as u64,
-                "--parallel" => options.parallel = Some(count(value)?),
-                "--sessions" => options.sessions = count(value)?,
-                "--idle" => options.idle = Some(count(value)?),
+                "--files" => options.tree.files = Some(count(value)?),
+                "--file-size" => options.tree.file_size = Some(size(value)?),
+                "--logins" => options.load.logins = count(value)? as u64,
+                "--parallel" => options.load.parallel = Some(count(value)?),
+                "--sessions" => options.load.transfers = count(value)?,
+                "--idle" => options.load.terminals = Some(count(value)?),
                 "--duration" => options.duration = units::time(value)?,
                 "--option" if value.contains('=') => options.own.push(value.clone()),
                 "--only" => options.only.push(value.clone()),
@@ -202,12 +231,12 @@ impl Options {
                 "--peer" => {
                     let (name, path) =
                         value.split_once('=').ok_or_else(|| format!("{value}: not NAME=PATH"))?;
-                    options.peers.push((name.to_owned(), PathBuf::from(path)));
+                    options.peers.named.push((name.to_owned(), PathBuf::from(path)));
                 }
-                "--without" => options.without.extend(list().map(str::to_owned)),
-                "--address" => options.address.clone_from(value),
-                "--server-prefix" => options.server_prefix.clone_from(value),
-                "--client-prefix" => options.client_prefix.clone_from(value),
+                "--without" => options.peers.without.extend(list().map(str::to_owned)),
+                "--address" => options.hosts.address.clone_from(value),
+                "--server-prefix" => options.hosts.server_prefix.clone_from(value),
+                "--client-prefix" => options.hosts.client_prefix.clone_from(value),
                 "--out" => options.out = PathBuf::from(value),
                 _ => return Err(format!("unknown option {flag}\n{USAGE}")),
             }
@@ -259,7 +288,7 @@ mod tests {
         assert_eq!(options.scenarios, ["pipe", "copy"]);
         assert_eq!(options.size, 2 << 30);
         assert_eq!((options.rounds, options.suites.len()), (5, 1));
-        assert_eq!(options.peers, [("hpn".to_owned(), PathBuf::from("/opt/hpn"))]);
+        assert_eq!(options.peers.named, [("hpn".to_owned(), PathBuf::from("/opt/hpn"))]);
         assert!(!options.smoke);
     }
 
@@ -278,10 +307,13 @@ mod tests {
     fn loads_of_a_server_are_parsed() {
         let options =
             parse("--scenario busy,logins --sessions 20 --idle 70 --logins 50 --parallel 3").unwrap();
-        assert_eq!((options.sessions, options.idle), (20, Some(70)));
-        assert_eq!((options.logins, options.parallel), (50, Some(3)));
+        assert_eq!((options.load.transfers, options.load.terminals), (20, Some(70)));
+        assert_eq!((options.load.logins, options.load.parallel), (50, Some(3)));
         let options = parse("").unwrap();
-        assert_eq!((options.sessions, options.idle, options.parallel), (200, None, None));
+        assert_eq!(
+            (options.load.transfers, options.load.terminals, options.load.parallel),
+            (200, None, None)
+        );
     }
 
     #[test]

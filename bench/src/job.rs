@@ -112,15 +112,16 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(bench: &Bench, server: &Server) -> Result<Self, String> {
         let (report, log) = (bench.fresh("report"), bench.fresh("log"));
-        let mut command = prefixed(&bench.options.server_prefix, &bench.me);
-        command.args(["end-server", "--address", &bench.options.address]);
+        let mut command = prefixed(&bench.options.hosts.server_prefix, &bench.me);
+        command.args(["end-server", "--address", &bench.options.hosts.address]);
         command.args([Path::new("--report"), &report, Path::new("--log"), &log]);
         if server.listens {
             command.args(["--mode", "listener"]);
         }
         let log_text = log.to_string_lossy();
-        let fill =
-            |text: &String| text.replace("{log}", &log_text).replace("{address}", &bench.options.address);
+        let fill = |text: &String| {
+            text.replace("{log}", &log_text).replace("{address}", &bench.options.hosts.address)
+        };
         command.arg("--").arg(&server.program.path).args(server.program.args.iter().map(fill));
         command.envs(server.program.env.iter().map(|(name, value)| (name, fill(value))));
         bench.set_environment(&mut command);
@@ -191,7 +192,8 @@ pub(crate) fn client_command(
     port: u16,
 ) -> (PathBuf, Vec<String>, Vec<(String, String)>) {
     let port = port.to_string();
-    let fill = |text: &String| text.replace("{port}", &port).replace("{address}", &bench.options.address);
+    let fill =
+        |text: &String| text.replace("{port}", &port).replace("{address}", &bench.options.hosts.address);
     let env = program.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect();
     (program.path.clone(), program.args.iter().map(fill).collect(), env)
 }
@@ -199,7 +201,7 @@ pub(crate) fn client_command(
 /// Runs a client to its end under a supervisor.
 pub(crate) fn run_client(bench: &Bench, client: &Client, port: u16) -> Result<Report, String> {
     let report = bench.fresh("report");
-    let mut command = prefixed(&bench.options.client_prefix, &bench.me);
+    let mut command = prefixed(&bench.options.hosts.client_prefix, &bench.me);
     command.args(["end-client", "--repeat", &client.repeat.to_string()]);
     command.args(["--parallel", &client.parallel.to_string()]).arg("--report").arg(&report);
     if let Some(path) = &client.stdin {

@@ -151,9 +151,9 @@ fn installed(bench: &Bench) -> Result<Vec<Contestant>, String> {
     let bins = lh_interop::bin_dir();
     let mut field =
         vec![suite("longhaul".to_owned(), true, bins.join("lhssh"), bins.join("lhscp"), bins.join("lhsshd"))];
-    let wanted = |name: &str| !bench.options.without.iter().any(|other| other == name);
+    let wanted = |name: &str| !bench.options.peers.without.iter().any(|other| other == name);
     let given = |name: &str| {
-        bench.options.peers.iter().find(|(other, _)| other == name).map(|(_, path)| path.clone())
+        bench.options.peers.named.iter().find(|(other, _)| other == name).map(|(_, path)| path.clone())
     };
     let system = match (find("ssh"), find("scp"), find("sshd")) {
         (Some(ssh), Some(scp), Some(sshd)) => Some((ssh, scp, sshd)),
@@ -167,12 +167,12 @@ fn installed(bench: &Bench) -> Result<Vec<Contestant>, String> {
     if let Some((ssh, scp, sshd)) = system.clone().filter(|_| wanted("openssh")) {
         field.push(suite("openssh".to_owned(), false, ssh, scp, sshd));
     }
-    for (name, path) in &bench.options.peers {
+    for (name, path) in &bench.options.peers.named {
         if !["mscp", "rclone", "lftp", "rsync", "dropbear"].contains(&name.as_str()) {
             field.push(other_suite(name, path)?);
         }
     }
-    if bench.options.peers.iter().all(|(name, _)| name != "hpn")
+    if bench.options.peers.named.iter().all(|(name, _)| name != "hpn")
         && wanted("hpn")
         && let (Some(ssh), Some(scp), Some(sshd)) = (find("hpnssh"), find("hpnscp"), find("hpnsshd"))
     {

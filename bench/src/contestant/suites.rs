@@ -14,7 +14,7 @@ use crate::job::{Client, Commands, Flow, Program, Server};
 pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -> Server {
     let name = format!("{}.conf", bench.fresh("sshd").file_name().unwrap_or_default().to_string_lossy());
     let own = if ours {
-        format!("ListenAddress {}\n", bench.options.address)
+        format!("ListenAddress {}\n", bench.options.hosts.address)
     } else {
         let _ = std::fs::create_dir_all("/run/sshd");
         "UsePAM no\n".to_owned()

@@ -32,10 +32,10 @@ struct Sizes {
 /// Runs the scenario.
 pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let options = &bench.options;
-    let transfers = if options.smoke { 3 } else { options.sessions };
+    let transfers = if options.smoke { 3 } else { options.load.transfers };
     let sizes = Sizes {
         transfers,
-        terminals: if options.smoke { None } else { options.idle }.unwrap_or(transfers * TERMINALS),
+        terminals: if options.smoke { None } else { options.load.terminals }.unwrap_or(transfers * TERMINALS),
         typed_at: TYPED_AT.min(transfers),
         duration: if options.smoke { Duration::from_millis(500) } else { options.duration },
     };
@@ -70,7 +70,7 @@ fn measure(
     sizes: Sizes,
 ) -> Result<Vec<Measured>, String> {
     let running = Running::start(bench, server)?;
-    let address = (bench.options.address.as_str(), running.port);
+    let address = (bench.options.hosts.address.as_str(), running.port);
     let failed = |error: String| format!("{error} (server: {})", running.log_end());
     let alone = |task| {
         let mut load = Load::new(address, account, cipher)?;

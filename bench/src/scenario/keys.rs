@@ -172,7 +172,7 @@ fn library(
     bulk: Bulk,
     count: usize,
 ) -> Result<Vec<f64>, String> {
-    let mut request = Request::new(&bench.options.address, local_account().map_err(text)?);
+    let mut request = Request::new(&bench.options.hosts.address, local_account().map_err(text)?);
     (request.user_file, request.system_file) = (UserFile::None, None);
     let options = client_options(bench, with);
     for option in options.iter().filter(|option| option.contains('=')) {

@@ -41,14 +41,15 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
     let options = &bench.options;
     let size = if options.given.size || !options.smoke { options.size } else { 16 << 20 };
     let size = if options.given.size || options.smoke { size } else { FILE };
-    let (moments, files) = if options.smoke { (1, 60) } else { (MOMENTS, options.files.unwrap_or(2000)) };
+    let (moments, files) =
+        if options.smoke { (1, 60) } else { (MOMENTS, options.tree.files.unwrap_or(2000)) };
     let moments = if options.given.rounds { options.rounds } else { moments };
     let with = Variation::of(&options.suites[0]);
     let relay = Relay::start()?;
     let mut tables = Vec::new();
     let blob = bench.blob(size)?;
     let tree = bench.data("tree");
-    small_files(&tree, files, options.file_size.unwrap_or(4096))?;
+    small_files(&tree, files, options.tree.file_size.unwrap_or(4096))?;
     let target = bench.data("killed");
     for (what, tasks) in [
         (

@@ -13,7 +13,7 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Vec<Table> {
     let options = &bench.options;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (logins, parallel) =
-        if options.smoke { (4, 2) } else { (options.logins, options.parallel.unwrap_or(cores)) };
+        if options.smoke { (4, 2) } else { (options.load.logins, options.load.parallel.unwrap_or(cores)) };
     let with = Variation::default();
     let mut entries = Vec::new();
     for who in field.all.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {

@@ -129,5 +129,5 @@ impl<'a> Master<'a> {
 
 /// `user@address`.
 pub(super) fn destination(bench: &Bench) -> String {
-    format!("{}@{}", bench.user(), bench.options.address)
+    format!("{}@{}", bench.user(), bench.options.hosts.address)
 }

@@ -159,9 +159,9 @@ fn same(left: &Path, right: &Path) -> bool {
 
 /// Two thousand small files in a few directories.
 pub(super) fn small(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
-    let files = if bench.options.smoke { 60 } else { bench.options.files.unwrap_or(2000) };
+    let files = if bench.options.smoke { 60 } else { bench.options.tree.files.unwrap_or(2000) };
     let tree = bench.data("tree");
-    let bytes = small_files(&tree, files, bench.options.file_size)?;
+    let bytes = small_files(&tree, files, bench.options.tree.file_size)?;
     let target = bench.data("tree-copied");
     let judge = |sample: &Sample| {
         let arrived = count_files(&target);

@@ -16,7 +16,7 @@ const IN_FOLDER: usize = 1000;
 
 /// A tree of empty files, with our server and with OpenSSH's.
 pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
-    let files = if bench.options.smoke { 3000 } else { bench.options.files.unwrap_or(1_000_000) };
+    let files = if bench.options.smoke { 3000 } else { bench.options.tree.files.unwrap_or(1_000_000) };
     let (tree, target) = (bench.data("huge"), bench.data("huge-copied"));
     make(&tree, files).map_err(|error| format!("{}: {error}", tree.display()))?;
     let with = Variation::of(&bench.options.suites[0]);

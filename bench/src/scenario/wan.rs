@@ -52,8 +52,8 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     }
     let path = Path::up(&options.path, &lh_interop::bin_dir().join("lh-link"))?;
     let prefix = |side| format!("ip netns exec {}", path.netns(side));
-    (options.server_prefix, options.client_prefix) = (prefix(Side::Far), prefix(Side::Near));
-    options.address = Side::Far.ipv4().to_owned();
+    (options.hosts.server_prefix, options.hosts.client_prefix) = (prefix(Side::Far), prefix(Side::Near));
+    options.hosts.address = Side::Far.ipv4().to_owned();
     // This path has its own keys, users and contestants, separate from the other scenarios'.
     let over = Bench::new(options)?;
     let field = &Contestants::find(&over)?;

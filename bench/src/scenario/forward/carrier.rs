@@ -177,7 +177,7 @@ fn forward(
     port: u16,
 ) -> Result<Carried, String> {
     let far = Running::start(bench, &far_end(bench))?;
-    let target = format!("{}:{}", bench.options.address, far.port);
+    let target = format!("{}:{}", bench.options.hosts.address, far.port);
     let local = free_port();
     let mut args = client_options(bench, with);
     args.extend(match carrier {
@@ -234,7 +234,7 @@ fn configuration(bench: &Bench, with: &Variation, servers: &[Running]) -> String
     if servers.len() > 1 {
         text.push_str("ProxyJump front\n");
     }
-    text.push_str(&format!("Host *\nHostName {}\nUser {}\n", bench.options.address, bench.user()));
+    text.push_str(&format!("Host *\nHostName {}\nUser {}\n", bench.options.hosts.address, bench.user()));
     for option in client_options(bench, with) {
         if let Some((keyword, value)) = option.split_once('=') {
             text.push_str(&format!("{keyword} {value}\n"));
@@ -248,20 +248,21 @@ fn configuration(bench: &Bench, with: &Variation, servers: &[Running]) -> String
 pub(super) fn relays(bench: &Bench, carrier: Carrier, way: Way) -> Result<Vec<Measured>, String> {
     let far = Running::start(bench, &far_end(bench))?;
     let hops = match carrier {
-        _ if !bench.options.server_prefix.is_empty() => 0,
+        _ if !bench.options.hosts.server_prefix.is_empty() => 0,
         Carrier::Jump => 3,
         _ => 2,
     };
     let mut servers: Vec<Running> = Vec::new();
     for _ in 0..hops {
         let to = servers.last().map_or(far.port, |next| next.port);
-        let args = ["tcp-relay".to_owned(), "--to".to_owned(), format!("{}:{to}", bench.options.address)];
+        let args =
+            ["tcp-relay".to_owned(), "--to".to_owned(), format!("{}:{to}", bench.options.hosts.address)];
         servers
             .push(Running::start(bench, &Server { program: Program::new(&bench.me, args), listens: false })?);
     }
     let port = servers.last().map_or(far.port, |next| next.port);
-    let socket =
-        TcpStream::connect((bench.options.address.as_str(), port)).map_err(|error| error.to_string())?;
+    let socket = TcpStream::connect((bench.options.hosts.address.as_str(), port))
+        .map_err(|error| error.to_string())?;
     let near = Near::socket(socket).map_err(|error| error.to_string())?;
     let mut carried = Carried::new(near, Some(far), Programs::default());
     carried.servers = servers;
