@@ -2,6 +2,7 @@
 
 mod agent {
     mod certificates;
+    mod floods;
     mod forwarding;
     mod programs;
     mod rules;

@@ -65,8 +65,8 @@ enum State {
     Open,
     /// Handle this message at this time, not before.
     Until(Instant, zeroize::Zeroizing<Vec<u8>>),
-    /// The user's confirmation.
-    Asked(Box<Signing>),
+    /// The user's confirmation. Questions are asked in the order of their numbers.
+    Asked(u64, Box<Signing>),
     /// A security key or a token.
     Working,
 }
@@ -82,7 +82,13 @@ pub(crate) struct Server {
     log: Log,
     signals: Signals,
     clients: Vec<Client>,
+    /// Number of the next client, and of the next question.
     next_number: u64,
+    /// Started work that has not been reported as finished. It outlives its client: a client that leaves and
+    /// comes back must not start more.
+    running: usize,
+    /// The user is being asked. The next question waits for the answer, and is dropped with its client.
+    asking: bool,
     /// Channels for questions and answers; each answer sends a byte on the socket, which wakes the loop.
     questions: Sender<(u64, String)>,
     answers: Receiver<(u64, bool)>,
@@ -122,6 +128,8 @@ impl Server {
             signals,
             clients: Vec::new(),
             next_number: 0,
+            running: 0,
+            asking: false,
             questions,
             answers,
             finished: channel(),
@@ -158,6 +166,7 @@ impl Server {
                 self.work(index, now);
             }
             self.clients.retain(|client| !client.closed);
+            self.ask_next();
         }
     }
 
@@ -307,19 +316,30 @@ impl Server {
                 Outcome::Reply(reply) => client.reply(&reply),
                 Outcome::Wait(at) => client.state = State::Until(at, body),
                 Outcome::Ask(signing) => {
-                    if self.questions.send((client.number, signing.question.clone())).is_err() {
-                        client.reply(&Reply::Failure);
-                    } else {
-                        client.state = State::Asked(Box::new(signing));
-                    }
+                    self.next_number += 1;
+                    client.state = State::Asked(self.next_number, Box::new(signing));
                 }
             }
         }
     }
 
+    /// Has the user asked the oldest question of a client that is still there, if no other one is open.
+    fn ask_next(&mut self) {
+        if self.asking {
+            return;
+        }
+        let asked = self.clients.iter().filter_map(|client| match &client.state {
+            State::Asked(order, signing) => Some((*order, client.number, signing)),
+            _ => None,
+        });
+        let Some((_, number, signing)) = asked.min_by_key(|(order, ..)| *order) else { return };
+        // The thread runs as long as this side of the channel exists.
+        self.asking = self.questions.send((number, signing.question.clone())).is_ok();
+    }
+
     /// Starts the work of a security key or token, in a thread of its own.
     fn start(&mut self, index: usize, job: Work) {
-        let running = self.clients.iter().filter(|client| matches!(client.state, State::Working)).count();
+        let running = self.running;
         let Some(client) = self.clients.get_mut(index) else { return };
         let (number, done, waker) = (client.number, self.finished.0.clone(), self.waker.try_clone());
         let started = waker.and_then(|mut waker| {
@@ -333,7 +353,10 @@ impl Server {
             })
         });
         match started {
-            Ok(_) => client.state = State::Working,
+            Ok(_) => {
+                self.running += 1;
+                client.state = State::Working;
+            }
             Err(error) => {
                 self.log.error(&format!("no signature: {}", errno_text(&error)));
                 client.reply(&Reply::Failure);
@@ -344,6 +367,7 @@ impl Server {
     fn on_answers(&mut self, now: Instant) {
         let _ = self.wake.read(&mut [0; 64]);
         while let Ok((number, done)) = self.finished.1.try_recv() {
+            self.running = self.running.saturating_sub(1);
             let reply = after_work(&mut self.ring, done, now, self.log);
             // The client may have gone.
             if let Some(client) = self.clients.iter_mut().find(|client| client.number == number) {
@@ -352,11 +376,12 @@ impl Server {
             }
         }
         while let Ok((number, allowed)) = self.answers.try_recv() {
+            self.asking = false;
             let Some(index) = self.clients.iter().position(|client| client.number == number) else {
                 continue;
             };
             let Some(client) = self.clients.get_mut(index) else { continue };
-            if let State::Asked(signing) = std::mem::replace(&mut client.state, State::Open) {
+            if let State::Asked(_, signing) = std::mem::replace(&mut client.state, State::Open) {
                 match after_question(&mut self.ring, &signing, allowed, now, self.log) {
                     Outcome::Hardware(job) => self.start(index, job),
                     Outcome::Reply(reply) => client.reply(&reply),
