@@ -210,7 +210,14 @@ pub(crate) fn split_criteria(text: &str) -> Result<Vec<String>, BadQuotes> {
     let mut argument_next = false;
     for word in split_words(text, true)? {
         if argument_next {
-            argument_next = false;
+            // `User =ada`: as in sshd 9.2, the sign is no part of the argument. A pattern that begins with
+            // it would match nobody, and a block that restricts somebody would be silently passed over.
+            let argument = word.strip_prefix('=').unwrap_or(&word);
+            if !argument.is_empty() || !word.starts_with('=') {
+                argument_next = false;
+                out.push(argument.to_string());
+            }
+            continue;
         } else if let Some((attribute, argument)) = word.split_once('=') {
             out.push(attribute.to_string());
             out.push(argument.to_string());

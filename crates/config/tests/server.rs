@@ -522,3 +522,20 @@ fn empty_items_of_algorithm_lists_are_skipped() {
         assert!(load(&home, bad, &[]).is_err(), "{bad}");
     }
 }
+
+/// In sshd 9.2 a `=` may stand between a criterion and its argument, with blanks. Taken as a part of the
+/// pattern, it would make a block that restricts somebody match nobody.
+#[test]
+fn an_equals_sign_before_an_argument_is_no_part_of_it() {
+    let home = Home::new();
+    for line in ["User =eve", "User = eve", "User=eve", "user =eve address =192.0.2.*"] {
+        let config = load(&home, &format!("Match {line}\nForceCommand internal-sftp\n"), &[]).expect("loads");
+        let settings = config.for_connection(&facts("eve", &[], "192.0.2.1")).expect("applies");
+        assert_eq!(settings.force_command.command(), Some("internal-sftp"), "{line}");
+        let other = config.for_connection(&facts("ada", &[], "192.0.2.1")).expect("applies");
+        assert_eq!(other.force_command.command(), None, "{line}");
+    }
+    for line in ["User =", "User=", "User= eve"] {
+        assert!(load(&home, &format!("Match {line}\nForceCommand internal-sftp\n"), &[]).is_err(), "{line}");
+    }
+}

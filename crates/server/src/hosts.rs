@@ -71,7 +71,10 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
     let address = address.to_canonical();
     let text = ShownIp(address).to_string().to_ascii_lowercase();
     let mut found = false;
-    for pattern in list.split(',').map(str::trim) {
+    for entry in list.split(',') {
+        let pattern = entry.trim();
+        // As in sshd, a pattern with blanks around it permits nobody. An exception counts all the same.
+        let permits = pattern.len() == entry.len();
         let (negated, pattern) = match pattern.strip_prefix('!') {
             Some(rest) => (true, rest),
             None => (false, pattern),
@@ -89,7 +92,7 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
         };
         match (hit, negated) {
             (true, true) => return false,
-            (true, false) => found = true,
+            (true, false) => found |= permits,
             (false, _) => {}
         }
     }
@@ -148,6 +151,16 @@ mod tests {
         assert!(hit("::/0", "::1"));
         assert!(!hit("!1.1.1.1", "2.2.2.2"));
         assert!(!hit("", "2.2.2.2"));
+    }
+
+    #[test]
+    fn blanks_around_a_pattern_permit_nobody() {
+        for list in [" 10.0.0.1", "10.0.0.1 ", "10.0.0.2, 10.0.0.1", "9.9.9.9, *", "9.9.9.9, 10.0.0.0/8"] {
+            assert!(!hit(list, "10.0.0.1"), "{list:?}");
+        }
+        assert!(hit("10.0.0.1, 10.0.0.2", "10.0.0.1"));
+        // An exception still counts.
+        assert!(!hit("*, !10.0.0.1", "10.0.0.1") && hit("*, !10.0.0.1", "10.0.0.2"));
     }
 
     #[test]
