@@ -7,6 +7,8 @@
 
 mod answer;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod guard;
 mod hardware;
 mod keyring;

@@ -16,6 +16,8 @@ mod enroll;
 mod error;
 mod files;
 mod fingerprint;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod generate;
 mod hexdump;
 mod hosts;

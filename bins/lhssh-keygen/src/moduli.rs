@@ -362,6 +362,16 @@ fn to_hex(magnitude: &[u8]) -> String {
     magnitude[zeros..].iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
+/// Parses lines of candidates.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    for line in String::from_utf8_lossy(bytes).lines() {
+        if let Some(line) = Line::parse(line.trim()) {
+            let _ = line.generator();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -286,6 +286,30 @@ fn end_of_options(text: &str) -> usize {
     text.len()
 }
 
+/// Reads a list and asks about keys in it.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let signers = Signers { name: "list".to_owned(), text: String::from_utf8_lossy(bytes).into_owned() };
+    const TIME: u64 = 1_800_000_000;
+    let all: Vec<Line> = signers.lines(None).collect();
+    for line in &all {
+        let principals = signers.find(&line.key, TIME);
+        // The line itself lets each of its principals sign that is no pattern, unless another limit holds.
+        let unlimited = line.options == Options::default();
+        for principal in line.principals.split(',').filter(|name| !name.contains(['*', '?', '!'])) {
+            let listed = match_list(principal, &line.principals, false) == ListMatch::Yes;
+            let may = signers.allow(&line.key, principal, "file", TIME);
+            assert!(may || !(unlimited && listed), "{principal:?}");
+        }
+        assert!(principals.is_some() || !unlimited);
+        // Nobody signs by a name that no line has.
+        if all.iter().all(|line| match_list("\u{1}nobody", &line.principals, false) != ListMatch::Yes) {
+            assert!(!signers.allow(&line.key, "\u{1}nobody", "file", TIME));
+        }
+    }
+    let _ = signers.matching("ada");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

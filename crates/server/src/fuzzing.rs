@@ -48,6 +48,11 @@ pub fn trust_files(bytes: &[u8]) {
     crate::monitor::fuzz_files(bytes);
 }
 
+/// Reads `~/.ssh/environment`.
+pub fn user_environment(bytes: &[u8]) {
+    crate::session::fuzz_user_file(bytes);
+}
+
 /// Answers a request for the counters.
 pub fn counter_request(bytes: &[u8]) {
     crate::listener::fuzz_counter_request(bytes);

@@ -122,9 +122,13 @@ pub(super) enum UserFileError {
 /// # Errors
 /// The file has too many lines: no program is run then, as in OpenSSH.
 pub(super) fn read_user_file(path: &Path) -> Result<UserFile, UserFileError> {
+    parse_user_file(&std::fs::read(path).unwrap_or_default(), path)
+}
+
+/// Parses the text of `~/.ssh/environment`. `path` is for messages.
+fn parse_user_file(text: &[u8], path: &Path) -> Result<UserFile, UserFileError> {
     let mut file = UserFile::default();
-    let text = std::fs::read(path).unwrap_or_default();
-    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
         if index == MAX_USER_LINES {
             return Err(UserFileError::TooManyLines(path.to_owned()));
@@ -214,6 +218,24 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
         environment.set("SSH_USER_AUTH", path);
     }
     environment
+}
+
+/// Parses `~/.ssh/environment` and checks what a program would get of it.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz_user_file(bytes: &[u8]) {
+    let Ok(file) = parse_user_file(bytes, Path::new("environment")) else { return };
+    assert!(file.variables.len() <= MAX_USER_LINES);
+    let mut environment = Environment::default();
+    for (name, value) in file.variables {
+        environment.set(name, value);
+    }
+    let mut names: Vec<OsString> = Vec::new();
+    for (name, value) in environment.into_variables() {
+        assert!(!name.is_empty() && !name.as_encoded_bytes().iter().any(|byte| b"=\0\n".contains(byte)));
+        assert!(!value.as_encoded_bytes().iter().any(|byte| b"\0\n".contains(byte)));
+        assert!(!names.contains(&name));
+        names.push(name);
+    }
 }
 
 #[cfg(test)]

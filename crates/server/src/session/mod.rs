@@ -290,6 +290,10 @@ pub(crate) fn fuzz_fields(fields: &[u8]) {
     x11::fuzz_fields(fields);
 }
 
+/// Reads a user's file of variables.
+#[cfg(fuzzing)]
+pub(crate) use environment::fuzz_user_file;
+
 #[cfg(test)]
 mod tests {
     use super::*;
