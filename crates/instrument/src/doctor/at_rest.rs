@@ -33,8 +33,11 @@ pub(super) struct AtRest {
     /// Time of the server's lookup of the user and its groups, seconds.
     pub(super) user_lookup: Option<f64>,
     /// Why the start of an interactive shell was not measured.
-    pub(super) shell_missing: Option<&'static str>,
+    pub(super) shell_missing: Option<String>,
 }
+
+/// Message of servers that permit no further session of a connection.
+pub(super) const NO_SESSION: &str = "open failed";
 
 /// Why there is no interactive shell where the server gives no terminal.
 const NO_TERMINAL: &str = "the server gives no terminal (PermitTTY, no-pty, restrict)";
@@ -57,7 +60,7 @@ fn are_slow(starts: &[f64], round_trip: f64) -> bool {
 ///
 /// # Errors
 /// Why it was not measured.
-fn interactive(remote: &mut Remote) -> Result<f64, &'static str> {
+fn interactive(remote: &mut Remote) -> Result<f64, String> {
     let mut setup = SessionSetup::new(Start::Shell);
     setup.pty = Some(Pty { term: "dumb".to_owned(), columns: 80, rows: 24, ..Pty::default() });
     let shown = remote.run(Task {
@@ -71,10 +74,12 @@ fn interactive(remote: &mut Remote) -> Result<f64, &'static str> {
         comparison: None,
     });
     if shown.lacks_terminal {
-        return Err(NO_TERMINAL);
+        return Err(NO_TERMINAL.to_owned());
     }
     let took = shown.ended.zip(shown.opened).filter(|_| shown.failure.is_none());
-    took.map(|(ended, opened)| ended - opened).ok_or("it did not end")
+    let refusal = shown.failure.filter(|why| why.starts_with(NO_SESSION));
+    took.map(|(ended, opened)| ended - opened)
+        .ok_or_else(|| refusal.unwrap_or_else(|| "it did not end".to_owned()))
 }
 
 /// Measures on this connection. What is slow is measured again.
@@ -90,7 +95,7 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
                 Err(why) => shell_missing = Some(why),
             }
         }
-        let lacks_terminal = shell_missing == Some(NO_TERMINAL);
+        let lacks_terminal = shell_missing.as_deref() == Some(NO_TERMINAL);
         let has_failed = shell_missing.is_some() && !lacks_terminal;
         if has_failed || !is_in_doubt(&found, lacks_terminal, round_trip) {
             break;

@@ -1,6 +1,7 @@
 //! The measurements of the doctor, in their order. What does not disturb each other goes on side by side, and
 //! what nothing suspicious asks for is left out, so that a healthy path is measured in half a minute.
 
+use super::at_rest::NO_SESSION;
 use super::budget;
 use super::congestion;
 use super::delays;
@@ -26,8 +27,6 @@ use crate::task::PING_COUNT;
 
 /// Further flows of that length where too few segments were lost for a verdict, at most.
 const MORE_FLOWS: usize = 2;
-/// Message of servers that permit no further session of a connection.
-const NO_SESSION: &str = "open failed";
 /// Logins that take longer than this in all are not repeated once more, seconds.
 const LONG_LOGINS: f64 = 8.0;
 
@@ -138,6 +137,7 @@ fn at_rest<I: Instruments>(
         let found = instruments.at_rest(&mut first, there, round_trip);
         if let Some(why) = found.shell_missing {
             facts.missing.push(format!("the start of an interactive shell: {why}"));
+            facts.session_refusal = Some(why).filter(|why| why.starts_with(NO_SESSION));
         }
         facts.shell = Some(found.shell);
         (facts.sftp, facts.sftp_refusal, facts.home) = (found.sftp, found.sftp_refusal, found.home);

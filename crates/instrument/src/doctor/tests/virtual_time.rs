@@ -54,6 +54,8 @@ struct Virtual {
     sftp_rate: Option<f64>,
     /// Seconds of a signature by the agent, whose keys all logins use.
     signing: Option<f64>,
+    /// Why there is no shell with a terminal.
+    shell_missing: Option<String>,
 }
 
 impl Virtual {
@@ -78,6 +80,7 @@ impl Virtual {
             small: None,
             sftp_rate: None,
             signing: None,
+            shell_missing: None,
         }
     }
 
@@ -220,7 +223,7 @@ impl Instruments for Virtual {
         // A shell, a command, SFTP, files, a lookup.
         self.now += 5.0 * (3.0 * round_trip + 0.1);
         let shell = Shell { interactive: vec![0.2], command: vec![0.06], slowest: None };
-        AtRest { shell, sftp: vec![0.06], ..AtRest::default() }
+        AtRest { shell, sftp: vec![0.06], shell_missing: self.shell_missing.clone(), ..AtRest::default() }
     }
 
     fn transfer(&mut self, connections: &mut [Planned], transfer: &Transfer) -> Result<Vec<Flow>, Fault> {
@@ -299,6 +302,16 @@ fn healthy_path_ends_in_half_a_minute() {
         assert_eq!(facts.marks.len(), 3, "both marks of uploads, and downloads: {:?}", facts.marks);
         assert!(facts.disk_here.is_some() && facts.disk_there.is_some());
     }
+}
+
+#[test]
+fn session_that_is_refused_behind_another_is_a_limit() {
+    let causes = |why: &str| {
+        let (facts, ..) = Virtual { shell_missing: Some(why.to_owned()), ..Virtual::healthy(0.02) }.run();
+        diagnose(&facts).iter().map(|found| found.cause).collect::<Vec<_>>()
+    };
+    assert_eq!(causes("open failed")[0], "session_limit");
+    assert!(!causes("it did not end").contains(&"session_limit"));
 }
 
 #[test]
