@@ -136,7 +136,9 @@ pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     }
     let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);
     let course = judged.flow.drops.as_ref()?;
-    let most = if is_of_each { judged.flow.rate } else { judged.flow.rate.max(together) };
+    // What a bucket lets pass at first is more than its rate.
+    let one = if course.has_burst() { course.usual.min(judged.flow.rate) } else { judged.flow.rate };
+    let most = if is_of_each { one } else { one.max(together) };
     let below = judged.facts.below_policer.filter(|_| is_of_each && judged.direction == Direction::Up);
     let (name, end) = (judged.direction.name(), judged.direction.sender());
     let file = if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" };

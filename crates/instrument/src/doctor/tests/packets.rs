@@ -176,6 +176,12 @@ fn policer_is_told_from_loss_and_from_a_full_queue() {
     up(&mut facts).drops = Some(course.clone());
     let (cause, title) = first(&facts);
     assert!(cause == "policer" && title.contains("exceeds 10.5 MB/s on uploads"), "{title}");
+    // A bucket that is full at first adds to the rate of one connection, and none to that of
+    // several after it.
+    let mut full = facts.clone();
+    up(&mut full).drops = Some(Drops { burst: 27e6, usual: 7.6e6, ..course.clone() });
+    full.up_together = Some(7.7e6);
+    assert!(first(&full).1.contains("exceeds 7.7 MB/s on uploads"), "{:?}", first(&full));
     let is_named = |facts: &Facts| diagnose(facts).iter().any(|finding| finding.cause == "policer");
     // A queue fills before it drops.
     sender(&mut facts).loaded_rtt = Some(0.06);
