@@ -24,7 +24,7 @@ pub(crate) struct Comparison {
 struct State {
     /// The counter of each connection when it was told first, and its growth since.
     moved: Vec<(Option<u64>, u64)>,
-    /// When the first connection was told, seconds, and the bytes of all until then.
+    /// When the first connection was told, seconds, and the bytes of all until then, since all move data.
     points: Vec<(f64, u64)>,
     is_steady: bool,
 }
@@ -44,8 +44,11 @@ impl Comparison {
         if let Some((first, grown)) = state.moved.get_mut(index) {
             *grown = bytes.saturating_sub(*first.get_or_insert(bytes));
         }
+        // A connection whose command starts late is not a slow one: until then, the others say
+        // nothing of all.
+        let have_begun = state.moved.iter().all(|(_, grown)| *grown > 0);
         // One clock counts.
-        if index == 0 && !state.is_steady {
+        if index == 0 && have_begun && !state.is_steady {
             let total = state.moved.iter().map(|(_, grown)| grown).sum();
             state.points.push((now, total));
             state.is_steady = is_steady(&state.points, self.window, self.like);
@@ -91,6 +94,24 @@ mod tests {
             let took = ends(10e6, connections, full).expect("an early end");
             assert!((1.0..1.5).contains(&took), "{took}");
         }
+    }
+
+    #[test]
+    fn connections_that_begin_late_are_waited_for() {
+        let comparison = Comparison::new(3e6, 0.12, 4);
+        // Each moves as much as the one that the four are compared with; three begin after 1.5 s.
+        let bytes = |index: usize, now: f64| {
+            let begun = if index == 0 { 0.0 } else { 1.5 };
+            ((now - begun).max(0.0) * 3e6) as u64
+        };
+        let mut end = None;
+        for step in 0..80 {
+            let now = f64::from(step) * 0.05;
+            for index in 0..4 {
+                end = end.or(comparison.moved(index, now, bytes(index, now)).map(|_| now));
+            }
+        }
+        assert_eq!(end, None, "four connections are four times as fast");
     }
 
     #[test]
