@@ -13,9 +13,14 @@ const IDLE: f64 = 0.5;
 /// Part of what an SSH window permits in its round trips from which it may be the limit.
 pub(super) const MUCH_OF_WINDOW: f64 = 0.4;
 
+/// Part of the looks from which it is where this end's SSH window explains the rate: the looks of a
+/// busy server are few, and some meet the moment when a window has arrived.
+const OFTEN: f64 = 0.7;
+
 /// Returns whether the server's SSH process wants to send less than it could, as TCP and the process show.
-fn has_nothing_to_send(flow: &Flow) -> bool {
-    flow.starved.is_some_and(|part| part >= MOSTLY)
+/// `least` is the part of the looks that show it.
+fn has_nothing_to_send(flow: &Flow, least: f64) -> bool {
+    flow.starved.is_some_and(|part| part >= least)
         && flow.server_turns.is_some_and(|turns| turns.wanted() < IDLE)
 }
 
@@ -28,14 +33,14 @@ fn uses_up_window(flow: &Flow, round_trip: f64) -> bool {
 /// Returns whether the server's SSH process waits for the command's output, not for its processor, the path
 /// or the SSH window of this end.
 pub(super) fn is_starved(flow: &Flow, round_trip: f64) -> bool {
-    has_nothing_to_send(flow) && !uses_up_window(flow, round_trip)
+    has_nothing_to_send(flow, MOSTLY) && !uses_up_window(flow, round_trip)
 }
 
 /// Finds an SSH window of this end that does not grow with the path.
 pub(super) fn own_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (flow, round_trip) = (judged.flow, judged.facts.round_trip());
     let is_each = judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED);
-    let is_limit = is_each && has_nothing_to_send(flow) && uses_up_window(flow, round_trip);
+    let is_limit = is_each && has_nothing_to_send(flow, OFTEN) && uses_up_window(flow, round_trip);
     let window = flow.granted_window.filter(|_| judged.direction == Direction::Down && is_limit)?;
     Some(Finding {
         cause: "ssh_window",

@@ -1,4 +1,4 @@
-//! Commands that take their input slowly.
+//! Ends that give TCP nothing to send, or leave what it has received.
 
 use super::super::diagnose::diagnose;
 use super::super::facts::Facts;
@@ -73,4 +73,24 @@ fn command_is_not_blamed_for_what_others_hold_up() {
     assert_ne!(cause(|facts| up(facts).closed = 0.2), "command_input");
     assert_ne!(cause(|facts| sender(facts).loaded_rtt = Some(0.9)), "command_input");
     assert_eq!(cause(|facts| up(facts).rate = 38e6), "ssh_window");
+}
+
+#[test]
+fn own_window_is_named_where_few_looks_show_it() {
+    let mut facts = good();
+    facts.down_together = Some(3.6e6);
+    let flow = facts.down.as_mut().unwrap();
+    (flow.rate, flow.granted_window, flow.starved) = (1.7e6, Some(262_144.0), Some(0.86));
+    flow.server_turns = Some(Turns { ran: 0.01, waited: 0.02 });
+    // 262 kB in each round trip of 50 ms are 5.2 MB/s: over twice the time, it is the limit.
+    facts.idle = vec![0.12];
+    for flow in [&mut facts.up, &mut facts.down].into_iter().flatten() {
+        flow.least_rtt = Some(0.12);
+    }
+    let found = diagnose(&facts);
+    let window = found.iter().find(|found| found.cause == "ssh_window");
+    assert!(
+        window.is_some_and(|found| found.title.contains("This machine's SSH window of 262 kB")),
+        "{found:?}"
+    );
 }
