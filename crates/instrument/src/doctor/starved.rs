@@ -65,9 +65,24 @@ pub(super) fn own_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
+/// Part of the other direction's rate from which a direction is no slower than the path.
+const AS_OTHER: f64 = 0.7;
+
+/// Returns whether nothing tells that a direction is slow: several connections are no faster, and
+/// neither is the other direction. A process that is late by a moment again and again has nothing
+/// to send at most looks, too.
+fn is_as_fast_as_path(judged: &JudgedDirection<'_>) -> bool {
+    let other = judged.facts.best_rate(judged.direction.other());
+    judged.factor().is_some_and(|factor| factor < EACH_IS_LIMITED)
+        && other.is_some_and(|other| judged.flow.rate >= AS_OTHER * other)
+}
+
 /// Finds output of the command that arrives slowly.
 pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
+    if is_as_fast_as_path(judged) {
+        return None;
+    }
     let is_starved = judged.direction == Direction::Down && is_starved(flow, judged.facts.round_trip());
     let part = flow.starved.filter(|_| is_starved)?;
     let turns = flow.server_turns?;

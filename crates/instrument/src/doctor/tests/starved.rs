@@ -76,6 +76,26 @@ fn command_is_not_blamed_for_what_others_hold_up() {
 }
 
 #[test]
+fn output_that_fills_the_path_is_not_slow() {
+    // A server that is late by a moment again and again has nothing to send at most looks.
+    let starved = || {
+        let mut facts = good();
+        let flow = facts.down.as_mut().unwrap();
+        (flow.starved, flow.server_turns) = (Some(0.97), Some(Turns { ran: 0.05, waited: 0.26 }));
+        facts
+    };
+    let named = |facts: &Facts| diagnose(facts).iter().any(|found| found.cause == "command_output");
+    assert!(!named(&starved()), "{:?}", diagnose(&starved()));
+    // Several connections are faster, or the other direction is.
+    let mut facts = starved();
+    facts.down_together = Some(20e6);
+    assert!(named(&facts));
+    let mut facts = starved();
+    facts.up_together = Some(20e6);
+    assert!(named(&facts));
+}
+
+#[test]
 fn own_window_is_named_where_few_looks_show_it() {
     let mut facts = good();
     facts.down_together = Some(3.6e6);
