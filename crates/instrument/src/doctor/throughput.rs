@@ -28,6 +28,9 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     if let Some(stopped) = stopped::stopped(judged) {
         return vec![stopped];
     }
+    if let Some(limited) = receive_rate(judged) {
+        return vec![limited];
+    }
     // What the first burst lost is no limit of a command that takes its input slowly.
     if let Some(slow) = starved::input(judged) {
         return vec![slow];
@@ -58,6 +61,9 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     found
 }
 
+/// Weight of a limit that was asked for.
+const PACED: f64 = 3.0;
+
 fn paced(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let own = judged.facts.rate_limit.filter(|_| judged.direction == Direction::Up);
     let socket = judged.sender().and_then(|sender| sender.paced);
@@ -72,7 +78,49 @@ fn paced(judged: &JudgedDirection<'_>) -> Option<Finding> {
         evidence: vec![judged.measured(), format!("rate limit of the connection: {}", rate(limit))],
         gain: "as much as the path carries".to_owned(),
         change: vec!["take TcpPacing out of ssh_config (or sshd_config), and -l or --pace off".to_owned()],
-        weight: 3.0,
+        weight: PACED,
+    })
+}
+
+/// Part of the looks at which data waited in the server's TCP, from which a server that runs does
+/// not want them.
+const LEFT_THERE: f64 = 0.4;
+/// Part of the time for which the server's process may want a processor: a busy one is late by itself.
+const IDLE: f64 = 0.3;
+
+/// Finds a rate limit of what the server receives (`ReceiveRate` of `lhsshd`). Its process leaves
+/// data in TCP's receive queue although it has nothing else to do. OpenSSH has no such limit.
+fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let flow = judged.flow;
+    let is_ours = lh_wire::peer::Peer::of(&judged.facts.server) == lh_wire::peer::Peer::Longhaul;
+    let unread = flow.unread.filter(|part| *part >= LEFT_THERE)?;
+    let turns = flow.server_turns.filter(|turns| turns.wanted() < IDLE)?;
+    // A control group, a hypervisor or a tracer keeps the process from its data without making it busy.
+    let is_kept =
+        flow.server_quota.as_ref().is_some_and(|quota| quota.throttled > 0) || flow.server_tracer.is_some();
+    if !is_ours || is_kept || judged.direction != Direction::Up {
+        return None;
+    }
+    let reached = flow.taken.unwrap_or(flow.rate);
+    Some(Finding {
+        cause: "pacing",
+        title: format!("The server takes {} of each connection on uploads (ReceiveRate).", rate(reached)),
+        evidence: vec![
+            judged.measured(),
+            format!(
+                "in {} of the looks, much waited in the receive queue of the server's TCP, though its SSH process \
+                 wanted a processor for {} of the time only",
+                percent(unread),
+                percent(turns.wanted())
+            ),
+        ],
+        gain: judged.gain(),
+        change: vec![
+            "at the server: take ReceiveRate out of sshd_config, or raise it (lhsshd -T -C user=NAME,addr=ADDRESS shows \
+             what applies to a user)"
+                .to_owned(),
+        ],
+        weight: PACED,
     })
 }
 

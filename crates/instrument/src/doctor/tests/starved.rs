@@ -3,7 +3,8 @@
 use super::super::diagnose::diagnose;
 use super::super::facts::Facts;
 use super::{first, good, sender, up};
-use crate::flow::Turns;
+use crate::flow::{Tracer, Turns};
+use crate::quota::Quota;
 
 /// 1 MB/s of 10 pass, and the window of 2 MiB is used up all the time.
 fn slow_command() -> Facts {
@@ -73,6 +74,46 @@ fn command_is_not_blamed_for_what_others_hold_up() {
     assert_ne!(cause(|facts| up(facts).closed = 0.2), "command_input");
     assert_ne!(cause(|facts| sender(facts).loaded_rtt = Some(0.9)), "command_input");
     assert_eq!(cause(|facts| up(facts).rate = 38e6), "ssh_window");
+}
+
+#[test]
+fn rate_limit_of_what_a_server_receives_is_named() {
+    let limited = || {
+        let mut facts = slow_command();
+        facts.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
+        let flow = up(&mut facts);
+        (flow.closed, flow.unread, flow.taken) = (0.0, Some(0.95), Some(2.02e6));
+        facts
+    };
+    let (cause, title) = first(&limited());
+    assert_eq!(
+        (cause, title.as_str()),
+        ("pacing", "The server takes 2.0 MB/s of each connection on uploads (ReceiveRate).")
+    );
+    let cause = |change: fn(&mut Facts)| {
+        let mut facts = limited();
+        change(&mut facts);
+        first(&facts).0
+    };
+    // Other servers have no such limit, and a process that is busy or kept from its data is late by that.
+    assert_ne!(cause(|facts| facts.server = "SSH-2.0-OpenSSH_10.0".to_owned()), "pacing");
+    assert_ne!(cause(|facts| up(facts).server_turns = Some(Turns { ran: 0.3, waited: 0.3 })), "pacing");
+    assert_ne!(cause(|facts| up(facts).server_turns = None), "pacing");
+    assert_ne!(cause(|facts| up(facts).unread = Some(0.3)), "pacing");
+    let tracer = || Some(Tracer { process: 7, name: "strace".to_owned() });
+    let mut traced = limited();
+    up(&mut traced).server_tracer = tracer();
+    assert_ne!(first(&traced).0, "pacing");
+    let mut quota = limited();
+    up(&mut quota).server_quota = Some(Quota {
+        group: "/g".to_owned(),
+        is_version_2: true,
+        limit: [5_000, 100_000],
+        periods: 50,
+        throttled: 20,
+        seconds: 1.0,
+    });
+    assert_ne!(first(&quota).0, "pacing");
 }
 
 #[test]
