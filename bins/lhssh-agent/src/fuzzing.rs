@@ -5,9 +5,8 @@ use std::sync::LazyLock;
 
 use lh_agent::{Destination, Hop, HopKey, SessionBind};
 use lh_crypto::{KeyType, PrivateKey, PublicKey};
-use lh_wire::Writer as _;
 
-use crate::permit::{Bindings, LoginRequest};
+use crate::permit::{Bindings, LoginRequest, login_data};
 
 /// Public key of the user, which a request has to name. It is fixed, so that a corpus keeps its meaning.
 const USER_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOUUus2copXEJMn9bETLhihnSgNKH1VD6Fu98OUK/l/d";
@@ -98,7 +97,7 @@ pub fn bindings(bytes: &[u8]) {
             _ => {
                 let user = if length % 2 == 0 { "me" } else { "root" };
                 let named = (length % 3 != 0).then(|| hosts[host].public());
-                let data = login(&vec![session; usize::from(length)], user, user_key, named);
+                let data = login_data(&vec![session; usize::from(length)], user, user_key, named);
                 if bindings.permit_signature(constraints, user_key, &data).is_ok() {
                     let last = path.last().expect("an unbound connection gets no signature");
                     assert!(!last.forwarding && last.session == session_id);
@@ -115,21 +114,4 @@ pub fn bindings(bytes: &[u8]) {
         assert!(path.len() <= 16);
         let _ = bindings.permit(constraints, None);
     }
-}
-
-/// The data of a login request (RFC 4252 section 7).
-fn login(session: &[u8], user: &str, key: &PublicKey, host: Option<&PublicKey>) -> Vec<u8> {
-    let mut data = Vec::new();
-    data.put_string(session);
-    data.put_u8(50);
-    data.put_string(user.as_bytes());
-    data.put_string(b"ssh-connection");
-    data.put_string(if host.is_some() { b"publickey-hostbound-v00@openssh.com" } else { b"publickey" });
-    data.put_bool(true);
-    data.put_string(b"ssh-ed25519");
-    data.put_string(key.blob());
-    if let Some(host) = host {
-        data.put_string(host.blob());
-    }
-    data
 }

@@ -204,12 +204,31 @@ fn is_host(key: &PublicKey, hop: &Hop) -> bool {
     })
 }
 
+/// Returns the data of a login request (RFC 4252 section 7), with the host's key if there is one. For tests.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn login_data(session: &[u8], user: &str, key: &PublicKey, host: Option<&PublicKey>) -> Vec<u8> {
+    use lh_wire::Writer as _;
+
+    let mut data = Vec::new();
+    data.put_string(session);
+    data.put_u8(50);
+    data.put_string(user.as_bytes());
+    data.put_string(b"ssh-connection");
+    data.put_string(if host.is_some() { b"publickey-hostbound-v00@openssh.com" } else { b"publickey" });
+    data.put_bool(true);
+    data.put_string(b"ssh-ed25519");
+    data.put_string(key.blob());
+    if let Some(host) = host {
+        data.put_string(host.blob());
+    }
+    data
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use lh_agent::HopKey;
     use lh_crypto::{KeyType, PrivateKey};
-    use lh_wire::Writer as _;
 
     struct Host {
         key: PrivateKey,
@@ -238,19 +257,7 @@ mod tests {
     }
 
     fn login(session: &[u8], user: &str, key: &PublicKey, host: Option<&Host>) -> Vec<u8> {
-        let mut data = Vec::new();
-        data.put_string(session);
-        data.put_u8(50);
-        data.put_string(user.as_bytes());
-        data.put_string(b"ssh-connection");
-        data.put_string(if host.is_some() { b"publickey-hostbound-v00@openssh.com" } else { b"publickey" });
-        data.put_bool(true);
-        data.put_string(b"ssh-ed25519");
-        data.put_string(key.blob());
-        if let Some(host) = host {
-            data.put_string(host.key.public().blob());
-        }
-        data
+        login_data(session, user, key, host.map(|host| host.key.public()))
     }
 
     #[test]
