@@ -328,22 +328,24 @@ impl Server {
         if self.asking {
             return;
         }
-        let asked = self.clients.iter().filter_map(|client| match &client.state {
-            State::Asked(order, signing) => Some((*order, client.number, signing)),
+        let asked = self.clients.iter_mut().filter_map(|client| match &client.state {
+            State::Asked(order, signing) => Some((*order, signing.question.clone(), client)),
             _ => None,
         });
-        let Some((_, number, signing)) = asked.min_by_key(|(order, ..)| *order) else { return };
-        // The thread runs as long as this side of the channel exists.
-        self.asking = self.questions.send((number, signing.question.clone())).is_ok();
+        let Some((_, question, client)) = asked.min_by_key(|(order, ..)| *order) else { return };
+        self.asking = self.questions.send((client.number, question)).is_ok();
+        if !self.asking {
+            client.state = State::Open;
+            client.reply(&Reply::Failure);
+        }
     }
 
     /// Starts the work of a security key or token, in a thread of its own.
     fn start(&mut self, index: usize, job: Work) {
-        let running = self.running;
         let Some(client) = self.clients.get_mut(index) else { return };
         let (number, done, waker) = (client.number, self.finished.0.clone(), self.waker.try_clone());
         let started = waker.and_then(|mut waker| {
-            if running >= MOST_JOBS {
+            if self.running >= MOST_JOBS {
                 return Err(io::Error::other("too many signatures at once"));
             }
             std::thread::Builder::new().name("sign".to_owned()).spawn(move || {
