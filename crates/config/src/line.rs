@@ -210,24 +210,21 @@ pub(crate) fn split_criteria(text: &str) -> Result<Vec<String>, BadQuotes> {
     let mut argument_next = false;
     for word in split_words(text, true)? {
         if argument_next {
-            // `User =ada`: as in sshd 9.2, the sign is no part of the argument. A pattern that begins with
-            // it would match nobody, and a block that restricts somebody would be silently passed over.
-            let argument = word.strip_prefix('=').unwrap_or(&word);
-            if !argument.is_empty() || !word.starts_with('=') {
-                argument_next = false;
-                out.push(argument.to_string());
+            // `User =ada`, `User = ada`: as in sshd 9.2, the sign is no part of the argument. A pattern that
+            // begins with it would match no user, and a block that restricts one would silently not apply.
+            argument_next = word == "=";
+            if !argument_next {
+                out.push(word.strip_prefix('=').unwrap_or(&word).to_string());
             }
-            continue;
         } else if let Some((attribute, argument)) = word.split_once('=') {
             out.push(attribute.to_string());
             out.push(argument.to_string());
-            continue;
         } else {
             let name = word.strip_prefix('!').unwrap_or(&word);
             let alone = ["all", "canonical", "final", "invalid-user"];
             argument_next = !alone.iter().any(|attribute| name.eq_ignore_ascii_case(attribute));
+            out.push(word);
         }
-        out.push(word);
     }
     Ok(out)
 }

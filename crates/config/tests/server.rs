@@ -524,7 +524,7 @@ fn empty_items_of_algorithm_lists_are_skipped() {
 }
 
 /// In sshd 9.2 a `=` may stand between a criterion and its argument, with blanks. Taken as a part of the
-/// pattern, it would make a block that restricts somebody match nobody.
+/// pattern, it would make a block that restricts a user match none.
 #[test]
 fn an_equals_sign_before_an_argument_is_no_part_of_it() {
     let home = Home::new();
