@@ -7,6 +7,7 @@ use lh_client::{Pty, SessionSetup, Start};
 
 use super::delays::{NOTICEABLE, OFTEN};
 use super::facts::{Home, Shell};
+use super::refusals;
 use crate::command::quoted;
 use crate::shell::{SHORT, System};
 use crate::target::Remote;
@@ -35,9 +36,6 @@ pub(super) struct AtRest {
     /// Why the start of an interactive shell was not measured.
     pub(super) shell_missing: Option<String>,
 }
-
-/// Message of servers that permit no further session of a connection.
-pub(super) const NO_SESSION: &str = "open failed";
 
 /// Why there is no interactive shell where the server gives no terminal.
 const NO_TERMINAL: &str = "the server gives no terminal (PermitTTY, no-pty, restrict)";
@@ -77,7 +75,7 @@ fn interactive(remote: &mut Remote) -> Result<f64, String> {
         return Err(NO_TERMINAL.to_owned());
     }
     let took = shown.ended.zip(shown.opened).filter(|_| shown.failure.is_none());
-    let refusal = shown.failure.filter(|why| why.starts_with(NO_SESSION));
+    let refusal = shown.failure.filter(|why| refusals::is_of_session(why));
     took.map(|(ended, opened)| ended - opened)
         .ok_or_else(|| refusal.unwrap_or_else(|| "it did not end".to_owned()))
 }

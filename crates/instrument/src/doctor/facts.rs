@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use lh_wire::peer::Peer;
+
 use super::sftp_file::SftpRates;
 use super::small_packets::SmallPackets;
 use crate::connects::TurnedAway;
@@ -263,6 +265,11 @@ pub(crate) struct Shell {
 }
 
 impl Facts {
+    /// Returns whether the server is `lhsshd`.
+    pub(crate) fn server_is_longhaul(&self) -> bool {
+        Peer::of(&self.server) == Peer::Longhaul
+    }
+
     /// The path's round trip without load, seconds: where something on the path answers in the server's
     /// place, that of SSH.
     pub(crate) fn round_trip(&self) -> f64 {

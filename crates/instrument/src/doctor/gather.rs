@@ -1,7 +1,6 @@
 //! The measurements of the doctor, in their order. What does not disturb each other goes on side by side, and
 //! what nothing suspicious asks for is left out, so that a healthy path is measured in half a minute.
 
-use super::at_rest::NO_SESSION;
 use super::budget;
 use super::congestion;
 use super::delays;
@@ -15,6 +14,7 @@ use super::losses::{LEAST_RESENT, losses_may_limit};
 use super::marks::{self, Prepared};
 use super::master;
 use super::packets::seems_policed;
+use super::refusals;
 use super::sftp_rates;
 use super::small_loss;
 use super::swallowed;
@@ -137,7 +137,7 @@ fn at_rest<I: Instruments>(
         let found = instruments.at_rest(&mut first, there, round_trip);
         if let Some(why) = found.shell_missing {
             facts.missing.push(format!("the start of an interactive shell: {why}"));
-            facts.session_refusal = Some(why).filter(|why| why.starts_with(NO_SESSION));
+            facts.session_refusal = Some(why).filter(|why| refusals::is_of_session(why));
         }
         facts.shell = Some(found.shell);
         (facts.sftp, facts.sftp_refusal, facts.home) = (found.sftp, found.sftp_refusal, found.home);
@@ -398,7 +398,7 @@ fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut 
             Some(Ok(disk)) => facts.disk_here = Some(disk),
             Some(Err(error)) => {
                 let why = error.to_string();
-                if why.starts_with(NO_SESSION) {
+                if refusals::is_of_session(&why) {
                     facts.session_refusal = Some(why.clone());
                 }
                 facts.missing.push(format!("the disk of {end}: {why}"));

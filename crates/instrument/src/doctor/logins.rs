@@ -1,7 +1,5 @@
 //! Stages of the login that are slow, and what makes them slow.
 
-use lh_wire::peer::Peer;
-
 use super::delays::{self, NOTICEABLE, SLOW};
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_time};
@@ -396,7 +394,7 @@ fn slow_stage(facts: &Facts, slow: &Slow) -> Finding {
             &["at the server: time id USER (name service, LDAP), UseDNS no, GSSAPIAuthentication no"],
         ),
         // It opens PAM's session before it accepts the login.
-        Stage::Credential | Stage::Approval if Peer::of(&facts.server) == Peer::Longhaul => (
+        Stage::Credential | Stage::Approval if facts.server_is_longhaul() => (
             "login_approval",
             "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth, account and session modules)",
             &[

@@ -9,6 +9,9 @@ use crate::stats::time;
 /// Words of a connection that was not made, by which its breaking off is known.
 const NOT_MADE: &str = "connect to host";
 
+/// Message of servers that permit no further session of a connection.
+const NO_SESSION: &str = "open failed";
+
 /// Connections that were not accepted, for a verdict: a server that is started again refuses one by chance.
 const LEAST: usize = 2;
 /// Time without progress of a transfer from which the path was interrupted, seconds.
@@ -105,6 +108,11 @@ fn turned_away(facts: &Facts) -> Option<Finding> {
         ],
         weight: 58.0,
     })
+}
+
+/// Returns whether a session was not begun for this reason: the server permits no further one.
+pub(super) fn is_of_session(why: &str) -> bool {
+    why.starts_with(NO_SESSION)
 }
 
 /// Finds a server that permits one session of a connection, or few.

@@ -119,6 +119,11 @@ const UNUSED: f64 = 4.0;
 /// Part of the looks at the server's TCP up to which its SSH process reads what arrives in time.
 const IN_TIME: f64 = 0.2;
 
+/// Says in which part of the looks the server's SSH process had left data in TCP's receive queue.
+pub(super) fn left_unread(part: f64) -> String {
+    format!("in {} of the looks, much waited in the receive queue of the server's TCP", percent(part))
+}
+
 /// The command takes its input slowly: SSH's window is used up although far less than it is under way, and
 /// neither end's SSH process is busy or leaves data in its TCP.
 pub(super) fn input(judged: &JudgedDirection<'_>) -> Option<Finding> {
@@ -162,9 +167,7 @@ pub(super) fn input(judged: &JudgedDirection<'_>) -> Option<Finding> {
             percent(turns.waited)
         )
     });
-    let queue = flow.unread.map(|unread| {
-        format!("in {} of the looks, much waited in the receive queue of the server's TCP", percent(unread))
-    });
+    let queue = flow.unread.map(left_unread);
     Some(Finding {
         cause: "command_input",
         title: format!(

@@ -92,10 +92,10 @@ const IDLE: f64 = 0.3;
 /// data in TCP's receive queue although it has nothing else to do. OpenSSH has no such limit.
 fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
-    let is_ours = lh_wire::peer::Peer::of(&judged.facts.server) == lh_wire::peer::Peer::Longhaul;
+    let is_ours = judged.facts.server_is_longhaul();
     let unread = flow.unread.filter(|part| *part >= LEFT_THERE)?;
     let turns = flow.server_turns.filter(|turns| turns.wanted() < IDLE)?;
-    // A control group, a hypervisor or a tracer keeps the process from its data without making it busy.
+    // A control group or a tracer keeps the process from its data without making it busy.
     let is_kept =
         flow.server_quota.as_ref().is_some_and(|quota| quota.throttled > 0) || flow.server_tracer.is_some();
     if !is_ours || is_kept || judged.direction != Direction::Up {
@@ -108,9 +108,8 @@ fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
         evidence: vec![
             judged.measured(),
             format!(
-                "in {} of the looks, much waited in the receive queue of the server's TCP, though its SSH process \
-                 wanted a processor for {} of the time only",
-                percent(unread),
+                "{}, though its SSH process wanted a processor for {} of the time only",
+                starved::left_unread(unread),
                 percent(turns.wanted())
             ),
         ],
@@ -127,7 +126,7 @@ fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// Finds a window of the server for the channel that does not grow with the path.
 fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     // Windows of lhsshd grow, unless its configuration fixes them.
-    let is_ours = lh_wire::peer::Peer::of(&judged.facts.server) == lh_wire::peer::Peer::Longhaul;
+    let is_ours = judged.facts.server_is_longhaul();
     let window = if is_ours { judged.flow.constant_window? } else { judged.flow.ssh_window? };
     let possible = window / judged.facts.round_trip();
     // A slow command and a full queue use windows up too, and several connections are no faster then. Without
