@@ -2,12 +2,11 @@
 //! clients that stay.
 
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use lh_interop::{Agent, Lab, eventually, our};
+use lh_interop::{Agent, Lab, eventually, our, script};
 use lh_wire::Writer as _;
 
 /// Numbers of the protocol: a list of keys and its answer, a signature, a failure, a token to add.
@@ -19,12 +18,6 @@ const ADD_TOKEN: u8 = 20;
 
 /// Helper processes that the agent runs at a time.
 const MOST_JOBS: usize = 16;
-
-fn executable(lab: &Lab, name: &str, text: &str) -> String {
-    lab.write(name, text);
-    std::fs::set_permissions(lab.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
-    lab.arg(name)
-}
 
 fn send(client: &mut UnixStream, body: &[u8]) {
     let mut message = Vec::new();
@@ -71,17 +64,15 @@ fn lines(lab: &Lab, name: &str) -> usize {
 fn clients_that_leave_start_no_more_helpers() {
     let lab = Lab::new();
     // It reads requests and answers nothing, as long as its input is open.
-    let helper = executable(
-        &lab,
-        "helper",
-        &format!("#!/bin/sh\necho start >>{}\ncat >/dev/null\n", lab.arg("starts")),
-    );
-    let library = executable(&lab, "library.so", "");
+    let helper = lab.arg("helper");
+    script(Path::new(&helper), &format!("echo start >>{}\ncat >/dev/null", lab.arg("starts")));
+    lab.write("library.so", "");
+    let library = lab.path("library.so").canonicalize().unwrap();
     let env = [("SSH_PKCS11_HELPER", helper.as_str())];
     let allowed = format!("{}/*", lab.path("").canonicalize().unwrap().display());
     let agent = Agent::start(&lab, &our("lhssh-agent"), "agent", &["-P", &allowed], &env);
     let mut body = vec![ADD_TOKEN];
-    body.put_string(Path::new(&library).canonicalize().unwrap().to_str().unwrap().as_bytes());
+    body.put_string(library.to_str().unwrap().as_bytes());
     body.put_string(b"1234");
     for _ in 0..MOST_JOBS {
         drop(request(&agent, &body));
@@ -99,12 +90,13 @@ fn clients_that_leave_start_no_more_helpers() {
 fn questions_of_clients_that_left_are_not_asked() {
     let lab = Lab::new();
     // The first question stays open until the test answers it.
-    let askpass = format!(
-        "#!/bin/sh\necho asked >>{asked}\nwhile ! test -e {go}; do sleep 0.05; done\n",
+    let askpass = lab.arg("askpass");
+    let body = format!(
+        "echo asked >>{asked}\nwhile ! test -e {go}; do sleep 0.05; done",
         asked = lab.arg("asked"),
         go = lab.arg("go")
     );
-    let askpass = executable(&lab, "askpass", &askpass);
+    script(Path::new(&askpass), &body);
     let env = [("SSH_ASKPASS", askpass.as_str())];
     let agent = Agent::start(&lab, &our("lhssh-agent"), "agent", &[], &env);
     agent.run(&lab, &our("lhssh-add"), &["-c", &lab.arg("user_ed25519")]).ok("added");

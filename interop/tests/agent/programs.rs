@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lh_interop::{Agent, Lab, Ran, our, peers};
+use lh_interop::{Agent, Lab, Ran, our, peers, script};
 
 const KEYS: [&str; 3] = ["user_ed25519", "user_rsa", "user_ecdsa"];
 
@@ -277,11 +277,9 @@ fn ssh_keygen_signs_with_our_agent() {
 
 /// Writes an askpass program that answers with this text and records its prompts.
 pub(super) fn askpass(lab: &Lab, answer: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt as _;
     let path = lab.path(&format!("askpass-{answer}"));
     let log = lab.arg("asked");
-    std::fs::write(&path, format!("#!/bin/sh\nprintf '%s\\n' \"$1\" >>{log}\necho {answer}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    script(&path, &format!("printf '%s\\n' \"$1\" >>{log}\necho {answer}"));
     path
 }
 

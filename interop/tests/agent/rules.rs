@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use lh_interop::{Agent, Inetd, Lab, TestUser, eventually, is_root, me, our, peers, skip};
+use lh_interop::{Agent, Inetd, Lab, TestUser, eventually, is_root, me, our, peers, script, skip};
 
 fn held(agent: &Agent, lab: &Lab) -> usize {
     let list = agent.run(lab, &our("lhssh-add"), &["-l"]);
@@ -56,15 +56,14 @@ fn signals_drop_keys_and_end_the_agent() {
 #[test]
 fn a_key_to_be_confirmed_is_used_only_with_a_yes() {
     let lab = Lab::new();
-    let script = lab.path("confirm");
-    let text = format!(
-        "#!/bin/sh\nprintf '%s %s\\n' \"$SSH_ASKPASS_PROMPT\" \"$1\" >>{}\ntest -e {}\n",
+    let confirm = lab.path("confirm");
+    let body = format!(
+        "printf '%s %s\\n' \"$SSH_ASKPASS_PROMPT\" \"$1\" >>{}\ntest -e {}",
         lab.arg("asked"),
         lab.arg("yes")
     );
-    std::fs::write(&script, text).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let env = [("SSH_ASKPASS", script.to_str().unwrap())];
+    script(&confirm, &body);
+    let env = [("SSH_ASKPASS", confirm.to_str().unwrap())];
     let agent = Agent::start(&lab, &our("lhssh-agent"), "agent", &[], &env);
     agent.run(&lab, &our("lhssh-add"), &["-c", &lab.arg("user_ed25519")]).ok("added");
     let test = || agent.run(&lab, &our("lhssh-add"), &["-T", &lab.arg("user_ed25519.pub")]);
