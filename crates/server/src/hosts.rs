@@ -73,7 +73,7 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
     let mut found = false;
     for entry in list.split(',') {
         let pattern = entry.trim();
-        // As in sshd, a pattern with blanks around it permits nobody. An exception counts all the same.
+        // As in sshd, a pattern with blanks around it permits no host. An exception counts all the same.
         let permits = pattern.len() == entry.len();
         let (negated, pattern) = match pattern.strip_prefix('!') {
             Some(rest) => (true, rest),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_around_a_pattern_permit_nobody() {
+    fn blanks_around_a_pattern_permit_no_host() {
         for list in [" 10.0.0.1", "10.0.0.1 ", "10.0.0.2, 10.0.0.1", "9.9.9.9, *", "9.9.9.9, 10.0.0.0/8"] {
             assert!(!hit(list, "10.0.0.1"), "{list:?}");
         }
