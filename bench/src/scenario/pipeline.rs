@@ -109,7 +109,7 @@ fn through(pool: &WorkerPool, transport: &mut Transport) -> Result<usize, String
         if transport.jobs_out() == 0 {
             return Ok(jobs);
         }
-        if pool.fall_asleep() {
+        if pool.prepare_wait() {
             poll(&mut [PollFd::from_borrowed_fd(pool.fd(), PollFlags::IN)], None)
                 .map_err(|error| error.to_string())?;
         }

@@ -22,7 +22,7 @@ impl Connection {
     }
 
     /// Returns the bytes of data that the open channels have received and sent since they opened.
-    pub fn moved_in_all(&self) -> u64 {
+    pub fn total_moved(&self) -> u64 {
         let moved = |channel: &crate::channel::Channel| channel.receive.received() + channel.send.sent;
         self.channels.iter().flatten().map(moved).fold(0, u64::wrapping_add)
     }

@@ -90,7 +90,7 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
             let read = self.link.transport_ref().bytes_in();
             let round_trip = self.connection.round_trip();
             let unread = || rustix::io::ioctl_fionread(self.link.stream().read_fd()).unwrap_or(0);
-            let limit = self.hold.look(self.now, read, mixed, round_trip, unread);
+            let limit = self.hold.evaluate(self.now, read, mixed, round_trip, unread);
             self.connection.hold_windows(limit);
         }
         self.link.measure(self.now, self.mix.is_mixed(self.now));

@@ -186,7 +186,7 @@ impl Driver {
             Err(_) => Ok(()),
         };
         if let Err(error) = flushed.and(result) {
-            self.survive(error)?;
+            self.record_break(error)?;
         }
         if let Some(cause) = self.core.take_final_break() {
             return Err(cause.into());
@@ -195,13 +195,13 @@ impl Driver {
     }
 
     /// Keeps the session without a link, if it can wait for another one; otherwise returns the error.
-    fn survive(&mut self, error: DriverError) -> Result<(), DriverError> {
+    fn record_break(&mut self, error: DriverError) -> Result<(), DriverError> {
         let cause = match error {
             DriverError::Link(error) => Break::Link(error),
             DriverError::KeepaliveTimeout => Break::Silence,
             error => return Err(error),
         };
-        Ok(self.core.survive(cause)?)
+        Ok(self.core.record_break(cause)?)
     }
 
     /// Sends SSH_MSG_DISCONNECT (`SSH_DISCONNECT_BY_APPLICATION`) and writes queued output, for at most
@@ -361,7 +361,7 @@ impl Driver {
         let result = if spun {
             Ok(())
         } else {
-            let awake = !link.fall_asleep();
+            let awake = !link.prepare_wait();
             let until = self.next_deadline(control);
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let timeout = [left, timeout, awake.then_some(Duration::ZERO)].into_iter().flatten().min();

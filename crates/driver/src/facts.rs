@@ -115,8 +115,8 @@ impl ControlCx<'_> {
     }
 
     /// Returns the bytes that all channels have moved, in both directions together.
-    pub fn moved_in_all(&self) -> u64 {
-        self.core.connection.moved_in_all()
+    pub fn total_moved(&self) -> u64 {
+        self.core.connection.total_moved()
     }
 }
 

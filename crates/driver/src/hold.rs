@@ -34,7 +34,7 @@ impl Hold {
     /// window, bytes. To be called after each observation of [`Mix`](crate::mix::Mix). `mixed`: interactive
     /// channels share the connection with bulk. `round_trip` is that to the peer. `unread` returns the bytes
     /// that wait in the socket.
-    pub(crate) fn look(
+    pub(crate) fn evaluate(
         &mut self,
         now: Instant,
         read: u64,
@@ -79,11 +79,11 @@ mod tests {
         unread: u64,
     ) -> Option<u32> {
         let (mut now, mut read) = hold.start.unwrap_or_else(|| (Instant::now(), 0));
-        let mut limit = hold.look(now, read, mixed, round_trip, || unread);
+        let mut limit = hold.evaluate(now, read, mixed, round_trip, || unread);
         for rate in rates {
             now += SPAN;
             read += rate / 20;
-            limit = hold.look(now, read, mixed, round_trip, || unread);
+            limit = hold.evaluate(now, read, mixed, round_trip, || unread);
         }
         limit
     }

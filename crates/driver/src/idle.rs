@@ -27,7 +27,7 @@ impl IdleChannels {
     /// Checks for activity; call it from [`Control::before_wait`](crate::Control::before_wait).
     pub fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         let (now, channels) = (cx.now(), cx.handler_count());
-        let seen = (channels, cx.moved_in_all());
+        let seen = (channels, cx.total_moved());
         if seen != self.seen {
             self.seen = seen;
             self.since = now;

@@ -259,7 +259,7 @@ impl Link {
     /// Measures the path's rate. Called once a turn of a running driver. `mixed`: interactive channels share
     /// the connection with bulk.
     pub(crate) fn measure(&mut self, now: Instant, mixed: bool) {
-        if let Some(room) = self.pace.look(now, self.transport.bytes_out(), mixed) {
+        if let Some(room) = self.pace.evaluate(now, self.transport.bytes_out(), mixed) {
             self.stream.set_unsent_limit(room.unsent);
         }
     }

@@ -75,7 +75,7 @@ impl Pace {
 
     /// Evaluates the number of bytes written so far. `mixed`: interactive channels share the connection with
     /// bulk. Returns the new limits when they change.
-    pub(crate) fn look(&mut self, now: Instant, written: u64, mixed: bool) -> Option<Room> {
+    pub(crate) fn evaluate(&mut self, now: Instant, written: u64, mixed: bool) -> Option<Room> {
         let (start, before) = *self.start.get_or_insert((now, written));
         let span = now.saturating_duration_since(start);
         if span < SPAN {
@@ -91,7 +91,7 @@ impl Pace {
         (room != std::mem::replace(&mut self.room, room)).then_some(room)
     }
 
-    /// Limits for a path of `rate`, bytes/s. `mixed`: as for [`look`](Self::look).
+    /// Limits for a path of `rate`, bytes/s. `mixed`: as for [`evaluate`](Self::evaluate).
     fn limits(&self, rate: u64, mixed: bool) -> Room {
         let fits = |hold: Duration, most: usize| {
             let bytes = u128::from(rate) * hold.as_micros() / 1_000_000;
@@ -124,7 +124,7 @@ mod tests {
                 if blocked {
                     pace.blocked();
                 }
-                pace.look(now, written, false);
+                pace.evaluate(now, written, false);
             }
             pace.queue()
         };
@@ -139,14 +139,14 @@ mod tests {
     fn queues_are_shorter_beside_interactive_channels() {
         let mut pace = Pace::new();
         let (mut now, mut written) = (Instant::now(), 0);
-        pace.look(now, written, false);
+        pace.evaluate(now, written, false);
         let mut run = |moved: u64, blocked: bool, mixed: bool| {
             now += SPAN;
             written += moved;
             if blocked {
                 pace.blocked();
             }
-            pace.look(now, written, mixed);
+            pace.evaluate(now, written, mixed);
             pace.room
         };
         let bulk = 1_500_000_000 / 20;
@@ -178,7 +178,7 @@ mod tests {
                 now += SPAN;
                 written += rate / 20;
                 pace.blocked();
-                last = pace.look(now, written, false).or(last);
+                last = pace.evaluate(now, written, false).or(last);
             }
             let room = last.expect("a changed limit");
             assert_eq!(room.unsent, unsent, "{round_trip} ms, {rate} B/s");

@@ -75,7 +75,7 @@ impl Core {
     }
 
     /// Records a break, if the session survives it; otherwise returns it.
-    pub(crate) fn survive(&mut self, cause: Break) -> Result<(), Break> {
+    pub(crate) fn record_break(&mut self, cause: Break) -> Result<(), Break> {
         let ready = self
             .resumption
             .as_ref()
@@ -146,7 +146,7 @@ impl ControlCx<'_> {
     /// when the session has no link now.
     pub fn lose_link(&mut self) -> bool {
         let stage = self.core.link.stage();
-        self.is_away() || self.core.survive(Break::Link(LinkError::Closed { stage })).is_ok()
+        self.is_away() || self.core.record_break(Break::Link(LinkError::Closed { stage })).is_ok()
     }
 
     /// Continues over `link`, which is authenticated for this session. `received`: the number of messages

@@ -181,13 +181,13 @@ impl WorkerPool {
 
     /// Announces that the loop is about to wait for [`fd`](Self::fd). Returns false when a finished job makes
     /// the wait pointless.
-    pub fn fall_asleep(&self) -> bool {
+    pub fn prepare_wait(&self) -> bool {
         let mut state = self.shared.lock();
         state.asleep = state.done.is_empty();
         state.asleep
     }
 
-    /// Ends the wait announced by [`fall_asleep`](Self::fall_asleep).
+    /// Ends the wait announced by [`prepare_wait`](Self::prepare_wait).
     pub fn wake_up(&self) {
         let mut state = self.shared.lock();
         state.asleep = false;
@@ -196,7 +196,7 @@ impl WorkerPool {
         }
     }
 
-    /// Descriptor that becomes readable when a job finishes after [`fall_asleep`](Self::fall_asleep).
+    /// Descriptor that becomes readable when a job finishes after [`prepare_wait`](Self::prepare_wait).
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
@@ -287,7 +287,7 @@ impl WorkerScaling {
 
     /// Observes the loop once a turn. `bytes`: total moved, both directions. `joined`: workers are running.
     /// `spun`: time that the loop spent polling without work, which looks like CPU use.
-    pub(crate) fn look(&mut self, now: Instant, spun: Duration, bytes: u64, joined: bool) -> Advice {
+    pub(crate) fn evaluate(&mut self, now: Instant, spun: Duration, bytes: u64, joined: bool) -> Advice {
         let workers = self.workers;
         match workers {
             Workers::None | Workers::Exactly(0) => return Advice::Stay,
@@ -434,7 +434,7 @@ mod tests {
     fn dropping_the_pool_ends_its_threads() {
         let pool = WorkerPool::start(3).unwrap();
         pool.finish();
-        assert!(pool.fall_asleep());
+        assert!(pool.prepare_wait());
         pool.wake_up();
         assert!(!pool.is_ready() && !pool.help());
         drop(pool);

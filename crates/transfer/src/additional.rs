@@ -145,7 +145,7 @@ pub(crate) enum Verdict {
 }
 
 impl Connections {
-    pub(crate) fn look(&mut self, load: Load, bytes: u64, left: u64, now: Instant) -> Verdict {
+    pub(crate) fn evaluate(&mut self, load: Load, bytes: u64, left: u64, now: Instant) -> Verdict {
         let Some((then, before)) = self.seen.replace((now, bytes)) else { return Verdict::Nothing };
         let passed = now.saturating_duration_since(then).as_secs_f64();
         let rate = bytes.saturating_sub(before) as f64 / passed.max(1e-3);
@@ -210,7 +210,7 @@ impl Connections {
         Verdict::Ask(limit, rate)
     }
 
-    pub(crate) fn came(&mut self) {
+    pub(crate) fn on_connected(&mut self) {
         if let Phase::Asked(limit, rate) = self.phase {
             self.have += 1;
             self.phase = Phase::Trying(limit, rate, 0);
@@ -249,20 +249,20 @@ mod tests {
     impl Run {
         fn new() -> Self {
             let mut run = Self { connections: Connections::default(), now: Instant::now(), bytes: 0 };
-            assert_eq!(run.connections.look(LOSSY, 0, u64::MAX, run.now), Verdict::Nothing);
+            assert_eq!(run.connections.evaluate(LOSSY, 0, u64::MAX, run.now), Verdict::Nothing);
             run
         }
 
-        fn look(&mut self, load: Load, rate: f64, left: u64) -> Verdict {
+        fn evaluate(&mut self, load: Load, rate: f64, left: u64) -> Verdict {
             self.now += LOOK;
             self.bytes += (rate * LOOK.as_secs_f64()) as u64;
-            self.connections.look(load, self.bytes, left, self.now)
+            self.connections.evaluate(load, self.bytes, left, self.now)
         }
 
         /// The first thing that happens in that number of looks.
         fn until(&mut self, looks: usize, load: Load, rate: f64) -> Verdict {
             (0..looks)
-                .map(|_| self.look(load, rate, u64::MAX))
+                .map(|_| self.evaluate(load, rate, u64::MAX))
                 .find(|verdict| *verdict != Verdict::Nothing)
                 .unwrap_or(Verdict::Nothing)
         }
@@ -276,7 +276,7 @@ mod tests {
             assert!(matches!(run.until(LONG, LOSSY, rate), Verdict::Ask(Limit::Loss, _)));
             // Nothing is asked for twice.
             assert_eq!(run.until(LONG, LOSSY, rate), Verdict::Nothing);
-            run.connections.came();
+            run.connections.on_connected();
             rate *= 1.5;
             assert!(matches!(run.until(LONG, LOSSY, rate), Verdict::Worth(..)));
         }
@@ -287,12 +287,12 @@ mod tests {
     fn one_that_does_not_help_is_the_last_for_a_long_while() {
         let mut run = Run::new();
         assert!(matches!(run.until(LONG, LOSSY, 10.0 * MB), Verdict::Ask(..)));
-        run.connections.came();
+        run.connections.on_connected();
         assert!(matches!(run.until(LONG, LOSSY, 11.0 * MB), Verdict::NotWorth(..)));
         let rest = (REST.as_millis() / LOOK.as_millis()) as usize;
         assert_eq!(run.until(rest - 1, LOSSY, 11.0 * MB), Verdict::Nothing);
         assert!(matches!(run.until(LONG, LOSSY, 11.0 * MB), Verdict::Ask(..)));
-        run.connections.came();
+        run.connections.on_connected();
         assert!(matches!(run.until(LONG, LOSSY, 11.0 * MB), Verdict::NotWorth(..)));
         assert_eq!(run.until(2 * rest - 1, LOSSY, 11.0 * MB), Verdict::Nothing, "twice as long");
     }
@@ -309,17 +309,17 @@ mod tests {
         let mut run = Run::new();
         for n in 0..100 {
             let load = if n % 3 == 0 { idle } else { LOSSY };
-            assert_eq!(run.look(load, 10.0 * MB, u64::MAX), Verdict::Nothing);
+            assert_eq!(run.evaluate(load, 10.0 * MB, u64::MAX), Verdict::Nothing);
         }
         let (mut run, mut rate) = (Run::new(), MB);
         for _ in 0..40 {
             rate *= 1.05;
-            assert_eq!(run.look(LOSSY, rate, u64::MAX), Verdict::Nothing);
+            assert_eq!(run.evaluate(LOSSY, rate, u64::MAX), Verdict::Nothing);
         }
         let mut run = Run::new();
         for _ in 0..40 {
-            assert_eq!(run.look(LOSSY, 10.0 * MB, 50_000_000), Verdict::Nothing);
-            assert_eq!(run.look(BUSY_HERE, 10.0 * MB, 15_000_000), Verdict::Nothing);
+            assert_eq!(run.evaluate(LOSSY, 10.0 * MB, 50_000_000), Verdict::Nothing);
+            assert_eq!(run.evaluate(BUSY_HERE, 10.0 * MB, 15_000_000), Verdict::Nothing);
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
             for _ in 1..MOST {
                 let asked = run.until(20, load, rate);
                 assert!(matches!(asked, Verdict::Ask(found, _) if found == limit), "{asked:?}");
-                run.connections.came();
+                run.connections.on_connected();
                 rate *= 1.2;
                 assert!(matches!(run.until(20, load, rate), Verdict::Worth(..)));
             }
@@ -364,7 +364,7 @@ mod tests {
                         usize::from(limit.is_some())
                     }
                 };
-                match run.look(load, rate, u64::MAX) {
+                match run.evaluate(load, rate, u64::MAX) {
                     Verdict::Nothing => {}
                     Verdict::Ask(limit, _) => {
                         prop_assert!(reasons >= limit.timeout() && Some(limit) == waiting);
@@ -377,7 +377,7 @@ mod tests {
                         if asked >= refused_at {
                             run.connections.refuse();
                         } else {
-                            run.connections.came();
+                            run.connections.on_connected();
                         }
                     }
                     Verdict::Worth(old, new) => prop_assert!(new >= old * Limit::Core.worth()),

@@ -11,9 +11,9 @@
 //! | module | what |
 //! |---|---|
 //! | [`next`] | which READ or WRITE goes next on a channel |
-//! | [`came`] | what has come of them |
+//! | [`answers`] | their answers |
 
-mod came;
+mod answers;
 mod next;
 mod pieces;
 

@@ -35,7 +35,7 @@ impl Endings<'_> {
             _ => Preserved::Todo.mode_mask(0o777),
         };
         self.flow.ahead.expect(&mut file.queued.ahead, 0);
-        self.flow.in_flight.let_go(file.relay.held.values().flatten().map(|piece| piece.len() as u64).sum());
+        self.flow.in_flight.release(file.relay.held.values().flatten().map(|piece| piece.len() as u64).sum());
         file.relay.held.clear();
         let (source, target) = (file.handles.source.take(), file.handles.target.take());
         let (direction, failed) = (self.direction, file.faults.failed);

@@ -91,7 +91,7 @@ impl SendWork {
         };
         let outcome = match header {
             Some(header) => begin(&mut write, header, promised, out, &mut fill),
-            None => go_on(&mut write, out, &mut fill),
+            None => continue_write(&mut write, out, &mut fill),
         };
         Sent { channel, write, content, outcome, took }
     }
@@ -131,7 +131,7 @@ fn begin(
     SendOutcome::Begun(new, len)
 }
 
-fn go_on(write: &mut Unfinished, out: &mut dyn Output, fill: &mut Fill<'_>) -> SendOutcome {
+fn continue_write(write: &mut Unfinished, out: &mut dyn Output, fill: &mut Fill<'_>) -> SendOutcome {
     let want = write.left.min(out.budget());
     let Some(mut reservation) = out.reserve(want) else { return SendOutcome::Continued(0) };
     let mut slices = reservation.slices();

@@ -19,7 +19,7 @@ impl Link {
             return;
         }
         let bytes = self.transport.bytes_in() + self.transport.bytes_out();
-        match self.scaling.look(now, spun, bytes, self.pool.is_some()) {
+        match self.scaling.evaluate(now, spun, bytes, self.pool.is_some()) {
             Advice::Stay => {}
             Advice::Leave => self.stop_workers(),
             Advice::Join(n) => match WorkerPool::start(n) {
@@ -77,11 +77,11 @@ impl Link {
     }
 
     /// Prepares for a wait; false when the loop should not wait.
-    pub(crate) fn fall_asleep(&self) -> bool {
-        self.transport.jobs_out() == 0 || self.pool.as_ref().is_none_or(WorkerPool::fall_asleep)
+    pub(crate) fn prepare_wait(&self) -> bool {
+        self.transport.jobs_out() == 0 || self.pool.as_ref().is_none_or(WorkerPool::prepare_wait)
     }
 
-    /// Ends the wait announced by [`fall_asleep`](Self::fall_asleep).
+    /// Ends the wait announced by [`prepare_wait`](Self::prepare_wait).
     pub(crate) fn wake_up(&self) {
         if let Some(pool) = self.pool.as_ref().filter(|_| self.transport.jobs_out() > 0) {
             pool.wake_up();

@@ -37,7 +37,7 @@ pub(crate) struct Placer<'a> {
 
 impl Placer<'_> {
     /// Upload: takes what the server has said of a file that it was sent.
-    pub(crate) fn was_put(
+    pub(crate) fn on_put_answer(
         &mut self,
         small: Small,
         failures: impl IntoIterator<Item = (PutStep, Fault)>,
@@ -69,7 +69,7 @@ impl Placer<'_> {
 
     /// Download: takes what the server has sent of a file. Returns one that came whole, to be
     /// [placed](Placer::place).
-    pub(crate) fn came(
+    pub(crate) fn on_read_answer(
         &self,
         mut small: Small,
         got: Result<Got, Fault>,

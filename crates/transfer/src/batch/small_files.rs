@@ -147,7 +147,7 @@ impl SmallFiles<'_> {
                 let mut failures = failures.into_iter().peekable();
                 let end = |(index, small)| {
                     let of_this = std::iter::from_fn(|| failures.next_if(|(failed, ..)| *failed == index));
-                    self.placer().was_put(small, of_this.map(|(_, step, fault)| (step, fault)))
+                    self.placer().on_put_answer(small, of_this.map(|(_, step, fault)| (step, fault)))
                 };
                 batch.files.into_iter().enumerate().map(end).collect()
             }
@@ -174,7 +174,7 @@ impl SmallFiles<'_> {
         let (mut ends, mut whole) = (Vec::new(), Vec::new());
         for (small, got) in batch.files.into_iter().zip(got) {
             let listed = small.size;
-            match self.placer().came(small, got) {
+            match self.placer().on_read_answer(small, got) {
                 Ok((small, got)) => {
                     self.progress.bytes_found = self.progress.bytes_found.saturating_sub(listed) + small.size;
                     whole.push((small, got));

@@ -49,7 +49,7 @@ pub(crate) struct Channels {
 
 impl Channels {
     /// An additional channel is open.
-    pub(crate) const fn came(&mut self) {
+    pub(crate) const fn on_opened(&mut self) {
         self.asked = self.asked.saturating_sub(1);
         self.shut = 0;
     }

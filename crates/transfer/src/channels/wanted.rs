@@ -103,10 +103,10 @@ mod tests {
         let mut some = channels(0, 0);
         let demand = Demand { channels: Some(4), ..MEASURED };
         assert_eq!((some.ask_for_more(demand), some.ask_for_more(demand)), (3, 0));
-        some.came();
+        some.on_opened();
         assert!(some.refused(1) && !some.refused(1), "the server allows one");
         assert_eq!(some.ask_for_more(demand), 1);
-        some.came();
+        some.on_opened();
         assert_eq!(some.ask_for_more(Demand { have: 1, ..demand }), 0);
     }
 
@@ -119,7 +119,7 @@ mod tests {
         some.note_full(0);
         some.note_full(64);
         assert_eq!((some.shut, some.ask_for_more(MEASURED)), (1, 3));
-        (0..3).for_each(|_| some.came());
+        (0..3).for_each(|_| some.on_opened());
         assert_eq!((some.shut, some.ask_for_more(Demand { have: 3, ..MEASURED })), (0, 0));
     }
 

@@ -20,7 +20,7 @@ use crate::token::Side;
 impl DataRequests<'_> {
     /// Takes the next step with the data of the end `side` on channel number `channel`. `passed`: how many
     /// files of the queue are passed over in this turn; 0 at its start.
-    pub(crate) fn go_on(
+    pub(crate) fn next_request(
         &mut self,
         side: Side,
         channel: usize,
@@ -76,13 +76,13 @@ impl DataRequests<'_> {
                 return Step::Blocked;
             }
             let sent = self.queue_small_write(key, offset, want);
-            return self.was_read(key, offset, sent);
+            return self.on_source_read(key, offset, sent);
         }
         if !remote.flush(out) {
             return Step::Blocked;
         }
         match self.write_from_file(key, channel, offset, want as usize, out) {
-            Continue(sent) => self.was_read(key, offset, sent),
+            Continue(sent) => self.on_source_read(key, offset, sent),
             Break(step) => step,
         }
     }
@@ -97,7 +97,7 @@ impl DataRequests<'_> {
     }
 
     /// Looks at what reading the source at `offset` gave.
-    fn was_read(&mut self, key: Key, offset: u64, sent: Result<usize, Fault>) -> Step {
+    fn on_source_read(&mut self, key: Key, offset: u64, sent: Result<usize, Fault>) -> Step {
         let fault = match sent {
             Ok(0) => self.source_ended(key, offset),
             Ok(n) => {
@@ -208,7 +208,7 @@ impl DataRequests<'_> {
             }
             return Step::Blocked;
         }
-        self.flow.in_flight.let_go(want as u64);
+        self.flow.in_flight.release(want as u64);
         let Some(file) = self.tasks.files.get_mut(key) else { return Step::Blocked };
         file.sums.content.add(offset, &summed, want);
         file.relay.write_at += want as u64;

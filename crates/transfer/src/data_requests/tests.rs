@@ -55,7 +55,7 @@ impl Copy {
 
     /// The next step of the side whose requests these are.
     fn step(&mut self, side: Side, passed: &mut usize, out: &mut Vec<u8>) -> Step {
-        self.requests().go_on(side, 0, passed, out)
+        self.requests().next_request(side, 0, passed, out)
     }
 
     /// A second file, all of whose data are still to be moved.
@@ -226,7 +226,7 @@ fn a_relay_writes_in_order_what_comes_in_any() {
         copy.flow.request(4);
         let data = lh_sftp::Data::from(bytes.to_vec());
         assert!(matches!(copy.step(Side::Target, &mut passed, &mut out), Step::Blocked), "nothing is next");
-        assert!(copy.requests().came(key, offset, 4, Ok(Done::Data(data))).is_ok());
+        assert!(copy.requests().on_answer(key, offset, 4, Ok(Done::Data(data))).is_ok());
     }
     let mut moved = false;
     while !moved {
@@ -257,7 +257,7 @@ fn answers_to_reads_that_are_wrong_are_no_data() {
         copy.file().requests.reads = 1;
         copy.flow.request(100);
         let (key, shown) = (copy.key, format!("{outcome:?}"));
-        assert_eq!(copy.requests().came(key, 0, 100, outcome).is_ok(), right, "{shown}");
+        assert_eq!(copy.requests().on_answer(key, 0, 100, outcome).is_ok(), right, "{shown}");
         let requests = &copy.file().requests;
         assert_eq!((requests.reads, requests.again.len()), (0, again), "{shown}");
         assert_eq!(copy.ends.file_work.len(), usize::from(right), "{shown}");
@@ -285,8 +285,8 @@ fn a_source_that_is_longer_than_its_server_says_is_noticed() {
         copy.requests().request_next(key, 0, 100);
         assert_eq!((copy.file().requests.next, copy.file().requests.reads), (100, 2));
         let data = |len: usize| Ok(Done::Data(lh_sftp::Data::from(vec![1; len])));
-        assert!(copy.requests().came(key, 0, 99, data(99)).is_ok());
-        assert!(copy.requests().came(key, 99, 2, data(there - 99)).is_ok());
+        assert!(copy.requests().on_answer(key, 0, 99, data(99)).is_ok());
+        assert!(copy.requests().on_answer(key, 99, 2, data(there - 99)).is_ok());
         let requests = &copy.file().requests;
         assert_eq!((requests.longer, requests.again.len(), requests.reads), (longer, 0, 0));
         assert_eq!(copy.flow.in_flight.requests(), 0);

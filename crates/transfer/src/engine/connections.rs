@@ -20,7 +20,7 @@ impl Engine {
         let bytes = self.parts.report.summary.bytes;
         let left = totals.bytes_found.saturating_sub(totals.bytes);
         let megabytes = |rate: f64| rate / 1e6;
-        let text = match self.parts.channels.connections.look(load, bytes, left, now) {
+        let text = match self.parts.channels.connections.evaluate(load, bytes, left, now) {
             Verdict::Nothing => return false,
             Verdict::Ask(limit, rate) => {
                 let why = match limit {
@@ -52,7 +52,7 @@ impl Engine {
 
     /// The connection that was asked for stands.
     pub(crate) fn connection_came(&mut self) {
-        self.parts.channels.connections.came();
+        self.parts.channels.connections.on_connected();
     }
 
     /// There is to be none.

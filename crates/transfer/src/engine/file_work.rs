@@ -79,7 +79,7 @@ impl Engine {
         let mut passed = 0;
         loop {
             self.scheduler().handle_answers();
-            match self.parts.data_requests().go_on(side, channel, &mut passed, out) {
+            match self.parts.data_requests().next_request(side, channel, &mut passed, out) {
                 Step::Done => {}
                 Step::Moved(key) => self.scheduler().move_on(key),
                 Step::Failed(key, fault) => self.parts.file_failed(key, FailedStep::ReadSource, &fault),

@@ -40,7 +40,7 @@ impl InFlight {
     }
 
     /// `len` bytes do not wait for that any more.
-    pub(crate) const fn let_go(&mut self, len: u64) {
+    pub(crate) const fn release(&mut self, len: u64) {
         self.held -= len;
     }
 

@@ -147,8 +147,8 @@ impl Flow {
     }
 
     /// `len` bytes have come that were asked for.
-    pub(crate) fn came(&mut self, len: u64, now: Instant) {
-        self.window.came(len, now);
+    pub(crate) fn on_data(&mut self, len: u64, now: Instant) {
+        self.window.on_data(len, now);
         self.grow(len);
     }
 

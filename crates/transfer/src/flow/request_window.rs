@@ -36,7 +36,7 @@ impl RequestWindow {
     }
 
     /// `len` bytes came of what was asked for.
-    pub(super) fn came(&mut self, len: u64, now: Instant) {
+    pub(super) fn on_data(&mut self, len: u64, now: Instant) {
         let (from, bytes) = self.epoch.get_or_insert((now, 0));
         *bytes += len;
         let took = now.saturating_duration_since(*from);
@@ -92,7 +92,7 @@ mod tests {
                 asked -= len;
                 depth += len;
                 congestion = (congestion + len as f64).min(full);
-                window.came(len, at(now));
+                window.on_data(len, at(now));
                 if now > seconds / 2.0 {
                     half += len;
                 }
@@ -141,14 +141,14 @@ mod tests {
     #[test]
     fn a_pause_of_the_server_is_forgotten_only_when_it_lasts() {
         let (start, mut window) = (Instant::now(), RequestWindow::default());
-        window.came(1 << 20, start);
+        window.on_data(1 << 20, start);
         assert_eq!(window.most(), None, "nothing is known of the path");
         window.round_trip(Duration::from_millis(50));
         window.round_trip(Duration::from_millis(70));
         let mut now = start;
         let mut come = |window: &mut RequestWindow, after: u64| {
             now += Duration::from_millis(after);
-            window.came(10 << 20, now);
+            window.on_data(10 << 20, now);
             window.most()
         };
         come(&mut window, 50);

@@ -60,7 +60,7 @@ impl Silence {
     }
 
     /// `awaited`: the kind of the oldest request without an answer, where all requests were sent.
-    pub(crate) fn look(&mut self, awaited: Option<PacketType>, timeout: Duration, now: Instant) -> Next {
+    pub(crate) fn check(&mut self, awaited: Option<PacketType>, timeout: Duration, now: Instant) -> Next {
         let Some(kind) = awaited else {
             self.since = None;
             return Next::Nothing;
@@ -127,39 +127,39 @@ mod tests {
     #[test]
     fn a_probe_is_sent_after_complete_silence_only() {
         let (mut silence, mut now) = (Silence::default(), Instant::now());
-        assert_eq!(silence.look(None, TIMEOUT, now), Next::Nothing);
+        assert_eq!(silence.check(None, TIMEOUT, now), Next::Nothing);
         for _ in 0..100 {
-            assert_eq!(silence.look(OPEN, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
+            assert_eq!(silence.check(OPEN, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
             now += TIMEOUT / 2 - Duration::from_secs(1);
             silence.answered(now);
         }
-        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT), Next::Tell(PacketType::OPEN));
-        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT), Next::Probe);
-        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT * 9), Next::Nothing, "one at a time");
+        assert_eq!(silence.check(OPEN, TIMEOUT, now + TIMEOUT), Next::Tell(PacketType::OPEN));
+        assert_eq!(silence.check(OPEN, TIMEOUT, now + TIMEOUT), Next::Probe);
+        assert_eq!(silence.check(OPEN, TIMEOUT, now + TIMEOUT * 9), Next::Nothing, "one at a time");
     }
 
     #[test]
     fn users_are_told_once_after_half_of_the_time() {
         let (mut silence, now) = (Silence::default(), Instant::now());
-        assert_eq!(silence.look(OPEN, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
-        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
-        assert_eq!(silence.look(OPEN, TIMEOUT, now + TIMEOUT / 2), Next::LookAgain(now + TIMEOUT));
+        assert_eq!(silence.check(OPEN, TIMEOUT, now), Next::LookAgain(now + TIMEOUT / 2));
+        assert_eq!(silence.check(OPEN, TIMEOUT, now + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
+        assert_eq!(silence.check(OPEN, TIMEOUT, now + TIMEOUT / 2), Next::LookAgain(now + TIMEOUT));
         silence.answered(now + TIMEOUT / 2);
         let later = now + TIMEOUT;
-        assert_eq!(silence.look(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
+        assert_eq!(silence.check(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
     }
 
     #[test]
     fn a_slow_extended_request_is_not_the_one_that_users_are_told_of() {
         let (mut silence, now) = (Silence::default(), Instant::now());
         let extended = Some(PacketType::EXTENDED);
-        assert_eq!(silence.look(extended, TIMEOUT, now), Next::LookAgain(now + TIMEOUT));
-        assert_eq!(silence.look(extended, TIMEOUT, now + TIMEOUT / 2), Next::LookAgain(now + TIMEOUT));
-        assert_eq!(silence.look(extended, TIMEOUT, now + TIMEOUT), Next::Probe);
+        assert_eq!(silence.check(extended, TIMEOUT, now), Next::LookAgain(now + TIMEOUT));
+        assert_eq!(silence.check(extended, TIMEOUT, now + TIMEOUT / 2), Next::LookAgain(now + TIMEOUT));
+        assert_eq!(silence.check(extended, TIMEOUT, now + TIMEOUT), Next::Probe);
         silence.probed(false, now + TIMEOUT);
         let later = now + TIMEOUT;
-        assert_eq!(silence.look(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
-        assert_eq!(silence.look(OPEN, TIMEOUT, later + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
+        assert_eq!(silence.check(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
+        assert_eq!(silence.check(OPEN, TIMEOUT, later + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
     }
 
     #[test]
@@ -184,26 +184,26 @@ mod tests {
         let told = now + TIMEOUT / 2;
         assert_eq!(silence.look_for_version(None, TIMEOUT, told), Next::Tell(PacketType::INIT));
         silence.answered(told);
-        assert_eq!(silence.look(OPEN, TIMEOUT, told), Next::LookAgain(told + TIMEOUT / 2));
-        assert_eq!(silence.look(OPEN, TIMEOUT, told + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
+        assert_eq!(silence.check(OPEN, TIMEOUT, told), Next::LookAgain(told + TIMEOUT / 2));
+        assert_eq!(silence.check(OPEN, TIMEOUT, told + TIMEOUT / 2), Next::Tell(PacketType::OPEN));
     }
 
     #[test]
     fn what_is_answered_starts_the_clock_again() {
         let (mut silence, now) = (Silence::default(), Instant::now());
-        silence.look(OPEN, TIMEOUT, now);
-        silence.look(None, TIMEOUT, now + TIMEOUT);
+        silence.check(OPEN, TIMEOUT, now);
+        silence.check(None, TIMEOUT, now + TIMEOUT);
         let later = now + TIMEOUT * 5;
-        assert_eq!(silence.look(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
+        assert_eq!(silence.check(OPEN, TIMEOUT, later), Next::LookAgain(later + TIMEOUT / 2));
     }
 
     #[test]
     fn patience_grows_with_each_loss_up_to_a_bound() {
         let (mut silence, mut now) = (Silence { told: true, ..Silence::default() }, Instant::now());
         for times in [1, 2, 4, 8, 16, 16, 16] {
-            assert_eq!(silence.look(OPEN, TIMEOUT, now), Next::LookAgain(now + TIMEOUT * times));
+            assert_eq!(silence.check(OPEN, TIMEOUT, now), Next::LookAgain(now + TIMEOUT * times));
             now += TIMEOUT * times;
-            assert_eq!(silence.look(OPEN, TIMEOUT, now), Next::Probe);
+            assert_eq!(silence.check(OPEN, TIMEOUT, now), Next::Probe);
             silence.probed(true, now);
         }
     }

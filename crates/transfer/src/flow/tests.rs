@@ -113,7 +113,7 @@ fn what_is_held_between_two_ends_counts_in_flight() {
     let mut flow = Flow::new(with(Limits { bytes_in_flight: 1_000, ..Limits::default() }), Instant::now());
     flow.in_flight.hold(1_000);
     assert!(!flow.has_room_up_to(10, false));
-    flow.in_flight.let_go(1);
+    flow.in_flight.release(1);
     assert!(flow.has_room_up_to(10, false) && !flow.has_room_up_to(0, false));
 }
 

@@ -34,7 +34,7 @@ impl PartFiles<'_> {
                     let tag = file.place.tag.unwrap_or_default();
                     file.place.part = Some(part_name(&target, &tag));
                     file.item.target = target.clone();
-                    self.look(key, &target, Probe::behind_link());
+                    self.probe_names(key, &target, Probe::behind_link());
                 }
                 // It leads nowhere yet: writing through it makes the file there.
                 _ => return PlaceNext::InPlace,

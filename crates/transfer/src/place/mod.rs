@@ -116,7 +116,7 @@ impl PartFiles<'_> {
         if self.is_name_free(key) {
             return self.open_part(key, AsFound::Fresh, OpeningPart::default());
         }
-        self.look(key, &target, Probe::default());
+        self.probe_names(key, &target, Probe::default());
         PlaceNext::Wait
     }
 
@@ -130,7 +130,7 @@ impl PartFiles<'_> {
     }
 
     /// Asks what is under the final name, and what under ours beside it.
-    fn look(&mut self, key: Key, target: &[u8], probe: Probe) {
+    fn probe_names(&mut self, key: Key, target: &[u8], probe: Probe) {
         let likely = self.tasks.files.get(key).is_some_and(|file| self.leftovers.may_be_done(&file.item));
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let followed = probe.followed;

@@ -37,13 +37,13 @@ impl Remote {
         self.silence.has_given_up()
     }
 
-    /// Asks for answers that the server has dropped: see `look` of `flow/silence.rs`.
+    /// Asks for answers that the server has dropped: see `check` of `flow/silence.rs`.
     pub(crate) fn look_for_answers(&mut self, timeout: Duration, now: Instant) -> Next {
         if self.awaits_version && !self.ready && !self.lost() {
             return self.silence.look_for_version(self.version_timeout, timeout, now);
         }
         let awaited = self.ready && !self.lost() && self.outgoing.is_empty();
-        self.silence.look(self.pending.oldest().filter(|_| awaited), timeout, now)
+        self.silence.check(self.pending.oldest().filter(|_| awaited), timeout, now)
     }
 
     /// The probe was answered, which is not awaited any more: what was asked for before it will not be

@@ -331,13 +331,13 @@ impl Remote {
                 Some(Incoming::Limits(_)) => {}
                 Some(Incoming::Reply(Reply { id, body })) => {
                     let Some(awaited) = self.pending.take(id) else {
-                        if self.pending.was_given_up(id) {
+                        if self.pending.take_given_up(id) {
                             self.too_late(body);
                             continue;
                         }
                         return Err(ServerError::NotAsked(id));
                     };
-                    if let Some(came) = self.came(id, awaited, body) {
+                    if let Some(came) = self.on_reply(id, awaited, body) {
                         return Ok(Some(came));
                     }
                 }
@@ -346,7 +346,7 @@ impl Remote {
     }
 
     /// Returns the meaning of an answer; `None` if it is kept for later.
-    fn came(&mut self, id: u32, awaited: Awaited, body: ReplyBody) -> Option<Received> {
+    fn on_reply(&mut self, id: u32, awaited: Awaited, body: ReplyBody) -> Option<Received> {
         self.pending.answered(id);
         let Awaited { token, shape, what, .. } = awaited;
         let code = if let ReplyBody::Status(status) = &body { status.code } else { StatusCode::OK };

@@ -112,7 +112,7 @@ impl Pending {
     }
 
     /// Returns true once for each request that was given up.
-    pub(super) fn was_given_up(&mut self, id: u32) -> bool {
+    pub(super) fn take_given_up(&mut self, id: u32) -> bool {
         self.given_up.remove(&id)
     }
 
@@ -163,7 +163,7 @@ mod tests {
         pending.answered(9);
         let older: Vec<u32> = pending.give_up_older().into_iter().map(|(id, _)| id).collect();
         assert_eq!(older, [7, 8]);
-        assert!(pending.take(7).is_none() && pending.was_given_up(7) && !pending.was_given_up(7));
+        assert!(pending.take(7).is_none() && pending.take_given_up(7) && !pending.take_given_up(7));
         assert_eq!(pending.take_all().count(), 2);
         assert!(pending.in_order);
     }

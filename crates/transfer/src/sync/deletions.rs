@@ -320,7 +320,7 @@ impl Deletions {
     }
 
     /// Deletes a directory that is empty by now, or ends one that stays.
-    fn go_on(&mut self, key: Key) {
+    fn advance(&mut self, key: Key) {
         let Some(removal) = self.removals.get_mut(key) else { return };
         if removal.open > 0 || !matches!(removal.contents, Contents::Queued) {
             return;
@@ -353,7 +353,7 @@ impl Deletions {
                     above.open -= 1;
                     above.touched = true;
                 }
-                self.go_on(above);
+                self.advance(above);
             }
             Some(Parent::Item(mut item)) => {
                 item.sync.there = TargetEntry::Nothing;
@@ -381,7 +381,7 @@ impl Deletions {
                     above.open -= 1;
                     above.keeps = true;
                 }
-                self.go_on(above);
+                self.advance(above);
             }
             Parent::Item(item) => self.steps.push_back(DeletionStep::DoNotCopy(*item)),
         }

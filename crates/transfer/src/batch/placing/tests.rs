@@ -74,27 +74,32 @@ fn a_longer_file_that_is_written_in_place_is_cut() {
 fn only_what_came_whole_is_placed() {
     let path = Path::new("to");
     let mut host = Host::new(Options::default());
-    let (whole, _) = host.placer().came(small(path, 5), Ok(got(b"new"))).expect("it is whole, and shorter");
+    let (whole, _) =
+        host.placer().on_read_answer(small(path, 5), Ok(got(b"new"))).expect("it is whole, and shorter");
     assert_eq!(whole.size, 3);
     let part = Got { whole: false, ..got(b"ne") };
-    let end = host.placer().came(small(path, 3), Ok(part)).expect_err("longer by now");
+    let end = host.placer().on_read_answer(small(path, 3), Ok(part)).expect_err("longer by now");
     assert!(matches!(*end, SmallEnd::Alone(_)), "{end:?}");
-    let end = host.placer().came(small(path, 3), Ok(got(b"ne"))).expect_err("it has shrunk");
+    let end = host.placer().on_read_answer(small(path, 3), Ok(got(b"ne"))).expect_err("it has shrunk");
     assert!(matches!(*end, SmallEnd::Failed(_, FailedStep::ReadSource, _)), "{end:?}");
-    let end = host.placer().came(small(path, 3), Err(Fault::other("no"))).expect_err("refused");
+    let end = host.placer().on_read_answer(small(path, 3), Err(Fault::other("no"))).expect_err("refused");
     assert!(matches!(*end, SmallEnd::Failed(_, FailedStep::OpenSource, _)), "{end:?}");
     host.options.keep.xattrs = true;
-    let end = host.placer().came(small(path, 3), Ok(got(b"new"))).expect_err("its attributes did not fit");
+    let end = host
+        .placer()
+        .on_read_answer(small(path, 3), Ok(got(b"new")))
+        .expect_err("its attributes did not fit");
     assert!(matches!(*end, SmallEnd::Alone(_)), "{end:?}");
 }
 
 #[test]
 fn a_file_without_its_owner_is_a_copy_all_the_same() {
     let mut host = Host::new(Options::default());
-    let end =
-        host.placer().was_put(small(Path::new("to"), 3), [(PutStep::Owner, Fault::other("not permitted"))]);
+    let end = host
+        .placer()
+        .on_put_answer(small(Path::new("to"), 3), [(PutStep::Owner, Fault::other("not permitted"))]);
     assert!(matches!(end, SmallEnd::Done(_)) && host.report.poll().is_some(), "{end:?}");
     let failures = [PutStep::Xattrs, PutStep::Write].map(|step| (step, Fault::other("full")));
-    let end = host.placer().was_put(small(Path::new("to"), 3), failures);
+    let end = host.placer().on_put_answer(small(Path::new("to"), 3), failures);
     assert!(matches!(end, SmallEnd::Failed(_, FailedStep::WriteTarget, _)), "{end:?}");
 }

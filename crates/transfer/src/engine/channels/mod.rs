@@ -89,7 +89,7 @@ impl Engine {
 
     /// An additional channel is open and the SFTP subsystem runs on it; returns its number, from 1.
     pub fn open_channel(&mut self) -> usize {
-        self.parts.channels.came();
+        self.parts.channels.on_opened();
         self.parts.ends.channels.add()
     }
 

@@ -13,7 +13,7 @@ impl Scheduler<'_> {
         let Some(file) = self.parts.tasks.files.get_mut(key) else { return };
         match step {
             FileStep::Read { offset, len } => {
-                if let Err(fault) = self.parts.data_requests().came(key, offset, len, outcome) {
+                if let Err(fault) = self.parts.data_requests().on_answer(key, offset, len, outcome) {
                     self.parts.file_failed(key, FailedStep::ReadSource, &fault);
                 }
             }

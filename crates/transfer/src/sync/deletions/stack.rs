@@ -77,7 +77,7 @@ impl Deletions {
         for pending in self.entries_of(key, entries) {
             self.pending.push_front(pending);
         }
-        self.go_on(key);
+        self.advance(key);
     }
 
     /// Returns true where it is not deleted, regardless of its contents.
@@ -110,7 +110,7 @@ impl Deletions {
             Contents::Listed(entries) => {
                 let entries = self.entries_of(key, entries);
                 self.pending.extend(entries.into_iter().rev());
-                self.go_on(key);
+                self.advance(key);
             }
             // It is gone, and so is all that was in it.
             Contents::Missing => self.removed(key),

@@ -11,7 +11,13 @@ use crate::wording::shrank;
 
 impl DataRequests<'_> {
     /// Takes in the answer to a READ. Returns why the source cannot be read.
-    pub(crate) fn came(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) -> Result<(), Fault> {
+    pub(crate) fn on_answer(
+        &mut self,
+        key: Key,
+        offset: u64,
+        len: u32,
+        outcome: Outcome,
+    ) -> Result<(), Fault> {
         let Some(file) = self.tasks.files.get_mut(key) else { return Ok(()) };
         file.requests.reads -= 1;
         self.flow.in_flight.answered(len.into());
@@ -38,7 +44,7 @@ impl DataRequests<'_> {
                 } else {
                     file.requests.full_reads = file.requests.full_reads.saturating_add(1);
                 }
-                self.flow.came(u64::from(got), self.progress.now);
+                self.flow.on_data(u64::from(got), self.progress.now);
                 self.take_data(key, offset, data);
             }
             Ok(Done::Data(_)) | Err(Fault { kind: FaultKind::Eof, .. }) => {
