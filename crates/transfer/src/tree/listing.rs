@@ -108,7 +108,7 @@ impl Tree {
         }
         let chosen = options.select != Selection::default();
         let (mut suspects, mut specials) = (Vec::new(), Vec::new());
-        let (files, subdirs) = (dir.files.len(), dir.subdirs.len());
+        let (files, subdirs) = (dir.unstarted.files.len(), dir.unstarted.subdirs.len());
         for entry in entries {
             if *entry.name == *b"." || *entry.name == *b".." {
                 continue;
@@ -140,16 +140,16 @@ impl Tree {
                     continue;
                 }
                 match entry.info.kind {
-                    Kind::Dir => dir.subdirs.push_back(entry),
+                    Kind::Dir => dir.unstarted.subdirs.push_back(entry),
                     Kind::Special => specials.push(join(&dir.item.source, &entry.name)),
                     Kind::Symlink if !options.follow_links && !options.keep.links => {
                         specials.push(join(&dir.item.source, &entry.name));
                     }
-                    Kind::File | Kind::Symlink | Kind::Unknown => dir.files.push_back(entry),
+                    Kind::File | Kind::Symlink | Kind::Unknown => dir.unstarted.files.push_back(entry),
                 }
             }
         }
-        let (files, subdirs) = (dir.files.len() - files, dir.subdirs.len() - subdirs);
+        let (files, subdirs) = (dir.unstarted.files.len() - files, dir.unstarted.subdirs.len() - subdirs);
         self.waiting.files += files;
         self.waiting.subdirs += subdirs;
         let path = display_name(&dir.item.source);

@@ -26,11 +26,7 @@ pub(crate) struct Dir {
     pub(crate) item: Item,
     /// Its path from the top of the tree.
     pub(crate) relative: Vec<u8>,
-    /// Its place where trees are started in order ([`order`]), and entries of it that were started.
-    pub(crate) place: Place,
-    pub(crate) begun: u32,
-    /// Of its entries only directories are left to be started.
-    pub(crate) only_subdirs: bool,
+    pub(crate) position: Position,
     /// Making or listing it failed; what is below is not copied.
     pub(crate) failed: bool,
     /// Counted in `Tree::starting_dirs`.
@@ -40,9 +36,7 @@ pub(crate) struct Dir {
     pub(crate) outstanding: u32,
     pub(crate) making: Making,
     pub(crate) listing: Listing,
-    /// Entries that are not started.
-    pub(crate) files: VecDeque<Entry>,
-    pub(crate) subdirs: VecDeque<Entry>,
+    pub(crate) unstarted: Unstarted,
     /// Files and directories below that are started and not finished.
     pub(crate) children: usize,
     pub(crate) at_target: AtTarget,
@@ -50,6 +44,23 @@ pub(crate) struct Dir {
     pub(crate) preserved: Preserved,
     /// Something in the target was made or removed.
     pub(crate) touched: bool,
+}
+
+/// How far a directory is, where trees are started in the order of their paths ([`order`]).
+#[derive(Debug, Default)]
+pub(crate) struct Position {
+    pub(crate) place: Place,
+    /// Entries that were started.
+    pub(crate) begun: u32,
+    /// Of its entries only directories are left to be started.
+    pub(crate) only_subdirs: bool,
+}
+
+/// Entries of a directory that are not started.
+#[derive(Debug, Default)]
+pub(crate) struct Unstarted {
+    pub(crate) files: VecDeque<Entry>,
+    pub(crate) subdirs: VecDeque<Entry>,
 }
 
 /// Making a directory at the target.
@@ -119,17 +130,14 @@ impl Dir {
         Self {
             item,
             relative,
-            place: Place::new(),
-            begun: 0,
-            only_subdirs: false,
+            position: Position::default(),
             failed: false,
             starting: true,
             finishing: false,
             outstanding: 2,
             making: Making::default(),
             listing: Listing::default(),
-            files: VecDeque::new(),
-            subdirs: VecDeque::new(),
+            unstarted: Unstarted::default(),
             children: 0,
             at_target: AtTarget {
                 comparing: compares.then(Box::default),
@@ -144,12 +152,12 @@ impl Dir {
 
     /// Entries not started.
     pub(crate) fn waiting(&self) -> usize {
-        self.files.len() + self.subdirs.len()
+        self.unstarted.files.len() + self.unstarted.subdirs.len()
     }
 
     /// Files that are not started.
     pub(crate) fn waiting_files(&self) -> usize {
-        self.files.len()
+        self.unstarted.files.len()
     }
 
     /// Everything in it has been listed and started.
@@ -174,8 +182,8 @@ impl Dir {
     pub(crate) fn abandon(&mut self) {
         self.failed = true;
         self.listing.complete = true;
-        self.files.clear();
-        self.subdirs.clear();
+        self.unstarted.files.clear();
+        self.unstarted.subdirs.clear();
         self.listing.twins = CaseCollisions::default();
         self.at_target.comparing = None;
     }

@@ -23,33 +23,36 @@ fn class_of(item: &Item, keeps_links: bool) -> Class {
 impl Dir {
     /// Place of an entry that is started now.
     fn next_place(&mut self, class: Class) -> Place {
-        self.begun += 1;
-        self.place_of(class, self.begun)
+        self.position.begun += 1;
+        self.place_of(class, self.position.begun)
     }
 
     fn place_of(&self, class: Class, begun: u32) -> Place {
-        let mut place = self.place.clone();
+        let mut place = self.position.place.clone();
         place.push(class.number(begun));
         place
     }
 
     /// Where it is in the walk.
     fn position(&self) -> Place {
-        match self.only_subdirs {
+        match self.position.only_subdirs {
             true => self.place_of(Class::End, 0),
-            false => self.place.clone(),
+            false => self.position.place.clone(),
         }
     }
 
     /// Nothing that is started from now on comes before this place.
     fn next(&self) -> Place {
-        self.place_of(if self.only_subdirs { Class::Dir } else { Class::File }, self.begun + 1)
+        self.place_of(
+            if self.position.only_subdirs { Class::Dir } else { Class::File },
+            self.position.begun + 1,
+        )
     }
 
     /// Everything in it is listed and compared, and its files are started.
     fn has_only_subdirs(&self) -> bool {
         let listed = self.listing.complete && self.listing.in_flight == 0;
-        listed && self.at_target.comparing.is_none() && self.files.is_empty()
+        listed && self.at_target.comparing.is_none() && self.unstarted.files.is_empty()
     }
 }
 
@@ -76,8 +79,8 @@ impl Tree {
             let &key = self.walk.last()?;
             match self.dirs.get_mut(key) {
                 Some(dir) if dir.exhausted() => {}
-                Some(dir) if !dir.only_subdirs && dir.has_only_subdirs() => {
-                    dir.only_subdirs = true;
+                Some(dir) if !dir.position.only_subdirs && dir.has_only_subdirs() => {
+                    dir.position.only_subdirs = true;
                     self.walk.pop();
                     self.enter_walk(key);
                     continue;
@@ -109,7 +112,7 @@ impl Tree {
 
     pub(crate) fn has_next_in_order(&mut self, limits: TreeLimits) -> bool {
         let front = self.front_dir().and_then(|key| self.dirs.get(key));
-        front.is_some_and(|dir| dir.making.ready && !dir.files.is_empty())
+        front.is_some_and(|dir| dir.making.ready && !dir.unstarted.files.is_empty())
             || self.next_subdir_source(limits).is_some()
             || (!self.top.is_empty() && self.front().is_none())
     }
@@ -126,12 +129,14 @@ impl Tree {
         }
         let full = waiting.comparing > ENTRIES_HELD || waiting.files > ENTRIES_HELD;
         let front = self.front_dir();
-        let has =
-            |key: &&Key| self.dirs.get(**key).is_some_and(|dir| dir.making.ready && !dir.subdirs.is_empty());
+        let has = |key: &&Key| {
+            self.dirs.get(**key).is_some_and(|dir| dir.making.ready && !dir.unstarted.subdirs.is_empty())
+        };
         match self.walk.iter().rev().find(has).copied() {
             // What was listed ahead waits for the first one: that must go on.
             Some(key) => {
-                let first = Some(key) == front && self.dirs.get(key).is_some_and(|dir| dir.only_subdirs);
+                let first =
+                    Some(key) == front && self.dirs.get(key).is_some_and(|dir| dir.position.only_subdirs);
                 (first || !full).then_some(Some(key))
             }
             None => self.top.front().filter(|top| top.info.kind == Kind::Dir && !full).map(|_| None),
@@ -141,7 +146,7 @@ impl Tree {
     pub(crate) fn next_subdir_in_order(&mut self, limits: TreeLimits) -> Option<(Option<Key>, Item)> {
         let Some(key) = self.next_subdir_source(limits)? else { return self.next_top() };
         let dir = self.dirs.get_mut(key)?;
-        let entry = dir.subdirs.pop_front()?;
+        let entry = dir.unstarted.subdirs.pop_front()?;
         self.waiting.subdirs -= 1;
         let item = child(key, dir, entry);
         Some((Some(key), self.held(item)))
@@ -152,7 +157,7 @@ impl Tree {
             return if self.front().is_none() { self.next_top() } else { None };
         };
         let dir = self.dirs.get_mut(key).filter(|dir| dir.making.ready)?;
-        let entry = dir.files.pop_front()?;
+        let entry = dir.unstarted.files.pop_front()?;
         self.waiting.files -= 1;
         let item = child(key, dir, entry);
         Some((Some(key), self.held(item)))
@@ -205,7 +210,7 @@ mod tests {
     fn begin(tree: &mut Tree, mut item: Item) -> Key {
         let place = item.turn.take().map(|turn| turn.to_vec()).unwrap_or_default();
         let mut dir = Dir::new(item, Vec::new(), false);
-        (dir.making.ready, dir.place) = (true, place);
+        (dir.making.ready, dir.position.place) = (true, place);
         let key = tree.dirs.insert(dir);
         tree.enter_walk(key);
         key
@@ -213,8 +218,8 @@ mod tests {
 
     fn list(tree: &mut Tree, key: Key, files: &[&str], subdirs: &[&str]) {
         let dir = tree.dirs.get_mut(key).expect("it");
-        dir.files.extend(files.iter().map(|name| entry(name, Kind::File)));
-        dir.subdirs.extend(subdirs.iter().map(|name| entry(name, Kind::Dir)));
+        dir.unstarted.files.extend(files.iter().map(|name| entry(name, Kind::File)));
+        dir.unstarted.subdirs.extend(subdirs.iter().map(|name| entry(name, Kind::Dir)));
         dir.listing.complete = true;
         tree.waiting.files += files.len();
         tree.waiting.subdirs += subdirs.len();

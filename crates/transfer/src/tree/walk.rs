@@ -93,8 +93,8 @@ impl Tree {
             self.walked().any(|dir| dir.making.ready && !list(dir).is_empty())
         };
         !self.top.is_empty()
-            || (self.waiting.files > 0 && has(|dir| &dir.files))
-            || (self.may_start_subdir(limits) && has(|dir| &dir.subdirs))
+            || (self.waiting.files > 0 && has(|dir| &dir.unstarted.files))
+            || (self.may_start_subdir(limits) && has(|dir| &dir.unstarted.subdirs))
     }
 
     fn may_start_subdir(&self, limits: TreeLimits) -> bool {
@@ -117,7 +117,7 @@ impl Tree {
         if !self.may_start_subdir(limits) {
             return None;
         }
-        let found = self.next_of(|dir| &mut dir.subdirs)?;
+        let found = self.next_of(|dir| &mut dir.unstarted.subdirs)?;
         self.waiting.subdirs -= 1;
         Some(found)
     }
@@ -132,7 +132,7 @@ impl Tree {
             self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.exhausted()));
         }
         if self.waiting.files > 0
-            && let Some(found) = self.next_of(|dir| &mut dir.files)
+            && let Some(found) = self.next_of(|dir| &mut dir.unstarted.files)
         {
             self.waiting.files -= 1;
             return Some(found);
@@ -187,8 +187,8 @@ impl Tree {
     pub(crate) fn queue_entry(&mut self, key: Key, entry: Entry) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let (list, waiting) = match entry.info.kind {
-            Kind::Dir => (&mut dir.subdirs, &mut self.waiting.subdirs),
-            _ => (&mut dir.files, &mut self.waiting.files),
+            Kind::Dir => (&mut dir.unstarted.subdirs, &mut self.waiting.subdirs),
+            _ => (&mut dir.unstarted.files, &mut self.waiting.files),
         };
         list.push_back(entry);
         *waiting += 1;
@@ -199,8 +199,8 @@ impl Tree {
         let Some(dir) = self.dirs.get_mut(key) else { return 0 };
         let dropped = dir.waiting();
         self.waiting.comparing -= dir.at_target.comparing.as_ref().map_or(0, |comparing| comparing.len());
-        self.waiting.files -= dir.files.len();
-        self.waiting.subdirs -= dir.subdirs.len();
+        self.waiting.files -= dir.unstarted.files.len();
+        self.waiting.subdirs -= dir.unstarted.subdirs.len();
         dir.abandon();
         dropped
     }
@@ -258,8 +258,8 @@ mod tests {
         let top =
             Item::top(path.into(), format!("to/{path}").into(), Info { kind: Kind::Dir, ..Info::UNKNOWN });
         let mut dir = Dir::new(Item { parent, ..top }, path.into(), false);
-        dir.files.extend(files.iter().map(|name| entry(name, Kind::File)));
-        dir.subdirs.extend(subdirs.iter().map(|name| entry(name, Kind::Dir)));
+        dir.unstarted.files.extend(files.iter().map(|name| entry(name, Kind::File)));
+        dir.unstarted.subdirs.extend(subdirs.iter().map(|name| entry(name, Kind::Dir)));
         (dir.making.ready, dir.listing.complete, dir.at_target.there_else) =
             (true, true, TargetEntry::Nothing);
         tree.waiting.files += files.len();

@@ -31,7 +31,7 @@ impl Scheduler<'_> {
         let compares = self.parts.options.tree_sync.is_some();
         let turn = item.turn.take();
         let mut dir = Dir::new(item, relative, compares);
-        dir.place = turn.map(|turn| turn.to_vec()).unwrap_or_default();
+        dir.position.place = turn.map(|turn| turn.to_vec()).unwrap_or_default();
         (dir.making.ready, dir.making.presumed, dir.listing.real) = (presumed || stays, presumed, real);
         let (source, target) = (dir.item.source.clone(), dir.item.target.clone());
         let mode = dir.temporary_mode();

@@ -34,7 +34,7 @@ impl Parts {
         let Some(dir) = self.tree.dirs.get(key) else { return };
         let may_fold = !self.options.dry_run && self.ends.may_fold_names();
         let (source, directory) = (dir.item.source.clone(), dir.item.target.clone());
-        let (place, mut skipped) = (dir.place.clone(), Vec::new());
+        let (place, mut skipped) = (dir.position.place.clone(), Vec::new());
         if self.options.deletes() {
             let found = listings.not_at_source(&self.options.select, dir.relative(), may_fold);
             for twin in found.twins {
