@@ -16,6 +16,8 @@ pub(super) fn make(source: &Source) -> Result<Vec<String>, String> {
     let programs = build::build(source, &graph)?;
     if source.built.is_none() {
         size::check(&programs)?;
+    } else {
+        size::check_release(&programs)?;
     }
     let licences = licences::text(&graph)?;
     let bill = bill::cyclonedx(&graph, source)?;
