@@ -32,6 +32,9 @@ impl DataRequests<'_> {
         };
         let most = len - (behind as u32).min(len);
         match outcome {
+            // This READ asked for nothing but the byte behind the end: a server without it says so in any way.
+            Ok(Done::Data(data)) if most == 0 => file.requests.longer |= !data.is_empty(),
+            Err(Fault { kind: FaultKind::Eof | FaultKind::Other, .. }) if most == 0 => {}
             Ok(Done::Data(data)) if data.len() > len as usize => {
                 return Err(Fault::other("the server sent more data than it was asked for"));
             }

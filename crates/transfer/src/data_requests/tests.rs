@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use crate::Direction;
-use crate::end::{Done, Handle, Info, Kind, Op};
+use crate::end::{Done, FaultKind, Handle, Info, Kind, Op};
 use crate::flow::Bounds;
 use crate::item::Item;
 use crate::task::File;
@@ -277,19 +277,37 @@ fn only_a_confirmed_write_counts() {
 
 #[test]
 fn a_source_that_is_longer_than_its_server_says_is_noticed() {
+    let data = |len: usize| Ok(Done::Data(lh_sftp::Data::from(vec![1; len])));
+    let failed = |kind| Err(Fault { kind, text: String::new() });
+    // In requests of 120 bytes, the last one asks for a byte more.
     for (there, longer) in [(100, false), (101, true)] {
         let mut copy = Copy::new(Direction::Download, &[0; 100]);
         let key = copy.key;
+        copy.requests().request_next(key, 0, 120);
+        assert_eq!((copy.file().requests.next, copy.file().requests.reads), (100, 1));
+        assert!(copy.requests().on_answer(key, 0, 101, data(there)).is_ok());
+        assert_eq!(copy.file().requests.longer, longer);
+        assert_eq!(copy.flow.in_flight.requests(), 0);
+        assert_eq!(copy.ends.file_work.len(), 1, "no more than its size is copied");
+    }
+    // Where the data end with a request, the byte is asked for by one of its own: none is shorter.
+    for (behind, longer) in [
+        (failed(FaultKind::Eof), false),
+        (failed(FaultKind::Other), false),
+        (data(0), false),
+        (data(1), true),
+    ] {
+        let mut copy = Copy::new(Direction::Download, &[0; 100]);
+        let key = copy.key;
         copy.requests().request_next(key, 0, 100);
-        assert_eq!(copy.file().requests.next, 99, "what ends with a request goes in two");
+        assert_eq!((copy.file().requests.next, &copy.file().requests.again[..]), (100, &[(100, 1)][..]));
         copy.requests().request_next(key, 0, 100);
         assert_eq!((copy.file().requests.next, copy.file().requests.reads), (100, 2));
-        let data = |len: usize| Ok(Done::Data(lh_sftp::Data::from(vec![1; len])));
-        assert!(copy.requests().on_answer(key, 0, 99, data(99)).is_ok());
-        assert!(copy.requests().on_answer(key, 99, 2, data(there - 99)).is_ok());
+        assert!(copy.requests().on_answer(key, 0, 100, data(100)).is_ok());
+        assert!(copy.requests().on_answer(key, 100, 1, behind).is_ok());
         let requests = &copy.file().requests;
         assert_eq!((requests.longer, requests.again.len(), requests.reads), (longer, 0, 0));
         assert_eq!(copy.flow.in_flight.requests(), 0);
-        assert_eq!(copy.ends.file_work.len(), 2, "no more than its size is copied");
+        assert_eq!(copy.ends.file_work.len(), 1, "no more than its size is copied");
     }
 }
