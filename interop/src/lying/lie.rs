@@ -27,6 +27,8 @@ pub enum Lie {
     LimitsNotKept,
     /// READs return 1000 bytes at most.
     ShortReads,
+    /// READs of less than 32 KiB return as much as one of 32 KiB does, like those of lsh's server.
+    LongReads,
     /// READs return end of file at two thirds of the file.
     EarlyEof,
     /// Data written to one of two open files goes to the other.
@@ -148,7 +150,7 @@ pub enum Lie {
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 69] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -161,6 +163,7 @@ impl Lie {
         Self::OddTimes,
         Self::LimitsNotKept,
         Self::ShortReads,
+        Self::LongReads,
         Self::EarlyEof,
         Self::Swapped,
         Self::Zeroed,
