@@ -32,7 +32,7 @@ impl DataRequests<'_> {
         };
         let most = len - (behind as u32).min(len);
         match outcome {
-            // This READ asked for nothing but the byte behind the end: a server without it says so in any way.
+            // It asked for the byte behind the end alone: a server that has none says so in any way.
             Ok(Done::Data(data)) if most == 0 => file.requests.longer |= !data.is_empty(),
             Err(Fault { kind: FaultKind::Eof | FaultKind::Other, .. }) if most == 0 => {}
             Ok(Done::Data(data)) if data.len() > len as usize => {
