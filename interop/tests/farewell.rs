@@ -1,10 +1,16 @@
 //! Clients that end tell a server that keeps sessions (`ResumeGrace`), also over a long path whose queues are
 //! full, so that no session waits for a client that does not come back.
 
+use std::io::Write as _;
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lh_interop::cuts::{Break, Cuts};
 use lh_interop::path::{Path, Traits};
+use lh_interop::tunnel::free_port;
 use lh_interop::{Lab, Lhsshd, Terminal, eventually, make_blob, me, our, peers, with_default_signals};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -369,6 +375,52 @@ fn an_interrupt_that_ends_openssh_s_forward_leaves_no_session() {
         terminal.wait();
         eventually("both sessions have ended", || lh_interop::process::below(far.server.pid()).is_empty());
     }
+}
+
+/// A `ProxyCommand` whose client hangs up while the jump host is away: that client has gone on over another
+/// one, and waits for nothing.
+///
+/// Covers: ssh -W (signals); sshd_config ResumeGrace
+#[test]
+fn a_proxy_that_ends_while_away_leaves_no_session() {
+    /// Bytes after which the first connection breaks: after the login.
+    const CUT: u64 = 40_000;
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 10m\n");
+    let (port, nowhere) = (server.port, free_port());
+    let (is_open, attempts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (open, count) = (Arc::clone(&is_open), Arc::clone(&attempts));
+    let later = std::iter::from_fn(move || {
+        count.fetch_add(1, Ordering::AcqRel);
+        Some(if open.load(Ordering::Acquire) { port } else { nowhere })
+    });
+    let cuts = Cuts::to_each(std::iter::once(port).chain(later), vec![(CUT, Break::Reset)]);
+    lab.know(cuts.port);
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = with_default_signals(&our("lhssh"));
+    command.args(lab.client_options()).args(["-v", "-W", &target.local_addr().unwrap().to_string()]);
+    command.args(["-p", &cuts.port.to_string(), &format!("{}@127.0.0.1", me())]);
+    command.env("HOME", lab.path("home")).env_remove("SSH_AUTH_SOCK");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    command.stderr(std::fs::File::create(lab.path("said")).unwrap());
+    let mut proxy = command.spawn().unwrap();
+    let (mut stream, _) = target.accept().unwrap();
+    stream.write_all(&[0; CUT as usize]).unwrap();
+    let tried = |times: usize| {
+        let wanted = attempts.load(Ordering::Acquire) + times;
+        eventually("more attempts", || attempts.load(Ordering::Acquire) >= wanted);
+    };
+    // The fourth starts a second and a half after the break.
+    tried(4);
+    kill_process(Pid::from_child(&proxy), Signal::HUP).unwrap();
+    let said = || std::fs::read_to_string(lab.path("said")).unwrap();
+    eventually("it connects again", || said().contains("connecting again to end the session"));
+    // It does not give up after the first ones.
+    tried(2);
+    is_open.store(true, Ordering::Release);
+    assert_eq!(proxy.wait().unwrap().code(), Some(255), "{}", said());
+    eventually("the session has ended", || lh_interop::process::below(server.pid()).is_empty());
+    assert!(server.log().contains("Disconnected from user "), "{}", server.log());
 }
 
 /// As under `nohup`, and with OpenSSH.

@@ -5,11 +5,12 @@
 //! which the client would have left. What is queued on a slow path may need longer than a user waits for the
 //! prompt. Without a word from the client the server would keep the session.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use lh_driver::{Driver, LEAVE_ENDINGS, Leave, Leaving, Link};
+use lh_resume::Failure;
 use lh_sys::signals;
 use lh_wire::msg::disconnect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,7 +21,7 @@ use crate::carrier::Carrier;
 use crate::commands::Commands;
 use crate::farewell::LEAVE_TEXT;
 use crate::login::Needed;
-use crate::options::Options;
+use crate::options::{Options, Purpose};
 use crate::ui::LogLevel;
 
 /// Time between two looks for a signal.
@@ -28,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Time between two looks for the new connection, while the present one may still deliver the message.
 const LOOK_AT_BOTH: Duration = Duration::from_millis(10);
+
+/// Time from the start of one attempt to the next, where the path to a host that is away fails at once.
+const NEXT_ATTEMPT: Duration = Duration::from_millis(250);
 
 /// Why the session has not been ended over a new connection.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +48,16 @@ enum LeaveError {
     /// No link that has claimed the session.
     #[error(transparent)]
     Attempt(AttemptError),
+}
+
+impl LeaveError {
+    /// Returns whether another attempt may reach the server.
+    const fn is_of_path(&self) -> bool {
+        match self {
+            Self::Attempt(error) => matches!(error.failure(false), Failure::Path),
+            Self::Start(_) | Self::NotTold | Self::Proof(_) => false,
+        }
+    }
 }
 
 /// The session's connection, on which the client has begun to leave.
@@ -94,8 +108,9 @@ impl Resuming {
         }
         let (is_away, received) = (cx.is_away(), cx.received_messages());
         let Some(agreed) = &self.agreed else { return };
-        // A host that has been away for longer is not waited for.
-        if agreed.away.is_some() && !agreed.is_lost_at(Instant::now()) {
+        let user_waits = self.user_may_wait();
+        // A user at a terminal does not wait for a host that has been away for longer.
+        if user_waits && agreed.away.is_some() && !agreed.is_lost_at(Instant::now()) {
             return;
         }
         let may_deliver = agreed.away.is_none() && !is_away && state != Leave::Broken;
@@ -112,12 +127,28 @@ impl Resuming {
         self.logger.say(LogLevel::Verbose, "connecting again to end the session");
         let commands = Commands::detached();
         let options = Options { commands: Some(commands.clone()), ..self.options.clone() };
-        let left = self.claim_and_leave(&options, received, &mut present, deadline);
+        let mut left = self.claim_and_leave(&options, received, &mut present, deadline);
+        // The network that has taken the connection may refuse the first attempts as well.
+        let mut next = Instant::now() + NEXT_ATTEMPT;
+        while !user_waits
+            && left.as_ref().is_err_and(|why| !present.may_deliver && why.is_of_path())
+            && waits_until(next, deadline)
+        {
+            next = Instant::now() + NEXT_ATTEMPT;
+            left = self.claim_and_leave(&options, received, &mut present, deadline);
+        }
         // The thread that has started a command may still wait for it.
         commands.hang_up();
         if let Err(why) = left {
             self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
         }
+    }
+
+    /// Returns whether a user at a terminal may wait for the end of this program. The standard error of a
+    /// `ProxyCommand` is the terminal of another program's user, which ends without waiting for the command.
+    fn user_may_wait(&self) -> bool {
+        let is_foreign = self.options.purpose == Purpose::Forwards;
+        io::stdin().is_terminal() || (!is_foreign && io::stderr().is_terminal())
     }
 
     /// Claims the session over a new connection and sends DISCONNECT on it, unless the present one delivers
@@ -172,4 +203,19 @@ impl Resuming {
             }
         }
     }
+}
+
+/// Waits until `time`. Returns false if the deadline is before, or a signal ends the wait.
+fn waits_until(time: Instant, deadline: Instant) -> bool {
+    while !signals::are_pending(&LEAVE_ENDINGS) {
+        let now = Instant::now();
+        if now >= deadline {
+            return false;
+        }
+        if now >= time {
+            return true;
+        }
+        std::thread::sleep((time - now).min(LOOK));
+    }
+    false
 }
