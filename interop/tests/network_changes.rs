@@ -27,6 +27,8 @@ impl Drop for NamespaceSetup {
 
 const HERE: [&str; 2] = ["10.92.0.1", "10.92.0.3"];
 const THERE: &str = "10.92.0.2";
+const HERE_V6: &str = "fd92::1";
+const THERE_V6: &str = "fd92::2";
 const PORT: u16 = 2222;
 
 fn ip(ip: &Path, line: &str) -> Result<(), String> {
@@ -36,6 +38,11 @@ fn ip(ip: &Path, line: &str) -> Result<(), String> {
 
 impl NamespaceSetup {
     fn new(test: &str) -> Option<Self> {
+        Self::with_addresses(test, &[(HERE[0], 24, THERE)])
+    }
+
+    /// `addresses`: the client's, the length of the prefix, and the server's.
+    fn with_addresses(test: &str, addresses: &[(&str, u8, &str)]) -> Option<Self> {
         if !is_root() {
             skip(test, "network namespaces are root's");
             return None;
@@ -56,11 +63,24 @@ impl NamespaceSetup {
             skip_unavailable(test, &format!("no network namespaces: {why}"));
             return None;
         }
-        for (space, device, address) in [(here, "near", HERE[0]), (there, "far", THERE)] {
-            ip(&program, &format!("-n {space} addr add {address}/24 dev {device}")).unwrap();
+        let mut config = "ResumeGrace 5m\n".to_owned();
+        for (from, prefix, to) in addresses {
+            for (space, device, address) in [(here, "near", from), (there, "far", to)] {
+                // Usable at once: nothing else has the address.
+                let check = if address.contains(':') { " nodad" } else { "" };
+                let line = format!("-n {space} addr add {address}/{prefix} dev {device}{check}");
+                if let Err(why) = ip(&program, &line) {
+                    spaces.iter().for_each(|name| drop(ip(&program, &format!("netns del {name}"))));
+                    skip_unavailable(test, &format!("no address {address}: {why}"));
+                    return None;
+                }
+            }
+            let to = if to.contains(':') { format!("[{to}]") } else { (*to).to_owned() };
+            config += &format!("ListenAddress {to}:{PORT}\n");
+        }
+        for (space, device) in [(here, "near"), (there, "far")] {
             ip(&program, &format!("-n {space} link set {device} up")).unwrap();
         }
-        let config = format!("ListenAddress {THERE}:{PORT}\nResumeGrace 5m\n");
         let server = within(there, || Ok(Lhsshd::start(&lab, &config))).unwrap();
         lab.write("known_hosts", &format!("[{THERE}]:{PORT} {}", lab.read("host_ed25519.pub")));
         let client = here.clone();
@@ -77,12 +97,18 @@ impl NamespaceSetup {
     }
 
     fn start_with(&self, program: &str) -> Child {
+        self.start_at(THERE, &[], program)
+    }
+
+    /// Starts a client by `starter`, a command with its first arguments.
+    fn start_at(&self, host: &str, starter: &[&str], program: &str) -> Child {
         let mut command = Command::new("timeout");
-        command.arg("200").arg(our("lhssh")).args(self.lab.client_options());
+        command.arg("200").args(starter).arg(our("lhssh")).args(self.lab.client_options());
         for option in ["Resume=yes", "ServerAliveInterval=1000", "LogLevel=VERBOSE"] {
             command.args(["-o", option]);
         }
-        command.args(["-p", &PORT.to_string(), &format!("{}@{THERE}", me()), program]);
+        command.args(["-o", &format!("HostKeyAlias=[{THERE}]:{PORT}")]);
+        command.args(["-p", &PORT.to_string(), &format!("{}@{host}", me()), program]);
         command.env("HOME", self.lab.path("home")).env_remove("SSH_AUTH_SOCK");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(std::fs::File::create(self.lab.path("said")).unwrap());
@@ -147,7 +173,11 @@ fn a_throttled_connection_is_left_for_another() {
 
 /// Sends lines through the client, with something between them.
 fn lines_pass(setup: &NamespaceSetup, between: &[&dyn Fn()]) {
-    let mut client = setup.start();
+    lines_pass_through(setup, setup.start(), between);
+}
+
+/// Like [`lines_pass`], through this client.
+fn lines_pass_through(setup: &NamespaceSetup, mut client: Child, between: &[&dyn Fn()]) {
     let mut input = client.stdin.take().unwrap();
     let mut output = BufReader::new(client.stdout.take().unwrap());
     let mut pass = |text: &str| {
@@ -193,4 +223,33 @@ fn a_link_that_is_down_is_noticed_without_keepalives() {
     };
     // The link may carry the session again before another connection does.
     lines_pass(&setup, &[&down]);
+}
+
+/// The address of the session falls silent, and the host's other one answers, of another family: attempts to
+/// resume do not spend their time with the first one. Without `HappyEyes`, which new sessions need for that.
+///
+/// Covers: ssh_config Resume
+#[test]
+fn a_session_goes_on_at_the_hosts_other_address() {
+    let test = "a_session_goes_on_at_the_hosts_other_address";
+    let addresses = [(HERE[0], 24, THERE), (HERE_V6, 64, THERE_V6)];
+    let Some(setup) = NamespaceSetup::with_addresses(test, &addresses) else { return };
+    // A name with both addresses, for the client alone.
+    setup.lab.write("hosts", &format!("{THERE_V6} both-families\n{THERE} both-families\n"));
+    let alone = format!("mount --bind '{}' /etc/hosts && exec \"$@\"", setup.lab.arg("hosts"));
+    let client = setup.start_at("both-families", &["unshare", "-m", "sh", "-c", &alone, "sh"], "exec cat");
+    let log = || setup.server.log();
+    let is_from = |what: &str, address: &str| log().contains(&format!("{what} from {address} "));
+    let silence = || {
+        let way = if is_from(&format!("Accepted publickey for {}", me()), HERE_V6) {
+            format!("-6 route add blackhole {HERE_V6}/128")
+        } else {
+            format!("route add blackhole {}/32", HERE[0])
+        };
+        setup.at_server(&setup.ip, &way).unwrap();
+    };
+    lines_pass_through(&setup, client, &[&silence]);
+    setup.server.await_resumptions(1);
+    let resumed = |address| is_from("resumed", address);
+    assert!(resumed(HERE_V6) || resumed(HERE[0]), "{}", log());
 }

@@ -184,6 +184,8 @@ impl Attempt {
         config.settings.connect_timeout.force(SecondsOrNone(Some(own)));
         // Batch mode: questions are refused, so an unknown key is too.
         config.settings.batch_mode.force(true);
+        // A silent address would use up the attempt's time, and the next attempt would begin with it again.
+        config.settings.happy_eyes.force(true);
         options.log_level = LogLevel::Error;
         let indirect = !options.config.is_direct();
         let (wake, waker) = UnixStream::pair()?;
