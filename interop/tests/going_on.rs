@@ -404,7 +404,7 @@ fn a_client_hears_that_its_session_is_gone() {
     let ended = client.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(255), "{said}");
-    assert!(said.contains("The server no longer has the session"), "{said}");
+    assert!(said.contains("The server does not go on with the session: "), "{said}");
 }
 
 /// A client that is told to wait less than the server gives up, with ssh's status.
@@ -464,6 +464,26 @@ fn other_hosts_at_the_address_do_not_end_a_session() {
         assert!(!log.contains("Accepted "), "{log}");
         assert_eq!(log.contains("refused: the session is another server's"), is_known, "{log}");
     }
+}
+
+/// Another host answers until the client gives up, which says so.
+///
+/// Covers: ssh_config Resume
+#[test]
+fn a_session_that_ends_for_another_host_says_so() {
+    let (lab, elsewhere) = (Lab::new(), Lab::new());
+    let server = Lhsshd::start(&lab, "ResumeGrace 2m\n");
+    // Labs share their RSA keys; its others are not known.
+    let other = Lhsshd::start(&elsewhere, "HostKeyAlgorithms ssh-ed25519\n");
+    let ports = std::iter::once(server.port).chain(std::iter::repeat(other.port));
+    let cuts = Cuts::to_each(ports, vec![(MB, Break::Reset)]);
+    lab.know(cuts.port);
+    make_blob(&lab.path("blob"), 3 << 20);
+    let setup = Broken { lab, server, cuts };
+    let ran = setup.run(&["Resume=2"], &format!("cat {}", setup.lab.arg("blob")), Stdio::null());
+    let said = "The session cannot go on: another host answers in place of its server.\r\n";
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    assert!(ran.err.starts_with(said.trim_end()), "{:?}", ran.err);
 }
 
 /// A jump host that refuses the login for a while.

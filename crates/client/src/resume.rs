@@ -222,6 +222,10 @@ impl Resuming {
                 Action::GiveUp => {
                     agreed.attempts.clear();
                     self.status.clear();
+                    if agreed.is_elsewhere {
+                        let text = "The session cannot go on: another host answers in place of its server.";
+                        self.logger.say(self.limit.level_of_end(), text);
+                    }
                     cx.give_up();
                     return;
                 }
@@ -349,7 +353,8 @@ impl Resuming {
                 self.limit.on_failed(error.for_limit(), failure, now);
                 if failure == Failure::Refused {
                     self.status.clear();
-                    let text = "The server no longer has the session, which cannot go on.";
+                    let text = "The server does not go on with the session: it has ended, or its user may no \
+                                longer log in.";
                     self.logger.say(self.limit.level_of_end(), text);
                 }
                 agreed.fail(id, failure, now);
