@@ -1,6 +1,6 @@
 //! Addresses and networks (`192.0.2.0/24`) in pattern lists.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crate::pattern::{ListMatch, wildcard};
 
@@ -23,13 +23,49 @@ fn mask(width: u32, ones: u32) -> u128 {
     if ones == 0 { 0 } else { all & (all << (width - ones)) }
 }
 
-/// Parses `address/bits`. Returns `Ok(None)` for text without a slash (a name or a wildcard).
+/// Parses an address as sshd does, by getaddrinfo(3): IPv6 in any spelling, IPv4 also in the short forms of
+/// inet_aton(3), such as `127.1` and `0x7f.1`. `None` for names and wildcards.
+pub fn parse_address(text: &str) -> Option<IpAddr> {
+    text.parse().ok().or_else(|| short_ipv4(text).map(IpAddr::V4))
+}
+
+/// Parses IPv4 addresses of one to four parts, each decimal, octal (`0`) or hexadecimal (`0x`). The last part
+/// fills the bytes that are left.
+fn short_ipv4(text: &str) -> Option<Ipv4Addr> {
+    let parts: Vec<u32> = text.split('.').map(c_number).collect::<Option<_>>()?;
+    let (last, bytes) = parts.split_last()?;
+    let left = 4usize.checked_sub(bytes.len()).filter(|left| *left > 0)?;
+    let fits = left == 4 || *last < 1 << (8 * left);
+    if !fits || bytes.iter().any(|byte| *byte > 255) {
+        return None;
+    }
+    let head = bytes.iter().zip([24, 16, 8]).map(|(byte, shift)| byte << shift).sum::<u32>();
+    Some(Ipv4Addr::from(head | last))
+}
+
+/// Parses a number as C's `strtoul` does with base 0, without signs and blanks.
+fn c_number(text: &str) -> Option<u32> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if text.len() > 1 && text.starts_with('0') => (text, 8),
+        None => (text, 10),
+    };
+    let are_digits = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
+    if are_digits { u32::from_str_radix(digits, radix).ok() } else { None }
+}
+
+/// Parses `address/bits`. Returns `Ok(None)` for text without a slash that is no address (a name or a
+/// wildcard).
 ///
 /// # Errors
-/// A network with too many bits or with host bits set, which OpenSSH refuses too.
+/// A network with too many bits or with host bits set, which OpenSSH refuses too; an address with a zone
+/// (`fe80::1%eth0`), because addresses are compared without one here, and an exception would except nothing.
 fn network(text: &str) -> Result<Option<Network>, ()> {
+    if text.contains('%') {
+        return Err(());
+    }
     let Some((address, length)) = text.split_once('/') else {
-        return Ok(text.parse().ok().map(|address| Network { address, bits: bits(address).1 }));
+        return Ok(parse_address(text).map(|address| Network { address, bits: bits(address).1 }));
     };
     let address: IpAddr = address.parse().map_err(|_| ())?;
     let (value, width) = bits(address);
@@ -101,6 +137,30 @@ mod tests {
         assert_eq!(m("::1", "0.0.0.0/0"), Ok(ListMatch::No));
         assert_eq!(m("::ffff:192.0.2.7", "192.0.2.0/24"), Ok(ListMatch::Yes));
         assert_eq!(m("192.0.2.7", "192.0.2.*"), Ok(ListMatch::Yes));
+    }
+
+    #[test]
+    fn addresses_match_in_every_spelling() {
+        // `sshd -T -C addr=...` of OpenSSH 9.2 takes each of these for the address.
+        for text in ["127.1", "127.0.1", "0x7f.1", "0177.0.0.1", "2130706433", "0X7F000001", "127.0.0.01"] {
+            assert_eq!(m("127.0.0.1", text), Ok(ListMatch::Yes), "{text}");
+            assert_eq!(m("127.0.0.1", &format!("*,!{text}")), Ok(ListMatch::Negated), "{text}");
+            assert_eq!(m("127.0.0.2", text), Ok(ListMatch::No), "{text}");
+        }
+        assert_eq!(m("8.0.0.1", "010.1"), Ok(ListMatch::Yes));
+        assert_eq!(m("2001:db8::1", "*,!2001:DB8:0::1"), Ok(ListMatch::Negated));
+        for text in
+            ["127.0.0.256", "127.0.0.0.1", "127..1", "256.1", "127.0x", "08.1", "4294967296", "127.+1", ""]
+        {
+            assert_eq!(parse_address(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_with_a_zone_are_refused() {
+        for list in ["fe80::1%eth0", "*,!fe80::1%eth0", "fe80::*%2"] {
+            assert!(m("fe80::1", list).is_err() && !check_list(list), "{list}");
+        }
     }
 
     #[test]

@@ -31,17 +31,16 @@ pub fn split_keyword(line: &str) -> Option<(String, &str)> {
     if line.is_empty() || line.starts_with('#') {
         return None;
     }
-    let (keyword, mut rest) = if let Some(quoted) = line.strip_prefix('"') {
+    const BLANKS: [char; 3] = [' ', '\t', '\r'];
+    let (keyword, rest) = if let Some(quoted) = line.strip_prefix('"') {
+        // As in OpenSSH, a `=` after quotes is part of the value: `"AllowUsers"=ann` permits no ann.
         let end = quoted.find('"').unwrap_or(quoted.len());
-        (&quoted[..end], quoted.get(end + 1..).unwrap_or(""))
+        (&quoted[..end], quoted.get(end + 1..).unwrap_or("").trim_start_matches(BLANKS))
     } else {
-        let end = line.find([' ', '\t', '\r', '=']).unwrap_or(line.len());
-        line.split_at(end)
+        let (keyword, rest) = line.split_at(line.find([' ', '\t', '\r', '=']).unwrap_or(line.len()));
+        let rest = rest.trim_start_matches(BLANKS);
+        (keyword, rest.strip_prefix('=').unwrap_or(rest).trim_start_matches(BLANKS))
     };
-    rest = rest.trim_start_matches([' ', '\t', '\r']);
-    if let Some(after) = rest.strip_prefix('=') {
-        rest = after.trim_start_matches([' ', '\t', '\r']);
-    }
     if keyword.is_empty() { None } else { Some((keyword.to_string(), rest)) }
 }
 
@@ -50,6 +49,18 @@ pub fn split_keyword(line: &str) -> Option<(String, &str)> {
 /// # Errors
 /// [`BadQuotes`] when a quote is left open.
 pub fn split_words(text: &str, comments: bool) -> Result<Vec<String>, BadQuotes> {
+    Ok(split(text, comments)?.into_iter().map(|word| word.text).collect())
+}
+
+/// A word of a line.
+struct Word {
+    text: String,
+    /// Whether it begins with a quote.
+    quoted: bool,
+}
+
+/// Like [`split_words`], with the quotes noted.
+fn split(text: &str, comments: bool) -> Result<Vec<Word>, BadQuotes> {
     let mut words = Vec::new();
     let mut chars = text.chars().peekable();
     loop {
@@ -59,6 +70,7 @@ pub fn split_words(text: &str, comments: bool) -> Result<Vec<String>, BadQuotes>
             Some('#') if comments => return Ok(words),
             Some(_) => {}
         }
+        let quoted = matches!(chars.peek(), Some('"' | '\''));
         let mut word = String::new();
         let mut quote: Option<char> = None;
         loop {
@@ -86,7 +98,7 @@ pub fn split_words(text: &str, comments: bool) -> Result<Vec<String>, BadQuotes>
                 (c, _) => word.push(c),
             }
         }
-        words.push(word);
+        words.push(Word { text: word, quoted });
     }
 }
 
@@ -203,28 +215,36 @@ impl Arguments {
 
 /// Splits a `Match` line into words: `attribute argument` or `attribute=argument`.
 ///
+/// An argument that begins with a second `=` is returned empty, so that its attribute lacks one.
+///
 /// # Errors
 /// [`BadQuotes`] when a quote is left open.
 pub(crate) fn split_criteria(text: &str) -> Result<Vec<String>, BadQuotes> {
+    // As in sshd 9.2, the sign before an argument is no part of it, unless it is quoted. A pattern that begins
+    // with it would match no user, and a block that restricts one would silently not apply.
+    let one_sign =
+        |argument: &str| if argument.starts_with('=') { String::new() } else { argument.to_owned() };
     let mut out = Vec::new();
-    let mut argument_next = false;
-    for word in split_words(text, true)? {
-        if argument_next {
-            // `User =ada`, `User = ada`: as in sshd 9.2, the sign is no part of the argument. A pattern that
-            // begins with it would match no user, and a block that restricts one would silently not apply.
-            argument_next = word == "=";
-            if !argument_next {
-                out.push(word.strip_prefix('=').unwrap_or(&word).to_string());
-            }
-        } else if let Some((attribute, argument)) = word.split_once('=') {
-            out.push(attribute.to_string());
-            out.push(argument.to_string());
-        } else {
-            let name = word.strip_prefix('!').unwrap_or(&word);
-            let alone = ["all", "canonical", "final", "invalid-user"];
-            argument_next = !alone.iter().any(|attribute| name.eq_ignore_ascii_case(attribute));
-            out.push(word);
+    let mut words = split(text, true)?.into_iter();
+    while let Some(Word { text: word, .. }) = words.next() {
+        if let Some((attribute, argument)) = word.split_once('=') {
+            out.extend([attribute.to_owned(), one_sign(argument)]);
+            continue;
         }
+        let name = word.strip_prefix('!').unwrap_or(&word);
+        let alone = ["all", "canonical", "final", "invalid-user"];
+        let is_alone = alone.iter().any(|attribute| name.eq_ignore_ascii_case(attribute));
+        out.push(word);
+        if is_alone {
+            continue;
+        }
+        let Some(argument) = words.next() else { break };
+        out.push(match argument.text.strip_prefix('=') {
+            Some(_) if argument.quoted => argument.text,
+            Some("") => words.next().map(|word| one_sign(&word.text)).unwrap_or_default(),
+            Some(after) => one_sign(after),
+            None => argument.text,
+        });
     }
     Ok(out)
 }

@@ -245,8 +245,9 @@ impl Value for Patterns {
         let mut words = vec![args.required()?];
         words.extend(args.remaining());
         if matches!(args.keyword, "AllowUsers" | "DenyUsers") {
-            let is_wrong =
-                |word: &&String| word.rsplit_once('@').is_some_and(|(_, hosts)| !cidr::check_list(hosts));
+            // No host has a blank in its name: who writes `*@"a, b"` means `b` as well, and sshd would not.
+            let is_list = |hosts: &str| cidr::check_list(hosts) && !hosts.contains([' ', '\t']);
+            let is_wrong = |word: &&String| word.rsplit_once('@').is_some_and(|(_, hosts)| !is_list(hosts));
             if let Some(wrong) = words.iter().find(is_wrong) {
                 return Err(args.malformed(Syntax::UserPattern, wrong));
             }

@@ -535,7 +535,41 @@ fn an_equals_sign_before_an_argument_is_no_part_of_it() {
         let other = config.for_connection(&facts("ada", &[], "192.0.2.1")).expect("applies");
         assert_eq!(other.force_command.command(), None, "{line}");
     }
-    for line in ["User =", "User=", "User= eve"] {
+    for line in ["User =", "User=", "User= eve", "User = =eve", "User ==eve", "User==eve", "User = = eve"] {
         assert!(load(&home, &format!("Match {line}\nForceCommand internal-sftp\n"), &[]).is_err(), "{line}");
+    }
+}
+
+/// As with sshd 9.2: `Match User "=eve"` is about an account of that name, and permits nothing to `eve`.
+#[test]
+fn a_quoted_equals_sign_belongs_to_the_argument() {
+    let home = Home::new();
+    let config = load(&home, "Match User \"=eve\"\nPermitRootLogin yes\n", &[]).expect("loads");
+    let root_login = |user: &str| {
+        *config.for_connection(&facts(user, &[], "192.0.2.1")).expect("applies").permit_root_login
+    };
+    assert_eq!(root_login("=eve"), PermitRootLogin::Yes);
+    assert_eq!(root_login("eve"), PermitRootLogin::ProhibitPassword);
+    // The sign after a quoted keyword belongs to the value as well.
+    let config = load(&home, "\"AllowUsers\"=eve\n", &[]).expect("loads");
+    assert_eq!(
+        config.for_connection(&facts("eve", &[], "192.0.2.1")).expect("applies").allow_users.0,
+        ["=eve"]
+    );
+}
+
+/// sshd takes a blank for a part of the name: `DenyUsers *@"a, b"` refuses nobody from `b`. Whether an exception
+/// counts must not depend on it either, so the line is an error.
+#[test]
+fn blanks_in_lists_of_hosts_are_errors() {
+    let home = Home::new();
+    for keyword in ["AllowUsers", "DenyUsers"] {
+        for list in ["a, b", " a", "a ", "*, !b", "*,! b", "!a ,*", "a,\tb"] {
+            let error = load(&home, &format!("Port 22\n{keyword} ada *@\"{list}\"\n"), &[]).expect_err(list);
+            assert!(
+                error.to_string().contains(&format!("sshd line 2: invalid {keyword} pattern")),
+                "{error}"
+            );
+        }
     }
 }

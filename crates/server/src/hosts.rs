@@ -84,10 +84,13 @@ pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
                 known_ip(address).is_some_and(|address| in_network(address, network, bits) == Some(true))
             }
             None => {
+                // Addresses match in every spelling: `127.1`, `2001:DB8:0::1`.
+                let is_address =
+                    known_ip(address).is_some_and(|address| cidr::parse_address(pattern) == Some(address));
                 let pattern = pattern.to_ascii_lowercase();
                 let host_hit = name
                     .is_some_and(|name| wildcard(name.to_ascii_lowercase().as_bytes(), pattern.as_bytes()));
-                host_hit || wildcard(text.as_bytes(), pattern.as_bytes())
+                is_address || host_hit || wildcard(text.as_bytes(), pattern.as_bytes())
             }
         };
         match (hit, negated) {
@@ -161,6 +164,18 @@ mod tests {
         assert!(hit("10.0.0.1, 10.0.0.2", "10.0.0.1"));
         // An exception still counts.
         assert!(!hit("*, !10.0.0.1", "10.0.0.1") && hit("*, !10.0.0.1", "10.0.0.2"));
+    }
+
+    #[test]
+    fn an_exception_holds_in_every_spelling_of_an_address() {
+        for list in ["*,!127.1", "*,!0x7f.0.0.1", "*,!2130706433"] {
+            assert!(!hit(list, "127.0.0.1") && hit(list, "127.0.0.2"), "{list}");
+        }
+        for list in ["*,!2001:db8:0:0::1", "*,!2001:DB8::0:1"] {
+            assert!(!hit(list, "2001:db8::1") && hit(list, "2001:db8::2"), "{list}");
+        }
+        // An address that would have a zone is compared without it, so its exception could fail.
+        assert!(!hit("*,!fe80::1%eth0", "10.0.0.1"));
     }
 
     #[test]
