@@ -5,12 +5,19 @@
 //! messages are sent.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::Hash as Hashable;
+
+use lh_crypto::Hash;
 
 /// First byte of a monitor's message about its user.
 pub(crate) const USER: u8 = b'U';
 /// Length of that message, bytes: kind, user id and limit.
 pub(crate) const USER_LENGTH: usize = 1 + 4 + 4;
+
+/// First byte of the message of a session that a new listener adopts, about its additional connections.
+pub(crate) const MEMBER: u8 = b'P';
+/// Length of that message, bytes: kind, user id and the session's key.
+pub(crate) const MEMBER_LENGTH: usize = 1 + 4 + 8;
 
 /// The limit on the wire for a user without one, and for a connection that is only counted.
 const UNLIMITED: u32 = u32::MAX;
@@ -41,6 +48,39 @@ impl UserConnection {
     }
 }
 
+/// A connection of a session that has several, of which one is counted: the one that logged in, and those
+/// that joined it by tickets. A listener that adopts them learns from this that they belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) uid: u32,
+    /// Equal for all connections of the session.
+    pub(crate) key: u64,
+}
+
+impl Member {
+    /// Returns the message of a connection whose session began with this session identifier.
+    pub(crate) fn new(uid: u32, session_id: &[u8]) -> Self {
+        let digest = Hash::Sha256.digest(&[session_id]);
+        let key = digest.as_ref().first_chunk().copied().map_or(0, u64::from_be_bytes);
+        Self { uid, key }
+    }
+
+    /// Encodes the message.
+    pub(crate) fn encode(self) -> [u8; MEMBER_LENGTH] {
+        let mut out = [MEMBER; MEMBER_LENGTH];
+        let (uid, key) = out[1..].split_at_mut(4);
+        uid.copy_from_slice(&self.uid.to_be_bytes());
+        key.copy_from_slice(&self.key.to_be_bytes());
+        out
+    }
+
+    /// Decodes the message.
+    pub(crate) fn decode(message: &[u8; MEMBER_LENGTH]) -> Option<Self> {
+        let [MEMBER, a, b, c, d, key @ ..] = *message else { return None };
+        Some(Self { uid: u32::from_be_bytes([a, b, c, d]), key: u64::from_be_bytes(key) })
+    }
+}
+
 /// The listener's table.
 #[derive(Debug)]
 pub(crate) struct UserConnections<P> {
@@ -48,15 +88,17 @@ pub(crate) struct UserConnections<P> {
     counted: HashMap<P, u32>,
     /// The session of each connection that has joined one by a ticket.
     joined: HashMap<P, P>,
+    /// The counted connection of each session that reports its [`Member`]s.
+    sessions: HashMap<u64, P>,
 }
 
 impl<P> Default for UserConnections<P> {
     fn default() -> Self {
-        Self { counted: HashMap::new(), joined: HashMap::new() }
+        Self { counted: HashMap::new(), joined: HashMap::new(), sessions: HashMap::new() }
     }
 }
 
-impl<P: Copy + Eq + Hash> UserConnections<P> {
+impl<P: Copy + Eq + Hashable> UserConnections<P> {
     /// Counts a connection, if its user may have one more. A connection that is counted already stays
     /// counted.
     pub(crate) fn admit(&mut self, process: P, connection: UserConnection) -> bool {
@@ -99,14 +141,30 @@ impl<P: Copy + Eq + Hash> UserConnections<P> {
         self.joined.insert(process, owner);
     }
 
+    /// Records an adopted connection of a session with several: the first of them that reports is counted, and
+    /// the others join it.
+    pub(crate) fn adopt(&mut self, process: P, member: Member) {
+        let counted = *self.sessions.entry(member.key).or_insert(process);
+        if counted == process {
+            self.counted.insert(process, member.uid);
+        } else {
+            self.counted.remove(&process);
+            self.join(process, counted);
+        }
+    }
+
     /// Removes a connection that has ended. If others have joined it, one of them is counted in its place.
     /// Otherwise a client could log in, join, and end the connection that is counted, again and again.
     pub(crate) fn end(&mut self, process: &P) {
         self.joined.remove(process);
         let uid = self.counted.remove(process);
         let mut left = self.joined.iter_mut().filter(|(_, owner)| *owner == process);
-        let Some(heir) = left.next().map(|(heir, _)| *heir) else { return };
+        let Some(heir) = left.next().map(|(heir, _)| *heir) else {
+            self.sessions.retain(|_, counted| counted != process);
+            return;
+        };
         left.for_each(|(_, owner)| *owner = heir);
+        self.sessions.values_mut().filter(|counted| *counted == process).for_each(|counted| *counted = heir);
         self.joined.remove(&heir);
         if let Some(uid) = uid {
             self.counted.insert(heir, uid);
@@ -151,6 +209,37 @@ mod tests {
         table.end(&3);
         assert!(table.admit(5, one));
         assert!(table.joined.is_empty());
+    }
+
+    #[test]
+    fn adopted_connections_of_one_session_count_once() {
+        let one = UserConnection { uid: 7, limit: Some(1) };
+        let member = Member::new(7, b"session");
+        // In each order of the one that logged in (1) and those that joined it (2 and 3).
+        for order in [[1, 2, 3], [2, 1, 3], [3, 2, 1]] {
+            let mut table = UserConnections::default();
+            for process in order {
+                if process == 1 {
+                    assert!(table.admit(process, UserConnection { limit: None, ..one }));
+                }
+                table.adopt(process, member);
+            }
+            assert!(table.admit(9, UserConnection { limit: Some(2), ..one }), "{order:?}");
+            table.end(&9);
+            for process in [1, 3, 2] {
+                assert!(!table.admit(9, one), "{order:?}: {process} is left");
+                table.end(&process);
+            }
+            assert!(table.admit(9, one), "{order:?}");
+            assert!(table.joined.is_empty() && table.sessions.is_empty());
+        }
+        // Another session has a place of its own.
+        let mut table = UserConnections::default();
+        table.adopt(1, member);
+        table.adopt(2, Member::new(7, b"another"));
+        assert!(!table.admit(9, UserConnection { limit: Some(2), ..one }));
+        assert_eq!(Member::decode(&member.encode()), Some(member));
+        assert_eq!(Member::decode(&[USER; MEMBER_LENGTH]), None);
     }
 
     #[test]

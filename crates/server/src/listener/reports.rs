@@ -10,7 +10,7 @@ use crate::counters::{Counters, REPORT, REPORT_LENGTH};
 use crate::quotas::{MOVED, MOVED_LENGTH, Moved};
 use crate::resuming::{CONNECTED, GOES_ON, KEEPS, Notice, WAITS};
 use crate::tickets::{Id, KEEP, KEEP_LENGTH, LARGEST};
-use crate::user_connections::{USER, USER_LENGTH, UserConnection};
+use crate::user_connections::{MEMBER, MEMBER_LENGTH, Member, USER, USER_LENGTH, UserConnection};
 
 /// A message of a session besides its totals.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(super) enum SessionMessage {
     Notice(Notice),
     /// The user and the connection to count, sent by a session that an earlier listener counted.
     User(UserConnection),
+    /// The session of this connection, sent by one of several that an earlier listener has let in.
+    Member(Member),
     /// Bytes that the session has transferred.
     Moved(Moved),
 }
@@ -77,6 +79,13 @@ impl Reports {
                         let Some((message, _)) = self.inbox.split_first_chunk::<USER_LENGTH>() else { break };
                         messages.extend(UserConnection::decode(message).map(SessionMessage::User));
                         USER_LENGTH
+                    }
+                    Some(&MEMBER) => {
+                        let Some((message, _)) = self.inbox.split_first_chunk::<MEMBER_LENGTH>() else {
+                            break;
+                        };
+                        messages.extend(Member::decode(message).map(SessionMessage::Member));
+                        MEMBER_LENGTH
                     }
                     Some(&MOVED) => {
                         let Some((message, _)) = self.inbox.split_first_chunk::<MOVED_LENGTH>() else {

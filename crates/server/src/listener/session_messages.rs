@@ -118,7 +118,7 @@ impl Listener {
                     }
                     // Only a session that an earlier listener started sends this; ours is counted at the
                     // login.
-                    SessionMessage::User(_) => {}
+                    SessionMessage::User(_) | SessionMessage::Member(_) => {}
                     SessionMessage::Notice(notice) => self.on_notice(Owner::Process(*pid), notice),
                     SessionMessage::Moved(moved) => self.on_moved(Owner::Process(*pid), moved),
                 }
@@ -136,6 +136,7 @@ impl Listener {
                     SessionMessage::User(connection) => {
                         self.users.admit(owner, connection);
                     }
+                    SessionMessage::Member(member) => self.users.adopt(owner, member),
                     SessionMessage::Notice(notice) => self.on_notice(owner, notice),
                     SessionMessage::Moved(moved) if has_ended => {
                         self.quotas.add(moved, Instant::now());

@@ -34,8 +34,16 @@ pub(super) struct Candidate {
     pub(super) proofs: String,
     /// Messages to the client, after the login, about the keys that have succeeded.
     pub(super) remarks: Vec<String>,
-    /// Process id of the session that a ticket joins; `None` without a ticket.
-    pub(super) joined: Option<u32>,
+    /// The session that a ticket joins; `None` without a ticket.
+    pub(super) joined: Option<Joined>,
+}
+
+/// The session that a connection joins by a ticket.
+pub(super) struct Joined {
+    /// Process id of the connection that logged in.
+    pub(super) pid: u32,
+    /// The session identifier of that connection.
+    pub(super) session_id: Vec<u8>,
 }
 
 impl Candidate {

@@ -14,13 +14,14 @@ use lh_crypto::PublicKey;
 
 use super::Monitor;
 use super::candidate::Candidate;
+use super::candidate::Joined;
 use super::stage::{Stage, Unexpected};
 use super::ticket_state::Joining;
 use crate::hosts::shown_endpoint;
 use crate::log::{debug, error, info};
 use crate::quotas::Moved;
 use crate::tickets::{LARGEST, Record, TAKE, id_of};
-use crate::user_connections::UserConnection;
+use crate::user_connections::{Member, UserConnection};
 
 /// The key type of every ticket.
 const KIND: &str = "ssh-ed25519";
@@ -75,7 +76,7 @@ impl Monitor {
         } else {
             candidate.options = record.options;
             candidate.proofs = record.proofs;
-            candidate.joined = Some(record.pid);
+            candidate.joined = Some(Joined { pid: record.pid, session_id: record.session_id });
             return true;
         };
         let (name, from) = (&candidate.name, shown_endpoint(self.client.peer));
@@ -99,7 +100,13 @@ impl Monitor {
     /// connection must end. A connection joined by a ticket is not counted: its session already is.
     pub(super) fn beyond_limit(&mut self, candidate: &Candidate, uid: u32) -> Option<String> {
         let limit = candidate.settings.per_user_max_connections.0;
-        if candidate.joined.is_some() || !self.config.names(KEYWORD) {
+        if !self.config.names(KEYWORD) {
+            return None;
+        }
+        let joined = candidate.joined.as_ref();
+        let session_id = joined.map_or(&self.client.session_id, |joined| &joined.session_id);
+        self.joining.member = Some(Member::new(uid, session_id));
+        if joined.is_some() {
             return None;
         }
         let name = &candidate.name;
@@ -161,9 +168,17 @@ impl Monitor {
         (new > 0).then_some(Moved { bytes: new, ..*moved })
     }
 
-    /// Returns the user and connection that a listener must count when it adopts the session.
-    pub(crate) const fn counted(&self) -> Option<UserConnection> {
-        self.joining.counted
+    /// Returns what a listener must count when it adopts the session: the messages about its user, and about
+    /// the session that this connection is one of several of.
+    pub(crate) fn counted(&self) -> Vec<u8> {
+        let Joining { counted, member, issued, .. } = &self.joining;
+        let mut messages = counted.map_or_else(Vec::new, |user| user.encode().to_vec());
+        // An earlier version's listener does not know this message, and a session without tickets has no
+        // other connections.
+        if let Some(member) = member.filter(|_| counted.is_none() || *issued > 0) {
+            messages.extend(member.encode());
+        }
+        messages
     }
 
     /// Stores the record for tickets of the session that is about to start. A session joined by a ticket

@@ -50,9 +50,10 @@ impl Monitor {
                 format!("{}, client user \"{user}\", client host \"{host}\"", described(&attempt.key))
             }
             Method::Gss(_) if !self.gss.principal().is_empty() => format!(": {}", self.gss.principal()),
-            Method::Ticket(_) => {
-                candidate.joined.map(|pid| format!(": joined session of {pid}")).unwrap_or_default()
-            }
+            Method::Ticket(_) => candidate
+                .joined
+                .as_ref()
+                .map_or_else(String::new, |joined| format!(": joined session of {}", joined.pid)),
             _ => String::new(),
         };
         // OpenSSH's levels: refused keys do not count among the failures that raise the level of later ones.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::quotas::Moved;
 use crate::tickets::Record;
-use crate::user_connections::UserConnection;
+use crate::user_connections::{Member, UserConnection};
 
 /// The listener, and what it knows about this session.
 #[derive(Default)]
@@ -17,6 +17,8 @@ pub(super) struct Joining {
     pub(super) issued: u32,
     /// The connection that the listener counts for its user.
     pub(super) counted: Option<UserConnection>,
+    /// The session of this connection, where its connections are counted.
+    pub(super) member: Option<Member>,
     /// The user's quota, and the number of bytes reported to the listener.
     pub(super) quota: Option<(Moved, u64)>,
 }

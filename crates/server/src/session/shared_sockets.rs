@@ -81,10 +81,8 @@ impl SharedSockets {
         match listed.serve(&now, control) {
             None => {}
             Some(listed::Order::Adopted) => {
-                if let Some(user) = monitor.counted() {
-                    // A listener that has ended counts nothing.
-                    let _ = listed.notices(control).write_all(&user.encode());
-                }
+                // A listener that has ended counts nothing.
+                let _ = listed.notices(control).write_all(&monitor.counted());
                 if let Some(resumable) = resumable {
                     resumable.notify(&mut listed.notices(control));
                 }

@@ -10,6 +10,7 @@ use rustix::process::getpid;
 
 use super::*;
 use crate::tickets::{KEEP, KEEP_LENGTH, Record, TAKE, TAKE_LENGTH, Tickets, id_of};
+use crate::user_connections::{Member, USER_LENGTH, UserConnection};
 
 const FIRST: [u8; 32] = [3; 32];
 const SECOND: [u8; 32] = [9; 32];
@@ -93,6 +94,37 @@ fn a_joined_session_has_the_rights_of_the_first_and_may_not_bring_others() {
     assert!(grant.proofs.starts_with("publickey ssh-ed25519 "));
     let next = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
     assert_eq!(second.monitor.ticket(next.public().blob()), Ok(false));
+}
+
+/// A new listener has to know which connections are one session's: it counts one of them.
+#[test]
+fn connections_of_a_session_report_themselves_as_its_members() {
+    let rules = "PerUserMaxConnections 1";
+    let (mut first, mut listener) = with_listener(Scene::new(rules));
+    first.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
+    let right = first.signed(&FIRST, &first.user, None);
+    listener.write_all(&[1]).unwrap();
+    assert_eq!(first.decide(right), Ok(Verdict::Accept));
+    first.monitor.grant(Zeroizing::default()).unwrap();
+    let uid = rustix::process::getuid().as_raw();
+    let mut question = [0; USER_LENGTH];
+    listener.read_exact(&mut question).unwrap();
+    assert_eq!(UserConnection::decode(&question), Some(UserConnection { uid, limit: Some(1) }));
+    // Without tickets it has no other connections.
+    let counted = UserConnection { uid, limit: None }.encode().to_vec();
+    assert_eq!(first.monitor.counted(), counted);
+    let (key, record) = ticket(&mut first, &mut listener);
+    let member = Member::new(uid, &FIRST).encode().to_vec();
+    assert_eq!(first.monitor.counted(), [counted, member.clone()].concat());
+    let mut second = origin(rules, &key, &record);
+    let host_key = second.monitor.signer.keys()[1].public().blob().to_vec();
+    let method = shown(&key, &key, (&FIRST, &SECOND, &second.user, &host_key));
+    assert_eq!(second.decide(method), Ok(Verdict::Accept));
+    second.monitor.grant(Zeroizing::default()).unwrap();
+    assert_eq!(second.monitor.counted(), member);
+    // Where no rule names the keyword, nothing is reported.
+    let (first, _listener) = logged_in("", "restrict");
+    assert!(first.monitor.counted().is_empty());
 }
 
 #[test]
