@@ -10,7 +10,7 @@ use lh_sftp::batch::{
     PutFailure, PutFile, PutStep, read_got,
 };
 use lh_sftp::server::ServerOptions;
-use lh_sftp::{Attrs, ReplyBody, Request, StatusCode, extension};
+use lh_sftp::{Attrs, OpenFlags, ReplyBody, Request, StatusCode, extension};
 use lh_sftp_fs::LocalFs;
 use support::Peer;
 
@@ -38,6 +38,28 @@ fn get(peer: &mut Peer, files: &[(&str, u32)]) -> ReplyBody {
 fn code(reply: ReplyBody) -> StatusCode {
     let ReplyBody::Status(status) = reply else { panic!("{reply:?}") };
     status.code
+}
+
+/// A client need not heed VERSION: what it asks for in vain is recorded, file by file.
+#[test]
+fn files_of_denied_requests_are_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a"), "text").unwrap();
+    let options =
+        ServerOptions { deny: vec!["read".to_owned(), "write".to_owned()], ..ServerOptions::default() };
+    let mut peer = Peer::with(Box::new(LocalFs::new(dir.path())), options);
+    let denied = StatusCode::PERMISSION_DENIED;
+    assert_eq!(code(get(&mut peer, &[("a", 10), ("b", 10)])), denied);
+    assert_eq!(code(put(&mut peer, 0, &[("a", Attrs::NONE, b"x"), ("c", Attrs::NONE, b"")])), denied);
+    let open = Request::Open { path: b"a", flags: OpenFlags::READ, attrs: Attrs::NONE };
+    let ReplyBody::Handle(handle) = peer.call(&open) else { panic!("not opened") };
+    let handle = &handle[..];
+    let sum = Request::CheckFileHandle { handle, algorithms: b"md5", offset: 0, len: 0, block: 0 };
+    assert_eq!(code(peer.call(&sum)), denied);
+    assert_eq!(code(peer.call(&Request::DataRanges { handle, offset: 0 })), denied);
+    let refused = peer.log.refused.lock().unwrap().clone();
+    let refused: Vec<_> = refused.iter().map(|(what, path)| format!("{what} {path}")).collect();
+    assert_eq!(refused, ["read a", "read b", "write a", "write c", "check-file-handle a", "data-ranges a"]);
 }
 
 /// Covers: wire put-files@longhaul; wire get-files@longhaul

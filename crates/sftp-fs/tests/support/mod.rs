@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use lh_sftp::fs::{Directory, File, FileSystem};
-use lh_sftp::server::{FileEvent, LogLevel, LogSink, Server, ServerOptions};
+use lh_sftp::server::{FileEvent, LogLevel, LogSink, Operation, Server, ServerOptions};
 use lh_sftp::{
     Attrs, Handle, Incoming, Name, OpenFlags, Reply, ReplyBody, Request, Session, StatVfs, Status, StatusCode,
 };
@@ -66,6 +66,8 @@ impl Reserved for Window {
 pub(crate) struct Log {
     pub(crate) lines: Arc<Mutex<Vec<String>>>,
     pub(crate) files: Arc<Mutex<Vec<FileEvent>>>,
+    /// Name of the request and path, of files and operations that were refused.
+    pub(crate) refused: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl LogSink for Log {
@@ -77,6 +79,16 @@ impl LogSink for Log {
     }
     fn file_closed(&mut self, event: &FileEvent) {
         self.files.lock().unwrap().push(event.clone());
+    }
+    fn file_refused(&mut self, path: &[u8], flags: OpenFlags, _: StatusCode) {
+        let name = if flags.contains(OpenFlags::WRITE) { "write" } else { "read" };
+        self.refused.lock().unwrap().push((name.to_owned(), String::from_utf8_lossy(path).into_owned()));
+    }
+    fn operation(&mut self, operation: &Operation<'_>) {
+        if operation.status != StatusCode::OK {
+            let path = String::from_utf8_lossy(operation.path).into_owned();
+            self.refused.lock().unwrap().push((operation.request.to_owned(), path));
+        }
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::io;
 
+use lh_wire::Reader;
+
 use super::handles::Open;
 use super::log::Operation;
 use super::requests::RequestInfo;
 use super::state::Server;
+use crate::batch::{GetFile, MAX_FILES, PutFile};
 use crate::fs::status_of;
-use crate::{Attrs, Request, StatusCode};
+use crate::{Attrs, OpenFlags, Request, StatusCode, batched_extended_attrs};
 
 impl Server {
     /// Answers a request that changes names or attributes, and records it.
@@ -29,6 +32,21 @@ impl Server {
                     self.log.sink.file_refused(path, flags, StatusCode::PERMISSION_DENIED);
                 }
                 return;
+            }
+            Request::PutFiles { flags, count, files } => {
+                let has_xattrs = batched_extended_attrs::put_kinds(flags) != 0;
+                return self.log_denied_files(OpenFlags::WRITE | OpenFlags::CREAT, files, count, |reader| {
+                    let path = PutFile::read(reader)?.path;
+                    if has_xattrs {
+                        reader.string()?;
+                    }
+                    Ok(path)
+                });
+            }
+            Request::GetFiles { count, files, .. } => {
+                return self.log_denied_files(OpenFlags::READ, files, count, |reader| {
+                    GetFile::read(reader).map(|file| file.path)
+                });
             }
             Request::Lstat { path }
             | Request::Stat { path }
@@ -56,7 +74,14 @@ impl Server {
                 let (target, link) = self.client.links.order().sort(target, link);
                 about(link).and(target)
             }
-            Request::Fsetstat { handle, .. } | Request::CopyData { to: handle, .. } => {
+            Request::Fsetstat { handle, .. }
+            | Request::CopyData { to: handle, .. }
+            | Request::Readdir { handle }
+            | Request::Fsync { handle }
+            | Request::CheckFile { handle, .. }
+            | Request::CheckFileHandle { handle, .. }
+            | Request::DataRanges { handle, .. }
+            | Request::RunningSum { handle, .. } => {
                 let path = match self.handles.get(handle) {
                     Some(Open::File(open)) => open.event.path.clone(),
                     Some(Open::Dir(open)) => open.path.clone(),
@@ -67,5 +92,20 @@ impl Server {
             _ => return,
         };
         self.log.sink.operation(&operation);
+    }
+
+    /// Records the files of a denied request about many, up to the first that cannot be read.
+    fn log_denied_files<'a>(
+        &mut self,
+        flags: OpenFlags,
+        files: &'a [u8],
+        count: u32,
+        mut path: impl FnMut(&mut Reader<'a>) -> lh_wire::Result<&'a [u8]>,
+    ) {
+        let mut reader = Reader::new(files);
+        for _ in (0..count).take(MAX_FILES) {
+            let Ok(path) = path(&mut reader) else { return };
+            self.log.sink.file_refused(path, flags, StatusCode::PERMISSION_DENIED);
+        }
     }
 }
