@@ -224,6 +224,61 @@ fn a_session_with_other_rules_is_not_resumed() {
     eventually("the session ends", || server.log().contains(ended));
 }
 
+/// Neither a reload nor another address lets a session go on that could not begin.
+///
+/// Covers: sshd_config DenyUsers; sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn a_session_that_could_not_begin_is_not_resumed() {
+    let lab = Lab::new();
+    lab.write("rules.conf", "");
+    let server = Lhsshd::start(&lab, &format!("ResumeGrace 1m\nInclude {}\n", lab.arg("rules.conf")));
+    let keys = lab.read("authorized_keys");
+    let from: String = keys.lines().map(|line| format!("from=\"127.0.0.1\" {line}\n")).collect();
+    let elsewhere = Ipv4Addr::new(127, 0, 0, 2);
+    let mut reloads = 1;
+    for (keys, rules, address, why) in [
+        (&from, String::new(), elsewhere, "the key of the login is not accepted any more"),
+        (&keys, format!("DenyUsers {}@127.2\n", me()), elsewhere, "the account is closed"),
+        (&keys, format!("DenyUsers {}\n", me()), Ipv4Addr::LOCALHOST, "the account is closed"),
+    ] {
+        lab.write("authorized_keys", keys);
+        let mut client = logged_in(&lab, server.port);
+        let (handle, export) = session(&mut client);
+        lab.write("rules.conf", &rules);
+        let pid = rustix::process::Pid::from_raw(server.pid().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        reloads += 1;
+        eventually("it listens again", || server.log().matches("Server listening on").count() == reloads);
+        let mut claimant = Claimant::from(address, server.port).unwrap();
+        let request = ClientSecret::new(handle, &export).request(&me(), &claimant.id(), 0);
+        assert!(claimant.claim(&request).is_none(), "{rules}");
+        eventually("it is logged", || server.log().contains(&format!("refused: {why}")));
+        let ended = "session ends: its user may not have it any more";
+        eventually("the session ends", || server.log().matches(ended).count() == reloads - 1);
+    }
+    assert_eq!(server.resumptions(), 0, "{}", server.log());
+}
+
+/// A client that has received more than was sent breaks the protocol. Its session ends, and no other.
+///
+/// Covers: wire resume@longhaul
+#[test]
+fn a_claim_with_an_impossible_count_ends_the_session() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 1m\n");
+    for count in [1000, i64::MAX as u64, u64::MAX] {
+        let before = below(server.pid()).len();
+        let mut client = logged_in(&lab, server.port);
+        let (handle, export) = session(&mut client);
+        let mut claimant = Claimant::new(server.port);
+        let request = ClientSecret::new(handle, &export).request(&me(), &claimant.id(), count);
+        let _ = claimant.claim(&request);
+        eventually("the session is over", || below(server.pid()).len() <= before);
+    }
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+    drop(logged_in(&lab, server.port));
+}
+
 /// What cannot be looked up for the moment ends no session.
 ///
 /// Covers: sshd_config AuthorizedKeysCommand; sshd_config ResumeGrace; wire resume@longhaul

@@ -220,8 +220,8 @@ impl Arguments {
 /// # Errors
 /// [`BadQuotes`] when a quote is left open.
 pub(crate) fn split_criteria(text: &str) -> Result<Vec<String>, BadQuotes> {
-    // As in sshd 9.2, the sign before an argument is no part of it, unless it is quoted. A pattern that begins
-    // with it would match no user, and a block that restricts one would silently not apply.
+    // As in sshd 9.2, the sign before an argument is no part of it, unless it is quoted. A pattern that
+    // begins with it would match no user, and a block that restricts one would silently not apply.
     let one_sign =
         |argument: &str| if argument.starts_with('=') { String::new() } else { argument.to_owned() };
     let mut out = Vec::new();

@@ -558,8 +558,8 @@ fn a_quoted_equals_sign_belongs_to_the_argument() {
     );
 }
 
-/// sshd takes a blank for a part of the name: `DenyUsers *@"a, b"` refuses nobody from `b`. Whether an exception
-/// counts must not depend on it either, so the line is an error.
+/// sshd takes a blank for a part of the name: `DenyUsers *@"a, b"` refuses nobody from `b`. Whether an
+/// exception counts must not depend on it either, so the line is an error.
 #[test]
 fn blanks_in_lists_of_hosts_are_errors() {
     let home = Home::new();

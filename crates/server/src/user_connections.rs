@@ -141,8 +141,8 @@ impl<P: Copy + Eq + Hashable> UserConnections<P> {
         self.joined.insert(process, owner);
     }
 
-    /// Records an adopted connection of a session with several: the first of them that reports is counted, and
-    /// the others join it.
+    /// Records an adopted connection of a session with several: the first of them that reports is counted,
+    /// and the others join it.
     pub(crate) fn adopt(&mut self, process: P, member: Member) {
         let counted = *self.sessions.entry(member.key).or_insert(process);
         if counted == process {
