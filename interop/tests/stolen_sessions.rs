@@ -235,26 +235,25 @@ fn a_session_that_could_not_begin_is_not_resumed() {
     let keys = lab.read("authorized_keys");
     let from: String = keys.lines().map(|line| format!("from=\"127.0.0.1\" {line}\n")).collect();
     let elsewhere = Ipv4Addr::new(127, 0, 0, 2);
-    let mut reloads = 1;
-    for (keys, rules, address, why) in [
+    let cases = [
         (&from, String::new(), elsewhere, "the key of the login is not accepted any more"),
         (&keys, format!("DenyUsers {}@127.2\n", me()), elsewhere, "the account is closed"),
         (&keys, format!("DenyUsers {}\n", me()), Ipv4Addr::LOCALHOST, "the account is closed"),
-    ] {
+    ];
+    for (reloads, (keys, rules, address, why)) in (1..).zip(cases) {
         lab.write("authorized_keys", keys);
         let mut client = logged_in(&lab, server.port);
         let (handle, export) = session(&mut client);
         lab.write("rules.conf", &rules);
         let pid = rustix::process::Pid::from_raw(server.pid().cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-        reloads += 1;
-        eventually("it listens again", || server.log().matches("Server listening on").count() == reloads);
+        eventually("it listens again", || server.log().matches("Server listening on").count() == reloads + 1);
         let mut claimant = Claimant::from(address, server.port).unwrap();
         let request = ClientSecret::new(handle, &export).request(&me(), &claimant.id(), 0);
         assert!(claimant.claim(&request).is_none(), "{rules}");
         eventually("it is logged", || server.log().contains(&format!("refused: {why}")));
         let ended = "session ends: its user may not have it any more";
-        eventually("the session ends", || server.log().matches(ended).count() == reloads - 1);
+        eventually("the session ends", || server.log().matches(ended).count() == reloads);
     }
     assert_eq!(server.resumptions(), 0, "{}", server.log());
 }
