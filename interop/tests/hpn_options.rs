@@ -14,6 +14,7 @@ use lh_interop::process::family;
 use lh_interop::tunnel::{Tunnel, free_port};
 use lh_interop::{Lab, Lhsshd, Ran, eventually, is_root, me, our, peers, skip};
 use lh_sys::socket::{local_address, peer_address};
+use lh_sys::tcp_info::TcpInfo;
 use lh_sys::tuning::{is_multipath, pacing};
 use rustix::net::sockopt;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -45,12 +46,16 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    fn told(pid: u32, is_it: impl Fn(SocketAddr, SocketAddr) -> bool) -> Option<Told> {
+    fn socket(pid: u32, is_it: impl Fn(SocketAddr, SocketAddr) -> bool) -> Option<OwnedFd> {
         let sockets = family(pid).into_iter().flat_map(sockets_of);
-        let socket = sockets.into_iter().find(|socket| {
+        sockets.into_iter().find(|socket| {
             let (here, there) = (local_address(socket), peer_address(socket));
             here.zip(there).is_some_and(|(here, there)| is_it(here, there))
-        })?;
+        })
+    }
+
+    fn told(pid: u32, is_it: impl Fn(SocketAddr, SocketAddr) -> bool) -> Option<Told> {
+        let socket = Self::socket(pid, is_it)?;
         Some(Told {
             receive_buffer: sockopt::socket_recv_buffer_size(&socket).ok()? / 2,
             congestion: sockopt::tcp_congestion(&socket).ok()?,
@@ -170,6 +175,32 @@ fn server_sets_socket_options_by_its_rules() {
     let client = Tunnel::start(&lab, &our("lhssh"), &[&args[..], &["sleep 100".to_owned()]].concat());
     let connection = Connection { client: &client, server: &server };
     wait_for("IPQoS", || connection.at_server(), |told| told.tos == 0x28);
+}
+
+/// The kernel bounds the window of a connection by its first buffer, 64 KiB, and leaves it there when a
+/// program sets the size of the buffer.
+///
+/// Covers: sshd_config ReceiveRate; sshd_config TcpRcvBuf
+#[test]
+fn window_of_the_server_fills_a_buffer_that_is_set() {
+    let lab = Lab::new();
+    // No less than 200 KiB may be set on any system. At this rate the buffer holds a quarter of a second.
+    for (config, least, most) in [("ReceiveRate 6M", 187_500, 199_000), ("TcpRcvBuf 190", 194_560, 194_560)] {
+        let server = Lhsshd::start(&lab, config);
+        let upload = format!(
+            "exec {} {}@127.0.0.1 'cat > /dev/null' < /dev/zero",
+            lab.shell_command(&our("lhssh"), server.port),
+            me()
+        );
+        let client = Tunnel::start(&lab, Path::new("/bin/sh"), &["-c".to_owned(), upload]);
+        let connection = Connection { client: &client, server: &server };
+        wait_for(config, || connection.at_server(), |told| (least..=most).contains(&told.receive_buffer));
+        eventually("a window larger than the kernel's first one", || {
+            let socket = Connection::socket(server.pid(), |here, _| here.port() == server.port);
+            let info = socket.and_then(TcpInfo::of);
+            info.and_then(|info| info.get("rcv_ssthresh")).is_some_and(|window| window > 120_000)
+        });
+    }
 }
 
 /// Covers: ssh_config TcpCongestion; sshd_config TcpCongestion

@@ -6,11 +6,15 @@
 
 use std::time::{Duration, Instant};
 
+/// Smallest read that is worth a system call, bytes.
+const LEAST_READ: usize = 4 << 10;
+
 /// A rate with a burst. A connection that has received nothing for long may receive the burst at once and no
 /// more: time without input does not add up.
 #[derive(Debug, Clone, Copy)]
 pub struct InputLimit {
     per_second: u64,
+    most_at_once: usize,
     /// Time that the burst takes at the rate.
     burst: Duration,
     /// Time at which the received bytes would have arrived at the rate.
@@ -21,7 +25,19 @@ impl InputLimit {
     /// A limit of `per_second` bytes a second after a burst of `burst` bytes. A rate of 0 counts as 1.
     pub fn new(per_second: u64, burst: u64, now: Instant) -> Self {
         let per_second = per_second.max(1);
-        Self { per_second, burst: duration(burst, per_second), on_time: now }
+        let most_at_once = usize::try_from(burst).unwrap_or(usize::MAX).max(LEAST_READ);
+        Self { per_second, most_at_once, burst: duration(burst, per_second), on_time: now }
+    }
+
+    /// Bytes to read in one system call. A read of a megabyte stopped a connection of 2 Mbit/s for four
+    /// seconds, in which it answered nothing, and its client took the path for broken.
+    pub(crate) const fn most_at_once(&self) -> usize {
+        self.most_at_once
+    }
+
+    /// Bytes that the rate lets through in this time.
+    pub(crate) fn bytes_in(&self, time: Duration) -> u64 {
+        u64::try_from(u128::from(self.per_second) * time.as_millis() / 1000).unwrap_or(u64::MAX)
     }
 
     /// Counts `bytes` received at `now`. Returns the time until which to receive no more.
@@ -56,6 +72,12 @@ mod tests {
             InputLimit::new(0, 0, start).received(1, start) > Some(after(999)),
             "a rate of 0 is 1 byte/s"
         );
+    }
+
+    #[test]
+    fn one_read_is_no_longer_than_the_burst() {
+        let of = |burst| InputLimit::new(250_000, burst, Instant::now()).most_at_once();
+        assert_eq!((of(25_000), of(0)), (25_000, LEAST_READ));
     }
 
     #[test]

@@ -140,6 +140,11 @@ impl Link {
         (self.transport, self.stream)
     }
 
+    /// Limit of what is read.
+    pub(crate) const fn input_limit(&self) -> Option<&InputLimit> {
+        self.input_limit.as_ref()
+    }
+
     /// Limits what is read.
     pub const fn limit_input(&mut self, limit: InputLimit) {
         self.input_limit = Some(limit);
@@ -341,9 +346,10 @@ impl Link {
         if self.read_ended {
             return Ok(false);
         }
+        let most = self.input_limit.as_ref().map_or(usize::MAX, InputLimit::most_at_once);
         let space = self.transport.recv_space();
-        let room = space.len();
-        match self.stream.read(space) {
+        let room = space.len().min(most);
+        match self.stream.read(space.get_mut(..room).unwrap_or_default()) {
             Ok(0) => {
                 self.read_ended = true;
                 self.transport.received_eof();

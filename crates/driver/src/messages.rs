@@ -6,7 +6,6 @@ use lh_wire::Message as _;
 use lh_wire::msg::{Debug, Ping};
 
 use crate::handler::ControlCx;
-use crate::input_limit::InputLimit;
 
 impl ControlCx<'_> {
     /// Sends a global request. With `want_reply`,
@@ -53,11 +52,6 @@ impl ControlCx<'_> {
     /// Sets which unencrypted ciphers may be negotiated from the next key exchange on.
     pub const fn set_unencrypted(&mut self, unencrypted: Unencrypted) {
         self.core.link.transport().set_unencrypted(unencrypted);
-    }
-
-    /// Limits what the connection receives from now on. Other links of the session keep the limit.
-    pub const fn limit_input(&mut self, limit: InputLimit) {
-        self.core.link.limit_input(limit);
     }
 
     /// Sends `ping@openssh.com` with this content, to a peer that answers it.

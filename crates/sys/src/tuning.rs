@@ -67,6 +67,8 @@ impl Tuning {
         }
         if let Some(wanted) = self.receive_buffer {
             let got = set_receive_buffer(&socket, wanted);
+            #[cfg(target_os = "linux")]
+            raise_window_clamp(&socket, got.min(u64::from(wanted)));
             if got < u64::from(wanted) {
                 refused.push(Refused::ReceiveBuffer { wanted, got });
             }
@@ -110,6 +112,45 @@ fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> u64 {
     there_are()
 }
 
+/// Sets the receive buffer of a TCP connection to `bytes`, where the system permits this size: root may set
+/// any, others as much as `net.core.rmem_max` allows. Otherwise the kernel's buffer stays, and grows by
+/// itself. Returns whether the size is set.
+#[cfg(target_os = "linux")]
+pub fn bound_receive_buffer(socket: impl AsFd, bytes: u32) -> bool {
+    if !crate::socket::is_internet(&socket) {
+        return false;
+    }
+    let size = bytes as usize;
+    let permits = || {
+        let text = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
+        text.and_then(|text| text.trim().parse::<usize>().ok()).is_some_and(|most| size <= most)
+    };
+    // A size that the system cuts would end the growth of a buffer that is too small.
+    let is_set = sockopt::set_socket_recv_buffer_size_force(&socket, size).is_ok()
+        || (permits() && sockopt::set_socket_recv_buffer_size(&socket, size).is_ok());
+    if is_set {
+        raise_window_clamp(&socket, u64::from(bytes));
+    }
+    is_set
+}
+
+/// Leaves the buffer to the system: only Linux tells which sizes it permits.
+#[cfg(not(target_os = "linux"))]
+pub fn bound_receive_buffer(_: impl AsFd, _: u32) -> bool {
+    false
+}
+
+/// Lets the window of an accepted connection fill a buffer that has been set.
+///
+/// The kernel bounds the window when the connection begins, by the buffer of that time: 64 KiB. With a buffer
+/// of fixed size it never raises that bound, so the window stays there however large the buffer is.
+#[cfg(target_os = "linux")]
+fn raise_window_clamp(socket: &impl AsFd, bytes: u64) {
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(i32::MAX.unsigned_abs());
+    // On failure the window stays at its first size. Multipath TCP refuses it.
+    let _ = set_tcp_option(socket, libc::TCP_WINDOW_CLAMP, bytes);
+}
+
 /// `SO_MAX_PACING_RATE`, bytes per second.
 #[cfg(target_os = "linux")]
 fn set_pacing(socket: &impl AsFd, rate: u64) -> io::Result<()> {
@@ -125,11 +166,26 @@ fn set_pacing(_: &impl AsFd, _: u64) -> io::Result<()> {
 
 /// Sets a numeric option of [`libc::SOL_SOCKET`].
 fn set_option<N: Copy + Into<u64>>(socket: &impl AsFd, option: libc::c_int, value: N) -> io::Result<()> {
+    set_level_option(socket, libc::SOL_SOCKET, option, value)
+}
+
+/// Sets a numeric option of TCP.
+#[cfg(target_os = "linux")]
+fn set_tcp_option(socket: &impl AsFd, option: libc::c_int, value: u32) -> io::Result<()> {
+    set_level_option(socket, libc::IPPROTO_TCP, option, value)
+}
+
+fn set_level_option<N: Copy + Into<u64>>(
+    socket: &impl AsFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: N,
+) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<N>()).unwrap_or(4);
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the descriptor is open during the call, and the pointer refers to a live number, with its
     // length.
-    let result = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const value).cast(), length) };
+    let result = unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -289,6 +345,34 @@ mod tests {
         assert_eq!(refused.to_string(), "TcpRcvBuf 8192K: the system allows 208K (net.core.rmem_max)");
         // Settings do not apply to other descriptors, and that is no failure.
         assert!(tuning.apply(crate::fd::null().unwrap()).is_empty());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn window_of_an_accepted_connection_fills_its_set_buffer() {
+        let clamp = |socket: &std::net::TcpStream| {
+            let (mut bytes, mut length) = (0_u32, libc::socklen_t::try_from(size_of::<u32>()).unwrap());
+            let fd = socket.as_raw_fd();
+            let option = libc::TCP_WINDOW_CLAMP;
+            // SAFETY: the kernel writes at most `length` bytes, which is the size of the u32.
+            let status = unsafe {
+                libc::getsockopt(fd, libc::IPPROTO_TCP, option, (&raw mut bytes).cast(), &raw mut length)
+            };
+            assert_eq!(status, 0);
+            u64::from(bytes)
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let before = clamp(&far);
+        // No less than any system's `net.core.rmem_max` has been by default.
+        let tuning = Tuning { receive_buffer: Some(200 << 10), ..Tuning::default() };
+        assert!(tuning.apply(&far).is_empty());
+        assert!(clamp(&far) >= 200 << 10, "the window may grow to {} (to {before} before)", clamp(&far));
+        assert!(bound_receive_buffer(&far, 205 << 10));
+        assert!(clamp(&far) >= 205 << 10, "the window may grow to {}", clamp(&far));
+        assert_eq!(sockopt::socket_recv_buffer_size(&far), Ok(410 << 10));
+        assert!(!bound_receive_buffer(crate::fd::null().unwrap(), 1 << 20));
     }
 
     #[test]

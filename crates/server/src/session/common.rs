@@ -166,30 +166,43 @@ fn name_connection(log: &Log, peer: SocketAddr, id: &str) {
     log.set_field(Field::Session, id);
 }
 
-/// Part of a second of `ReceiveRate` that the receive buffer holds.
-const AHEAD: u64 = 4;
-/// Smallest receive buffer, bytes: one of a packet's largest size fits.
-const LEAST_AHEAD: u32 = 64 << 10;
-/// Size from which the kernel's own choice is left alone, bytes.
-const USUAL_BUFFER: u32 = 4 << 20;
-
 /// Applies the configuration to a client's socket.
 pub(super) fn tune(socket: impl AsFd, settings: &ServerSettings, log: &Log) {
-    // The kernel's buffer holds what the client has sent ahead of its rate: a keystroke or a keepalive waits
-    // behind it.
-    let ahead = settings
-        .receive_rate
-        .value
-        .bytes_per_second()
-        .map(|rate| u32::try_from(rate / AHEAD).unwrap_or(u32::MAX).max(LEAST_AHEAD));
     let tuning = Tuning {
-        receive_buffer: settings.tcp_rcv_buf.value.bytes().or(ahead.filter(|size| *size < USUAL_BUFFER)),
+        receive_buffer: settings.tcp_rcv_buf.value.bytes(),
         congestion: settings.tcp_congestion.value.clone(),
         pacing: settings.tcp_pacing.value.bytes_per_second(),
     };
     for refused in tuning.apply(socket) {
         error!(log, "{refused}");
     }
+}
+
+/// Time for which the receive buffer of a limited connection holds data, besides a round trip.
+const AHEAD: Duration = Duration::from_millis(250);
+/// Smallest receive buffer, bytes: one of a packet's largest size fits.
+const LEAST_BUFFER: u64 = 64 << 10;
+/// Size from which the kernel's own choice is left alone, bytes.
+const USUAL_BUFFER: u64 = 4 << 20;
+
+/// Bounds the receive buffer of a connection that is logged in by its `ReceiveRate`. The kernel would let it
+/// grow to seconds of a low rate, and a keystroke or a keepalive waits behind what it holds.
+pub(super) fn bound_receive_buffer(socket: impl AsFd, settings: &ServerSettings) {
+    let rate = settings.receive_rate.value.bytes_per_second();
+    let round_trip = lh_sys::socket::round_trip(&socket).unwrap_or_default();
+    if let (Some(rate), None) = (rate, settings.tcp_rcv_buf.value.bytes())
+        && let Some(bytes) = limited_buffer(rate, round_trip)
+    {
+        lh_sys::tuning::bound_receive_buffer(socket, bytes);
+    }
+}
+
+/// Returns the receive buffer for a rate in bytes per second: the window must hold a round trip of it. `None`
+/// where the kernel's own buffer is no larger.
+fn limited_buffer(rate: u64, round_trip: Duration) -> Option<u32> {
+    let bytes = u128::from(rate) * (AHEAD + round_trip).as_millis() / 1000;
+    let bytes = u64::try_from(bytes).ok()?.max(LEAST_BUFFER);
+    (bytes < USUAL_BUFFER).then(|| u32::try_from(bytes).ok()).flatten()
 }
 
 pub(super) fn offers_sha1(algorithms: &lh_transport::Algorithms) -> bool {
@@ -200,4 +213,22 @@ pub(super) fn offers_sha1(algorithms: &lh_transport::Algorithms) -> bool {
 pub(super) fn rekey_limit(settings: &ServerSettings) -> RekeyLimit {
     let limit = &settings.rekey_limit.value;
     RekeyLimit { bytes: limit.bytes, interval: limit.interval }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receive_buffer_of_a_limited_connection_fits_the_path() {
+        let buffer = |rate, millis| limited_buffer(rate, Duration::from_millis(millis));
+        // 80 Mbit/s.
+        assert_eq!(buffer(10_000_000, 60), Some(3_100_000));
+        assert_eq!(buffer(10_000_000, 0), Some(2_500_000));
+        // 2 Mbit/s on a path by satellite, where a quarter of a second is less than a round trip.
+        assert_eq!(buffer(250_000, 600), Some(212_500));
+        assert_eq!(buffer(1000, 60), Some(64 << 10), "a packet fits");
+        assert_eq!(buffer(10_000_000, 200), None, "the kernel's buffer is as large");
+        assert_eq!(buffer(u64::MAX, 60), None);
+    }
 }

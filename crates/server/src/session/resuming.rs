@@ -14,7 +14,7 @@ use lh_transport::{Config, FreezeError, ResumeError, Transport, Unencrypted};
 use lh_wire::PacketSink as _;
 use zeroize::Zeroizing;
 
-use super::common::tune;
+use super::common::{bound_receive_buffer, tune};
 use super::shared::Shared;
 use super::terminal;
 use crate::log::{debug, error, info};
@@ -222,6 +222,7 @@ impl Resuming {
     ) -> Result<(), NotResumed> {
         let Moved { received, peer, local, session_id, state } = moved;
         tune(&socket, &shared.settings, &shared.log);
+        bound_receive_buffer(&socket, &shared.settings);
         let copy = socket.try_clone()?;
         let stream = Stream::socket(socket)?;
         let mut transport =

@@ -142,6 +142,7 @@ fn begin(
     };
     // While this process is still root, which may set more than a user.
     common::tune(stream.read_fd(), &login.settings, &address.log);
+    common::bound_receive_buffer(stream.read_fd(), &login.settings);
     let mounts = Mounts::open();
     let start = become_user::become_user(&login)?;
     // Without the monitor no key exchange can be signed, so the session must end with it. (A change of ids
@@ -170,7 +171,7 @@ fn begin(
 
 fn serve(
     shared: Rc<Shared>,
-    link: Link,
+    mut link: Link,
     host_keys: Vec<lh_crypto::PublicKey>,
     resuming: Option<Resuming>,
 ) -> i32 {
@@ -185,14 +186,15 @@ fn serve(
         }
     };
     let mut serving = Serving::new(Rc::clone(&shared), host_keys, negotiated, resuming, signals);
+    // Before the driver: it requests the kernel's receive space by the limit.
+    if let Some(rate) = shared.settings.receive_rate.value.bytes_per_second() {
+        link.limit_input(InputLimit::new(rate, rate / BURST_PER_SECOND, Instant::now()));
+    }
     let mut driver = Driver::new(link, channels(&shared.settings));
     driver.control().survive_breaks(session);
     driver.set_workers(Workers::configured(shared.settings.disable_mt_aes.value));
     if let Some((interval, count_max)) = resuming::keepalive(&shared.settings) {
         driver.set_keepalive(interval, count_max);
-    }
-    if let Some(rate) = shared.settings.receive_rate.value.bytes_per_second() {
-        driver.control().limit_input(InputLimit::new(rate, rate / BURST_PER_SECOND, Instant::now()));
     }
     driver.control().keep_first(FirstFlight::WINDOW);
     serving.count(&mut driver.control());
