@@ -1,6 +1,7 @@
 //! `longhaul bench`, `longhaul compare`, and `longhaul report` on their results.
 
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use lh_interop::{
     Inetd, Lab, Lhsshd, TestUser, eventually, find, is_root, our, peers, safe_directory, script, skip,
@@ -125,6 +126,23 @@ fn quick_bench_compares_a_jump_host_alone() {
     let missing = results["missing"].as_array().unwrap().iter().filter_map(Value::as_str);
     let mut of_jump_host = missing.filter(|why| why.contains("jump host"));
     assert!(of_jump_host.all(|why| why.starts_with("for lack of time: ")), "{results:#}");
+}
+
+/// A long run of a quarter of the usual time: it ends before the usual one would, and is not a quick one.
+///
+/// Covers: longhaul --time
+#[test]
+fn bench_takes_the_time_that_it_is_given() {
+    let Some(setup) = BenchSetup::start("bench_takes_the_time_that_it_is_given") else { return };
+    let begun = Instant::now();
+    let done = setup.long_bench(&["--json", "--time", "30", &setup.host()]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(begun.elapsed() < Duration::from_secs(100), "{:?}", begun.elapsed());
+    let results: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert!(has(&results, "latency", "", ""), "{results:#}");
+    let missing = results["missing"].to_string();
+    assert!(!missing.contains("--quick") && missing.contains("for lack of time: "), "{missing}");
+    assert!(setup.left().is_empty(), "{:?}", setup.left());
 }
 
 /// Covers: longhaul --peer
@@ -605,5 +623,12 @@ fn bench_refuses_what_it_cannot_do() {
     let compared = lab.run(&our("longhaul"), &["compare", "failed", "failed"]);
     assert!(compared.code == 2 && compared.err.contains("Connection refused"), "{}", compared.err);
     assert!(bench(&["--peer", "x", "host"]).err.contains("NAME=PROGRAM"));
+    for time in ["29", "86401", "-1", "2m", ""] {
+        let refused = bench(&["--time", time, "host"]);
+        assert!(refused.err.contains("--time takes a number of seconds from 30 to 86400"), "{}", refused.err);
+        assert_eq!(refused.code, 2);
+    }
+    assert!(bench(&["--quick", "--time", "60", "host"]).err.contains("give --quick or --time"));
+    assert!(bench(&["--hosts", "list", "--time", "60"]).err.contains("--time goes with one host"));
     assert!(bench(&["--tcp-port", "0", "host"]).err.contains("a number from 1 to 65535"));
 }

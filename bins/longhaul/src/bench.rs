@@ -31,6 +31,8 @@ const LONGEST_LIST: u64 = 16;
 /// Time of a run.
 const TIME: Duration = Duration::from_secs(120);
 const QUICK: Duration = Duration::from_secs(20);
+/// Times that `--time` takes, seconds: a day is more than a path stays the same.
+const TIMES: std::ops::RangeInclusive<u64> = 30..=86_400;
 
 /// Flags that clients of the connection get too.
 const OF_CLIENTS: &[char] = &['4', '6', 'C', 'F', 'J', 'i', 'o'];
@@ -41,6 +43,9 @@ const OF_MEASUREMENTS: &[&str] = &["local-dir", "peer", "remote-dir", "tcp-port"
 /// `longhaul bench`; returns the exit status.
 pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     let done = match (parsed.long_value("hosts"), operands) {
+        (Some(_), _) if parsed.has_long("time") => {
+            Err(Fault::Usage("bench: --time goes with one host, not with --hosts".to_owned()))
+        }
         (Some(list), []) => run_hosts(parsed, Path::new(list)),
         (None, [_]) if parsed.has_long("shard") => {
             Err(Fault::Usage("bench: --shard goes with --hosts".to_owned()))
@@ -136,7 +141,7 @@ fn plan(parsed: &Parsed, host: &str) -> Result<Plan, Fault> {
     let quick = parsed.has_long("quick");
     Ok(Plan {
         tcp_port: tcp_port(parsed)?,
-        time: if quick { QUICK } else { TIME },
+        time: time(parsed)?,
         quick,
         peers,
         client_words,
@@ -144,6 +149,21 @@ fn plan(parsed: &Parsed, host: &str) -> Result<Plan, Fault> {
         local_directory: parsed.long_value("local-dir").map_or_else(|| PathBuf::from("."), PathBuf::from),
         remote_directory: parsed.long_text("remote-dir").unwrap_or_else(|| ".".to_owned()),
     })
+}
+
+/// Time of a run to one host.
+fn time(parsed: &Parsed) -> Result<Duration, Fault> {
+    let quick = parsed.has_long("quick");
+    match parsed.long_text("time").map(|text| text.parse::<u64>()) {
+        None => Ok(if quick { QUICK } else { TIME }),
+        Some(_) if quick => Err(Fault::Usage("bench: give --quick or --time".to_owned())),
+        Some(Ok(seconds)) if TIMES.contains(&seconds) => Ok(Duration::from_secs(seconds)),
+        Some(_) => Err(Fault::Usage(format!(
+            "bench: --time takes a number of seconds from {} to {}",
+            TIMES.start(),
+            TIMES.end()
+        ))),
+    }
 }
 
 /// Names and programs of `--peer`.
@@ -286,6 +306,21 @@ mod tests {
         assert_eq!(status(None, false, Some(FAILURE)), FAILURE);
         assert_eq!(status(None, true, Some(FAILURE)), INTERRUPTED);
         assert_eq!(status(Some(FAILURE), true, None), FAILURE, "the results are lost");
+    }
+
+    #[test]
+    fn time_of_a_run_is_that_of_its_flags() {
+        let of = |words: &[&str]| {
+            let parsed = LONGHAUL.parse(["bench"].iter().chain(words).map(OsString::from)).expect("parses");
+            time(&parsed).map_err(|fault| fault.to_string())
+        };
+        assert_eq!((of(&[]), of(&["--quick"])), (Ok(TIME), Ok(QUICK)));
+        assert_eq!(of(&["--time", "600"]), Ok(Duration::from_secs(600)));
+        for wrong in [&["--time", "29"][..], &["--time", "86401"], &["--time", "x"]] {
+            let why = of(wrong).expect_err("refused");
+            assert!(why.contains("from 30 to 86400"), "{wrong:?}: {why}");
+        }
+        assert!(of(&["--quick", "--time", "600"]).is_err());
     }
 
     #[test]

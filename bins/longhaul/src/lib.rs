@@ -104,6 +104,7 @@ const COMMANDS: &[Command] = &[
             "--remote-dir",
             "--shard",
             "--tcp-port",
+            "--time",
         ],
     },
     Command { name: "compare", connects: false, flags: &["--fail-below"] },

@@ -133,6 +133,12 @@ pub static LONGHAUL: Program = Program {
             Works,
             "bench: Measure TCP alone, too, through this port of the server, which its firewall has to let pass. A helper (python3, perl or socat of the server) listens there for the time of the run.",
         ),
+        Flag::long_with(
+            "time",
+            "seconds",
+            Works,
+            "bench: Take so long instead of two minutes, from 30 to 86400 seconds. More ciphers and MACs fit into a longer run.",
+        ),
         Flag::long(
             "watch",
             Works,
